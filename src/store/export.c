@@ -1,6 +1,22 @@
-/* Export: one snapshot, walked in the order of the session numbers, a line a row. A session's
- * messages, state and memories follow its own line; what belongs to no session stands before and
- * behind. */
+/* Export: one snapshot, walked in the order of the session numbers, a line a row.
+ *
+ *    header
+ *    state of apps and users, factors of models          belong to no session
+ *    session, its messages, state, state events, memories
+ *    ...                                                 parents before their forks
+ *    memories without a session
+ *    footer                                              counts; a cut export has none
+ *
+ * A flat export writes each living session with all that it shows and without parents; the default
+ * form writes what each session holds itself, hidden ones included, so that forks stay forks.
+ *
+ * Owns: the order of the lines and the buffer before the caller's write function.
+ * Called by: quipu_store_export(); copy.c through it.
+ * Transactions: one read transaction for all of it, so that the lines agree with each other while
+ * others write. SQLite cannot truncate its log meanwhile.
+ * On return: the caller has every byte, or an error after some of them, which cannot be taken
+ * back. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -14,6 +30,7 @@
 #define EXPORT_CHUNK ((size_t)64 * 1024) /* handed to the caller at a time, or a line */
 #define EXPORT_BUFFER_MAX ((size_t)QUIPU_LINE_BYTES_MAX + EXPORT_CHUNK)
 
+/* One export. `scratch` is emptied for each row: nothing in it outlives a line. */
 typedef struct export_run {
     const quipu_store *store;
     quipu_export_options options;
@@ -31,20 +48,26 @@ typedef struct export_run {
 
 static bool export_is_flat(const export_run *run)
 {
+    assert((run->options.flags & ~(uint32_t)QUIPU_EXPORT_FLAT) == 0);
     return (run->options.flags & QUIPU_EXPORT_FLAT) != 0;
 }
 
 /* ---- lines ------------------------------------------------------------------------------------
  */
 
+/* Begin a line of this type; export_end() ends it. Between them members are written without checks:
+ * the buffer remembers its first failure. */
 static void export_begin(export_run *run, const char *type)
 {
+    assert(run->buf.n < EXPORT_CHUNK);
     qp_jsonw_begin(&run->writer, &run->buf);
     qp_jsonw_object(&run->writer);
     qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_TYPE));
     qp_jsonw_str(&run->writer, quipu_cstr(type));
 }
 
+/* Hand the buffer to the caller. From then on a retry would write lines twice: the call is
+ * consumed. */
 static quipu_status export_flush(export_run *run, quipu_error *reterr)
 {
     quipu_str bytes = qp_buf_str(&run->buf);
@@ -63,7 +86,8 @@ static quipu_status export_flush(export_run *run, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* End a line; `count` is what it counts as, or NULL. */
+/* End a line and count it; `count` is the caller's counter for lines of its type, or NULL. The
+ * buffer is flushed between lines only, so that it holds at most one chunk and one line. */
 static quipu_status export_end(export_run *run, int64_t *count, quipu_error *reterr)
 {
     quipu_status status;
@@ -80,11 +104,14 @@ static quipu_status export_end(export_run *run, int64_t *count, quipu_error *ret
     if (count != NULL) {
         (*count)++;
     }
+    assert(run->buf.n > 0);
     return run->buf.n >= EXPORT_CHUNK ? export_flush(run, reterr) : QUIPU_OK;
 }
 
+/* The first line. It has no type: a reader looks for the member "quipu" before anything else. */
 static quipu_status export_header(export_run *run, quipu_error *reterr)
 {
+    assert(run->done.lines == 0 && run->buf.n == 0);
     qp_jsonw_begin(&run->writer, &run->buf);
     qp_jsonw_object(&run->writer);
     qp_jsonw_key(&run->writer, QUIPU_STR("quipu"));
@@ -96,7 +123,8 @@ static quipu_status export_header(export_run *run, quipu_error *reterr)
     return export_end(run, NULL, reterr);
 }
 
-/* The last line lets a reader tell a whole export from a cut one. */
+/* The last line. By it a reader knows a whole export from a cut one; importers compare its number
+ * of sessions. */
 static quipu_status export_footer(export_run *run, quipu_error *reterr)
 {
     const quipu_transfer done = run->done;
@@ -119,12 +147,14 @@ static quipu_status export_footer(export_run *run, quipu_error *reterr)
 /* ---- messages ---------------------------------------------------------------------------------
  */
 
+/* The event id is written as the text that callers know, not as the column's tagged bytes. */
 static quipu_status export_message(export_run *run, const qp_message *row, quipu_error *reterr)
 {
     static const char *const left_out[] = {QP_EXPORT_EVENT_ID, NULL};
     quipu_str event_id = QP_STR_ABSENT;
     quipu_status status;
 
+    assert(run->status == QUIPU_OK);
     quipu_arena_reset(run->scratch);
     status = qp_event_id_text(row->event_id, run->scratch, &event_id);
     if (status != QUIPU_OK) {
@@ -138,15 +168,17 @@ static quipu_status export_message(export_run *run, const qp_message *row, quipu
     return export_end(run, &run->done.messages, reterr);
 }
 
+/* A qp_chain_fn; its own failure is kept in the run, because the walk only learns "enough". */
 static bool export_show(void *ctx, const qp_message *row)
 {
     export_run *run = ctx;
 
     run->status = export_message(run, row, run->reterr);
+    assert(run->status == QUIPU_OK || run->reterr == NULL || run->reterr->status != QUIPU_OK);
     return run->status == QUIPU_OK;
 }
 
-/* All that a session shows, wherever it lies. */
+/* All that a session shows, wherever it lies: for a flat export. */
 static quipu_status export_shown(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const int64_t from = row->first_seq;
@@ -155,6 +187,7 @@ static quipu_status export_shown(export_run *run, const qp_session *row, quipu_e
     qp_chain chain;
     quipu_status status = QUIPU_OK;
 
+    assert(export_is_flat(run));
     if (from > to) {
         return QUIPU_OK;
     }
@@ -171,7 +204,7 @@ static quipu_status export_shown(export_run *run, const qp_session *row, quipu_e
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* All that a session holds itself, also what only forks of it still show. */
+/* All that a session holds itself, also what only its forks still show. */
 static quipu_status export_held(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const qp_message_query query = {.order = {QP_MESSAGE_BY_SEQ(ASC)},
@@ -180,6 +213,7 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
     qp_message message;
     quipu_status status = qp_message_iter_begin(run->db, &query, &iter, reterr);
 
+    assert(!export_is_flat(run));
     if (status != QUIPU_OK) {
         return status;
     }
@@ -193,6 +227,8 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
 /* ---- state and memories -----------------------------------------------------------------------
  */
 
+/* Keys of state that meet a condition. Inside of a session the line leaves out the app and the
+ * user: they are the session's. */
 static quipu_status export_states(export_run *run, const qp_state_where *where, bool in_session,
                                   quipu_error *reterr)
 {
@@ -204,6 +240,7 @@ static quipu_status export_states(export_run *run, const qp_state_where *where, 
     qp_state row;
     quipu_status status = qp_state_iter_begin(run->db, &query, &iter, reterr);
 
+    assert(run->db != NULL);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -216,7 +253,8 @@ static quipu_status export_states(export_run *run, const qp_state_where *where, 
     return status == QUIPU_OK ? ended : status;
 }
 
-/* The ids by which a repeated change of state is known. */
+/* The ids of events that only changed state: a repeat of such an event is known by its id, in the
+ * new store as well. */
 static quipu_status export_state_events(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const qp_state_event_query query = {.order = {QP_STATE_EVENT_BY_NUMBER(ASC)},
@@ -237,7 +275,7 @@ static quipu_status export_state_events(export_run *run, const qp_session *row, 
     return status == QUIPU_OK ? ended : status;
 }
 
-/* What was learned about models. */
+/* What was learned about the token counts of models. */
 static quipu_status export_factors(export_run *run, quipu_error *reterr)
 {
     const qp_model_factor_query query = {.order = {QP_MODEL_FACTOR_BY_MODEL(ASC)},
@@ -258,10 +296,12 @@ static quipu_status export_factors(export_run *run, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
-/* Whether a memory is to be written now: with its session, or alone when there is none. */
+/* Whether a memory is written now: with its session, or alone when there is no session of its
+ * key. */
 static quipu_status export_wanted(export_run *run, quipu_str session_key, bool alone,
                                   bool *ret_wanted, quipu_error *reterr)
 {
+    assert(session_key.p != NULL);
     *ret_wanted = true;
     if (alone) {
         quipu_status status = qp_session_exists(
@@ -274,7 +314,8 @@ static quipu_status export_wanted(export_run *run, quipu_str session_key, bool a
     return QUIPU_OK;
 }
 
-/* The session's observations, or those of no session when the key is absent. */
+/* The session's observations, or, when the key is absent, those without a session: for these every
+ * observation of the tenant is read, with a look for its session. */
 static quipu_status export_observations(export_run *run, quipu_str key, quipu_error *reterr)
 {
     const bool alone = key.p == NULL;
@@ -305,6 +346,7 @@ static quipu_status export_observations(export_run *run, quipu_str key, quipu_er
     return status == QUIPU_OK ? ended : status;
 }
 
+/* As export_observations(). */
 static quipu_status export_reflections(export_run *run, quipu_str key, quipu_error *reterr)
 {
     const bool alone = key.p == NULL;
@@ -338,6 +380,8 @@ static quipu_status export_reflections(export_run *run, quipu_str key, quipu_err
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
+/* A session's place among forks, by uid: numbers mean nothing in another database. With "forks" an
+ * importer remembers the session until its forks follow. */
 static quipu_status export_relations(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const qp_session *parent = NULL;
@@ -345,6 +389,7 @@ static quipu_status export_relations(export_run *run, const qp_session *row, qui
     char uid[QUIPU_UUID_TEXT_SIZE];
     quipu_status status = QUIPU_OK;
 
+    assert(!export_is_flat(run));
     if (row->parent_id.has) {
         status = qp_session_get(run->db, run->scratch, row->parent_id.v, &parent, reterr);
         if (status == QUIPU_OK) {
@@ -364,12 +409,14 @@ static quipu_status export_relations(export_run *run, const qp_session *row, qui
     return status;
 }
 
+/* A session's line and all that belongs to it. A hidden session has no key, and so no memories. */
 static quipu_status export_session(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     static const char *const left_out[] = {"fork_seq", NULL};
     const bool flat = export_is_flat(run);
     quipu_status status = QUIPU_OK;
 
+    assert(run->db != NULL && row->id != 0);
     quipu_arena_reset(run->scratch);
     export_begin(run, "session");
     if (!flat) {
@@ -404,7 +451,8 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     return status;
 }
 
-/* Every session by its number: those that were forked from others come behind them. */
+/* Every session by its number: a fork has a larger number than its parent and comes behind it. A
+ * flat export passes over hidden sessions: each fork writes what it shares itself. */
 static quipu_status export_sessions(export_run *run, quipu_error *reterr)
 {
     const qp_session_query query = {.order = {QP_SESSION_BY_ID(ASC)}};
@@ -425,6 +473,7 @@ static quipu_status export_sessions(export_run *run, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
+/* The whole store of the tenant. */
 static quipu_status export_all(export_run *run, quipu_error *reterr)
 {
     const qp_state_scope scopes[] = {QP_STATE_SCOPE_APP, QP_STATE_SCOPE_USER};
@@ -451,7 +500,8 @@ static quipu_status export_all(export_run *run, quipu_error *reterr)
     return status;
 }
 
-/* A session, behind those that it was forked from. */
+/* A fork's ancestors before the fork, oldest first, so that one session can be imported alone. Each
+ * stands with all that it holds. */
 static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp_session *row,
                                    quipu_error *reterr)
 {
@@ -459,6 +509,7 @@ static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp
     size_t count = 1;
     quipu_status status = QUIPU_OK;
 
+    assert(row->key.p != NULL);
     while (status == QUIPU_OK && !export_is_flat(run) && chain[count - 1]->parent_id.has) {
         if (count == QP_CHAIN_MAX) {
             return qp_error_set(reterr, QUIPU_CORRUPT, "its forks are too deep");
@@ -469,11 +520,13 @@ static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp
     }
     while (status == QUIPU_OK && count > 0) {
         count--;
+        assert(chain[count] != NULL);
         status = export_session(run, chain[count], reterr);
     }
     return status;
 }
 
+/* One session by its key. */
 static quipu_status export_one(export_run *run, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -481,6 +534,7 @@ static quipu_status export_one(export_run *run, quipu_error *reterr)
     quipu_status status =
         qp_session_lookup(run->store, run->db, &arena, run->options.key, &row, reterr);
 
+    assert(run->options.key.p != NULL);
     if (status == QUIPU_OK) {
         status = row != NULL ? export_lineage(run, &arena, row, reterr)
                              : qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such session");
@@ -489,11 +543,14 @@ static quipu_status export_one(export_run *run, quipu_error *reterr)
     return status;
 }
 
+/* The whole export in one snapshot. It can run again only while nothing was flushed, so that all
+ * counters begin anew. */
 static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     export_run *run = ctx;
     quipu_status status = ent_begin(db, ENT_READ, reterr);
 
+    assert(!run->consumed);
     run->db = db;
     run->scratch = scratch;
     run->status = QUIPU_OK;
@@ -511,6 +568,8 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     return status == QUIPU_OK ? export_flush(run, reterr) : status;
 }
 
+/* On a reading connection, where the store has any: an export that takes minutes holds up no
+ * writer. A store in memory has one connection, which the export keeps to itself. */
 quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *options,
                                 quipu_write_fn write, void *ctx, const quipu_call_options *call,
                                 quipu_transfer *ret_done, quipu_error *reterr)

@@ -1,6 +1,17 @@
 /* Searching: catch up with what was committed before, then take hits by rank until the page is
- * full. Whether a session shows a message is decided here, because forks may show what their
- * ancestors hold. */
+ * full.
+ *
+ *    run 1  snapshot: is anything pending that this search could find?  no ──▶ hits ──▶ page
+ *                                   │ yes
+ *    walk   index it, in transactions of the commit group
+ *    run 2  snapshot: hits ──▶ page
+ *
+ * The index knows which session holds a message. Which session shows it is decided here, because a
+ * fork shows what its ancestors hold, and a session may hold what it no longer shows.
+ *
+ * Owns: quipu_search(). Called by: callers of the public API.
+ * Transactions: each run is one snapshot on a reading connection; the walk writes.
+ * On return: the results are one allocation that quipu_free() frees; on failure there is none. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -23,7 +34,7 @@ typedef struct find_results {
 
 QP_RESULT(find_results);
 
-/* A session that a hit led to. */
+/* A session that a hit led to: read once a search, and kept in the table of `sessions`. */
 typedef struct find_session {
     struct find_session *next; /* in its bucket */
     int64_t id;
@@ -39,6 +50,7 @@ typedef struct find_hit {
     quipu_str key;
 } find_hit;
 
+/* One search. What stands behind "of one run" is set by search_find_work() for each of its runs. */
 typedef struct search_find {
     const quipu_store *store;
     quipu_search_options options;
@@ -68,11 +80,14 @@ static quipu_status search_find_nomem(quipu_error *reterr)
 /* ---- which session shows a message --------------------------------------------------------------
  */
 
+/* Whether a value meets an optional condition. */
 static bool search_find_is(quipu_str wanted, quipu_str value)
 {
     return wanted.p == NULL || quipu_str_eq(wanted, value);
 }
 
+/* Whether a session is among those that the caller searches: living, of the tenant, of the app and
+ * the user that are asked for. */
 static bool search_find_fits(const search_find *find, const qp_session *row)
 {
     return row->key.p != NULL && quipu_str_eq(row->tenant, find->store->tenant) &&
@@ -81,7 +96,8 @@ static bool search_find_fits(const search_find *find, const qp_session *row)
            !qp_session_expired(row, find->now);
 }
 
-/* A session by its number; it is read once a search. */
+/* A session by its number, from the table or the store. One that the caller does not search is kept
+ * without a key: its forks may still show the message. */
 static quipu_status search_find_session(search_find *find, int64_t id, find_session **ret,
                                         quipu_error *reterr)
 {
@@ -89,6 +105,7 @@ static quipu_status search_find_session(search_find *find, int64_t id, find_sess
     const qp_session *row = NULL;
     quipu_status status = QUIPU_OK;
 
+    assert(find->sessions != NULL);
     for (find_session *at = *bucket; at != NULL; at = at->next) {
         if (at->id == id) {
             *ret = at;
@@ -119,7 +136,8 @@ static quipu_status search_find_session(search_find *find, int64_t id, find_sess
 static quipu_status search_find_forks(search_find *find, find_session *session, int64_t seq,
                                       int depth, quipu_str *ret_key, quipu_error *reterr);
 
-/* The session's own key when it shows the message, else that of a fork that does, else absent. */
+/* The session's own key when it shows the message, else that of a fork that does, else absent. One
+ * hit is reported for one session, however many forks show it. */
 static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq, int depth,
                                       quipu_str *ret_key, quipu_error *reterr)
 {
@@ -142,6 +160,8 @@ static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq
                : status;
 }
 
+/* The forks of a session that share the message, by number, each before its own forks: the first
+ * one that shows it is reported. */
 /* NOLINTNEXTLINE(misc-no-recursion): forks are at most QP_CHAIN_MAX deep */
 static quipu_status search_find_forks(search_find *find, find_session *session, int64_t seq,
                                       int depth, quipu_str *ret_key, quipu_error *reterr)
@@ -153,6 +173,7 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
     qp_session_list forks = {0};
     quipu_status status = qp_session_find(find->db, &arena, &query, &forks, reterr);
 
+    assert(depth < QP_CHAIN_MAX && ret_key->p == NULL);
     for (size_t i = 0; i < forks.n && status == QUIPU_OK && ret_key->p == NULL; i++) {
         status = search_find_shown(find, forks.items[i].id, seq, depth + 1, ret_key, reterr);
     }
@@ -163,7 +184,8 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
 /* ---- taking hits -----------------------------------------------------------------------------
  */
 
-/* Take at most `limit` hits, until as many as are wanted are shown. *ret_read: how many it was. */
+/* Take at most `limit` hits, until as many as are wanted are shown. *ret_read: how many hits were
+ * read. With a key all hits are of that session, whose segments are in `where`. */
 static quipu_status search_find_take(search_find *find, const qp_message_where *where,
                                      quipu_str key, int64_t limit, int64_t *ret_read,
                                      quipu_error *reterr)
@@ -173,6 +195,7 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
     ent_hit hit;
     quipu_status status = qp_message_hits_begin(find->db, find->words, where, limit, &iter, reterr);
 
+    assert(find->wanted > 0 && limit > 0);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -185,6 +208,7 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
             status = search_find_shown(find, hit.key, hit.seq, 0, &shown, reterr);
         }
         if (shown.p != NULL) {
+            assert(find->count < room);
             find->hits[find->count++] = (find_hit){hit, shown};
         }
     }
@@ -193,7 +217,8 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
 }
 
 /* Hits of all sessions. Some may not be shown: a few more are asked for than are wanted, and many
- * more when that was not enough, because a common word has as many hits as there are messages. */
+ * more when that was not enough. All at once would be wrong: a common word has as many hits as
+ * there are messages. */
 static quipu_status search_find_take_all(search_find *find, const qp_message_where *where,
                                          quipu_error *reterr)
 {
@@ -209,9 +234,11 @@ static quipu_status search_find_take_all(search_find *find, const qp_message_whe
         }
         limit *= SEARCH_FIND_GROWTH;
     } while (find->count < find->wanted);
+    assert(find->count <= find->wanted);
     return status;
 }
 
+/* For qsort(): the better rank first, then by session and number, so that pages are stable. */
 static int search_find_compare(const void *left, const void *right)
 {
     const ent_hit *l = &((const find_hit *)left)->hit;
@@ -224,7 +251,8 @@ static int search_find_compare(const void *left, const void *right)
                             : (l->seq > r->seq) - (l->seq < r->seq);
 }
 
-/* The conditions on the message itself; `also` is where the second bound of the time goes. */
+/* The conditions on the message itself. A field has one condition in a query; the second bound of
+ * the time goes to `also`, which must live as long as the result. */
 static qp_message_where search_find_where(const quipu_search_options *options,
                                           qp_message_where *also)
 {
@@ -247,6 +275,8 @@ static qp_message_where search_find_where(const quipu_search_options *options,
     return where;
 }
 
+/* The hits of the page and of those before it. A fork has a segment in each ancestor: the best of
+ * each are taken, then sorted together. */
 static quipu_status search_find_hits(search_find *find, const qp_chain *chain, quipu_error *reterr)
 {
     qp_message_where also;
@@ -255,6 +285,7 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
     int64_t read = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(find->count == 0);
     find->hits = qp_arena_take(find->scratch, (find->wanted * parts + 1) * sizeof(*find->hits));
     if (find->hits == NULL) {
         return search_find_nomem(reterr);
@@ -270,6 +301,7 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
                                   &read, reterr);
     }
     if (status == QUIPU_OK && chain->count > 1) {
+        assert(find->count <= find->wanted * parts);
         qsort(find->hits, find->count, sizeof(*find->hits), search_find_compare);
     }
     return status;
@@ -278,6 +310,8 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
 /* ---- the page --------------------------------------------------------------------------------
  */
 
+/* One hit of the page: the message's row and its snippet. Only now are texts read: hits that are
+ * passed over cost no text. */
 static quipu_status search_find_fill(search_find *find, const find_hit *found,
                                      quipu_search_hit *ret, quipu_error *reterr)
 {
@@ -314,10 +348,12 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
     if (status == QUIPU_OK) {
         status = qp_message_snippet(find->db, arena, &found->hit, &marks, &hit.snippet, reterr);
     }
+    assert(status != QUIPU_OK || hit.session_key.p != NULL);
     *ret = hit;
     return status;
 }
 
+/* The hits behind the offset. One more than the page was wanted: whether there is more. */
 static quipu_status search_find_page(search_find *find, quipu_error *reterr)
 {
     const size_t offset = (size_t)find->options.offset;
@@ -335,6 +371,7 @@ static quipu_status search_find_page(search_find *find, quipu_error *reterr)
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = search_find_fill(find, &find->hits[offset + i], &hits[i], reterr);
     }
+    assert(count <= limit);
     results->hits = quipu_search_hits_of(hits, count);
     return status;
 }
@@ -349,6 +386,7 @@ static quipu_status search_find_behind(search_find *find, const qp_session *row,
     size_t count = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(chain->count <= QP_CHAIN_MAX);
     for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
         const int64_t id = chain->segments[i].session;
         bool lags = row->index_pending;
@@ -367,7 +405,8 @@ static quipu_status search_find_behind(search_find *find, const qp_session *row,
     return status;
 }
 
-/* The same for a search over all sessions: all that there are now. */
+/* The same for a search over all sessions. The walk ends at the newest number that there is now, so
+ * that new sessions do not prolong it. */
 static quipu_status search_find_all_behind(search_find *find, quipu_error *reterr)
 {
     const qp_session_query newest = {.limit = 1, .order = {QP_SESSION_BY_ID(DESC)}};
@@ -384,6 +423,9 @@ static quipu_status search_find_all_behind(search_find *find, quipu_error *reter
     return status;
 }
 
+/* One run in its snapshot. With something pending it returns without hits, and with the walk that
+ * is to be made; after that walk it does not look again: what was committed since is not
+ * promised. */
 static quipu_status search_find_run(search_find *find, quipu_error *reterr)
 {
     const bool scoped = find->options.session_key.p != NULL;
@@ -391,6 +433,7 @@ static quipu_status search_find_run(search_find *find, quipu_error *reterr)
     qp_chain chain;
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(find->db) > 0 && find->count == 0);
     chain.count = 0;
     if (scoped) {
         status = qp_session_load(find->store, find->db, find->scratch, find->options.session_key,
@@ -413,6 +456,7 @@ static quipu_status search_find_run(search_find *find, quipu_error *reterr)
     return status == QUIPU_OK ? search_find_page(find, reterr) : status;
 }
 
+/* May run again: results of a run before are dropped, the table of sessions begins empty. */
 static quipu_status search_find_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -422,6 +466,7 @@ static quipu_status search_find_work(void *ctx, ent_db *db, quipu_arena *scratch
 
     quipu_arena_free(&find->results->head.arena);
     find->results->pub = (quipu_search_results){0};
+    assert(find->results != NULL && find->wanted > 0);
     find->db = db;
     find->now = quipu_time_now();
     find->scratch = scratch;
@@ -439,6 +484,7 @@ static bool search_find_is_text(quipu_str text, size_t size_max)
     return text.n <= size_max && qp_text_check(text, NULL) == QP_TEXT_OK;
 }
 
+/* The caller's options. The query itself cannot be wrong: see search_find_words(). */
 static quipu_status search_find_check(const quipu_search_options *options, quipu_error *reterr)
 {
     if (options->query.p == NULL || options->flags != 0 || options->limit < 0 ||
@@ -464,9 +510,11 @@ static quipu_status search_find_check(const quipu_search_options *options, quipu
     return options->session_key.p != NULL ? qp_key_check(options->session_key, reterr) : QUIPU_OK;
 }
 
+/* What the caller left out. */
 static void search_find_defaults(quipu_search_options *options)
 {
     options->limit = options->limit == 0 ? QUIPU_SEARCH_LIMIT_DEFAULT : options->limit;
+    assert(options->limit > 0);
     if (options->mark_before.p == NULL) {
         options->mark_before = QUIPU_STR("[");
     }
@@ -475,12 +523,14 @@ static void search_find_defaults(quipu_search_options *options)
     }
 }
 
-/* The query with a space for whatever is no text: nothing that a user types is an error. */
+/* The query with a space for whatever is not text: nothing that a user types is an error. It keeps
+ * its length, so that the caller's buffer of the maximum always suffices. */
 static void search_find_words(search_find *find, char text[QUIPU_SEARCH_QUERY_MAX])
 {
     const quipu_str query = find->options.query;
     size_t at = 0;
 
+    assert(query.n <= QUIPU_SEARCH_QUERY_MAX);
     while (at < query.n) {
         const unsigned char *p = (const unsigned char *)query.p + at;
         uint32_t point = 0;
@@ -493,15 +543,19 @@ static void search_find_words(search_find *find, char text[QUIPU_SEARCH_QUERY_MA
             at += n;
         }
     }
+    assert(at == query.n);
     find->words = (quipu_str){text, query.n};
 }
 
+/* Run, catch up, run again. A read-only store cannot catch up: it fails rather than miss
+ * messages. */
 static quipu_status search_find_call(quipu_store *store, const qp_call *within, search_find *find,
                                      quipu_error *reterr)
 {
     char text[QUIPU_SEARCH_QUERY_MAX];
     quipu_status status;
 
+    assert(find->results != NULL);
     search_find_defaults(&find->options);
     search_find_words(find, text);
     find->wanted = (size_t)(find->options.offset + find->options.limit + 1);
