@@ -83,6 +83,7 @@ static void copy_sum_add(copy_sum *sum, const void *bytes, size_t n)
     sum->bytes += (int64_t)n;
 }
 
+/* Report the progress. Runs on the caller's thread only: the exporting thread reports nothing. */
 static void copy_tell(copy_run *run)
 {
     if (run->options.progress != NULL) {
@@ -99,6 +100,7 @@ static quipu_status copy_call(const copy_run *run, quipu_call_options *ret, quip
     *ret = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
     ret->cancel = run->within.cancel;
     ret->deadline_ms = -1;
+    /* Public calls take a duration: what is left until the instant, within what they accept. */
     if (status == QUIPU_OK && run->within.deadline_ns != QP_NEVER) {
         int64_t left_ms = (run->within.deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
         ret->deadline_ms = left_ms < 1 ? 1 : left_ms > INT32_MAX ? INT32_MAX : (int32_t)left_ms;
@@ -129,6 +131,7 @@ static quipu_status copy_put(void *ctx, const void *bytes, size_t n)
 
         part = part < room ? part : room;
         part = part < n ? part : n;
+        /* Full: the import is slower than the export. */
         if (part == 0) {
             qp_cond_wait(&run->changed, &run->mutex);
             continue;
@@ -169,6 +172,7 @@ static quipu_status copy_take(void *ctx, void *ret_bytes, size_t size, size_t *r
     memcpy(ret_bytes, run->ring + run->at, n);
     run->at = (run->at + n) % COPY_PIPE_BYTES;
     run->n -= n;
+    /* Empty, and the export has ended: its status ends the stream, too. */
     if (n == 0) {
         status = run->put_status;
         run->source_failed = status != QUIPU_OK;
@@ -256,6 +260,7 @@ static quipu_status copy_look(const copy_run *run, quipu_error *reterr)
         for (size_t i = 0; status == QUIPU_OK && i < page->sessions.count; i++) {
             status = copy_meet(run, quipu_session_info_at(page->sessions, i), &call, reterr);
         }
+        /* The cursor is copied: the page that holds it is freed. */
         more = status == QUIPU_OK && page->next.p != NULL;
         if (more) {
             quipu_arena_reset(&cursor);
@@ -304,10 +309,12 @@ typedef struct copy_check {
     copy_sum sum;
 } copy_check;
 
+/* The write function of the second export: nothing is kept but the sum. */
 static quipu_status copy_check_add(void *ctx, const void *bytes, size_t n)
 {
     copy_check *check = ctx;
 
+    assert(check->run->put_all);
     copy_sum_add(&check->sum, bytes, n);
     check->run->progress.lines = check->sum.lines;
     check->run->progress.bytes = check->sum.bytes;
@@ -315,6 +322,7 @@ static quipu_status copy_check_add(void *ctx, const void *bytes, size_t n)
     return QUIPU_OK;
 }
 
+/* Lines are counted, too: factors and ids of state events have no counter of their own. */
 static bool copy_is_same(const quipu_transfer *a, const quipu_transfer *b)
 {
     return a->lines == b->lines && a->sessions == b->sessions && a->messages == b->messages &&
@@ -334,6 +342,7 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
     quipu_status status = copy_call(run, &call, reterr);
 
     assert(run->put_all && run->taken_all);
+    /* The second half of the progress: the target is read as a whole. */
     run->progress = (quipu_copy_progress){true, 0, 0, run->sum.lines};
     qp_sha256_begin(&check.sum.sha);
     if (status == QUIPU_OK) {
@@ -353,6 +362,7 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
             (long long)run->held.messages, (long long)held.states, (long long)run->held.states,
             (long long)held.memories, (long long)run->held.memories);
     }
+    /* The exporting thread is joined: its sum is this thread's now. */
     qp_sha256_end(&run->sum.sha, there);
     qp_sha256_end(&check.sum.sha, here);
     if (memcmp(here, there, sizeof(here)) != 0) {
@@ -388,6 +398,7 @@ static quipu_status copy_enter(copy_run *run, const quipu_copy_options *options,
     return status;
 }
 
+/* A store that was not entered is passed over. */
 static void copy_leave(copy_run *run)
 {
     qp_store_leave(&run->there);
@@ -428,6 +439,8 @@ static quipu_copied copy_report(const copy_run *run, const quipu_transfer *added
                           .skipped = added->skipped};
 }
 
+/* Look, transfer, compare: each step only when the one before it succeeded. Nothing is written to
+ * the target before its sessions were compared with the source's. */
 quipu_status quipu_store_copy(quipu_store *source, quipu_store *target,
                               const quipu_copy_options *options, const quipu_call_options *call,
                               quipu_copied *ret_copied, quipu_error *reterr)

@@ -30,7 +30,10 @@
 #define EXPORT_CHUNK ((size_t)64 * 1024) /* handed to the caller at a time, or a line */
 #define EXPORT_BUFFER_MAX ((size_t)QUIPU_LINE_BYTES_MAX + EXPORT_CHUNK)
 
-/* One export. `scratch` is emptied for each row: nothing in it outlives a line. */
+/* One export. `scratch` is emptied for each row: nothing in it outlives a line. The buffer collects
+ * lines up to a chunk, so that the caller's function is called once for many short lines. `status`
+ * and `reterr` carry a failure out of the walk over a chain, whose callback can only say
+ * "enough". */
 typedef struct export_run {
     const quipu_store *store;
     quipu_export_options options;
@@ -74,7 +77,8 @@ static quipu_status export_flush(export_run *run, quipu_error *reterr)
     quipu_status status = QUIPU_OK;
 
     if (bytes.n > 0) {
-        run->consumed = true; /* what the caller has cannot be taken back */
+        /* Set before the write: a function that fails may have passed on a part of the bytes. */
+        run->consumed = true;
         status = run->write(run->write_ctx, bytes.p, bytes.n);
     }
 
@@ -94,6 +98,7 @@ static quipu_status export_end(export_run *run, int64_t *count, quipu_error *ret
 
     qp_jsonw_object_end(&run->writer);
     status = qp_jsonw_end(&run->writer);
+    /* Not part of the JSON: the writer has ended its object. */
     qp_buf_putc(&run->buf, '\n');
     status = status == QUIPU_OK ? qp_buf_status(&run->buf) : status;
     if (status != QUIPU_OK) {
@@ -155,6 +160,8 @@ static quipu_status export_message(export_run *run, const qp_message *row, quipu
     quipu_status status;
 
     assert(run->status == QUIPU_OK);
+    /* One id at a time: a session of millions of messages needs no more memory than its longest
+     * line. */
     quipu_arena_reset(run->scratch);
     status = qp_event_id_text(row->event_id, run->scratch, &event_id);
     if (status != QUIPU_OK) {
@@ -188,6 +195,7 @@ static quipu_status export_shown(export_run *run, const qp_session *row, quipu_e
     quipu_status status = QUIPU_OK;
 
     assert(export_is_flat(run));
+    /* An empty session. */
     if (from > to) {
         return QUIPU_OK;
     }
@@ -198,6 +206,7 @@ static quipu_status export_shown(export_run *run, const qp_session *row, quipu_e
         const qp_scan scan = {from, to, false};
         status = qp_chain_each(run->db, &chain, &scan, export_show, run, &error);
     }
+    /* The callback's failure has its error in `reterr` already; that of the walk is kept aside. */
     if (run->status != QUIPU_OK) {
         return run->status;
     }
@@ -220,6 +229,7 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
     while (status == QUIPU_OK && qp_message_iter_next(&iter, &message)) {
         status = export_message(run, &message, reterr);
     }
+    /* The first failure is reported: ending an iteration must not replace the error of a row. */
     quipu_status ended = qp_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? ended : status;
 }
@@ -254,7 +264,7 @@ static quipu_status export_states(export_run *run, const qp_state_where *where, 
 }
 
 /* The ids of events that only changed state: a repeat of such an event is known by its id, in the
- * new store as well. */
+ * new store as well. They count as no messages and are in no count of the footer. */
 static quipu_status export_state_events(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const qp_state_event_query query = {.order = {QP_STATE_EVENT_BY_NUMBER(ASC)},
@@ -327,6 +337,8 @@ static quipu_status export_observations(export_run *run, quipu_str key, quipu_er
     bool wanted = false;
     quipu_status status;
 
+    /* A session's own by the index; all of the tenant otherwise, because there is no index of keys
+     * that no session has. */
     if (!alone) {
         query.where.session_key = ent_eq(key);
     }
@@ -402,6 +414,7 @@ static quipu_status export_relations(export_run *run, const qp_session *row, qui
         status = qp_session_exists(run->db, &(qp_session_where){.parent_id = ent_eq(row->id)},
                                    &has_forks, reterr);
     }
+    /* Only when it is true: most sessions have no forks, and their lines stay short. */
     if (status == QUIPU_OK && has_forks) {
         qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_FORKS));
         qp_jsonw_bool(&run->writer, true);
@@ -425,12 +438,14 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     if (status != QUIPU_OK) {
         return status;
     }
+    /* A flat export names no parents, so that a fork number would mean nothing. */
     qp_export_row(&run->writer, &qp_session_entity, row, flat ? left_out : NULL);
     status = export_end(run, &run->done.sessions, reterr);
     if (status == QUIPU_OK) {
         status = flat ? export_shown(run, row, reterr) : export_held(run, row, reterr);
     }
     if (status == QUIPU_OK) {
+        /* By the whole key of the state: its app and user are the session's. */
         status = export_states(run,
                                &(qp_state_where){.tenant = ent_eq(run->store->tenant),
                                                  .scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION),
@@ -451,8 +466,9 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     return status;
 }
 
-/* Every session by its number: a fork has a larger number than its parent and comes behind it. A
- * flat export passes over hidden sessions: each fork writes what it shares itself. */
+/* Every session by its number: a fork has a larger number than its parent and comes behind it.
+ * Other tenants' rows are passed over. A flat export passes over hidden sessions as well: each fork
+ * writes what it shares itself. */
 static quipu_status export_sessions(export_run *run, quipu_error *reterr)
 {
     const qp_session_query query = {.order = {QP_SESSION_BY_ID(ASC)}};
@@ -473,12 +489,14 @@ static quipu_status export_sessions(export_run *run, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
-/* The whole store of the tenant. */
+/* The whole store of the tenant, in the order of the picture above. State of apps and users comes
+ * first, so that an import that is cut has stored it already. */
 static quipu_status export_all(export_run *run, quipu_error *reterr)
 {
     const qp_state_scope scopes[] = {QP_STATE_SCOPE_APP, QP_STATE_SCOPE_USER};
     quipu_status status = QUIPU_OK;
 
+    /* In the order of docs/export.md: apps, then users. */
     for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]) && status == QUIPU_OK; i++) {
         status = export_states(run,
                                &(qp_state_where){.tenant = ent_eq(run->store->tenant),
@@ -511,6 +529,7 @@ static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp
 
     assert(row->key.p != NULL);
     while (status == QUIPU_OK && !export_is_flat(run) && chain[count - 1]->parent_id.has) {
+        /* Forks are at most that deep: a longer chain is a circle. */
         if (count == QP_CHAIN_MAX) {
             return qp_error_set(reterr, QUIPU_CORRUPT, "its forks are too deep");
         }
@@ -536,6 +555,7 @@ static quipu_status export_one(export_run *run, quipu_error *reterr)
 
     assert(run->options.key.p != NULL);
     if (status == QUIPU_OK) {
+        /* An expired session is exported as well: its row is still there. */
         status = row != NULL ? export_lineage(run, &arena, row, reterr)
                              : qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such session");
     }
@@ -595,6 +615,7 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
         status = qp_key_check(run.options.key, reterr);
     }
     if (status == QUIPU_OK) {
+        /* A line is at most as long as an import accepts; a longer one fails the export. */
         qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
         within.consumed = &run.consumed;
         status = qp_store_read_apart(store, &within, export_work, &run, reterr);

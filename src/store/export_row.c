@@ -50,6 +50,7 @@ static void export_row_json(qp_jsonw *writer, const char *name, quipu_str json)
         qp_jsonw_raw(writer, json);
         return;
     }
+    /* The suffix makes it another member, so that a reader knows the two spellings apart. */
     assert(strlen(name) <= QP_EXPORT_NAME_MAX);
     (void)snprintf(longer, sizeof(longer), "%s%s", name, QP_EXPORT_TEXT_SUFFIX);
     qp_jsonw_key(writer, quipu_cstr(longer));
@@ -149,7 +150,7 @@ static quipu_status export_row_string(qp_json_node node, quipu_arena *arena, qui
 
 /* Put a value where an X_new has it. An optional member is a struct of `has` and the value, which
  * lies `opt_offset` behind; texts, bytes and enums are absent by their own value, so that theirs is
- * 0. */
+ * 0. The member is written by memcpy(): its type is known to the descriptor only. */
 static void export_row_put(const ent_field *field, void *values, const void *value, size_t size,
                            size_t opt_offset)
 {
@@ -175,6 +176,7 @@ static quipu_status export_row_scalar(const ent_entity *entity, const ent_field 
 
     assert(field->type == ENT_INT || field->type == ENT_FLOAT || field->type == ENT_BOOL);
     switch (field->type) {
+    /* A number with a fraction or beyond 64 bits is not rounded: it would be another value. */
     case ENT_INT:
         if (qp_json_int64(node, &number) != QP_JSON_EXACT) {
             return export_row_wrong(entity, field, "a whole number", reterr);
@@ -223,6 +225,7 @@ static quipu_status export_row_parse(const ent_entity *entity, const ent_field *
         }
         export_row_put(field, values, &uuid, sizeof(uuid), offsetof(ent_opt_uuid, v));
         return QUIPU_OK;
+    /* Labels, not numbers: an enum may get further values in between. */
     case ENT_ENUM:
         label = ent_enum_parse(field->labels, text);
         if (label == 0) {
@@ -257,6 +260,7 @@ static quipu_status export_row_member(const ent_entity *entity, const ent_field 
     if (field->type == ENT_INT || field->type == ENT_FLOAT || field->type == ENT_BOOL) {
         return export_row_scalar(entity, field, node, values, reterr);
     }
+    /* As it stands in the line, number spellings and order of members included. */
     if (field->type == ENT_JSON && !as_text) {
         text = qp_json_raw(node);
     } else {
@@ -291,6 +295,7 @@ static const ent_field *export_row_field(const ent_entity *entity, qp_json_node 
         assert(n <= QP_EXPORT_NAME_MAX);
         *ret_text = field->type == ENT_JSON && raw.n == n + 2 + suffix &&
                     memcmp(raw.p + 1 + n, QP_EXPORT_TEXT_SUFFIX, suffix) == 0;
+        /* A name that only begins like this field's is another field's. */
         if (raw.n == n + 2 || *ret_text) {
             return field;
         }
@@ -328,6 +333,7 @@ quipu_status qp_import_row(const ent_entity *entity, qp_json_node object,
         if (field == NULL && export_row_is_other(iter.key, others)) {
             continue;
         }
+        /* Both spellings of a JSON field count as the same member. */
         if (field == NULL || seen[field - entity->fields]) {
             size_t n = qp_utf8_cut(name, QP_EXPORT_NAME_MAX);
             return qp_error_set(reterr, QUIPU_INVALID, "the member %.*s %s", (int)n, name.p,
@@ -340,6 +346,7 @@ quipu_status qp_import_row(const ent_entity *entity, qp_json_node object,
     return status;
 }
 
+/* For members that are no fields of the entity, or that the line spells differently. */
 quipu_status qp_import_text(qp_json_node object, quipu_str name, quipu_arena *arena,
                             quipu_str *ret_text, quipu_error *reterr)
 {
@@ -348,6 +355,7 @@ quipu_status qp_import_text(qp_json_node object, quipu_str name, quipu_arena *ar
 
     assert(name.n > 0);
     *ret_text = QP_STR_ABSENT;
+    /* Whether the member must be there is for the caller to say. */
     if (qp_json_kind_of(node) == QP_JSON_NONE) {
         return QUIPU_OK;
     }

@@ -72,6 +72,7 @@ static quipu_status fork_compaction(ent_db *db, const qp_session *parent, quipu_
         qp_summary summary = {.view_from = 0};
 
         status = qp_summary_read(db, &at, scratch, &summary, reterr);
+        /* A summary names what it replaced, by number; one before the first message was removed. */
         at.compact_seq =
             summary.message.replaces >= parent->first_seq ? summary.message.replaces : 0;
         qp_arena_rewind(scratch, mark);
@@ -94,6 +95,7 @@ static quipu_status fork_settings(const fork_call *call, const qp_session *paren
     quipu_status status = QUIPU_OK;
     ent_opt_int ttl_ms = parent->ttl_ms;
 
+    /* 0 means the parent's for a fork, not the store's. */
     if (values->ttl_ms != 0) {
         status = qp_session_ttl(call->store, values->ttl_ms, &ttl_ms, reterr);
     }
@@ -170,6 +172,7 @@ static quipu_status fork_copy_batch(ent_db *db, quipu_arena *arena, const qp_seg
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Numbers without gaps: the last one says whether any is missing. */
     if (list.n == 0 || list.items[list.n - 1].seq != *from + (int64_t)list.n - 1) {
         return qp_error_set(reterr, QUIPU_CORRUPT, "message %lld is missing; restore a backup",
                             (long long)*from);
@@ -246,7 +249,8 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
     if (!flat) {
         made->parent_id = ent_some(parent->id);
         made->fork_seq = ent_some(call->seq);
-        made->indexed_seq = call->seq; /* its own messages begin behind */
+        /* Its own messages begin behind: those of the past are indexed under their holders. */
+        made->indexed_seq = call->seq;
     } else {
         made->index_pending = call->seq > 0;
     }
@@ -348,6 +352,8 @@ quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
         status = fork_check(&fork, values, reterr);
     }
     if (status == QUIPU_OK && ret_fork != NULL) {
+        /* Before the transaction: a fork that is committed must not fail for want of memory
+         * afterwards. */
         fork.history = qp_history_new();
         if (fork.history == NULL) {
             status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the fork");

@@ -42,6 +42,7 @@ static quipu_status fork_release_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while looking at forks");
 }
 
+/* Append to a list in the arena; the array doubles, so that n appends copy at most 2n pairs. */
 static quipu_status fork_release_push(quipu_arena *arena, release_list *list, int64_t a, int64_t b,
                                       quipu_error *reterr)
 {
@@ -159,7 +160,12 @@ static quipu_status fork_release_forks(release_reach *reach, quipu_error *reterr
 }
 
 /* Remove the messages `from` to `to` of `holder` that no session reaches: sort the spans that are
- * reached, and remove the gaps between them. */
+ * reached, and remove the gaps between them.
+ *
+ *    range      1 2 3 4 5 6 7 8 9
+ *    reached      ├─┤   ├───┤              2..3 and 5..7
+ *    removed    1     4       8 9          `next` is 1, then 4, then 8
+ */
 static quipu_status fork_release_collect(ent_db *db, quipu_arena *scratch, const qp_session *holder,
                                          int64_t from, int64_t to, quipu_error *reterr)
 {
@@ -168,9 +174,12 @@ static quipu_status fork_release_collect(ent_db *db, quipu_arena *scratch, const
     quipu_status status;
 
     assert(from <= to && from > qp_session_base(holder));
+    /* The common case of a fork that is deleted: its living parent shows everything, and no fork is
+     * read. */
     if (holder->key.p != NULL && holder->first_seq <= from) {
         return QUIPU_OK; /* the holder itself shows them all */
     }
+    /* The holder is the root of the walk; a hidden one reaches nothing itself. */
     status = fork_release_visit(&reach, holder, to, reterr);
     if (status == QUIPU_OK) {
         status = fork_release_forks(&reach, reterr);
@@ -241,6 +250,7 @@ static quipu_status fork_release_up(ent_db *db, quipu_arena *scratch, ent_opt_in
         }
         /* What is left of the range lies in the parent. */
         to = fork_release_min(to, base);
+        /* Only a hidden row can have lost its purpose. */
         if (status == QUIPU_OK && row->key.p == NULL) {
             status = fork_release_has_forks(db, row->id, &has_forks, reterr);
         }
@@ -332,6 +342,7 @@ quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const qp_session *row,
         for (size_t i = 0; i < list.n; i++) {
             rows[count++] = &list.items[i];
         }
+        /* Every row has been asked for its forks. */
         if (next == count) {
             break;
         }

@@ -31,6 +31,7 @@ static quipu_status import_store(qp_lines_import *run, ent_db *db, quipu_arena *
     if (status != QUIPU_OK) {
         return status;
     }
+    /* One line at a time: memory does not grow with the group. */
     if (scratch->head != NULL) {
         quipu_arena_reset(scratch);
     }
@@ -115,6 +116,8 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     if (status != QUIPU_OK) {
         return status;
     }
+    /* What is gathered first, then, when the buffer was full, the rest in turns of reading and
+     * storing. */
     status = import_store_gathered(run, db, scratch, reterr);
     while (status == QUIPU_OK && !run->whole) {
         import_forget_gathered(run);
@@ -179,6 +182,7 @@ static quipu_status import_group(qp_lines_import *run, quipu_error *reterr)
     quipu_status status;
 
     import_group_begin(run);
+    /* Outside of the lock: a slow source holds up no writer until its session is whole. */
     status = qp_import_line_gather(run, reterr);
     if (status == QUIPU_OK) {
         status = qp_maintain_write(run->store, run->within, import_group_work, run, reterr);
@@ -215,6 +219,8 @@ static quipu_status import_header(qp_lines_import *run, quipu_error *reterr)
         qp_json_int64(qp_json_get(root, QUIPU_STR("major")), &major) != QP_JSON_EXACT) {
         return qp_error_set(reterr, QUIPU_INVALID, "line 1: this is no export of quipu");
     }
+    /* A minor version adds nothing that an import could miss in silence: unknown members are
+     * errors. */
     if (major != QUIPU_EXPORT_MAJOR) {
         return qp_error_set(reterr, QUIPU_NEWER,
                             "line 1: the export has version %lld, this program reads %d only",
@@ -242,7 +248,9 @@ static quipu_status import_footer(qp_lines_import *run, quipu_error *reterr)
                               (long long)seen);
         return qp_import_line_fail(run, number, status, reterr);
     }
+    /* The lines of the file, the header included. */
     run->done.lines = number;
+    /* Two exports in one stream would otherwise import as the first alone. */
     status = qp_lines_next(&run->reader, &text, reterr);
     if (status == QUIPU_OK && text.p != NULL) {
         status = qp_error_set(reterr, QUIPU_INVALID, "there is something behind the last line");
@@ -313,6 +321,8 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
     if (status == QUIPU_OK) {
         qp_output_put(ret_done, &run.done, sizeof(run.done));
     }
+    /* Everything is released on each path from here on: the reader, the lines and the list of
+     * parents. */
     qp_lines_end(&run.reader);
     qp_json_free(&run.doc);
     quipu_arena_free(&run.gathered);

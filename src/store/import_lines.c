@@ -48,7 +48,8 @@ quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str text, int64_t 
     return qp_import_line_fail(run, number, status, reterr);
 }
 
-/* The names are in the order of qp_import_type. */
+/* The names are in the order of qp_import_type. An unknown type is QP_LINE_NONE, which the caller
+ * reports: a line that is passed over would be lost in silence. */
 static qp_import_type import_lines_type(qp_json_node object)
 {
     static const char *const names[] = {"session", "message",     "state",      "state_event",
@@ -81,9 +82,11 @@ static bool import_lines_belongs(qp_lines_import *run, qp_json_node object, qp_i
                    !qp_json_text_is(key, run->key)));
 
     assert(type != QP_LINE_NONE);
+    /* The footer belongs to no group and ends the last one. */
     if (type == QP_LINE_END) {
         return false;
     }
+    /* The first line decides: a session opens a group of its own, anything else a loose one. */
     if (!run->open) {
         run->open = true;
         run->begun = run->ahead.number;
@@ -103,6 +106,7 @@ quipu_status qp_import_line_read(qp_lines_import *run, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* The footer was not read yet, so that the stream ends too early. */
     if (text.p == NULL) {
         return qp_import_line_fail(
             run, run->reader.number + 1,
@@ -133,6 +137,7 @@ static quipu_status import_lines_keep(qp_lines_import *run, quipu_error *reterr)
         line == NULL ? QUIPU_NOMEM : quipu_arena_copy(&run->gathered, run->ahead.text, &line->text);
 
     assert((run->first == NULL) == (run->last == NULL));
+    /* Memories that follow name their session by this key. */
     if (status == QUIPU_OK && run->ahead.type == QP_LINE_SESSION) {
         status = qp_import_text(qp_json_root(&run->doc), QUIPU_STR("key"), &run->gathered,
                                 &run->key, reterr);

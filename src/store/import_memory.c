@@ -39,6 +39,7 @@ static quipu_status import_memory_known(ent_db *db, quipu_arena *scratch, quipu_
             (import_memory_row){reflection->tenant, reflection->session_key, reflection->content};
     }
     assert(*ret_known == (observation != NULL || reflection != NULL));
+    /* Not to be there is the common case, and no failure. */
     return status == QUIPU_OK || status == QUIPU_NOT_FOUND ? QUIPU_OK
                                                            : qp_error_pass(reterr, &error);
 }
@@ -81,6 +82,7 @@ quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena
     if (status == QUIPU_OK && id.has) {
         status = import_memory_known(db, scratch, kind, id.v, &known, &is_known, reterr);
     }
+    /* A repeat is not counted: nothing was stored. */
     if (status == QUIPU_OK && is_known) {
         return import_memory_repeat(run, &known, &made, reterr);
     }

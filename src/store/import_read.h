@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 
+/* A stream that is being cut into lines; qp_lines_end() frees the buffer. */
 typedef struct qp_line_reader {
     quipu_read_fn read;
     void *ctx;
@@ -20,6 +21,7 @@ typedef struct qp_line_reader {
     bool ended;     /* the caller has no more bytes */
 } qp_line_reader;
 
+/* `line_max` is the longest line without its break. qp_lines_end() also after a failure. */
 void qp_lines_begin(qp_line_reader *reader, quipu_read_fn read, void *ctx, size_t line_max);
 void qp_lines_end(qp_line_reader *reader);
 

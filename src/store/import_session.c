@@ -31,6 +31,7 @@ static quipu_status import_session_remember(qp_lines_import *run, quipu_uuid uid
 {
     assert(id != 0);
     if (run->parent_count == run->parent_cap) {
+        /* Only sessions with forks are remembered: the list is short even for a large store. */
         size_t cap = run->parent_cap == 0 ? 64 : run->parent_cap * 2;
         qp_import_parent *more = qp_realloc(run->parents, cap * sizeof(*more));
         if (more == NULL) {
@@ -74,6 +75,7 @@ static quipu_status import_session_existing(const qp_lines_import *run, ent_db *
 
     assert(made->uid.has);
     *ret_row = NULL;
+    /* Expired sessions are found, too: an export may bring them, and a repeat must know them. */
     if (made->key.p != NULL) {
         return qp_session_lookup(run->store, db, arena, made->key, ret_row, reterr);
     }
@@ -97,6 +99,8 @@ static quipu_status import_session_meet(qp_lines_import *run, const qp_session_n
                             (int)qp_utf8_cut(made->key, 80), made->key.n > 0 ? made->key.p : "",
                             same ? "" : ", and is another one; delete it, or leave this one out");
     }
+    /* The store's session has not seen what the export has. Replacing it is for the caller to
+     * decide. */
     if (existing->revision < made->revision) {
         return qp_error_set(reterr, QUIPU_CONFLICT,
                             "the session \"%.*s\" is there with revision %lld, older than %lld; "
@@ -131,6 +135,7 @@ static quipu_status import_session_read(qp_lines_import *run, quipu_arena *scrat
         status = qp_import_text(object, QUIPU_STR(QP_EXPORT_PARENT), scratch, &parent, reterr);
     }
     if (status == QUIPU_OK && parent.p != NULL) {
+        /* A uid that cannot be parsed is one that no line before had. */
         int64_t id =
             quipu_uuid_parse(parent, &uid) == QUIPU_OK ? import_session_parent(run, uid) : 0;
         ret_made->parent_id = ent_some(id);
@@ -153,6 +158,7 @@ static quipu_status import_session_create(qp_lines_import *run, ent_db *db,
     quipu_status status = qp_session_create(db, &run->kept, made, &run->row, &error);
 
     assert(made->uid.has && ent_depth(db) > 0);
+    /* Only an engine that has the uid in its keys reports this. */
     if (status == QUIPU_EXISTS && strcmp(error.field, "uid") == 0) {
         status = qp_uuid_v7(&fresh.uid.v);
         status = status == QUIPU_OK
@@ -182,6 +188,7 @@ quipu_status qp_import_line_session(qp_lines_import *run, ent_db *db, quipu_aren
     if (status == QUIPU_OK && existing != NULL) {
         status = import_session_meet(run, &made, existing, reterr);
     } else if (status == QUIPU_OK) {
+        /* The watermark is not part of an export: all messages are pending. */
         made.index_pending = made.next_seq.has && made.next_seq.v > 1;
         status = import_session_create(run, db, &made, reterr);
         run->group.sessions++;
@@ -219,6 +226,7 @@ quipu_status qp_import_line_message(qp_lines_import *run, ent_db *db, quipu_aren
         status = qp_event_id_bytes(event_id, NULL, scratch, &made.event_id);
     }
     if (status == QUIPU_OK) {
+        /* Numbers that do not fit are found by the check at the end of the group. */
         status = qp_message_create(db, NULL, &made, NULL, reterr);
         run->group.messages++;
     }
@@ -232,6 +240,7 @@ quipu_status qp_import_line_check(qp_lines_import *run, ent_db *db, quipu_error 
     quipu_status status = QUIPU_OK;
 
     assert(run->loose || run->skip || run->row != NULL);
+    /* Nothing of a session was stored. */
     if (run->loose || run->skip) {
         return QUIPU_OK;
     }

@@ -33,7 +33,8 @@ static quipu_status import_state_wanted(const qp_lines_import *run, ent_db *db,
     return QUIPU_OK;
 }
 
-/* State of a session takes its app and user from the session's row; the line leaves them out. */
+/* State of a session takes its app and user from the session's row; the line leaves them out. State
+ * of apps and users names them itself, and belongs to the group without a session. */
 quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                   quipu_error *reterr)
 {
@@ -45,6 +46,7 @@ quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena 
     quipu_status status;
 
     assert(run->loose || (run->row != NULL && !run->skip));
+    /* The number of the row in this store; an export has none. */
     if (!run->loose) {
         made.session_number = run->row->id;
         made.app_name = run->row->app_name;
@@ -75,6 +77,7 @@ quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db, quipu_
                                         others, scratch, &made, reterr);
 
     assert(run->loose || (run->row != NULL && !run->skip));
+    /* What the store writes itself always has this form; a line that has not was made by hand. */
     if (status == QUIPU_OK &&
         (run->loose || made.event_id.n == 0 || made.event_id.n > QUIPU_EVENT_ID_MAX ||
          made.digest.n != QP_SHA256_SIZE)) {
@@ -93,7 +96,8 @@ static bool import_state_factor_holds(const qp_model_factor_new *made)
            made->ppm >= QUIPU_FACTOR_MIN && made->ppm <= QUIPU_FACTOR_MAX;
 }
 
-/* Of what was learned about a model, too, the newer one stays. */
+/* Of what was learned about a model, too, the newer one stays. The samples of two stores are not
+ * added up: they may be of the same answers. */
 quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)
 {
@@ -116,6 +120,7 @@ quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db, quipu_arena
     if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {
         return qp_error_pass(reterr, &error);
     }
+    /* Factors belong to the store, so that even one without sessions may have them. */
     if (row != NULL && (run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) != 0) {
         return qp_error_set(reterr, QUIPU_EXISTS, "this factor exists already");
     }

@@ -107,6 +107,7 @@ static quipu_status adopt_view(quipu_arena *arena, quipu_str text, quipu_str *re
     while (p < end) {
         uint32_t point = 0;
         size_t step = qp_utf8_step(p, end, &point);
+        /* A byte that begins no character is replaced alone: the next one may be sound. */
         if (step == 0 || point == 0) {
             n += qp_utf8_put(0xFFFD, view + n);
             p += step == 0 ? 1 : step;
@@ -231,6 +232,7 @@ static quipu_status adopt_sessions(ent_db *db, quipu_error *reterr)
     }
     qp_buf_init(&buf, ADOPT_EXTRA_MAX);
     status = qp_lango_session_iter_begin(db, &(qp_lango_session_query){0}, &iter, reterr);
+    /* One row at a time, read from the old table while the new one is written. */
     while (status == QUIPU_OK && qp_lango_session_iter_next(&iter, &old)) {
         status = adopt_session(db, fresh, &old, &buf, reterr);
     }
@@ -312,6 +314,8 @@ static quipu_status adopt_orphans_session(ent_db *db, int64_t *ret_id, quipu_err
     const qp_session *session = NULL;
     quipu_status status = QUIPU_EXISTS;
 
+    /* "lango-orphans", then "lango-orphans-2" and so on: a session of the file may have the
+     * name. */
     for (int i = 1; status == QUIPU_EXISTS; i++) {
         (void)snprintf(key, sizeof(key), i == 1 ? "%s" : "%s-%d", ADOPT_ORPHANS_KEY, i);
         qp_session_new values = {.key = quipu_cstr(key),
@@ -328,7 +332,8 @@ static quipu_status adopt_orphans_session(ent_db *db, int64_t *ret_id, quipu_err
 }
 
 /* `extra` for what the columns cannot say; absent when they say it all. Compares what was made with
- * what was there, so that a change of the mapping above needs no change here. */
+ * what was there, so that a change of the mapping above needs no change here. Each member is named
+ * after Lango's column, with "_base64" behind when it holds bytes. */
 static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_new *message,
                                 qp_buf *buf, quipu_json *ret_extra)
 {
@@ -338,6 +343,7 @@ static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_ne
     qp_buf_reset(buf);
     qp_jsonw_begin(&writer, buf);
     qp_jsonw_object(&writer);
+    /* What an empty object takes: more than that means that something is kept. */
     size_t empty = qp_buf_str(buf).n;
     if (qp_message_role_parse(old->role) == 0) {
         adopt_keep_bytes(&writer, "lango_role_base64", old->role);
@@ -348,6 +354,7 @@ static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_ne
     if (old->author.p != NULL && !quipu_str_eq(old->author, message->author)) {
         adopt_keep_bytes(&writer, "lango_author_base64", old->author);
     }
+    /* Valid JSON is taken over by its pointer; another pointer means that it was not. */
     if (old->tool_calls.text.p != message->tool_calls.text.p) {
         adopt_keep_bytes(&writer, "lango_tool_calls_base64", old->tool_calls.text);
     }
@@ -381,6 +388,7 @@ quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t sessio
     if (status == QUIPU_OK && !adopt_is_text(ret->author)) {
         status = adopt_view(arena, ret->author, &ret->author);
     }
+    /* Tool calls that are not valid JSON are kept in `extra` only. */
     if (old->tool_calls.text.p != NULL &&
         qp_json_check(old->tool_calls.text, NULL, NULL) == QUIPU_OK) {
         ret->tool_calls = old->tool_calls;
@@ -421,6 +429,7 @@ static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, int64_t i
     message.event_id = qp_lango_event_id(id, event_id);
     message.seq = tally->header.next_seq;
     status = qp_lango_message_values(old, tally->session, arena, buf, &message);
+    /* The header holds the sum of the messages before. */
     message.tokens_total = tally->header.token_count + message.tokens;
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "message %lld could not be adopted", (long long)id);
@@ -460,7 +469,8 @@ static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, qui
 }
 
 /* Write all messages in their order; a session's row follows behind its last message. The arena is
- * emptied after each message: memory does not grow with the file. */
+ * emptied after each message: memory does not grow with the file. Orphans have session 0 and come
+ * first: their session is created when the first of them is met. */
 static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
                                          const adopt_places *places, quipu_error *reterr)
 {
@@ -469,11 +479,13 @@ static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
     adopt_tally tally = {0};
     quipu_status status = QUIPU_OK;
 
+    assert(places->count == 0 || places->items != NULL);
     qp_buf_init(&buf, ADOPT_EXTRA_MAX);
     for (size_t i = 0; i < places->count && status == QUIPU_OK; i++) {
         bool first = i == 0 || places->items[i].session != places->items[i - 1].session;
         bool last =
             i + 1 == places->count || places->items[i].session != places->items[i + 1].session;
+        /* A new session begins: its numbers and totals begin, too. */
         if (first) {
             tally.session = places->items[i].session;
             qp_header_begin(&tally.header, NULL);
@@ -528,6 +540,7 @@ static quipu_status adopt_observations(ent_db *db, quipu_error *reterr)
         qp_lango_observation_find(db, &arena, &(qp_lango_observation_query){0}, &list, reterr);
 
     assert(ent_depth(db) > 0);
+    /* Read as a whole: there are far fewer memories than messages. */
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         qp_lango_observation_patch patch = {.created_at = ent_set(list.items[i].created_at),
                                             .source_start_index = ent_add(1),

@@ -180,6 +180,7 @@ static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scra
     quipu_status status;
 
     assert(repair->id != 0 && ent_depth(db) > 0);
+    /* A retry begins with nothing of the try before. */
     quipu_arena_free(&repair->arena);
     repair->after = (qp_findings){.messages = 0};
     status = qp_session_get(db, &repair->arena, repair->id, &repair->row, &error);

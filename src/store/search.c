@@ -16,6 +16,8 @@
 /* ---- beside a write -----------------------------------------------------------------------------
  */
 
+/* Inline, the messages are indexed in the same transaction, so that the watermark is right from the
+ * start. */
 void qp_search_born(const quipu_store *store, int64_t count, qp_session_new *made)
 {
     assert(count >= 0 && made->indexed_seq == 0);
@@ -37,6 +39,7 @@ static quipu_status search_add(ent_db *db, int64_t session, int64_t from, int64_
         reterr);
 }
 
+/* A new session has a number only once it is stored, which the index needs: hence two functions. */
 quipu_status qp_search_filled(const quipu_store *store, ent_db *db, int64_t session, int64_t count,
                               quipu_error *reterr)
 {
@@ -118,6 +121,8 @@ quipu_status qp_search_rebuild(ent_db *db, quipu_error *reterr)
     return status;
 }
 
+/* A store without search still marks sessions as pending, so that another store that opens the same
+ * file with search finds what was written meanwhile. */
 quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr)
 {
     return store->search != QUIPU_SEARCH_OFF
@@ -159,6 +164,8 @@ static quipu_status search_next(const search_batch *batch, ent_db *db, quipu_are
     quipu_status status;
 
     assert(walk->holder <= walk->holder_count || walk->holders == NULL);
+    /* By number, whatever its tenant: a holder is an ancestor of a session that the caller may
+     * see. */
     if (walk->holders != NULL) {
         *ret_row = NULL;
         if (walk->holder == walk->holder_count) {
@@ -194,6 +201,7 @@ static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t ta
         return status;
     }
     while (qp_message_iter_next(&iter, &message)) {
+        /* Only the content is indexed, so that only its bytes count. */
         budget->bytes -= (int64_t)message.content.n;
         if (budget->messages == 0 ||
             (budget->bytes < 0 && (count > 0 || budget->messages < QUIPU_INDEX_BATCH))) {
@@ -223,6 +231,7 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
     quipu_status status = QUIPU_OK;
 
     assert(row->id != 0);
+    /* A session that fills several batches keeps the target of the first one. */
     if (walk->current != row->id) {
         walk->current = row->id;
         walk->target = to; /* what comes later is the next walk's */
@@ -259,6 +268,7 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
     quipu_status status = QUIPU_OK;
 
     assert(!batch->before.ended && ent_depth(db) > 0);
+    /* A retry begins with the walk as it was committed last. */
     batch->after = batch->before;
     /* The number of sessions is bounded too: one that needs no work at all counts as well. */
     for (int i = 0; i < QUIPU_INDEX_BATCH && budget.messages > 0 && status == QUIPU_OK; i++) {
@@ -318,6 +328,7 @@ quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_searc
 quipu_status quipu_search_index(quipu_store *store, const quipu_call_options *call,
                                 int64_t *ret_indexed, quipu_error *reterr)
 {
+    /* No holders and no last number: every session of the tenant. */
     qp_search_walk walk = {.last = INT64_MAX};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);

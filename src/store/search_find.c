@@ -26,7 +26,7 @@
 #define SEARCH_FIND_SPARE 64    /* hits that are asked for beside those that are wanted... */
 #define SEARCH_FIND_GROWTH 16   /* ...and how many times as many, when some are not shown */
 
-/* The results and their memory. */
+/* The results and their memory: the head that quipu_free() knows, then the public struct. */
 typedef struct find_results {
     qp_result head;
     quipu_search_results pub;
@@ -44,13 +44,14 @@ typedef struct find_session {
     bool has_forks;
 } find_session;
 
-/* A hit and the session that it is reported for. */
+/* A hit and the key of the session that it is reported for. */
 typedef struct find_hit {
     ent_hit hit;
     quipu_str key;
 } find_hit;
 
-/* One search. What stands behind "of one run" is set by search_find_work() for each of its runs. */
+/* One search. What stands behind "of one run" is set by search_find_work() for each of its runs;
+ * `caught_up`, `index_pending` and the walk carry the outcome of the first run to the second. */
 typedef struct search_find {
     const quipu_store *store;
     quipu_search_options options;
@@ -112,6 +113,8 @@ static quipu_status search_find_session(search_find *find, int64_t id, find_sess
             return QUIPU_OK;
         }
     }
+    /* Entries live in the scratch of the run; the row itself is dropped, only what is needed is
+     * copied. */
     find_session *made = qp_arena_take(find->scratch, sizeof(*made));
     if (made == NULL) {
         return search_find_nomem(reterr);
@@ -150,6 +153,7 @@ static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq
         *ret_key = session->key;
         return QUIPU_OK;
     }
+    /* Asked once a session: most have no forks, and a common word has many hits in one session. */
     if (status == QUIPU_OK && !session->forks_known) {
         status = qp_session_exists(find->db, &(qp_session_where){.parent_id = ent_eq(id)},
                                    &session->has_forks, reterr);
@@ -185,7 +189,8 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
  */
 
 /* Take at most `limit` hits, until as many as are wanted are shown. *ret_read: how many hits were
- * read. With a key all hits are of that session, whose segments are in `where`. */
+ * read. With a key all hits are of that session, whose segments are in `where`. Ranks come from the
+ * engine, best first; equal ranks in the order of the keys. */
 static quipu_status search_find_take(search_find *find, const qp_message_where *where,
                                      quipu_str key, int64_t limit, int64_t *ret_read,
                                      quipu_error *reterr)
@@ -204,6 +209,7 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
         quipu_str shown = key;
 
         ++*ret_read;
+        /* A search in one session has resolved its segments: every hit in them is shown. */
         if (key.p == NULL) {
             status = search_find_shown(find, hit.key, hit.seq, 0, &shown, reterr);
         }
@@ -229,6 +235,7 @@ static quipu_status search_find_take_all(search_find *find, const qp_message_whe
     do {
         find->count = 0;
         status = search_find_take(find, where, QP_STR_ABSENT, limit, &read, reterr);
+        /* Fewer than were asked for: there are no others. */
         if (status != QUIPU_OK || read < limit) {
             break;
         }
@@ -286,6 +293,7 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
     quipu_status status = QUIPU_OK;
 
     assert(find->count == 0);
+    /* Room for the wanted hits of every segment, which are merged. */
     find->hits = qp_arena_take(find->scratch, (find->wanted * parts + 1) * sizeof(*find->hits));
     if (find->hits == NULL) {
         return search_find_nomem(reterr);
@@ -337,6 +345,7 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
         copied = copied && quipu_arena_copy(arena, row.author, &hit.author) == QUIPU_OK;
     }
     status = qp_message_iter_end(&iter, reterr);
+    /* Both are written in one transaction: something else has changed the file. */
     if (status == QUIPU_OK && !stored) {
         status = qp_error_set(reterr, QUIPU_CORRUPT,
                               "the search index knows a message that is not there; repair the "
@@ -364,6 +373,7 @@ static quipu_status search_find_page(search_find *find, quipu_error *reterr)
 
     results->more = count > limit;
     count = count > limit ? limit : count;
+    /* One more, so that the size is never 0. */
     quipu_search_hit *hits = qp_arena_take(&find->results->head.arena, (count + 1) * sizeof(*hits));
     if (hits == NULL) {
         return search_find_nomem(reterr);
@@ -391,6 +401,7 @@ static quipu_status search_find_behind(search_find *find, const qp_session *row,
         const int64_t id = chain->segments[i].session;
         bool lags = row->index_pending;
 
+        /* The session's own mark is in its row; those of ancestors are looked up. */
         if (id != row->id) {
             status = qp_session_exists(
                 find->db, &(qp_session_where){.id = ent_eq(id), .index_pending = ent_is(true)},
@@ -416,6 +427,7 @@ static quipu_status search_find_all_behind(search_find *find, quipu_error *reter
         &(qp_session_where){.tenant = ent_eq(find->store->tenant), .index_pending = ent_is(true)},
         &find->index_pending, reterr);
 
+    /* The newest number of any tenant will do: it only bounds the walk. */
     if (status == QUIPU_OK && find->index_pending) {
         status = qp_session_find(find->db, find->scratch, &newest, &list, reterr);
         find->walk = (qp_search_walk){.last = list.n > 0 ? list.items[0].id : 0};
@@ -435,6 +447,7 @@ static quipu_status search_find_run(search_find *find, quipu_error *reterr)
 
     assert(ent_depth(find->db) > 0 && find->count == 0);
     chain.count = 0;
+    /* A session that does not meet the other conditions has no hits: its chain stays empty. */
     if (scoped) {
         status = qp_session_load(find->store, find->db, find->scratch, find->options.session_key,
                                  find->now, &row, reterr);
@@ -484,7 +497,8 @@ static bool search_find_is_text(quipu_str text, size_t size_max)
     return text.n <= size_max && qp_text_check(text, NULL) == QP_TEXT_OK;
 }
 
-/* The caller's options. The query itself cannot be wrong: see search_find_words(). */
+/* The caller's options. The query itself cannot be wrong: see search_find_words(). Limits are
+ * checked before anything is multiplied by them. */
 static quipu_status search_find_check(const quipu_search_options *options, quipu_error *reterr)
 {
     if (options->query.p == NULL || options->flags != 0 || options->limit < 0 ||
@@ -536,6 +550,7 @@ static void search_find_words(search_find *find, char text[QUIPU_SEARCH_QUERY_MA
         uint32_t point = 0;
         size_t n = qp_utf8_step(p, (const unsigned char *)query.p + query.n, &point);
 
+        /* A byte that begins no character, or NUL: a space parts words just as well. */
         if (n == 0 || point == 0) {
             text[at++] = ' ';
         } else {
@@ -565,6 +580,7 @@ static quipu_status search_find_call(quipu_store *store, const qp_call *within, 
                             "messages are not indexed yet, and the store was opened read-only; "
                             "open it for writing to search it");
     }
+    /* Writes, so that it may wait for other writers, up to the call's deadline. */
     if (status == QUIPU_OK && find->index_pending) {
         status = qp_search_walk_on(store, within, &find->walk, reterr);
         find->caught_up = true;

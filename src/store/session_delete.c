@@ -68,7 +68,8 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
     return status;
 }
 
-/* Belongings first: hiding the row clears its key and its user, by which they are found. */
+/* In two steps: belongings first, because hiding the row clears its key and its user, by which they
+ * are found; then messages and row. `row` is as it was read in this transaction. */
 quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_session *row,
                                quipu_error *reterr)
 {
@@ -125,6 +126,7 @@ static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scra
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Memories may have been written for a key before its session, or stayed behind it. */
     if (row == NULL) {
         return session_delete_memories(call->store, db, call->key, reterr);
     }
@@ -151,7 +153,8 @@ quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu
     return qp_store_fail(status, "delete", key, reterr);
 }
 
-/* The session and all its forks in one transaction, however many there are. */
+/* The session and all its forks in one transaction, however many there are: a reader sees all of
+ * them or none. Forks that were made deeper than the limit are copies, and stay. */
 quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
                                        const quipu_call_options *call, int64_t *ret_removed,
                                        quipu_error *reterr)
@@ -199,6 +202,8 @@ static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *s
 
     assert(list.n <= QUIPU_SWEEP_BATCH);
     sweep->removed = 0;
+    /* Rows of the list do not remove each other: only a hidden row is removed with its last fork,
+     * and hidden rows have no key. */
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         status = qp_session_remove(sweep->store, db, &list.items[i], reterr);
         sweep->removed++;
@@ -222,6 +227,7 @@ quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *cal
             assert(sweep.removed >= 0 && sweep.removed <= QUIPU_SWEEP_BATCH);
             removed += sweep.removed;
             qp_call_tell(&within, removed);
+            /* A batch that is not full was the last one. */
             if (sweep.removed < QUIPU_SWEEP_BATCH) {
                 break;
             }

@@ -48,6 +48,7 @@ static void store_free(quipu_store *store)
     qp_free(store);
 }
 
+/* Decided by the connector and the mode alone, so that it is the same for the life of the store. */
 bool qp_store_pools(const quipu_store *store)
 {
     return !store->connector.single || store->read_only;
@@ -65,6 +66,7 @@ static quipu_status store_connect(void *ctx, bool read_only, ent_db **ret_db, qu
     if (db == NULL) {
         status = store->given.open(store->given.ctx, read_only, &db, reterr);
     }
+    /* A reader that gets the first connection needs no cap: it does not write. */
     if (status == QUIPU_OK && !read_only && store->max_bytes > 0) {
         status = qp_maintenance_limit(db, store->max_bytes, reterr);
     }
@@ -99,6 +101,9 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
     return status;
 }
 
+/* All parts are zeroed first: store_free() frees a store of which any part was set up. The store
+ * takes the connector and the connection also when this fails, so that the caller has one path for
+ * both. */
 quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
                           const quipu_open_options *options, quipu_store **ret_store,
                           quipu_error *reterr)
@@ -129,6 +134,8 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->cap_messages = options->cap_messages;
     store->cap_tokens = options->cap_tokens;
     store->feed = (options->flags & QUIPU_OPEN_FEED) != 0;
+    /* The options are the caller's memory and are gone when this returns: copy what is not a
+     * number. */
     status = quipu_arena_copy(&store->arena, options->tenant, &store->tenant);
     if (status != QUIPU_OK) {
         (void)qp_error_set(reterr, status, "out of memory while opening a store");
@@ -162,6 +169,8 @@ void quipu_close(quipu_store *store)
     QP_LOG(&log, QUIPU_LOG_INFO, "store", "close", QP_LOG_NUMBER("ms", qp_log_ms(begun_ns)));
 }
 
+/* In a child of fork(2) nothing but `pid` is looked at: the mutexes of the group and the pool may
+ * have been copied while they were locked. */
 quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
                             quipu_error *reterr)
 {
@@ -181,11 +190,14 @@ quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, 
     return qp_call_begin(call, store->deadline_ms, ret, reterr);
 }
 
+/* Called on every path, also behind a failed enter. The call forgets its store, so that leaving
+ * twice does no harm. */
 void qp_store_leave(qp_call *call)
 {
     quipu_store *store = call->store;
 
     assert(store == NULL || (atomic_load(&store->calls) & ~STORE_CLOSES) > 0);
+    /* Logged before the count falls: the hook and its context belong to the store. */
     if (store != NULL && call->begun_ns != 0) {
         QP_LOG(&store->log, QUIPU_LOG_DEBUG, "store", "call",
                QP_LOG_NUMBER("us", (qp_clock_ns() - call->begun_ns) / STORE_NS_PER_US));
@@ -197,11 +209,14 @@ void qp_store_leave(qp_call *call)
     call->store = NULL;
 }
 
+/* Asked by calls that wait for changes, so that a tail without a deadline does not hold up a
+ * close. */
 bool qp_store_closes(const quipu_store *store)
 {
     return (atomic_load(&store->calls) & STORE_CLOSES) != 0;
 }
 
+/* Public calls that write ask first, so that a refusal costs no connection. */
 quipu_status qp_store_writable(const quipu_store *store, quipu_error *reterr)
 {
     return store->read_only ? qp_error_set(reterr, QUIPU_MISUSE,
@@ -209,6 +224,9 @@ quipu_status qp_store_writable(const quipu_store *store, quipu_error *reterr)
                             : QUIPU_OK;
 }
 
+/* Errors go to a struct of its own: a retry that succeeds leaves nothing in the caller's. A commit
+ * whose outcome is unknown is not retried here, because the work may be stored already; only its
+ * caller knows whether it is idempotent. */
 quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, void *ctx,
                              quipu_error *reterr)
 {
@@ -220,6 +238,7 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
     assert(ent_depth(db) == 0);
     do {
         status = work(ctx, db, &scratch, &error);
+        /* A work may fail inside of savepoints; a read leaves its snapshot open. */
         while (ent_depth(db) > 0) {
             ent_rollback(db);
         }
@@ -277,6 +296,7 @@ static quipu_status store_pooled(quipu_store *store, const qp_call *call, qp_wor
     return status;
 }
 
+/* With one connection for all, reads queue with the writes and run in a transaction of a batch. */
 quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                            quipu_error *reterr)
 {
@@ -288,6 +308,7 @@ quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn w
                : qp_group_run(&store->group, QP_WRITE_READ, call, work, ctx, reterr);
 }
 
+/* For works that run long or take several snapshots: verify, backups, statistics, exports. */
 quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_work_fn work,
                                  void *ctx, quipu_error *reterr)
 {
@@ -297,6 +318,8 @@ quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_wor
                : qp_group_run(&store->group, QP_WRITE_OUTSIDE, call, work, ctx, reterr);
 }
 
+/* The group decides by the call how the work shares a transaction: alone in it, unless `session` or
+ * `coalesces` allows more. */
 quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                             quipu_error *reterr)
 {
@@ -309,6 +332,7 @@ quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn 
 /* ---- keys and rows ----------------------------------------------------------------------------
  */
 
+/* Its length first, so that a key of megabytes is not scanned. */
 quipu_status qp_key_check(quipu_str key, quipu_error *reterr)
 {
     size_t offset = 0;
@@ -345,6 +369,8 @@ quipu_status qp_store_fail(quipu_status status, const char *doing, quipu_str key
     return status;
 }
 
+/* Text columns of JSON hold what callers gave, byte for byte. That it is an object is decided by
+ * its first character: the rest was checked with it. */
 quipu_status qp_object_check(quipu_json json, const char *what, quipu_error *reterr)
 {
     qp_json_fault fault = {0};
@@ -375,6 +401,7 @@ quipu_status qp_object_check(quipu_json json, const char *what, quipu_error *ret
     return QUIPU_OK;
 }
 
+/* At the very instant of its expiry a session has expired. */
 bool qp_session_expired(const qp_session *row, quipu_time now)
 {
     return row->expires_at.has && quipu_time_cmp(row->expires_at.v, now) <= 0;
@@ -404,6 +431,7 @@ quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
+/* The text names the instant, so that a clock that is wrong shows. */
 quipu_status qp_session_living(const qp_session *row, quipu_time now, quipu_error *reterr)
 {
     if (row == NULL) {
@@ -420,6 +448,8 @@ quipu_status qp_session_living(const qp_session *row, quipu_time now, quipu_erro
     return QUIPU_OK;
 }
 
+/* For reads as well as for writes: an expired session is not seen, though its row is still
+ * there. */
 quipu_status qp_session_load(const quipu_store *store, ent_db *db, quipu_arena *arena,
                              quipu_str key, quipu_time now, const qp_session **ret_row,
                              quipu_error *reterr)
@@ -474,6 +504,7 @@ void qp_call_tell(const qp_call *call, int64_t done)
     }
 }
 
+/* A deadline is an instant, not a duration: nested waits share one, and none adds to another's. */
 quipu_status qp_call_begin(const quipu_call_options *given, int32_t deadline_ms, qp_call *ret,
                            quipu_error *reterr)
 {
@@ -505,6 +536,7 @@ quipu_status qp_call_begin(const quipu_call_options *given, int32_t deadline_ms,
     return call.cancel != NULL ? qp_call_check(ret, reterr) : QUIPU_OK;
 }
 
+/* The flag first: a caller that cancels does not want to learn that it was late as well. */
 quipu_status qp_call_check(const qp_call *call, quipu_error *reterr)
 {
     if (call->cancel != NULL && qp_call_stops(call->cancel)) {
@@ -530,6 +562,7 @@ int64_t qp_call_wake_ns(const qp_call *call)
     return slice_ns < call->deadline_ns ? slice_ns : call->deadline_ns;
 }
 
+/* With jitter, because the processes that collided would collide again after equal naps. */
 bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr)
 {
     quipu_error over = {0};

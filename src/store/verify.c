@@ -101,6 +101,8 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
 
     assert(ent_depth(db) > 0);
     findings->base_total = 0;
+    /* A session that is no fork begins with 0 tokens, unless its first messages were removed; a
+     * fork begins with the total at its fork number, if it still shows that message. */
     *ret_known = base == 0 ? row->first_seq == 1 : row->first_seq <= base;
     if (!*ret_known || base == 0) {
         return QUIPU_OK;
@@ -112,6 +114,7 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
     if (status == QUIPU_OK) {
         assert(message != NULL);
         findings->base_total = message->tokens_total;
+        /* A shared past that is missing is a finding here, not a failure. */
     } else if (status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND) {
         *ret_known = false;
         if (row->key.p != NULL) { /* of a hidden one only what forks reach has to be there */
@@ -174,6 +177,7 @@ static quipu_status verify_message(verify_walk *walk, const qp_message *message,
     assert(!walk->findings->cut);
     walk->findings->messages++;
     walk->findings->last_seq = message->seq;
+    /* Messages below are kept for forks only; there may be gaps between them. */
     if (message->seq >= walk->lowest && row->key.p != NULL) {
         if (message->seq != walk->expected) {
             qp_findings_add(walk->findings, QUIPU_PROBLEM_SEQ, walk->expected,
@@ -187,6 +191,7 @@ static quipu_status verify_message(verify_walk *walk, const qp_message *message,
         }
     }
     verify_totals(walk, message);
+    /* Decoded and dropped: only whether it can be decoded matters. */
     quipu_arena_reset(&walk->arena);
     status = qp_message_decode(message, &walk->doc, &walk->arena, &decoded, &error);
     if (status == QUIPU_CORRUPT) {
@@ -226,7 +231,8 @@ static quipu_status verify_messages(ent_db *db, verify_walk *walk, quipu_error *
 }
 
 /* Compare the session's row with what the walk has seen. Each kind has its own condition, so that
- * one wrong number gives one finding. */
+ * one wrong number gives one finding. Not called when the walk was cut, nor for a hidden session,
+ * whose numbers nobody reads. */
 static void verify_header(const verify_walk *walk)
 {
     const qp_session *row = walk->row;
@@ -278,6 +284,7 @@ static quipu_status verify_view(ent_db *db, const qp_session *row, qp_findings *
     quipu_status status = QUIPU_OK;
 
     assert(ent_depth(db) > 0);
+    /* Never compacted: the view begins with the first message. */
     if (seq == 0) {
         return QUIPU_OK;
     }
@@ -309,10 +316,12 @@ static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *
     quipu_status status = QUIPU_OK;
 
     assert(ent_depth(db) > 0);
+    /* No call writes one without the other. */
     if (row->parent_id.has != row->fork_seq.has) {
         qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0, "it is half a fork");
         return QUIPU_OK;
     }
+    /* It shows nothing of its parent any more. */
     if (base < row->first_seq) {
         return QUIPU_OK;
     }
@@ -380,9 +389,11 @@ quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *r
         status = verify_messages(db, &walk, reterr);
     }
     ret_findings->last_total = walk.total;
+    /* A hidden row keeps its old numbers; nothing reads them, so that they are not compared. */
     if (status == QUIPU_OK && row->key.p == NULL) {
         status = verify_hidden(db, row, ret_findings, reterr);
     } else if (status == QUIPU_OK) {
+        /* Half of the messages say nothing about counts and totals. */
         if (!ret_findings->cut) {
             verify_header(&walk);
         }
@@ -426,7 +437,8 @@ typedef struct verify_next {
 } verify_next;
 
 /* Check the session behind number `id`. Its problems are reported outside of the snapshot, so that
- * a slow function keeps nobody waiting; with repairs, repair.c reports them. */
+ * a slow function keeps nobody waiting; with repairs, repair.c reports them. A retry reports
+ * nothing twice: reports come behind everything that can fail. */
 static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -477,6 +489,7 @@ static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, qui
         assert(next.findings.messages >= 0);
         run->done.sessions++;
         run->done.messages += next.findings.messages;
+        /* The repair checks again in its own transaction: the session may have changed since. */
         if (run->repairs && qp_findings_any(&next.findings)) {
             status = qp_repair_session(run, call, next.id, reterr);
         }
@@ -495,8 +508,9 @@ typedef struct verify_state {
     const qp_state *row;
 } verify_state;
 
-/* Find the next row without a session. Rows are passed over one by one; a retry begins behind the
- * last one that was seen. */
+/* Find the next row without a session. Rows are passed over one by one, in the order of the key; a
+ * retry begins behind the last one that was seen. The row that was found lies in an arena of its
+ * own, which is exchanged only when the next row is known. */
 static quipu_status verify_state_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -548,6 +562,7 @@ static quipu_status verify_states(qp_verify_run *run, const qp_call *call, quipu
                            "there is state \"%.*s\" of session number %lld, which is not there",
                            (int)qp_utf8_cut(state.row->name, VERIFY_NAME_SHOWN), state.row->name.p,
                            (long long)state.row->session_number);
+            /* Reported as repaired only when the removal is committed. */
             if (run->repairs) {
                 status = qp_repair_state(run, call, state.row, reterr);
             }
@@ -573,6 +588,7 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
     if (status == QUIPU_OK) {
         status = qp_output_check(ret_verified, "quipu_verified", reterr);
     }
+    /* Refused before the check, which may take hours. */
     if (status == QUIPU_OK && run->repairs) {
         status = qp_store_writable(run->store, reterr);
     }
@@ -586,6 +602,7 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
         status = verify_states(run, &within, reterr);
     }
     if (status == QUIPU_OK && run->repairs) {
+        /* Behind the sessions: their repairs decide whether the index is rebuilt. */
         status = qp_repair_search(run, &within, reterr);
     }
     if (status == QUIPU_OK) {
