@@ -33,7 +33,8 @@
 
 #define ERASE_ROOM 16 /* items that a list begins with */
 
-/* The receipt: the public struct first, its memory behind it. */
+/* The receipt: the public struct, and behind its head the arena with every text on it. It outlives
+ * the store: the caller may close the store and keep the receipt as evidence. */
 typedef struct erase_receipt {
     qp_result head;
     quipu_erasure pub;
@@ -59,9 +60,10 @@ typedef struct erase_run {
     erase_list forks;
     erase_list backups;
     erase_list kept;
-    const char *const *left; /* of the engine: see qp_maintenance_remnants() */
+    const char *const *left; /* of the engine: see qp_maintenance_remnants(); NULL: nothing */
     bool more;               /* a batch was full */
     const qp_call *within;   /* all of the call */
+    quipu_error *reterr;     /* for erase_backup_noted(), which is given none */
 } erase_run;
 
 /* Append a copy of a text to a list of the receipt. */
@@ -73,6 +75,8 @@ static quipu_status erase_note(erase_run *run, erase_list *list, quipu_str text,
 
     assert(run->receipt != NULL && list->count <= list->room);
     if (list->count == list->room) {
+        /* The arena cannot grow an array in place: the old one stays, at most as much again as the
+         * new. */
         size_t room = list->room == 0 ? ERASE_ROOM : 2 * list->room;
         quipu_str *items = qp_arena_take(arena, room * sizeof(*items));
         if (items == NULL) {
@@ -153,6 +157,7 @@ static quipu_status erase_record(erase_run *run, ent_db *db, const qp_session *r
                                                 .session_number = ent_eq(row->id)},
                               reterr);
     }
+    /* Its memories were deleted with it: they are found by the key, which it no longer has. */
     if (status == QUIPU_OK && row->key.p == NULL) {
         pub->hidden++;
         return QUIPU_OK;
@@ -183,6 +188,7 @@ static quipu_status erase_look_up(ent_db *db, quipu_arena *arena, const qp_sessi
     ret->count = 0;
     while (status == QUIPU_OK && row->parent_id.has && ret->count < QP_CHAIN_MAX) {
         status = qp_session_get(db, arena, row->parent_id.v, &row, reterr);
+        /* A living ancestor stays, whatever becomes of this tree. */
         if (status != QUIPU_OK || row->key.p != NULL) {
             break;
         }
@@ -230,6 +236,7 @@ static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row
     }
 
     assert(status != QUIPU_OK || (count > 0 && rows[0]->id == row->id));
+    /* Before anything is removed: afterwards there is nothing left to count. */
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = erase_record(run, db, rows[i], rows[i]->id == row->id, reterr);
     }
@@ -320,6 +327,8 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
         query.where.app_name = ent_eq(run->options.app_name);
     }
     status = qp_session_find(db, scratch, &query, &list, reterr);
+    /* The rows were read before anything was removed; a fork may go with its parent, earlier in the
+     * batch. */
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         bool there = false; /* it may have gone with another of the user's */
         status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(list.items[i].id)}, &there,
@@ -330,6 +339,7 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     }
     assert(list.n <= QUIPU_SWEEP_BATCH);
     run->more = list.n == QUIPU_SWEEP_BATCH;
+    /* The user's own state, once no session of the user is left. */
     if (status == QUIPU_OK && !run->more) {
         qp_state_where where = {.tenant = ent_eq(run->store->tenant),
                                 .scope = qp_state_scope_is(QP_STATE_SCOPE_USER),
@@ -351,6 +361,7 @@ static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_er
 
     assert(run->receipt != NULL);
     do {
+        /* Each transaction waits for the lock as long as an ordinary call would. */
         const qp_call step = qp_maintain_step(run->store, within);
         erase_step begun = erase_step_begin(run);
         run->more = false;
@@ -383,6 +394,7 @@ static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *r
     if (!qp_search_keeps_deleted_words(db)) {
         return QUIPU_OK; /* they went with their messages */
     }
+    /* Only the wait for the lock is bounded by the store's deadline; rebuilding may take longer. */
     erase_watch_wait(run, db);
     status = ent_begin(db, ENT_WRITE, reterr);
     qp_call_watch(run->within, db);
@@ -399,12 +411,13 @@ static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *r
     return status;
 }
 
-/* One backup beside the file: it holds what was erased, and the caller has to decide about it. */
+/* One backup beside the file: it holds what was erased, and the caller has to decide about it. A
+ * qp_report_fn sets its error itself: the engine passes on only the status. */
 static quipu_status erase_backup_noted(void *ctx, quipu_str path)
 {
     erase_run *run = ctx;
 
-    return erase_note(run, &run->backups, path, NULL);
+    return erase_note(run, &run->backups, path, run->reterr);
 }
 
 /* Clean the file. The order matters: the rewrite drops the pages that the emptied index frees, and
@@ -423,7 +436,10 @@ static quipu_status erase_clean(erase_run *run, ent_db *db, quipu_error *reterr)
         qp_call_watch(run->within, db);
     }
     if (status == QUIPU_OK) {
+        run->backups.count = 0; /* the work may run again */
+        run->reterr = reterr;
         status = qp_maintenance_backups(db, erase_backup_noted, run, reterr);
+        run->reterr = NULL;
     }
     return status;
 }
@@ -441,6 +457,7 @@ static quipu_status erase_clean_work(void *ctx, ent_db *db, quipu_arena *scratch
     if (status == QUIPU_OK) {
         status = erase_clean(run, db, reterr);
     }
+    /* The error of the work, if there is one, is not replaced by that of the cap. */
     capped = qp_maintenance_limit(db, run->store->max_bytes, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? capped : status;
 }
@@ -509,6 +526,7 @@ static quipu_status erase_tell_left(erase_run *run, const quipu_error *failure, 
     quipu_status status = QUIPU_OK;
 
     assert(run->left != NULL);
+    /* The engine's message is part of the text: the receipt may be all that the caller keeps. */
     if (failure->status != QUIPU_OK) {
         (void)snprintf(text, sizeof(text), "the tables, which were not cleaned now: %s",
                        failure->message);
@@ -534,6 +552,7 @@ static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error
         return status;
     }
     status = qp_maintain_write(run->store, within, erase_clean_work, run, &cause);
+    /* A server: what it could not clean now is on the receipt. */
     if (run->left != NULL) {
         return erase_tell_left(run, &cause, reterr);
     }
