@@ -5,7 +5,8 @@
  *    source ──▶ export ──▶ copy_put ──▶ ring (1 MiB) ──▶ copy_take ──▶ import ──▶ target
  *              (own thread)                             (caller's thread)
  *
- * Owns: the pipe and both sums. Called by: quipu_store_copy(), which `quipu copy` uses.
+ * Owns: the pipe and both sums.
+ * Called by: quipu_store_copy(), which `quipu copy` uses.
  * Locks: `mutex` guards the ring and its two end marks; neither store's call runs while it is held.
  * The export holds one snapshot of the source; the import commits session by session, so that a
  * copy that fails leaves whole sessions, and a repeat goes on where it ended.

@@ -9,7 +9,8 @@
  * A server keeps more than its tables (archives, replicas), which it does not clean on request: the
  * receipt lists what remains.
  *
- * Owns: the receipt until the call succeeds. Called by: quipu_erase().
+ * Owns: the receipt until the call succeeds.
+ * Called by: quipu_erase().
  * Locks: deletes in transactions of the commit group, one a batch; cleans with the writing
  * connection to itself, outside of transactions.
  * On return: on success all is deleted and cleaned. A failure while cleaning leaves everything

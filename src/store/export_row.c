@@ -1,6 +1,7 @@
 /* Rows to JSON and back.
  *
- * Owns: how each type of field is spelled in an export. Called by: export.c and import_*.c.
+ * Owns: how each type of field is spelled in an export.
+ * Called by: export.c and import_*.c.
  * Locks: none. The descriptors decide; no field is named here.
  * On return: what qp_export_row() wrote, qp_import_row() reads into an equal row. On failure the
  * X_new may be half filled: the caller drops it. */

@@ -5,7 +5,8 @@
  *    holder a: 1 ........ 9     b forked at 6, c forked from b at 4, d forked from a at 8
  *    b reaches 1..6, c reaches 1..4, d reaches 1..8; when a is deleted, 9 is removed
  *
- * Owns: nothing that outlives a call. Called by: see fork_release.h.
+ * Owns: nothing that outlives a call.
+ * Called by: see fork_release.h.
  * Transactions: the caller's open, exclusive one; all reads see its own writes.
  * On return: of the range that was released exactly what living sessions reach is left, and no
  * hidden row is without a fork. */

@@ -1,7 +1,8 @@
 /* The observations and reflections of an import, known by their ids: the same one is a repeat,
  * another one of that id an error.
  *
- * Owns: the rule what a repeat is. Called by: import.c, for one line at a time.
+ * Owns: the rule what a repeat is.
+ * Called by: import.c, for one line at a time.
  * Transactions: the group's open one. The line is parsed in `doc`.
  * On return: the memory is stored and counted, or it was there already. */
 #include <assert.h>

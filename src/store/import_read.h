@@ -1,7 +1,8 @@
 /* The lines of an import, one by one, from a caller that hands over bytes as they come.
  *
  * Owns: the buffer between both, which holds at most one line of the longest length and two chunks.
- * Called by: import.c and import_lines.c. Locks: none.
+ * Called by: import.c and import_lines.c.
+ * Locks: none.
  * On return: a line is a slice of the buffer and lives until the next call. */
 #ifndef QP_STORE_IMPORT_READ_H
 #define QP_STORE_IMPORT_READ_H

@@ -1,7 +1,8 @@
 /* What an import brings beside sessions and memories: keys of state, the ids of events that only
  * changed state, and factors of models. Of two values the newer one stays.
  *
- * Owns: the rule which value stays. Called by: import.c, for one line at a time.
+ * Owns: the rule which value stays.
+ * Called by: import.c, for one line at a time.
  * Transactions: the group's open one; the line is parsed in `doc`.
  * On return: the row is written, or was there already and newer. */
 #include <assert.h>

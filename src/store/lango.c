@@ -1,8 +1,9 @@
 /* Reading Lango's files in place. Lango keeps local times as text and orders by that text; here the
  * instants decide.
  *
- * Owns: the order of a session's messages. Called by: the contract test of Lango's layout; adopting
- * and importing have orders of their own, over all sessions.
+ * Owns: the order of a session's messages.
+ * Called by: the contract test of Lango's layout; adopting and importing have orders of their own,
+ * over all sessions.
  * Transactions: reads from the caller's connection, in a transaction or not.
  * On return: the list is in the caller's arena; on failure it is untouched. */
 #include "store/lango.h"

@@ -2,8 +2,8 @@
  * not changed, but for their running totals, and not invented: a gap stays a gap. A hidden session
  * without forks is removed.
  *
- * Owns: which finding can be mended, and how. Called by: verify.c, for a session in which it has
- * found something.
+ * Owns: which finding can be mended, and how.
+ * Called by: verify.c, for a session in which it has found something.
  * Transactions: one exclusive transaction of the commit group for each session, without the size
  * cap. The session is checked again inside of it, because it may have changed since, and once more
  * after the change: the report says what is mended, not what was tried.

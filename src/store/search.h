@@ -6,8 +6,9 @@
  *    lazy           sets index_pending           indexes what is pending, then searches
  *    off            sets index_pending           QUIPU_UNSUPPORTED
  *
- * Owns: the watermark of every session. Called by: every place that adds or removes messages
- * (session.c, append.c, fork_release.c), in its own transaction; search_find.c catches up.
+ * Owns: the watermark of every session.
+ * Called by: every place that adds or removes messages (session.c, append.c, fork_release.c), in
+ * its own transaction; search_find.c catches up.
  * Transactions: `born` needs none; `filled`, `follow`, `forget` and `rebuild` run in the caller's
  * open one; the walk begins its own, batch by batch. */
 #ifndef QP_STORE_SEARCH_H

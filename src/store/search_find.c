@@ -9,9 +9,11 @@
  * The index knows which session holds a message. Which session shows it is decided here, because a
  * fork shows what its ancestors hold, and a session may hold what it no longer shows.
  *
- * Owns: quipu_search(). Called by: callers of the public API.
+ * Owns: quipu_search().
+ * Called by: callers of the public API.
  * Transactions: each run is one snapshot on a reading connection; the walk writes.
- * On return: the results are one allocation that quipu_free() frees; on failure there is none. */
+ * On return: the results and all they refer to are freed by quipu_free(); on failure there is
+ * nothing to free. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -223,8 +225,8 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
 }
 
 /* Hits of all sessions. Some may not be shown: a few more are asked for than are wanted, and many
- * more when that was not enough. All at once would be wrong: a common word has as many hits as
- * there are messages. */
+ * more when that was not enough. To ask for all at once would cost too much: a common word has as
+ * many hits as there are messages. */
 static quipu_status search_find_take_all(search_find *find, const qp_message_where *where,
                                          quipu_error *reterr)
 {
@@ -318,8 +320,7 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
 /* ---- the page --------------------------------------------------------------------------------
  */
 
-/* One hit of the page: the message's row and its snippet. Only now are texts read: hits that are
- * passed over cost no text. */
+/* One hit of the page: the message's row and its snippet. Hits before the page need neither. */
 static quipu_status search_find_fill(search_find *find, const find_hit *found,
                                      quipu_search_hit *ret, quipu_error *reterr)
 {

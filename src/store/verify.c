@@ -10,8 +10,8 @@
  *    indexed_seq         the messages; words are compared by a repair only
  *    hidden              holds no value of its own, has a fork
  *
- * Owns: what a sound session is. Called by: quipu_store_verify(); qp_verify_session() also by
- * imports before they commit.
+ * Owns: what a sound session is.
+ * Called by: quipu_store_verify(); qp_verify_session() also by imports before they commit.
  * Transactions: reads only. A short snapshot for each session, so that a long check neither blocks
  * writers nor keeps the log from being truncated.
  * On return: the caller's function has got every problem; a problem is no failure of the call. */
