@@ -1,4 +1,8 @@
-/* One call of the public API: how long it may take and who may stop it. */
+/* One call of the public API: how long it may take and who may stop it.
+ *
+ * Owns: qp_call, which lives on the stack of the public function; implemented in store.c. Used by
+ * the pool and the queue (how long to wait), by works of long calls (progress), and by the commit
+ * group (what the work may touch: `coalesces`, `session`, `idempotent`). */
 #ifndef QP_STORE_CALL_H
 #define QP_STORE_CALL_H
 
@@ -17,7 +21,7 @@ typedef struct qp_call {
     quipu_progress_fn progress; /* or NULL */
     void *progress_ctx;
     int64_t begun_ns;     /* when somebody logs calls; else 0 */
-    quipu_store *store;   /* that was entered and not left yet, or NULL */
+    quipu_store *store;   /* entered and not left yet, or NULL */
     bool coalesces;       /* its work changes session rows through the session cache only */
     bool idempotent;      /* its work finds by itself what an earlier try has stored */
     const bool *consumed; /* set once its work cannot be run again, or NULL */
@@ -33,18 +37,19 @@ QUIPU_MUST_USE quipu_status qp_call_begin(const quipu_call_options *given, int32
 /* QUIPU_OK, or why the call must not wait any longer: QUIPU_CANCELLED or QUIPU_BUSY. */
 quipu_status qp_call_check(const qp_call *call, quipu_error *reterr);
 
-/* Sleep a little, by chance more or less, before another try of what failed with *status. False
- * when the deadline has passed or the call is cancelled: *status and the error tell that then,
- * unless the outcome is unknown, which stays so. */
+/* Sleep a little, with jitter, before another attempt of what failed with *status. False when the
+ * deadline has passed or the call is cancelled: then *status and the error say so, unless *status
+ * is QUIPU_UNKNOWN, which stays. */
 bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr);
 
-/* When a wait that begins now has to look up: at the deadline, sooner with a cancel flag. */
+/* When a wait that begins now has to look again: at the deadline, sooner with a cancel flag. */
 int64_t qp_call_wake_ns(const qp_call *call);
 
-/* Tell the caller, when he wants to know, how far the call is. */
+/* Report to the caller's progress function, when there is one, how far the call is. */
 void qp_call_tell(const qp_call *call, int64_t done);
 
-/* Bound what follows on a connection by the call. */
+/* Bound what follows on a connection by the call's deadline and flag. ent_watch(db, 0, NULL, NULL)
+ * ends it. */
 void qp_call_watch(const qp_call *call, ent_db *db);
 
 /* Whether the flag is set; an ent_stop_fn. */

@@ -14,7 +14,7 @@
 
 #include "gen/quipu.h"
 
-/* What is a session's own, and goes with it. A fork begins with its parent's. */
+/* What is a session's own, and is cleared with it. A fork begins with its parent's values. */
 #define QP_CLASSES_OWN                                                                             \
     (ENT_CLASS(QP_QUIPU_CLASS_CONTENT) | ENT_CLASS(QP_QUIPU_CLASS_PERSONAL) |                      \
      ENT_CLASS(QP_QUIPU_CLASS_SETTINGS))

@@ -1,6 +1,16 @@
 /* Copying a store into another one, whatever engine is behind each: the export of the source runs
  * in a thread of its own and is read by the import of the target, through a pipe of bounded size.
- * What arrived is then exported again and compared, as a whole, by its SHA-256. */
+ * Then the target is exported again, and both exports are compared by their SHA-256.
+ *
+ *    source ──▶ export ──▶ copy_put ──▶ ring (1 MiB) ──▶ copy_take ──▶ import ──▶ target
+ *              (own thread)                             (caller's thread)
+ *
+ * Owns: the pipe and both sums.
+ * Called by: quipu_store_copy(), which `quipu copy` uses.
+ * Locks: `mutex` guards the ring and its two end marks; neither store's call runs while it is held.
+ * The export holds one snapshot of the source; the import commits session by session, so that a
+ * copy that fails leaves whole sessions, and a repeat goes on where it ended.
+ * On return: the thread is joined, and on success the two stores export the same bytes. */
 #include <assert.h>
 #include <string.h>
 
@@ -14,13 +24,16 @@
 #define COPY_PIPE_BYTES ((size_t)1 << 20) /* between the two ends */
 #define COPY_PAGE 1000                    /* sessions of the target looked at in one read */
 
-/* What passes, counted and hashed. */
+/* What passes, counted and hashed. Both sums are of the same format, so that equal sums mean equal
+ * stores, but for what an export leaves out (see export_row.h). */
 typedef struct copy_sum {
     qp_sha256 sha;
     int64_t lines;
     int64_t bytes;
 } copy_sum;
 
+/* One copy. What stands behind the pipe's members belongs to one thread at a time: `sum`, `held`,
+ * `put_error` and `put_call` to the exporting one until it is joined, the rest to the caller's. */
 typedef struct copy_run {
     quipu_store *source;
     quipu_store *target;
@@ -49,6 +62,7 @@ typedef struct copy_run {
 /* ---- sums -------------------------------------------------------------------------------------
  */
 
+/* Lines are counted by their ends, which a chunk may hold any number of. */
 static int64_t copy_lines(const char *bytes, size_t n)
 {
     const char *const end = bytes + n;
@@ -58,16 +72,19 @@ static int64_t copy_lines(const char *bytes, size_t n)
          at = memchr(at + 1, '\n', (size_t)(end - at - 1))) {
         lines++;
     }
+    assert(lines >= 0 && (size_t)lines <= n);
     return lines;
 }
 
 static void copy_sum_add(copy_sum *sum, const void *bytes, size_t n)
 {
+    assert(n > 0);
     qp_sha256_add(&sum->sha, bytes, n);
     sum->lines += copy_lines(bytes, n);
     sum->bytes += (int64_t)n;
 }
 
+/* Report the progress. Runs on the caller's thread only: the exporting thread reports nothing. */
 static void copy_tell(copy_run *run)
 {
     if (run->options.progress != NULL) {
@@ -75,7 +92,8 @@ static void copy_tell(copy_run *run)
     }
 }
 
-/* What is left of the call, for a call inside of it. */
+/* What is left of the call's deadline, for a public call inside of it. At least one millisecond: 0
+ * would mean the store's default, which may be longer. */
 static quipu_status copy_call(const copy_run *run, quipu_call_options *ret, quipu_error *reterr)
 {
     quipu_status status = qp_call_check(&run->within, reterr);
@@ -83,22 +101,28 @@ static quipu_status copy_call(const copy_run *run, quipu_call_options *ret, quip
     *ret = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
     ret->cancel = run->within.cancel;
     ret->deadline_ms = -1;
+    /* Public calls take a duration: what is left until the instant, within what they accept. */
     if (status == QUIPU_OK && run->within.deadline_ns != QP_NEVER) {
         int64_t left_ms = (run->within.deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
         ret->deadline_ms = left_ms < 1 ? 1 : left_ms > INT32_MAX ? INT32_MAX : (int32_t)left_ms;
     }
+    assert(ret->deadline_ms != 0);
     return status;
 }
 
 /* ---- the pipe ---------------------------------------------------------------------------------
  */
 
+/* The write function of the export: into the ring, waiting while it is full. Fails once nobody
+ * reads any more, which ends the export. One condition suffices for both sides: the ring is never
+ * full and empty at once, so that at most one of them waits. */
 static quipu_status copy_put(void *ctx, const void *bytes, size_t n)
 {
     copy_run *run = ctx;
     const char *from = bytes;
     quipu_status status = QUIPU_OK;
 
+    assert(!run->put_all);
     copy_sum_add(&run->sum, bytes, n);
     qp_mutex_lock(&run->mutex);
     while (n > 0 && !run->taken_all) {
@@ -108,10 +132,12 @@ static quipu_status copy_put(void *ctx, const void *bytes, size_t n)
 
         part = part < room ? part : room;
         part = part < n ? part : n;
+        /* Full: the import is slower than the export. */
         if (part == 0) {
             qp_cond_wait(&run->changed, &run->mutex);
             continue;
         }
+        assert(to + part <= COPY_PIPE_BYTES && run->n + part <= COPY_PIPE_BYTES);
         memcpy(run->ring + to, from, part);
         run->n += part;
         from += part;
@@ -125,12 +151,16 @@ static quipu_status copy_put(void *ctx, const void *bytes, size_t n)
     return status;
 }
 
+/* The read function of the import: what lies in the ring up to its end or `size`, waiting while it
+ * is empty. The export's failure is reported behind the last byte that it wrote: the sessions that
+ * are whole before it are imported. */
 static quipu_status copy_take(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
 {
     copy_run *run = ctx;
     quipu_status status = QUIPU_OK;
     size_t n;
 
+    assert(size > 0 && !run->taken_all);
     qp_mutex_lock(&run->mutex);
     while (run->n == 0 && !run->put_all) {
         qp_cond_wait(&run->changed, &run->mutex);
@@ -138,9 +168,12 @@ static quipu_status copy_take(void *ctx, void *ret_bytes, size_t size, size_t *r
     n = COPY_PIPE_BYTES - run->at;
     n = n < run->n ? n : run->n;
     n = n < size ? n : size;
+    assert(n > 0 || run->put_all);
+    assert(run->n <= COPY_PIPE_BYTES && run->at + n <= COPY_PIPE_BYTES);
     memcpy(ret_bytes, run->ring + run->at, n);
     run->at = (run->at + n) % COPY_PIPE_BYTES;
     run->n -= n;
+    /* Empty, and the export has ended: its status ends the stream, too. */
     if (n == 0) {
         status = run->put_status;
         run->source_failed = status != QUIPU_OK;
@@ -156,6 +189,7 @@ static quipu_status copy_take(void *ctx, void *ret_bytes, size_t size, size_t *r
     return status;
 }
 
+/* The thread: exports all, then marks the end, also when it failed. */
 static void *copy_put_all(void *arg)
 {
     copy_run *run = arg;
@@ -163,6 +197,7 @@ static void *copy_put_all(void *arg)
                                              &run->held, &run->put_error);
 
     qp_mutex_lock(&run->mutex);
+    assert(!run->put_all);
     run->put_all = true;
     run->put_status = status;
     qp_cond_signal(&run->changed);
@@ -173,7 +208,9 @@ static void *copy_put_all(void *arg)
 /* ---- the steps --------------------------------------------------------------------------------
  */
 
-/* A session of the target that the source does not have would make another store of it. */
+/* Compare a session of the target with that of the source under the same key. One that the source
+ * does not have, or has under another uid, would make the two stores differ: the copy does not
+ * begin. */
 static quipu_status copy_meet(const copy_run *run, const quipu_session_info *there,
                               const quipu_call_options *call, quipu_error *reterr)
 {
@@ -185,7 +222,9 @@ static quipu_status copy_meet(const copy_run *run, const quipu_session_info *the
     header.flags = QUIPU_RANGE_HEADER;
     status = quipu_session_get(run->source, there->key, &header, call, &history, &error);
     if (status == QUIPU_EXPIRED) {
-        return QUIPU_OK; /* it is there, and nobody can see its uid: the import will */
+        /* An expired session cannot be read, so its uid is not known here. The import compares
+         * it. */
+        return QUIPU_OK;
     }
     bool same = status == QUIPU_OK &&
                 memcmp(history->session->uid.b, there->uid.b, sizeof(there->uid.b)) == 0;
@@ -200,7 +239,8 @@ static quipu_status copy_meet(const copy_run *run, const quipu_session_info *the
                                (int)qp_utf8_cut(there->key, 80), there->key.p);
 }
 
-/* The target must be new, or what a copy before has left. */
+/* The target must be empty, or hold what an earlier copy of the same source left: page by page, one
+ * read of the source for each session. */
 static quipu_status copy_look(const copy_run *run, quipu_error *reterr)
 {
     quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
@@ -221,6 +261,7 @@ static quipu_status copy_look(const copy_run *run, quipu_error *reterr)
         for (size_t i = 0; status == QUIPU_OK && i < page->sessions.count; i++) {
             status = copy_meet(run, quipu_session_info_at(page->sessions, i), &call, reterr);
         }
+        /* The cursor is copied: the page that holds it is freed. */
         more = status == QUIPU_OK && page->next.p != NULL;
         if (more) {
             quipu_arena_reset(&cursor);
@@ -232,7 +273,8 @@ static quipu_status copy_look(const copy_run *run, quipu_error *reterr)
     return status;
 }
 
-/* Export there, import here, at the same time. */
+/* Export and import at the same time. When the import ends first, by a failure, `taken_all` lets
+ * the export fail at its next write, and the thread ends. */
 static quipu_status copy_transfer(copy_run *run, quipu_transfer *ret_added, quipu_error *reterr)
 {
     quipu_error error = {0};
@@ -253,21 +295,27 @@ static quipu_status copy_transfer(copy_run *run, quipu_transfer *ret_added, quip
     qp_cond_signal(&run->changed);
     qp_mutex_unlock(&run->mutex);
     (void)qp_thread_join(thread);
+    assert(run->put_all);
     if (status == QUIPU_OK) {
         return QUIPU_OK;
     }
+    /* An import that fails because the source failed repeats only the status; the source's error
+     * has the reason. */
     return qp_error_pass(reterr, run->source_failed ? &run->put_error : &error);
 }
 
+/* The second export, of the target: summed, and written nowhere. */
 typedef struct copy_check {
     copy_run *run;
     copy_sum sum;
 } copy_check;
 
+/* The write function of the second export: nothing is kept but the sum. */
 static quipu_status copy_check_add(void *ctx, const void *bytes, size_t n)
 {
     copy_check *check = ctx;
 
+    assert(check->run->put_all);
     copy_sum_add(&check->sum, bytes, n);
     check->run->progress.lines = check->sum.lines;
     check->run->progress.bytes = check->sum.bytes;
@@ -275,13 +323,15 @@ static quipu_status copy_check_add(void *ctx, const void *bytes, size_t n)
     return QUIPU_OK;
 }
 
+/* Lines are counted, too: factors and ids of state events have no counter of their own. */
 static bool copy_is_same(const quipu_transfer *a, const quipu_transfer *b)
 {
     return a->lines == b->lines && a->sessions == b->sessions && a->messages == b->messages &&
            a->states == b->states && a->memories == b->memories;
 }
 
-/* What the target holds now is what the source gave: by the counts first, which tell more. */
+/* Compare what the target holds with what the source wrote. The counts come first: their message
+ * says what differs, a hash only that something does. */
 static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZE],
                                  quipu_error *reterr)
 {
@@ -292,6 +342,8 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
     quipu_call_options call;
     quipu_status status = copy_call(run, &call, reterr);
 
+    assert(run->put_all && run->taken_all);
+    /* The second half of the progress: the target is read as a whole. */
     run->progress = (quipu_copy_progress){true, 0, 0, run->sum.lines};
     qp_sha256_begin(&check.sum.sha);
     if (status == QUIPU_OK) {
@@ -311,6 +363,7 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
             (long long)run->held.messages, (long long)held.states, (long long)run->held.states,
             (long long)held.memories, (long long)run->held.memories);
     }
+    /* The exporting thread is joined: its sum is this thread's now. */
     qp_sha256_end(&run->sum.sha, there);
     qp_sha256_end(&check.sum.sha, here);
     if (memcmp(here, there, sizeof(here)) != 0) {
@@ -325,6 +378,8 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
 /* ---- the call ---------------------------------------------------------------------------------
  */
 
+/* Enter both stores. Both are left by copy_leave() on every path: a store that was not entered is
+ * NULL there. */
 static quipu_status copy_enter(copy_run *run, const quipu_copy_options *options,
                                const quipu_call_options *call, quipu_error *reterr)
 {
@@ -344,14 +399,17 @@ static quipu_status copy_enter(copy_run *run, const quipu_copy_options *options,
     return status;
 }
 
+/* A store that was not entered is passed over. */
 static void copy_leave(copy_run *run)
 {
     qp_store_leave(&run->there);
     qp_store_leave(&run->within);
 }
 
+/* On failure nothing is left to free. */
 static quipu_status copy_pipe(copy_run *run, quipu_error *reterr)
 {
+    assert(run->ring == NULL && run->n == 0 && run->at == 0);
     run->ring = qp_malloc(COPY_PIPE_BYTES);
     if (run->ring == NULL || qp_mutex_init(&run->mutex) != QUIPU_OK) {
         qp_free(run->ring);
@@ -368,6 +426,7 @@ static quipu_status copy_pipe(copy_run *run, quipu_error *reterr)
 /* What is reported of a copy that is done, without its hash. */
 static quipu_copied copy_report(const copy_run *run, const quipu_transfer *added)
 {
+    assert(run->put_all && added->sessions <= run->held.sessions);
     return (quipu_copied){.lines = run->held.lines,
                           .bytes = run->sum.bytes,
                           .sessions = run->held.sessions,
@@ -381,6 +440,8 @@ static quipu_copied copy_report(const copy_run *run, const quipu_transfer *added
                           .skipped = added->skipped};
 }
 
+/* Look, transfer, compare: each step only when the one before it succeeded. Nothing is written to
+ * the target before its sessions were compared with the source's. */
 quipu_status quipu_store_copy(quipu_store *source, quipu_store *target,
                               const quipu_copy_options *options, const quipu_call_options *call,
                               quipu_copied *ret_copied, quipu_error *reterr)
@@ -402,6 +463,7 @@ quipu_status quipu_store_copy(quipu_store *source, quipu_store *target,
         copy_leave(&run);
         return status;
     }
+    assert(run.ring != NULL && run.within.store == source && run.there.store == target);
     qp_sha256_begin(&run.sum.sha);
     status = copy_look(&run, reterr);
     if (status == QUIPU_OK) {

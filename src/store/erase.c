@@ -1,7 +1,21 @@
-/* Erasing: sessions go with all their forks, then the file is cleaned. Deleting overwrites what it
- * deletes; the search index, whose segments keep words of deleted rows, is emptied; the file is
- * written anew; the log is emptied. A server keeps more than its tables, and cleaning those is up
- * to it: the receipt lists what is left. */
+/* Erasing: sessions are deleted with all their forks, then the file is cleaned so that no byte of
+ * their texts stays in it.
+ *
+ *    delete     transactions of the commit group; the engine overwrites what it deletes
+ *    index      segments of a full-text index keep words of deleted rows: it is emptied
+ *    rewrite    VACUUM, unless the caller asks for the quick form
+ *    flush      the write-ahead log, which holds older versions of pages, is truncated
+ *
+ * A server keeps more than its tables (archives, replicas), which it does not clean on request: the
+ * receipt lists what remains.
+ *
+ * Owns: the receipt until the call succeeds.
+ * Called by: quipu_erase().
+ * Locks: deletes in transactions of the commit group, one a batch; cleans with the writing
+ * connection to itself, outside of transactions.
+ * On return: on success all is deleted and cleaned. A failure while cleaning leaves everything
+ * deleted and says so; a repeat finds nothing to delete and cleans again. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +34,8 @@
 
 #define ERASE_ROOM 16 /* items that a list begins with */
 
-/* The receipt: the public struct first, its memory behind it. */
+/* The receipt: the public struct, and behind its head the arena with every text on it. It outlives
+ * the store: the caller may close the store and keep the receipt as evidence. */
 typedef struct erase_receipt {
     qp_result head;
     quipu_erasure pub;
@@ -28,12 +43,16 @@ typedef struct erase_receipt {
 
 QP_RESULT(erase_receipt);
 
+/* A growing list of texts. Items and their array lie in the receipt's arena, which quipu_free()
+ * frees: an array that was outgrown stays there until then. */
 typedef struct erase_list {
     quipu_str *items;
     size_t count;
     size_t room;
 } erase_list;
 
+/* One erasure. The lists become the receipt's in erase_end(); until then `receipt->pub` holds the
+ * counts only. */
 typedef struct erase_run {
     quipu_store *store;
     quipu_erase_options options;
@@ -42,18 +61,23 @@ typedef struct erase_run {
     erase_list forks;
     erase_list backups;
     erase_list kept;
-    const char *const *left; /* of the engine: see qp_maintenance_remnants() */
+    const char *const *left; /* of the engine: see qp_maintenance_remnants(); NULL: nothing */
     bool more;               /* a batch was full */
     const qp_call *within;   /* all of the call */
+    quipu_error *reterr;     /* for erase_backup_noted(), which is given none */
 } erase_run;
 
+/* Append a copy of a text to a list of the receipt. */
 static quipu_status erase_note(erase_run *run, erase_list *list, quipu_str text,
                                quipu_error *reterr)
 {
     quipu_arena *arena = &run->receipt->head.arena;
     quipu_status status = QUIPU_OK;
 
+    assert(run->receipt != NULL && list->count <= list->room);
     if (list->count == list->room) {
+        /* The arena cannot grow an array in place: the old one stays, at most as much again as the
+         * new. */
         size_t room = list->room == 0 ? ERASE_ROOM : 2 * list->room;
         quipu_str *items = qp_arena_take(arena, room * sizeof(*items));
         if (items == NULL) {
@@ -69,6 +93,7 @@ static quipu_status erase_note(erase_run *run, erase_list *list, quipu_str text,
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no memory for a receipt");
     }
+    assert(list->count < list->room);
     list->count++;
     return QUIPU_OK;
 }
@@ -76,7 +101,8 @@ static quipu_status erase_note(erase_run *run, erase_list *list, quipu_str text,
 /* ---- deleting ---------------------------------------------------------------------------------
  */
 
-/* Memories of a key; there may be some without a session. */
+/* Delete the memories of a key. They refer to a session by its key, not by its number, so that
+ * there may be some without a session. */
 static quipu_status erase_memories(erase_run *run, ent_db *db, quipu_str key, quipu_error *reterr)
 {
     const quipu_str tenant = run->store->tenant;
@@ -85,6 +111,7 @@ static quipu_status erase_memories(erase_run *run, ent_db *db, quipu_str key, qu
         db, &(qp_observation_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)}, &count,
         reterr);
 
+    assert(key.p != NULL && ent_depth(db) > 0);
     run->receipt->pub.memories += count;
     count = 0;
     if (status == QUIPU_OK) {
@@ -93,20 +120,25 @@ static quipu_status erase_memories(erase_run *run, ent_db *db, quipu_str key, qu
             &count, reterr);
     }
     run->receipt->pub.memories += count;
+    assert(count >= 0);
     return status;
 }
 
+/* Delete keys of state and count them for the receipt. */
 static quipu_status erase_states(erase_run *run, ent_db *db, const qp_state_where *where,
                                  quipu_error *reterr)
 {
     int64_t count = 0;
     quipu_status status = qp_state_delete(db, where, &count, reterr);
 
+    assert(ent_depth(db) > 0);
     run->receipt->pub.states += count;
     return status;
 }
 
-/* Write down what goes with one session of a tree, and remove what the receipt counts. */
+/* Put one session of a tree on the receipt, before the tree is removed: counts its messages, and
+ * deletes what qp_session_remove_tree() would delete without counting. A hidden session has no key
+ * to name; it is only counted. */
 static quipu_status erase_record(erase_run *run, ent_db *db, const qp_session *row, bool asked,
                                  quipu_error *reterr)
 {
@@ -115,6 +147,7 @@ static quipu_status erase_record(erase_run *run, ent_db *db, const qp_session *r
     quipu_status status =
         qp_message_count(db, &(qp_message_where){.session_id = ent_eq(row->id)}, &count, reterr);
 
+    assert(row->id != 0 && ent_depth(db) > 0);
     pub->messages += count;
     if (status == QUIPU_OK) {
         status = erase_states(run, db,
@@ -125,6 +158,7 @@ static quipu_status erase_record(erase_run *run, ent_db *db, const qp_session *r
                                                 .session_number = ent_eq(row->id)},
                               reterr);
     }
+    /* Its memories were deleted with it: they are found by the key, which it no longer has. */
     if (status == QUIPU_OK && row->key.p == NULL) {
         pub->hidden++;
         return QUIPU_OK;
@@ -137,13 +171,16 @@ static quipu_status erase_record(erase_run *run, ent_db *db, const qp_session *r
                : status;
 }
 
-/* Deleted sessions above the tree that may have been kept for it alone. */
+/* Hidden sessions above a tree, nearest first. Whether they are kept for this tree alone shows only
+ * when it is gone: then fork_release.c has removed them. */
 typedef struct erase_ancestors {
     size_t count;
     int64_t ids[QP_CHAIN_MAX];
     int64_t messages[QP_CHAIN_MAX];
 } erase_ancestors;
 
+/* Collect them before the tree is removed, with the messages that they hold. The first living
+ * ancestor ends the walk: a hidden one above it is kept for that one as well. */
 static quipu_status erase_look_up(ent_db *db, quipu_arena *arena, const qp_session *row,
                                   erase_ancestors *ret, quipu_error *reterr)
 {
@@ -152,9 +189,11 @@ static quipu_status erase_look_up(ent_db *db, quipu_arena *arena, const qp_sessi
     ret->count = 0;
     while (status == QUIPU_OK && row->parent_id.has && ret->count < QP_CHAIN_MAX) {
         status = qp_session_get(db, arena, row->parent_id.v, &row, reterr);
+        /* A living ancestor stays, whatever becomes of this tree. */
         if (status != QUIPU_OK || row->key.p != NULL) {
             break;
         }
+        assert(row->key.p == NULL && ret->count < QP_CHAIN_MAX);
         ret->ids[ret->count] = row->id;
         status = qp_message_count(db, &(qp_message_where){.session_id = ent_eq(row->id)},
                                   &ret->messages[ret->count++], reterr);
@@ -162,12 +201,13 @@ static quipu_status erase_look_up(ent_db *db, quipu_arena *arena, const qp_sessi
     return status;
 }
 
-/* Which of them went with the tree. */
+/* Count the hidden ancestors that were removed together with the tree. */
 static quipu_status erase_went(erase_run *run, ent_db *db, const erase_ancestors *ancestors,
                                quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
+    assert(ancestors->count <= QP_CHAIN_MAX);
     for (size_t i = 0; i < ancestors->count && status == QUIPU_OK; i++) {
         bool there = true;
         status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(ancestors->ids[i])}, &there,
@@ -178,7 +218,9 @@ static quipu_status erase_went(erase_run *run, ent_db *db, const erase_ancestors
     return status;
 }
 
-/* A session with all its forks. */
+/* Erase a session with all its forks, in the open transaction: first what the receipt says of it,
+ * then the rows, then the traces in the feed. The feed comes last, because removing a session
+ * records the removal there, with its key. */
 static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row,
                                quipu_error *reterr)
 {
@@ -194,6 +236,8 @@ static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row
         status = qp_fork_tree(db, &arena, row, &rows, &count, reterr);
     }
 
+    assert(status != QUIPU_OK || (count > 0 && rows[0]->id == row->id));
+    /* Before anything is removed: afterwards there is nothing left to count. */
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = erase_record(run, db, rows[i], rows[i]->id == row->id, reterr);
     }
@@ -203,6 +247,9 @@ static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row
     if (status == QUIPU_OK) {
         status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(row->id)}, &left, reterr);
     }
+    /* Still there is only a root that was hidden itself and had no forks: qp_session_remove_tree()
+     * passes it over. A user's rows hold such a one when its user was not cleared, which verify
+     * reports. */
     if (status == QUIPU_OK && left) {
         status = qp_fork_remove(db, row, reterr); /* hidden, and nobody's */
     }
@@ -212,11 +259,13 @@ static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row
     if (status == QUIPU_OK) {
         status = erase_went(run, db, &ancestors, reterr);
     }
+    assert(status != QUIPU_OK || (size_t)removed <= count);
     quipu_arena_free(&arena);
     return status;
 }
 
-/* Work may run twice: the receipt begins where it stood before. */
+/* What the receipt held before a transaction: the work may run more than once, and each run begins
+ * there again. Texts that were noted by a run before stay in the arena, unused. */
 typedef struct erase_step {
     erase_run *run;
     quipu_erasure pub;
@@ -226,16 +275,19 @@ typedef struct erase_step {
 
 static erase_step erase_step_begin(erase_run *run)
 {
+    assert(run->receipt != NULL);
     return (erase_step){run, run->receipt->pub, run->sessions.count, run->forks.count};
 }
 
 static void erase_step_again(const erase_step *step)
 {
+    assert(step->run->sessions.count >= step->sessions && step->run->forks.count >= step->forks);
     step->run->receipt->pub = step->pub;
     step->run->sessions.count = step->sessions;
     step->run->forks.count = step->forks;
 }
 
+/* The transaction for one key. Without a session of this key there may still be memories of it. */
 static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -254,6 +306,9 @@ static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status;
 }
 
+/* The transaction for the next batch of a user's sessions, in the order of their numbers. What was
+ * deleted is not found again, so that no position is kept between batches. The last batch also
+ * deletes the state of the user. */
 static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
@@ -268,10 +323,13 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
 
     erase_step_again(step);
     run->left = qp_maintenance_remnants(db);
+    /* Without an app name the user is meant in every app. */
     if (run->options.app_name.p != NULL) {
         query.where.app_name = ent_eq(run->options.app_name);
     }
     status = qp_session_find(db, scratch, &query, &list, reterr);
+    /* The rows were read before anything was removed; a fork may go with its parent, earlier in the
+     * batch. */
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         bool there = false; /* it may have gone with another of the user's */
         status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(list.items[i].id)}, &there,
@@ -280,7 +338,9 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
             status = erase_tree(run, db, &list.items[i], reterr);
         }
     }
+    assert(list.n <= QUIPU_SWEEP_BATCH);
     run->more = list.n == QUIPU_SWEEP_BATCH;
+    /* The user's own state, once no session of the user is left. */
     if (status == QUIPU_OK && !run->more) {
         qp_state_where where = {.tenant = ent_eq(run->store->tenant),
                                 .scope = qp_state_scope_is(QP_STATE_SCOPE_USER),
@@ -293,12 +353,16 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     return status;
 }
 
+/* Delete in as many transactions as it takes, so that other writers get their turn in between. The
+ * size cap does not hold: a delete may need a page more before it gives pages back. */
 static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_error *reterr)
 {
     const qp_work_fn work = run->options.user_id.p != NULL ? erase_user_work : erase_session_work;
     quipu_status status = QUIPU_OK;
 
+    assert(run->receipt != NULL);
     do {
+        /* Each transaction waits for the lock as long as an ordinary call would. */
         const qp_call step = qp_maintain_step(run->store, within);
         erase_step begun = erase_step_begin(run);
         run->more = false;
@@ -313,7 +377,7 @@ static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_er
 /* ---- cleaning ---------------------------------------------------------------------------------
  */
 
-/* Waiting for others ends at the store's deadline, the work itself at the call's. */
+/* Waiting for others ends at the store's deadline; the work itself may last as long as the call. */
 static void erase_watch_wait(const erase_run *run, ent_db *db)
 {
     const qp_call step = qp_maintain_step(run->store, run->within);
@@ -321,13 +385,17 @@ static void erase_watch_wait(const erase_run *run, ent_db *db)
     qp_call_watch(&step, db);
 }
 
+/* Empty the full-text index where deleting a row leaves its words in the index's storage. The next
+ * search fills it again. */
 static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *reterr)
 {
     quipu_status status;
 
+    assert(ent_depth(db) == 0);
     if (!qp_search_keeps_deleted_words(db)) {
         return QUIPU_OK; /* they went with their messages */
     }
+    /* Only the wait for the lock is bounded by the store's deadline; rebuilding may take longer. */
     erase_watch_wait(run, db);
     status = ent_begin(db, ENT_WRITE, reterr);
     qp_call_watch(run->within, db);
@@ -337,23 +405,29 @@ static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *r
     if (status == QUIPU_OK) {
         return ent_commit(db, reterr);
     }
+    /* The caller goes on outside of a transaction, also after a failure. */
     while (ent_depth(db) > 0) {
         ent_rollback(db);
     }
     return status;
 }
 
+/* One backup beside the file: it holds what was erased, and the caller has to decide about it. A
+ * qp_report_fn sets its error itself: the engine passes on only the status. */
 static quipu_status erase_backup_noted(void *ctx, quipu_str path)
 {
     erase_run *run = ctx;
 
-    return erase_note(run, &run->backups, path, NULL);
+    return erase_note(run, &run->backups, path, run->reterr);
 }
 
+/* Clean the file. The order matters: the rewrite drops the pages that the emptied index frees, and
+ * the log, which holds the versions before, is truncated last. */
 static quipu_status erase_clean(erase_run *run, ent_db *db, quipu_error *reterr)
 {
     quipu_status status = erase_index(run, db, reterr);
 
+    assert(ent_depth(db) == 0);
     if (status == QUIPU_OK && (run->options.flags & QUIPU_ERASE_QUICK) == 0) {
         status = qp_maintenance_rewrite(db, reterr);
     }
@@ -363,11 +437,16 @@ static quipu_status erase_clean(erase_run *run, ent_db *db, quipu_error *reterr)
         qp_call_watch(run->within, db);
     }
     if (status == QUIPU_OK) {
+        run->backups.count = 0; /* the work may run again */
+        run->reterr = reterr;
         status = qp_maintenance_backups(db, erase_backup_noted, run, reterr);
+        run->reterr = NULL;
     }
     return status;
 }
 
+/* The rewrite needs up to the file's own size for a while: the cap is lifted and set again, also
+ * after a failure. */
 static quipu_status erase_clean_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -379,6 +458,7 @@ static quipu_status erase_clean_work(void *ctx, ent_db *db, quipu_arena *scratch
     if (status == QUIPU_OK) {
         status = erase_clean(run, db, reterr);
     }
+    /* The error of the work, if there is one, is not replaced by that of the cap. */
     capped = qp_maintenance_limit(db, run->store->max_bytes, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? capped : status;
 }
@@ -386,7 +466,7 @@ static quipu_status erase_clean_work(void *ctx, ent_db *db, quipu_arena *scratch
 /* ---- the calls --------------------------------------------------------------------------------
  */
 
-/* Check what is asked for: one session, or one user. */
+/* Check what is asked for: one session by its key, or one user, in one app or in all. */
 static quipu_status erase_check(const erase_run *run, quipu_error *reterr)
 {
     const quipu_erase_options *options = &run->options;
@@ -412,6 +492,7 @@ static quipu_status erase_check(const erase_run *run, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* On failure `run->receipt` may be NULL; erase_end() and qp_store_leave() accept that. */
 static quipu_status erase_enter(erase_run *run, const quipu_erase_options *options,
                                 const quipu_call_options *call, qp_call *ret_within,
                                 quipu_error *reterr)
@@ -434,15 +515,19 @@ static quipu_status erase_enter(erase_run *run, const quipu_erase_options *optio
             status = qp_error_set(reterr, QUIPU_NOMEM, "no memory for a receipt");
         }
     }
+    assert(status != QUIPU_OK || run->receipt != NULL);
     return status;
 }
 
-/* What a server keeps; among it, rows that it could not be made to clean away now. */
+/* Put on the receipt what a server keeps; among it the tables, when the server could not clean them
+ * now. That is no failure: the server cleans them by itself, later. */
 static quipu_status erase_tell_left(erase_run *run, const quipu_error *failure, quipu_error *reterr)
 {
     char text[sizeof(failure->message) + 64];
     quipu_status status = QUIPU_OK;
 
+    assert(run->left != NULL);
+    /* The engine's message is part of the text: the receipt may be all that the caller keeps. */
     if (failure->status != QUIPU_OK) {
         (void)snprintf(text, sizeof(text), "the tables, which were not cleaned now: %s",
                        failure->message);
@@ -454,17 +539,21 @@ static quipu_status erase_tell_left(erase_run *run, const quipu_error *failure, 
     return status;
 }
 
+/* Delete, then clean. When cleaning fails, the caller learns that all is deleted, and what to
+ * do. */
 static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error *reterr)
 {
     quipu_error cause = {0};
     quipu_status status;
 
+    assert(within->store == run->store);
     run->within = within;
     status = erase_delete(run, within, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
     status = qp_maintain_write(run->store, within, erase_clean_work, run, &cause);
+    /* A server: what it could not clean now is on the receipt. */
     if (run->left != NULL) {
         return erase_tell_left(run, &cause, reterr);
     }
@@ -478,12 +567,14 @@ static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error
     return status;
 }
 
+/* Give the receipt to the caller, or free it. */
 static void erase_end(erase_run *run, quipu_status status, quipu_erasure **ret_erasure)
 {
     if (status != QUIPU_OK || ret_erasure == NULL) {
         quipu_free(run->receipt == NULL ? NULL : &run->receipt->pub);
         return;
     }
+    assert(run->receipt != NULL && run->receipt->pub.messages >= 0);
     run->receipt->pub.sessions = run->sessions.items;
     run->receipt->pub.session_count = run->sessions.count;
     run->receipt->pub.forks = run->forks.items;

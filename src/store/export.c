@@ -1,6 +1,22 @@
-/* Export: one snapshot, walked in the order of the session numbers, a line a row. A session's
- * messages, state and memories follow its own line; what belongs to no session stands before and
- * behind. */
+/* Export: one snapshot, walked in the order of the session numbers, a line a row.
+ *
+ *    header
+ *    state of apps and users, factors of models          belong to no session
+ *    session, its messages, state, state events, memories
+ *    ...                                                 parents before their forks
+ *    memories without a session
+ *    footer                                              counts; a cut export has none
+ *
+ * A flat export writes each living session with all that it shows and without parents; the default
+ * form writes what each session holds itself, hidden ones included, so that forks stay forks.
+ *
+ * Owns: the order of the lines and the buffer before the caller's write function.
+ * Called by: quipu_store_export(); copy.c through it.
+ * Transactions: one read transaction for all of it, so that the lines agree with each other while
+ * others write. SQLite cannot truncate its log meanwhile.
+ * On return: the caller has every byte, or an error after some of them, which cannot be taken
+ * back. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -14,6 +30,10 @@
 #define EXPORT_CHUNK ((size_t)64 * 1024) /* handed to the caller at a time, or a line */
 #define EXPORT_BUFFER_MAX ((size_t)QUIPU_LINE_BYTES_MAX + EXPORT_CHUNK)
 
+/* One export. `scratch` is emptied for each row: nothing in it outlives a line. The buffer collects
+ * lines up to a chunk, so that the caller's function is called once for many short lines. `status`
+ * and `reterr` carry a failure out of the walk over a chain, whose callback can only say
+ * "enough". */
 typedef struct export_run {
     const quipu_store *store;
     quipu_export_options options;
@@ -31,27 +51,34 @@ typedef struct export_run {
 
 static bool export_is_flat(const export_run *run)
 {
+    assert((run->options.flags & ~(uint32_t)QUIPU_EXPORT_FLAT) == 0);
     return (run->options.flags & QUIPU_EXPORT_FLAT) != 0;
 }
 
 /* ---- lines ------------------------------------------------------------------------------------
  */
 
+/* Begin a line of this type; export_end() ends it. Between them members are written without checks:
+ * the buffer remembers its first failure. */
 static void export_begin(export_run *run, const char *type)
 {
+    assert(run->buf.n < EXPORT_CHUNK);
     qp_jsonw_begin(&run->writer, &run->buf);
     qp_jsonw_object(&run->writer);
     qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_TYPE));
     qp_jsonw_str(&run->writer, quipu_cstr(type));
 }
 
+/* Hand the buffer to the caller. From then on a retry would write lines twice: the call is
+ * consumed. */
 static quipu_status export_flush(export_run *run, quipu_error *reterr)
 {
     quipu_str bytes = qp_buf_str(&run->buf);
     quipu_status status = QUIPU_OK;
 
     if (bytes.n > 0) {
-        run->consumed = true; /* what the caller has cannot be taken back */
+        /* Set before the write: a function that fails may have passed on a part of the bytes. */
+        run->consumed = true;
         status = run->write(run->write_ctx, bytes.p, bytes.n);
     }
 
@@ -63,13 +90,15 @@ static quipu_status export_flush(export_run *run, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* End a line; `count` is what it counts as, or NULL. */
+/* End a line and count it; `count` is the caller's counter for lines of its type, or NULL. The
+ * buffer is flushed between lines only, so that it holds at most one chunk and one line. */
 static quipu_status export_end(export_run *run, int64_t *count, quipu_error *reterr)
 {
     quipu_status status;
 
     qp_jsonw_object_end(&run->writer);
     status = qp_jsonw_end(&run->writer);
+    /* Not part of the JSON: the writer has ended its object. */
     qp_buf_putc(&run->buf, '\n');
     status = status == QUIPU_OK ? qp_buf_status(&run->buf) : status;
     if (status != QUIPU_OK) {
@@ -80,11 +109,14 @@ static quipu_status export_end(export_run *run, int64_t *count, quipu_error *ret
     if (count != NULL) {
         (*count)++;
     }
+    assert(run->buf.n > 0);
     return run->buf.n >= EXPORT_CHUNK ? export_flush(run, reterr) : QUIPU_OK;
 }
 
+/* The first line. It has no type: a reader looks for the member "quipu" before anything else. */
 static quipu_status export_header(export_run *run, quipu_error *reterr)
 {
+    assert(run->done.lines == 0 && run->buf.n == 0);
     qp_jsonw_begin(&run->writer, &run->buf);
     qp_jsonw_object(&run->writer);
     qp_jsonw_key(&run->writer, QUIPU_STR("quipu"));
@@ -96,7 +128,8 @@ static quipu_status export_header(export_run *run, quipu_error *reterr)
     return export_end(run, NULL, reterr);
 }
 
-/* The last line lets a reader tell a whole export from a cut one. */
+/* The last line. By it a reader knows a whole export from a cut one; importers compare its number
+ * of sessions. */
 static quipu_status export_footer(export_run *run, quipu_error *reterr)
 {
     const quipu_transfer done = run->done;
@@ -119,12 +152,16 @@ static quipu_status export_footer(export_run *run, quipu_error *reterr)
 /* ---- messages ---------------------------------------------------------------------------------
  */
 
+/* The event id is written as the text that callers know, not as the column's tagged bytes. */
 static quipu_status export_message(export_run *run, const qp_message *row, quipu_error *reterr)
 {
     static const char *const left_out[] = {QP_EXPORT_EVENT_ID, NULL};
     quipu_str event_id = QP_STR_ABSENT;
     quipu_status status;
 
+    assert(run->status == QUIPU_OK);
+    /* One id at a time: a session of millions of messages needs no more memory than its longest
+     * line. */
     quipu_arena_reset(run->scratch);
     status = qp_event_id_text(row->event_id, run->scratch, &event_id);
     if (status != QUIPU_OK) {
@@ -138,15 +175,17 @@ static quipu_status export_message(export_run *run, const qp_message *row, quipu
     return export_end(run, &run->done.messages, reterr);
 }
 
+/* A qp_chain_fn; its own failure is kept in the run, because the walk only learns "enough". */
 static bool export_show(void *ctx, const qp_message *row)
 {
     export_run *run = ctx;
 
     run->status = export_message(run, row, run->reterr);
+    assert(run->status == QUIPU_OK || run->reterr == NULL || run->reterr->status != QUIPU_OK);
     return run->status == QUIPU_OK;
 }
 
-/* All that a session shows, wherever it lies. */
+/* All that a session shows, wherever it lies: for a flat export. */
 static quipu_status export_shown(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const int64_t from = row->first_seq;
@@ -155,6 +194,8 @@ static quipu_status export_shown(export_run *run, const qp_session *row, quipu_e
     qp_chain chain;
     quipu_status status = QUIPU_OK;
 
+    assert(export_is_flat(run));
+    /* An empty session. */
     if (from > to) {
         return QUIPU_OK;
     }
@@ -165,13 +206,14 @@ static quipu_status export_shown(export_run *run, const qp_session *row, quipu_e
         const qp_scan scan = {from, to, false};
         status = qp_chain_each(run->db, &chain, &scan, export_show, run, &error);
     }
+    /* The callback's failure has its error in `reterr` already; that of the walk is kept aside. */
     if (run->status != QUIPU_OK) {
         return run->status;
     }
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* All that a session holds itself, also what only forks of it still show. */
+/* All that a session holds itself, also what only its forks still show. */
 static quipu_status export_held(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const qp_message_query query = {.order = {QP_MESSAGE_BY_SEQ(ASC)},
@@ -180,12 +222,14 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
     qp_message message;
     quipu_status status = qp_message_iter_begin(run->db, &query, &iter, reterr);
 
+    assert(!export_is_flat(run));
     if (status != QUIPU_OK) {
         return status;
     }
     while (status == QUIPU_OK && qp_message_iter_next(&iter, &message)) {
         status = export_message(run, &message, reterr);
     }
+    /* The first failure is reported: ending an iteration must not replace the error of a row. */
     quipu_status ended = qp_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? ended : status;
 }
@@ -193,6 +237,8 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
 /* ---- state and memories -----------------------------------------------------------------------
  */
 
+/* Keys of state that meet a condition. Inside of a session the line leaves out the app and the
+ * user: they are the session's. */
 static quipu_status export_states(export_run *run, const qp_state_where *where, bool in_session,
                                   quipu_error *reterr)
 {
@@ -204,6 +250,7 @@ static quipu_status export_states(export_run *run, const qp_state_where *where, 
     qp_state row;
     quipu_status status = qp_state_iter_begin(run->db, &query, &iter, reterr);
 
+    assert(run->db != NULL);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -216,7 +263,8 @@ static quipu_status export_states(export_run *run, const qp_state_where *where, 
     return status == QUIPU_OK ? ended : status;
 }
 
-/* The ids by which a repeated change of state is known. */
+/* The ids of events that only changed state: a repeat of such an event is known by its id, in the
+ * new store as well. They count as no messages and are in no count of the footer. */
 static quipu_status export_state_events(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const qp_state_event_query query = {.order = {QP_STATE_EVENT_BY_NUMBER(ASC)},
@@ -237,7 +285,7 @@ static quipu_status export_state_events(export_run *run, const qp_session *row, 
     return status == QUIPU_OK ? ended : status;
 }
 
-/* What was learned about models. */
+/* What was learned about the token counts of models. */
 static quipu_status export_factors(export_run *run, quipu_error *reterr)
 {
     const qp_model_factor_query query = {.order = {QP_MODEL_FACTOR_BY_MODEL(ASC)},
@@ -258,10 +306,12 @@ static quipu_status export_factors(export_run *run, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
-/* Whether a memory is to be written now: with its session, or alone when there is none. */
+/* Whether a memory is written now: with its session, or alone when there is no session of its
+ * key. */
 static quipu_status export_wanted(export_run *run, quipu_str session_key, bool alone,
                                   bool *ret_wanted, quipu_error *reterr)
 {
+    assert(session_key.p != NULL);
     *ret_wanted = true;
     if (alone) {
         quipu_status status = qp_session_exists(
@@ -274,7 +324,8 @@ static quipu_status export_wanted(export_run *run, quipu_str session_key, bool a
     return QUIPU_OK;
 }
 
-/* The session's observations, or those of no session when the key is absent. */
+/* The session's observations, or, when the key is absent, those without a session: for these every
+ * observation of the tenant is read, with a look for its session. */
 static quipu_status export_observations(export_run *run, quipu_str key, quipu_error *reterr)
 {
     const bool alone = key.p == NULL;
@@ -286,6 +337,8 @@ static quipu_status export_observations(export_run *run, quipu_str key, quipu_er
     bool wanted = false;
     quipu_status status;
 
+    /* A session's own by the index; all of the tenant otherwise, because there is no index of keys
+     * that no session has. */
     if (!alone) {
         query.where.session_key = ent_eq(key);
     }
@@ -305,6 +358,7 @@ static quipu_status export_observations(export_run *run, quipu_str key, quipu_er
     return status == QUIPU_OK ? ended : status;
 }
 
+/* As export_observations(). */
 static quipu_status export_reflections(export_run *run, quipu_str key, quipu_error *reterr)
 {
     const bool alone = key.p == NULL;
@@ -338,6 +392,8 @@ static quipu_status export_reflections(export_run *run, quipu_str key, quipu_err
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
+/* A session's place among forks, by uid: numbers mean nothing in another database. With "forks" an
+ * importer remembers the session until its forks follow. */
 static quipu_status export_relations(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const qp_session *parent = NULL;
@@ -345,6 +401,7 @@ static quipu_status export_relations(export_run *run, const qp_session *row, qui
     char uid[QUIPU_UUID_TEXT_SIZE];
     quipu_status status = QUIPU_OK;
 
+    assert(!export_is_flat(run));
     if (row->parent_id.has) {
         status = qp_session_get(run->db, run->scratch, row->parent_id.v, &parent, reterr);
         if (status == QUIPU_OK) {
@@ -357,6 +414,7 @@ static quipu_status export_relations(export_run *run, const qp_session *row, qui
         status = qp_session_exists(run->db, &(qp_session_where){.parent_id = ent_eq(row->id)},
                                    &has_forks, reterr);
     }
+    /* Only when it is true: most sessions have no forks, and their lines stay short. */
     if (status == QUIPU_OK && has_forks) {
         qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_FORKS));
         qp_jsonw_bool(&run->writer, true);
@@ -364,12 +422,14 @@ static quipu_status export_relations(export_run *run, const qp_session *row, qui
     return status;
 }
 
+/* A session's line and all that belongs to it. A hidden session has no key, and so no memories. */
 static quipu_status export_session(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     static const char *const left_out[] = {"fork_seq", NULL};
     const bool flat = export_is_flat(run);
     quipu_status status = QUIPU_OK;
 
+    assert(run->db != NULL && row->id != 0);
     quipu_arena_reset(run->scratch);
     export_begin(run, "session");
     if (!flat) {
@@ -378,12 +438,14 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     if (status != QUIPU_OK) {
         return status;
     }
+    /* A flat export names no parents, so that a fork number would mean nothing. */
     qp_export_row(&run->writer, &qp_session_entity, row, flat ? left_out : NULL);
     status = export_end(run, &run->done.sessions, reterr);
     if (status == QUIPU_OK) {
         status = flat ? export_shown(run, row, reterr) : export_held(run, row, reterr);
     }
     if (status == QUIPU_OK) {
+        /* By the whole key of the state: its app and user are the session's. */
         status = export_states(run,
                                &(qp_state_where){.tenant = ent_eq(run->store->tenant),
                                                  .scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION),
@@ -404,7 +466,9 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     return status;
 }
 
-/* Every session by its number: those that were forked from others come behind them. */
+/* Every session by its number: a fork has a larger number than its parent and comes behind it.
+ * Other tenants' rows are passed over. A flat export passes over hidden sessions as well: each fork
+ * writes what it shares itself. */
 static quipu_status export_sessions(export_run *run, quipu_error *reterr)
 {
     const qp_session_query query = {.order = {QP_SESSION_BY_ID(ASC)}};
@@ -425,11 +489,14 @@ static quipu_status export_sessions(export_run *run, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
+/* The whole store of the tenant, in the order of the picture above. State of apps and users comes
+ * first, so that an import that is cut has stored it already. */
 static quipu_status export_all(export_run *run, quipu_error *reterr)
 {
     const qp_state_scope scopes[] = {QP_STATE_SCOPE_APP, QP_STATE_SCOPE_USER};
     quipu_status status = QUIPU_OK;
 
+    /* In the order of docs/export.md: apps, then users. */
     for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]) && status == QUIPU_OK; i++) {
         status = export_states(run,
                                &(qp_state_where){.tenant = ent_eq(run->store->tenant),
@@ -451,7 +518,8 @@ static quipu_status export_all(export_run *run, quipu_error *reterr)
     return status;
 }
 
-/* A session, behind those that it was forked from. */
+/* A fork's ancestors before the fork, oldest first, so that one session can be imported alone. Each
+ * stands with all that it holds. */
 static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp_session *row,
                                    quipu_error *reterr)
 {
@@ -459,7 +527,9 @@ static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp
     size_t count = 1;
     quipu_status status = QUIPU_OK;
 
+    assert(row->key.p != NULL);
     while (status == QUIPU_OK && !export_is_flat(run) && chain[count - 1]->parent_id.has) {
+        /* Forks are at most that deep: a longer chain is a circle. */
         if (count == QP_CHAIN_MAX) {
             return qp_error_set(reterr, QUIPU_CORRUPT, "its forks are too deep");
         }
@@ -469,11 +539,13 @@ static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp
     }
     while (status == QUIPU_OK && count > 0) {
         count--;
+        assert(chain[count] != NULL);
         status = export_session(run, chain[count], reterr);
     }
     return status;
 }
 
+/* One session by its key. */
 static quipu_status export_one(export_run *run, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -481,7 +553,9 @@ static quipu_status export_one(export_run *run, quipu_error *reterr)
     quipu_status status =
         qp_session_lookup(run->store, run->db, &arena, run->options.key, &row, reterr);
 
+    assert(run->options.key.p != NULL);
     if (status == QUIPU_OK) {
+        /* An expired session is exported as well: its row is still there. */
         status = row != NULL ? export_lineage(run, &arena, row, reterr)
                              : qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such session");
     }
@@ -489,11 +563,14 @@ static quipu_status export_one(export_run *run, quipu_error *reterr)
     return status;
 }
 
+/* The whole export in one snapshot. It can run again only while nothing was flushed, so that all
+ * counters begin anew. */
 static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     export_run *run = ctx;
     quipu_status status = ent_begin(db, ENT_READ, reterr);
 
+    assert(!run->consumed);
     run->db = db;
     run->scratch = scratch;
     run->status = QUIPU_OK;
@@ -511,6 +588,8 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     return status == QUIPU_OK ? export_flush(run, reterr) : status;
 }
 
+/* On a reading connection, where the store has any: an export that takes minutes holds up no
+ * writer. A store in memory has one connection, which the export keeps to itself. */
 quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *options,
                                 quipu_write_fn write, void *ctx, const quipu_call_options *call,
                                 quipu_transfer *ret_done, quipu_error *reterr)
@@ -536,6 +615,7 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
         status = qp_key_check(run.options.key, reterr);
     }
     if (status == QUIPU_OK) {
+        /* A line is at most as long as an import accepts; a longer one fails the export. */
         qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
         within.consumed = &run.consumed;
         status = qp_store_read_apart(store, &within, export_work, &run, reterr);

@@ -1,4 +1,5 @@
-/* The lines of an export, as both directions know them: docs/export.md. */
+/* The lines of an export, as both directions know them: docs/export.md has the format. export.c
+ * writes these members by hand and import_*.c reads them; all others are fields (export_row.h). */
 #ifndef QP_STORE_EXPORT_LINES_H
 #define QP_STORE_EXPORT_LINES_H
 

@@ -1,5 +1,16 @@
 /* Forks: a new session that shares another's past by number. One row is written, however long the
- * past is. */
+ * past is.
+ *
+ *    parent   1 2 3 4 5 6 7           first_seq 1, next_seq 8
+ *    fork           └─▶ 5' 6'         parent_id = parent, fork_seq 4, next_seq 7; holds 5' and 6'
+ *
+ * Owns: how a fork's row follows from its parent's, and the copy that is made instead of a fork
+ * when the ancestors would be too many. Reading through forks is fork_chain.c's, removing
+ * fork_release.c's.
+ * Called by: quipu_session_fork(); a rewind is a fork, and src/adk makes child sessions with it.
+ * Transactions: one exclusive transaction of the commit group; the parent's row is not changed.
+ * On return: the new session exists with all numbers and totals of the shared past, or nothing
+ * does. */
 #include <assert.h>
 
 #include "base/arena.h"
@@ -13,6 +24,8 @@
 
 #define FORK_COPY_BATCH 256 /* messages copied at once when a fork is flattened */
 
+/* One fork. The uid is drawn before the transaction, so that a work that runs again makes the same
+ * session. */
 typedef struct fork_call {
     const quipu_store *store;
     quipu_str key;
@@ -22,7 +35,7 @@ typedef struct fork_call {
     qp_history *history; /* the new session without messages; or NULL */
 } fork_call;
 
-/* How many ancestors a session has, counted up to the limit. */
+/* Count a session's ancestors, up to the limit, by reading one row for each. */
 static quipu_status fork_depth(ent_db *db, const qp_session *row, int *ret_depth,
                                quipu_error *reterr)
 {
@@ -30,10 +43,12 @@ static quipu_status fork_depth(ent_db *db, const qp_session *row, int *ret_depth
     quipu_status status = QUIPU_OK;
     int depth = 0;
 
+    assert(ent_depth(db) > 0);
     while (row->parent_id.has && depth < QUIPU_FORK_DEPTH_MAX && status == QUIPU_OK) {
         status = qp_session_get(db, &arena, row->parent_id.v, &row, reterr);
         depth++;
     }
+    assert(depth >= 0 && depth <= QUIPU_FORK_DEPTH_MAX);
     quipu_arena_free(&arena);
     *ret_depth = depth;
     return status == QUIPU_NOT_FOUND
@@ -42,22 +57,27 @@ static quipu_status fork_depth(ent_db *db, const qp_session *row, int *ret_depth
                : status;
 }
 
-/* The newest compaction that lies within the shared past: back along the replaced ones. */
+/* The newest compaction that lies within the shared past, or 0. Each summary names the one that it
+ * replaced: walk back along them from the parent's newest. A summary that was pruned away, in front
+ * of first_seq, ends the walk. */
 static quipu_status fork_compaction(ent_db *db, const qp_session *parent, quipu_arena *scratch,
                                     int64_t seq, int64_t *ret_seq, quipu_error *reterr)
 {
     qp_session at = *parent;
     quipu_status status = QUIPU_OK;
 
+    assert(seq > 0);
     while (at.compact_seq > seq && status == QUIPU_OK) {
         qp_arena_mark mark = qp_arena_save(scratch);
         qp_summary summary = {.view_from = 0};
 
         status = qp_summary_read(db, &at, scratch, &summary, reterr);
+        /* A summary names what it replaced, by number; one before the first message was removed. */
         at.compact_seq =
             summary.message.replaces >= parent->first_seq ? summary.message.replaces : 0;
         qp_arena_rewind(scratch, mark);
     }
+    assert(status != QUIPU_OK || at.compact_seq <= seq);
     *ret_seq = at.compact_seq;
     return status;
 }
@@ -65,7 +85,9 @@ static quipu_status fork_compaction(ent_db *db, const qp_session *parent, quipu_
 /* ---- what the fork is made of -----------------------------------------------------------------
  */
 
-/* A fork has what its parent has, but for what the caller gives; its numbers follow. */
+/* The fork's own fields: what its parent has of every class but bookkeeping, then what the caller
+ * gives, then what must not be the parent's: key, id, time to live and expiry. fork_numbers() sets
+ * the bookkeeping. */
 static quipu_status fork_settings(const fork_call *call, const qp_session *parent, quipu_time now,
                                   qp_session_new *ret, quipu_error *reterr)
 {
@@ -73,6 +95,7 @@ static quipu_status fork_settings(const fork_call *call, const qp_session *paren
     quipu_status status = QUIPU_OK;
     ent_opt_int ttl_ms = parent->ttl_ms;
 
+    /* 0 means the parent's for a fork, not the store's. */
     if (values->ttl_ms != 0) {
         status = qp_session_ttl(call->store, values->ttl_ms, &ttl_ms, reterr);
     }
@@ -90,10 +113,13 @@ static quipu_status fork_settings(const fork_call *call, const qp_session *paren
     if (status == QUIPU_OK && ttl_ms.has) {
         ret->expires_at = ent_some(qp_session_expiry(ttl_ms.v, now));
     }
+    assert(ret->key.p != NULL && ret->session_id.p != NULL);
     return status;
 }
 
-/* Numbers, counts and totals go on where the shared past ends. */
+/* Numbers, counts and totals go on where the shared past ends. tokens_total is a running total, so
+ * that the last shared message has the sum of all before it, and the cost does not grow with the
+ * past. */
 static quipu_status fork_numbers(const fork_call *call, ent_db *db, quipu_arena *scratch,
                                  const qp_session *parent, qp_session_new *ret, quipu_error *reterr)
 {
@@ -101,9 +127,11 @@ static quipu_status fork_numbers(const fork_call *call, ent_db *db, quipu_arena 
     qp_chain chain;
     quipu_status status;
 
+    assert(call->seq >= 0 && call->seq < parent->next_seq);
     ret->next_seq = ent_some(call->seq + 1);
     ret->last_event_at = (ent_opt_time){.has = false};
     ret->compact_seq = 0;
+    /* A fork at 0 shares nothing: an empty session with its parent's settings. */
     if (call->seq == 0) {
         return QUIPU_OK;
     }
@@ -114,6 +142,7 @@ static quipu_status fork_numbers(const fork_call *call, ent_db *db, quipu_arena 
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(last != NULL && last->seq == call->seq && call->seq >= parent->first_seq);
     ret->first_seq = ent_some(parent->first_seq);
     ret->message_count = call->seq - parent->first_seq + 1;
     ret->token_count = last->tokens_total;
@@ -125,7 +154,9 @@ static quipu_status fork_numbers(const fork_call *call, ent_db *db, quipu_arena 
 /* ---- flattening -------------------------------------------------------------------------------
  */
 
-/* Rows of a segment from *from on, at most one batch, copied into another session. */
+/* Copy the messages of one segment from *from on, at most a batch, into another session; *from
+ * moves behind them. Every field is copied as it is but the session: numbers, totals and event ids
+ * stay. */
 static quipu_status fork_copy_batch(ent_db *db, quipu_arena *arena, const qp_segment *segment,
                                     int64_t to_session, int64_t *from, quipu_error *reterr)
 {
@@ -137,13 +168,16 @@ static quipu_status fork_copy_batch(ent_db *db, quipu_arena *arena, const qp_seg
     qp_message_new *rows;
     quipu_status status = qp_message_find(db, arena, &query, &list, reterr);
 
+    assert(*from >= segment->from && *from <= segment->to && segment->session != to_session);
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Numbers without gaps: the last one says whether any is missing. */
     if (list.n == 0 || list.items[list.n - 1].seq != *from + (int64_t)list.n - 1) {
         return qp_error_set(reterr, QUIPU_CORRUPT, "message %lld is missing; restore a backup",
                             (long long)*from);
     }
+    assert(list.n <= FORK_COPY_BATCH);
     rows = qp_arena_take(arena, list.n * sizeof(*rows));
     if (rows == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu messages", list.n);
@@ -157,6 +191,7 @@ static quipu_status fork_copy_batch(ent_db *db, quipu_arena *arena, const qp_seg
     return qp_message_create_many(db, rows, list.n, reterr);
 }
 
+/* Copy the whole past, segment after segment, in the transaction that creates the session. */
 static quipu_status fork_copy(ent_db *db, const qp_session *parent, int64_t seq, int64_t to_session,
                               quipu_error *reterr)
 {
@@ -164,6 +199,7 @@ static quipu_status fork_copy(ent_db *db, const qp_session *parent, int64_t seq,
     qp_chain chain;
     quipu_status status = qp_chain_resolve(db, parent, parent->first_seq, seq, &chain, reterr);
 
+    assert(to_session != parent->id);
     for (size_t i = 0; status == QUIPU_OK && i < chain.count; i++) {
         int64_t from = chain.segments[i].from;
         while (status == QUIPU_OK && from <= chain.segments[i].to) {
@@ -173,6 +209,7 @@ static quipu_status fork_copy(ent_db *db, const qp_session *parent, int64_t seq,
             }
         }
     }
+    assert(status != QUIPU_OK || seq == 0 || chain.count > 0);
     quipu_arena_free(&arena);
     return status;
 }
@@ -180,7 +217,7 @@ static quipu_status fork_copy(ent_db *db, const qp_session *parent, int64_t seq,
 /* ---- the call ---------------------------------------------------------------------------------
  */
 
-/* The new key is free, or its session has expired and goes. */
+/* The new key is free, or its session has expired and is removed now. */
 static quipu_status fork_key(const fork_call *call, ent_db *db, quipu_arena *scratch,
                              quipu_time now, quipu_error *reterr)
 {
@@ -198,6 +235,8 @@ static quipu_status fork_key(const fork_call *call, ent_db *db, quipu_arena *scr
     return qp_session_remove(call->store, db, row, reterr);
 }
 
+/* Insert the row. At the depth limit the new session becomes a copy without a parent, so that no
+ * chain ever has more than QP_CHAIN_MAX segments; its messages are not in the search index yet. */
 static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *scratch,
                                 const qp_session *parent, qp_session_new *made, quipu_error *reterr)
 {
@@ -206,10 +245,12 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
     quipu_status status = fork_depth(db, parent, &depth, reterr);
     const bool flat = depth == QUIPU_FORK_DEPTH_MAX;
 
+    assert(!made->parent_id.has && !made->fork_seq.has);
     if (!flat) {
         made->parent_id = ent_some(parent->id);
         made->fork_seq = ent_some(call->seq);
-        made->indexed_seq = call->seq; /* its own messages begin behind */
+        /* Its own messages begin behind: those of the past are indexed under their holders. */
+        made->indexed_seq = call->seq;
     } else {
         made->index_pending = call->seq > 0;
     }
@@ -219,6 +260,7 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
     if (status == QUIPU_OK && flat) {
         status = fork_copy(db, parent, call->seq, row->id, reterr);
     }
+    assert(status != QUIPU_OK || row->id != parent->id);
     return status == QUIPU_OK
                ? qp_feed_tell(call->store, db, row,
                               &(qp_feed_note){QUIPU_CHANGE_FORKED, row->revision,
@@ -227,6 +269,8 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
                : status;
 }
 
+/* The transaction: check the number, compose the row, free the key, insert. What refuses a fork is
+ * read before the first write, so that a refusal leaves nothing to undo in a shared transaction. */
 static quipu_status fork_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     const fork_call *call = ctx;
@@ -236,6 +280,7 @@ static quipu_status fork_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu
     quipu_status status =
         qp_session_load(call->store, db, scratch, call->key, now, &parent, reterr);
 
+    assert(ent_depth(db) > 0);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -246,6 +291,7 @@ static quipu_status fork_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu
                             (long long)call->seq, (long long)parent->first_seq,
                             (long long)(parent->next_seq - 1));
     }
+    assert(parent->key.p != NULL);
     status = fork_settings(call, parent, now, &made, reterr);
     if (status == QUIPU_OK) {
         status = fork_numbers(call, db, scratch, parent, &made, reterr);
@@ -266,6 +312,7 @@ static quipu_status fork_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu
     return status;
 }
 
+/* What can be checked without the store, before the queue of writers is entered. */
 static quipu_status fork_check(fork_call *call, const quipu_session_new *given, quipu_error *reterr)
 {
     quipu_session_new *values = &call->values;
@@ -305,6 +352,8 @@ quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
         status = fork_check(&fork, values, reterr);
     }
     if (status == QUIPU_OK && ret_fork != NULL) {
+        /* Before the transaction: a fork that is committed must not fail for want of memory
+         * afterwards. */
         fork.history = qp_history_new();
         if (fork.history == NULL) {
             status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the fork");

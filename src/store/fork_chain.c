@@ -1,4 +1,11 @@
-/* Resolving and walking the segments of a session's messages. */
+/* Resolving and walking the segments of a session's messages.
+ *
+ * Owns: the rule which ancestor holds which number (fork_chain.h has the picture).
+ * Called by: the readers of messages in this room.
+ * Locks: none; runs in the caller's transaction, so that the rows of ancestors and their messages
+ * are of one snapshot.
+ * On return: a chain covers exactly the numbers that were asked for; a message that should be there
+ * and is not is QUIPU_CORRUPT, never a shorter result. */
 #include "store/fork_chain.h"
 
 #include <assert.h>
@@ -12,6 +19,7 @@ int64_t qp_session_base(const qp_session *row)
     return row->parent_id.has && row->fork_seq.has ? row->fork_seq.v : 0;
 }
 
+/* A user message with tool calls holds responses (ADK writes them so): it continues a turn. */
 bool qp_message_opens(const qp_message *row)
 {
     return row->role == QP_MESSAGE_ROLE_USER && row->tool_calls.text.p == NULL;
@@ -23,6 +31,7 @@ bool qp_message_answers(const qp_message *row)
            (row->role == QP_MESSAGE_ROLE_USER && row->tool_calls.text.p != NULL);
 }
 
+/* One error for both: the row of an ancestor is missing, or the parents form a circle. */
 static quipu_status fork_chain_broken(int64_t session, quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_CORRUPT,
@@ -31,6 +40,9 @@ static quipu_status fork_chain_broken(int64_t session, quipu_error *reterr)
                         (long long)session);
 }
 
+/* Walk up from the session, taking from each what it holds of the range, until the lowest number is
+ * covered. `to` falls with every step, so that segments are found newest first and do not
+ * overlap. */
 quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from, int64_t to,
                               qp_chain *ret_chain, quipu_error *reterr)
 {
@@ -44,6 +56,7 @@ quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from, i
         const int64_t base = qp_session_base(row);
 
         if (to > base) {
+            assert(count < QP_CHAIN_MAX);
             found[count++] = (qp_segment){row->id, from > base ? from : base + 1, to};
             to = base;
         }
@@ -51,6 +64,7 @@ quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from, i
             break;
         }
         int64_t parent = row->parent_id.has ? row->parent_id.v : 0;
+        /* A sound chain ends after QP_CHAIN_MAX rows; a longer one is a circle. */
         if (++steps == QP_CHAIN_MAX || parent == 0) {
             status = fork_chain_broken(parent, reterr);
             break;
@@ -62,15 +76,19 @@ quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from, i
     }
     quipu_arena_free(&arena);
     if (status == QUIPU_OK) {
+        assert(to < from && count <= QP_CHAIN_MAX);
         ret_chain->count = count;
         for (size_t i = 0; i < count; i++) {
             ret_chain->segments[i] = found[count - 1 - i];
+            assert(i == 0 || ret_chain->segments[i].from == ret_chain->segments[i - 1].to + 1);
         }
     }
     return status;
 }
 
-/* The part of a segment that lies in `from` to `to`, newest or oldest first. */
+/* Walk one segment. *ret_more: `fn` wants messages of the next segment. A walk that was not cut
+ * short must have met every number: rows that are missing at either end show by the count as
+ * well. */
 static quipu_status fork_chain_part(ent_db *db, const qp_segment *part, bool newest, qp_chain_fn fn,
                                     void *ctx, bool *ret_more, quipu_error *reterr)
 {
@@ -83,6 +101,7 @@ static quipu_status fork_chain_part(ent_db *db, const qp_segment *part, bool new
     qp_message row;
     quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
 
+    assert(part->from <= part->to && fn != NULL);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -100,6 +119,7 @@ static quipu_status fork_chain_part(ent_db *db, const qp_segment *part, bool new
     return status;
 }
 
+/* Each segment is cut to the scan; segments outside of it cost nothing. */
 quipu_status qp_chain_each(ent_db *db, const qp_chain *chain, const qp_scan *scan, qp_chain_fn fn,
                            void *ctx, quipu_error *reterr)
 {
@@ -118,11 +138,13 @@ quipu_status qp_chain_each(ent_db *db, const qp_chain *chain, const qp_scan *sca
     return status;
 }
 
+/* At most one segment holds the number. */
 quipu_status qp_chain_row(ent_db *db, const qp_chain *chain, int64_t seq, quipu_arena *arena,
                           const qp_message **ret_row, quipu_error *reterr)
 {
     quipu_status status = QUIPU_NOT_FOUND;
 
+    assert(chain->count <= QP_CHAIN_MAX);
     for (size_t i = 0; i < chain->count; i++) {
         const qp_segment *segment = &chain->segments[i];
         if (seq >= segment->from && seq <= segment->to) {
@@ -138,12 +160,13 @@ quipu_status qp_chain_row(ent_db *db, const qp_chain *chain, int64_t seq, quipu_
 /* ---- by tokens --------------------------------------------------------------------------------
  */
 
-/* A message's running total, without its own tokens. */
+/* A message's running total, without its own tokens and with them. */
 typedef struct fork_chain_totals {
     int64_t before;
     int64_t through;
 } fork_chain_totals;
 
+/* A qp_chain_fn for a scan of one message. */
 static bool fork_chain_total(void *ctx, const qp_message *row)
 {
     *(fork_chain_totals *)ctx =
@@ -151,13 +174,18 @@ static bool fork_chain_total(void *ctx, const qp_message *row)
     return true;
 }
 
+/* The totals of one message: one row by its key. */
 static quipu_status fork_chain_probe(ent_db *db, const qp_chain *chain, int64_t seq,
                                      fork_chain_totals *ret, quipu_error *reterr)
 {
+    assert(chain->count > 0 && seq >= chain->segments[0].from);
     return qp_chain_each(db, chain, &(qp_scan){.from = seq, .to = seq}, fork_chain_total, ret,
                          reterr);
 }
 
+/* A search over the running totals, which do not fall: the tokens of messages n to `to` are the
+ * last total minus what stands before n. Invariant: every number below `low` is too many, `high`
+ * fits. */
 quipu_status qp_chain_budget(ent_db *db, const qp_chain *chain, int64_t from, int64_t to,
                              int64_t budget, int64_t *ret_seq, quipu_error *reterr)
 {
@@ -167,11 +195,13 @@ quipu_status qp_chain_budget(ent_db *db, const qp_chain *chain, int64_t from, in
     fork_chain_totals totals = {0, 0};
     quipu_status status = QUIPU_OK;
 
+    assert(from <= to + 1 && budget >= 0);
     if (from <= to) {
         status = fork_chain_probe(db, chain, to, &totals, reterr);
     }
     const int64_t total = totals.through;
-    /* First back from the newest in growing leaps: a window near the end never sees the rest. */
+    /* First back from the newest in growing leaps: a window near the end does not read the
+     * rest. */
     while (status == QUIPU_OK && low < high) {
         int64_t probe = leap > 0 && high - leap > low ? high - leap : low + (high - low) / 2;
 
@@ -186,6 +216,7 @@ quipu_status qp_chain_budget(ent_db *db, const qp_chain *chain, int64_t from, in
         }
     }
     if (status == QUIPU_OK) {
+        assert(low == high && high >= from && high <= to + 1);
         *ret_seq = high;
     }
     return status;

@@ -1,5 +1,14 @@
 /* Where a session's messages lie. A fork's past lies in its ancestors: its messages are segments of
- * consecutive numbers, each in the cluster of one session. */
+ * consecutive numbers, each in the cluster of one session.
+ *
+ *    a: 1 ... 9        b forked from a at 4       c forked from b at 6
+ *    chain of c, 1 to 8:   [a 1..4] [b 5..6] [c 7..8]
+ *
+ * Owns: qp_chain, a value without memory of its own. It is valid in the snapshot that it was
+ * resolved in.
+ * Called by: everything that reads messages by number (read.c, window.c, compact.c, cap.c,
+ * export.c, search_find.c, verify.c, fork.c, append.c).
+ * Transactions: all functions read from the caller's open transaction. */
 #ifndef QP_STORE_FORK_CHAIN_H
 #define QP_STORE_FORK_CHAIN_H
 
@@ -16,13 +25,15 @@ typedef struct qp_segment {
     int64_t to;
 } qp_segment;
 
-/* Segments, oldest first, without gaps between them. */
+/* Segments, oldest first, without gaps between them. Count 0: an empty range. */
 typedef struct qp_chain {
     size_t count;
     qp_segment segments[QP_CHAIN_MAX];
 } qp_chain;
 
-/* The number up to which a session's messages lie in its parent; 0 for one that is no fork. */
+/* The number up to which a session's messages lie in its parent; 0 for one that is no fork. A
+ * session holds the messages behind it, and shows those from its first_seq on, which may be before
+ * or behind. */
 int64_t qp_session_base(const qp_session *row);
 
 /* Where the messages `from` to `to` of a session lie. A session that is no fork costs no read, a
@@ -30,7 +41,8 @@ int64_t qp_session_base(const qp_session *row);
 QUIPU_MUST_USE quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from,
                                              int64_t to, qp_chain *ret_chain, quipu_error *reterr);
 
-/* Shown one message, whose texts live until it returns; true asks for the next one. */
+/* Called with one message, whose texts live until it returns; returns true for the next one, false
+ * to end the walk. */
 typedef bool (*qp_chain_fn)(void *ctx, const qp_message *row);
 
 /* Messages `from` to `to`, from the newest or from the oldest on. */
@@ -40,12 +52,12 @@ typedef struct qp_scan {
     bool newest;
 } qp_scan;
 
-/* Show messages of a resolved chain one by one until `fn` has enough. QUIPU_CORRUPT when one is
- * missing. */
+/* Call `fn` with messages of a resolved chain, one by one, until it returns false. One statement a
+ * segment. QUIPU_CORRUPT when a number of the scan is missing. */
 QUIPU_MUST_USE quipu_status qp_chain_each(ent_db *db, const qp_chain *chain, const qp_scan *scan,
                                           qp_chain_fn fn, void *ctx, quipu_error *reterr);
 
-/* One message of a chain, copied to the arena. */
+/* One message of a chain, copied to the arena. QUIPU_CORRUPT when it is missing. */
 QUIPU_MUST_USE quipu_status qp_chain_row(ent_db *db, const qp_chain *chain, int64_t seq,
                                          quipu_arena *arena, const qp_message **ret_row,
                                          quipu_error *reterr);

@@ -1,5 +1,15 @@
-/* Who reaches which messages, and what nobody reaches. A living session reaches the messages of an
- * ancestor from its own first number up to the lowest fork number on the way there. */
+/* Which sessions reach which messages, and the removal of what none reaches. A living session
+ * reaches the messages of an ancestor from its own first number up to the lowest fork number on the
+ * way there.
+ *
+ *    holder a: 1 ........ 9     b forked at 6, c forked from b at 4, d forked from a at 8
+ *    b reaches 1..6, c reaches 1..4, d reaches 1..8; when a is deleted, 9 is removed
+ *
+ * Owns: nothing that outlives a call.
+ * Called by: see fork_release.h.
+ * Transactions: the caller's open, exclusive one; all reads see its own writes.
+ * On return: of the range that was released exactly what living sessions reach is left, and no
+ * hidden row is without a fork. */
 #include "store/fork_release.h"
 
 #include <assert.h>
@@ -14,12 +24,14 @@
 
 #define FORK_RELEASE_ROOM 16 /* items that a list begins with */
 
-/* Two numbers: a span from..to, or a session and the highest number that is reached through it. */
+/* Two numbers: a span a..b, or a session `a` and the highest number `b` that is reached through
+ * it. */
 typedef struct release_pair {
     int64_t a;
     int64_t b;
 } release_pair;
 
+/* A growing list; old arrays stay in the scratch arena until the caller frees it. */
 typedef struct release_list {
     release_pair *items;
     size_t count;
@@ -31,9 +43,11 @@ static quipu_status fork_release_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while looking at forks");
 }
 
+/* Append to a list in the arena; the array doubles, so that n appends copy at most 2n pairs. */
 static quipu_status fork_release_push(quipu_arena *arena, release_list *list, int64_t a, int64_t b,
                                       quipu_error *reterr)
 {
+    assert(list->count <= list->room);
     if (list->count == list->room) {
         size_t room = list->room == 0 ? FORK_RELEASE_ROOM : 2 * list->room;
         release_pair *items = qp_arena_take(arena, room * sizeof(*items));
@@ -50,6 +64,8 @@ static quipu_status fork_release_push(quipu_arena *arena, release_list *list, in
     return QUIPU_OK;
 }
 
+/* For qsort(): spans by where they begin. Equal beginnings may come in any order: the longer one
+ * wins in the merge. */
 static int fork_release_compare(const void *left, const void *right)
 {
     const release_pair *l = left;
@@ -68,12 +84,15 @@ static int64_t fork_release_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* The index first: it reads the words that it has to remove from the rows. */
 quipu_status qp_messages_remove(ent_db *db, int64_t session, int64_t from, int64_t to,
                                 quipu_error *reterr)
 {
     int64_t count = 0;
     quipu_status status = qp_search_forget(db, session, from, to, reterr);
 
+    assert(session != 0 && from <= to);
+    assert(ent_depth(db) > 0);
     return status == QUIPU_OK ? qp_message_delete(db,
                                                   &(qp_message_where){.session_id = ent_eq(session),
                                                                       .seq = ent_between(from, to)},
@@ -84,7 +103,8 @@ quipu_status qp_messages_remove(ent_db *db, int64_t session, int64_t from, int64
 /* ---- who reaches what -------------------------------------------------------------------------
  */
 
-/* The messages `from` to `to` of one holder, and the spans of them that living sessions reach. */
+/* The messages `from` to `to` of one holder, and the spans of them that living sessions reach.
+ * `open` is the stack of a walk over the tree of forks; nothing recurses. */
 typedef struct release_reach {
     ent_db *db;
     quipu_arena *scratch;
@@ -94,12 +114,15 @@ typedef struct release_reach {
     release_list open; /* sessions whose forks are still to be looked at */
 } release_reach;
 
+/* One session of the tree that reaches up to `limit` at most. Living, it reaches a span. Hidden or
+ * not, its forks may reach more. */
 static quipu_status fork_release_visit(release_reach *reach, const qp_session *row, int64_t limit,
                                        quipu_error *reterr)
 {
     const int64_t first = fork_release_max(row->first_seq, reach->from);
     quipu_status status = QUIPU_OK;
 
+    assert(limit >= reach->from && limit <= reach->to);
     if (row->key.p != NULL && first <= limit) {
         status = fork_release_push(reach->scratch, &reach->spans, first, limit, reterr);
     }
@@ -109,6 +132,8 @@ static quipu_status fork_release_visit(release_reach *reach, const qp_session *r
     return status;
 }
 
+/* Walk the forks below the holder. A fork at a number below the range reaches nothing of it, and
+ * neither do its own forks: the query leaves them out. */
 static quipu_status fork_release_forks(release_reach *reach, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -130,11 +155,18 @@ static quipu_status fork_release_forks(release_reach *reach, quipu_error *reterr
             quipu_arena_reset(&arena);
         }
     }
+    assert(status != QUIPU_OK || reach->open.count == 0);
     quipu_arena_free(&arena);
     return status;
 }
 
-/* Remove what nobody reaches of the messages `from` to `to` that `holder` holds. */
+/* Remove the messages `from` to `to` of `holder` that no session reaches: sort the spans that are
+ * reached, and remove the gaps between them.
+ *
+ *    range      1 2 3 4 5 6 7 8 9
+ *    reached      ├─┤   ├───┤              2..3 and 5..7
+ *    removed    1     4       8 9          `next` is 1, then 4, then 8
+ */
 static quipu_status fork_release_collect(ent_db *db, quipu_arena *scratch, const qp_session *holder,
                                          int64_t from, int64_t to, quipu_error *reterr)
 {
@@ -142,9 +174,13 @@ static quipu_status fork_release_collect(ent_db *db, quipu_arena *scratch, const
     int64_t next = from; /* everything before it is settled */
     quipu_status status;
 
+    assert(from <= to && from > qp_session_base(holder));
+    /* The common case of a fork that is deleted: its living parent shows everything, and no fork is
+     * read. */
     if (holder->key.p != NULL && holder->first_seq <= from) {
         return QUIPU_OK; /* the holder itself shows them all */
     }
+    /* The holder is the root of the walk; a hidden one reaches nothing itself. */
     status = fork_release_visit(&reach, holder, to, reterr);
     if (status == QUIPU_OK) {
         status = fork_release_forks(&reach, reterr);
@@ -157,6 +193,7 @@ static quipu_status fork_release_collect(ent_db *db, quipu_arena *scratch, const
         if (span.a > next) {
             status = qp_messages_remove(db, holder->id, next, span.a - 1, reterr);
         }
+        assert(span.a >= from && span.a <= span.b && span.b <= to);
         next = fork_release_max(next, span.b + 1);
     }
     if (status == QUIPU_OK && next <= to) {
@@ -168,12 +205,15 @@ static quipu_status fork_release_collect(ent_db *db, quipu_arena *scratch, const
 /* ---- up the ancestors -------------------------------------------------------------------------
  */
 
+/* Hidden forks count: something living is below them. */
 static quipu_status fork_release_has_forks(ent_db *db, int64_t id, bool *ret_has,
                                            quipu_error *reterr)
 {
+    assert(id != 0);
     return qp_session_exists(db, &(qp_session_where){.parent_id = ent_eq(id)}, ret_has, reterr);
 }
 
+/* Remove a row that has no forks, with the messages that are left of it. */
 static quipu_status fork_release_row(ent_db *db, int64_t id, quipu_error *reterr)
 {
     int64_t count = 0;
@@ -184,8 +224,9 @@ static quipu_status fork_release_row(ent_db *db, int64_t id, quipu_error *reterr
                : status;
 }
 
-/* From session `next` on upwards: let go of the messages, then of hidden rows without any fork.
- * `gone`: a fork of the first one was removed. */
+/* From session `next` on upwards: release the range in each session that holds a part of it, then
+ * remove the row when it is hidden and its last fork is gone. `gone`: a fork of the first one was
+ * removed. Ends when nothing of the range is left and the last row stayed. */
 static quipu_status fork_release_up(ent_db *db, quipu_arena *scratch, ent_opt_int next, bool gone,
                                     int64_t from, int64_t to, quipu_error *reterr)
 {
@@ -208,7 +249,9 @@ static quipu_status fork_release_up(ent_db *db, quipu_arena *scratch, ent_opt_in
             status = fork_release_collect(db, scratch, row, fork_release_max(from, base + 1), to,
                                           reterr);
         }
+        /* What is left of the range lies in the parent. */
         to = fork_release_min(to, base);
+        /* Only a hidden row can have lost its purpose. */
         if (status == QUIPU_OK && row->key.p == NULL) {
             status = fork_release_has_forks(db, row->id, &has_forks, reterr);
         }
@@ -227,6 +270,8 @@ quipu_status qp_fork_release(ent_db *db, quipu_arena *scratch, int64_t id, int64
     return fork_release_up(db, scratch, (ent_opt_int){true, id}, false, from, to, reterr);
 }
 
+/* The patch clears by class, so that a field that is added to the schema is cleared without a
+ * change here. */
 quipu_status qp_fork_hide(ent_db *db, const qp_session *row, quipu_error *reterr)
 {
     qp_session_patch patch = {.key = ENT_CLEAR};
@@ -235,18 +280,22 @@ quipu_status qp_fork_hide(ent_db *db, const qp_session *row, quipu_error *reterr
     quipu_status status =
         qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed, reterr);
 
+    assert(row->id != 0 && ent_depth(db) > 0);
     assert(kept == NULL); /* the schema would keep what a deleted session must not have */
     (void)kept;
     assert(status != QUIPU_OK || changed == 1);
     return status;
 }
 
+/* With forks the row stays, and the session is treated as one that no longer shows anything.
+ * Without forks its own messages are removed at once, and only the shared past is looked at. */
 quipu_status qp_fork_remove(ent_db *db, const qp_session *row, quipu_error *reterr)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
     bool has_forks = false;
     quipu_status status = fork_release_has_forks(db, row->id, &has_forks, reterr);
 
+    assert(ent_depth(db) > 0);
     if (status == QUIPU_OK && has_forks) {
         status = qp_fork_hide(db, row, reterr);
         if (status == QUIPU_OK) {
@@ -267,6 +316,8 @@ quipu_status qp_fork_remove(ent_db *db, const qp_session *row, quipu_error *rete
 /* ---- trees ------------------------------------------------------------------------------------
  */
 
+/* A list that grows while it is walked: row `next` appends its forks behind the last one. Forks
+ * carry a larger number than their parent, so that a circle is impossible in a sound file. */
 quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const qp_session *row,
                           const qp_session *const **ret_rows, size_t *ret_count,
                           quipu_error *reterr)
@@ -292,6 +343,7 @@ quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const qp_session *row,
         for (size_t i = 0; i < list.n; i++) {
             rows[count++] = &list.items[i];
         }
+        /* Every row has been asked for its forks. */
         if (next == count) {
             break;
         }
@@ -302,6 +354,7 @@ quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const qp_session *row,
             return status;
         }
     }
+    assert(count > 0 && rows[0] == row);
     *ret_rows = rows;
     *ret_count = count;
     return QUIPU_OK;

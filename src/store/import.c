@@ -1,6 +1,15 @@
-/* Import: lines are gathered until their session is whole, or the buffer full; then the write
- * lock is taken and the rows go in, in one transaction a session. What was stored stays when a
- * later line fails, and a repeated import skips it. */
+/* Import: lines are gathered until their session is whole, or the buffer full; then the write lock
+ * is taken and the rows are inserted, in one transaction a session.
+ *
+ *    read ─▶ gather ─▶ whole? ── yes ──▶ transaction: store all ─▶ check ─▶ commit ─▶ next group
+ *                         └─ no, buffer full ──▶ transaction: store, read on, store ... ─▶ commit
+ *
+ * Owns: the run of an import (qp_lines_import) and its transactions. The other import_*.c files
+ * read lines and store rows for it.
+ * Called by: quipu_store_import(); copy.c through it.
+ * Locks: has the writing connection to itself while a group is stored, and not while lines are
+ * read, but for a group that outgrows the buffer.
+ * On return: every group before the first failure is committed; a repeated import skips those. */
 #include <assert.h>
 
 #include "base/alloc.h"
@@ -12,6 +21,8 @@
 /* ---- groups -----------------------------------------------------------------------------------
  */
 
+/* Store one line of the open transaction, by its type. Lines of a session that is skipped are read
+ * and dropped. Factors belong to no session and are never skipped. */
 static quipu_status import_store(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                  const qp_import_line *line, quipu_error *reterr)
 {
@@ -20,9 +31,11 @@ static quipu_status import_store(qp_lines_import *run, ent_db *db, quipu_arena *
     if (status != QUIPU_OK) {
         return status;
     }
+    /* One line at a time: memory does not grow with the group. */
     if (scratch->head != NULL) {
         quipu_arena_reset(scratch);
     }
+    assert(line->number >= run->begun && ent_depth(db) > 0);
     switch (line->type) {
     case QP_LINE_SESSION:
         status = qp_import_line_session(run, db, scratch, reterr);
@@ -55,12 +68,14 @@ static quipu_status import_store(qp_lines_import *run, ent_db *db, quipu_arena *
     return qp_import_line_fail(run, line->number, status, reterr);
 }
 
-/* What was gathered, into the open transaction. */
+/* Store what was gathered, in the order of the file. */
 static quipu_status import_store_gathered(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                           quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
+    assert((run->first == NULL) == (run->last == NULL));
+    assert(ent_depth(db) > 0);
     for (const qp_import_line *line = run->first; line != NULL && status == QUIPU_OK;
          line = line->next) {
         status = import_store(run, db, scratch, line, reterr);
@@ -68,17 +83,19 @@ static quipu_status import_store_gathered(qp_lines_import *run, ent_db *db, quip
     return status;
 }
 
-/* Forget the lines that are stored; the transaction cannot be repeated after that. */
+/* Free the lines that are stored. What was read cannot be read again, so that the transaction
+ * cannot be retried after that: the call is consumed. */
 static void import_forget_gathered(qp_lines_import *run)
 {
+    assert(!run->whole);
     quipu_arena_free(&run->gathered);
     run->first = run->last = NULL;
     run->gathered_bytes = 0;
     run->consumed = true;
 }
 
-/* Has the connection to itself. A group that outgrows the buffer runs once: what was read cannot be
- * read again. */
+/* The transaction of one group. A retry begins with the gathered lines again, so that everything
+ * that storing sets is set anew. A group that outgrows the buffer runs once. */
 static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -87,15 +104,20 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     const qp_call step = qp_maintain_step(run->store, run->within);
     quipu_status status;
 
+    assert(run->open && !run->consumed && ent_depth(db) == 0);
     run->row = NULL;
     run->skip = false;
     run->group = (quipu_transfer)QUIPU_TRANSFER_INIT;
+    /* Waiting for the lock ends at the store's deadline; the work itself may last as long as the
+     * call. */
     qp_call_watch(&step, db);
     status = ent_begin(db, ENT_WRITE, reterr);
     qp_call_watch(run->within, db);
     if (status != QUIPU_OK) {
         return status;
     }
+    /* What is gathered first, then, when the buffer was full, the rest in turns of reading and
+     * storing. */
     status = import_store_gathered(run, db, scratch, reterr);
     while (status == QUIPU_OK && !run->whole) {
         import_forget_gathered(run);
@@ -109,6 +131,7 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
         }
     }
     if (status == QUIPU_OK) {
+        assert(run->whole);
         status = qp_import_line_check(run, db, reterr);
     }
     if (status == QUIPU_OK) {
@@ -117,6 +140,8 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     if (status == QUIPU_OK) {
         status = ent_commit(db, &error);
         if (status != QUIPU_OK) {
+            /* These are reported before anything is stored; after any other failure the commit may
+             * have happened. */
             bool sure = status == QUIPU_FULL || status == QUIPU_BUSY || status == QUIPU_INVALID;
             status = sure
                          ? qp_error_pass(reterr, &error)
@@ -127,8 +152,10 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     return status;
 }
 
+/* Forget the last group; `ahead` and `doc` hold the first line of this one. */
 static void import_group_begin(qp_lines_import *run)
 {
+    assert(run->ahead.type != QP_LINE_NONE && run->ahead.type != QP_LINE_END);
     quipu_arena_free(&run->gathered);
     quipu_arena_free(&run->kept);
     run->first = run->last = NULL;
@@ -137,8 +164,10 @@ static void import_group_begin(qp_lines_import *run)
     run->open = run->loose = run->whole = run->consumed = false;
 }
 
+/* Count a group once it is committed: a try that failed counts nothing. */
 static void import_group_end(qp_lines_import *run)
 {
+    assert(run->whole && run->group.sessions + run->group.skipped <= 1);
     run->done.sessions += run->group.sessions;
     run->done.messages += run->group.messages;
     run->done.states += run->group.states;
@@ -146,12 +175,14 @@ static void import_group_end(qp_lines_import *run)
     run->done.skipped += run->group.skipped;
 }
 
-/* One group of lines: `ahead` is its first line, and afterwards the first of the next. */
+/* One group of lines: `ahead` is its first line, and afterwards the first of the next. Storing
+ * lines overwrites `doc`, so that the line ahead is parsed again. */
 static quipu_status import_group(qp_lines_import *run, quipu_error *reterr)
 {
     quipu_status status;
 
     import_group_begin(run);
+    /* Outside of the lock: a slow source holds up no writer until its session is whole. */
     status = qp_import_line_gather(run, reterr);
     if (status == QUIPU_OK) {
         status = qp_maintain_write(run->store, run->within, import_group_work, run, reterr);
@@ -166,6 +197,8 @@ static quipu_status import_group(qp_lines_import *run, quipu_error *reterr)
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
+/* The first line: whether this is an export, and of a version that this program reads. Reads the
+ * first line behind it. */
 static quipu_status import_header(qp_lines_import *run, quipu_error *reterr)
 {
     quipu_str text = QP_STR_ABSENT;
@@ -173,6 +206,7 @@ static quipu_status import_header(qp_lines_import *run, quipu_error *reterr)
     quipu_status status = qp_lines_next(&run->reader, &text, reterr);
     qp_json_node root;
 
+    assert(run->reader.number <= 1);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -185,6 +219,8 @@ static quipu_status import_header(qp_lines_import *run, quipu_error *reterr)
         qp_json_int64(qp_json_get(root, QUIPU_STR("major")), &major) != QP_JSON_EXACT) {
         return qp_error_set(reterr, QUIPU_INVALID, "line 1: this is no export of quipu");
     }
+    /* A minor version adds nothing that an import could miss in silence: unknown members are
+     * errors. */
     if (major != QUIPU_EXPORT_MAJOR) {
         return qp_error_set(reterr, QUIPU_NEWER,
                             "line 1: the export has version %lld, this program reads %d only",
@@ -193,7 +229,8 @@ static quipu_status import_header(qp_lines_import *run, quipu_error *reterr)
     return qp_import_line_read(run, reterr);
 }
 
-/* The last line's counts are those of the lines before it. */
+/* The last line's number of sessions is that of the groups before it, stored and skipped; nothing
+ * follows. */
 static quipu_status import_footer(qp_lines_import *run, quipu_error *reterr)
 {
     quipu_str text = QP_STR_ABSENT;
@@ -202,6 +239,7 @@ static quipu_status import_footer(qp_lines_import *run, quipu_error *reterr)
     const int64_t seen = run->done.sessions + run->done.skipped;
     quipu_status status = QUIPU_OK;
 
+    assert(run->ahead.type == QP_LINE_END);
     if (qp_json_int64(qp_json_get(qp_json_root(&run->doc), QUIPU_STR("sessions")), &sessions) !=
             QP_JSON_EXACT ||
         sessions != seen) {
@@ -210,7 +248,9 @@ static quipu_status import_footer(qp_lines_import *run, quipu_error *reterr)
                               (long long)seen);
         return qp_import_line_fail(run, number, status, reterr);
     }
+    /* The lines of the file, the header included. */
     run->done.lines = number;
+    /* Two exports in one stream would otherwise import as the first alone. */
     status = qp_lines_next(&run->reader, &text, reterr);
     if (status == QUIPU_OK && text.p != NULL) {
         status = qp_error_set(reterr, QUIPU_INVALID, "there is something behind the last line");
@@ -219,6 +259,7 @@ static quipu_status import_footer(qp_lines_import *run, quipu_error *reterr)
     return status;
 }
 
+/* The caller's options, checked and completed. */
 static quipu_status import_options(qp_lines_import *run, const quipu_import_options *options,
                                    quipu_read_fn read, quipu_error *reterr)
 {
@@ -238,9 +279,12 @@ static quipu_status import_options(qp_lines_import *run, const quipu_import_opti
     }
     given->line_bytes_max =
         given->line_bytes_max == 0 ? QUIPU_LINE_BYTES_MAX : given->line_bytes_max;
+    assert(given->line_bytes_max > 0);
     return qp_store_writable(run->store, reterr);
 }
 
+/* The deadline is also checked between groups: an import of many small groups may never wait, and
+ * only a wait checks it otherwise. */
 quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *options,
                                 quipu_read_fn read, void *ctx, const quipu_call_options *call,
                                 quipu_transfer *ret_done, quipu_error *reterr)
@@ -259,6 +303,7 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
         qp_store_leave(&within);
         return status;
     }
+    assert(within.store == store);
     run.within = &within;
     within.consumed = &run.consumed;
     qp_json_init(&run.doc);
@@ -276,6 +321,8 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
     if (status == QUIPU_OK) {
         qp_output_put(ret_done, &run.done, sizeof(run.done));
     }
+    /* Everything is released on each path from here on: the reader, the lines and the list of
+     * parents. */
     qp_lines_end(&run.reader);
     qp_json_free(&run.doc);
     quipu_arena_free(&run.gathered);

@@ -28,6 +28,7 @@ typedef enum qp_import_type {
     QP_LINE_END
 } qp_import_type;
 
+/* One line of the group that is gathered; its text lies in `gathered`. */
 typedef struct qp_import_line {
     quipu_str text;
     int64_t number;
@@ -41,12 +42,14 @@ typedef struct qp_import_parent {
     int64_t id;
 } qp_import_parent;
 
+/* One import. A group is a session with all that follows it, or lines that belong to no session; it
+ * is stored in one transaction. */
 typedef struct qp_lines_import {
     quipu_store *store;
     quipu_import_options options;
     qp_line_reader reader;
     qp_json_doc doc;
-    qp_import_line ahead; /* read, but of the next group */
+    qp_import_line ahead; /* read, but not gathered yet */
 
     quipu_arena gathered; /* lines of the group under way... */
     qp_import_line *first;
@@ -70,9 +73,12 @@ typedef struct qp_lines_import {
     const qp_call *within;
 } qp_lines_import;
 
-/* The line's number goes in front of an error's sentence. Parsing overwrites `doc`. `gather` puts
- * lines together until the group is whole or the buffer full: `ahead` holds a line when it begins,
- * and when the group is whole also when it ends. */
+/* Lines to groups (import_lines.c).
+ * fail:   puts the line's number before the message of a failure; returns `status`.
+ * parse:  reads a text into `doc`, which it overwrites.
+ * read:   the next line into `ahead` and `doc`. A missing line is an error: the footer ends a file.
+ * gather: takes lines until the group is whole or the buffer full. `ahead` holds a line when it
+ *         begins, and when the group is whole also when it ends. */
 QUIPU_MUST_USE quipu_status qp_import_line_fail(const qp_lines_import *run, int64_t number,
                                                 quipu_status status, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str text,
@@ -80,8 +86,8 @@ QUIPU_MUST_USE quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str
 QUIPU_MUST_USE quipu_status qp_import_line_read(qp_lines_import *run, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_gather(qp_lines_import *run, quipu_error *reterr);
 
-/* Store the line that is parsed. `check` and `tell` end a group: what verify finds in its session
- * is an error, and the feed hears of it. */
+/* Store the line that is parsed (import_session.c). `check` and `tell` end a group: a problem that
+ * verify finds in its session is an error, and the feed records the session. */
 QUIPU_MUST_USE quipu_status qp_import_line_session(qp_lines_import *run, ent_db *db,
                                                    quipu_arena *scratch, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_message(qp_lines_import *run, ent_db *db,
@@ -91,6 +97,8 @@ QUIPU_MUST_USE quipu_status qp_import_line_check(qp_lines_import *run, ent_db *d
 QUIPU_MUST_USE quipu_status qp_import_line_tell(const qp_lines_import *run, ent_db *db,
                                                 quipu_error *reterr);
 
+/* Store the line that is parsed (import_state.c, import_memory.c). A value that is there already
+ * stays when it is as new, unless the options demand that everything is new. */
 QUIPU_MUST_USE quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db,
                                                  quipu_arena *scratch, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db,

@@ -1,6 +1,13 @@
-/* The lines of an import: read one ahead, typed, and gathered until their session is whole or
- * the buffer full. Called by import.c, outside of a transaction but for a group that outgrows
- * the buffer: its later lines are gathered inside of the group's. */
+/* The lines of an import: read one ahead, typed, and gathered until their session is whole or the
+ * buffer full.
+ *
+ * Owns: which lines form a group, and `ahead`, the one line that is read before it is known to
+ * belong.
+ * Called by: import.c.
+ * Transactions: none, but for a group that outgrows the buffer: its later lines are gathered inside
+ * of the group's.
+ * On return: a group that is not whole has filled the buffer; errors name the line. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -11,9 +18,11 @@
 
 #define IMPORT_LINES_DEPTH_MAX QP_JSON_DEPTH_CAP /* a line is a level more than what it holds */
 
+/* Entity, field, rule and engine code of the cause stay. */
 quipu_status qp_import_line_fail(const qp_lines_import *run, int64_t number, quipu_status status,
                                  quipu_error *reterr)
 {
+    assert(number > 0);
     if (status != QUIPU_OK && reterr != NULL) {
         quipu_error cause = *reterr;
         (void)qp_error_field(reterr, status, cause.entity, cause.field, cause.rule,
@@ -24,6 +33,7 @@ quipu_status qp_import_line_fail(const qp_lines_import *run, int64_t number, qui
     return status;
 }
 
+/* The limit of depth is one more than that of a stored JSON, which stands inside of a line. */
 quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str text, int64_t number,
                                   quipu_error *reterr)
 {
@@ -31,18 +41,23 @@ quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str text, int64_t 
                                    .depth_max = IMPORT_LINES_DEPTH_MAX};
     quipu_status status = qp_json_parse(&run->doc, text, &limits, reterr);
 
+    assert(text.p != NULL);
     if (status == QUIPU_OK && qp_json_kind_of(qp_json_root(&run->doc)) != QP_JSON_OBJECT) {
         status = qp_error_set(reterr, QUIPU_INVALID, "it is no JSON object");
     }
     return qp_import_line_fail(run, number, status, reterr);
 }
 
+/* The names are in the order of qp_import_type. An unknown type is QP_LINE_NONE, which the caller
+ * reports: a line that is passed over would be lost in silence. */
 static qp_import_type import_lines_type(qp_json_node object)
 {
     static const char *const names[] = {"session", "message",     "state",      "state_event",
                                         "factor",  "observation", "reflection", "end"};
     qp_json_node node = qp_json_get(object, QUIPU_STR(QP_EXPORT_TYPE));
 
+    static_assert(sizeof(names) / sizeof(names[0]) == QP_LINE_END - QP_LINE_SESSION + 1,
+                  "each type of line has its name");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (qp_json_kind_of(node) == QP_JSON_STRING &&
             qp_json_text_is(node, quipu_cstr(names[i]))) {
@@ -52,7 +67,9 @@ static qp_import_type import_lines_type(qp_json_node object)
     return QP_LINE_NONE;
 }
 
-/* Whether a line goes on with the group; sets what the group is when it has no line yet. */
+/* Whether a line continues the group; decides what the group is when it has no line yet. A session
+ * begins a group. Messages and state events always follow a session; state and memories do when
+ * they are about that session, and are loose otherwise. */
 static bool import_lines_belongs(qp_lines_import *run, qp_json_node object, qp_import_type type)
 {
     qp_json_node scope = qp_json_get(object, QUIPU_STR("scope"));
@@ -64,9 +81,12 @@ static bool import_lines_belongs(qp_lines_import *run, qp_json_node object, qp_i
                   (run->key.p == NULL || qp_json_kind_of(key) != QP_JSON_STRING ||
                    !qp_json_text_is(key, run->key)));
 
+    assert(type != QP_LINE_NONE);
+    /* The footer belongs to no group and ends the last one. */
     if (type == QP_LINE_END) {
         return false;
     }
+    /* The first line decides: a session opens a group of its own, anything else a loose one. */
     if (!run->open) {
         run->open = true;
         run->begun = run->ahead.number;
@@ -76,7 +96,7 @@ static bool import_lines_belongs(qp_lines_import *run, qp_json_node object, qp_i
     return type != QP_LINE_SESSION && loose == run->loose;
 }
 
-/* Read one line into `ahead`; its text lives until the next one is read. */
+/* The text lives until the next line is read: it is a slice of the reader's buffer. */
 quipu_status qp_import_line_read(qp_lines_import *run, quipu_error *reterr)
 {
     quipu_str text = QP_STR_ABSENT;
@@ -86,6 +106,7 @@ quipu_status qp_import_line_read(qp_lines_import *run, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* The footer was not read yet, so that the stream ends too early. */
     if (text.p == NULL) {
         return qp_import_line_fail(
             run, run->reader.number + 1,
@@ -97,6 +118,7 @@ quipu_status qp_import_line_read(qp_lines_import *run, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(run->ahead.number > 0);
     run->ahead.type = import_lines_type(qp_json_root(&run->doc));
     if (run->ahead.type == QP_LINE_NONE) {
         return qp_import_line_fail(
@@ -106,13 +128,16 @@ quipu_status qp_import_line_read(qp_lines_import *run, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* Put the line ahead behind those of the group. */
+/* Append the line ahead to the group. The key of a session is kept apart from the gathered lines,
+ * which may be freed before the group ends. */
 static quipu_status import_lines_keep(qp_lines_import *run, quipu_error *reterr)
 {
     qp_import_line *line = qp_arena_take(&run->gathered, sizeof(*line));
     quipu_status status =
         line == NULL ? QUIPU_NOMEM : quipu_arena_copy(&run->gathered, run->ahead.text, &line->text);
 
+    assert((run->first == NULL) == (run->last == NULL));
+    /* Memories that follow name their session by this key. */
     if (status == QUIPU_OK && run->ahead.type == QP_LINE_SESSION) {
         status = qp_import_text(qp_json_root(&run->doc), QUIPU_STR("key"), &run->gathered,
                                 &run->key, reterr);
@@ -130,18 +155,19 @@ static quipu_status import_lines_keep(qp_lines_import *run, quipu_error *reterr)
     line->number = run->ahead.number;
     line->type = run->ahead.type;
     line->next = NULL;
+    /* The list keeps the order of the file. */
     *(run->first == NULL ? &run->first : &run->last->next) = line;
     run->last = line;
     run->gathered_bytes += run->ahead.text.n;
     return QUIPU_OK;
 }
 
-/* Gather lines until the group is whole or the buffer full. `ahead` holds a line at the beginning,
- * and at the end when the group is whole. */
+/* `doc` holds the line ahead whenever the loop looks at it. */
 quipu_status qp_import_line_gather(qp_lines_import *run, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
+    assert(run->ahead.type != QP_LINE_NONE && !run->whole);
     while (status == QUIPU_OK && !run->whole && run->gathered_bytes < QUIPU_IMPORT_BUFFER) {
         run->whole = !import_lines_belongs(run, qp_json_root(&run->doc), run->ahead.type);
         if (!run->whole) {
@@ -151,5 +177,6 @@ quipu_status qp_import_line_gather(qp_lines_import *run, quipu_error *reterr)
             status = qp_import_line_read(run, reterr);
         }
     }
+    assert(status != QUIPU_OK || run->whole || run->gathered_bytes >= QUIPU_IMPORT_BUFFER);
     return status;
 }

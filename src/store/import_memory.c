@@ -1,17 +1,24 @@
 /* The observations and reflections of an import, known by their ids: the same one is a repeat,
- * another one of that id an error. Runs inside of the group's transaction. */
+ * another one of that id an error.
+ *
+ * Owns: the rule what a repeat is.
+ * Called by: import.c, for one line at a time.
+ * Transactions: the group's open one. The line is parsed in `doc`.
+ * On return: the memory is stored and counted, or it was there already. */
+#include <assert.h>
+
 #include "base/error.h"
 #include "store/export_row.h"
 #include "store/import_internal.h"
 
-/* What an observation and a reflection have in common. */
+/* What an observation and a reflection have in common: by these a repeat is recognized. */
 typedef struct import_memory_row {
     quipu_str tenant;
     quipu_str session_key;
     quipu_str content;
 } import_memory_row;
 
-/* The one of this id, if it is there. */
+/* The memory of this id, if it is there. Texts lie in the scratch arena. */
 static quipu_status import_memory_known(ent_db *db, quipu_arena *scratch, quipu_memory_kind kind,
                                         quipu_uuid id, import_memory_row *ret, bool *ret_known,
                                         quipu_error *reterr)
@@ -23,6 +30,7 @@ static quipu_status import_memory_known(ent_db *db, quipu_arena *scratch, quipu_
                               ? qp_observation_get(db, scratch, id, &observation, &error)
                               : qp_reflection_get(db, scratch, id, &reflection, &error);
 
+    assert(kind == QUIPU_OBSERVATION || kind == QUIPU_REFLECTION);
     *ret_known = status == QUIPU_OK;
     if (observation != NULL) {
         *ret = (import_memory_row){observation->tenant, observation->session_key,
@@ -31,11 +39,13 @@ static quipu_status import_memory_known(ent_db *db, quipu_arena *scratch, quipu_
         *ret =
             (import_memory_row){reflection->tenant, reflection->session_key, reflection->content};
     }
+    assert(*ret_known == (observation != NULL || reflection != NULL));
+    /* Not to be there is the common case, and no failure. */
     return status == QUIPU_OK || status == QUIPU_NOT_FOUND ? QUIPU_OK
                                                            : qp_error_pass(reterr, &error);
 }
 
-/* Its id is taken: the same one is a repeat. */
+/* The id is taken: an equal memory is a repeat and is left as it is. */
 static quipu_status import_memory_repeat(const qp_lines_import *run, const import_memory_row *known,
                                          const import_memory_row *made, quipu_error *reterr)
 {
@@ -43,6 +53,7 @@ static quipu_status import_memory_repeat(const qp_lines_import *run, const impor
                       quipu_str_eq(known->session_key, made->session_key) &&
                       quipu_str_eq(known->content, made->content);
 
+    assert(made->tenant.p == run->store->tenant.p);
     if (same && (run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) == 0) {
         return QUIPU_OK;
     }
@@ -50,6 +61,7 @@ static quipu_status import_memory_repeat(const qp_lines_import *run, const impor
                         same ? " already" : ", and says something else");
 }
 
+/* Both kinds differ in their tables only; a line without an id is always new. */
 quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                    quipu_memory_kind kind, quipu_error *reterr)
 {
@@ -67,9 +79,11 @@ quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena
                                     seen ? observation.session_key : reflection.session_key,
                                     seen ? observation.content : reflection.content};
 
+    assert(ent_depth(db) > 0);
     if (status == QUIPU_OK && id.has) {
         status = import_memory_known(db, scratch, kind, id.v, &known, &is_known, reterr);
     }
+    /* A repeat is not counted: nothing was stored. */
     if (status == QUIPU_OK && is_known) {
         return import_memory_repeat(run, &known, &made, reterr);
     }

@@ -1,6 +1,17 @@
-/* Cutting a stream of bytes into lines. */
+/* Cutting a stream of bytes into lines.
+ *
+ * Owns: the buffer of a qp_line_reader.
+ * Called by: import.c, import_lines.c, on the caller's thread.
+ * Locks: none of its own. A group that outgrows the buffer is read while the import holds the write
+ * lock.
+ * On return: every byte of the stream is part of exactly one line; the last needs no line break.
+ *
+ *    buf:  | lines that were returned | the next line ...| room |
+ *          0                          at                 n
+ */
 #include "store/import_read.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -10,6 +21,7 @@
 
 void qp_lines_begin(qp_line_reader *reader, quipu_read_fn read, void *ctx, size_t line_max)
 {
+    assert(read != NULL && line_max > 0);
     *reader = (qp_line_reader){.read = read, .ctx = ctx, .line_max = line_max};
     qp_buf_init(&reader->buf, line_max + 2 * IMPORT_READ_CHUNK);
 }
@@ -19,11 +31,12 @@ void qp_lines_end(qp_line_reader *reader)
     qp_buf_free(&reader->buf);
 }
 
-/* Drop the lines that were given; what is left of the buffer begins with the next one. */
+/* Drop the lines that were returned: what is left of the buffer begins with the next one. */
 static void import_read_shift(qp_line_reader *reader)
 {
     size_t left = reader->buf.n - reader->at;
 
+    assert(reader->at <= reader->buf.n);
     if (reader->at > 0) {
         memmove(reader->buf.p, reader->buf.p + reader->at, left);
         qp_buf_cut(&reader->buf, left);
@@ -31,12 +44,14 @@ static void import_read_shift(qp_line_reader *reader)
     }
 }
 
+/* Ask the caller for another chunk. 0 bytes are the end of the stream. */
 static quipu_status import_read_more(qp_line_reader *reader, quipu_error *reterr)
 {
     size_t n = 0;
     char *room;
     quipu_status status;
 
+    assert(!reader->ended);
     import_read_shift(reader);
     room = qp_buf_room(&reader->buf, IMPORT_READ_CHUNK);
     if (room == NULL) {
@@ -56,12 +71,15 @@ static quipu_status import_read_more(qp_line_reader *reader, quipu_error *reterr
     return QUIPU_OK;
 }
 
+/* The next line without its break; absent behind the last. Bytes that were searched for a break
+ * before are not searched again, so that a long line costs its length and not its square. */
 quipu_status qp_lines_next(qp_line_reader *reader, quipu_str *ret_line, quipu_error *reterr)
 {
     size_t looked = reader->at; /* up to here there is no end of a line */
     const char *end = NULL;
     size_t n = 0;
 
+    assert(reader->at <= reader->buf.n);
     for (;;) {
         size_t left = reader->buf.n - looked;
         end = left == 0 ? NULL : memchr(reader->buf.p + looked, '\n', left);
@@ -74,6 +92,7 @@ quipu_status qp_lines_next(qp_line_reader *reader, quipu_str *ret_line, quipu_er
         if (end != NULL || reader->ended) {
             break;
         }
+        /* The buffer is shifted before it grows: then the line begins at 0. */
         looked = n;
         quipu_status status = import_read_more(reader, reterr);
         if (status != QUIPU_OK) {
@@ -84,6 +103,7 @@ quipu_status qp_lines_next(qp_line_reader *reader, quipu_str *ret_line, quipu_er
         *ret_line = QP_STR_ABSENT;
         return QUIPU_OK;
     }
+    assert(n <= reader->line_max && reader->at + n <= reader->buf.n);
     *ret_line = (quipu_str){reader->buf.p + reader->at, n};
     reader->at += n + (end != NULL);
     reader->number++;

@@ -1,4 +1,9 @@
-/* The lines of an import, one by one, from a caller that gives bytes as they come. */
+/* The lines of an import, one by one, from a caller that hands over bytes as they come.
+ *
+ * Owns: the buffer between both, which holds at most one line of the longest length and two chunks.
+ * Called by: import.c and import_lines.c.
+ * Locks: none.
+ * On return: a line is a slice of the buffer and lives until the next call. */
 #ifndef QP_STORE_IMPORT_READ_H
 #define QP_STORE_IMPORT_READ_H
 
@@ -6,6 +11,7 @@
 
 #include "base/buf.h"
 
+/* A stream that is being cut into lines; qp_lines_end() frees the buffer. */
 typedef struct qp_line_reader {
     quipu_read_fn read;
     void *ctx;
@@ -16,6 +22,7 @@ typedef struct qp_line_reader {
     bool ended;     /* the caller has no more bytes */
 } qp_line_reader;
 
+/* `line_max` is the longest line without its break. qp_lines_end() also after a failure. */
 void qp_lines_begin(qp_line_reader *reader, quipu_read_fn read, void *ctx, size_t line_max);
 void qp_lines_end(qp_line_reader *reader);
 

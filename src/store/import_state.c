@@ -1,12 +1,19 @@
 /* What an import brings beside sessions and memories: keys of state, the ids of events that only
- * changed state, and factors of models. Of what is there already the newer stays. Runs inside of
- * the group's transaction. */
+ * changed state, and factors of models. Of two values the newer one stays.
+ *
+ * Owns: the rule which value stays.
+ * Called by: import.c, for one line at a time.
+ * Transactions: the group's open one; the line is parsed in `doc`.
+ * On return: the row is written, or was there already and newer. */
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/sha256.h"
 #include "store/export_row.h"
 #include "store/import_internal.h"
 
-/* Whether a key of state is to be written: the newer value stays. */
+/* Whether a key of state is written. State of a session comes with a session that is new, so that
+ * there it cannot exist yet; of apps and users the newer value stays. */
 static quipu_status import_state_wanted(const qp_lines_import *run, ent_db *db,
                                         quipu_arena *scratch, const qp_state_new *made,
                                         bool *ret_wanted, quipu_error *reterr)
@@ -14,6 +21,7 @@ static quipu_status import_state_wanted(const qp_lines_import *run, ent_db *db,
     const qp_state *row = NULL;
     quipu_status status = qp_maintain_state(db, scratch, made, &row, reterr);
 
+    assert(made->scope != 0 && made->name.p != NULL);
     *ret_wanted = row == NULL;
     if (status != QUIPU_OK || row == NULL) {
         return status;
@@ -21,10 +29,13 @@ static quipu_status import_state_wanted(const qp_lines_import *run, ent_db *db,
     if ((run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) != 0 || !run->loose) {
         return qp_error_set(reterr, QUIPU_EXISTS, "this key of state exists already");
     }
+    assert(run->loose && row != NULL);
     *ret_wanted = made->updated_at.has && quipu_time_cmp(row->updated_at, made->updated_at.v) < 0;
     return QUIPU_OK;
 }
 
+/* State of a session takes its app and user from the session's row; the line leaves them out. State
+ * of apps and users names them itself, and belongs to the group without a session. */
 quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                   quipu_error *reterr)
 {
@@ -35,6 +46,8 @@ quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena 
     bool wanted = false;
     quipu_status status;
 
+    assert(run->loose || (run->row != NULL && !run->skip));
+    /* The number of the row in this store; an export has none. */
     if (!run->loose) {
         made.session_number = run->row->id;
         made.app_name = run->row->app_name;
@@ -55,6 +68,7 @@ quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena 
     return status;
 }
 
+/* Only a session has such ids; a line of it elsewhere is an error. */
 quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
@@ -63,6 +77,8 @@ quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db, quipu_
     quipu_status status = qp_import_row(&qp_state_event_entity, qp_json_root(&run->doc), NULL,
                                         others, scratch, &made, reterr);
 
+    assert(run->loose || (run->row != NULL && !run->skip));
+    /* What the store writes itself always has this form; a line that has not was made by hand. */
     if (status == QUIPU_OK &&
         (run->loose || made.event_id.n == 0 || made.event_id.n > QUIPU_EVENT_ID_MAX ||
          made.digest.n != QP_SHA256_SIZE)) {
@@ -74,13 +90,15 @@ quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db, quipu_
     return status == QUIPU_OK ? qp_state_event_create(db, NULL, &made, NULL, reterr) : status;
 }
 
+/* The limits of the public headers, which the schema does not state. */
 static bool import_state_factor_holds(const qp_model_factor_new *made)
 {
     return made->model.n > 0 && made->model.n <= QUIPU_MODEL_NAME_MAX && made->samples >= 0 &&
            made->ppm >= QUIPU_FACTOR_MIN && made->ppm <= QUIPU_FACTOR_MAX;
 }
 
-/* Of what was learned about a model, too, the newer stays. */
+/* Of what was learned about a model, too, the newer one stays. The samples of two stores are not
+ * added up: they may be of the same answers. */
 quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)
 {
@@ -103,9 +121,11 @@ quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db, quipu_arena
     if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {
         return qp_error_pass(reterr, &error);
     }
+    /* Factors belong to the store, so that even one without sessions may have them. */
     if (row != NULL && (run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) != 0) {
         return qp_error_set(reterr, QUIPU_EXISTS, "this factor exists already");
     }
+    assert((row != NULL) == (status == QUIPU_OK));
     return row == NULL ||
                    (made.updated_at.has && quipu_time_cmp(row->updated_at, made.updated_at.v) < 0)
                ? qp_model_factor_upsert(db, scratch, &made, QP_MODEL_FACTOR_ON_KEY, NULL, reterr)

@@ -1,4 +1,9 @@
-/* Files that Lango (Go, ent) wrote: reading them in place, and adopting them for good. */
+/* Files that Lango (Go, ent) wrote: reading them in place, and adopting them for good.
+ *
+ * Owns: how a row of Lango's becomes one of quipu's, so that adopting a file in place and importing
+ * it into another store give the same sessions.
+ * Called by: src/front (the step, at opening), src/import (rows one by one).
+ * Transactions: the reading functions use the caller's; the step runs in the migration's. */
 #ifndef QP_STORE_LANGO_H
 #define QP_STORE_LANGO_H
 
@@ -15,9 +20,9 @@
 QUIPU_MUST_USE quipu_status qp_lango_messages(ent_db *db, quipu_arena *arena, int64_t session_id,
                                               qp_lango_message_list *ret_list, quipu_error *reterr);
 
-/* A message of Lango's as one of ours, but for its number, its total and its event id; what our
- * columns cannot hold is kept in `extra`, so is a session other than `session`. Texts lie in the
- * old row, the arena and the buffer. QUIPU_NOMEM, QUIPU_LIMIT. */
+/* A message of Lango's as one of quipu's, but for its number, its total and its event id; what the
+ * columns cannot hold is kept in `extra`, and so is the number of a session other than `session`.
+ * Texts lie in the old row, the arena and the buffer. QUIPU_NOMEM, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t session,
                                                     quipu_arena *arena, qp_buf *buf,
                                                     qp_message_new *ret);
@@ -25,12 +30,14 @@ QUIPU_MUST_USE quipu_status qp_lango_message_values(const qp_lango_message *old,
 /* The event id of the message with this id, the same at every reading. */
 quipu_bytes qp_lango_event_id(int64_t id, char ret_id[QP_LANGO_EVENT_ID_SIZE]);
 
-/* A session's metadata; what is no JSON is kept in base64. Made in the buffer when it is. */
+/* A session's metadata; what is not valid JSON is kept in base64, as a member of an object that is
+ * made in the buffer. */
 QUIPU_MUST_USE quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret);
 
 /* The step "lango-adopt": sessions and messages are rebuilt as quipu's own (messages numbered in
  * their true order, times in UTC), observations and reflections get their times and source numbers
- * mended; every other table is left alone. Messages without a session go to one of their own. */
+ * corrected; every other table is left alone. Messages without a session get one of their own.
+ * Running it twice is impossible: the second file has the columns that `needed` looks for. */
 extern const ent_step qp_lango_adopt;
 
 #endif

@@ -1,6 +1,20 @@
 /* The step "lango-adopt": Lango's four tables become quipu's. Sessions and messages are rebuilt row
- * by row; what our columns cannot hold (an unknown role, broken UTF-8, broken JSON) is kept in
- * `extra` or in the metadata, so that nothing is lost. */
+ * by row; what quipu's columns cannot hold (an unknown role, invalid UTF-8, invalid JSON) is kept
+ * in `extra` or in the metadata, so that nothing is lost.
+ *
+ *    sessions      rebuilt in number order, with a uid made from their content
+ *    messages      places (session, instant, id) collected and sorted, then rebuilt in that order
+ *    memories      updated in place
+ *
+ * Owns: the mapping of Lango's values, which src/import uses, too.
+ * Called by: the migration (src/ent/migrate.c) when a file has Lango's layout; qp_lango_*() by
+ * src/import.
+ * Transactions: all of the step runs in the migration's write transaction; a failure rolls
+ * everything back. The engine is SQLite: the key of a new message is computed here as its cluster
+ * has it.
+ * Memory: 32 bytes a message for the order, and one row at a time.
+ * On return: every row of the old tables is in the new ones, and the counts of each session are
+ * right. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +37,8 @@
 #define ADOPT_EXTRA_MAX ((size_t)512 << 20) /* above what a row of Lango's can need in base64 */
 #define ADOPT_ORPHANS_KEY "lango-orphans"
 
-/* Where a message goes: its session, then its instant, then its id. */
+/* Where a message goes: its session, then its instant, then its id. Texts of times cannot be
+ * compared by the database, because their zones differ. */
 typedef struct adopt_place {
     int64_t session; /* 0: it has none */
     quipu_time time;
@@ -36,18 +51,20 @@ typedef struct adopt_places {
     size_t capacity;
 } adopt_places;
 
-/* What a session's row needs to know of its messages. */
+/* What a session's row has to say about its messages, collected while they are written. */
 typedef struct adopt_tally {
     int64_t session;
     qp_header header;
 } adopt_tally;
 
+/* Whether the file has Lango's column and not quipu's. */
 static quipu_status adopt_needed(ent_db *db, void *ctx, bool *ret_needed, quipu_error *reterr)
 {
     bool lango = false;
     bool ours = false;
     quipu_status status = ent_step_has_column(db, "messages", "session_messages", &lango, reterr);
 
+    assert(ret_needed != NULL);
     (void)ctx;
     if (status == QUIPU_OK) {
         status = ent_step_has_column(db, "messages", "seq", &ours, reterr);
@@ -61,19 +78,21 @@ static quipu_status adopt_needed(ent_db *db, void *ctx, bool *ret_needed, quipu_
 /* ---- what our columns cannot hold -------------------------------------------------------------
  */
 
+/* Whether a text column can hold the bytes: UTF-8 without NUL. */
 static bool adopt_is_text(quipu_str text)
 {
     return qp_text_check(text, NULL) == QP_TEXT_OK;
 }
 
-/* A member `name` with the bytes in base64: they are no text, or no JSON. */
+/* A member `name` with the bytes in base64: they are not text, or not JSON. */
 static void adopt_keep_bytes(qp_jsonw *extra, const char *name, quipu_str bytes)
 {
     qp_jsonw_key(extra, quipu_cstr(name));
     qp_base64_json(extra, (quipu_bytes){bytes.p, bytes.n});
 }
 
-/* The text with every byte that no text column takes replaced by U+FFFD. */
+/* The text with every byte that a text column cannot hold replaced by U+FFFD, for readers. The
+ * bytes themselves are kept in `extra`. One byte becomes at most three. */
 static quipu_status adopt_view(quipu_arena *arena, quipu_str text, quipu_str *ret_view)
 {
     const unsigned char *p = (const unsigned char *)text.p;
@@ -88,6 +107,7 @@ static quipu_status adopt_view(quipu_arena *arena, quipu_str text, quipu_str *re
     while (p < end) {
         uint32_t point = 0;
         size_t step = qp_utf8_step(p, end, &point);
+        /* A byte that begins no character is replaced alone: the next one may be sound. */
         if (step == 0 || point == 0) {
             n += qp_utf8_put(0xFFFD, view + n);
             p += step == 0 ? 1 : step;
@@ -97,12 +117,14 @@ static quipu_status adopt_view(quipu_arena *arena, quipu_str text, quipu_str *re
             p += step;
         }
     }
+    assert(n < size);
     view[n] = '\0';
     *ret_view = (quipu_str){view, n};
     return QUIPU_OK;
 }
 
-/* Lango does not check roles: what is none of ours reads as the nearest one. */
+/* Lango does not check roles: an unknown one is read as the nearest of quipu's. The word itself is
+ * kept in `extra`. */
 static qp_message_role adopt_role(quipu_str text)
 {
     qp_message_role role = qp_message_role_parse(text);
@@ -117,6 +139,8 @@ static qp_message_role adopt_role(quipu_str text)
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
+/* Lango writes any bytes that Go accepts. A column of quipu's holds JSON, which the search and
+ * exports rely on. */
 quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret)
 {
     if (metadata.text.p == NULL || qp_json_check(metadata.text, NULL, NULL) == QUIPU_OK) {
@@ -134,7 +158,8 @@ quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret
 }
 
 /* A session of Lango's has no uid. It gets the same one each time, wherever it is adopted: an
- * export, a copy and an import know it again by that. */
+ * export, a copy and an import recognize it by that. Numbers are hashed in big-endian order, so
+ * that machines agree. */
 static quipu_uuid adopt_uid(const qp_lango_session *old)
 {
     const uint64_t numbers[] = {(uint64_t)old->id, (uint64_t)old->created_at.s, old->created_at.ns};
@@ -152,12 +177,16 @@ static quipu_uuid adopt_uid(const qp_lango_session *old)
     }
     qp_sha256_add(&sha, old->key.p, old->key.n);
     qp_sha256_end(&sha, digest);
+    /* The first 16 bytes, with the version and the variant of RFC 9562 set. */
     memcpy(uid.b, digest, sizeof(uid.b));
     uid.b[6] = (uint8_t)((uid.b[6] & 0x0fu) | 0x80u); /* version 8: made by a rule of our own */
     uid.b[8] = (uint8_t)((uid.b[8] & 0x3fu) | 0x80u);
+    assert((uid.b[6] >> 4) == 8 && (uid.b[8] >> 6) == 2);
     return uid;
 }
 
+/* One session into the new table, under its old number: messages of Lango's name it by that.
+ * Columns that Lango's table has and quipu's does not know are carried over as they are. */
 static quipu_status adopt_session(ent_db *db, const ent_entity *fresh, const qp_lango_session *old,
                                   qp_buf *buf, quipu_error *reterr)
 {
@@ -173,6 +202,7 @@ static quipu_status adopt_session(ent_db *db, const ent_entity *fresh, const qp_
                               .session_id = old->key};
     quipu_status status = qp_lango_metadata(old->metadata, buf, &session.metadata);
 
+    assert(ent_depth(db) > 0);
     session.uid = ent_some(adopt_uid(old));
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "session %lld could not be adopted",
@@ -183,6 +213,7 @@ static quipu_status adopt_session(ent_db *db, const ent_entity *fresh, const qp_
                               : status;
 }
 
+/* Rebuild the table of sessions. Counts stay 0 until the messages are written. */
 static quipu_status adopt_sessions(ent_db *db, quipu_error *reterr)
 {
     const ent_entity *fresh = NULL;
@@ -192,6 +223,7 @@ static quipu_status adopt_sessions(ent_db *db, quipu_error *reterr)
     /* Lango's keys are unique by themselves; ours are within a tenant. */
     quipu_status status = ent_step_drop_index(db, &qp_session_entity, "sessions_key_key", reterr);
 
+    assert(ent_depth(db) > 0);
     if (status == QUIPU_OK) {
         status = ent_step_rebuild_begin(db, &qp_session_entity, &fresh, reterr);
     }
@@ -200,9 +232,11 @@ static quipu_status adopt_sessions(ent_db *db, quipu_error *reterr)
     }
     qp_buf_init(&buf, ADOPT_EXTRA_MAX);
     status = qp_lango_session_iter_begin(db, &(qp_lango_session_query){0}, &iter, reterr);
+    /* One row at a time, read from the old table while the new one is written. */
     while (status == QUIPU_OK && qp_lango_session_iter_next(&iter, &old)) {
         status = adopt_session(db, fresh, &old, &buf, reterr);
     }
+    /* The first failure is reported: an error of the iteration must not replace that of a row. */
     quipu_status ended = qp_lango_session_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     status = status == QUIPU_OK ? ended : status;
     qp_buf_free(&buf);
@@ -212,6 +246,7 @@ static quipu_status adopt_sessions(ent_db *db, quipu_error *reterr)
 /* ---- messages ---------------------------------------------------------------------------------
  */
 
+/* For qsort(): the order in which messages are written. 0, no session, comes first. */
 static int adopt_compare(const void *a, const void *b)
 {
     const adopt_place *x = a;
@@ -222,6 +257,7 @@ static int adopt_compare(const void *a, const void *b)
     return order != 0 ? order : (x->id > y->id) - (x->id < y->id);
 }
 
+/* Append a place; the array doubles. */
 static quipu_status adopt_place_add(adopt_places *places, adopt_place place, quipu_error *reterr)
 {
     if (places->count == places->capacity) {
@@ -233,11 +269,13 @@ static quipu_status adopt_place_add(adopt_places *places, adopt_place place, qui
         places->items = items;
         places->capacity = capacity;
     }
+    assert(places->count < places->capacity);
     places->items[places->count++] = place;
     return QUIPU_OK;
 }
 
-/* Every message's place, in the order in which they are to be written. */
+/* Every message's place, in the order in which they are written. The file does not enforce that a
+ * message's session exists; one that does not is recorded as 0. */
 static quipu_status adopt_order(ent_db *db, adopt_places *places, quipu_error *reterr)
 {
     qp_lango_message_iter iter = {0};
@@ -262,6 +300,7 @@ static quipu_status adopt_order(ent_db *db, adopt_places *places, quipu_error *r
     quipu_status ended = qp_lango_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     status = status == QUIPU_OK ? ended : status;
     if (status == QUIPU_OK && places->count > 0) {
+        assert(places->items != NULL);
         qsort(places->items, places->count, sizeof(*places->items), adopt_compare);
     }
     return status;
@@ -275,6 +314,8 @@ static quipu_status adopt_orphans_session(ent_db *db, int64_t *ret_id, quipu_err
     const qp_session *session = NULL;
     quipu_status status = QUIPU_EXISTS;
 
+    /* "lango-orphans", then "lango-orphans-2" and so on: a session of the file may have the
+     * name. */
     for (int i = 1; status == QUIPU_EXISTS; i++) {
         (void)snprintf(key, sizeof(key), i == 1 ? "%s" : "%s-%d", ADOPT_ORPHANS_KEY, i);
         qp_session_new values = {.key = quipu_cstr(key),
@@ -283,21 +324,26 @@ static quipu_status adopt_orphans_session(ent_db *db, int64_t *ret_id, quipu_err
         status = qp_session_create(db, &arena, &values, &session, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(session != NULL && session->id != 0);
         *ret_id = session->id;
     }
     quipu_arena_free(&arena);
     return status;
 }
 
-/* `extra` for what the columns cannot say; absent when they say it all. */
+/* `extra` for what the columns cannot say; absent when they say it all. Compares what was made with
+ * what was there, so that a change of the mapping above needs no change here. Each member is named
+ * after Lango's column, with "_base64" behind when it holds bytes. */
 static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_new *message,
                                 qp_buf *buf, quipu_json *ret_extra)
 {
     qp_jsonw writer;
 
+    assert(message->role != 0);
     qp_buf_reset(buf);
     qp_jsonw_begin(&writer, buf);
     qp_jsonw_object(&writer);
+    /* What an empty object takes: more than that means that something is kept. */
     size_t empty = qp_buf_str(buf).n;
     if (qp_message_role_parse(old->role) == 0) {
         adopt_keep_bytes(&writer, "lango_role_base64", old->role);
@@ -308,6 +354,7 @@ static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_ne
     if (old->author.p != NULL && !quipu_str_eq(old->author, message->author)) {
         adopt_keep_bytes(&writer, "lango_author_base64", old->author);
     }
+    /* Valid JSON is taken over by its pointer; another pointer means that it was not. */
     if (old->tool_calls.text.p != message->tool_calls.text.p) {
         adopt_keep_bytes(&writer, "lango_tool_calls_base64", old->tool_calls.text);
     }
@@ -323,11 +370,13 @@ static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_ne
     return qp_jsonw_end(&writer);
 }
 
+/* Tokens are counted from what is shown, not from the bytes that are kept. */
 quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t session,
                                      quipu_arena *arena, qp_buf *buf, qp_message_new *ret)
 {
     quipu_status status = QUIPU_OK;
 
+    assert(ret->extra.text.p == NULL && ret->tool_calls.text.p == NULL); /* set when needed only */
     ret->role = adopt_role(old->role);
     ret->content = old->content;
     ret->author = old->author.p != NULL ? old->author : QUIPU_STR("");
@@ -339,6 +388,7 @@ quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t sessio
     if (status == QUIPU_OK && !adopt_is_text(ret->author)) {
         status = adopt_view(arena, ret->author, &ret->author);
     }
+    /* Tool calls that are not valid JSON are kept in `extra` only. */
     if (old->tool_calls.text.p != NULL &&
         qp_json_check(old->tool_calls.text, NULL, NULL) == QUIPU_OK) {
         ret->tool_calls = old->tool_calls;
@@ -349,8 +399,8 @@ quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t sessio
     return status == QUIPU_OK ? adopt_extra(old, ret, buf, &ret->extra) : status;
 }
 
-/* Lango's rows have no event id; one that is made from the row's own id comes out the same whenever
- * the same file is adopted. */
+/* Lango's rows have no event id. One that is made from the row's own id is the same whenever the
+ * same file is adopted or imported. */
 quipu_bytes qp_lango_event_id(int64_t id, char ret_id[QP_LANGO_EVENT_ID_SIZE])
 {
     int n = snprintf(ret_id + 1, QP_LANGO_EVENT_ID_SIZE - 1, "lango-%lld", (long long)id);
@@ -360,6 +410,9 @@ quipu_bytes qp_lango_event_id(int64_t id, char ret_id[QP_LANGO_EVENT_ID_SIZE])
     return (quipu_bytes){ret_id, (size_t)n + 1};
 }
 
+/* One message into the new table, behind those of its session: the number and the total continue.
+ * Columns that quipu does not know are carried to the new row, which is named by its packed key,
+ * session << 32 | seq. */
 static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, int64_t id,
                                   adopt_tally *tally, quipu_arena *arena, qp_buf *buf,
                                   quipu_error *reterr)
@@ -369,32 +422,38 @@ static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, int64_t i
     char event_id[QP_LANGO_EVENT_ID_SIZE];
     quipu_status status = qp_lango_message_get(db, arena, id, &old, reterr);
 
+    assert(tally->session != 0);
     if (status != QUIPU_OK) {
         return status;
     }
     message.event_id = qp_lango_event_id(id, event_id);
     message.seq = tally->header.next_seq;
     status = qp_lango_message_values(old, tally->session, arena, buf, &message);
+    /* The header holds the sum of the messages before. */
     message.tokens_total = tally->header.token_count + message.tokens;
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "message %lld could not be adopted", (long long)id);
     }
+    assert(message.seq >= 1 && message.seq <= ENT_CLUSTER_SEQ_MAX);
     status = ent_create(db, NULL, fresh, &message, NULL, reterr);
     if (status == QUIPU_OK) {
         status =
             ent_step_carry(db, &qp_message_entity, id, tally->session << 32 | message.seq, reterr);
     }
+    assert(message.seq == tally->header.next_seq);
     qp_header_see(&tally->header, &message);
     return status;
 }
 
-/* Tell the session what it now has; its own time of change stays. */
+/* Write the counts of a session's messages into its row; updated_at stays as Lango set it. The
+ * search index is filled by the first search. */
 static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     const qp_session *session = NULL;
     quipu_status status = qp_session_get(db, &arena, tally->session, &session, reterr);
 
+    assert(tally->session != 0 && tally->header.message_count > 0);
     if (status == QUIPU_OK) {
         qp_session_patch patch = {.index_pending = ent_bool_set(true),
                                   .updated_at = ent_set(session->updated_at)};
@@ -409,6 +468,9 @@ static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, qui
     return status;
 }
 
+/* Write all messages in their order; a session's row follows behind its last message. The arena is
+ * emptied after each message: memory does not grow with the file. Orphans have session 0 and come
+ * first: their session is created when the first of them is met. */
 static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
                                          const adopt_places *places, quipu_error *reterr)
 {
@@ -417,17 +479,20 @@ static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
     adopt_tally tally = {0};
     quipu_status status = QUIPU_OK;
 
+    assert(places->count == 0 || places->items != NULL);
     qp_buf_init(&buf, ADOPT_EXTRA_MAX);
     for (size_t i = 0; i < places->count && status == QUIPU_OK; i++) {
         bool first = i == 0 || places->items[i].session != places->items[i - 1].session;
         bool last =
             i + 1 == places->count || places->items[i].session != places->items[i + 1].session;
+        /* A new session begins: its numbers and totals begin, too. */
         if (first) {
             tally.session = places->items[i].session;
             qp_header_begin(&tally.header, NULL);
             status =
                 tally.session == 0 ? adopt_orphans_session(db, &tally.session, reterr) : QUIPU_OK;
         }
+        assert(i == 0 || places->items[i].session >= places->items[i - 1].session);
         if (status == QUIPU_OK) {
             status = adopt_message(db, fresh, places->items[i].id, &tally, &arena, &buf, reterr);
         }
@@ -441,12 +506,14 @@ static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
     return status;
 }
 
+/* Order first, then rebuild: the order needs the new sessions and the old messages. */
 static quipu_status adopt_messages(ent_db *db, quipu_error *reterr)
 {
     const ent_entity *fresh = NULL;
     adopt_places places = {0};
     quipu_status status = adopt_order(db, &places, reterr);
 
+    assert(ent_depth(db) > 0);
     if (status == QUIPU_OK) {
         status = ent_step_rebuild_begin(db, &qp_message_entity, &fresh, reterr);
     }
@@ -463,8 +530,8 @@ static quipu_status adopt_messages(ent_db *db, quipu_error *reterr)
 /* ---- memory -----------------------------------------------------------------------------------
  */
 
-/* Their tables fit ours; the times become UTC, and position p of a message becomes its number p
- * + 1. */
+/* Their table fits quipu's. The times become UTC by being written again, and position p of a
+ * message, from 0, becomes its number p + 1. */
 static quipu_status adopt_observations(ent_db *db, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -472,6 +539,8 @@ static quipu_status adopt_observations(ent_db *db, quipu_error *reterr)
     quipu_status status =
         qp_lango_observation_find(db, &arena, &(qp_lango_observation_query){0}, &list, reterr);
 
+    assert(ent_depth(db) > 0);
+    /* Read as a whole: there are far fewer memories than messages. */
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         qp_lango_observation_patch patch = {.created_at = ent_set(list.items[i].created_at),
                                             .source_start_index = ent_add(1),
@@ -484,6 +553,7 @@ static quipu_status adopt_observations(ent_db *db, quipu_error *reterr)
     return status;
 }
 
+/* As adopt_observations(); reflections name no messages. */
 static quipu_status adopt_reflections(ent_db *db, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -491,6 +561,7 @@ static quipu_status adopt_reflections(ent_db *db, quipu_error *reterr)
     quipu_status status =
         qp_lango_reflection_find(db, &arena, &(qp_lango_reflection_query){0}, &list, reterr);
 
+    assert(ent_depth(db) > 0);
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         qp_lango_reflection_patch patch = {.created_at = ent_set(list.items[i].created_at)};
         status = qp_lango_reflection_update(
@@ -500,8 +571,10 @@ static quipu_status adopt_reflections(ent_db *db, quipu_error *reterr)
     return status;
 }
 
+/* The step. Sessions come first: messages and orphans refer to the new rows. */
 static quipu_status adopt_run(ent_db *db, void *ctx, quipu_error *reterr)
 {
+    assert(ent_depth(db) > 0);
     /* An early Lango had no authors and no memory. */
     quipu_status status = ent_step_complete(db, &qp_lango_lango_schema, reterr);
 

@@ -1,4 +1,13 @@
-/* Repair: what follows from the messages that are there is written anew. */
+/* Repair: what follows from the messages that are there is written anew. Messages themselves are
+ * not changed, but for their running totals, and not invented: a gap stays a gap. A hidden session
+ * without forks is removed.
+ *
+ * Owns: which finding can be mended, and how.
+ * Called by: verify.c, for a session in which it has found something.
+ * Transactions: one exclusive transaction of the commit group for each session, without the size
+ * cap. The session is checked again inside of it, because it may have changed since, and once more
+ * after the change: the report says what is mended, not what was tried.
+ * On return: each problem was reported once, with whether it is mended. */
 #include <assert.h>
 
 #include "base/str.h"
@@ -9,6 +18,7 @@
 
 #define REPAIR_BATCH 256 /* totals corrected between two reads */
 
+/* One session: its row and findings before, and what is left after. */
 typedef struct repair_session {
     int64_t id;
     bool found;
@@ -21,12 +31,14 @@ typedef struct repair_session {
 /* ---- totals -----------------------------------------------------------------------------------
  */
 
+/* A total that is wrong, and the right one. */
 typedef struct repair_total {
     int64_t seq;
     int64_t total;
 } repair_total;
 
-/* The next messages whose totals are wrong; *seq and *total move behind what was looked at. */
+/* The next messages whose totals are wrong, at most a batch; *seq and *total move behind what was
+ * looked at. Collected first and written after: the iteration must not see its own changes. */
 static quipu_status repair_wrong(ent_db *db, const qp_session *row, int64_t *seq, int64_t *total,
                                  repair_total wrong[REPAIR_BATCH], size_t *ret_count,
                                  quipu_error *reterr)
@@ -48,13 +60,17 @@ static quipu_status repair_wrong(ent_db *db, const qp_session *row, int64_t *seq
         *total += message.tokens;
         *seq = message.seq + 1;
         if (message.tokens_total != *total) {
+            assert(count < REPAIR_BATCH);
             wrong[count++] = (repair_total){message.seq, *total};
         }
     }
+    assert(count <= REPAIR_BATCH);
     *ret_count = count;
     return qp_message_iter_end(&iter, reterr);
 }
 
+/* Correct the running totals of the messages that the session holds and shows, beginning with
+ * `total`. */
 static quipu_status repair_totals(ent_db *db, const qp_session *row, int64_t total,
                                   quipu_error *reterr)
 {
@@ -63,6 +79,7 @@ static quipu_status repair_totals(ent_db *db, const qp_session *row, int64_t tot
     size_t count = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0);
     do {
         status = repair_wrong(db, row, &seq, &total, wrong, &count, reterr);
         for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
@@ -78,6 +95,8 @@ static quipu_status repair_totals(ent_db *db, const qp_session *row, int64_t tot
 /* ---- one session ------------------------------------------------------------------------------
  */
 
+/* The total of the session's last message, after its totals were corrected; `base` when it holds
+ * none. */
 static int64_t repair_sum(ent_db *db, const qp_session *row, int64_t base, quipu_status *status,
                           quipu_error *reterr)
 {
@@ -99,7 +118,7 @@ static int64_t repair_sum(ent_db *db, const qp_session *row, int64_t base, quipu
     return total;
 }
 
-/* The header, from what the messages say. */
+/* The row, from what the messages say. The revision moves: callers that compare it see a change. */
 static quipu_status repair_header(ent_db *db, const qp_session *row, const qp_findings *findings,
                                   quipu_error *reterr)
 {
@@ -112,6 +131,8 @@ static quipu_status repair_header(ent_db *db, const qp_session *row, const qp_fi
                               .message_count = ent_set(last + 1 - first)};
     quipu_status status = QUIPU_OK;
 
+    assert(row->key.p != NULL && !findings->cut);
+    assert(last >= lowest - 1);
     if (findings->has[QUIPU_PROBLEM_TOTALS]) {
         patch.token_count = ent_set(repair_sum(db, row, findings->base_total, &status, reterr));
     }
@@ -123,14 +144,18 @@ static quipu_status repair_header(ent_db *db, const qp_session *row, const qp_fi
                               : status;
 }
 
+/* Mend what can be mended. What is left (a missing message, a row that cannot be read) is reported
+ * by the check that follows. */
 static quipu_status repair_mend(ent_db *db, const qp_session *row, const qp_findings *findings,
                                 quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0 && qp_findings_any(findings));
     if (findings->cut) {
         return QUIPU_OK; /* nothing is made up from half of the messages */
     }
+    /* A hidden session without forks serves nobody. */
     if (row->key.p == NULL && findings->has[QUIPU_PROBLEM_FORK]) {
         return qp_fork_remove(db, row, reterr);
     }
@@ -145,6 +170,7 @@ static quipu_status repair_mend(ent_db *db, const qp_session *row, const qp_find
     return status == QUIPU_OK ? repair_header(db, row, findings, reterr) : status;
 }
 
+/* The transaction for one session: check, mend, check again. */
 static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
@@ -153,6 +179,8 @@ static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scra
     const qp_session *row = NULL;
     quipu_status status;
 
+    assert(repair->id != 0 && ent_depth(db) > 0);
+    /* A retry begins with nothing of the try before. */
     quipu_arena_free(&repair->arena);
     repair->after = (qp_findings){.messages = 0};
     status = qp_session_get(db, &repair->arena, repair->id, &repair->row, &error);
@@ -176,6 +204,8 @@ static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scra
                               : qp_error_pass(reterr, &error);
 }
 
+/* Reports happen outside of the transaction. A next number that was corrected may lie below the
+ * watermark, so that the index is rebuilt as well. */
 quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t id,
                                quipu_error *reterr)
 {
@@ -183,6 +213,7 @@ quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t 
     const qp_call step = qp_maintain_step(run->store, call);
     quipu_status status = qp_size_exempt(run->store, &step, repair_session_work, &repair, reterr);
 
+    assert(run->repairs);
     for (int kind = 1; kind < QP_PROBLEM_KINDS && status == QUIPU_OK && repair.found; kind++) {
         /* The index is made anew at the end, for all sessions. */
         bool search = kind == QUIPU_PROBLEM_SEARCH;
@@ -200,6 +231,7 @@ quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t 
 /* ---- the rest ---------------------------------------------------------------------------------
  */
 
+/* By the whole key: one row. Deleting one that is gone meanwhile is no failure. */
 static quipu_status repair_state_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -216,23 +248,26 @@ static quipu_status repair_state_work(void *ctx, ent_db *db, quipu_arena *scratc
                            NULL, reterr);
 }
 
+/* The row is copied: a retry needs it, and the walk that found it goes on from it. */
 quipu_status qp_repair_state(qp_verify_run *run, const qp_call *call, const qp_state *row,
                              quipu_error *reterr)
 {
     const qp_call step = qp_maintain_step(run->store, call);
     qp_state copy = *row;
 
+    assert(run->repairs);
     assert(row->scope == QP_STATE_SCOPE_SESSION);
     return qp_size_exempt(run->store, &step, repair_state_work, &copy, reterr);
 }
 
+/* Why the search index is rebuilt. */
 typedef struct repair_search {
     bool known; /* that the index is wrong */
     bool found; /* it was found to be */
 } repair_search;
 
-/* Whether the index holds other words than the messages. While a session lags it does, and rightly:
- * then nothing is found. */
+/* Whether the index holds other words than the messages. While a session has messages that are not
+ * indexed yet the two differ rightly: then nothing is compared. */
 static quipu_status repair_search_look(ent_db *db, bool *ret_found, quipu_error *reterr)
 {
     quipu_error error = {0};
@@ -240,6 +275,7 @@ static quipu_status repair_search_look(ent_db *db, bool *ret_found, quipu_error 
     quipu_status status =
         qp_session_exists(db, &(qp_session_where){.index_pending = ent_is(true)}, &lags, reterr);
 
+    assert(ent_depth(db) > 0);
     *ret_found = false;
     if (status != QUIPU_OK || lags) {
         return status;
@@ -249,12 +285,14 @@ static quipu_status repair_search_look(ent_db *db, bool *ret_found, quipu_error 
     return status == QUIPU_OK || *ret_found ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
+/* Rebuild when a session's check demands it, or when the words differ. */
 static quipu_status repair_search_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
     repair_search *search = ctx;
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0);
     (void)scratch;
     if (!search->known) {
         status = repair_search_look(db, &search->found, reterr);
@@ -263,12 +301,15 @@ static quipu_status repair_search_work(void *ctx, ent_db *db, quipu_arena *scrat
                                                                   : status;
 }
 
+/* Runs once, behind all sessions. When a session's check demanded the rebuild, it has reported the
+ * problem already. */
 quipu_status qp_repair_search(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     const qp_call step = qp_maintain_step(run->store, call);
     repair_search search = {.known = run->search};
     quipu_status status = qp_size_exempt(run->store, &step, repair_search_work, &search, reterr);
 
+    assert(run->repairs);
     if (status == QUIPU_OK && search.found) {
         qp_verify_tell(run, QUIPU_PROBLEM_SEARCH, QP_STR_ABSENT, QP_STR_ABSENT, 0,
                        QUIPU_STR("the search index and the messages differ"), true);

@@ -1,4 +1,11 @@
-/* Keeping the search index: beside an append, behind it, and before messages go. */
+/* Keeping the search index: beside an append, behind it, and before messages are removed.
+ *
+ * Owns: `indexed_seq` and `index_pending` of every session, and the walk that catches up.
+ * Called by: session.c, append.c, fork_release.c, erase.c, repair.c, search_find.c.
+ * Transactions: see search.h. A batch of the walk is one transaction of the commit group, without
+ * the size cap; its size is bounded, so that appends wait for a batch at most.
+ * On return: the index holds exactly the messages up to each session's watermark, in every
+ * committed state. */
 #include "store/search.h"
 
 #include <assert.h>
@@ -9,8 +16,11 @@
 /* ---- beside a write -----------------------------------------------------------------------------
  */
 
+/* Inline, the messages are indexed in the same transaction, so that the watermark is right from the
+ * start. */
 void qp_search_born(const quipu_store *store, int64_t count, qp_session_new *made)
 {
+    assert(count >= 0 && made->indexed_seq == 0);
     if (store->search == QUIPU_SEARCH_INLINE) {
         made->indexed_seq = count;
     } else {
@@ -18,25 +28,32 @@ void qp_search_born(const quipu_store *store, int64_t count, qp_session_new *mad
     }
 }
 
+/* Index the messages `from` to `to` that a session holds. Numbers that it shares with its parent
+ * are in the index under the parent. */
 static quipu_status search_add(ent_db *db, int64_t session, int64_t from, int64_t to,
                                quipu_error *reterr)
 {
+    assert(session != 0 && from <= to && ent_depth(db) > 0);
     return qp_message_index(
         db, &(qp_message_where){.session_id = ent_eq(session), .seq = ent_between(from, to)}, NULL,
         reterr);
 }
 
+/* A new session has a number only once it is stored, which the index needs: hence two functions. */
 quipu_status qp_search_filled(const quipu_store *store, ent_db *db, int64_t session, int64_t count,
                               quipu_error *reterr)
 {
+    assert(count >= 0);
     return store->search == QUIPU_SEARCH_INLINE && count > 0
                ? search_add(db, session, 1, count, reterr)
                : QUIPU_OK;
 }
 
+/* While older messages are pending, new ones must stay pending too: the watermark is one number. */
 quipu_status qp_search_follow(const quipu_store *store, ent_db *db, const qp_session *row,
                               int64_t next_seq, qp_session_patch *patch, quipu_error *reterr)
 {
+    assert(next_seq > row->next_seq);
     if (row->index_pending) {
         return QUIPU_OK; /* behind an older message, that is, not in this transaction */
     }
@@ -44,10 +61,12 @@ quipu_status qp_search_follow(const quipu_store *store, ent_db *db, const qp_ses
         patch->indexed_seq = ent_set(next_seq - 1);
         return search_add(db, row->id, row->next_seq, next_seq - 1, reterr);
     }
+    /* Lazy, or off: a later search, perhaps of another process, finds the mark. */
     patch->index_pending = ent_bool_set(true);
     return QUIPU_OK;
 }
 
+/* Only what is indexed can be removed from the index: behind the watermark there is nothing. */
 quipu_status qp_search_forget(ent_db *db, int64_t session, int64_t from, int64_t to,
                               quipu_error *reterr)
 {
@@ -55,6 +74,7 @@ quipu_status qp_search_forget(ent_db *db, int64_t session, int64_t from, int64_t
     const qp_session *row = NULL;
     quipu_status status = qp_session_get(db, &arena, session, &row, reterr);
 
+    assert(from <= to && ent_depth(db) > 0);
     if (status == QUIPU_OK && from <= row->indexed_seq) {
         to = to < row->indexed_seq ? to : row->indexed_seq;
         status = qp_message_unindex(
@@ -65,6 +85,7 @@ quipu_status qp_search_forget(ent_db *db, int64_t session, int64_t from, int64_t
     return status;
 }
 
+/* Every session of every tenant: there is one index for the file. */
 quipu_status qp_search_rebuild(ent_db *db, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -72,6 +93,7 @@ quipu_status qp_search_rebuild(ent_db *db, quipu_error *reterr)
     int64_t after = 0;
     quipu_status status = qp_message_index_clear(db, reterr);
 
+    assert(ent_depth(db) > 0);
     /* Row by row, because a change of all at once would set updated_at of all. */
     do {
         const qp_session_query query = {.limit = QUIPU_PAGE_MAX / 10,
@@ -99,6 +121,8 @@ quipu_status qp_search_rebuild(ent_db *db, quipu_error *reterr)
     return status;
 }
 
+/* A store without search still marks sessions as pending, so that another store that opens the same
+ * file with search finds what was written meanwhile. */
 quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr)
 {
     return store->search != QUIPU_SEARCH_OFF
@@ -111,20 +135,22 @@ quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr)
 /* ---- behind the appends ----------------------------------------------------------------------
  */
 
-/* What one transaction may still do. */
+/* What one transaction may still do: a batch ends when either is used up. */
 typedef struct search_budget {
     int64_t messages;
     int64_t bytes;
 } search_budget;
 
-/* One batch; the walk moves on only when it is committed. */
+/* One batch. The work may run again, and begins with `before` then; the walk becomes `after` only
+ * when the batch is committed. */
 typedef struct search_batch {
     const quipu_store *store;
     qp_search_walk before;
     qp_search_walk after;
 } search_batch;
 
-/* The next session that lags, or NULL. */
+/* The next session that is pending, or NULL. A walk over given sessions takes them in their order,
+ * pending or not: search_session() passes over those that are not. */
 static quipu_status search_next(const search_batch *batch, ent_db *db, quipu_arena *scratch,
                                 const qp_session **ret_row, quipu_error *reterr)
 {
@@ -137,6 +163,9 @@ static quipu_status search_next(const search_batch *batch, ent_db *db, quipu_are
     qp_session_list list = {0};
     quipu_status status;
 
+    assert(walk->holder <= walk->holder_count || walk->holders == NULL);
+    /* By number, whatever its tenant: a holder is an ancestor of a session that the caller may
+     * see. */
     if (walk->holders != NULL) {
         *ret_row = NULL;
         if (walk->holder == walk->holder_count) {
@@ -151,7 +180,8 @@ static quipu_status search_next(const search_batch *batch, ent_db *db, quipu_are
     return status;
 }
 
-/* The number up to which messages fit into the budget, which shrinks; one always does. */
+/* The number up to which messages fit into the budget, which shrinks. One message always fits,
+ * however long it is: otherwise the walk would never pass it. */
 static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t target,
                                    search_budget *budget, int64_t *ret_to, int64_t *ret_count,
                                    quipu_error *reterr)
@@ -166,10 +196,12 @@ static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t ta
     qp_message message;
     quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
 
+    assert(budget->messages > 0 && row->index_pending);
     if (status != QUIPU_OK) {
         return status;
     }
     while (qp_message_iter_next(&iter, &message)) {
+        /* Only the content is indexed, so that only its bytes count. */
         budget->bytes -= (int64_t)message.content.n;
         if (budget->messages == 0 ||
             (budget->bytes < 0 && (count > 0 || budget->messages < QUIPU_INDEX_BATCH))) {
@@ -182,13 +214,15 @@ static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t ta
     }
     status = qp_message_iter_end(&iter, reterr);
     if (status == QUIPU_OK) {
+        assert(count >= 0 && count <= QUIPU_INDEX_BATCH);
         *ret_to = to;
         *ret_count = count;
     }
     return status;
 }
 
-/* Index what fits of one session; reports how far the walk has come. */
+/* Index what fits of one session and move its watermark. The walk passes on when it has reached
+ * what the session held when the walk came to it; what was appended since is for the next walk. */
 static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_session *row,
                                    search_budget *budget, quipu_error *reterr)
 {
@@ -196,6 +230,8 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
     int64_t count = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(row->id != 0);
+    /* A session that fills several batches keeps the target of the first one. */
     if (walk->current != row->id) {
         walk->current = row->id;
         walk->target = to; /* what comes later is the next walk's */
@@ -206,6 +242,8 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
     if (status == QUIPU_OK && count > 0) {
         status = search_add(db, row->id, row->indexed_seq + 1, to, reterr);
     }
+    /* Also when nothing was indexed: numbers without messages (they were removed) are passed
+     * over. */
     if (status == QUIPU_OK && row->index_pending && to > row->indexed_seq) {
         const qp_session_patch patch = {.indexed_seq = ent_set(to),
                                         .index_pending = ent_bool_set(to < row->next_seq - 1),
@@ -221,6 +259,7 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
     return status;
 }
 
+/* One transaction of the walk: session after session until the budget is used up. */
 static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -228,6 +267,8 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
     search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES};
     quipu_status status = QUIPU_OK;
 
+    assert(!batch->before.ended && ent_depth(db) > 0);
+    /* A retry begins with the walk as it was committed last. */
     batch->after = batch->before;
     /* The number of sessions is bounded too: one that needs no work at all counts as well. */
     for (int i = 0; i < QUIPU_INDEX_BATCH && budget.messages > 0 && status == QUIPU_OK; i++) {
@@ -246,13 +287,16 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
     return status;
 }
 
+/* Without the size cap: a search must not fail because the file is full. */
 quipu_status qp_search_step(quipu_store *store, const qp_call *call, qp_search_walk *walk,
                             quipu_error *reterr)
 {
     search_batch batch = {.store = store, .before = *walk};
     quipu_status status = qp_size_exempt(store, call, search_batch_work, &batch, reterr);
 
+    assert(!walk->ended);
     if (status == QUIPU_OK) {
+        assert(batch.after.indexed >= walk->indexed && batch.after.holder >= walk->holder);
         *walk = batch.after;
         QP_LOG(&store->log, QUIPU_LOG_DEBUG, "store", "search_step",
                QP_LOG_NUMBER("messages", walk->indexed));
@@ -260,6 +304,7 @@ quipu_status qp_search_step(quipu_store *store, const qp_call *call, qp_search_w
     return status;
 }
 
+/* The deadline is checked between batches; what they indexed stays. */
 quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_search_walk *walk,
                                quipu_error *reterr)
 {
@@ -274,12 +319,16 @@ quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_searc
             status = qp_call_check(call, reterr);
         }
     }
+    assert(status != QUIPU_OK || walk->ended);
     return status;
 }
 
+/* All sessions of the tenant. A deadline that passes after the first batch is no failure: the next
+ * call goes on. */
 quipu_status quipu_search_index(quipu_store *store, const quipu_call_options *call,
                                 int64_t *ret_indexed, quipu_error *reterr)
 {
+    /* No holders and no last number: every session of the tenant. */
     qp_search_walk walk = {.last = INT64_MAX};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);

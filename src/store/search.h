@@ -1,32 +1,45 @@
-/* The search index beside the messages. A session's own messages up to indexed_seq are in it, later
- * ones are not; index_pending is set while there are such. Every place that adds or removes
- * messages calls these functions, in its own transaction. */
+/* The search index beside the messages. A session's own messages up to indexed_seq, its watermark,
+ * are in it, later ones are not; index_pending is set while there are such.
+ *
+ *    search mode    append                       search
+ *    inline         indexes, moves watermark     finds nothing pending
+ *    lazy           sets index_pending           indexes what is pending, then searches
+ *    off            sets index_pending           QUIPU_UNSUPPORTED
+ *
+ * Owns: the watermark of every session.
+ * Called by: every place that adds or removes messages (session.c, append.c, fork_release.c), in
+ * its own transaction; search_find.c catches up.
+ * Transactions: `born` needs none; `filled`, `follow`, `forget` and `rebuild` run in the caller's
+ * open one; the walk begins its own, batch by batch. */
 #ifndef QP_STORE_SEARCH_H
 #define QP_STORE_SEARCH_H
 
 #include "store/store.h"
 
-/* A session is about to be made with `count` messages; then, once they are stored, the second. */
+/* A session is about to be created with `count` messages: sets its watermark. Once they are stored,
+ * the second function indexes them. */
 void qp_search_born(const quipu_store *store, int64_t count, qp_session_new *made);
 QUIPU_MUST_USE quipu_status qp_search_filled(const quipu_store *store, ent_db *db, int64_t session,
                                              int64_t count, quipu_error *reterr);
 
-/* Messages up to `next_seq` - 1 were stored behind those that `row` knows; what the session's row
- * must say is put into the patch. Costs nothing while the session lags anyway. */
+/* Messages up to `next_seq` - 1 were stored behind those that `row` knows: indexes them, or marks
+ * the session, by what it puts into the patch of the session's row. Costs nothing while messages of
+ * the session are pending anyway. */
 QUIPU_MUST_USE quipu_status qp_search_follow(const quipu_store *store, ent_db *db,
                                              const qp_session *row, int64_t next_seq,
                                              qp_session_patch *patch, quipu_error *reterr);
 
-/* Messages `from` to `to` that session number `session` holds are about to be removed. Its row must
- * still be there. */
+/* Messages `from` to `to` that session number `session` holds are about to be removed: takes those
+ * that are indexed out of the index. The rows must still be there. */
 QUIPU_MUST_USE quipu_status qp_search_forget(ent_db *db, int64_t session, int64_t from, int64_t to,
                                              quipu_error *reterr);
 
-/* Empty the index and mark every session as lagging, in the open transaction: for repair, and so
- * that nothing of an erased text is left. The next query, or quipu_search_index(), fills it. */
+/* Empty the index and mark every session as pending, in the open transaction: for repair, and so
+ * that nothing of an erased text is left. The next search, or quipu_search_index(), fills it. */
 QUIPU_MUST_USE quipu_status qp_search_rebuild(ent_db *db, quipu_error *reterr);
 
-/* One walk over the sessions that lag, by number, up to what they held when it came to them. */
+/* One walk over the sessions that are pending, by number, up to what they held when it came to
+ * them: an end is certain while others append. */
 typedef struct qp_search_walk {
     const int64_t *holders; /* only these sessions, or NULL: all of the tenant... */
     size_t holder_count;

@@ -1,6 +1,19 @@
 /* Searching: catch up with what was committed before, then take hits by rank until the page is
- * full. Whether a session shows a message is decided here, because forks may show what their
- * ancestors hold. */
+ * full.
+ *
+ *    run 1  snapshot: is anything pending that this search could find?  no ──▶ hits ──▶ page
+ *                                   │ yes
+ *    walk   index it, in transactions of the commit group
+ *    run 2  snapshot: hits ──▶ page
+ *
+ * The index knows which session holds a message. Which session shows it is decided here, because a
+ * fork shows what its ancestors hold, and a session may hold what it no longer shows.
+ *
+ * Owns: quipu_search().
+ * Called by: callers of the public API.
+ * Transactions: each run is one snapshot on a reading connection; the walk writes.
+ * On return: the results and all they refer to are freed by quipu_free(); on failure there is
+ * nothing to free. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -15,7 +28,7 @@
 #define SEARCH_FIND_SPARE 64    /* hits that are asked for beside those that are wanted... */
 #define SEARCH_FIND_GROWTH 16   /* ...and how many times as many, when some are not shown */
 
-/* The results and their memory. */
+/* The results and their memory: the head that quipu_free() knows, then the public struct. */
 typedef struct find_results {
     qp_result head;
     quipu_search_results pub;
@@ -23,7 +36,7 @@ typedef struct find_results {
 
 QP_RESULT(find_results);
 
-/* A session that a hit led to. */
+/* A session that a hit led to: read once a search, and kept in the table of `sessions`. */
 typedef struct find_session {
     struct find_session *next; /* in its bucket */
     int64_t id;
@@ -33,12 +46,14 @@ typedef struct find_session {
     bool has_forks;
 } find_session;
 
-/* A hit and the session that it is reported for. */
+/* A hit and the key of the session that it is reported for. */
 typedef struct find_hit {
     ent_hit hit;
     quipu_str key;
 } find_hit;
 
+/* One search. What stands behind "of one run" is set by search_find_work() for each of its runs;
+ * `caught_up`, `index_pending` and the walk carry the outcome of the first run to the second. */
 typedef struct search_find {
     const quipu_store *store;
     quipu_search_options options;
@@ -68,11 +83,14 @@ static quipu_status search_find_nomem(quipu_error *reterr)
 /* ---- which session shows a message --------------------------------------------------------------
  */
 
+/* Whether a value meets an optional condition. */
 static bool search_find_is(quipu_str wanted, quipu_str value)
 {
     return wanted.p == NULL || quipu_str_eq(wanted, value);
 }
 
+/* Whether a session is among those that the caller searches: living, of the tenant, of the app and
+ * the user that are asked for. */
 static bool search_find_fits(const search_find *find, const qp_session *row)
 {
     return row->key.p != NULL && quipu_str_eq(row->tenant, find->store->tenant) &&
@@ -81,7 +99,8 @@ static bool search_find_fits(const search_find *find, const qp_session *row)
            !qp_session_expired(row, find->now);
 }
 
-/* A session by its number; it is read once a search. */
+/* A session by its number, from the table or the store. One that the caller does not search is kept
+ * without a key: its forks may still show the message. */
 static quipu_status search_find_session(search_find *find, int64_t id, find_session **ret,
                                         quipu_error *reterr)
 {
@@ -89,12 +108,15 @@ static quipu_status search_find_session(search_find *find, int64_t id, find_sess
     const qp_session *row = NULL;
     quipu_status status = QUIPU_OK;
 
+    assert(find->sessions != NULL);
     for (find_session *at = *bucket; at != NULL; at = at->next) {
         if (at->id == id) {
             *ret = at;
             return QUIPU_OK;
         }
     }
+    /* Entries live in the scratch of the run; the row itself is dropped, only what is needed is
+     * copied. */
     find_session *made = qp_arena_take(find->scratch, sizeof(*made));
     if (made == NULL) {
         return search_find_nomem(reterr);
@@ -119,7 +141,8 @@ static quipu_status search_find_session(search_find *find, int64_t id, find_sess
 static quipu_status search_find_forks(search_find *find, find_session *session, int64_t seq,
                                       int depth, quipu_str *ret_key, quipu_error *reterr);
 
-/* The session's own key when it shows the message, else that of a fork that does, else absent. */
+/* The session's own key when it shows the message, else that of a fork that does, else absent. One
+ * hit is reported for one session, however many forks show it. */
 static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq, int depth,
                                       quipu_str *ret_key, quipu_error *reterr)
 {
@@ -132,6 +155,7 @@ static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq
         *ret_key = session->key;
         return QUIPU_OK;
     }
+    /* Asked once a session: most have no forks, and a common word has many hits in one session. */
     if (status == QUIPU_OK && !session->forks_known) {
         status = qp_session_exists(find->db, &(qp_session_where){.parent_id = ent_eq(id)},
                                    &session->has_forks, reterr);
@@ -142,6 +166,8 @@ static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq
                : status;
 }
 
+/* The forks of a session that share the message, by number, each before its own forks: the first
+ * one that shows it is reported. */
 /* NOLINTNEXTLINE(misc-no-recursion): forks are at most QP_CHAIN_MAX deep */
 static quipu_status search_find_forks(search_find *find, find_session *session, int64_t seq,
                                       int depth, quipu_str *ret_key, quipu_error *reterr)
@@ -153,6 +179,7 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
     qp_session_list forks = {0};
     quipu_status status = qp_session_find(find->db, &arena, &query, &forks, reterr);
 
+    assert(depth < QP_CHAIN_MAX && ret_key->p == NULL);
     for (size_t i = 0; i < forks.n && status == QUIPU_OK && ret_key->p == NULL; i++) {
         status = search_find_shown(find, forks.items[i].id, seq, depth + 1, ret_key, reterr);
     }
@@ -163,7 +190,9 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
 /* ---- taking hits -----------------------------------------------------------------------------
  */
 
-/* Take at most `limit` hits, until as many as are wanted are shown. *ret_read: how many it was. */
+/* Take at most `limit` hits, until as many as are wanted are shown. *ret_read: how many hits were
+ * read. With a key all hits are of that session, whose segments are in `where`. Ranks come from the
+ * engine, best first; equal ranks in the order of the keys. */
 static quipu_status search_find_take(search_find *find, const qp_message_where *where,
                                      quipu_str key, int64_t limit, int64_t *ret_read,
                                      quipu_error *reterr)
@@ -173,6 +202,7 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
     ent_hit hit;
     quipu_status status = qp_message_hits_begin(find->db, find->words, where, limit, &iter, reterr);
 
+    assert(find->wanted > 0 && limit > 0);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -181,10 +211,12 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
         quipu_str shown = key;
 
         ++*ret_read;
+        /* A search in one session has resolved its segments: every hit in them is shown. */
         if (key.p == NULL) {
             status = search_find_shown(find, hit.key, hit.seq, 0, &shown, reterr);
         }
         if (shown.p != NULL) {
+            assert(find->count < room);
             find->hits[find->count++] = (find_hit){hit, shown};
         }
     }
@@ -193,7 +225,8 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
 }
 
 /* Hits of all sessions. Some may not be shown: a few more are asked for than are wanted, and many
- * more when that was not enough, because a common word has as many hits as there are messages. */
+ * more when that was not enough. To ask for all at once would cost too much: a common word has as
+ * many hits as there are messages. */
 static quipu_status search_find_take_all(search_find *find, const qp_message_where *where,
                                          quipu_error *reterr)
 {
@@ -204,14 +237,17 @@ static quipu_status search_find_take_all(search_find *find, const qp_message_whe
     do {
         find->count = 0;
         status = search_find_take(find, where, QP_STR_ABSENT, limit, &read, reterr);
+        /* Fewer than were asked for: there are no others. */
         if (status != QUIPU_OK || read < limit) {
             break;
         }
         limit *= SEARCH_FIND_GROWTH;
     } while (find->count < find->wanted);
+    assert(find->count <= find->wanted);
     return status;
 }
 
+/* For qsort(): the better rank first, then by session and number, so that pages are stable. */
 static int search_find_compare(const void *left, const void *right)
 {
     const ent_hit *l = &((const find_hit *)left)->hit;
@@ -224,7 +260,8 @@ static int search_find_compare(const void *left, const void *right)
                             : (l->seq > r->seq) - (l->seq < r->seq);
 }
 
-/* The conditions on the message itself; `also` is where the second bound of the time goes. */
+/* The conditions on the message itself. A field has one condition in a query; the second bound of
+ * the time goes to `also`, which must live as long as the result. */
 static qp_message_where search_find_where(const quipu_search_options *options,
                                           qp_message_where *also)
 {
@@ -247,6 +284,8 @@ static qp_message_where search_find_where(const quipu_search_options *options,
     return where;
 }
 
+/* The hits of the page and of those before it. A fork has a segment in each ancestor: the best of
+ * each are taken, then sorted together. */
 static quipu_status search_find_hits(search_find *find, const qp_chain *chain, quipu_error *reterr)
 {
     qp_message_where also;
@@ -255,6 +294,8 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
     int64_t read = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(find->count == 0);
+    /* Room for the wanted hits of every segment, which are merged. */
     find->hits = qp_arena_take(find->scratch, (find->wanted * parts + 1) * sizeof(*find->hits));
     if (find->hits == NULL) {
         return search_find_nomem(reterr);
@@ -270,6 +311,7 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
                                   &read, reterr);
     }
     if (status == QUIPU_OK && chain->count > 1) {
+        assert(find->count <= find->wanted * parts);
         qsort(find->hits, find->count, sizeof(*find->hits), search_find_compare);
     }
     return status;
@@ -278,6 +320,7 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
 /* ---- the page --------------------------------------------------------------------------------
  */
 
+/* One hit of the page: the message's row and its snippet. Hits before the page need neither. */
 static quipu_status search_find_fill(search_find *find, const find_hit *found,
                                      quipu_search_hit *ret, quipu_error *reterr)
 {
@@ -303,6 +346,7 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
         copied = copied && quipu_arena_copy(arena, row.author, &hit.author) == QUIPU_OK;
     }
     status = qp_message_iter_end(&iter, reterr);
+    /* Both are written in one transaction: something else has changed the file. */
     if (status == QUIPU_OK && !stored) {
         status = qp_error_set(reterr, QUIPU_CORRUPT,
                               "the search index knows a message that is not there; repair the "
@@ -314,10 +358,12 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
     if (status == QUIPU_OK) {
         status = qp_message_snippet(find->db, arena, &found->hit, &marks, &hit.snippet, reterr);
     }
+    assert(status != QUIPU_OK || hit.session_key.p != NULL);
     *ret = hit;
     return status;
 }
 
+/* The hits behind the offset. One more than the page was wanted: whether there is more. */
 static quipu_status search_find_page(search_find *find, quipu_error *reterr)
 {
     const size_t offset = (size_t)find->options.offset;
@@ -328,6 +374,7 @@ static quipu_status search_find_page(search_find *find, quipu_error *reterr)
 
     results->more = count > limit;
     count = count > limit ? limit : count;
+    /* One more, so that the size is never 0. */
     quipu_search_hit *hits = qp_arena_take(&find->results->head.arena, (count + 1) * sizeof(*hits));
     if (hits == NULL) {
         return search_find_nomem(reterr);
@@ -335,6 +382,7 @@ static quipu_status search_find_page(search_find *find, quipu_error *reterr)
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = search_find_fill(find, &find->hits[offset + i], &hits[i], reterr);
     }
+    assert(count <= limit);
     results->hits = quipu_search_hits_of(hits, count);
     return status;
 }
@@ -349,10 +397,12 @@ static quipu_status search_find_behind(search_find *find, const qp_session *row,
     size_t count = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(chain->count <= QP_CHAIN_MAX);
     for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
         const int64_t id = chain->segments[i].session;
         bool lags = row->index_pending;
 
+        /* The session's own mark is in its row; those of ancestors are looked up. */
         if (id != row->id) {
             status = qp_session_exists(
                 find->db, &(qp_session_where){.id = ent_eq(id), .index_pending = ent_is(true)},
@@ -367,7 +417,8 @@ static quipu_status search_find_behind(search_find *find, const qp_session *row,
     return status;
 }
 
-/* The same for a search over all sessions: all that there are now. */
+/* The same for a search over all sessions. The walk ends at the newest number that there is now, so
+ * that new sessions do not prolong it. */
 static quipu_status search_find_all_behind(search_find *find, quipu_error *reterr)
 {
     const qp_session_query newest = {.limit = 1, .order = {QP_SESSION_BY_ID(DESC)}};
@@ -377,6 +428,7 @@ static quipu_status search_find_all_behind(search_find *find, quipu_error *reter
         &(qp_session_where){.tenant = ent_eq(find->store->tenant), .index_pending = ent_is(true)},
         &find->index_pending, reterr);
 
+    /* The newest number of any tenant will do: it only bounds the walk. */
     if (status == QUIPU_OK && find->index_pending) {
         status = qp_session_find(find->db, find->scratch, &newest, &list, reterr);
         find->walk = (qp_search_walk){.last = list.n > 0 ? list.items[0].id : 0};
@@ -384,6 +436,9 @@ static quipu_status search_find_all_behind(search_find *find, quipu_error *reter
     return status;
 }
 
+/* One run in its snapshot. With something pending it returns without hits, and with the walk that
+ * is to be made; after that walk it does not look again: what was committed since is not
+ * promised. */
 static quipu_status search_find_run(search_find *find, quipu_error *reterr)
 {
     const bool scoped = find->options.session_key.p != NULL;
@@ -391,7 +446,9 @@ static quipu_status search_find_run(search_find *find, quipu_error *reterr)
     qp_chain chain;
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(find->db) > 0 && find->count == 0);
     chain.count = 0;
+    /* A session that does not meet the other conditions has no hits: its chain stays empty. */
     if (scoped) {
         status = qp_session_load(find->store, find->db, find->scratch, find->options.session_key,
                                  find->now, &row, reterr);
@@ -413,6 +470,7 @@ static quipu_status search_find_run(search_find *find, quipu_error *reterr)
     return status == QUIPU_OK ? search_find_page(find, reterr) : status;
 }
 
+/* May run again: results of a run before are dropped, the table of sessions begins empty. */
 static quipu_status search_find_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -422,6 +480,7 @@ static quipu_status search_find_work(void *ctx, ent_db *db, quipu_arena *scratch
 
     quipu_arena_free(&find->results->head.arena);
     find->results->pub = (quipu_search_results){0};
+    assert(find->results != NULL && find->wanted > 0);
     find->db = db;
     find->now = quipu_time_now();
     find->scratch = scratch;
@@ -439,6 +498,8 @@ static bool search_find_is_text(quipu_str text, size_t size_max)
     return text.n <= size_max && qp_text_check(text, NULL) == QP_TEXT_OK;
 }
 
+/* The caller's options. The query itself cannot be wrong: see search_find_words(). Limits are
+ * checked before anything is multiplied by them. */
 static quipu_status search_find_check(const quipu_search_options *options, quipu_error *reterr)
 {
     if (options->query.p == NULL || options->flags != 0 || options->limit < 0 ||
@@ -464,9 +525,11 @@ static quipu_status search_find_check(const quipu_search_options *options, quipu
     return options->session_key.p != NULL ? qp_key_check(options->session_key, reterr) : QUIPU_OK;
 }
 
+/* What the caller left out. */
 static void search_find_defaults(quipu_search_options *options)
 {
     options->limit = options->limit == 0 ? QUIPU_SEARCH_LIMIT_DEFAULT : options->limit;
+    assert(options->limit > 0);
     if (options->mark_before.p == NULL) {
         options->mark_before = QUIPU_STR("[");
     }
@@ -475,17 +538,20 @@ static void search_find_defaults(quipu_search_options *options)
     }
 }
 
-/* The query with a space for whatever is no text: nothing that a user types is an error. */
+/* The query with a space for whatever is not text: nothing that a user types is an error. It keeps
+ * its length, so that the caller's buffer of the maximum always suffices. */
 static void search_find_words(search_find *find, char text[QUIPU_SEARCH_QUERY_MAX])
 {
     const quipu_str query = find->options.query;
     size_t at = 0;
 
+    assert(query.n <= QUIPU_SEARCH_QUERY_MAX);
     while (at < query.n) {
         const unsigned char *p = (const unsigned char *)query.p + at;
         uint32_t point = 0;
         size_t n = qp_utf8_step(p, (const unsigned char *)query.p + query.n, &point);
 
+        /* A byte that begins no character, or NUL: a space parts words just as well. */
         if (n == 0 || point == 0) {
             text[at++] = ' ';
         } else {
@@ -493,15 +559,19 @@ static void search_find_words(search_find *find, char text[QUIPU_SEARCH_QUERY_MA
             at += n;
         }
     }
+    assert(at == query.n);
     find->words = (quipu_str){text, query.n};
 }
 
+/* Run, catch up, run again. A read-only store cannot catch up: it fails rather than miss
+ * messages. */
 static quipu_status search_find_call(quipu_store *store, const qp_call *within, search_find *find,
                                      quipu_error *reterr)
 {
     char text[QUIPU_SEARCH_QUERY_MAX];
     quipu_status status;
 
+    assert(find->results != NULL);
     search_find_defaults(&find->options);
     search_find_words(find, text);
     find->wanted = (size_t)(find->options.offset + find->options.limit + 1);
@@ -511,6 +581,7 @@ static quipu_status search_find_call(quipu_store *store, const qp_call *within, 
                             "messages are not indexed yet, and the store was opened read-only; "
                             "open it for writing to search it");
     }
+    /* Writes, so that it may wait for other writers, up to the call's deadline. */
     if (status == QUIPU_OK && find->index_pending) {
         status = qp_search_walk_on(store, within, &find->walk, reterr);
         find->caught_up = true;

@@ -1,10 +1,22 @@
-/* Removing sessions: on request, and when their time has passed. */
+/* Removing sessions: one, one with its forks, and those whose time has passed.
+ *
+ * Owns: what belongs to a session beside its messages and its row (state, ids of state events,
+ * memories), and in which order all of it is removed. Messages and rows are fork_release.c's.
+ * Called by: the public calls below; qp_session_remove() also by session.c, fork.c and src/import
+ * for an expired session that is replaced, and by state_child.c for a child session that is done.
+ * Transactions: everything runs in an exclusive transaction of the commit group; the public calls
+ * are exempt from the size cap, because a file that is full must be able to shrink.
+ * On return: the session is gone, or hidden when forks share its messages; the feed has recorded
+ * it. */
+#include <assert.h>
+
 #include "store/feed.h"
 #include "store/fork_release.h"
 #include "store/size.h"
 #include "store/store.h"
 
-/* Observations and reflections go by the key: there may be some of a session that is gone. */
+/* Delete observations and reflections by the key, which is how they refer to a session: there may
+ * be some of a session that is gone. */
 static quipu_status session_delete_memories(const quipu_store *store, ent_db *db, quipu_str key,
                                             quipu_error *reterr)
 {
@@ -14,6 +26,7 @@ static quipu_status session_delete_memories(const quipu_store *store, ent_db *db
         db, &(qp_observation_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)}, &count,
         reterr);
 
+    assert(key.p != NULL && ent_depth(db) > 0);
     return status == QUIPU_OK
                ? qp_reflection_delete(
                      db,
@@ -22,13 +35,15 @@ static quipu_status session_delete_memories(const quipu_store *store, ent_db *db
                : status;
 }
 
-/* What a session has beside its messages and its row; a feed hears that it is gone. */
+/* Delete what a session has beside its messages and its row, and record the removal in the feed.
+ * The removal counts as a change of the session: its revision is one more than the row's. */
 static quipu_status session_delete_belongings(const quipu_store *store, ent_db *db,
                                               const qp_session *row, quipu_error *reterr)
 {
     const quipu_str tenant = store->tenant;
     int64_t count = 0;
-    /* A session's state carries its app and user: the whole beginning of the key. */
+    /* The state of a session also has its app and user, which lead the key: with them the delete
+     * is one range of the index. */
     quipu_status status =
         qp_state_delete(db,
                         &(qp_state_where){.tenant = ent_eq(tenant),
@@ -38,6 +53,7 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
                                           .session_number = ent_eq(row->id)},
                         &count, reterr);
 
+    assert(row->id != 0 && row->key.p != NULL);
     if (status == QUIPU_OK) {
         status = qp_state_event_delete(
             db, &(qp_state_event_where){.session_number = ent_eq(row->id)}, &count, reterr);
@@ -52,14 +68,19 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
     return status;
 }
 
+/* In two steps: belongings first, because hiding the row clears its key and its user, by which they
+ * are found; then messages and row. `row` is as it was read in this transaction. */
 quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_session *row,
                                quipu_error *reterr)
 {
     quipu_status status = session_delete_belongings(store, db, row, reterr);
 
+    assert(ent_depth(db) > 0);
     return status == QUIPU_OK ? qp_fork_remove(db, row, reterr) : status;
 }
 
+/* Hidden sessions of the tree are passed over: the last of their forks takes them along
+ * (fork_release.c). */
 quipu_status qp_session_remove_tree(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                                     const qp_session *row, int64_t *ret_removed,
                                     quipu_error *reterr)
@@ -69,6 +90,7 @@ quipu_status qp_session_remove_tree(const quipu_store *store, ent_db *db, quipu_
     int64_t removed = 0;
     quipu_status status = qp_fork_tree(db, scratch, row, &rows, &count, reterr);
 
+    assert(status != QUIPU_OK || (count > 0 && rows[0]->id == row->id));
     /* Forks before their parents: each goes at once, with nothing to keep for others. */
     for (size_t i = count; i > 0 && status == QUIPU_OK; i--) {
         if (rows[i - 1]->key.p != NULL) {
@@ -77,11 +99,13 @@ quipu_status qp_session_remove_tree(const quipu_store *store, ent_db *db, quipu_
         }
     }
     if (status == QUIPU_OK) {
+        assert(removed >= 0 && (size_t)removed <= count);
         *ret_removed = removed;
     }
     return status;
 }
 
+/* One delete. `removed` is set by each run of the work: only the last one counts. */
 typedef struct session_delete_call {
     const quipu_store *store;
     quipu_str key;
@@ -89,6 +113,7 @@ typedef struct session_delete_call {
     int64_t removed;
 } session_delete_call;
 
+/* Deleting twice is no failure: without a session there may still be memories of its key. */
 static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
@@ -96,10 +121,12 @@ static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scra
     const qp_session *row = NULL;
     quipu_status status = qp_session_lookup(call->store, db, scratch, call->key, &row, reterr);
 
+    assert(ent_depth(db) > 0 && call->key.n > 0);
     call->removed = 0;
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Memories may have been written for a key before its session, or stayed behind it. */
     if (row == NULL) {
         return session_delete_memories(call->store, db, call->key, reterr);
     }
@@ -108,6 +135,7 @@ static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scra
                : qp_session_remove(call->store, db, row, reterr);
 }
 
+/* A session with forks becomes hidden; its key is free at once. */
 quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu_call_options *call,
                                   quipu_error *reterr)
 {
@@ -125,6 +153,8 @@ quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu
     return qp_store_fail(status, "delete", key, reterr);
 }
 
+/* The session and all its forks in one transaction, however many there are: a reader sees all of
+ * them or none. Forks that were made deeper than the limit are copies, and stay. */
 quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
                                        const quipu_call_options *call, int64_t *ret_removed,
                                        quipu_error *reterr)
@@ -140,6 +170,7 @@ quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
         status = qp_size_exempt(store, &within, session_delete_work, &delete, reterr);
     }
     if (status == QUIPU_OK && ret_removed != NULL) {
+        assert(delete.removed >= 0);
         *ret_removed = delete.removed;
     }
     qp_store_leave(&within);
@@ -149,12 +180,14 @@ quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
 /* ---- sweeping ---------------------------------------------------------------------------------
  */
 
+/* One batch of a sweep. */
 typedef struct session_delete_sweep {
     const quipu_store *store;
     int64_t removed; /* in this batch */
 } session_delete_sweep;
 
-/* Found and removed in one transaction: a session that was renewed before is not found any more. */
+/* Find and remove a batch of expired sessions, the oldest first. Both happen in one transaction, so
+ * that a session which is renewed in between is not removed. Hidden rows have no key and stay. */
 static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *scratch,
                                            quipu_error *reterr)
 {
@@ -167,7 +200,10 @@ static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *s
     qp_session_list list = {0};
     quipu_status status = qp_session_find(db, scratch, &query, &list, reterr);
 
+    assert(list.n <= QUIPU_SWEEP_BATCH);
     sweep->removed = 0;
+    /* Rows of the list do not remove each other: only a hidden row is removed with its last fork,
+     * and hidden rows have no key. */
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         status = qp_session_remove(sweep->store, db, &list.items[i], reterr);
         sweep->removed++;
@@ -175,6 +211,8 @@ static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *s
     return status;
 }
 
+/* Batch after batch, each in a transaction of its own, so that writers get their turn in between. A
+ * deadline that passes after the first batch is no failure: the next sweep goes on. */
 quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *call,
                                int64_t *ret_removed, quipu_error *reterr)
 {
@@ -186,8 +224,10 @@ quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *cal
     while (status == QUIPU_OK) {
         status = qp_size_exempt(store, &within, session_delete_expired, &sweep, reterr);
         if (status == QUIPU_OK) {
+            assert(sweep.removed >= 0 && sweep.removed <= QUIPU_SWEEP_BATCH);
             removed += sweep.removed;
             qp_call_tell(&within, removed);
+            /* A batch that is not full was the last one. */
             if (sweep.removed < QUIPU_SWEEP_BATCH) {
                 break;
             }

@@ -1,4 +1,15 @@
-/* A store's life: made over a connector, entered by every call, closed. */
+/* A store's life: made over a connector, entered by every call, closed. Beside that, what every
+ * call begins with: its deadline and cancel flag (call.h), and the row of its session.
+ *
+ * Owns: struct quipu_store, and the count of the calls that are inside of it:
+ *
+ *    calls == n             n calls are inside (nested ones count)
+ *    calls == CLOSES | n    quipu_close() waits for n calls; the last one to leave sets `left`
+ *
+ * Called by: src/front (qp_store_new), the public calls of this room, src/import.
+ * Locks: none of its own. A work gets a connection that belongs to its thread until it returns: one
+ * of the pool, or the writing one by leading the commit group.
+ * On return: no transaction is open on the connection that was used, and its watch is cleared. */
 #include "base/port.h"
 
 #include "store/store.h"
@@ -23,8 +34,11 @@
 #define STORE_NS_PER_US 1000
 #define STORE_LEFT 1 /* the one value of `left` */
 
+/* Free a store that no call is inside of. Connections go before the connector that opened them, and
+ * the tenant, which the group's session cache refers to, goes last. */
 static void store_free(quipu_store *store)
 {
+    assert((atomic_load(&store->calls) & ~STORE_CLOSES) == 0);
     qp_pool_done(&store->pool);
     qp_group_done(&store->group);
     qp_change_signal_done(&store->signal);
@@ -34,13 +48,15 @@ static void store_free(quipu_store *store)
     qp_free(store);
 }
 
+/* Decided by the connector and the mode alone, so that it is the same for the life of the store. */
 bool qp_store_pools(const quipu_store *store)
 {
     return !store->connector.single || store->read_only;
 }
 
-/* A connection for a reader or for the writer. The first caller gets the one that opened the
- * store, so that a program which only reads, or only writes, needs no other. */
+/* A connection for a reader or for the writer. The first caller gets the one that opened the store,
+ * so that a program which only reads, or only writes, needs no other. The size cap holds for a
+ * connection, not for the file: each one that may write gets it here. */
 static quipu_status store_connect(void *ctx, bool read_only, ent_db **ret_db, quipu_error *reterr)
 {
     quipu_store *store = ctx;
@@ -50,6 +66,7 @@ static quipu_status store_connect(void *ctx, bool read_only, ent_db **ret_db, qu
     if (db == NULL) {
         status = store->given.open(store->given.ctx, read_only, &db, reterr);
     }
+    /* A reader that gets the first connection needs no cap: it does not write. */
     if (status == QUIPU_OK && !read_only && store->max_bytes > 0) {
         status = qp_maintenance_limit(db, store->max_bytes, reterr);
     }
@@ -57,14 +74,18 @@ static quipu_status store_connect(void *ctx, bool read_only, ent_db **ret_db, qu
         ent_close(db);
         return status;
     }
+    assert(db != NULL);
     *ret_db = db;
     return QUIPU_OK;
 }
 
+/* Start the parts that run works. On failure the caller frees the store; each part's `done` accepts
+ * what was never set up. */
 static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_error *reterr)
 {
     quipu_status status = qp_change_signal_init(&store->signal, &store->connector, reterr);
 
+    assert(readers_max > 0 && readers_max <= QUIPU_READERS_LIMIT);
     if (status == QUIPU_OK && qp_store_pools(store)) {
         /* A private copy, which is read-only, has one connection, and readers take turns. */
         status = qp_pool_init(&store->pool, &store->connector,
@@ -72,6 +93,7 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
         store->pool.log = &store->log;
     }
     if (status == QUIPU_OK && !store->read_only) {
+        /* One of the two is always set up: qp_store_pools() is true for every read-only store. */
         status = qp_group_init(&store->group, &store->connector, store->tenant, reterr);
         store->group.signal = &store->signal;
         store->group.log = &store->log;
@@ -79,6 +101,9 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
     return status;
 }
 
+/* All parts are zeroed first: store_free() frees a store of which any part was set up. The store
+ * takes the connector and the connection also when this fails, so that the caller has one path for
+ * both. */
 quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
                           const quipu_open_options *options, quipu_store **ret_store,
                           quipu_error *reterr)
@@ -86,6 +111,9 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     quipu_store *store = qp_calloc(1, sizeof(*store));
     quipu_status status;
 
+    assert(connector->open != NULL && connector->close != NULL && db != NULL);
+    assert(options->deadline_ms == -1 || options->deadline_ms > 0);
+    assert(options->message_bytes_max > 0 && options->max_bytes >= 0);
     if (store == NULL) {
         ent_close(db);
         connector->close(connector->ctx);
@@ -106,6 +134,8 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->cap_messages = options->cap_messages;
     store->cap_tokens = options->cap_tokens;
     store->feed = (options->flags & QUIPU_OPEN_FEED) != 0;
+    /* The options are the caller's memory and are gone when this returns: copy what is not a
+     * number. */
     status = quipu_arena_copy(&store->arena, options->tenant, &store->tenant);
     if (status != QUIPU_OK) {
         (void)qp_error_set(reterr, status, "out of memory while opening a store");
@@ -120,6 +150,8 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     return QUIPU_OK;
 }
 
+/* Wait for the calls that are inside, then free. New calls after this one are the caller's mistake;
+ * a call that is inside may still nest others, so the count may rise before it falls. */
 void quipu_close(quipu_store *store)
 {
     /* A forked child shares the parent's files: closing there would checkpoint behind its back. */
@@ -137,6 +169,8 @@ void quipu_close(quipu_store *store)
     QP_LOG(&log, QUIPU_LOG_INFO, "store", "close", QP_LOG_NUMBER("ms", qp_log_ms(begun_ns)));
 }
 
+/* In a child of fork(2) nothing but `pid` is looked at: the mutexes of the group and the pool may
+ * have been copied while they were locked. */
 quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
                             quipu_error *reterr)
 {
@@ -148,16 +182,22 @@ quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, 
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the store was opened before fork(2); open it again in the child");
     }
+    /* From here on quipu_close() waits. A failure below does not undo it: the caller leaves on
+     * every path. */
     (void)atomic_fetch_add(&store->calls, 1);
     ret->store = store;
     ret->begun_ns = QP_LOG_IS_ON(&store->log, QUIPU_LOG_DEBUG) ? qp_clock_ns() : 0;
     return qp_call_begin(call, store->deadline_ms, ret, reterr);
 }
 
+/* Called on every path, also behind a failed enter. The call forgets its store, so that leaving
+ * twice does no harm. */
 void qp_store_leave(qp_call *call)
 {
     quipu_store *store = call->store;
 
+    assert(store == NULL || (atomic_load(&store->calls) & ~STORE_CLOSES) > 0);
+    /* Logged before the count falls: the hook and its context belong to the store. */
     if (store != NULL && call->begun_ns != 0) {
         QP_LOG(&store->log, QUIPU_LOG_DEBUG, "store", "call",
                QP_LOG_NUMBER("us", (qp_clock_ns() - call->begun_ns) / STORE_NS_PER_US));
@@ -169,11 +209,14 @@ void qp_store_leave(qp_call *call)
     call->store = NULL;
 }
 
+/* Asked by calls that wait for changes, so that a tail without a deadline does not hold up a
+ * close. */
 bool qp_store_closes(const quipu_store *store)
 {
     return (atomic_load(&store->calls) & STORE_CLOSES) != 0;
 }
 
+/* Public calls that write ask first, so that a refusal costs no connection. */
 quipu_status qp_store_writable(const quipu_store *store, quipu_error *reterr)
 {
     return store->read_only ? qp_error_set(reterr, QUIPU_MISUSE,
@@ -181,6 +224,9 @@ quipu_status qp_store_writable(const quipu_store *store, quipu_error *reterr)
                             : QUIPU_OK;
 }
 
+/* Errors go to a struct of its own: a retry that succeeds leaves nothing in the caller's. A commit
+ * whose outcome is unknown is not retried here, because the work may be stored already; only its
+ * caller knows whether it is idempotent. */
 quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, void *ctx,
                              quipu_error *reterr)
 {
@@ -189,8 +235,10 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
     quipu_status status;
     int tries = 0;
 
+    assert(ent_depth(db) == 0);
     do {
         status = work(ctx, db, &scratch, &error);
+        /* A work may fail inside of savepoints; a read leaves its snapshot open. */
         while (ent_depth(db) > 0) {
             ent_rollback(db);
         }
@@ -204,62 +252,79 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
     } while (status != QUIPU_OK && status != QUIPU_UNKNOWN && tries < QP_ATTEMPTS_MAX &&
              qp_db_is_transient(db) && (call->consumed == NULL || !*call->consumed) &&
              qp_call_nap(call, &status, &error));
+    assert(tries >= 1 && tries <= QP_ATTEMPTS_MAX);
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* A work that wants a snapshot. */
+/* A work that wants a snapshot, for store_snapshot_work(). */
 typedef struct store_snapshot {
     qp_work_fn work;
     void *ctx;
 } store_snapshot;
 
+/* Begin the snapshot, then run the work. qp_store_repeat() ends it: a read has nothing to
+ * commit. */
 static quipu_status store_snapshot_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
     const store_snapshot *snapshot = ctx;
     quipu_status status = qp_begin_reading(db, reterr);
 
+    assert(status != QUIPU_OK || ent_depth(db) > 0);
     return status == QUIPU_OK ? snapshot->work(snapshot->ctx, db, scratch, reterr) : status;
 }
 
-/* Run `work` with a connection of the pool. */
+/* Run `work` with a connection of the pool. The watch lets the engine interrupt a statement at the
+ * call's deadline or when its flag is set; it is cleared before the next reader gets the
+ * connection. */
 static quipu_status store_pooled(quipu_store *store, const qp_call *call, qp_work_fn work,
                                  void *ctx, quipu_error *reterr)
 {
     ent_db *db = NULL;
     quipu_status status = qp_pool_take(&store->pool, call, &db, reterr);
 
+    assert(qp_store_pools(store));
+    assert(call->store == NULL || call->store == store);
     if (status != QUIPU_OK) {
         return status;
     }
     qp_call_watch(call, db);
     status = qp_store_repeat(db, call, work, ctx, reterr);
     ent_watch(db, 0, NULL, NULL);
+    assert(ent_depth(db) == 0);
     qp_pool_give(&store->pool, db);
     return status;
 }
 
+/* With one connection for all, reads queue with the writes and run in a transaction of a batch. */
 quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                            quipu_error *reterr)
 {
     store_snapshot snapshot = {work, ctx};
 
+    assert(work != NULL);
     return qp_store_pools(store)
                ? store_pooled(store, call, store_snapshot_work, &snapshot, reterr)
                : qp_group_run(&store->group, QP_WRITE_READ, call, work, ctx, reterr);
 }
 
+/* For works that run long or take several snapshots: verify, backups, statistics, exports. */
 quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_work_fn work,
                                  void *ctx, quipu_error *reterr)
 {
+    assert(work != NULL);
     return qp_store_pools(store)
                ? store_pooled(store, call, work, ctx, reterr)
                : qp_group_run(&store->group, QP_WRITE_OUTSIDE, call, work, ctx, reterr);
 }
 
+/* The group decides by the call how the work shares a transaction: alone in it, unless `session` or
+ * `coalesces` allows more. */
 quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                             quipu_error *reterr)
 {
+    assert(work != NULL);
+    assert(call->store == NULL || call->store == store);
     return store->read_only ? qp_store_writable(store, reterr)
                             : qp_group_run(&store->group, QP_WRITE_CHANGE, call, work, ctx, reterr);
 }
@@ -267,6 +332,7 @@ quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn 
 /* ---- keys and rows ----------------------------------------------------------------------------
  */
 
+/* Its length first, so that a key of megabytes is not scanned. */
 quipu_status qp_key_check(quipu_str key, quipu_error *reterr)
 {
     size_t offset = 0;
@@ -293,6 +359,7 @@ quipu_status qp_store_fail(quipu_status status, const char *doing, quipu_str key
     if (status == QUIPU_OK || reterr == NULL) {
         return status;
     }
+    /* The message is written into the struct that it is read from: work from a copy. */
     quipu_error cause = *reterr;
     size_t n = key.p == NULL ? 0 : qp_utf8_cut(key, STORE_KEY_SHOWN);
     (void)qp_error_field(reterr, status, cause.entity, cause.field, cause.rule,
@@ -302,6 +369,8 @@ quipu_status qp_store_fail(quipu_status status, const char *doing, quipu_str key
     return status;
 }
 
+/* Text columns of JSON hold what callers gave, byte for byte. That it is an object is decided by
+ * its first character: the rest was checked with it. */
 quipu_status qp_object_check(quipu_json json, const char *what, quipu_error *reterr)
 {
     qp_json_fault fault = {0};
@@ -324,6 +393,7 @@ quipu_status qp_object_check(quipu_json json, const char *what, quipu_error *ret
     while (at < json.text.n && json.text.p[at] != '{' && json.text.p[at] <= ' ') {
         at++;
     }
+    assert(at < json.text.n); /* valid JSON is more than white space */
     if (json.text.p[at] != '{') {
         return qp_error_field(reterr, QUIPU_INVALID, NULL, what, "object",
                               "%s must be a JSON object", what);
@@ -331,6 +401,7 @@ quipu_status qp_object_check(quipu_json json, const char *what, quipu_error *ret
     return QUIPU_OK;
 }
 
+/* At the very instant of its expiry a session has expired. */
 bool qp_session_expired(const qp_session *row, quipu_time now)
 {
     return row->expires_at.has && quipu_time_cmp(row->expires_at.v, now) <= 0;
@@ -351,13 +422,16 @@ quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena
     quipu_error error = {0};
     quipu_status status = qp_session_by_tenant_key(db, arena, store->tenant, key, ret_row, &error);
 
+    assert(ent_depth(db) > 0);
     if (status == QUIPU_NOT_FOUND) {
         *ret_row = NULL;
         return QUIPU_OK;
     }
+    assert(status != QUIPU_OK || *ret_row != NULL);
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
+/* The text names the instant, so that a clock that is wrong shows. */
 quipu_status qp_session_living(const qp_session *row, quipu_time now, quipu_error *reterr)
 {
     if (row == NULL) {
@@ -374,6 +448,8 @@ quipu_status qp_session_living(const qp_session *row, quipu_time now, quipu_erro
     return QUIPU_OK;
 }
 
+/* For reads as well as for writes: an expired session is not seen, though its row is still
+ * there. */
 quipu_status qp_session_load(const quipu_store *store, ent_db *db, quipu_arena *arena,
                              quipu_str key, quipu_time now, const qp_session **ret_row,
                              quipu_error *reterr)
@@ -385,11 +461,15 @@ quipu_status qp_session_load(const quipu_store *store, ent_db *db, quipu_arena *
         status = qp_session_living(row, now, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(row != NULL);
         *ret_row = row;
     }
     return status;
 }
 
+/* The session cache would write its own copy of the row at the end of the batch, over what the
+ * work's statements wrote. So the row is detached: the cache forgets it when the transaction
+ * ends. */
 quipu_status qp_session_load_for_update(quipu_store *store, ent_db *db, quipu_str key,
                                         quipu_time now, const qp_session **ret_row,
                                         quipu_error *reterr)
@@ -401,6 +481,7 @@ quipu_status qp_session_load_for_update(quipu_store *store, ent_db *db, quipu_st
         status = qp_session_living(row, now, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(row != NULL && ent_depth(db) > 0);
         qp_session_cache_detach(&store->group.sessions, row);
         *ret_row = row;
     }
@@ -417,17 +498,20 @@ bool qp_call_stops(void *cancel)
 
 void qp_call_tell(const qp_call *call, int64_t done)
 {
+    assert(done >= 0);
     if (call->progress != NULL) {
         call->progress(call->progress_ctx, done);
     }
 }
 
+/* A deadline is an instant, not a duration: nested waits share one, and none adds to another's. */
 quipu_status qp_call_begin(const quipu_call_options *given, int32_t deadline_ms, qp_call *ret,
                            quipu_error *reterr)
 {
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status = QUIPU_OK;
 
+    assert(deadline_ms == -1 || deadline_ms > 0);
     if (given != NULL) {
         status = qp_options_read(&call, sizeof(call), given, "quipu_call_options", reterr);
     }
@@ -447,10 +531,12 @@ quipu_status qp_call_begin(const quipu_call_options *given, int32_t deadline_ms,
     ret->progress_ctx = call.progress_ctx;
     ret->deadline_ns =
         call.deadline_ms < 0 ? QP_NEVER : qp_clock_ns() + call.deadline_ms * QP_NS_PER_MS;
+    assert(ret->deadline_ns > 0);
     /* A deadline that begins now has not passed: only a flag can be set already. */
     return call.cancel != NULL ? qp_call_check(ret, reterr) : QUIPU_OK;
 }
 
+/* The flag first: a caller that cancels does not want to learn that it was late as well. */
 quipu_status qp_call_check(const qp_call *call, quipu_error *reterr)
 {
     if (call->cancel != NULL && qp_call_stops(call->cancel)) {
@@ -464,6 +550,7 @@ quipu_status qp_call_check(const qp_call *call, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* A flag has no event to wait for, so that a waiter with one wakes up every QP_CALL_SLICE_NS. */
 int64_t qp_call_wake_ns(const qp_call *call)
 {
     int64_t slice_ns;
@@ -475,14 +562,17 @@ int64_t qp_call_wake_ns(const qp_call *call)
     return slice_ns < call->deadline_ns ? slice_ns : call->deadline_ns;
 }
 
+/* With jitter, because the processes that collided would collide again after equal naps. */
 bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr)
 {
     quipu_error over = {0};
 
+    assert(*status != QUIPU_OK);
     if (qp_call_check(call, &over) == QUIPU_OK) {
         qp_sleep_jitter(QP_BACKOFF_MS_MIN, QP_BACKOFF_MS_MAX - QP_BACKOFF_MS_MIN, INT64_MAX);
         return true;
     }
+    assert(over.status == QUIPU_CANCELLED || over.status == QUIPU_BUSY);
     if (*status != QUIPU_UNKNOWN) {
         const quipu_error last = reterr != NULL ? *reterr : (quipu_error){0};
 
@@ -495,5 +585,6 @@ bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr)
 
 void qp_call_watch(const qp_call *call, ent_db *db)
 {
+    assert(call->deadline_ns > 0); /* 0 would switch the watch off */
     ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
 }

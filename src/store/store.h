@@ -1,5 +1,10 @@
 /* The inside of a store, and what its files share: entering a call, running work for reading or for
- * writing, loading a session's row. */
+ * writing, loading a session's row.
+ *
+ * Owns: struct quipu_store. Members without a note are set by qp_store_new() and do not change
+ * until quipu_close(); `first` and `calls` are atomic; the group, the pool and the change signal
+ * lock by themselves.
+ * Included by: every file of this room, and by the rooms above it that write (src/import). */
 #ifndef QP_STORE_STORE_H
 #define QP_STORE_STORE_H
 
@@ -14,11 +19,11 @@
 #include "store/pool.h"
 
 struct quipu_store {
-    qp_connector given;     /* who opens connections */
-    qp_connector connector; /* gives the first one away before it asks the other */
+    qp_connector given;     /* opens connections; closed with the store */
+    qp_connector connector; /* hands out `first`, then asks `given` */
     ent_db *_Atomic first;  /* opened with the store; its first reader or writer takes it */
-    atomic_uint calls;      /* inside, and whether the store is being closed */
-    qp_latch left;          /* set by the last of them for a closing store */
+    atomic_uint calls;      /* that are inside, and whether the store is being closed */
+    qp_latch left;          /* set by the last of them when the store is being closed */
     int64_t pid;            /* of the process that opened it */
     qp_log log;             /* the caller's hook */
     bool read_only;
@@ -50,24 +55,30 @@ QUIPU_MUST_USE quipu_status qp_store_enter(quipu_store *store, const quipu_call_
                                            qp_call *ret, quipu_error *reterr);
 void qp_store_leave(qp_call *call);
 
-/* Whether quipu_close() waits for the calls that are inside: those that wait for news give up. */
+/* Whether quipu_close() waits for the calls that are inside. Calls that wait for changes (tails,
+ * the feed) end early then. */
 bool qp_store_closes(const quipu_store *store);
 
 /* QUIPU_MISUSE in a store that was opened read-only. */
 QUIPU_MUST_USE quipu_status qp_store_writable(const quipu_store *store, quipu_error *reterr);
 
-/* Whether readers have connections of their own: not in a store that is made in memory, where there
- * is only the writer's. */
+/* Whether readers have connections of their own. A store in memory has one connection, which its
+ * readers share with the writer through the commit group. A private copy of a file, which is
+ * read-only, has one as well: its pool holds just that one. */
 bool qp_store_pools(const quipu_store *store);
 
-/* Run `work` from one snapshot, or in a transaction of the commit group. */
+/* Run `work` from one snapshot, or in a transaction of the commit group. The work may run more than
+ * once, each time from the beginning: it sets its outputs anew at its start, and allocates in its
+ * scratch arena only what may be freed when it returns. Nothing that a failed work did is stored.
+ * QUIPU_BUSY, QUIPU_CANCELLED, what the work returns, and for a write QUIPU_UNKNOWN. */
 QUIPU_MUST_USE quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn work,
                                           void *ctx, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work,
                                            void *ctx, quipu_error *reterr);
 
-/* Run `work` on a connection, outside of a transaction, and roll back what it leaves open; again
- * when what stopped it may pass, unless the call is consumed. */
+/* Run `work` on a connection that has no open transaction, and roll back what it leaves open. A
+ * transient failure (another process held the lock) is retried until the call's deadline, with at
+ * most QP_ATTEMPTS_MAX attempts, unless the call is consumed. */
 QUIPU_MUST_USE quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work,
                                             void *ctx, quipu_error *reterr);
 
@@ -78,15 +89,17 @@ QUIPU_MUST_USE quipu_status qp_store_read_apart(quipu_store *store, const qp_cal
 /* A key of 1 to QUIPU_KEY_MAX bytes of text. QUIPU_INVALID, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_key_check(quipu_str key, quipu_error *reterr);
 
-/* Put what was tried, and on which session, before the message of a failure: "cannot append to
- * session "k": ...". Gives the status back. */
+/* Put what was attempted, and on which session, before the message of a failure: "cannot append to
+ * session "k": ...". Entity, field, rule and engine code stay. Returns `status`. */
 quipu_status qp_store_fail(quipu_status status, const char *doing, quipu_str key,
                            quipu_error *reterr);
 
-/* Copy a failure that was kept aside to the caller's struct; gives its status. */
+/* Copy an error that was kept aside to the caller's struct, which may be NULL. Returns its status,
+ * which is a failure. */
 quipu_status qp_error_pass(quipu_error *reterr, const quipu_error *error);
 
-/* A session's row, or NULL when there is none, which is no failure here. */
+/* A session's row in the arena, or NULL when there is none, which is no failure here. Expired
+ * sessions are found as well; hidden ones have no key and are not. Expects an open transaction. */
 QUIPU_MUST_USE quipu_status qp_session_lookup(const quipu_store *store, ent_db *db,
                                               quipu_arena *arena, quipu_str key,
                                               const qp_session **ret_row, quipu_error *reterr);
@@ -104,17 +117,22 @@ QUIPU_MUST_USE quipu_status qp_session_load_for_update(quipu_store *store, ent_d
                                                        const qp_session **ret_row,
                                                        quipu_error *reterr);
 
-/* What a call that needs a living session says of this row, or of none. */
+/* QUIPU_NOT_FOUND when `row` is NULL, QUIPU_EXPIRED when its time has passed at `now`. */
 QUIPU_MUST_USE quipu_status qp_session_living(const qp_session *row, quipu_time now,
                                               quipu_error *reterr);
 
+/* Whether a session's time to live has passed at `now`. Expired sessions stay in the file until a
+ * sweep or a new session of their key removes them. */
 bool qp_session_expired(const qp_session *row, quipu_time now);
 
-/* Remove a session and all that belongs to it, in the open transaction. */
+/* Remove a session and all that belongs to it (messages, state, memories), in the open, exclusive
+ * transaction; the feed records it. A session with forks becomes hidden (fork_release.h). `row` is
+ * a living or expired session: it has a key. */
 QUIPU_MUST_USE quipu_status qp_session_remove(const quipu_store *store, ent_db *db,
                                               const qp_session *row, quipu_error *reterr);
 
-/* Remove a session and all its forks, and theirs; gives the number of living ones. */
+/* Remove a session and all its forks, and theirs, in the open, exclusive transaction. *ret_removed:
+ * how many of them had a key. The arena holds all their rows until it is freed. */
 QUIPU_MUST_USE quipu_status qp_session_remove_tree(const quipu_store *store, ent_db *db,
                                                    quipu_arena *scratch, const qp_session *row,
                                                    int64_t *ret_removed, quipu_error *reterr);

@@ -1,6 +1,23 @@
-/* Verify: the file's structure first, then session by session, each from a snapshot of its own. */
+/* Verify: the file's structure first, then session by session, each from a snapshot of its own,
+ * then state whose session is gone. Reports problems; with the flag, repair.c mends them.
+ *
+ *    rows say            checked against
+ *    seq                 1, 2, 3 ... without gaps, from where the session's own begin
+ *    tokens_total        the running sum of the messages' tokens
+ *    next_seq, counts    the messages that are there
+ *    compact_seq         a message that is a summary
+ *    parent, fork_seq    ancestors that are there, with all shared messages
+ *    indexed_seq         the messages; words are compared by a repair only
+ *    hidden              holds no value of its own, has a fork
+ *
+ * Owns: what a sound session is.
+ * Called by: quipu_store_verify(); qp_verify_session() also by imports before they commit.
+ * Transactions: reads only. A short snapshot for each session, so that a long check neither blocks
+ * writers nor keeps the log from being truncated.
+ * On return: the caller's function has got every problem; a problem is no failure of the call. */
 #include "store/verify.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -17,6 +34,7 @@
 /* ---- findings ---------------------------------------------------------------------------------
  */
 
+/* `cut` alone cannot be set: it comes with a finding. */
 bool qp_findings_any(const qp_findings *findings)
 {
     for (size_t i = 0; i < QP_PROBLEM_KINDS; i++) {
@@ -24,6 +42,7 @@ bool qp_findings_any(const qp_findings *findings)
             return true;
         }
     }
+    assert(!findings->cut);
     return false;
 }
 
@@ -32,6 +51,7 @@ void qp_findings_add(qp_findings *findings, quipu_problem_kind kind, int64_t seq
 {
     va_list args;
 
+    assert(kind > 0 && kind < QP_PROBLEM_KINDS);
     if (findings->has[kind]) {
         return;
     }
@@ -47,8 +67,10 @@ void qp_verify_tell(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenan
 {
     const quipu_problem problem = {kind, tenant, key, seq, text, repaired};
 
+    assert(kind > 0 && kind < QP_PROBLEM_KINDS);
     run->done.problems++;
     run->done.repaired += repaired;
+    assert(run->done.repaired <= run->done.problems);
     if (run->fn != NULL) {
         run->fn(run->fn_ctx, &problem);
     }
@@ -65,7 +87,8 @@ int64_t qp_verify_lowest(const qp_session *row)
 }
 
 /* The tokens of all messages before the first that the session holds and shows; *ret_known is false
- * when only that message itself can tell. */
+ * when only that message itself says it. That is so when earlier messages were removed: then its
+ * own total has to be believed. */
 static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_known,
                                 qp_findings *findings, quipu_error *reterr)
 {
@@ -76,7 +99,10 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
     qp_chain chain;
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0);
     findings->base_total = 0;
+    /* A session that is no fork begins with 0 tokens, unless its first messages were removed; a
+     * fork begins with the total at its fork number, if it still shows that message. */
     *ret_known = base == 0 ? row->first_seq == 1 : row->first_seq <= base;
     if (!*ret_known || base == 0) {
         return QUIPU_OK;
@@ -86,7 +112,9 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
         status = qp_chain_row(db, &chain, base, &arena, &message, &error);
     }
     if (status == QUIPU_OK) {
+        assert(message != NULL);
         findings->base_total = message->tokens_total;
+        /* A shared past that is missing is a finding here, not a failure. */
     } else if (status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND) {
         *ret_known = false;
         if (row->key.p != NULL) { /* of a hidden one only what forks reach has to be there */
@@ -100,7 +128,8 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
     return status;
 }
 
-/* What the walk over a session's messages remembers. */
+/* What the walk over a session's messages remembers. It sees every message that the session holds,
+ * also those that only forks still show: these must be readable, but need not be without gaps. */
 typedef struct verify_walk {
     const qp_session *row;
     qp_findings *findings;
@@ -114,6 +143,8 @@ typedef struct verify_walk {
     quipu_arena arena;
 } verify_walk;
 
+/* The running total. Behind a gap the sum is not known, so that the next message's own total is the
+ * new beginning: one missing message is one finding, not one for every message behind it. */
 static void verify_totals(verify_walk *walk, const qp_message *message)
 {
     if (!walk->known || message->seq != walk->before + 1) {
@@ -133,6 +164,8 @@ static void verify_totals(verify_walk *walk, const qp_message *message)
     }
 }
 
+/* One message: its place, its total, and whether it can be decoded. A living session shows its own
+ * messages without gaps; of a hidden one only what forks reach is left. */
 static quipu_status verify_message(verify_walk *walk, const qp_message *message,
                                    quipu_error *reterr)
 {
@@ -141,8 +174,10 @@ static quipu_status verify_message(verify_walk *walk, const qp_message *message,
     quipu_message decoded;
     quipu_status status;
 
+    assert(!walk->findings->cut);
     walk->findings->messages++;
     walk->findings->last_seq = message->seq;
+    /* Messages below are kept for forks only; there may be gaps between them. */
     if (message->seq >= walk->lowest && row->key.p != NULL) {
         if (message->seq != walk->expected) {
             qp_findings_add(walk->findings, QUIPU_PROBLEM_SEQ, walk->expected,
@@ -156,6 +191,7 @@ static quipu_status verify_message(verify_walk *walk, const qp_message *message,
         }
     }
     verify_totals(walk, message);
+    /* Decoded and dropped: only whether it can be decoded matters. */
     quipu_arena_reset(&walk->arena);
     status = qp_message_decode(message, &walk->doc, &walk->arena, &decoded, &error);
     if (status == QUIPU_CORRUPT) {
@@ -165,6 +201,8 @@ static quipu_status verify_message(verify_walk *walk, const qp_message *message,
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
+/* All messages that the session holds. A row that cannot be read ends the walk, because the
+ * iteration cannot continue behind it: then no count is compared. */
 static quipu_status verify_messages(ent_db *db, verify_walk *walk, quipu_error *reterr)
 {
     const qp_message_query query = {.order = {QP_MESSAGE_BY_SEQ(ASC)},
@@ -174,6 +212,7 @@ static quipu_status verify_messages(ent_db *db, verify_walk *walk, quipu_error *
     quipu_error error = {0};
     quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
 
+    assert(ent_depth(db) > 0);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -182,7 +221,7 @@ static quipu_status verify_messages(ent_db *db, verify_walk *walk, quipu_error *
     }
     quipu_status ended = qp_message_iter_end(&iter, &error);
     if (status == QUIPU_OK && ended == QUIPU_CORRUPT && error.field[0] != '\0') {
-        /* One value is none of its field's; the rest of the session cannot be read past it. */
+        /* A value is outside its field's enum or type. */
         qp_findings_add(walk->findings, QUIPU_PROBLEM_MESSAGE, walk->before + 1, "%s",
                         error.message);
         walk->findings->cut = true;
@@ -191,13 +230,17 @@ static quipu_status verify_messages(ent_db *db, verify_walk *walk, quipu_error *
     return status == QUIPU_OK && ended != QUIPU_OK ? qp_error_pass(reterr, &error) : status;
 }
 
-/* What the header says against what the messages say. */
+/* Compare the session's row with what the walk has seen. Each kind has its own condition, so that
+ * one wrong number gives one finding. Not called when the walk was cut, nor for a hidden session,
+ * whose numbers nobody reads. */
 static void verify_header(const verify_walk *walk)
 {
     const qp_session *row = walk->row;
     qp_findings *findings = walk->findings;
     const int64_t last = walk->expected - 1;
 
+    assert(!walk->findings->cut && walk->row->key.p != NULL);
+    /* An empty session has no last message to compare with. */
     if (row->next_seq != last + 1 && row->next_seq > row->first_seq) {
         qp_findings_add(findings, QUIPU_PROBLEM_NEXT_SEQ, last,
                         "the last message is %lld, but the next number is %lld", (long long)last,
@@ -214,6 +257,8 @@ static void verify_header(const verify_walk *walk)
         qp_findings_add(findings, QUIPU_PROBLEM_TOTALS, 0, "it counts %lld tokens, not %lld",
                         (long long)row->token_count, (long long)walk->total);
     }
+    /* Messages behind the watermark are found by `index_pending` only: without it no search would
+     * ever index them. */
     if (walk->indexed && !row->index_pending && last >= walk->lowest && row->indexed_seq < last) {
         qp_findings_add(findings, QUIPU_PROBLEM_SEARCH, row->indexed_seq + 1,
                         "its messages behind %lld are in no search index, and nobody knows",
@@ -226,7 +271,7 @@ static void verify_header(const verify_walk *walk)
     }
 }
 
-/* The summary with which the view begins. */
+/* The summary with which the view begins must be there, and be one. */
 static quipu_status verify_view(ent_db *db, const qp_session *row, qp_findings *findings,
                                 quipu_error *reterr)
 {
@@ -238,6 +283,8 @@ static quipu_status verify_view(ent_db *db, const qp_session *row, qp_findings *
     bool good = seq >= row->first_seq && seq < row->next_seq;
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0);
+    /* Never compacted: the view begins with the first message. */
     if (seq == 0) {
         return QUIPU_OK;
     }
@@ -247,6 +294,7 @@ static quipu_status verify_view(ent_db *db, const qp_session *row, qp_findings *
     if (good && status == QUIPU_OK) {
         status = qp_chain_row(db, &chain, seq, &arena, &message, &error);
     }
+    assert(status != QUIPU_OK || !good || message != NULL);
     good = good && status == QUIPU_OK && message->mark == QP_MESSAGE_MARK_COMPACTION;
     if (!good && (status == QUIPU_OK || status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND)) {
         qp_findings_add(findings, QUIPU_PROBLEM_VIEW, seq,
@@ -257,7 +305,8 @@ static quipu_status verify_view(ent_db *db, const qp_session *row, qp_findings *
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* The past that a fork shares must be there: as many messages as there are numbers. */
+/* The past that a fork shares must be there: as many messages as there are numbers. They are
+ * counted, not read: reading is their holder's check. */
 static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *findings,
                                 quipu_error *reterr)
 {
@@ -266,10 +315,13 @@ static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *
     qp_chain chain = {0};
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0);
+    /* No call writes one without the other. */
     if (row->parent_id.has != row->fork_seq.has) {
         qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0, "it is half a fork");
         return QUIPU_OK;
     }
+    /* It shows nothing of its parent any more. */
     if (base < row->first_seq) {
         return QUIPU_OK;
     }
@@ -295,7 +347,7 @@ static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* A session without a key is kept for its forks, and keeps nothing of its own. */
+/* A session without a key is kept for its forks, and keeps nothing of its own (classes.h). */
 static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings *findings,
                                   quipu_error *reterr)
 {
@@ -304,6 +356,7 @@ static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings
                                             &has_forks, reterr);
     const ent_field *held = ent_class_held(&qp_session_entity, QP_CLASSES_OWN, row);
 
+    assert(row->key.p == NULL);
     if (held != NULL) {
         qp_findings_add(findings, QUIPU_PROBLEM_DELETED, 0,
                         "it was deleted, but its row still has a value in %s", held->name);
@@ -315,6 +368,7 @@ static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings
     return status;
 }
 
+/* The messages first: what they say is the measure for the row. */
 quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *ret_findings,
                                quipu_error *reterr)
 {
@@ -324,6 +378,7 @@ quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *r
                         .indexed = qp_search_is_there(db, &qp_message_entity)};
     quipu_status status;
 
+    assert(ent_depth(db) > 0 && ret_findings != NULL);
     *ret_findings = (qp_findings){.messages = 0};
     walk.expected = walk.lowest;
     walk.before = walk.lowest - 1;
@@ -334,9 +389,11 @@ quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *r
         status = verify_messages(db, &walk, reterr);
     }
     ret_findings->last_total = walk.total;
+    /* A hidden row keeps its old numbers; nothing reads them, so that they are not compared. */
     if (status == QUIPU_OK && row->key.p == NULL) {
         status = verify_hidden(db, row, ret_findings, reterr);
     } else if (status == QUIPU_OK) {
+        /* Half of the messages say nothing about counts and totals. */
         if (!ret_findings->cut) {
             verify_header(&walk);
         }
@@ -353,20 +410,24 @@ quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *r
 /* ---- the whole store --------------------------------------------------------------------------
  */
 
+/* A qp_report_fn: what the engine finds wrong with the file's structure. */
 static quipu_status verify_hear(void *ctx, quipu_str text)
 {
     qp_verify_tell(ctx, QUIPU_PROBLEM_FILE, QP_STR_ABSENT, QP_STR_ABSENT, 0, text, false);
     return QUIPU_OK;
 }
 
+/* The engine's own check. Outside of a transaction: it takes the snapshots that it needs. */
 static quipu_status verify_file_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
+    assert(ent_depth(db) == 0);
     (void)scratch;
     return qp_maintenance_check(db, verify_hear, ctx, reterr);
 }
 
-/* The session behind number `id`. */
+/* The walk over all sessions by number, of all tenants that the connection may read: they share the
+ * file. `id` is the last one that was checked. */
 typedef struct verify_next {
     qp_verify_run *run;
     int64_t id;
@@ -375,6 +436,9 @@ typedef struct verify_next {
     qp_findings findings;
 } verify_next;
 
+/* Check the session behind number `id`. Its problems are reported outside of the snapshot, so that
+ * a slow function keeps nobody waiting; with repairs, repair.c reports them. A retry reports
+ * nothing twice: reports come behind everything that can fail. */
 static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -398,6 +462,7 @@ static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch
     while (ent_depth(db) > 0) {
         ent_rollback(db); /* nobody waits while the callback runs */
     }
+    assert(ent_depth(db) == 0);
     for (int kind = 1; kind < QP_PROBLEM_KINDS && status == QUIPU_OK && !next->run->repairs;
          kind++) {
         if (next->findings.has[kind]) {
@@ -409,6 +474,8 @@ static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
+/* Session after session, until none is left. What is created meanwhile has a larger number and is
+ * checked, too. */
 static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     verify_next next = {.run = run};
@@ -419,8 +486,10 @@ static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, qui
         if (status != QUIPU_OK || !next.found) {
             return status;
         }
+        assert(next.findings.messages >= 0);
         run->done.sessions++;
         run->done.messages += next.findings.messages;
+        /* The repair checks again in its own transaction: the session may have changed since. */
         if (run->repairs && qp_findings_any(&next.findings)) {
             status = qp_repair_session(run, call, next.id, reterr);
         }
@@ -431,13 +500,17 @@ static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, qui
     }
 }
 
-/* State of sessions that are not there, one after the other. */
+/* The walk over the state of sessions, for rows whose session is not there. `row` is the one that
+ * was found, and where the next look begins. */
 typedef struct verify_state {
     qp_verify_run *run;
     quipu_arena arena; /* holds `row` */
     const qp_state *row;
 } verify_state;
 
+/* Find the next row without a session. Rows are passed over one by one, in the order of the key; a
+ * retry begins behind the last one that was seen. The row that was found lies in an arena of its
+ * own, which is exchanged only when the next row is known. */
 static quipu_status verify_state_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -467,6 +540,7 @@ static quipu_status verify_state_work(void *ctx, ent_db *db, quipu_arena *scratc
             state->row = &list.items[0];
         }
     }
+    assert(status != QUIPU_OK || exists || state->row != NULL);
     quipu_arena_free(&fresh);
     if (status == QUIPU_OK && exists) {
         state->row = NULL; /* the end */
@@ -474,6 +548,7 @@ static quipu_status verify_state_work(void *ctx, ent_db *db, quipu_arena *scratc
     return status;
 }
 
+/* Report or remove such rows until none is left. */
 static quipu_status verify_states(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     verify_state state = {.run = run};
@@ -487,6 +562,7 @@ static quipu_status verify_states(qp_verify_run *run, const qp_call *call, quipu
                            "there is state \"%.*s\" of session number %lld, which is not there",
                            (int)qp_utf8_cut(state.row->name, VERIFY_NAME_SHOWN), state.row->name.p,
                            (long long)state.row->session_number);
+            /* Reported as repaired only when the removal is committed. */
             if (run->repairs) {
                 status = qp_repair_state(run, call, state.row, reterr);
             }
@@ -500,15 +576,19 @@ static quipu_status verify_states(qp_verify_run *run, const qp_call *call, quipu
     return status;
 }
 
+/* The whole check, in the order in which problems explain each other: a broken file breaks
+ * sessions. */
 static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *call,
                                quipu_verified *ret_verified, quipu_error *reterr)
 {
     qp_call within;
     quipu_status status = qp_maintain_enter(run->store, call, &within, reterr);
 
+    assert(run->done.sessions == 0 && run->done.problems == 0);
     if (status == QUIPU_OK) {
         status = qp_output_check(ret_verified, "quipu_verified", reterr);
     }
+    /* Refused before the check, which may take hours. */
     if (status == QUIPU_OK && run->repairs) {
         status = qp_store_writable(run->store, reterr);
     }
@@ -522,9 +602,11 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
         status = verify_states(run, &within, reterr);
     }
     if (status == QUIPU_OK && run->repairs) {
+        /* Behind the sessions: their repairs decide whether the index is rebuilt. */
         status = qp_repair_search(run, &within, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(run->repairs || run->done.repaired == 0);
         qp_output_put(ret_verified, &run->done, sizeof(run->done));
         QP_LOG(&run->store->log, QUIPU_LOG_INFO, "store", run->repairs ? "repair" : "verify",
                QP_LOG_NUMBER("sessions", run->done.sessions),

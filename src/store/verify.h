@@ -1,4 +1,10 @@
-/* The check of one session, as verify, repair and import need it. */
+/* The check of one session, as verify, repair and import need it, and the run that verify.c and
+ * repair.c share.
+ *
+ * Owns: qp_findings, a value without memory of its own.
+ * Called by: verify.c, repair.c, import_session.c, src/import.
+ * Transactions: qp_verify_session() reads in the caller's; the qp_repair_*() functions begin their
+ * own, in the commit group. */
 #ifndef QP_STORE_VERIFY_H
 #define QP_STORE_VERIFY_H
 
@@ -7,7 +13,8 @@
 #define QP_PROBLEM_KINDS (QUIPU_PROBLEM_DELETED + 1)
 #define QP_PROBLEM_TEXT_SIZE 200
 
-/* What is wrong with one session: the first finding of each kind. */
+/* What is wrong with one session: the first finding of each kind. Later ones of a kind mostly
+ * follow from the first. */
 typedef struct qp_findings {
     bool has[QP_PROBLEM_KINDS];
     int64_t seq[QP_PROBLEM_KINDS];
@@ -24,15 +31,18 @@ typedef struct qp_findings {
 QUIPU_MUST_USE quipu_status qp_verify_session(ent_db *db, const qp_session *row,
                                               qp_findings *ret_findings, quipu_error *reterr);
 
-/* The number of the first message that a session holds and shows, if it has any. */
+/* The number of the first message that a session holds and shows, if it has any: behind what it
+ * shares with its parent, and not before its first_seq. */
 int64_t qp_verify_lowest(const qp_session *row);
 
+/* Whether anything is wrong. */
 bool qp_findings_any(const qp_findings *findings);
 
+/* Record a finding, unless there is one of its kind. A text that is too long is cut. */
 void qp_findings_add(qp_findings *findings, quipu_problem_kind kind, int64_t seq,
                      const char *format, ...) QUIPU_PRINTF(4, 5);
 
-/* One verification under way, or a repair. */
+/* One verification under way, or a repair. It belongs to the caller's thread. */
 typedef struct qp_verify_run {
     quipu_store *store;
     quipu_problem_fn fn;
@@ -42,16 +52,18 @@ typedef struct qp_verify_run {
     bool search; /* the search index is to be made anew at the end */
 } qp_verify_run;
 
+/* Report one problem to the caller's function, and count it. */
 void qp_verify_tell(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenant, quipu_str key,
                     int64_t seq, quipu_str text, bool repaired);
 
-/* repair.c: mend what is wrong with the session of that number, and tell. */
+/* repair.c: mend what is wrong with the session of that number, and report each problem with what
+ * became of it. */
 QUIPU_MUST_USE quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t id,
                                               quipu_error *reterr);
 
-/* repair.c: make the search index anew when it is known to be wrong or its words are not those of
- * the messages; it is filled by the next query. SQLite compares them only under the write lock:
- * so verify does not. */
+/* repair.c: empty the search index when it is known to be wrong, or holds other words than the
+ * messages; the next search fills it. Only here are words compared: SQLite needs the write lock for
+ * that, which verify does not take. */
 QUIPU_MUST_USE quipu_status qp_repair_search(qp_verify_run *run, const qp_call *call,
                                              quipu_error *reterr);
 

@@ -3,12 +3,14 @@
 #include "contract/keep_t.h"
 #include "lib/short.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 typedef struct sweep_ctx {
     char full[T_PATH_MAX]; /* what each run begins with */
     char path[T_PATH_MAX]; /* its own copy */
     char copy[T_PATH_MAX];
+    size_t backups; /* files beside it that look like backups */
     quipu_status (*run)(struct sweep_ctx *ctx, quipu_store *store, quipu_error *err);
 } sweep_ctx;
 
@@ -33,7 +35,9 @@ static quipu_status run_erase(sweep_ctx *ctx, quipu_store *store, quipu_error *e
     quipu_erasure *erasure = NULL;
     quipu_status status = t_session_erase(store, QUIPU_STR("root"), 0, NULL, &erasure, err);
 
-    (void)ctx;
+    if (status == QUIPU_OK) {
+        assert_int_equal(erasure->backup_count, ctx->backups);
+    }
     quipu_free(erasure);
     return status;
 }
@@ -87,27 +91,46 @@ static void body(void *arg)
     t_fault_pause(false);
 }
 
+/* Empty files that are named like backups of store.db. */
+static void make_backups(const char *dir, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char name[64];
+        char path[T_PATH_MAX];
+        FILE *file;
+
+        (void)snprintf(name, sizeof(name), "store.db.bak-test-20260101T%015zuZ", i);
+        t_path(dir, name, path);
+        file = fopen(path, "w");
+        assert_non_null(file);
+        assert_int_equal(fclose(file), 0);
+    }
+}
+
 static void every_failed_allocation_is_told_and_harmless(void **state)
 {
     static const struct {
         const char *name;
         quipu_status (*run)(sweep_ctx *ctx, quipu_store *store, quipu_error *err);
         const char *damage;
+        size_t backups;
     } cases[] = {
-        {"verify", run_verify, NULL},
-        {"stats", run_stats, NULL},
-        {"backup", run_backup, NULL},
+        {"verify", run_verify, NULL, 0},
+        {"stats", run_stats, NULL, 0},
+        {"backup", run_backup, NULL, 0},
         {"repair", run_repair,
          "UPDATE sessions SET message_count = 77, token_count = 1 WHERE key = 'compact'; "
          "UPDATE messages SET tokens_total = 0 WHERE seq = 3; UPDATE sessions SET indexed_seq = 99 "
-         "WHERE key = 'empty'"},
-        {"erase", run_erase, NULL},
-        {"erase user", run_user, NULL},
+         "WHERE key = 'empty'",
+         0},
+        {"erase", run_erase, NULL, 0},
+        {"erase beside backups", run_erase, NULL, 64},
+        {"erase user", run_user, NULL, 0},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        sweep_ctx ctx = {.run = cases[i].run};
+        sweep_ctx ctx = {.run = cases[i].run, .backups = cases[i].backups};
         const char *dir = t_tmpdir();
         quipu_store *store = st_open_new(NULL, ctx.full);
         t_path(dir, "copy.db", ctx.copy);
@@ -117,6 +140,7 @@ static void every_failed_allocation_is_told_and_harmless(void **state)
         if (cases[i].damage != NULL) {
             kt_sql(ctx.full, cases[i].damage);
         }
+        make_backups(dir, ctx.backups);
         t_fault_install();
         int64_t fired = t_fault_sweep(body, &ctx);
         t_fault_remove();
