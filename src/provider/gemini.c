@@ -29,7 +29,7 @@
 /* ---- requests ------------------------------------------------------------------------------ */
 
 /* The model's name becomes part of the path, so only characters that need no escape there are
- * allowed. */
+ * allowed. A '/' or '?' in the name would otherwise choose another method of the API. */
 static quipu_status gemini_model(quipu_str model, qp_buf *url, quipu_error *reterr)
 {
     static const char prefix[] = "models/";
@@ -86,7 +86,8 @@ static void gemini_tools(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_array_end(writer);
 }
 
-/* A named function is the mode ANY with one allowed name. */
+/* A named function is the mode ANY with one allowed name. Written only beside tools: alone it is an
+ * error. */
 static void gemini_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
     static const char *const modes[] = {NULL, "AUTO", "NONE", "ANY", "ANY"};
@@ -179,7 +180,8 @@ static void gemini_function(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* One part, with the thought signature that must be sent back. */
+/* One part, with the thought signature that must be sent back. Signatures are bytes here and base64
+ * in JSON; a part without its signature is rejected by models that think. */
 static void gemini_part(const quipu_part *part, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -212,7 +214,8 @@ static void gemini_part(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* Consecutive messages of one side are one content: the API expects the sides to alternate. */
+/* Consecutive messages of one side are one content: the API expects the sides to alternate. Tool
+ * responses count as the user's side, as in the API's own examples. */
 static void gemini_contents(const quipu_model_params *params, size_t from, qp_jsonw *writer)
 {
     int before = -1;
@@ -288,7 +291,8 @@ static const qp_wire_reason gemini_reasons[] = {
     {"SPII", QUIPU_FINISH_FILTER},      {"IMAGE_SAFETY", QUIPU_FINISH_FILTER},
     {NULL, QUIPU_FINISH_OTHER}};
 
-/* Thoughts are counted apart from candidates there; quipu_usage.output includes both. */
+/* Thoughts are counted apart from candidates there; quipu_usage.output includes both. Missing
+ * counts are -1, which answer.c takes as not reported. */
 static quipu_status gemini_usage(qp_wire_reader *reader, qp_json_node usage, quipu_error *reterr)
 {
     int64_t said = qp_wire_count(usage, "candidatesTokenCount");
@@ -353,7 +357,8 @@ static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, 
                                                      : QUIPU_OK;
 }
 
-/* One candidate; only the first was asked for. */
+/* One candidate; only the first was asked for. The finish reason comes with the last parts, so that
+ * it is passed on behind them. */
 static quipu_status gemini_candidate(qp_wire_reader *reader, qp_json_node candidate,
                                      quipu_error *reterr)
 {
@@ -478,7 +483,8 @@ static quipu_status gemini_embed_path(quipu_str model, qp_buf *url, quipu_error 
     return status;
 }
 
-/* Each of the texts repeats the model's name, with its prefix. */
+/* Each of the texts repeats the model's name, with its prefix. A failed buffer of the name fails
+ * the body as well, before anything is sent. */
 static void gemini_embed_write(const quipu_embed_request *request, qp_jsonw *writer)
 {
     qp_buf model;
