@@ -26,7 +26,8 @@
 #define CHILD_AGENT "agent"
 
 /* Called after each append with the session's lock held. Only memory is trimmed: the store keeps
- * every message, and inherited messages do not count against the child's limit. */
+ * every message, and inherited messages do not count against the child's limit. Memory of the cut
+ * messages is freed with the session, not now: their texts lie in its arena. */
 void qp_session_trim(quipu_live *session)
 {
     const size_t own = session->count - session->inherited;
@@ -169,7 +170,8 @@ static quipu_status child_id(quipu_str parent, quipu_str agent, quipu_arena *are
 
 /* Forks the parent in the store, reads what the child inherits, and makes it a live session. The
  * fork is at the last message that the parent's memory holds, not at the last stored one: the child
- * sees what the agent saw. */
+ * sees what the agent saw. On failure after the fork the child stays in the store: it is listed,
+ * and can be discarded. */
 static quipu_status child_begin(quipu_live *parent, quipu_str agent,
                                 const quipu_child_options *options, const quipu_call_options *call,
                                 quipu_arena *arena, quipu_live **ret, quipu_error *reterr)

@@ -84,7 +84,8 @@ static void convert_time(convert_run *run, qp_json_node node)
     qp_jsonw_raw(&run->writer, qp_json_raw(node));
 }
 
-/* One member of an object whose names are ADK's. `blob`: its "data" is base64. */
+/* One member of an object whose names are ADK's. `blob`: its "data" is base64. A name with an
+ * escape is looked up as it is written, and is then the user's own: ADK escapes none. */
 static void convert_member(convert_run *run, const qp_json_iter *member, bool blob, int depth)
 {
     const quipu_str raw = qp_json_raw(member->key);

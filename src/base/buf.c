@@ -39,7 +39,7 @@ void qp_buf_reset(qp_buf *buf)
     qp_buf_cut(buf, 0);
 }
 
-/* Never grows; the error stays. */
+/* Shortens the text to `size` bytes. Never grows; the error stays. */
 void qp_buf_cut(qp_buf *buf, size_t size)
 {
     assert(buf->n <= buf->cap);
@@ -158,7 +158,8 @@ void qp_buf_i64(qp_buf *buf, int64_t value)
     }
 }
 
-/* Formatted twice: the first pass measures. */
+/* For texts that are not hot. Formatted twice: the first pass measures. Numbers that a locale may
+ * format do not go through here. */
 void qp_buf_printf(qp_buf *buf, const char *format, ...)
 {
     va_list args;

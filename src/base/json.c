@@ -223,7 +223,7 @@ static const unsigned char *json_number(json_scan *scan, const unsigned char *p)
     return json_emit(scan, QP_JSON_NUMBER, false, start, p) ? p : NULL;
 }
 
-/* true, false, null. */
+/* true, false, null: compared as a whole, since no other word begins with their letters. */
 static const unsigned char *json_word(json_scan *scan, const unsigned char *p)
 {
     size_t left = (size_t)(scan->end - p);

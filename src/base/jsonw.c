@@ -80,7 +80,8 @@ static void jsonw_open(qp_jsonw *writer, char bracket, bool object)
     qp_buf_putc(writer->buf, bracket);
 }
 
-/* The bracket matches the one that opened. */
+/* Closes the innermost container. The bracket matches the one that opened, which only an assertion
+ * checks: it is the caller's order of calls. */
 static void jsonw_close(qp_jsonw *writer, char bracket, bool object)
 {
     if (qp_buf_status(writer->buf) != QUIPU_OK) {
@@ -115,7 +116,8 @@ void qp_jsonw_array_end(qp_jsonw *writer)
     jsonw_close(writer, ']', false);
 }
 
-/* The short escapes where JSON has them, otherwise \u00XX. */
+/* The short escapes where JSON has them, otherwise \u00XX. Called for quotes, backslashes and
+ * control characters only. */
 static void jsonw_escape(qp_buf *buf, unsigned char c)
 {
     static const char digits[] = "0123456789abcdef";

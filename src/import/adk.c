@@ -21,7 +21,8 @@
 
 #define ADK_PLACE_FIELDS 5 /* of an event: row, app, user, session, time */
 
-/* Only ADK's SQLite service writes times as numbers. */
+/* Only ADK's SQLite service writes times as numbers; its tables have generated types of their
+ * own. */
 static bool adk_has_seconds(const qp_source *source)
 {
     return source->kind == QUIPU_SOURCE_ADK_SQLITE;
@@ -44,7 +45,8 @@ static quipu_status adk_time_seconds(ent_opt_float seconds, ent_opt_time *ret)
     return ret->has ? qp_adk_seconds(seconds.v, &ret->v) : QUIPU_OK;
 }
 
-/* Turns a time that cannot be read into an error that names the row. */
+/* Turns a time that cannot be read into an error that names the row. Passes QUIPU_OK on, so that
+ * callers need no condition. */
 static quipu_status adk_bad_time(const qp_source *source, const char *what, int64_t row,
                                  quipu_status status, quipu_error *reterr)
 {
@@ -318,8 +320,8 @@ static quipu_status adk_shared(qp_source *source, qp_source_shared_fn fn, void *
 /* ---- sessions and events ----------------------------------------------------------------------
  */
 
-/* Values and state of one session. An absent time stays absent, and the store's default, now, is
- * used. */
+/* Values and state of one session. An absent time stays absent: the row then gets the field's
+ * default. An unreadable one fails, as for events. */
 static quipu_status adk_session(qp_source *source, const qp_source_session *session,
                                 qp_source_values *ret, quipu_error *reterr)
 {

@@ -116,8 +116,8 @@ static quipu_status detect_adk(ent_db *db, quipu_arena *arena, quipu_source_kind
     return status == QUIPU_OK && actions ? detect_actions(db, arena, ret, reterr) : status;
 }
 
-/* A quipu store is recognized too, and refused with the way to do it. It has Lango's tables as
- * well, after an adoption, so that event_id decides. */
+/* A quipu store is recognized too, and refused with the way to do it. Its tables are Lango's with
+ * more columns, so that event_id decides. */
 static quipu_status detect_any(ent_db *db, quipu_arena *arena, quipu_source_kind *ret,
                                quipu_error *reterr)
 {

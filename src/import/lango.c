@@ -128,7 +128,8 @@ static quipu_status lango_session(qp_source *source, const qp_source_session *se
     return qp_source_fail(source, "the session", session->row, status, reterr);
 }
 
-/* One message. Its event id is made from its row, so that a repeated import recognizes it. */
+/* One message. Its event id is made from its row, so that a repeated import recognizes it. The
+ * result is valid until the next call: it lies in source->row and source->extra. */
 static quipu_status lango_message(qp_source *source, const qp_source_session *session, int64_t row,
                                   qp_message_new *ret, quipu_error *reterr)
 {

@@ -37,7 +37,7 @@ static int memories_compare_observations(const void *a, const void *b)
     return order != 0 ? order : memcmp(x->id.b, y->id.b, sizeof(x->id.b));
 }
 
-/* By time, then by id, as above. */
+/* By time, then by id, as above. Two functions, because the rows are different types. */
 static int memories_compare_reflections(const void *a, const void *b)
 {
     const qp_lango_reflection *x = a;

@@ -219,7 +219,8 @@ static quipu_status pickle_int(pickle_reader *in, unsigned op)
     return pickle_push(in, value);
 }
 
-/* An integer of any size, kept as bytes until it is written. */
+/* An integer of any size, kept as bytes until it is written: the machine itself never computes with
+ * it. */
 static quipu_status pickle_long(pickle_reader *in, unsigned op)
 {
     pickle_value value = {.kind = PICKLE_LONG};
@@ -250,8 +251,8 @@ static quipu_status pickle_float(pickle_reader *in)
     return pickle_push(in, value);
 }
 
-/* A text or bytes; UTF-8 is checked when the value is written. Slices of the input: nothing is
- * copied, and the input outlives the call. */
+/* A text or bytes, as a slice of the input, which outlives the call; UTF-8 is checked when the
+ * value is written. */
 static quipu_status pickle_text(pickle_reader *in, pickle_kind kind, size_t size)
 {
     pickle_value value = {.kind = kind};

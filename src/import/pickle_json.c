@@ -91,8 +91,8 @@ static quipu_status pickle_json_float(pickle_writer *writer, double value)
     return QUIPU_OK;
 }
 
-/* URL-safe base64, as ADK for Python writes bytes. The alphabet is changed in place: base.h has a
- * writer for the standard one only, and the quotes are not touched. */
+/* URL-safe base64, as ADK for Python writes bytes. base64.h writes the standard alphabet, which is
+ * changed in place. */
 static void pickle_json_bytes(pickle_writer *writer, quipu_str bytes)
 {
     size_t from = writer->buf->n;
@@ -119,8 +119,8 @@ static quipu_status pickle_json_status(const pickle_writer *writer)
                                                       : "no room for the contents of the pickle");
 }
 
-/* Keys are texts; integers become texts, as Python's json does. Python's json would also accept
- * floats, booleans and None, which ADK uses nowhere as keys. */
+/* Keys are texts; integers become texts, as Python's json does. What else Python allows as a key is
+ * refused. */
 static quipu_status pickle_json_key(pickle_writer *writer, const pickle_value *key)
 {
     char number[24];
@@ -266,7 +266,8 @@ static quipu_status pickle_json_value(pickle_writer *writer, const pickle_value 
     return pickle_json_status(writer);
 }
 
-/* The depth starts at 0 for the outermost value. */
+/* See pickle_value.h. The depth starts at 0 for the outermost value; the steps are counted over the
+ * whole value. */
 quipu_status qp_pickle_write(const pickle_value *value, qp_buf *json, quipu_error *reterr)
 {
     pickle_writer writer = {.buf = json, .reterr = reterr};

@@ -79,7 +79,7 @@ quipu_status qp_source_add_session(qp_source *source, const quipu_session_ref *r
     return QUIPU_OK;
 }
 
-/* 32 bytes for each message of the file. */
+/* Remembers where a message belongs: 32 bytes for each message of the file, whatever its size. */
 quipu_status qp_source_add_place(qp_source *source, qp_source_place place, quipu_error *reterr)
 {
     void *items = source->places;
@@ -123,7 +123,7 @@ static int source_compare_places(const void *a, const void *b)
     return order != 0 ? order : (x->row > y->row) - (x->row < y->row);
 }
 
-/* qsort() must not be called with NULL, even for no elements. */
+/* By name, for qp_source_find(). qsort() must not be called with NULL, even for no elements. */
 void qp_source_sort_sessions(qp_source *source)
 {
     if (source->session_count > 0) {

@@ -71,7 +71,8 @@ quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx, quip
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
-/* One session while it is written; set again when the transaction is retried. */
+/* One session while it is written. What a transaction sets (meeting.there, row, header) is set
+ * again when it is retried; the values were read before and stay. */
 typedef struct write_session {
     qp_import_meeting meeting;
     ent_opt_int ttl_ms;

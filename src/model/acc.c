@@ -183,8 +183,8 @@ static quipu_status acc_arguments(const qp_acc_slot *slot, bool cut, quipu_str *
         (int)qp_utf8_cut(json, ACC_SHOWN_MAX), json.p);
 }
 
-/* By index, calls without one behind. Insertion sort: stable, and lists are short. At most
- * QUIPU_RESPONSE_CALLS_MAX calls, which servers send in order. */
+/* By index, calls without one behind. Insertion sort: stable, and linear where the calls came in
+ * order. */
 static void acc_sort(const qp_acc *acc, const qp_acc_slot **order)
 {
     for (size_t i = 0; i < acc->count; i++) {

@@ -28,8 +28,7 @@ void qp_call_ids_init(qp_call_ids *ids, quipu_arena *arena)
     *ids = (qp_call_ids){.arena = arena};
 }
 
-/* The entry of an id, or NULL. The hash needs no secret seed: at most a few thousand calls, whose
- * ids the caller's own model made. */
+/* The entry of an id, or NULL. A table without entries has no buckets yet. */
 static qp_call_id *call_id_find(const qp_call_ids *ids, quipu_str id)
 {
     qp_call_id *at = NULL;

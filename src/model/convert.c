@@ -98,7 +98,8 @@ static quipu_status convert_add(convert *self, quipu_role role, const quipu_part
     return QUIPU_OK;
 }
 
-/* Two names for the same role become one; 0 for an unknown role. */
+/* Two names for the same role become one; 0 for an unknown role, which convert_content()
+ * refuses. */
 static quipu_role convert_role(quipu_role role)
 {
     switch (role) {

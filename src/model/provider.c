@@ -49,7 +49,7 @@ static quipu_status provider_usage(const quipu_usage *given, quipu_arena *arena,
     return qp_options_read(usage, sizeof(*usage), given, "quipu_usage", reterr);
 }
 
-/* What a request must satisfy before a provider sees it; the limit is what all providers accept. */
+/* What a request must satisfy before a provider sees it, so that all providers refuse alike. */
 static quipu_status provider_embed_check(const quipu_provider *provider,
                                          const quipu_embed_request *given, quipu_error *reterr)
 {

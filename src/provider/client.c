@@ -100,7 +100,7 @@ static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
 }
 
 /* Statuses that say "try again": a timeout, a conflict, a rate limit, a failing server. 501 stays
- * the same. */
+ * the same. 4xx otherwise means that the request is wrong, and will be next time. */
 static bool client_may_retry(int http_status)
 {
     return http_status == 408 || http_status == 409 || http_status == 429 ||
@@ -485,7 +485,8 @@ static bool client_is_here(quipu_str url)
     return false;
 }
 
-/* No blanks or control characters, and no "user:password@", which would end up in logs. */
+/* No blanks or control characters, and no "user:password@", which would end up in logs. libcurl
+ * would accept both. */
 static bool client_url_plain(quipu_str url)
 {
     for (size_t i = 0; i < url.n; i++) {
@@ -544,7 +545,8 @@ static quipu_status client_address(client *self, quipu_error *reterr)
     return client_keep(self, url, reterr);
 }
 
-/* Replaces 0 by the defaults; -1 turns a limit off. */
+/* Replaces 0 by the defaults; -1 turns a limit off. Afterwards every value is a number that can be
+ * compared, and retries is never negative. */
 static quipu_status client_times(quipu_provider_options *options, quipu_error *reterr)
 {
     const struct {

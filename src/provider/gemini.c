@@ -86,8 +86,8 @@ static void gemini_tools(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_array_end(writer);
 }
 
-/* A named function is the mode ANY with one allowed name. Written only beside tools: alone it is an
- * error. */
+/* The tool choice, where the request makes one. A named function is the mode ANY with one allowed
+ * name. Written only beside tools. */
 static void gemini_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
     static const char *const modes[] = {NULL, "AUTO", "NONE", "ANY", "ANY"};
@@ -119,7 +119,8 @@ static void gemini_number(qp_jsonw *writer, bool given, const char *key, int64_t
     }
 }
 
-/* generationConfig: sampling, limits, thinking, and the schema of a structured answer. */
+/* generationConfig: sampling, limits, thinking, and the schema of a structured answer. Written even
+ * where it is empty, so that requests begin alike. */
 static void gemini_settings(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "generationConfig");
@@ -181,7 +182,7 @@ static void gemini_function(const quipu_part *part, qp_jsonw *writer)
 }
 
 /* One part, with the thought signature that must be sent back. Signatures are bytes here and base64
- * in JSON; a part without its signature is rejected by models that think. */
+ * in JSON. */
 static void gemini_part(const quipu_part *part, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -392,7 +393,8 @@ static quipu_status gemini_candidate(qp_wire_reader *reader, qp_json_node candid
     return qp_wire_put_finish(reader, qp_wire_finish(gemini_reasons, fields[REASON]), reterr);
 }
 
-/* An event of a stream or a whole answer: both are the same object. */
+/* An event of a stream or a whole answer: both are the same object, which is why one function reads
+ * them. promptFeedback comes instead of candidates where the prompt itself was blocked. */
 static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
 {
     /* The last three in the order of qp_wire_open(). */
@@ -447,7 +449,8 @@ static void gemini_list_path(quipu_str page, qp_buf *url)
     }
 }
 
-/* Names begin with "models/", which the other calls add again. */
+/* One page of models. Names begin with "models/", which the other calls add again. A model without
+ * a name is skipped. */
 static quipu_status gemini_list_read(qp_json_node root, qp_wire_list *list)
 {
     qp_json_iter iter = qp_json_each(qp_wire_get(root, "models"));

@@ -153,7 +153,7 @@ static size_t http_on_bytes(char *bytes, size_t size, size_t count, void *ctx)
 }
 
 /* The value of the header `name` without surrounding blanks; absent when the line is another
- * header. */
+ * header. Names have no case. */
 static quipu_str http_header(quipu_str line, const char *name)
 {
     size_t n = strlen(name);
@@ -294,7 +294,8 @@ static quipu_status http_check(const http_run *run)
     return QUIPU_OK;
 }
 
-/* The callback's own error comes first: libcurl only knows that the write failed. */
+/* The outcome of an exchange. The callback's own error comes first: libcurl only knows that the
+ * write failed. libcurl's own text names hosts and never headers. */
 static quipu_status http_result(const http_run *run, CURLcode code)
 {
     if (run->status != QUIPU_OK) {

@@ -161,8 +161,8 @@ static void openai_data(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* The content of a user's or system message: a string, or an array when there are attachments. A
- * plain string where it suffices: some compatible servers know no arrays. */
+/* The content of a user's or system message: a string, which every compatible server understands,
+ * or an array when there are attachments. */
 static void openai_said(const quipu_model_message *message, qp_jsonw *writer)
 {
     bool data = false;
@@ -383,8 +383,8 @@ static quipu_status openai_delta(qp_wire_reader *reader, qp_json_node delta, qui
     return status;
 }
 
-/* One choice; only the first was asked for. Its text is in "delta" when streaming, else in
- * "message". */
+/* One choice; only the first was asked for, and some gateways send more. Its text is in "delta"
+ * when streaming, else in "message". */
 static quipu_status openai_choice_read(qp_wire_reader *reader, qp_json_node choice,
                                        quipu_error *reterr)
 {
@@ -463,7 +463,8 @@ static void openai_list_path(quipu_str page, qp_buf *url)
     qp_buf_puts(url, "/models");
 }
 
-/* One page with everything; a list without next page. */
+/* One page with everything; a list without next page. Servers name the context's length
+ * differently. */
 static quipu_status openai_list_read(qp_json_node root, qp_wire_list *list)
 {
     qp_json_iter iter = qp_json_each(qp_wire_get(root, "data"));

@@ -245,7 +245,8 @@ quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str m
     return qp_wire_put(reader, &delta, reterr);
 }
 
-/* An error in the first event, or in any later one, fails the answer. */
+/* What every event has at its beginning: an error, or id and model. An error in the first event, or
+ * in any later one, fails the answer. */
 quipu_status qp_wire_open(qp_wire_reader *reader, qp_json_node root, const qp_json_node head[3],
                           quipu_error *reterr)
 {
@@ -280,7 +281,8 @@ quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, qui
     return qp_wire_put(reader, &delta, reterr);
 }
 
-/* Unknown reasons are QUIPU_FINISH_OTHER: a new one must not break old programs. */
+/* The reason by the format's own table. Unknown reasons are QUIPU_FINISH_OTHER: a new one must not
+ * break old programs. */
 quipu_finish qp_wire_finish(const qp_wire_reason *reasons, qp_json_node node)
 {
     for (; reasons->name != NULL; reasons++) {
@@ -371,8 +373,8 @@ void qp_wire_tool(qp_jsonw *writer, const quipu_tool *tool, const char *schema)
     qp_tool_schema(tool, writer);
 }
 
-/* Whether a request offers any tool that can be written: without one, a tool choice is an error to
- * most servers. */
+/* Whether a request offers any tool that can be written. Without one neither tools nor a tool
+ * choice are written. */
 bool qp_wire_offers(const quipu_model_request *request)
 {
     for (size_t i = 0; i < request->tools.count; i++) {
@@ -450,7 +452,8 @@ quipu_status qp_wire_list_text(qp_wire_list *list, qp_json_node object, const ch
     return qp_json_text_copy(node, list->arena, ret_text);
 }
 
-/* All vectors of an answer have the same length. */
+/* The numbers of one vector. All vectors of an answer have the same length, which the first one
+ * sets. */
 static quipu_status wire_vector(qp_json_node numbers, size_t dimensions, float *ret_values,
                                 quipu_error *reterr)
 {

@@ -19,8 +19,8 @@ bool qp_wire_is_error(qp_json_node root)
     return kind == QP_JSON_OBJECT || kind == QP_JSON_STRING;
 }
 
-/* The status of a call for an HTTP status. 409 and 529 are Anthropic's and some gateways' words for
- * "busy". */
+/* The status of a call for an HTTP status: what the caller can do about it. 529 is Anthropic's
+ * "overloaded". */
 static quipu_status wire_error_http(int code)
 {
     switch (code) {
@@ -48,8 +48,8 @@ static quipu_status wire_error_http(int code)
     }
 }
 
-/* An error inside a stream has no HTTP status, only a type or, from Gemini, a code in its body.
- * "insufficient_quota" is BUSY, too: it passes when the quota is renewed. */
+/* An error inside a stream has no HTTP status, only a type or, from Gemini, a code in its body. A
+ * quota that is used up is BUSY, too: it passes. */
 static quipu_status wire_error_type(quipu_str type, int64_t code)
 {
     static const struct {
