@@ -63,7 +63,8 @@ bool qp_state_is_own(quipu_str name)
 /* ---- the map ----------------------------------------------------------------------------------
  */
 
-/* The map is empty and usable again afterwards. */
+/* Frees all entries. The map is empty and usable again afterwards; a zeroed map needs no other
+ * beginning. */
 void qp_state_map_free(qp_state_map *map)
 {
     for (size_t i = 0; i < map->count; i++) {
@@ -106,7 +107,8 @@ const qp_state_entry *qp_state_map_get(const qp_state_map *map, quipu_str name)
     return delta_find(map, name, &at) ? map->entries[at] : NULL;
 }
 
-/* Allocates an entry with its texts behind it: one block, one free. NULL when memory is short. */
+/* Allocates an entry with its texts behind it: one block, one free. NULL when memory is short. Both
+ * texts are terminated, for callers that log them. */
 static qp_state_entry *delta_block(const char *prefix, quipu_str name, quipu_str value)
 {
     const size_t head = strlen(prefix);
@@ -155,7 +157,7 @@ static quipu_status delta_room(qp_state_map *map, size_t more)
 }
 
 /* Takes ownership of `entry`; delta_room() has made space. An entry without a value deletes the
- * name and is freed. */
+ * name and is freed. Cannot fail. Linear in the names behind it, which are few. */
 static void delta_put(qp_state_map *map, qp_state_entry *entry)
 {
     size_t at = 0;
@@ -244,6 +246,7 @@ static void delta_write_key(quipu_str name, qp_jsonw *writer)
     qp_buf_free(&key);
 }
 
+/* One member of the state: the value is JSON as it was stored, number spellings included. */
 static void delta_write_entry(const qp_state_entry *entry, qp_jsonw *writer)
 {
     delta_write_key(entry->name, writer);

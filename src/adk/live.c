@@ -165,7 +165,8 @@ static quipu_status live_take_head(quipu_live *session, const qp_live *live)
     return status;
 }
 
-/* Messages are plain structs whose texts lie elsewhere, so they can be moved. */
+/* Reverses messages in place. They are plain structs whose texts lie elsewhere, so they can be
+ * moved. */
 static void live_reverse(quipu_message *messages, size_t count)
 {
     for (size_t i = 0; i < count / 2; i++) {
@@ -468,8 +469,8 @@ static const qp_state_entry *live_entry(const quipu_live *session, quipu_str nam
     return entry != NULL ? entry : qp_state_map_get(&session->state, name);
 }
 
-/* The value of one name, under the session's lock. The name takes the same way as in a delta, so
- * that an odd name is found. */
+/* The value of one name, with the session's lock held. The name takes the same way as in a delta,
+ * so that an odd name is found under the form in which it is kept. */
 static quipu_status live_value(const quipu_live *session, quipu_str name, quipu_arena *arena,
                                quipu_json *ret_value, quipu_error *reterr)
 {

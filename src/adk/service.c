@@ -122,7 +122,8 @@ void quipu_service_free(quipu_service *service)
 /* ---- identity ---------------------------------------------------------------------------------
  */
 
-/* The characters that Python's str.strip() removes: ids must be the same for Python's ADK. */
+/* The characters that Python's str.strip() removes: ids must be the same for Python's ADK. Not
+ * isspace(), whose answer depends on the locale. */
 static bool service_is_space(uint32_t point)
 {
     return point == ' ' || (point >= '\t' && point <= '\r') || (point >= 0x1c && point <= 0x1f) ||
@@ -412,7 +413,7 @@ static quipu_status service_want(const quipu_service *service, const quipu_get_o
     return QUIPU_OK;
 }
 
-/* Older first; of equal times the smaller number. */
+/* For qsort(): older first; of equal times the smaller number, which makes the order total. */
 static int service_by_time(const void *a, const void *b)
 {
     const quipu_message *left = a;

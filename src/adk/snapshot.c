@@ -2,9 +2,11 @@
  * (identity and revision) without a live session. For runtimes whose own session objects are
  * copied, serialized and rebuilt at will, such as ADK for Python.
  *
- * Owns: nothing between calls; the caller holds head and snapshot. Locks: a snapshot is taken with
- * the session's lock held, so events, state and revision belong together. An append uses a session
- * on its own stack, which no other thread can see. */
+ * Owns: nothing between calls; the caller holds head and snapshot.
+ * Called by: users of the C API and the Python binding.
+ * Locks: a snapshot is taken with the session's lock held, so events, state and revision belong
+ * together. An append uses a session on its own stack, which no other thread can see.
+ * On return of a successful append the head is that of the session behind it. */
 #include <string.h>
 
 #include "adk/event.h"

@@ -19,7 +19,8 @@
 #include "base/time.h"
 #include "store/tool_calls.h"
 
-/* Whether a message carries the output of a tool. */
+/* Whether a message carries the output of a tool. An empty output counts as none: it says nothing
+ * to a model. */
 static bool view_has_output(const quipu_message *message)
 {
     for (size_t i = 0; i < message->calls.count; i++) {
@@ -227,7 +228,7 @@ static quipu_str view_role(const quipu_message *message)
                : roles[0];
 }
 
-/* The content as a text part; an empty content has none. */
+/* The content as a text part, under the message's own role; an empty content has none. */
 static quipu_status view_text(view_run *run, const quipu_message *message)
 {
     qp_jsonw writer;
@@ -286,7 +287,7 @@ static const quipu_tool_call *view_answered(view_run *run, const quipu_message *
 }
 
 /* Answers by their outputs; a message without one answers the next unanswered call before it, in
- * order. */
+ * order. Without any such call its text is shown as it is, so that nothing is lost. */
 static quipu_status view_tool(view_run *run, const quipu_message *message)
 {
     const quipu_str role = QUIPU_STR("function");

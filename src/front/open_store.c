@@ -121,8 +121,8 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
     return QUIPU_OK;
 }
 
-/* The connector's close: the store calls it once, when it is closed. The texts of the place are
- * freed with it: no connection refers to them any more. */
+/* The connector's close: the store calls it once, when it is closed, after its last connection.
+ * Also called where opening fails before there is a store. */
 static void open_store_done(void *ctx)
 {
     open_store_place *self = ctx;
@@ -439,7 +439,7 @@ static quipu_status open_store_make(const char *path, quipu_open_options *option
 }
 
 /* One entry for each opening, good or bad. The path is not in it: it may name a user or hold a
- * password. */
+ * password. A missing store is no error to a caller who asks whether there is one. */
 static void open_store_log(const qp_log *log, const char *path, int64_t begun_ns,
                            quipu_status status, const quipu_error *error)
 {

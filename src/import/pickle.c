@@ -474,7 +474,8 @@ static quipu_status pickle_build(pickle_reader *in)
 /* ---- the machine ------------------------------------------------------------------------------
  */
 
-/* The protocol's version is checked; frames only help readers that buffer. */
+/* The protocol's version is checked; frames only help readers that buffer, and their length is not
+ * trusted. */
 static quipu_status pickle_skip(pickle_reader *in, unsigned op)
 {
     uint64_t number = 0;

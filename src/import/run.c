@@ -48,7 +48,7 @@ static void run_progress(const qp_import *import, bool writing, size_t sessions,
 /* ---- checking ---------------------------------------------------------------------------------
  */
 
-/* The read of qp_import_meet() in a snapshot of the store. */
+/* The read of qp_import_meet() in a snapshot of the store, for qp_store_read(). */
 static quipu_status run_meeting_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -87,7 +87,8 @@ static quipu_status run_check_session(qp_import *import, const qp_source_session
     return status;
 }
 
-/* State of apps and users is only counted here: adk_state() has checked it while reading. */
+/* State of apps and users is only counted here: adk_state() has checked it while reading. What the
+ * store has already is found when it is written. */
 static quipu_status run_check_shared(void *ctx, const qp_source_shared *shared, quipu_error *reterr)
 {
     qp_import *import = ctx;

@@ -18,7 +18,8 @@
 #include "base/str.h"
 #include "ent/maintenance.h"
 
-/* Keeps entity, field and rule of the original error. */
+/* Prefixes an error with the file and the row. Keeps entity, field and rule of the original error,
+ * and passes QUIPU_OK on. */
 quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t row,
                             quipu_status status, quipu_error *reterr)
 {
@@ -102,7 +103,7 @@ static int source_compare_ref(const quipu_session_ref *a, const quipu_session_re
     return order != 0 ? order : qp_str_cmp(a->session_id, b->session_id);
 }
 
-/* By app, user and session id. */
+/* For qsort() and bsearch(): by app, user and session id, which is unique in a file. */
 static int source_compare_sessions(const void *a, const void *b)
 {
     const qp_source_session *x = a;

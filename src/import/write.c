@@ -182,8 +182,8 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
     return status;
 }
 
-/* The session's own state. Upsert: of a name that occurs twice the last value stays. updated_at is
- * the session's: ADK keeps no time for a single name. */
+/* The session's own state. Upsert: of a name that occurs twice the last value stays. ADK keeps one
+ * time for all names, the session's. */
 static quipu_status write_state(const write_session *w, ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -297,8 +297,8 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status == QUIPU_OK ? write_cap(w, db, scratch, reterr) : status;
 }
 
-/* Reads the session's values, then writes; counts only after the commit. What a retried transaction
- * wrote before must not count twice. */
+/* Reads the session's values, then writes; counts only after the commit, so that what a retried
+ * transaction wrote before does not count twice. */
 quipu_status qp_import_session(qp_import *import, const qp_source_session *session,
                                quipu_error *reterr)
 {

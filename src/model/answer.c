@@ -253,7 +253,8 @@ quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *ret
                         (int)delta->kind);
 }
 
-/* Copies a piece to a part of the response. */
+/* Copies a piece to a part of the response: the piece's buffers are freed with the answer, and the
+ * part lives as long as the arena. */
 static quipu_status answer_part(const qp_answer_piece *piece, quipu_arena *arena,
                                 quipu_part *ret_part)
 {

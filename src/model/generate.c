@@ -86,7 +86,7 @@ typedef struct generate_given {
 } generate_given;
 
 /* Reads structs of any known size. generate_check() runs on the completed copy, so that an older
- * caller's members have their defaults. */
+ * caller's members have their defaults. *ret is written also on failure, and not used then. */
 static quipu_status generate_read(generate_given *ret, quipu_arena *arena,
                                   const quipu_model_request *request,
                                   const quipu_generate_options *options,

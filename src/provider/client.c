@@ -459,7 +459,7 @@ static const qp_wire *client_wire(quipu_provider_kind kind)
     return NULL;
 }
 
-/* Compares without case: schemes and host names have none. */
+/* Compares without case: schemes and host names have none. ASCII only, as URLs are. */
 static bool client_begins(quipu_str text, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -517,7 +517,8 @@ static quipu_status client_keep(client *self, quipu_str url, quipu_error *reterr
 }
 
 /* Checks the address. A key is sent over plain http only to this machine, or when
- * QUIPU_PROVIDER_PLAIN allows it. */
+ * QUIPU_PROVIDER_PLAIN allows it. On this machine a proxy is bypassed as well, which would see the
+ * key. */
 static quipu_status client_address(client *self, quipu_error *reterr)
 {
     quipu_str url =

@@ -427,7 +427,8 @@ static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, qui
                                                  : status;
 }
 
-/* One event: an answer like a whole one. */
+/* One event: an answer like a whole one. The stream ends with its connection; the finish reason
+ * says whether it was complete. */
 static quipu_status gemini_event(qp_wire_reader *reader, const qp_sse_event *event,
                                  quipu_error *reterr)
 {

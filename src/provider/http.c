@@ -171,7 +171,8 @@ static quipu_str http_header(quipu_str line, const char *name)
     return line;
 }
 
-/* A whole number at the beginning; -1 when there is none or it is absurdly large. */
+/* A whole number at the beginning; -1 when there is none or it is absurdly large. The limit keeps
+ * the multiplication by 1000 within 64 bits. */
 static int64_t http_digits(quipu_str text)
 {
     int64_t value = 0;
