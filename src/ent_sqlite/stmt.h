@@ -5,8 +5,8 @@
 #include "base/buf.h"
 #include "ent_sqlite/open.h"
 
-/* stmt.c: the members of qp_engine that run one statement. A statement goes through prepare, then any
- * number of rounds of bind, step until no row is left, and reset; finalize ends it. */
+/* stmt.c: the members of qp_engine that run one statement. A statement goes through prepare, then
+ * any number of rounds of bind, step until no row is left, and reset; finalize ends it. */
 quipu_status qp_sqlite_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr);
 void qp_sqlite_finalize(qp_statement *statement);
 quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, size_t n,

@@ -2,7 +2,7 @@
  * response, ids for all calls, empty parts dropped. Calls and responses are paired first
  * (base/tool_pair.h), so that a response is sent with the id of its call.
  *
- *   contents ─▶ convert_pairs(): list, pair ─▶ convert_content(): parts, in the same order ─▶ messages
+ *   contents ─▶ convert_pairs(): list, pair ─▶ convert_content(): parts, same order ─▶ messages
  *
  * Owns: nothing: input is borrowed, output lies in the arena; texts are shared with the input where
  * possible.
