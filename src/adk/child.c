@@ -1,14 +1,17 @@
 /* Child sessions: a sub-agent works on a fork of its parent, apart from it, until the child is
  * merged or discarded.
  *
+ *   parent ──1──2──3──────────────4 summary, or the child's own messages
+ *                 └─ child ──5──6──┘ merged (kept, with mergedAt) or discarded (deleted)
+ *
  * Owns: the member "child" of a session's metadata ({"parent", "agent", "mergedAt"}), which is all
- * that makes a session a child, and the id "<parent>:child:<agent>:<uuid>" of a new one. Called by:
- * the public quipu_live_spawn/merge/discard/children, and isolate.c for isolated agents. Locks:
- * qp_child_*() expect the parent's mutex to be held. They take the child's mutex themselves, always
- * after the parent's, so that two threads that end children cannot deadlock. On return: the store
- * has changed completely or not at all (one transaction, store/state_child.c). The parent's live
- * copy follows the store; where it could not, parent->behind is set and the next use reads
- * again. */
+ * that makes a session a child, and the id "<parent>:child:<agent>:<uuid>" of a new one.
+ * Called by: the public quipu_live_spawn/merge/discard/children, and isolate.c for isolated agents.
+ * Locks: qp_child_*() expect the parent's mutex to be held. They take the child's mutex themselves,
+ * always after the parent's, so that two threads that end children cannot deadlock.
+ * On return the store has changed completely or not at all (one transaction, store/state_child.c).
+ * The parent's live copy follows the store; where it could not, parent->behind is set and the next
+ * use reads again. */
 #include <string.h>
 
 #include "adk/event.h"
@@ -26,7 +29,8 @@
 #define CHILD_AGENT "agent"
 
 /* Called after each append with the session's lock held. Only memory is trimmed: the store keeps
- * every message, and inherited messages do not count against the child's limit. */
+ * every message, and inherited messages do not count against the child's limit. Memory of the cut
+ * messages is freed with the session, not now: their texts lie in its arena. */
 void qp_session_trim(quipu_live *session)
 {
     const size_t own = session->count - session->inherited;
@@ -100,8 +104,9 @@ quipu_status qp_session_adopt(quipu_live *session, const quipu_session_info *inf
     return status;
 }
 
-/* Writes {"child":{"parent":...,"agent":...,"mergedAt":...}}. `merged` adds the time of the merge,
- * which is what marks a child as ended; a child without it is still at work or was abandoned. */
+/* Writes {"child":{"parent":...,"agent":...,"mergedAt":...}}, which replaces the child's metadata
+ * as a whole. `merged` adds the time of the merge, which is what marks a child as ended; a child
+ * without it is still at work or was abandoned. */
 static quipu_status child_metadata(quipu_str parent, quipu_str agent, bool merged,
                                    quipu_arena *arena, quipu_json *ret, quipu_error *reterr)
 {
@@ -169,7 +174,8 @@ static quipu_status child_id(quipu_str parent, quipu_str agent, quipu_arena *are
 
 /* Forks the parent in the store, reads what the child inherits, and makes it a live session. The
  * fork is at the last message that the parent's memory holds, not at the last stored one: the child
- * sees what the agent saw. */
+ * sees what the agent saw. On failure after the fork the child stays in the store: it is listed,
+ * and can be discarded. */
 static quipu_status child_begin(quipu_live *parent, quipu_str agent,
                                 const quipu_child_options *options, const quipu_call_options *call,
                                 quipu_arena *arena, quipu_live **ret, quipu_error *reterr)
@@ -326,7 +332,7 @@ static quipu_status child_end_whole(quipu_live *parent, const quipu_live *child,
 }
 
 /* A child belongs to a parent when store, app, user and the recorded parent id agree; anything else
- * is a caller's mistake. */
+ * is a caller's mistake. Reads only members that never change, so that no lock is needed yet. */
 static quipu_status child_check(const quipu_live *parent, const quipu_live *child,
                                 quipu_error *reterr)
 {
@@ -341,7 +347,8 @@ static quipu_status child_check(const quipu_live *parent, const quipu_live *chil
 }
 
 /* With a summary, one message takes the place of the child's work; without one, all its messages
- * are copied. */
+ * are copied. The parent's lock is held. On failure both sessions are as before, and the merge can
+ * be repeated. */
 quipu_status qp_child_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
                             quipu_str author, const quipu_call_options *call, quipu_error *reterr)
 {
@@ -383,8 +390,8 @@ quipu_status quipu_live_merge(quipu_live *parent, quipu_live *child, quipu_str s
     return status;
 }
 
-/* The child's messages go; a note with the reason stays in the parent, unless the reason is
- * blank. */
+/* The child's messages go; a note with the reason stays in the parent, unless the reason is blank.
+ * The parent's lock is held. On failure both sessions are as before. */
 quipu_status qp_child_discard(quipu_live *parent, quipu_live *child, quipu_str reason,
                               const quipu_call_options *call, quipu_error *reterr)
 {

@@ -2,11 +2,13 @@
  * prefixes name the scope.
  *
  * Owns: the map of a live session (sorted by name, one allocation an entry) and the reading of
- * deltas. Called by: live.c, live_append.c, isolate.c and service*.c, under the live session's lock
- * where there is one. Invariant: taking a delta in is split into reserve (may fail) and commit
- * (cannot), so that an append changes memory only after the store has committed. Names: one that a
- * column cannot hold (U+0000, a lone surrogate) is stored as its JSON text behind U+0001; a plain
- * name that begins with U+0001 is stored the same way, so the two cannot be confused. */
+ * deltas.
+ * Called by: live.c, live_append.c, isolate.c and service*.c.
+ * Locks: the live session's, where there is one. Invariant: taking a delta in is split into reserve
+ * (may fail) and commit (cannot), so that an append changes memory only after the store has
+ * committed. Names: one that a column cannot hold (U+0000, a lone surrogate) is stored as its JSON
+ * text behind U+0001; a plain name that begins with U+0001 is stored the same way, so the two
+ * cannot be confused. */
 #include "adk/delta.h"
 
 #include <assert.h>
@@ -61,7 +63,8 @@ bool qp_state_is_own(quipu_str name)
 /* ---- the map ----------------------------------------------------------------------------------
  */
 
-/* The map is empty and usable again afterwards. */
+/* Frees all entries. The map is empty and usable again afterwards; a zeroed map needs no other
+ * beginning. */
 void qp_state_map_free(qp_state_map *map)
 {
     for (size_t i = 0; i < map->count; i++) {
@@ -71,7 +74,8 @@ void qp_state_map_free(qp_state_map *map)
     *map = (qp_state_map){NULL, 0, 0};
 }
 
-/* Binary search: true and the position, or false and where the name would go. */
+/* Binary search: true and the position, or false and where the name would go. By bytes, which is
+ * the order in which qp_state_map_write() merges. */
 static bool delta_find(const qp_state_map *map, quipu_str name, size_t *ret_at)
 {
     size_t low = 0;
@@ -95,6 +99,7 @@ static bool delta_find(const qp_state_map *map, quipu_str name, size_t *ret_at)
     return false;
 }
 
+/* The entry of a name, or NULL. Valid until the map changes. */
 const qp_state_entry *qp_state_map_get(const qp_state_map *map, quipu_str name)
 {
     size_t at = 0;
@@ -102,7 +107,8 @@ const qp_state_entry *qp_state_map_get(const qp_state_map *map, quipu_str name)
     return delta_find(map, name, &at) ? map->entries[at] : NULL;
 }
 
-/* Allocates an entry with its texts behind it: one block, one free. NULL when memory is short. */
+/* Allocates an entry with its texts behind it: one block, one free. NULL when memory is short. Both
+ * texts are terminated, for callers that log them. */
 static qp_state_entry *delta_block(const char *prefix, quipu_str name, quipu_str value)
 {
     const size_t head = strlen(prefix);
@@ -128,7 +134,8 @@ static qp_state_entry *delta_block(const char *prefix, quipu_str name, quipu_str
     return entry;
 }
 
-/* Makes space for `more` further entries, doubling from 16. */
+/* Makes space for `more` further entries, doubling from 16. Called before anything is changed:
+ * delta_put() then cannot fail. */
 static quipu_status delta_room(qp_state_map *map, size_t more)
 {
     size_t room = map->room;
@@ -150,7 +157,7 @@ static quipu_status delta_room(qp_state_map *map, size_t more)
 }
 
 /* Takes ownership of `entry`; delta_room() has made space. An entry without a value deletes the
- * name and is freed. */
+ * name and is freed. Cannot fail. Linear in the names behind it, which are few. */
 static void delta_put(qp_state_map *map, qp_state_entry *entry)
 {
     size_t at = 0;
@@ -176,6 +183,7 @@ static void delta_put(qp_state_map *map, qp_state_entry *entry)
     map->entries[at] = entry;
 }
 
+/* Sets a name, or deletes it where the value is absent. On failure the map is as before. */
 quipu_status qp_state_map_put(qp_state_map *map, quipu_str name, quipu_str value)
 {
     qp_state_entry *entry = delta_room(map, 1) == QUIPU_OK ? delta_block("", name, value) : NULL;
@@ -214,7 +222,7 @@ static bool delta_is_odd(quipu_str rest)
 }
 
 /* Writes a name as a member's key, undoing the encoding of odd names: {prefix}U+0001"..." becomes
- * "{prefix}...". */
+ * "{prefix}...". The text behind U+0001 is JSON with its escapes, so that it goes out raw. */
 static void delta_write_key(quipu_str name, qp_jsonw *writer)
 {
     quipu_str rest = name;
@@ -238,6 +246,7 @@ static void delta_write_key(quipu_str name, qp_jsonw *writer)
     qp_buf_free(&key);
 }
 
+/* One member of the state: the value is JSON as it was stored, number spellings included. */
 static void delta_write_entry(const qp_state_entry *entry, qp_jsonw *writer)
 {
     delta_write_key(entry->name, writer);
@@ -273,7 +282,8 @@ void qp_state_map_write(const qp_state_map *map, const qp_state_map *over, qp_js
 /* ---- deltas -----------------------------------------------------------------------------------
  */
 
-/* delta_begin() has made space. temp: names count in `all` only. */
+/* delta_begin() has made space. temp: names count in `all` only. The same name may be added twice;
+ * the last one wins in both lists. */
 static void delta_add(qp_delta *delta, quipu_str name, quipu_str value)
 {
     quipu_str rest = name;
@@ -338,8 +348,8 @@ quipu_status qp_delta_name(qp_json_node key, bool scoped, quipu_arena *arena, qu
     return status;
 }
 
-/* Each name once more than needed at most: duplicates of a name are resolved by the map and by the
- * store. */
+/* Reads the members of a JSON object; anything else is an empty delta. A name that occurs twice has
+ * two entries: the map and the store apply them in order, and the last one stays. */
 quipu_status qp_delta_read(qp_json_node object, quipu_arena *arena, qp_delta *ret_delta,
                            quipu_error *reterr)
 {
@@ -359,6 +369,7 @@ quipu_status qp_delta_read(qp_json_node object, quipu_arena *arena, qp_delta *re
                               : qp_error_set(reterr, status, "no room for a state delta");
 }
 
+/* A delta of one name; an absent value deletes it. */
 quipu_status qp_delta_one(quipu_str name, quipu_str value, quipu_arena *arena, qp_delta *ret_delta,
                           quipu_error *reterr)
 {
@@ -396,7 +407,8 @@ quipu_status qp_delta_one(quipu_str name, quipu_str value, quipu_arena *arena, q
                : qp_error_set(reterr, status, "no room for a change of state");
 }
 
-/* Either all blocks are there, or none. */
+/* Either all blocks are there, or none. Nothing is visible yet: the map has room, the blocks are
+ * the caller's until commit or free. */
 quipu_status qp_state_map_reserve(qp_state_map *map, const qp_delta *delta,
                                   qp_state_entry ***ret_blocks)
 {
@@ -419,7 +431,8 @@ quipu_status qp_state_map_reserve(qp_state_map *map, const qp_delta *delta,
     return QUIPU_OK;
 }
 
-/* Names that occur twice in a delta: the later block replaces the earlier. */
+/* Names that occur twice in a delta: the later block replaces the earlier. Cannot fail, which is
+ * the point: the store has committed, and memory must follow. */
 void qp_state_map_commit(qp_state_map *map, qp_state_entry **blocks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -428,11 +441,13 @@ void qp_state_map_commit(qp_state_map *map, qp_state_entry **blocks, size_t coun
     qp_free(blocks);
 }
 
+/* The same for a single block, of which the caller keeps the array. */
 void qp_state_map_commit_one(qp_state_map *map, qp_state_entry *block)
 {
     delta_put(map, block);
 }
 
+/* For an append that failed; NULL is fine. */
 void qp_state_blocks_free(qp_state_entry **blocks, size_t count)
 {
     for (size_t i = 0; i < count && blocks != NULL; i++) {

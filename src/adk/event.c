@@ -1,9 +1,10 @@
 /* The public entry points of the event codec: event to message (event_encode.c) and message to
  * event (event_decode.c), in the dialect that a runtime wants (event_convert.c).
  *
- * Owns: no state; each call parses, converts and copies its result to the caller's arena. Called
- * by: users of the C API, live.c, snapshot.c and agent/. Locks: none taken or expected; the
- * functions are pure. */
+ * Owns: no state; each call parses, converts and copies its result to the caller's arena.
+ * Called by: users of the C API, live.c, snapshot.c and agent/.
+ * Locks: none taken or expected; the functions are pure.
+ * On return of a failed call what it put into the arena stays there; the outputs are untouched. */
 #include "adk/event.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@
 #include "base/option.h"
 #include "store/message.h"
 
-/* Without a made-up id or time: the message says only what the event says. */
+/* Without a made-up id or time: the message says only what the event says. The document is freed at
+ * the end: the message's texts lie in the arena or in the event itself. */
 quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
                                     quipu_messages *ret_messages, quipu_error *reterr)
 {
@@ -42,7 +44,8 @@ quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
 }
 
 /* Looks for a member and the beginning of its value, such as "a":", in a compact JSON text, without
- * parsing it. It may match inside a string value: callers treat a match as "perhaps". */
+ * parsing it. It may match inside a string value: callers treat a match as "perhaps". A wrong
+ * "perhaps" costs a conversion that changes nothing. */
 static bool event_has(quipu_str text, quipu_str wanted)
 {
     const char *const end = text.p + text.n;
@@ -71,7 +74,8 @@ static bool event_converts(const quipu_event_dialect *dialect, quipu_str stored)
     return dialect->time == QUIPU_TIMES_SECONDS && event_has(stored, QUIPU_STR("\"timestamp\":\""));
 }
 
-/* Decodes, converts when the dialect asks for it, and copies the text to the arena. */
+/* Decodes, converts when the dialect asks for it, and copies the text to the arena. Two buffers,
+ * because conversion reads the one while it writes the other. */
 quipu_status qp_event_write(const quipu_message *message, quipu_str root,
                             const quipu_event_dialect *dialect, quipu_arena *arena,
                             quipu_json *ret_event, quipu_error *reterr)
@@ -121,7 +125,8 @@ quipu_status qp_dialect_read(const quipu_event_dialect *given, quipu_event_diale
     return status;
 }
 
-/* The message may be the caller's own; only its tool calls are checked here. */
+/* The message may be the caller's own; only its tool calls are checked here. A slice of another
+ * version's messages is read through qp_message_take(). */
 quipu_status quipu_message_to_event(quipu_messages messages, size_t index,
                                     const quipu_event_dialect *dialect, quipu_arena *arena,
                                     quipu_json *ret_event, quipu_error *reterr)

@@ -22,7 +22,8 @@ typedef struct convert_run {
 static void convert_value(convert_run *run, qp_json_node node, qp_name_kind kind, int depth);
 
 /* Writes a member's name in the wanted spelling. `name` is the snake_case form from event_name.c,
- * NULL for a name that ADK does not define; names of one word are the same in both spellings. */
+ * NULL for a name that ADK does not define; names of one word are the same in both spellings. A
+ * name that is not rewritten keeps its escapes. */
 static void convert_key(convert_run *run, qp_json_node key, const char *name)
 {
     const quipu_key_case wanted = run->dialect->key_case;
@@ -84,7 +85,8 @@ static void convert_time(convert_run *run, qp_json_node node)
     qp_jsonw_raw(&run->writer, qp_json_raw(node));
 }
 
-/* One member of an object whose names are ADK's. `blob`: its "data" is base64. */
+/* One member of an object whose names are ADK's. `blob`: its "data" is base64. A name with an
+ * escape is looked up as it is written, and is then the user's own: ADK escapes none. */
 static void convert_member(convert_run *run, const qp_json_iter *member, bool blob, int depth)
 {
     const quipu_str raw = qp_json_raw(member->key);

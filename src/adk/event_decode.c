@@ -2,9 +2,10 @@
  * and spellings that it was appended with. A message that never was an event (appended through the
  * store, imported, a merged summary) becomes the event that an agent would have written.
  *
- * Called by: event.c. Owns nothing beyond the call; no locks. Errors: what encoding can never have
- * written (a count past the text, a missing call) is QUIPU_CORRUPT; decode_refuse() sets it on the
- * buffer, after which writes are ignored. */
+ * Owns: nothing beyond the call; no locks.
+ * Called by: event.c.
+ * On failure: what encoding can never have written (a count past the text, a missing call) is
+ * QUIPU_CORRUPT; decode_refuse() sets it on the buffer, after which writes are ignored. */
 #include <assert.h>
 #include <string.h>
 
@@ -47,7 +48,8 @@ static bool decode_refuse(decode_event *event)
     return false;
 }
 
-/* Whether a text is a JSON object. Bodies of calls come from columns, which hold any text. */
+/* Whether a text is a JSON object. Bodies of calls come from columns, which hold any text. Checked
+ * although encoding has checked it: the column may have been changed since by another program. */
 static bool decode_is_object(quipu_str text)
 {
     size_t at = 0;
@@ -81,7 +83,8 @@ static quipu_str decode_slice(qp_json_node node)
 
 /* Writes a column's text as a JSON string, restoring its odd characters. The writer gets a quote,
  * so that it writes the comma and knows of the value; the quote is then replaced by the real
- * string. */
+ * string. `from` is the place of the text in its column: odd characters are counted from the
+ * column's start. */
 static void decode_text(decode_event *event, qp_odd *odd, quipu_str text, size_t from)
 {
     if (odd->place == SIZE_MAX) {
@@ -108,7 +111,8 @@ static void decode_column(decode_event *event, const char *name, quipu_str text,
  */
 
 /* The next `size` bytes of the content, as the text of a part. `text_at` advances, so parts read
- * the content in order. */
+ * the content in order. The comparison is a subtraction, because n comes from the row and may be
+ * huge. */
 static bool decode_text_part(decode_event *event, qp_json_node size)
 {
     const quipu_str content = event->message->content;
@@ -151,7 +155,8 @@ static void decode_thought(decode_event *event, const quipu_tool_call *call, qui
     }
 }
 
-/* Writes the next tool call as its marks say. `rest` are the members that no column holds. */
+/* Writes the next tool call as its marks say. `rest` are the members that no column holds. A body
+ * that is no object is corrupt: encoding stores others among the part's own members. */
 static bool decode_call(decode_event *event, quipu_str marks, qp_json_node rest)
 {
     static const char *const names[2][2] = {{"functionCall", "function_call"},
@@ -191,7 +196,8 @@ static bool decode_call(decode_event *event, quipu_str marks, qp_json_node rest)
 }
 
 /* An entry that is an array: members of the part first, then texts and calls. An array in an array
- * is a part that was not an object. */
+ * is a part that was not an object. On failure the writer is left inside of a container, which the
+ * failed buffer makes harmless. */
 static bool decode_mixture(decode_event *event, qp_json_node entry)
 {
     qp_json_iter iter = qp_json_each(entry);
@@ -301,7 +307,8 @@ static void decode_time(decode_event *event)
     }
 }
 
-/* Values that ADK writes into every event are stored as one mark and written here. */
+/* Values that ADK writes into every event are stored as one mark and written here. The texts are
+ * those of ADK for Python, in its order. */
 static void decode_usual(decode_event *event)
 {
     static const char *const actions[2] = {
@@ -406,7 +413,8 @@ static void decode_call_id(qp_jsonw *writer, const quipu_tool_call *call)
     qp_buf_free(&made);
 }
 
-/* Used for messages that were no events, and for views: always camelCase, always an id. */
+/* Used for messages that were no events, and for views: always camelCase, always an id. A body that
+ * is no object is wrapped: {"result": text} for a response, {} for a call. */
 void qp_call_write(qp_jsonw *writer, const quipu_tool_call *call, bool response, quipu_str body)
 {
     qp_jsonw_object(writer);

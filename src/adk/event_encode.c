@@ -103,7 +103,8 @@ static encode_member encode_which(qp_json_node key)
 /* ---- single members ---------------------------------------------------------------------------
  */
 
-/* A text for a column; places of odd characters go into "o" under `name`. */
+/* A text for a column; places of odd characters go into "o" under `name`. Most texts have none, and
+ * the column then is a slice of the event. */
 static quipu_status encode_text(encode_event *event, qp_json_node node, const char *name,
                                 quipu_str *ret)
 {
@@ -143,7 +144,8 @@ static quipu_status encode_odd_id(encode_event *event, qp_json_node node, quipu_
 }
 
 /* Order of choice: the event's own id, the id that the caller made, none. An id that is not a plain
- * text is kept in "e". */
+ * text is kept in "e". `made` is used only where the event has none: an event that comes twice
+ * keeps its id. */
 static quipu_status encode_id(encode_event *event, quipu_str made)
 {
     qp_json_node node = event->members[ENCODE_ID];
@@ -232,7 +234,7 @@ bool qp_event_read_seconds(qp_json_node node, quipu_time *ret_time)
 }
 
 /* Chooses the mark whose form writes exactly the same text again; QP_MARK_NO_TIME keeps the
- * original when none does. */
+ * original when none does. Compared as text, because the event must come back byte for byte. */
 static char encode_time_mark(qp_json_node node, quipu_time time, bool plain)
 {
     quipu_str raw = qp_json_raw(node);
@@ -419,7 +421,7 @@ static quipu_status encode_content(encode_event *event, quipu_error *reterr)
  */
 
 /* Whether a member stands in extra as it is. Of a name that occurs twice only the last one counts,
- * as in Python and Go. */
+ * as in Python and Go. By position in the document, which costs no comparison of names. */
 static bool encode_keeps(const encode_event *event, const qp_json_iter *iter)
 {
     /* Rare: a name occurs twice, and only the last one counts. */
@@ -511,7 +513,8 @@ static quipu_status encode_extra(encode_event *event)
  */
 
 /* Whether the event carries a state delta and nothing else that a reader of the history would miss.
- * Such an event is not stored as a message unless the service asks for it. */
+ * Such an event is not stored as a message unless the service asks for it. Unknown members count as
+ * content: dropping the event would lose them. */
 static bool encode_only_state(const encode_event *event, const qp_event_facts *facts)
 {
     qp_json_node content = event->members[ENCODE_CONTENT];
@@ -597,7 +600,7 @@ quipu_status qp_event_parse(qp_json_doc *doc, quipu_str json, quipu_error *reter
 }
 
 /* Order matters: the scan finds the spelling that the rest relies on, and extra is written when all
- * marks are known. */
+ * marks are known. On failure the arena holds what was made so far; *ret_message is untouched. */
 quipu_status qp_event_encode(const qp_json_doc *doc, quipu_str id, quipu_arena *arena,
                              quipu_message *ret_message, qp_event_facts *ret_facts,
                              quipu_error *reterr)

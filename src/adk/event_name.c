@@ -2,9 +2,11 @@
  * user's own. Only listed names are ever rewritten. In camelCase a name is the same letters without
  * underscores.
  *
- * Owns: constant tables. Called by: event_convert.c for names and kinds, the codec for comparing
- * keys. To follow a new version of ADK, add its names to the list of their kind;
- * tests/contract/test_adk_event.c covers each kind. */
+ * Owns: constant tables; pure functions.
+ * Called by: event_convert.c for names and kinds, the codec for comparing keys. To follow a new
+ * version of ADK, add its names to the list of their kind; tests/contract/test_adk_event.c covers
+ * each kind. A name that is missing here keeps its spelling, which loses nothing but shows the
+ * other runtime a name that it does not know. */
 #include <string.h>
 
 #include "adk/event.h"
@@ -139,6 +141,7 @@ static const char *const name_blob[] = {"inline_data", NULL};
 /* Strings in base64. */
 static const char *const name_bytes[] = {"sdk_blob", "thought_signature", NULL};
 
+/* By qp_name_kind. Each list is sorted for the reader; the search does not need it. */
 static const char *const *const name_lists[] = {[QP_NAME_FREE] = name_free,
                                                 [QP_NAME_MODEL] = name_model,
                                                 [QP_NAME_MAP] = name_map,
@@ -148,7 +151,7 @@ static const char *const *const name_lists[] = {[QP_NAME_FREE] = name_free,
 #define NAME_KINDS (sizeof(name_lists) / sizeof(name_lists[0]))
 
 /* Converts either spelling to snake_case; false for a mix of both, or a name longer than any of
- * ADK's. */
+ * ADK's. A mix is the user's own name: ADK writes one spelling or the other. */
 static bool name_snake(quipu_str text, char ret[QP_NAME_SIZE])
 {
     bool bars = false;
@@ -209,7 +212,8 @@ quipu_str qp_name_camel(const char *snake, char ret[QP_NAME_SIZE])
     return (quipu_str){ret, n};
 }
 
-/* Compares a parsed key; the bytes are compared directly unless the key has escapes. */
+/* Compares a parsed key; the bytes are compared directly unless the key has escapes. Asked for
+ * every member of every event: no copy is made, and most keys differ in length. */
 bool qp_key_is(qp_json_node key, quipu_str text)
 {
     const qp_json_token *token = &key.doc->tokens[key.at];

@@ -7,10 +7,10 @@
  *
  * become content "Look: ok", one tool call, and "p": [6, "c", [{"x": 1}, 2]].
  *
- * Owns: the buffers of qp_parts, freed by qp_parts_free(). Called by: event_encode.c for qp_parts,
- * event_decode.c and view.c for the small shared writers. No locks. Invariant: a part is stored
- * either in columns plus its entry, or raw in its entry. Whatever is unusual (a name twice, a value
- * of another type) goes the raw way. */
+ * Owns: the buffers of qp_parts, freed by qp_parts_free().
+ * Called by: event_encode.c for qp_parts, event_decode.c and view.c for the small shared writers.
+ * Locks: none. Invariant: a part is stored either in columns plus its entry, or raw in its entry.
+ * Whatever is unusual (a name twice, a value of another type) goes the raw way. */
 #include "adk/event_parts.h"
 
 #include <assert.h>
@@ -41,6 +41,7 @@ static const quipu_str parts_calls[2][2] = {{{"functionCall", 12}, {"function_ca
 static const quipu_str parts_bodies[2] = {{"args", 4}, {"response", 8}};
 static const quipu_str parts_signatures[2] = {{"thoughtSignature", 16}, {"thought_signature", 17}};
 
+/* Allocates nothing: most contents have one text and use none of the buffers. */
 void qp_parts_init(qp_parts *parts)
 {
     *parts = (qp_parts){.text = {"", 0}};
@@ -49,6 +50,7 @@ void qp_parts_init(qp_parts *parts)
     qp_buf_init(&parts->odd, QP_EVENT_JSON_MAX);
 }
 
+/* Also after a failed encoding. What the message refers to lies in the arena and stays. */
 void qp_parts_free(qp_parts *parts)
 {
     qp_buf_free(&parts->text_buf);
@@ -56,7 +58,8 @@ void qp_parts_free(qp_parts *parts)
     qp_buf_free(&parts->odd);
 }
 
-/* ADK's role for a message's. A tool's answer has the role "user" in ADK. */
+/* ADK's role for a message's. A tool's answer has the role "user" in ADK; encoding restores the
+ * tool's from the responses. */
 quipu_str qp_event_role(quipu_role role)
 {
     switch (role) {
@@ -147,7 +150,8 @@ static bool parts_named(qp_json_node key, const quipu_str names[2], bool snake, 
 }
 
 /* The slot of parts_one for a member, or NULL when the member stays as it is: an unknown name, or a
- * value of another type than ADK writes. */
+ * value of another type than ADK writes. Only values that a column gives back exactly get a
+ * slot. */
 static qp_json_node *parts_place(parts_one *one, const qp_json_iter *iter, bool snake)
 {
     qp_json_kind kind = qp_json_kind_of(iter->value);
@@ -221,7 +225,8 @@ static bool parts_shadowed(const parts_one *one)
 /* ---- calls ------------------------------------------------------------------------------------
  */
 
-/* Appends to a zero-terminated list; marks of a call are fewer than QP_CALL_MARKS_MAX. */
+/* Appends to a zero-terminated list; marks of a call are fewer than QP_CALL_MARKS_MAX. The rest of
+ * the array is zero, so that the list stays terminated. */
 static void parts_mark(char marks[QP_CALL_MARKS_MAX + 1], char mark)
 {
     size_t n = strlen(marks);
@@ -310,7 +315,8 @@ static bool parts_call_stored(qp_json_node key, size_t which, const char *marks)
 }
 
 /* Makes a tool call of a function call (`which` 0) or of a response (1), sets its marks, and counts
- * the members that need the entry. */
+ * the members that need the entry. A response's body is the output, a call's the input: the other
+ * stays empty. */
 static quipu_status parts_call(parts_one *one, size_t which, quipu_arena *arena,
                                quipu_tool_call *ret)
 {
@@ -416,7 +422,8 @@ static void parts_entry_call(const parts_one *one, size_t which, qp_jsonw *write
     qp_jsonw_object_end(writer);
 }
 
-/* One entry of "p" (format: event.h). A part with one piece needs no array. */
+/* One entry of "p" (format: event.h). A part with one piece needs no array. Written behind the
+ * entries so far; the count of pieces is known before, which decides about brackets. */
 static void parts_entry(const parts_one *one, size_t text_size, qp_buf *entries)
 {
     const size_t pieces = (size_t)(one->text.doc != NULL) + (one->call[0].doc != NULL) +
@@ -470,7 +477,8 @@ static void parts_entry_raw(qp_json_node part, qp_buf *entries)
  */
 
 /* Adds a text to the content. A single text is not copied; from the second on they are collected in
- * text_buf. */
+ * text_buf. Sizes are those of the decoded text, and so is `offset`: decoding cuts the column by
+ * them. */
 static quipu_status parts_text(qp_parts *parts, qp_json_node node, quipu_arena *arena,
                                size_t *ret_size)
 {
@@ -517,7 +525,8 @@ static quipu_status parts_part_calls(qp_parts *parts, parts_one *one, quipu_aren
     return status == QUIPU_OK ? parts_thought(one, arena, call) : status;
 }
 
-/* One part: raw when it is unusual or has neither text nor call, otherwise split. */
+/* One part: raw when it is unusual or has neither text nor call, otherwise split. The conditions
+ * are checked before anything is written, so that a raw part leaves no trace in the columns. */
 static quipu_status parts_part(qp_parts *parts, qp_json_node part, bool snake, quipu_arena *arena)
 {
     parts_one one = {.part = part};

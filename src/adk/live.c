@@ -7,7 +7,10 @@
  * Locks: public functions take session->mutex. qp_session_*() expect it to be held, except
  * qp_session_live(), whose session no other thread can see yet. Invariant: memory never shows what
  * the store has not committed. `behind` means that the store may have more; writers catch up before
- * they append. */
+ * they append.
+ *
+ *   messages   [ inherited | own ............ | overlay of the active child ]
+ *                                             ^ newer ones are inserted here */
 #include <assert.h>
 #include <string.h>
 
@@ -24,7 +27,8 @@
  */
 
 /* Copies the tool calls of a message whose content is copied already. Outputs that make up the
- * content are not copied again: they point into it. */
+ * content are not copied again: they point into it. The content of most tool messages is their
+ * outputs in a row: sharing halves the memory. */
 static quipu_status live_copy_calls(quipu_arena *arena, quipu_message *message)
 {
     const bool shared = qp_tool_calls_are(message->content, message->calls);
@@ -62,7 +66,7 @@ static quipu_status live_copy_calls(quipu_arena *arena, quipu_message *message)
 }
 
 /* Copies a message with all its texts. On failure the arena holds the part that was copied; callers
- * rewind it. */
+ * rewind it. The six are all texts of quipu_message; a new one must be added here. */
 static quipu_status live_copy(quipu_arena *arena, const quipu_message *from, quipu_message *ret)
 {
     quipu_message copy = *from;
@@ -80,7 +84,8 @@ static quipu_status live_copy(quipu_arena *arena, const quipu_message *from, qui
     return status;
 }
 
-/* Makes space for `more` messages, doubling from 16. */
+/* Makes space for `more` messages, doubling from 16. Messages may move: nothing outside keeps a
+ * pointer to one across calls. */
 static quipu_status live_room(quipu_live *session, size_t more)
 {
     size_t room = session->room;
@@ -102,7 +107,8 @@ static quipu_status live_room(quipu_live *session, size_t more)
 }
 
 /* The message is written behind the last one but not counted: the caller adds one to session->count
- * when the store has committed. */
+ * when the store has committed. The lock is held from here to the commit, so that the place stays
+ * free. */
 quipu_status qp_session_prepare(quipu_live *session, const quipu_message *message,
                                 quipu_error *reterr)
 {
@@ -118,8 +124,8 @@ quipu_status qp_session_prepare(quipu_live *session, const quipu_message *messag
 /* ---- from the store ---------------------------------------------------------------------------
  */
 
-/* Replaces the state by what the store has. temp: names exist only in memory and are carried
- * over. */
+/* Replaces the state by what the store has. temp: names exist only in memory and are carried over.
+ * Built beside the old state and exchanged at the end: a failure changes nothing. */
 static quipu_status live_take_state(quipu_live *session, qp_state_items state)
 {
     qp_state_map map = {NULL, 0, 0};
@@ -142,7 +148,8 @@ static quipu_status live_take_state(quipu_live *session, qp_state_items state)
 }
 
 /* Takes over everything but the messages: identity, revision, next number, state. Afterwards the
- * session is not behind. */
+ * session is not behind. Called last by those that take messages: after it the session counts as
+ * current. */
 static quipu_status live_take_head(quipu_live *session, const qp_live *live)
 {
     const quipu_session_info *info = live->history->session;
@@ -158,7 +165,8 @@ static quipu_status live_take_head(quipu_live *session, const qp_live *live)
     return status;
 }
 
-/* Messages are plain structs whose texts lie elsewhere, so they can be moved. */
+/* Reverses messages in place. They are plain structs whose texts lie elsewhere, so they can be
+ * moved. */
 static void live_reverse(quipu_message *messages, size_t count)
 {
     for (size_t i = 0; i < count / 2; i++) {
@@ -169,7 +177,8 @@ static void live_reverse(quipu_message *messages, size_t count)
     }
 }
 
-/* Exchanges the first `a` messages with the `b` behind them, in place, by three reversals. */
+/* Exchanges the first `a` messages with the `b` behind them, in place, by three reversals. No
+ * second array: an overlay may be as large as the session. */
 static void live_swap(quipu_message *messages, size_t a, size_t b)
 {
     if (a > 0 && b > 0) {
@@ -207,7 +216,7 @@ static quipu_status live_take(quipu_live *session, const qp_live *live)
 }
 
 /* Takes over the first read without copying texts: the messages keep pointing into the history
- * object. */
+ * object. The history must stay as long as the session: session->first owns it. */
 static quipu_status live_take_first(quipu_live *session, qp_live *live)
 {
     quipu_history *history = live->history;
@@ -266,8 +275,9 @@ quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_
     return QUIPU_OK;
 }
 
-/* Reads what was stored after the last message in memory. A different uid means that the session
- * was deleted and created again under the same key: then everything is read anew. */
+/* Reads what was stored after the last message in memory, with the lock held. A different uid means
+ * that the session was deleted and created again under the same key: then everything is read anew.
+ * Costs one read where nothing is new. */
 quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *call,
                                  quipu_error *reterr)
 {
@@ -299,7 +309,8 @@ quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *
     return status;
 }
 
-/* Frees what the session holds, for sessions on the stack too (snapshot.c). */
+/* Frees what the session holds, for sessions on the stack too (snapshot.c). Does not touch the
+ * mutex, which such a session never had. */
 void qp_session_release(quipu_live *session)
 {
     quipu_live_free(session->active);
@@ -309,7 +320,7 @@ void qp_session_release(quipu_live *session)
     quipu_arena_free(&session->arena);
 }
 
-/* The active child first: it may refer to its parent's service. */
+/* NULL is fine. No other thread may use the session any more; the store keeps everything. */
 void quipu_live_free(quipu_live *session)
 {
     if (session != NULL) {
@@ -344,6 +355,7 @@ quipu_status quipu_live_refresh(quipu_live *session, const quipu_call_options *c
     return status;
 }
 
+/* Copies identity and revision to the arena. The lock is held. */
 quipu_status qp_session_head_read(quipu_live *session, quipu_arena *arena,
                                   quipu_session_head *ret_head, quipu_error *reterr)
 {
@@ -367,6 +379,8 @@ quipu_status qp_session_head_read(quipu_live *session, quipu_arena *arena,
     return QUIPU_OK;
 }
 
+/* See <quipu/adk.h>. What it returns was true at one moment: another process may have appended
+ * since. */
 quipu_status quipu_live_head(quipu_live *session, quipu_arena *arena, quipu_session_head *ret_head,
                              quipu_error *reterr)
 {
@@ -389,7 +403,8 @@ quipu_status quipu_live_head(quipu_live *session, quipu_arena *arena, quipu_sess
     return status;
 }
 
-/* Includes the overlay of an active child. */
+/* Includes the overlay of an active child. A count that another thread may change at once; indexes
+ * below it stay valid. */
 size_t quipu_live_event_count(quipu_live *session)
 {
     size_t count = 0;
@@ -402,7 +417,8 @@ size_t quipu_live_event_count(quipu_live *session)
     return count;
 }
 
-/* Writes one event in the service's dialect. QUIPU_NOT_FOUND past the end. */
+/* Writes one event in the service's dialect. QUIPU_NOT_FOUND past the end. Events are written on
+ * demand and not kept: a session of many events would need both forms in memory. */
 quipu_status quipu_live_event(quipu_live *session, size_t index, quipu_arena *arena,
                               quipu_json *ret_event, quipu_error *reterr)
 {
@@ -441,7 +457,8 @@ quipu_status qp_session_state(const quipu_live *session, quipu_arena *arena, qui
     return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "no room for the state");
 }
 
-/* Looks a name up; while a child works, its session-scoped names come first. */
+/* Looks a name up; while a child works, its session-scoped names come first. Names of users and
+ * apps come from the parent: the child shares them. */
 static const qp_state_entry *live_entry(const quipu_live *session, quipu_str name)
 {
     const qp_state_entry *entry = NULL;
@@ -452,7 +469,8 @@ static const qp_state_entry *live_entry(const quipu_live *session, quipu_str nam
     return entry != NULL ? entry : qp_state_map_get(&session->state, name);
 }
 
-/* The value of one name, under the session's lock. */
+/* The value of one name, with the session's lock held. The name takes the same way as in a delta,
+ * so that an odd name is found under the form in which it is kept. */
 static quipu_status live_value(const quipu_live *session, quipu_str name, quipu_arena *arena,
                                quipu_json *ret_value, quipu_error *reterr)
 {

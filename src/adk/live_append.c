@@ -51,7 +51,7 @@ static quipu_status live_append_is_temp(qp_json_node key, quipu_arena *arena, bo
 }
 
 /* Whether a delta besides the one that counts has temp: names. These must not reach the store
- * either. */
+ * either: the other spelling is copied to the message as it is. */
 static quipu_status live_append_has_temp(const qp_event_facts *facts, quipu_arena *arena,
                                          bool *ret_has)
 {
@@ -109,7 +109,8 @@ static void live_append_trim_actions(qp_json_node actions, quipu_arena *arena, q
     qp_jsonw_object_end(writer);
 }
 
-/* The event without the temp: names of its deltas, as a new text in the arena. */
+/* The event without the temp: names of its deltas, as a new text in the arena. Everything else of
+ * the event stays byte for byte. */
 static quipu_status live_append_trim(const qp_json_doc *doc, qp_json_node actions,
                                      quipu_arena *arena, quipu_str *ret)
 {
@@ -142,7 +143,7 @@ static quipu_status live_append_trim(const qp_json_doc *doc, qp_json_node action
  */
 
 /* Commits to memory what the store has committed. Cannot fail: messages, blocks and space were
- * reserved. */
+ * reserved. The order does not matter to readers: the session's lock is held. */
 static void live_append_take(live_append *append, const quipu_appended *appended)
 {
     quipu_live *session = append->session;
@@ -181,7 +182,8 @@ static void live_append_take_temp(live_append *append)
 
 /* The write itself: the message and the stored part of the delta in one transaction. Without
  * QUIPU_SERVICE_REBASE the session must still have the uid and revision that memory knows, else the
- * store returns QUIPU_CONFLICT. */
+ * store returns QUIPU_CONFLICT. UNKNOWN sets `behind`: the next use reads whether the event is
+ * there. */
 static quipu_status live_append_write(live_append *append, quipu_appended *ret_appended,
                                       quipu_error *reterr)
 {
@@ -218,7 +220,8 @@ static bool live_append_follows(const live_append *append, const quipu_appended 
     return !appended->repeated && appended->revision == append->session->revision + 1;
 }
 
-/* Reserve, write, commit: the picture at the head of this file. */
+/* Reserve, write, commit: the picture at the head of this file. On every path blocks and prepared
+ * copy are either in the session or freed. */
 static quipu_status live_append_run(live_append *append, quipu_error *reterr)
 {
     quipu_live *session = append->session;
@@ -299,7 +302,7 @@ static quipu_status live_append_make_id(char text[QUIPU_UUID_TEXT_SIZE], quipu_e
 }
 
 /* Encodes the event again without its temp: names. The delta's texts lie in the first text, which
- * stays valid. */
+ * stays valid. The document is parsed again; nodes of the first parse are not used any more. */
 static quipu_status live_append_without_temp(live_append *append, qp_json_doc *doc,
                                              qp_json_node actions, quipu_str id, quipu_arena *arena,
                                              quipu_error *reterr)
@@ -317,7 +320,8 @@ static quipu_status live_append_without_temp(live_append *append, qp_json_doc *d
 
 /* Parses and encodes the event into `append`. *ret_partial: a streaming fragment, which is never
  * stored. An event with nothing but a state delta becomes a message only with
- * QUIPU_SERVICE_RECORD_STATE. */
+ * QUIPU_SERVICE_RECORD_STATE. The id is made before the event is known to need one: it costs less
+ * than a second pass. */
 static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quipu_str event,
                                      quipu_arena *arena, bool *ret_partial, quipu_error *reterr)
 {
@@ -418,7 +422,8 @@ quipu_status quipu_live_append(quipu_live *session, quipu_json event,
     return status;
 }
 
-/* One name of the state, without an event. An absent value deletes it. */
+/* One name of the state, without an event. An absent value deletes it. The delta is read outside of
+ * the lock; only the write is inside. */
 quipu_status quipu_live_set(quipu_live *session, quipu_str name, quipu_json value,
                             const quipu_call_options *call, quipu_error *reterr)
 {

@@ -1,9 +1,10 @@
 /* Tool calls without an answer. A turn that was interrupted leaves calls open, and providers reject
  * a request with an open call; so each gets an answer that says what happened.
  *
- * Called by: quipu_live_fail_turn(), with the session's lock held;
- * agent/ closes the calls of a turn through the same functions. On return: the answers are stored
- * in one append, or none is. The live session reads them back. */
+ * Owns: the text of such an answer.
+ * Called by: quipu_live_fail_turn(); agent/ closes the calls of a turn through the same functions.
+ * Locks: qp_session_close_calls() expects the session's lock to be held; the others are pure.
+ * On return the answers are stored in one append, or none is. The live session reads them back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@
 #define REPAIR_ANSWER "{\"error\":\"tool call was interrupted and did not complete\"}"
 
 /* Calls without a response that an answer appended now could still be paired with: older ones stay
- * open for good. */
+ * open for good. The list points into `messages`, which must outlive it; list.calls is the caller's
+ * to free. */
 quipu_status qp_open_calls_find(const quipu_message *messages, size_t count, qp_open_calls *ret)
 {
     qp_tool_item *items = NULL;
@@ -47,7 +49,8 @@ quipu_status qp_open_calls_find(const quipu_message *messages, size_t count, qp_
     return status;
 }
 
-/* The answers carry an error object, so that a model sees that the tool did not finish. */
+/* The answers carry an error object, so that a model sees that the tool did not finish. The author
+ * is that of the call's message: the agent that asked gets the answer. */
 void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_message *ret_messages,
                          quipu_tool_call *ret_answers)
 {
@@ -68,7 +71,8 @@ void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_messag
     }
 }
 
-/* Appends the answers at the revision that memory knows, unless the service rebases. */
+/* Appends the answers at the revision that memory knows, unless the service rebases. Answers have
+ * no event ids: a repeat after QUIPU_UNKNOWN catches up first and finds them stored. */
 static quipu_status repair_write(quipu_live *session, const qp_open_calls *list,
                                  const quipu_call_options *call, quipu_error *reterr)
 {
@@ -130,7 +134,8 @@ static quipu_status repair_find(const quipu_live *session, quipu_message **ret_s
     return qp_open_calls_find(messages, count, ret);
 }
 
-/* With the session's lock held. *ret_closed counts the answers that were written. */
+/* With the session's lock held. *ret_closed counts the answers that were written. A call that
+ * another process answers meanwhile makes the append fail with a conflict. */
 quipu_status qp_session_close_calls(quipu_live *session, const quipu_call_options *call,
                                     int64_t *ret_closed, quipu_error *reterr)
 {

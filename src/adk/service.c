@@ -3,10 +3,11 @@
  *
  * Owns: struct quipu_service (options, dialect, copies of names), immutable after
  * quipu_service_new() and therefore shared by threads without a lock. It borrows the store, which
- * must outlive it. Called by: users of the C API and the bindings. Keys: a session's key is
- * QP_KEY_OF_USER and the three ids with '/' and '%' escaped, so that distinct triples have distinct
- * keys and a user's sessions are a range. A session without app and user keeps its id as its
- * key. */
+ * must outlive it.
+ * Called by: users of the C API and the bindings; src/import for keys.
+ * Transactions: each call is one transaction of the store. Keys: a session's key is QP_KEY_OF_USER
+ * and the three ids with '/' and '%' escaped, so that distinct triples have distinct keys and a
+ * user's sessions are a range. A session without app and user keeps its id as its key. */
 #include "adk/service.h"
 
 #include <stdlib.h>
@@ -63,7 +64,8 @@ static quipu_status service_copy_isolated(quipu_service *service)
 }
 
 /* Reads options of any known size; unknown flags fail with QUIPU_MISUSE, so that an old library
- * never ignores a new demand. */
+ * never ignores a new demand. All texts of the options are copied; nothing of the caller's is
+ * referred to afterwards. */
 quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *options,
                                quipu_service **ret_service, quipu_error *reterr)
 {
@@ -120,7 +122,8 @@ void quipu_service_free(quipu_service *service)
 /* ---- identity ---------------------------------------------------------------------------------
  */
 
-/* The characters that Python's str.strip() removes: ids must be the same for Python's ADK. */
+/* The characters that Python's str.strip() removes: ids must be the same for Python's ADK. Not
+ * isspace(), whose answer depends on the locale. */
 static bool service_is_space(uint32_t point)
 {
     return point == ' ' || (point >= '\t' && point <= '\r') || (point >= 0x1c && point <= 0x1f) ||
@@ -129,7 +132,8 @@ static bool service_is_space(uint32_t point)
            point == 0x202f || point == 0x205f || point == 0x3000;
 }
 
-/* Bytes that are not UTF-8 count as text. */
+/* Bytes that are not UTF-8 count as text. One pass, since a character may take several bytes and
+ * UTF-8 cannot be walked backwards blindly. */
 quipu_str qp_text_strip(quipu_str text)
 {
     const unsigned char *const bytes = (const unsigned char *)text.p;
@@ -151,8 +155,8 @@ quipu_str qp_text_strip(quipu_str text)
     return to > 0 ? (quipu_str){text.p + from, to - from} : (quipu_str){text.p, 0};
 }
 
-/* '/' separates the ids of a key and '%' introduces an escape; both are escaped, nothing else
- * is. */
+/* '/' separates the ids of a key and '%' introduces an escape; both are escaped, nothing else is.
+ * What is escaped decides which key an existing session has: it cannot change. */
 static void service_escape(quipu_str text, qp_buf *buf)
 {
     for (size_t i = 0; i < text.n; i++) {
@@ -176,7 +180,8 @@ static bool service_is_plain(const quipu_session_ref *ref)
            (ref->session_id.n < n || memcmp(ref->session_id.p, QP_KEY_OF_USER, n) != 0);
 }
 
-/* Absent ids become empty texts. */
+/* Absent ids become empty texts. On failure some of the three are copied; the caller gives up the
+ * arena. */
 static quipu_status service_copy_ref(quipu_arena *arena, quipu_session_ref *ref)
 {
     quipu_str *const texts[] = {&ref->app_name, &ref->user_id, &ref->session_id};
@@ -188,7 +193,8 @@ static quipu_status service_copy_ref(quipu_arena *arena, quipu_session_ref *ref)
     return status;
 }
 
-/* Ids are texts that a column can hold; with QUIPU_SERVICE_NEEDS_IDS app and user must be given. */
+/* Ids are texts that a column can hold; with QUIPU_SERVICE_NEEDS_IDS app and user must be given.
+ * The length is checked with the key (qp_key_check()). */
 static quipu_status service_check_ref(const quipu_service *service, const quipu_session_ref *ref,
                                       quipu_error *reterr)
 {
@@ -208,7 +214,9 @@ static quipu_status service_check_ref(const quipu_service *service, const quipu_
     return QUIPU_OK;
 }
 
-/* An escaped byte takes three, hence the buffer's limit. */
+/* An escaped byte takes three, hence the buffer's limit. `make` allows a missing session id: a
+ * random one is made, as ADK does. *ret_ref has the ids as they are used, stripped and
+ * completed. */
 quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *ref, bool make,
                         quipu_arena *arena, quipu_session_ref *ret_ref, quipu_str *ret_key,
                         quipu_error *reterr)
@@ -260,7 +268,7 @@ quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *r
     return QUIPU_OK;
 }
 
-/* The one message for missing arguments. */
+/* The one message for missing arguments of the public functions. */
 static quipu_status service_enter(const quipu_service *service, const void *ref, const void *ret,
                                   quipu_error *reterr)
 {
@@ -274,7 +282,7 @@ static quipu_status service_enter(const quipu_service *service, const void *ref,
 /* ---- create and get ---------------------------------------------------------------------------
  */
 
-/* A new session as this service creates it. */
+/* A new session as this service creates it. All other values are the store's defaults. */
 static quipu_session_new service_values(const quipu_service *service, quipu_str key,
                                         const quipu_session_ref *ref)
 {
@@ -289,7 +297,7 @@ static quipu_session_new service_values(const quipu_service *service, quipu_str 
 }
 
 /* The state of a new session is read like a delta: prefixes choose scopes, and temp: names stay in
- * memory. */
+ * memory. The document must outlive the delta, whose values are slices of it. */
 static quipu_status service_first_state(quipu_json state, qp_json_doc *doc, quipu_arena *arena,
                                         qp_delta *ret_delta, quipu_error *reterr)
 {
@@ -309,7 +317,8 @@ static quipu_status service_first_state(quipu_json state, qp_json_doc *doc, quip
     return qp_delta_read(qp_json_root(doc), arena, ret_delta, reterr);
 }
 
-/* A live session over `live`, with the temp: names of a delta. */
+/* A live session over `live`, with the temp: names of a delta. On failure *ret is untouched, and
+ * the caller still owns live->history where the session did not take it. */
 static quipu_status service_live(quipu_service *service, quipu_str key,
                                  const quipu_session_ref *ref, qp_live *live, const qp_delta *delta,
                                  quipu_live **ret, quipu_error *reterr)
@@ -331,7 +340,7 @@ static quipu_status service_live(quipu_service *service, quipu_str key,
 }
 
 /* Creates session and state in one transaction. An existing key fails; quipu_service_get() with
- * QUIPU_GET_CREATE reuses. */
+ * QUIPU_GET_CREATE reuses. Names with temp: go to the live session only. */
 quipu_status quipu_service_create(quipu_service *service, const quipu_session_ref *ref,
                                   quipu_json state, const quipu_call_options *call,
                                   quipu_live **ret_session, quipu_error *reterr)
@@ -369,7 +378,8 @@ quipu_status quipu_service_create(quipu_service *service, const quipu_session_re
 }
 
 /* Translates the caller's options into a range for the store. A service that shows messages by time
- * reads them all and cuts in service_order(). */
+ * reads them all and cuts in service_order(). The range is what the store reads; `read` keeps what
+ * the caller asked for. */
 static quipu_status service_want(const quipu_service *service, const quipu_get_options *given,
                                  quipu_get_options *ret, qp_live_want *ret_want,
                                  quipu_error *reterr)
@@ -403,7 +413,7 @@ static quipu_status service_want(const quipu_service *service, const quipu_get_o
     return QUIPU_OK;
 }
 
-/* Older first; of equal times the smaller number. */
+/* For qsort(): older first; of equal times the smaller number, which makes the order total. */
 static int service_by_time(const void *a, const void *b)
 {
     const quipu_message *left = a;
@@ -414,7 +424,7 @@ static int service_by_time(const void *a, const void *b)
 }
 
 /* For QUIPU_SERVICE_BY_TIME: sorts by time, as ADK's database service does, then keeps the most
- * recent. */
+ * recent. Messages are moved, their texts stay where they are. */
 static void service_order(const quipu_service *service, int64_t num_recent, quipu_live *session)
 {
     if (!service_wants(service, QUIPU_SERVICE_BY_TIME) || session->count == 0) {
@@ -431,7 +441,7 @@ static void service_order(const quipu_service *service, int64_t num_recent, quip
 }
 
 /* Reads the session, or creates it. A missing session leaves `history` NULL, or fails with
- * QUIPU_MISSING_FAILS; an expired session counts as missing. */
+ * QUIPU_NOT_FOUND under QUIPU_SERVICE_MISSING_FAILS; an expired session counts as missing. */
 static quipu_status service_read(quipu_service *service, const quipu_session_new *values,
                                  bool create, const qp_live_want *want,
                                  const quipu_call_options *call, qp_live *ret, quipu_error *reterr)
@@ -459,8 +469,8 @@ static quipu_status service_read(quipu_service *service, const quipu_session_new
     return status;
 }
 
-/* *ret_session is NULL when the session does not exist and the service does not ask for an
- * error. */
+/* *ret_session is NULL when the session does not exist and the service does not ask for an error.
+ * On failure nothing is left open, and a session that QUIPU_GET_CREATE made stays in the store. */
 quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *ref,
                                const quipu_get_options *options, const quipu_call_options *call,
                                quipu_live **ret_session, quipu_error *reterr)
@@ -524,7 +534,8 @@ quipu_status quipu_service_delete(quipu_service *service, const quipu_session_re
     return status;
 }
 
-/* The user's names without their prefix, across all sessions of an app. */
+/* The user's names without their prefix, across all sessions of an app. A snapshot of one read; no
+ * live session is involved. */
 quipu_status quipu_service_user_state(quipu_service *service, quipu_str app_name, quipu_str user_id,
                                       const quipu_call_options *call, quipu_arena *arena,
                                       quipu_json *ret_state, quipu_error *reterr)

@@ -1,8 +1,9 @@
 /* Lists of sessions in ADK's order: by last update, then user, then session id.
  *
- * Owns: the list and its arena, one allocation behind the public pointer; quipu_service_list_free()
- * frees both. Called by: users of the C API and the bindings. No locks: one read of the store, then
- * memory of the call. */
+ * Owns: the list and its arena, behind the public pointer; quipu_free() frees both.
+ * Called by: users of the C API and the bindings.
+ * Locks: none; one read of the store in one snapshot, then memory of the call.
+ * On return every text of the page lies in the page's own arena. */
 #include <stdlib.h>
 
 #include "adk/event.h"
@@ -12,7 +13,7 @@
 #include "base/result.h"
 #include "base/str.h"
 
-/* The public list is the first member, so that the pointers convert. */
+/* A result as base/result.h defines them: its head, then the struct that callers see. */
 typedef struct service_list_all {
     qp_result head;
     quipu_service_page pub;
@@ -33,7 +34,8 @@ static int service_list_order(const void *a, const void *b)
     return order != 0 ? order : qp_str_cmp(left->ref.session_id, right->ref.session_id);
 }
 
-/* The state of one session as a JSON object; `buf` is reused from entry to entry. */
+/* The state of one session as a JSON object with its prefixes; `buf` is reused from entry to
+ * entry. */
 static quipu_status service_list_state(qp_state_items state, qp_buf *buf, quipu_arena *arena,
                                        quipu_json *ret)
 {
@@ -54,7 +56,8 @@ static quipu_status service_list_state(qp_state_items state, qp_buf *buf, quipu_
     return status;
 }
 
-/* Turns what the store found into entries and sorts them. Memory is the list's arena. */
+/* Turns what the store found into entries and sorts them. Memory is the list's arena. One buffer
+ * serves the state of all entries: lists have hundreds, and most states are small. */
 static quipu_status service_list_fill(service_list_all *all, const qp_live_list *found,
                                       quipu_error *reterr)
 {
@@ -88,6 +91,8 @@ static quipu_status service_list_fill(service_list_all *all, const qp_live_list 
     return QUIPU_OK;
 }
 
+/* See <quipu/adk.h>. All sessions at once: ADK's interface has no pages. An absent user id means
+ * all users, an empty one the user without a name. */
 quipu_status quipu_service_list(quipu_service *service, quipu_str app_name, quipu_str user_id,
                                 const quipu_call_options *call, quipu_service_page **ret_page,
                                 quipu_error *reterr)

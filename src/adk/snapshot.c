@@ -2,9 +2,11 @@
  * (identity and revision) without a live session. For runtimes whose own session objects are
  * copied, serialized and rebuilt at will, such as ADK for Python.
  *
- * Owns: nothing between calls; the caller holds head and snapshot. Locks: a snapshot is taken with
- * the session's lock held, so events, state and revision belong together. An append uses a session
- * on its own stack, which no other thread can see. */
+ * Owns: nothing between calls; the caller holds head and snapshot.
+ * Called by: users of the C API and the Python binding.
+ * Locks: a snapshot is taken with the session's lock held, so events, state and revision belong
+ * together. An append uses a session on its own stack, which no other thread can see.
+ * On return of a successful append the head is that of the session behind it. */
 #include <string.h>
 
 #include "adk/event.h"
@@ -14,7 +16,8 @@
 
 #define SNAPSHOT_BYTES_MAX (SIZE_MAX / 2) /* the arena's own limit is the one that callers set */
 
-/* All events as one JSON array. The session's lock is held. */
+/* All events as one JSON array. The session's lock is held. One event at a time in a scratch arena:
+ * the peak is the array and one event. */
 static quipu_status snapshot_events(const quipu_live *session, quipu_arena *arena,
                                     quipu_json *ret_events, quipu_error *reterr)
 {
@@ -52,7 +55,8 @@ static quipu_status snapshot_events(const quipu_live *session, quipu_arena *aren
     return status;
 }
 
-/* Head, events and state of one revision. */
+/* Head, events and state of one revision. *ret_snapshot is written on success only; what a failed
+ * call put into the arena stays there. */
 quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
                                  quipu_snapshot *ret_snapshot, quipu_error *reterr)
 {
@@ -91,7 +95,8 @@ quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
 
 /* The event was stored before. The head advances when that event is all that happened since, or
  * when the service rebases; otherwise it stays, and the next append returns QUIPU_CONFLICT. A head
- * that cannot be read stays too. */
+ * that cannot be read stays too. Costs one read, on repeats only: a caller that retries after a
+ * lost answer. */
 static void snapshot_repeated(const quipu_live *session, const quipu_event_result *result,
                               const quipu_call_options *call, quipu_session_head *head)
 {
@@ -147,7 +152,7 @@ quipu_status quipu_service_append(quipu_service *service, quipu_session_head *gi
         session.revision = session.stored_revision = head->revision;
         session.last_update = head->last_update_time;
         /* A catch-up then asks for no messages: only revision and times are read. */
-        session.next_seq = INT64_MAX; /* no message is asked for when the session catches up */
+        session.next_seq = INT64_MAX;
         status = qp_session_append(&session, event, call, &result, reterr);
     }
     if (status == QUIPU_OK && result.repeated) {

@@ -2,8 +2,10 @@
  * separating calls from their responses (base/tool_pair.h), written as events. Neighbours of the
  * same role and author become one event.
  *
- * Owns: nothing between calls; results lie in the caller's arena. Called by: users of the C API;
- * quipu_live_view() holds the session's lock meanwhile. */
+ * Owns: nothing between calls; results lie in the caller's arena.
+ * Called by: users of the C API, through quipu_live_view().
+ * Locks: quipu_live_view() holds the session's lock meanwhile; qp_view_make() needs none.
+ * On return *ret_view is complete, or untouched. */
 #include <string.h>
 
 #include "adk/event.h"
@@ -17,7 +19,8 @@
 #include "base/time.h"
 #include "store/tool_calls.h"
 
-/* Whether a message carries the output of a tool. */
+/* Whether a message carries the output of a tool. An empty output counts as none: it says nothing
+ * to a model. */
 static bool view_has_output(const quipu_message *message)
 {
     for (size_t i = 0; i < message->calls.count; i++) {
@@ -56,7 +59,8 @@ static int64_t view_tokens(const quipu_message *message)
     return qp_tool_calls_estimate(message->content, message->calls);
 }
 
-/* Whether a message calls tools and none of its calls is answered. */
+/* Whether a message calls tools and none of its calls is answered. Linear in the calls of the view;
+ * asked only for the few messages at a cut. */
 static bool view_is_unanswered(const view_pairs *pairs, size_t message)
 {
     bool calls = false;
@@ -75,7 +79,8 @@ static bool view_is_unanswered(const view_pairs *pairs, size_t message)
 }
 
 /* The first message of the view: as many as fit, at least one, then forward past responses whose
- * call was cut off and past calls without a response. */
+ * call was cut off and past calls without a response. At least the last message is shown, even
+ * where it is larger than the budget. */
 static size_t view_first(const quipu_message *messages, size_t count, int64_t budget,
                          const view_pairs *pairs, int64_t *ret_tokens)
 {
@@ -127,7 +132,8 @@ typedef struct view_run {
     size_t at; /* the first item of the message being written, or one before it */
 } view_run;
 
-/* Writes the open event, if there is one, to the arena. */
+/* Writes the open event, if there is one, to the arena. Id and time are those of the first message
+ * of the event. */
 static quipu_status view_close(view_run *run)
 {
     const quipu_message *message = run->open.message;
@@ -174,7 +180,8 @@ static quipu_status view_close(view_run *run)
 }
 
 /* Opens the writer for one more part of `message`. A change of role or author closes the event
- * before it. */
+ * before it. The parts of an event are collected as text, because how many there are is known only
+ * when the next message comes. */
 static quipu_status view_part(view_run *run, const quipu_message *message, quipu_str role,
                               quipu_str author, qp_jsonw *writer)
 {
@@ -221,7 +228,7 @@ static quipu_str view_role(const quipu_message *message)
                : roles[0];
 }
 
-/* The content as a text part; an empty content has none. */
+/* The content as a text part, under the message's own role; an empty content has none. */
 static quipu_status view_text(view_run *run, const quipu_message *message)
 {
     qp_jsonw writer;
@@ -240,8 +247,7 @@ static quipu_status view_text(view_run *run, const quipu_message *message)
     return status;
 }
 
-/* The text, then the calls that have arguments. They are remembered for answers without an
- * output. */
+/* The text, then the calls that have arguments; a call without is not one that was made here. */
 static quipu_status view_agent(view_run *run, const quipu_message *message)
 {
     quipu_status status = view_text(run, message);
@@ -261,7 +267,8 @@ static quipu_status view_agent(view_run *run, const quipu_message *message)
     return status;
 }
 
-/* The call that a tool's message without an output answers, or NULL. */
+/* The call that a tool's message without an output answers, or NULL. `at` moves forward only:
+ * messages come in order. */
 static const quipu_tool_call *view_answered(view_run *run, const quipu_message *message)
 {
     const int64_t number = message - run->messages;
@@ -280,7 +287,7 @@ static const quipu_tool_call *view_answered(view_run *run, const quipu_message *
 }
 
 /* Answers by their outputs; a message without one answers the next unanswered call before it, in
- * order. */
+ * order. Without any such call its text is shown as it is, so that nothing is lost. */
 static quipu_status view_tool(view_run *run, const quipu_message *message)
 {
     const quipu_str role = QUIPU_STR("function");
@@ -331,6 +338,8 @@ static quipu_status view_write(view_run *run, const quipu_message *messages, siz
     return status == QUIPU_OK ? view_close(run) : status;
 }
 
+/* See service.h. The pairs are found over all messages, not only those of the view: a response may
+ * answer a call that was cut off. */
 quipu_status qp_view_make(const quipu_message *messages, size_t count,
                           const quipu_view_options *options, quipu_arena *arena,
                           quipu_view *ret_view, quipu_error *reterr)

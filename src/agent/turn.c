@@ -39,7 +39,8 @@ quipu_call_options qp_turn_cleanup_call(void)
     return call;
 }
 
-/* The deadline of the turn, in the form that store and provider calls take. */
+/* The deadline of the turn, in the form that store and provider calls take: what is left of it now.
+ * Fails where nothing is left, so that no call begins that must end at once. */
 quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call, quipu_error *reterr)
 {
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
@@ -128,7 +129,8 @@ static quipu_status turn_read(qp_turn *turn, const quipu_turn_options *options,
     return status;
 }
 
-/* Reads the caller's options and request, checks them, and fixes the deadline. */
+/* Reads the caller's options and request, checks them, and fixes the deadline. Nothing is read of
+ * the store or asked of the model yet. */
 static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
                               const quipu_call_options *call, quipu_error *reterr)
 {

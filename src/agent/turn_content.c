@@ -46,7 +46,8 @@ static void turn_content_member(qp_jsonw *writer, const char *key, quipu_str tex
 }
 
 /* A tool's result must be an object. Other JSON is wrapped as {"result": value}, and text that is
- * not JSON as a string. */
+ * not JSON as a string. ADK and Gemini know no other result; the wrapping is undone nowhere, so
+ * that models see it, too. */
 static void turn_content_result(qp_jsonw *writer, quipu_str json)
 {
     qp_json_doc doc;
@@ -88,7 +89,8 @@ static void turn_content_function(qp_jsonw *writer, const quipu_part *part)
     qp_jsonw_object_end(writer);
 }
 
-/* One part of the event. Thoughts are texts with "thought": true, as Gemini writes them. */
+/* One part of the event. Thoughts are texts with "thought": true, as Gemini writes them. A
+ * signature is kept with its part: the provider rejects it anywhere else. */
 static void turn_content_part(qp_jsonw *writer, const quipu_part *part)
 {
     qp_jsonw_object(writer);
@@ -150,7 +152,8 @@ static void turn_content_count(qp_jsonw *writer, const char *key, int64_t count)
     }
 }
 
-/* Model, finish reason and usage, by ADK's names. */
+/* Model, finish reason and usage, by ADK's names. The same members that ADK writes for Gemini, also
+ * for other providers: views and bills read them. */
 static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *response)
 {
     static const char *const finishes[] = {NULL, "STOP", "MAX_TOKENS", "STOP", "SAFETY", "OTHER"};
@@ -223,7 +226,8 @@ static void turn_content_event(const qp_turn *turn, const quipu_content *content
     qp_jsonw_object_end(writer);
 }
 
-/* The event's text is copied to the turn's memory first, because the message points into it. */
+/* The event's text is copied to the turn's memory first, because the message points into it. The id
+ * is made here, once: every repeat of the append uses it. */
 static quipu_status turn_content_encode(qp_turn *turn, quipu_str json, quipu_message *ret_message,
                                         quipu_error *reterr)
 {
@@ -380,7 +384,8 @@ static bool turn_content_is_redacted(qp_json_node event, size_t index)
     return false;
 }
 
-/* The parts of an event's content that a model takes. */
+/* The parts of an event's content that a model takes. The index that customMetadata names is that
+ * in the event, not that in the list of parts. */
 static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
                                       quipu_content *content)
 {
@@ -402,7 +407,8 @@ static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
 }
 
 /* Goes through the message's event, also for messages that never were one: the codec has one rule
- * for both. */
+ * for both. The dialect is the one that turn_content_read() expects: camelCase, the standard
+ * alphabet. */
 quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
                              quipu_content *ret_content, quipu_error *reterr)
 {
@@ -433,7 +439,8 @@ quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
     return status;
 }
 
-/* The same estimate that the store writes into the message's row. */
+/* The same estimate that the store writes into the message's row. A window is cut by these numbers,
+ * so that both must count alike. */
 int64_t qp_turn_tokens(const quipu_message *message)
 {
     int64_t tokens = qp_token_message(message->content, NULL, 0);

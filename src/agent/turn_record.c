@@ -1,8 +1,10 @@
 /* What a turn writes: each message as soon as it exists, and after a failure what makes the history
  * valid for a model again.
  *
- * Called by: turn.c. No locks; each write is one append in the store at the revision that the turn
- * knows. Invariant: event ids make a repeated append harmless, so that QUIPU_UNKNOWN is simply
+ * Owns: nothing; messages lie in the turn's arena.
+ * Called by: turn.c, on the thread of the turn; no locks.
+ * Transactions: each write is one append in the store at the revision that the turn knows.
+ * Invariant: event ids make a repeated append harmless, so that QUIPU_UNKNOWN is simply
  * repeated. */
 
 #include "adk/repair.h"
@@ -44,7 +46,8 @@ static quipu_status turn_record_rebase(qp_turn *turn, const quipu_call_options *
 }
 
 /* Appends at the known revision. A conflict rebases and tries again; an unknown outcome tries again
- * with the same ids, which stores nothing twice. */
+ * with the same ids, which stores nothing twice. At most QP_TURN_TRIES attempts; the last error is
+ * reported. */
 static quipu_status turn_record_write(qp_turn *turn, const quipu_message *messages, size_t count,
                                       const quipu_call_options *call, quipu_error *reterr)
 {
@@ -108,7 +111,8 @@ static quipu_status turn_record_id(qp_turn *turn, quipu_message *message)
 }
 
 /* Answers to the open calls among the prompt's messages and `last`, which may be NULL. The array
- * has space for one message more, which the caller may append. */
+ * has space for one message more, which the caller may append. Found over the whole prompt, because
+ * an earlier turn may have been interrupted, too. */
 static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *last,
                                          quipu_message **ret_messages, size_t *ret_count,
                                          quipu_error *reterr)

@@ -63,7 +63,7 @@ void *qp_calloc(size_t count, size_t size)
     return p;
 }
 
-/* NULL leaves `p` as it was. */
+/* NULL leaves `p` as it was. Size 0 must not free here: the callers' pointer would dangle. */
 void *qp_realloc(void *p, size_t size)
 {
     return alloc_now.realloc(alloc_now.ctx, p, size != 0 ? size : 1);

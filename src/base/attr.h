@@ -1,4 +1,7 @@
-/* Compiler hints behind macros, so that the code itself stays plain C11. */
+/* Compiler hints behind macros, so that the code itself stays plain C11. QP_INLINE is for the few
+ * functions whose call would cost more than their work; QP_NOINLINE keeps rare paths out of hot
+ * loops; QP_LIKELY and QP_UNLIKELY state what a measurement has shown. None changes what the code
+ * means. */
 #ifndef QP_BASE_ATTR_H
 #define QP_BASE_ATTR_H
 

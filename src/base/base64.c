@@ -1,4 +1,6 @@
-/* Base64, both ways. The reader takes the URL alphabet too, because ADK's runtimes differ in it. */
+/* Base64 (RFC 4648), both ways. The reader takes the URL alphabet too, because ADK's runtimes
+ * differ in it. Called by the rooms that keep bytes in JSON; results lie in the caller's arena or
+ * buffer. */
 #include "base/base64.h"
 
 #include <string.h>
@@ -8,6 +10,8 @@
 static const char base64_alphabet[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+/* The standard alphabet with padding: what Python and Go write by default. Three bytes give four
+ * characters; the last group is padded with '='. */
 void qp_base64_put(qp_buf *buf, quipu_bytes bytes)
 {
     const unsigned char *p = bytes.p;
@@ -27,6 +31,7 @@ void qp_base64_put(qp_buf *buf, quipu_bytes bytes)
     }
 }
 
+/* The bytes as a JSON string, without a second pass over the text. */
 void qp_base64_json(qp_jsonw *writer, quipu_bytes bytes)
 {
     /* The alphabet needs no escape, so the text between the quotes is written as it comes. */
@@ -35,6 +40,7 @@ void qp_base64_json(qp_jsonw *writer, quipu_bytes bytes)
     qp_buf_putc(writer->buf, '"');
 }
 
+/* The value of a character in either alphabet, or -1. */
 static int base64_value(char c)
 {
     if (c == '-' || c == '+') {
@@ -47,6 +53,9 @@ static int base64_value(char c)
     return at == NULL ? -1 : (int)(at - base64_alphabet);
 }
 
+/* Padding may be left out, but where there is some it must be complete. Bits behind the last byte
+ * are ignored. A NUL stands behind the bytes, which are not empty memory then even for an empty
+ * text. */
 quipu_status qp_base64_read(quipu_str text, quipu_arena *arena, quipu_bytes *ret_bytes)
 {
     size_t n = text.n;

@@ -1,5 +1,7 @@
 /* The growing buffer. Capacity doubles up to the maximum; after an error nothing is written.
- * Invariants: n <= cap <= size_max, and p[n] is a NUL as soon as there is memory. */
+ * Invariants: n <= cap <= size_max, and p[n] is a NUL as soon as there is memory.
+ * Owns: the bytes at p, from the first write until qp_buf_free().
+ * Called by: every room that builds text. Callers look at the status once, at the end. */
 #include "base/buf.h"
 
 #include <assert.h>
@@ -37,7 +39,7 @@ void qp_buf_reset(qp_buf *buf)
     qp_buf_cut(buf, 0);
 }
 
-/* Never grows; the error stays. */
+/* Shortens the text to `size` bytes. Never grows; the error stays. */
 void qp_buf_cut(qp_buf *buf, size_t size)
 {
     assert(buf->n <= buf->cap);
@@ -47,7 +49,8 @@ void qp_buf_cut(qp_buf *buf, size_t size)
     }
 }
 
-/* The first error wins; QUIPU_OK changes nothing. */
+/* The first error wins; QUIPU_OK changes nothing. Also called by writers that find a value they
+ * cannot write. */
 void qp_buf_fail(qp_buf *buf, quipu_status status)
 {
     if (buf->status == QUIPU_OK) {
@@ -55,7 +58,8 @@ void qp_buf_fail(qp_buf *buf, quipu_status status)
     }
 }
 
-/* At least `need`, at most the maximum, and one byte more for the NUL. */
+/* At least `need`, at most the maximum, and one byte more for the NUL. On failure the old bytes
+ * stay, so that the text so far can still be freed or read. */
 static bool buf_grow(qp_buf *buf, size_t need)
 {
     size_t cap = buf->cap > buf->size_max / 2 ? buf->size_max : buf->cap * 2;
@@ -82,7 +86,8 @@ static bool buf_grow(qp_buf *buf, size_t need)
     return true;
 }
 
-/* QUIPU_LIMIT beyond the maximum. */
+/* Room for `size` more bytes and a NUL, or NULL: the buffer has failed, now or before. QUIPU_LIMIT
+ * beyond the maximum. The pointer is valid until the next call on the buffer. */
 char *qp_buf_room(qp_buf *buf, size_t size)
 {
     assert(buf->n <= buf->size_max);
@@ -153,7 +158,8 @@ void qp_buf_i64(qp_buf *buf, int64_t value)
     }
 }
 
-/* Formatted twice: the first pass measures. */
+/* For texts that are not hot. Formatted twice: the first pass measures. Numbers that a locale may
+ * format do not go through here. */
 void qp_buf_printf(qp_buf *buf, const char *format, ...)
 {
     va_list args;

@@ -1,5 +1,8 @@
 /* Functions that fill a caller's error struct, and the version. Nothing here allocates: an error
- * can always be reported. */
+ * can always be reported.
+ * Called by: every room. Texts never hold what a message says: they name entities, fields and
+ * limits.
+ * On return the struct is complete, or untouched where the caller passed NULL. */
 #include "base/error.h"
 
 #include <assert.h>
@@ -30,6 +33,8 @@ static void error_copy(char *to, size_t to_size, const char *from)
 }
 
 QUIPU_PRINTF(2, 0)
+/* Formats into a buffer of its own first: error_copy() then cuts at a whole character, which
+ * vsnprintf() does not. */
 static void error_message(quipu_error *error, const char *format, va_list args)
 {
     /* One byte more than fits shows where the cut falls. */

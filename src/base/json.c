@@ -1,5 +1,13 @@
 /* The one pass over JSON text (check, and tape) and the walk over the tape. UTF-8 is checked first
- * for the whole text, so that the grammar pass may treat bytes past 0x7f as plain. */
+ * for the whole text, so that the grammar pass may treat bytes past 0x7f as plain.
+ *
+ * Owns: the tape of a qp_json_doc, until qp_json_free(). The text is borrowed.
+ * Called by: every room that reads JSON; src/ent/row.c for each JSON field that is written.
+ * Threads: a document belongs to one thread at a time; a parsed one may be read by several.
+ * On return from a failed parse the document is empty: readers find no value.
+ *
+ *   {"a": [1, 2]}      token  0 object  1 "a"  2 array  3 1  4 2
+ *                       next   5         2      5        4    5     the token behind the value */
 #include "base/json.h"
 
 #include <assert.h>
@@ -10,6 +18,7 @@
 #include "base/json_scan.h"
 #include "base/str.h"
 
+/* What a byte is, by a table of 256 entries: one load instead of a chain of comparisons. */
 enum json_class { JSON_BAD = 0, JSON_SPACE, JSON_QUOTE, JSON_DIGIT, JSON_WORD, JSON_OPEN };
 
 /* What a byte can begin where a value or white space may stand. */
@@ -25,6 +34,8 @@ static const uint8_t json_class[256] = {
 static const uint8_t json_escape[256] = {['"'] = 1, ['\\'] = 1, ['/'] = 1, ['b'] = 1, ['f'] = 1,
                                          ['n'] = 1, ['r'] = 1,  ['t'] = 1, ['u'] = 5};
 
+/* The state of one pass. Values nest on `open` and not on the C stack, so that a hostile text
+ * cannot overflow it. Invariant: depth <= depth_max <= QP_JSON_DEPTH_CAP. */
 typedef struct json_scan {
     const unsigned char *begin;
     const unsigned char *end;
@@ -42,7 +53,8 @@ typedef struct json_scan {
 
 static const qp_json_limits json_limits = {QP_JSON_SIZE_MAX, QP_JSON_DEPTH_MAX};
 
-/* Records the first fault: where, and what was expected. Returns NULL, the end of the scan. */
+/* Records the first fault: where, and what was expected. Returns NULL, the end of the scan. Out of
+ * line and never expected: the pass over good text should not carry its code. */
 QP_NOINLINE static const unsigned char *json_fail(json_scan *scan, const unsigned char *at,
                                                   const char *expected)
 {
@@ -52,7 +64,9 @@ QP_NOINLINE static const unsigned char *json_fail(json_scan *scan, const unsigne
     return NULL;
 }
 
-/* A longer tape. The first one on the heap fits most texts: a token every eight bytes. */
+/* A longer tape. The first one on the heap fits most texts: a token every eight bytes. Doubling
+ * keeps the cost linear. The sizes fit uint32_t: a text has at most QP_JSON_SIZE_CAP bytes, and
+ * every token at least one. */
 QP_NOINLINE static bool json_more(json_scan *scan)
 {
     qp_json_doc *doc = scan->doc;
@@ -77,7 +91,8 @@ QP_NOINLINE static bool json_more(json_scan *scan)
     return true;
 }
 
-/* One token on the tape; the tape grows as needed. */
+/* One token on the tape; the tape grows as needed. When only checking, `step` is 0: every token
+ * overwrites the one spare token, so that both uses share this code without a branch. */
 QP_INLINE bool json_emit(json_scan *scan, qp_json_kind kind, bool escaped,
                          const unsigned char *start, const unsigned char *end)
 {
@@ -96,7 +111,7 @@ QP_INLINE bool json_emit(json_scan *scan, qp_json_kind kind, bool escaped,
     return true;
 }
 
-/* Behind white space. */
+/* Behind white space. Most values follow at once, which the first test catches. */
 QP_INLINE const unsigned char *json_space(const json_scan *scan, const unsigned char *p)
 {
     if (QP_LIKELY(p < scan->end && *p > ' ')) {
@@ -120,7 +135,8 @@ static bool json_is_hex(unsigned char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Past the escape whose backslash is at `p`; NULL when it is none. */
+/* Past the escape whose backslash is at `p`; NULL when it is none. \u takes four digits of any
+ * value: a lone surrogate is valid JSON, and json_text.c decides what it means. */
 static const unsigned char *json_skip_escape(json_scan *scan, const unsigned char *p)
 {
     size_t size = p + 1 < scan->end ? json_escape[p[1]] : 0;
@@ -136,7 +152,8 @@ static const unsigned char *json_skip_escape(json_scan *scan, const unsigned cha
     return p + 1 + size;
 }
 
-/* A string: the body is skipped, escapes are checked, nothing is decoded. */
+/* A string: the body is skipped, escapes are checked, nothing is decoded. The flag `escaped` spares
+ * readers of the usual string the unescaping. */
 QP_INLINE const unsigned char *json_string(json_scan *scan, const unsigned char *p)
 {
     const unsigned char *start = p++;
@@ -172,7 +189,8 @@ QP_INLINE const unsigned char *json_digits(const json_scan *scan, const unsigned
     return p;
 }
 
-/* The grammar of RFC 8259: no leading zeros, a digit on both sides of the point. */
+/* The grammar of RFC 8259: no leading zeros, a digit on both sides of the point. Only the form is
+ * checked; its value is computed when a caller asks (json_number.c). */
 static const unsigned char *json_number(json_scan *scan, const unsigned char *p)
 {
     const unsigned char *start = p;
@@ -205,7 +223,7 @@ static const unsigned char *json_number(json_scan *scan, const unsigned char *p)
     return json_emit(scan, QP_JSON_NUMBER, false, start, p) ? p : NULL;
 }
 
-/* true, false, null. */
+/* true, false, null: compared as a whole, since no other word begins with their letters. */
 static const unsigned char *json_word(json_scan *scan, const unsigned char *p)
 {
     size_t left = (size_t)(scan->end - p);
@@ -225,7 +243,8 @@ static const unsigned char *json_word(json_scan *scan, const unsigned char *p)
     return json_emit(scan, kind, false, p, p + size) ? p + size : NULL;
 }
 
-/* A member's key and colon, up to its value. */
+/* A member's key and colon, up to its value. The fast path reads p[1], and p[2] behind a space:
+ * three bytes are left. */
 QP_INLINE const unsigned char *json_member(json_scan *scan, const unsigned char *p)
 {
     if (!json_at(scan, p, '"')) {
@@ -246,7 +265,8 @@ QP_INLINE const unsigned char *json_member(json_scan *scan, const unsigned char 
     return json_space(scan, p + 1);
 }
 
-/* Enter the container at `p`; gives the first byte inside that is no white space. */
+/* Enter the container at `p`; gives the first byte inside that is no white space. The token's end
+ * and next are preliminary: json_leave() sets them when the container closes. */
 QP_INLINE const unsigned char *json_enter(json_scan *scan, const unsigned char *p)
 {
     bool object = *p == '{';
@@ -263,7 +283,8 @@ QP_INLINE const unsigned char *json_enter(json_scan *scan, const unsigned char *
 }
 
 /* After a value: leave the containers that close here. Gives where the next value begins, or the
- * end of the outermost one when depth is back at 0. */
+ * end of the outermost one when depth is back at 0. A comma must be followed by a value or a key,
+ * which is why "[1,]" fails in the caller. */
 QP_INLINE const unsigned char *json_leave(json_scan *scan, const unsigned char *p)
 {
     qp_json_token *token;
@@ -305,7 +326,8 @@ QP_INLINE const unsigned char *json_scalar(json_scan *scan, const unsigned char 
     }
 }
 
-/* One whole value; gives where it ends. */
+/* One whole value; returns where it ends. A loop instead of recursion: each round enters a
+ * container or reads a scalar, then leaves the containers that end behind it. */
 static const unsigned char *json_value(json_scan *scan, const unsigned char *p)
 {
     for (;;) {
@@ -335,7 +357,8 @@ static const unsigned char *json_value(json_scan *scan, const unsigned char *p)
     }
 }
 
-/* UTF-8 first, then one value, then nothing but white space. */
+/* UTF-8 first, then one value, then nothing but white space. Two passes over the text are faster
+ * than one that decodes: both skip eight or sixteen bytes at a time. */
 static quipu_status json_run(json_scan *scan, quipu_str text, const qp_json_limits *limits)
 {
     const unsigned char *p;
@@ -367,7 +390,7 @@ static quipu_status json_run(json_scan *scan, quipu_str text, const qp_json_limi
     return scan->status;
 }
 
-/* A scan without a tape. */
+/* A scan without a tape. Allocates nothing, so that it cannot fail for lack of memory. */
 quipu_status qp_json_check(quipu_str text, const qp_json_limits *limits, qp_json_fault *ret_fault)
 {
     qp_json_token spare;
@@ -386,7 +409,8 @@ quipu_status qp_json_check(quipu_str text, const qp_json_limits *limits, qp_json
     return status;
 }
 
-/* A document that allocates nothing yet. */
+/* A document that allocates nothing yet: QP_JSON_NEAR tokens lie in the struct, enough for most
+ * columns. */
 void qp_json_init(qp_json_doc *doc)
 {
     doc->text = QP_STR_ABSENT;
@@ -407,7 +431,8 @@ void qp_json_free(qp_json_doc *doc)
     }
 }
 
-/* The tape of a text; the text must outlive it. */
+/* The tape of a text; the text must outlive it. The tape of an earlier parse is used again, however
+ * large it was. */
 quipu_status qp_json_parse(qp_json_doc *doc, quipu_str text, const qp_json_limits *limits,
                            quipu_error *reterr)
 {
@@ -449,7 +474,8 @@ qp_json_node qp_json_root(const qp_json_doc *doc)
     return doc->count != 0 ? (qp_json_node){doc, 0} : json_none;
 }
 
-/* The text of a value as it stands in the source. */
+/* The text of a value as it stands in the source. Exact: copying it keeps digits, escapes and
+ * order. */
 quipu_str qp_json_raw(qp_json_node node)
 {
     const qp_json_token *token;
@@ -461,7 +487,8 @@ quipu_str qp_json_raw(qp_json_node node)
     return (quipu_str){node.doc->text.p + token->start, token->end - token->start};
 }
 
-/* An iterator over the members or items; nothing for a scalar. */
+/* An iterator over the members or items; nothing for a scalar. It copies two numbers of the
+ * container and stays valid as long as the document is not parsed again. */
 qp_json_iter qp_json_each(qp_json_node node)
 {
     qp_json_kind kind = qp_json_kind_of(node);
@@ -474,7 +501,8 @@ qp_json_iter qp_json_each(qp_json_node node)
     return iter;
 }
 
-/* False at the end. */
+/* Moves to the next member or item; false at the end. `next` of a token skips everything inside of
+ * a value, so that a step costs the same for any value. */
 bool qp_json_next(qp_json_iter *iter)
 {
     if (iter->at >= iter->stop) {
@@ -502,7 +530,9 @@ size_t qp_json_count(qp_json_node node)
     return count;
 }
 
-/* Of several members with the key the last one, as other parsers do. */
+/* Of several members with the key the last one, as other parsers do. Linear: objects of this
+ * library's formats have few members, and a hash table would cost more than it saves. Keys without
+ * an escape are compared as bytes. */
 qp_json_node qp_json_get(qp_json_node object, quipu_str key)
 {
     const qp_json_doc *doc = object.doc;
@@ -529,7 +559,7 @@ qp_json_node qp_json_get(qp_json_node object, quipu_str key)
     return found;
 }
 
-/* The item, or none. */
+/* The item, or none. Linear as well; loops use qp_json_each(). */
 qp_json_node qp_json_at(qp_json_node array, size_t index)
 {
     qp_json_iter iter = qp_json_each(array);

@@ -1,5 +1,9 @@
-/* Equality of JSON trees. Depth is bounded by the parser, so it may recurse; small objects are
- * compared in place, larger ones by sorting their members, so that no input takes square time. */
+/* Equality of JSON trees by meaning: order of members and escapes do not count. Depth is bounded by
+ * the parser, so it may recurse; small objects are compared in place, larger ones by sorting their
+ * members, so that no input takes square time.
+ *
+ * Owns: nothing; the arrays to sort are freed before a function returns.
+ * Called by: src/store/message_read.c, when an event id repeats: is it the same message? */
 #include "base/json.h"
 
 #include <assert.h>
@@ -10,6 +14,7 @@
 
 #define JSON_EQUAL_FEW 8 /* objects up to this size are compared in place */
 
+/* One member of an object that is sorted; both are slices of the source. */
 typedef struct json_equal_member {
     qp_json_node key;
     qp_json_node value;
@@ -17,7 +22,8 @@ typedef struct json_equal_member {
 
 static quipu_status json_equal_run(qp_json_node a, qp_json_node b, bool *ret_equal);
 
-/* The last member whose key means the same. */
+/* The last member whose key means the same. None (doc is NULL) where the key does not occur, which
+ * then differs in kind from any value. */
 static qp_json_node json_equal_find(qp_json_node object, qp_json_node key)
 {
     qp_json_iter iter = qp_json_each(object);
@@ -31,7 +37,8 @@ static qp_json_node json_equal_find(qp_json_node object, qp_json_node key)
     return found;
 }
 
-/* How many different keys. */
+/* How many different keys. A member counts where it is the last of its key, as qp_json_get() reads
+ * it. */
 static size_t json_equal_keys(qp_json_node object)
 {
     qp_json_iter iter = qp_json_each(object);
@@ -43,6 +50,9 @@ static size_t json_equal_keys(qp_json_node object)
     return count;
 }
 
+/* Objects of at most JSON_EQUAL_FEW members, without allocating. Square in the number of members,
+ * at most 8 * 8 comparisons. Equal counts of keys, and each key of `a` in `b`, make the sets
+ * equal. */
 static quipu_status json_equal_few(qp_json_node a, qp_json_node b, bool *ret_equal)
 {
     qp_json_iter iter = qp_json_each(a);
@@ -71,6 +81,8 @@ static int json_equal_order(const void *a, const void *b)
     return order != 0 ? order : (ma->key.at < mb->key.at) - (ma->key.at > mb->key.at);
 }
 
+/* Fills `members`, which has room for all, sorted by key and without the duplicates that lose;
+ * returns how many stay. */
 static size_t json_equal_sort(qp_json_node object, json_equal_member *members)
 {
     qp_json_iter iter = qp_json_each(object);
@@ -89,6 +101,8 @@ static size_t json_equal_sort(qp_json_node object, json_equal_member *members)
     return kept;
 }
 
+/* The same for larger objects: sorted, two objects are equal where they are equal member by member.
+ * n log n comparisons and two arrays on the heap; QUIPU_NOMEM leaves *ret_equal as it was. */
 static quipu_status json_equal_many(qp_json_node a, size_t a_count, qp_json_node b, size_t b_count,
                                     bool *ret_equal)
 {
@@ -118,6 +132,7 @@ done:
     return status;
 }
 
+/* Order counts. A longer array differs as soon as one of the iterators ends before the other. */
 static quipu_status json_equal_arrays(qp_json_node a, qp_json_node b, bool *ret_equal)
 {
     qp_json_iter ia = qp_json_each(a);
@@ -139,6 +154,8 @@ static quipu_status json_equal_arrays(qp_json_node a, qp_json_node b, bool *ret_
     return status;
 }
 
+/* Two values of any kind. Numbers are compared by spelling, because 1, 1.0 and 1e0 are different
+ * texts to the program that stored them; the recursion is at most QP_JSON_DEPTH_CAP deep. */
 static quipu_status json_equal_run(qp_json_node a, qp_json_node b, bool *ret_equal)
 {
     qp_json_kind kind = qp_json_kind_of(a);
@@ -171,6 +188,7 @@ static quipu_status json_equal_run(qp_json_node a, qp_json_node b, bool *ret_equ
     }
 }
 
+/* *ret_equal is written on success only. */
 quipu_status qp_json_equal(qp_json_node a, qp_json_node b, bool *ret_equal)
 {
     bool equal = false;

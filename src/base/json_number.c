@@ -1,5 +1,9 @@
 /* Numbers on demand. A JSON number of any length is read as digits and a decimal point, so that the
- * caller learns whether its int64 or double is the number or only near it. */
+ * caller learns whether its int64 or double is the number or only near it.
+ *
+ * Owns: nothing; all work is done in fixed buffers on the stack.
+ * Called by: every reader of JSON; qp_double_text() also by the writers of DDL.
+ * Threads: safe; the locale of the process may be any, and may change. */
 #include "base/json.h"
 
 #include <assert.h>
@@ -24,6 +28,7 @@ typedef struct json_number_parts {
     bool minus;
 } json_number_parts;
 
+/* The end of the digits that begin at `from`. */
 static size_t json_number_run(quipu_str text, size_t from)
 {
     size_t n = from;
@@ -34,7 +39,8 @@ static size_t json_number_run(quipu_str text, size_t from)
     return n;
 }
 
-/* Take apart a number that the parser has checked. */
+/* Take apart a number that the parser has checked. The exponent is clamped while it is read, so
+ * that no number of digits overflows it. */
 static json_number_parts json_number_split(quipu_str raw)
 {
     json_number_parts parts = {QP_STR_ABSENT, {"", 0}, 0, raw.p[0] == '-'};
@@ -62,6 +68,7 @@ static json_number_parts json_number_split(quipu_str raw)
     return parts;
 }
 
+/* The i-th digit, counted over both sides of the point. */
 static unsigned json_number_digit(const json_number_parts *parts, size_t i)
 {
     char c = i < parts->whole.n ? parts->whole.p[i] : parts->fraction.p[i - parts->whole.n];
@@ -78,6 +85,9 @@ static bool json_number_push(uint64_t *value, unsigned digit, uint64_t most)
     return true;
 }
 
+/* Digits before the decimal point, which the exponent has moved, make the number; a digit behind it
+ * that is not 0 makes it rounded. 1e3 and 1000.0 are exact, therefore. Zeros that the exponent adds
+ * are pushed one by one, at most 19 of them, because `value` is then out of range or 0. */
 qp_json_exact qp_json_int64(qp_json_node node, int64_t *ret_value)
 {
     json_number_parts parts;
@@ -123,6 +133,8 @@ typedef struct json_number_decimal {
     int64_t exponent;
 } json_number_decimal;
 
+/* Cuts the zeros on both sides, and digits beyond those that a double can need. A cut tail becomes
+ * one digit 1: strtod() then rounds as it would with all digits. */
 static void json_number_reduce(const json_number_parts *parts, json_number_decimal *decimal)
 {
     size_t total = parts->whole.n + parts->fraction.n;
@@ -152,7 +164,8 @@ static void json_number_reduce(const json_number_parts *parts, json_number_decim
     decimal->digits[decimal->count] = '\0';
 }
 
-/* Whether a double, printed in full, has just these digits. */
+/* Whether a double, printed in full, has just these digits. The exact expansion is compared: "0.1"
+ * is not the double that it reads as, 0.5 is. */
 static bool json_number_is(double value, const json_number_decimal *decimal)
 {
     char text[JSON_NUMBER_TEXT_SIZE];
@@ -183,7 +196,8 @@ static bool json_number_is(double value, const json_number_decimal *decimal)
     return exponent == decimal->exponent + (int64_t)decimal->count - 1;
 }
 
-/* Text that we have just written ourselves, so all of it is a number. */
+/* Text that we have just written ourselves, so all of it is a number. A locale with another decimal
+ * point cannot get in the way: the text has none, or was printed under the same locale. */
 static double json_number_read(const char *text)
 {
     char *end = NULL;
@@ -193,6 +207,8 @@ static double json_number_read(const char *text)
     return value;
 }
 
+/* The nearest double, as strtod() rounds. Whether it is exact costs a second conversion, of the
+ * double to all of its digits; both are rare, because most numbers of this library are integers. */
 qp_json_exact qp_json_double(qp_json_node node, double *ret_value)
 {
     json_number_parts parts;
@@ -220,6 +236,8 @@ qp_json_exact qp_json_double(qp_json_node node, double *ret_value)
     return exact;
 }
 
+/* Tries 15, 16 and 17 digits: 15 survive any double, 17 identify every one. The result is the same
+ * in every locale. */
 bool qp_double_text(double value, char ret_text[QP_DOUBLE_TEXT_SIZE])
 {
     char text[QP_DOUBLE_TEXT_SIZE];

@@ -1,4 +1,5 @@
-/* The string scan that reader and writer share. */
+/* The string scan that reader and writer share: json.c skips a string's body with it, jsonw.c
+ * copies up to the next character that needs an escape. Pure functions; `end` is never read. */
 #ifndef QP_BASE_JSON_SCAN_H
 #define QP_BASE_JSON_SCAN_H
 
@@ -11,7 +12,8 @@
 
 #ifdef QP_JSON_SSE2
 /* As qp_json_plain() below, by whole sixteens, which every such processor compares at once.
- * *ret_found: it stopped at a hit, not before what is left. */
+ * *ret_found: it stopped at a hit, not before what is left. min(x, 0x1f) == x finds control
+ * characters: SSE2 compares unsigned bytes in no other way. */
 QP_INLINE const unsigned char *qp_json_plain16(const unsigned char *p, const unsigned char *end,
                                                bool *ret_found)
 {

@@ -1,5 +1,8 @@
-/* What JSON strings mean: unescaping and order. A string without an escape never leaves the
- * source. */
+/* What JSON strings mean: unescaping and order. A string without an escape never leaves the source.
+ *
+ * Owns: nothing; unescaped texts lie in the caller's arena.
+ * Called by: every reader of JSON. The parser has checked the grammar: no function here looks for
+ * the end of an escape. */
 #include "base/json.h"
 
 #include <assert.h>
@@ -11,7 +14,7 @@
 
 #define JSON_TEXT_REPLACEMENT 0xfffdU
 
-/* The bytes between the quotes. */
+/* The bytes between the quotes. The node must be a string. */
 static quipu_str json_text_body(qp_json_node node)
 {
     quipu_str raw = qp_json_raw(node);
@@ -20,11 +23,13 @@ static quipu_str json_text_body(qp_json_node node)
     return (quipu_str){raw.p + 1, raw.n - 2};
 }
 
+/* The parser has noted it, so that no reader searches for a backslash. */
 static bool json_text_is_escaped(qp_json_node node)
 {
     return node.doc->tokens[node.at].escaped != 0;
 }
 
+/* Four hexadecimal digits, which json_skip_escape() has checked. */
 static uint32_t json_text_hex4(const unsigned char *p)
 {
     uint32_t value = 0;
@@ -36,7 +41,8 @@ static uint32_t json_text_hex4(const unsigned char *p)
     return value;
 }
 
-/* The code point of the escape at **p, which the parser has checked; half a pair comes as it is. */
+/* The code point of the escape at **p, which the parser has checked; half a pair comes as it is. A
+ * high surrogate that no low one follows is returned alone; the caller reads on behind it. */
 static uint32_t json_text_escape(const unsigned char **p, const unsigned char *end)
 {
     static const char letters[] = "bfnrt";
@@ -63,7 +69,8 @@ static uint32_t json_text_escape(const unsigned char **p, const unsigned char *e
     return point;
 }
 
-/* Unescape `body` to `to`, which has room for it: no escape grows. */
+/* Unescape `body` to `to`, which has room for it: no escape grows. The shortest escape has two
+ * bytes and gives one, \uXXXX has six and gives at most three, a pair has twelve and gives four. */
 static size_t json_text_unescape(quipu_str body, bool keep_nul, char *to, uint32_t *ret_flags)
 {
     const unsigned char *p = (const unsigned char *)body.p;
@@ -90,6 +97,7 @@ static size_t json_text_unescape(quipu_str body, bool keep_nul, char *to, uint32
     return (size_t)(to - start);
 }
 
+/* See json.h. Without an escape this is two loads and no copy: the usual case. */
 quipu_status qp_json_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_text,
                           uint32_t *ret_flags)
 {
@@ -119,6 +127,8 @@ quipu_status qp_json_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_
     return QUIPU_OK;
 }
 
+/* See json.h. Keeps U+0000, for callers that store odd text as bytes; lone surrogates have no UTF-8
+ * and become U+FFFD here as well. */
 quipu_status qp_json_text_copy(qp_json_node node, quipu_arena *arena, quipu_str *ret_text)
 {
     uint32_t flags = 0;
@@ -156,7 +166,8 @@ static uint32_t json_text_point(const unsigned char **p, const unsigned char *en
     return point;
 }
 
-/* Order by code points; each side is read with or without escapes. */
+/* Order by code points; each side is read with or without escapes. Half a pair has no UTF-8, so
+ * that escaped strings are compared by code points instead. */
 static int json_text_order(quipu_str a, bool a_escapes, quipu_str b, bool b_escapes)
 {
     const unsigned char *pa = (const unsigned char *)a.p;
@@ -178,12 +189,14 @@ static int json_text_order(quipu_str a, bool a_escapes, quipu_str b, bool b_esca
     return (pa < ea) - (pb < eb);
 }
 
+/* Decodes on the way and allocates nothing. */
 int qp_json_text_cmp(qp_json_node a, qp_json_node b)
 {
     return json_text_order(json_text_body(a), json_text_is_escaped(a), json_text_body(b),
                            json_text_is_escaped(b));
 }
 
+/* An escaped string that stands for invalid UTF-8 equals no text; the length says nothing then. */
 bool qp_json_text_is(qp_json_node node, quipu_str text)
 {
     quipu_str body;

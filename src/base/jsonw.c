@@ -1,5 +1,10 @@
 /* The JSON writer. Only quotes, backslashes and control characters are escaped; all other UTF-8
- * goes out as it came. */
+ * goes out as it came.
+ *
+ * Owns: nothing but the state of one text; the buffer is the caller's.
+ * Called by: every room that writes JSON. Order of calls is the caller's duty and asserted; data
+ * that cannot be written (invalid UTF-8, NaN, too deep) fails the buffer instead.
+ * On return from qp_jsonw_end() the text is complete, or the buffer's status says why not. */
 #include "base/jsonw.h"
 
 #include <assert.h>
@@ -9,7 +14,7 @@
 #include "base/json_scan.h"
 #include "base/str.h"
 
-/* Writes behind what the buffer holds. */
+/* Writes behind what the buffer holds, so that several texts can share one buffer. */
 void qp_jsonw_begin(qp_jsonw *writer, qp_buf *buf)
 {
     assert(writer != NULL && buf != NULL);
@@ -17,7 +22,8 @@ void qp_jsonw_begin(qp_jsonw *writer, qp_buf *buf)
     writer->buf = buf;
 }
 
-/* Every container has been closed, unless the buffer failed. */
+/* Every container has been closed, unless the buffer failed. `comma` is set behind the first value:
+ * an empty text is no JSON. */
 quipu_status qp_jsonw_end(const qp_jsonw *writer)
 {
     quipu_status status = qp_buf_status(writer->buf);
@@ -27,7 +33,8 @@ quipu_status qp_jsonw_end(const qp_jsonw *writer)
     return status;
 }
 
-/* Only assertions ask, which a release build leaves out. */
+/* Whether the innermost open container is an object. Only assertions ask, which a release build
+ * leaves out. */
 QP_UNUSED static bool jsonw_in_object(const qp_jsonw *writer)
 {
     uint32_t level = writer->depth - 1;
@@ -35,7 +42,8 @@ QP_UNUSED static bool jsonw_in_object(const qp_jsonw *writer)
     return writer->depth != 0 && (writer->objects[level / 64] >> (level % 64) & 1) != 0;
 }
 
-/* What goes before any value; false when an error has stuck. */
+/* What goes before any value; false when an error has stuck. Inside of an object a value follows
+ * its key, without a comma between. */
 static bool jsonw_value(qp_jsonw *writer)
 {
     if (qp_buf_status(writer->buf) != QUIPU_OK) {
@@ -51,7 +59,8 @@ static bool jsonw_value(qp_jsonw *writer)
     return true;
 }
 
-/* One bit a level remembers whether it is an object. */
+/* Opens a container. One bit a level remembers whether it is an object; the fixed array of bits is
+ * why the depth has a limit. */
 static void jsonw_open(qp_jsonw *writer, char bracket, bool object)
 {
     uint32_t level = writer->depth;
@@ -71,7 +80,8 @@ static void jsonw_open(qp_jsonw *writer, char bracket, bool object)
     qp_buf_putc(writer->buf, bracket);
 }
 
-/* The bracket matches the one that opened. */
+/* Closes the innermost container. The bracket matches the one that opened, which only an assertion
+ * checks: it is the caller's order of calls. */
 static void jsonw_close(qp_jsonw *writer, char bracket, bool object)
 {
     if (qp_buf_status(writer->buf) != QUIPU_OK) {
@@ -84,6 +94,7 @@ static void jsonw_close(qp_jsonw *writer, char bracket, bool object)
     qp_buf_putc(writer->buf, bracket);
 }
 
+/* Members follow: key, value, key, value. */
 void qp_jsonw_object(qp_jsonw *writer)
 {
     jsonw_open(writer, '{', true);
@@ -94,6 +105,7 @@ void qp_jsonw_object_end(qp_jsonw *writer)
     jsonw_close(writer, '}', true);
 }
 
+/* Values follow. */
 void qp_jsonw_array(qp_jsonw *writer)
 {
     jsonw_open(writer, '[', false);
@@ -104,7 +116,8 @@ void qp_jsonw_array_end(qp_jsonw *writer)
     jsonw_close(writer, ']', false);
 }
 
-/* The short escapes where JSON has them, otherwise \u00XX. */
+/* The short escapes where JSON has them, otherwise \u00XX. Called for quotes, backslashes and
+ * control characters only. */
 static void jsonw_escape(qp_buf *buf, unsigned char c)
 {
     static const char digits[] = "0123456789abcdef";
@@ -121,7 +134,7 @@ static void jsonw_escape(qp_buf *buf, unsigned char c)
     qp_buf_put(buf, (quipu_str){text, 2});
 }
 
-/* Runs without a special character are copied as a whole. */
+/* Runs without a special character are copied as a whole. An absent text is written as "". */
 static void jsonw_quoted(qp_buf *buf, quipu_str text)
 {
     const unsigned char *p = (const unsigned char *)(text.p != NULL ? text.p : "");
@@ -158,6 +171,7 @@ static bool jsonw_member(qp_jsonw *writer)
     return true;
 }
 
+/* The value must follow before anything else. */
 void qp_jsonw_key(qp_jsonw *writer, quipu_str key)
 {
     if (jsonw_member(writer)) {
@@ -166,6 +180,7 @@ void qp_jsonw_key(qp_jsonw *writer, quipu_str key)
     }
 }
 
+/* A key as it stands in a source, quotes and escapes included: copied keys stay byte for byte. */
 void qp_jsonw_raw_key(qp_jsonw *writer, quipu_str json)
 {
     assert(json.n >= 2 && json.p[0] == '"' && json.p[json.n - 1] == '"');
@@ -182,6 +197,7 @@ void qp_jsonw_str(qp_jsonw *writer, quipu_str text)
     }
 }
 
+/* A value that is JSON already. It is not checked: callers pass what the parser has accepted. */
 void qp_jsonw_raw(qp_jsonw *writer, quipu_str json)
 {
     assert(json.n != 0);
@@ -197,7 +213,8 @@ void qp_jsonw_i64(qp_jsonw *writer, int64_t value)
     }
 }
 
-/* The shortest text that reads back as the same double. */
+/* The shortest text that reads back as the same double. NaN and the infinities have no JSON:
+ * QUIPU_INVALID. */
 void qp_jsonw_double(qp_jsonw *writer, double value)
 {
     char text[QP_DOUBLE_TEXT_SIZE];

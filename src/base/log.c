@@ -1,4 +1,6 @@
-/* The way to a caller's log hook. */
+/* The way to a caller's log hook. Owns nothing: the hook and its context belong to the caller, who
+ * keeps them until the store is closed. Called through QP_LOG, from any thread that uses the store,
+ * also under the store's locks: a hook must not call back into it. */
 #include "base/log.h"
 
 #include <assert.h>
@@ -7,6 +9,7 @@
 
 #define LOG_NS_PER_MS 1000000
 
+/* The default level is WARN, so that a hook alone does not mean one call for each statement. */
 qp_log qp_log_of(quipu_log_fn fn, void *ctx, quipu_log_level level)
 {
     return (qp_log){fn, ctx, level == QUIPU_LOG_DEFAULT ? QUIPU_LOG_WARN : level};
@@ -17,6 +20,7 @@ int64_t qp_log_ms(int64_t begun_ns)
     return (qp_clock_ns() - begun_ns) / LOG_NS_PER_MS;
 }
 
+/* The entry lives on the stack: the hook copies what it keeps. */
 void qp_log_put(const qp_log *log, quipu_log_level level, const char *component, const char *event,
                 const quipu_log_field *fields, size_t count)
 {

@@ -1,7 +1,10 @@
-/* The built-in table of models, sorted by prefix, and its lookup; no state. A prefix without prices
- * stands for models of which only the context is known, or keeps a row of a shorter prefix from
- * lending its prices to siblings that cost something else. Callers replace rows that grew old
- * (quipu_model_find()). */
+/* The built-in table of models, sorted by prefix, and its lookup.
+ *
+ * Owns: the constant rows; no state. A prefix without prices stands for models of which only the
+ * context is known, or keeps a row of a shorter prefix from lending its prices to siblings that
+ * cost something else. Callers replace rows that grew old (quipu_model_find()).
+ * Called by: src/agent for windows and costs; programs through include/quipu/models.h.
+ * On return a row is found for every name: the last resort is models_unknown. */
 #include "base/models.h"
 
 #include <string.h>
@@ -127,20 +130,26 @@ static const quipu_model_row models_rows[] = {
 };
 /* clang-format on */
 
+/* For a name that no row matches: a cautious context and no prices. Its prefix is empty, so that
+ * any match replaces it. */
 static const quipu_model_row models_unknown = {
     .prefix = {"", 0}, .window = QUIPU_MODEL_WINDOW, .budget = QUIPU_MODEL_BUDGET};
 
+/* ASCII only, and not tolower(): the locale must not decide which model it is. */
 static char models_small(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Whether a prefix may begin at byte `at` of a name. */
+/* Whether a prefix may begin at byte `at` of a name. "openai/gpt-4o", "us.anthropic.claude-..." and
+ * "models:gemini-..." are names of gateways for the same models. */
 static bool models_is_start(quipu_str name, size_t at)
 {
     return at == 0 || name.p[at - 1] == '/' || name.p[at - 1] == '.' || name.p[at - 1] == ':';
 }
 
+/* Whether the name has the prefix at its beginning or behind a separator, in any case. Names are
+ * short, so that trying every place costs nothing. */
 static bool models_match(quipu_str name, quipu_str prefix)
 {
     for (size_t at = 0; at + prefix.n <= name.n; at++) {
@@ -157,7 +166,8 @@ static bool models_match(quipu_str name, quipu_str prefix)
     return false;
 }
 
-/* The row with the longest prefix. *ret_size is what there is of it in memory. */
+/* The row with the longest prefix. *ret_size is what there is of it in memory. The caller's rows
+ * come first and win a tie: a built-in row must be longer to replace one. */
 static const quipu_model_row *models_find(quipu_str model, const quipu_model_rows *rows,
                                           size_t *ret_size)
 {
@@ -184,6 +194,8 @@ static const quipu_model_row *models_find(quipu_str model, const quipu_model_row
     return found;
 }
 
+/* The row itself, which is the caller's or static: never NULL. Rows that do not pass
+ * qp_model_rows_check() are ignored here; functions that can fail report them. */
 const quipu_model_row *quipu_model_find(quipu_str model, const quipu_model_rows *rows)
 {
     size_t size = 0;
@@ -191,7 +203,8 @@ const quipu_model_row *quipu_model_find(quipu_str model, const quipu_model_rows 
     return models_find(model, rows, &size);
 }
 
-/* Whether a row says nothing behind the members that this version knows. */
+/* Whether a row says nothing behind the members that this version knows. A newer caller may have
+ * longer rows; a price that this version cannot read must not count as 0. */
 static bool models_is_known(const quipu_model_rows *rows, size_t index)
 {
     const char *row = (const char *)quipu_model_row_at(*rows, index);
@@ -204,6 +217,7 @@ static bool models_is_known(const quipu_model_rows *rows, size_t index)
     return true;
 }
 
+/* Called by every function that takes rows, before any work. */
 quipu_status qp_model_rows_check(const quipu_model_rows *rows, quipu_error *reterr)
 {
     const size_t count = rows != NULL ? rows->count : 0;
@@ -223,6 +237,8 @@ quipu_status qp_model_rows_check(const quipu_model_rows *rows, quipu_error *rete
     return QUIPU_OK;
 }
 
+/* A copy with this version's size and with defaults filled in; members that a shorter row lacks are
+ * 0. */
 quipu_model_row qp_model_row(quipu_str model, const quipu_model_rows *rows)
 {
     quipu_model_row row = {.window = 0};
@@ -235,6 +251,7 @@ quipu_model_row qp_model_row(quipu_str model, const quipu_model_rows *rows)
     return row;
 }
 
+/* For the tests, which check the order and the prefixes. */
 const quipu_model_row *qp_model_builtin(size_t *ret_count)
 {
     *ret_count = sizeof(models_rows) / sizeof(models_rows[0]);

@@ -1,4 +1,10 @@
-/* Reading and writing structs that grow from version to version: each begins with struct_size. */
+/* Reading and writing structs that grow from version to version: each begins with struct_size.
+ *
+ * Owns: the rule for sizes that differ, in both directions. Pure functions over the caller's
+ * memory.
+ * Called by: every public function that takes options or fills a result struct, before its work.
+ * On return a struct has this version's size, and a member that this version does not know is
+ * zero. */
 #include "base/option.h"
 
 #include <assert.h>
@@ -19,6 +25,7 @@ static bool option_is_zero(const char *bytes, size_t from, size_t to)
     return true;
 }
 
+/* QUIPU_UNSUPPORTED: ignoring such a member would do something else than the caller asked for. */
 static quipu_status option_unknown(const char *name, quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_UNSUPPORTED,
@@ -26,6 +33,8 @@ static quipu_status option_unknown(const char *name, quipu_error *reterr)
                         name);
 }
 
+/* Reads struct_size and checks that it is plausible. memcpy(): the first member is a uint32_t in
+ * every such struct, but their types differ. */
 static quipu_status option_size(const void *given, const char *name, size_t *ret_size,
                                 quipu_error *reterr)
 {
@@ -67,6 +76,7 @@ quipu_status qp_options_read(void *ret, size_t size, const void *given, const ch
     return status;
 }
 
+/* Called before the work: a struct that cannot be filled must not be found after a commit. */
 quipu_status qp_output_check(const void *ret, const char *name, quipu_error *reterr)
 {
     size_t size = 0;
@@ -74,6 +84,8 @@ quipu_status qp_output_check(const void *ret, const char *name, quipu_error *ret
     return ret == NULL ? QUIPU_OK : option_size(ret, name, &size, reterr);
 }
 
+/* Cannot fail: qp_output_check() has run. An older caller gets the members it knows, a newer one
+ * zeros behind them. */
 void qp_output_put(void *ret, const void *values, size_t size)
 {
     uint32_t given = 0;
@@ -90,6 +102,7 @@ void qp_output_put(void *ret, const void *values, size_t size)
     memcpy(ret, &given, sizeof(given));
 }
 
+/* See option.h. The copy is zeroed first, so that members which older items lack read as 0. */
 quipu_status qp_slice_convert(const void **items, size_t count, size_t *item_size, size_t size,
                               const char *name, quipu_arena *arena, quipu_error *reterr)
 {

@@ -1,8 +1,12 @@
-/* The one owner of a result's memory: see base/result.h. */
+/* The one owner of a result's memory: see base/result.h. Called by functions that return structs of
+ * varying size, and by their users through quipu_free(). A result belongs to the caller alone: no
+ * store or connection refers to it. */
 #include "base/result.h"
 
 #include "base/alloc.h"
 
+/* Head and public struct in one allocation; the arena stays empty until something is put into
+ * it. */
 void *qp_result_new(size_t size)
 {
     qp_result *head = qp_calloc(1, size);
@@ -14,6 +18,8 @@ void *qp_result_new(size_t size)
     return head;
 }
 
+/* NULL is fine. The mark lets a debug build find a pointer that is no result, or was freed
+ * before. */
 void quipu_free(const void *result)
 {
     if (result != NULL) {

@@ -1,5 +1,9 @@
 /* SHA-256 after FIPS 180-4: section 5.1 pads, section 6.2.2 is the round loop below. Small rather
- * than fast: it hashes keys and file digests, not bulk data. */
+ * than fast: it hashes keys and file digests, not bulk data.
+ *
+ * Owns: nothing; the state is the caller's.
+ * Called by: src/ent for the hash of a schema and for shards, src/store for ids and checksums.
+ * On return from qp_sha256_end() the digest is complete and the state used up. */
 #include "base/sha256.h"
 
 #include <assert.h>
@@ -37,7 +41,8 @@ static void sha256_schedule(const uint8_t *block, uint32_t w[64])
     }
 }
 
-/* 6.2.2, steps 2 to 4: one block of 64 bytes. */
+/* 6.2.2, steps 2 to 4: one block of 64 bytes. memmove() shifts b to h in one go, as step 3 of the
+ * standard assigns them one by one. */
 static void sha256_block(uint32_t state[8], const uint8_t *block)
 {
     uint32_t w[64];
@@ -98,7 +103,8 @@ void qp_sha256_add(qp_sha256 *sha, const void *data, size_t size)
     }
 }
 
-/* 5.1.1: one bit 1, zeros, the length in bits. */
+/* 5.1.1: one bit 1, zeros, the length in bits. A block with less than 8 bytes left for the length
+ * needs a second one. */
 void qp_sha256_end(qp_sha256 *sha, uint8_t ret_digest[QP_SHA256_SIZE])
 {
     uint64_t bits = sha->length * 8;

@@ -1,4 +1,5 @@
-/* SHA-256 (FIPS 180-4), in one call and in pieces. */
+/* SHA-256 (FIPS 180-4), in one call (qp_sha256_of()) and in pieces: begin, any number of adds, end.
+ * The pieces may be cut anywhere; the digest is that of all bytes in a row. */
 #ifndef QP_BASE_SHA256_H
 #define QP_BASE_SHA256_H
 

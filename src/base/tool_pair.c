@@ -121,6 +121,8 @@ static tool_pair_choice tool_pair_choose(const qp_tool_item *items, size_t at, i
     return best;
 }
 
+/* Each response looks back at most `reach` messages: linear where calls are answered soon, and
+ * never worse than the square of what lies within reach. */
 void qp_tool_pair_match(qp_tool_item *items, size_t count, int64_t reach)
 {
     for (size_t i = 0; i < count; i++) {

@@ -1,5 +1,10 @@
-/* Errors of an engine in the schema's names: tables become entities, columns become fields. Called
- * after every write; the engine's contract for `rule` and `message` is in engine.h. */
+/* Errors of an engine in the schema's names: tables become entities, columns become fields.
+ *
+ * Owns: the texts about broken rules. The engine's contract for `rule` and `message` is in
+ * engine.h.
+ * Called by: every write of src/ent with its status; the transaction may be open or rolled back.
+ * On return the error names entity and fields, and never a value; status and engine_code are
+ * kept. */
 #include "ent/row.h"
 
 #include <assert.h>
@@ -9,7 +14,7 @@
 #include "ent/plan.h"
 #include "ent/shard.h"
 
-/* Appends to a fixed text; what does not fit is cut. */
+/* Appends to a fixed text; what does not fit is cut. `to` is terminated before and after. */
 static void explain_add(char *to, size_t size, const char *text)
 {
     size_t n = strlen(to);
@@ -22,7 +27,8 @@ static void explain_add(char *to, size_t size, const char *text)
     to[n + more] = '\0';
 }
 
-/* The field of a column. */
+/* The field of a column. Exact: the engine returns the name that src/ent wrote into the
+ * statement. */
 static const ent_field *explain_field(const ent_entity *entity, const char *column, size_t n)
 {
     for (size_t i = 0; i < entity->field_count; i++) {
@@ -93,7 +99,8 @@ static void explain_add_name(char *to, size_t size, const char *name)
 }
 
 /* "table.col_a, table.col_b" as field names; the packed key of a cluster becomes its two fields.
- * Empty when the rule is about something that the entity does not know. */
+ * Empty when the rule is about something that the entity does not know. Stops at the first column
+ * that it does not know, with the names so far. */
 static void explain_names(const ent_entity *entity, const char *list, char *ret, size_t size)
 {
     const char *item = explain_skip(list, entity->table);
@@ -138,7 +145,8 @@ static const char *explain_reference(const ent_entity *entity)
     return name;
 }
 
-/* A delete breaks the references of others, a write its own. */
+/* A delete breaks the references of others, a write its own. The status becomes QUIPU_INVALID for
+ * both. */
 static quipu_status explain_broken_reference(const ent_entity *entity, bool deleting,
                                              quipu_error *reterr)
 {
@@ -154,7 +162,8 @@ static quipu_status explain_broken_reference(const ent_entity *entity, bool dele
                           entity->name, field != NULL ? "." : "", field != NULL ? field : "");
 }
 
-/* See row.h. engine_code is kept. */
+/* See row.h. An error without a rule is no broken constraint and passes unchanged. The rule is
+ * copied first, because the functions below clear the struct that holds it. */
 quipu_status qp_explain(const ent_entity *entity, quipu_status status, bool deleting,
                         quipu_error *reterr)
 {

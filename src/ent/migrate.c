@@ -10,7 +10,8 @@
  *     └─ differs ─▶ references off ─▶ BEGIN ─▶ read again ─▶ inspect, diff ─▶ ask steps ─▶ backup
  *           ─▶ tables, columns ─▶ steps ─▶ inspect, diff ─▶ indexes, search ─▶ checks ─▶ journal
  *           ─▶ COMMIT ─▶ references on
- */
+ * On return no transaction is open and references are enforced; on failure the file is as it
+ * was. */
 #include "ent/migrate_internal.h"
 
 #include <assert.h>
@@ -26,7 +27,7 @@
  */
 
 /* A step has a name, a text and a function; names are unique, because the journal knows steps by
- * name. */
+ * name. Square in the number of steps, of which a program has a handful. */
 static quipu_status migrate_check_steps(const ent_migrate_options *options, quipu_error *reterr)
 {
     if (options->step_count > ENT_STEPS_MAX) {
@@ -49,7 +50,8 @@ static quipu_status migrate_check_steps(const ent_migrate_options *options, quip
     return QUIPU_OK;
 }
 
-/* One hash for each step, and one over all of them for the fast path. */
+/* One hash for each step, and one over all of them for the fast path. The text is what counts: a
+ * step whose text changes under the same name is noticed. */
 static quipu_status migrate_hash_steps(qp_migration *m, quipu_error *reterr)
 {
     qp_buf all;
@@ -79,7 +81,8 @@ static quipu_status migrate_hash_steps(qp_migration *m, quipu_error *reterr)
     return status;
 }
 
-/* Shards are no concern of an engine without them: its files stay as they are, the journal too. */
+/* Whether shards are part of this schema's identity. An engine without shards ignores them: its
+ * files stay as they are, and so does their journal. */
 static bool migrate_has_shards(const qp_migration *m)
 {
     for (size_t i = 0; i < m->schema->entity_count && m->engine->shards; i++) {
@@ -90,7 +93,8 @@ static bool migrate_has_shards(const qp_migration *m)
     return false;
 }
 
-/* The schema's canonical text, for the journal. */
+/* The schema's canonical text, for the journal, in the migration's arena. Written only when
+ * something has to be done: the fast path compares hashes. */
 static quipu_status migrate_write_text(qp_migration *m, bool shards, quipu_error *reterr)
 {
     qp_buf text;
@@ -108,7 +112,8 @@ static quipu_status migrate_write_text(qp_migration *m, bool shards, quipu_error
                               m->schema->name);
 }
 
-/* What the journal's last row must say for the file to be as this program wants it. */
+/* What the journal's last row must say for the file to be as this program wants it. Without shards
+ * entgen has computed the hash, which keeps opening a current file cheap. */
 static quipu_status migrate_hash_schema(qp_migration *m, quipu_error *reterr)
 {
     quipu_status status;
@@ -124,7 +129,9 @@ static quipu_status migrate_hash_schema(qp_migration *m, quipu_error *reterr)
     return status;
 }
 
-/* Everything that can be refused without touching the database. */
+/* Everything that can be refused without touching the database. Members of the options that an
+ * older caller lacks keep their defaults. The arena is freed by the caller, also after a
+ * failure. */
 static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema *schema,
                                   const ent_migrate_options *options, quipu_error *reterr)
 {
@@ -169,8 +176,8 @@ static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema 
 /* ---- whose file it is ---------------------------------------------------------------------------
  */
 
-/* A database with another application id belongs to another program; without one, inspection
- * decides. */
+/* A database with another application id belongs to another program; one without is decided by
+ * inspection (migrate_permit()). Called before anything is read of the tables. */
 static quipu_status migrate_identity(const qp_migration *m, uint32_t id, quipu_error *reterr)
 {
     if (id != 0 && id != m->schema->application_id) {
@@ -182,7 +189,8 @@ static quipu_status migrate_identity(const qp_migration *m, uint32_t id, quipu_e
     return QUIPU_OK;
 }
 
-/* QUIPU_NEWER: a newer program has raised min_reader or min_writer above our version. */
+/* QUIPU_NEWER: a newer program has raised min_reader or min_writer above this program's version. A
+ * file that may be read but not written is accepted on a read-only connection. */
 static quipu_status migrate_versions(qp_migration *m, const qp_journal_state *state,
                                      quipu_error *reterr)
 {
@@ -204,7 +212,8 @@ static quipu_status migrate_versions(qp_migration *m, const qp_journal_state *st
                         may_read ? "upgrade it, or open the file read-only" : "upgrade it");
 }
 
-/* Two reads: who the file belongs to, and whether its journal ends with this very schema. */
+/* Two reads: who the file belongs to, and whether its journal ends with this very schema. Also
+ * called under the lock, with `all` for the journal's steps. Nothing is changed here. */
 static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *ret_state,
                                  bool *ret_current, quipu_error *reterr)
 {
@@ -237,7 +246,8 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
     return status;
 }
 
-/* The question for diff.c, with the engine's properties. */
+/* The question for diff.c, with the engine's properties. The same schema may ask twice in one
+ * migration: before the steps, and for what is still missing behind them. */
 static quipu_status migrate_diff(qp_migration *m, const ent_schema *schema,
                                  const qp_file_shape *shape, qp_diff_purpose purpose,
                                  qp_diff *ret_diff, quipu_error *reterr)
@@ -253,7 +263,8 @@ static quipu_status migrate_diff(qp_migration *m, const ent_schema *schema,
     return qp_diff_make(&question, &m->arena, ret_diff, reterr);
 }
 
-/* A difference that adding cannot remove, as an error. */
+/* A difference that adding cannot remove, as an error. Kept in the diff until here, because a step
+ * may be the solution. */
 static quipu_status migrate_problem(const qp_diff *diff, quipu_error *reterr)
 {
     if (diff->problem.status != QUIPU_OK && reterr != NULL) {
@@ -266,7 +277,7 @@ static quipu_status migrate_problem(const qp_diff *diff, quipu_error *reterr)
  */
 
 /* A file without a journal may be anybody's, and says nothing of who may read it: all of it must be
- * there. */
+ * there. A missing index only costs time, and is allowed. */
 static quipu_status migrate_read_unjournalled(const qp_diff *diff, quipu_error *reterr)
 {
     for (size_t i = 0; i < diff->change_count; i++) {
@@ -286,7 +297,8 @@ static quipu_status migrate_read_unjournalled(const qp_diff *diff, quipu_error *
     return QUIPU_OK;
 }
 
-/* Nothing is changed: what an upgrade would add, the connection reads as if it were there. */
+/* Nothing is changed: what an upgrade would add, the connection reads as if it were there. The
+ * report names what is missing, for the user. */
 static quipu_status migrate_read_only(qp_migration *m, const qp_journal_state *state,
                                       quipu_error *reterr)
 {
@@ -310,7 +322,9 @@ static quipu_status migrate_read_only(qp_migration *m, const qp_journal_state *s
     return status;
 }
 
-/* Another process may have migrated the database since: the journal's last row shows it. */
+/* Another process may have migrated the database since: the journal's last row shows it. Called by
+ * db.c before a read outside of a transaction, on connections to older files only; costs the two
+ * reads of the fast path. Steps are not asked: a read-only connection runs none. */
 quipu_status qp_older_refresh(ent_db *db, quipu_error *reterr)
 {
     qp_migration m = {0};
@@ -332,7 +346,8 @@ quipu_status qp_older_refresh(ent_db *db, quipu_error *reterr)
 /* ---- the work, under the lock -------------------------------------------------------------------
  */
 
-/* Ask the steps that this file has not met. */
+/* Asks the steps that the journal does not list. An empty file needs none: it gets the newest
+ * layout at once. `needed` runs inside of the migration's transaction and may query the file. */
 static quipu_status migrate_ask_steps(qp_migration *m, bool empty, size_t *ret_needed,
                                       quipu_error *reterr)
 {
@@ -357,7 +372,8 @@ static quipu_status migrate_ask_steps(qp_migration *m, bool empty, size_t *ret_n
     return QUIPU_OK;
 }
 
-/* The schema's canonical text, which must be what its hash was made of. */
+/* The schema's canonical text, which must be what its hash was made of. A mismatch is generated
+ * code that was edited or is stale: the journal would then hold a text that no hash belongs to. */
 static quipu_status migrate_text(qp_migration *m, quipu_error *reterr)
 {
     char hash[QP_SCHEMA_HASH_SIZE];
@@ -376,7 +392,8 @@ static quipu_status migrate_text(qp_migration *m, quipu_error *reterr)
     return migrate_has_shards(m) ? migrate_write_text(m, true, reterr) : QUIPU_OK;
 }
 
-/* May we change it? An unmarked file with tables in it is somebody else's. */
+/* Whether this program may change the file: a file with tables and without any mark of a schema is
+ * another program's. A step that asked for the file knows it. */
 static quipu_status migrate_permit(const qp_migration *m, const qp_file_shape *shape,
                                    const qp_journal_state *state, const qp_diff *diff,
                                    size_t needed, uint32_t id, quipu_error *reterr)
@@ -393,7 +410,9 @@ static quipu_status migrate_permit(const qp_migration *m, const qp_file_shape *s
     return migrate_problem(diff, reterr);
 }
 
-/* Tables, then renames and columns, of a diff; or, with `indexes`, all of it. */
+/* Makes the changes of a diff from *from on: tables, then renames and columns; with `indexes`, all
+ * of them. Indexes wait for the steps, which may have to remove rows that a unique index
+ * forbids. */
 static quipu_status migrate_apply(qp_migration *m, const qp_diff *diff, size_t *from, bool indexes,
                                   quipu_error *reterr)
 {
@@ -409,7 +428,8 @@ static quipu_status migrate_apply(qp_migration *m, const qp_diff *diff, size_t *
     return status;
 }
 
-/* Tables, columns, references, indexes and search, in this order; a problem is an error. */
+/* Inspects again and makes what is missing: tables, columns, references, indexes and search, in
+ * this order; a problem is an error. Steps call it for schemas of their own. */
 quipu_status qp_migration_complete(qp_migration *m, const ent_schema *schema, quipu_error *reterr)
 {
     qp_file_shape shape = {0};
@@ -426,7 +446,8 @@ quipu_status qp_migration_complete(qp_migration *m, const ent_schema *schema, qu
     return status == QUIPU_OK ? migrate_apply(m, &diff, &from, true, reterr) : status;
 }
 
-/* Run the needed steps, then make what is still missing. */
+/* Runs the needed steps in the order of the options, then makes what is still missing. The file is
+ * inspected again, because a step may have rebuilt tables. */
 static quipu_status migrate_run_steps(qp_migration *m, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -439,7 +460,8 @@ static quipu_status migrate_run_steps(qp_migration *m, quipu_error *reterr)
     return status == QUIPU_OK ? qp_migration_complete(m, m->schema, reterr) : status;
 }
 
-/* The last row before COMMIT: what this migration did, under which schema. */
+/* The last rows before COMMIT: each step, also one that was not needed, so that it is never asked
+ * again; then what this migration did, under which schema. */
 static quipu_status migrate_write_journal(qp_migration *m, const qp_journal_state *state,
                                           uint32_t statements, quipu_error *reterr)
 {
@@ -453,7 +475,8 @@ static quipu_status migrate_write_journal(qp_migration *m, const qp_journal_stat
     return status == QUIPU_OK ? qp_journal_write(m, state, -1, statements, reterr) : status;
 }
 
-/* A required field whose column lets NULL in and that no default stands in for. */
+/* A required field whose column lets NULL in and that no default stands in for. A column that is
+ * renamed is looked up by its old name: `shape` is from before the changes. */
 static bool migrate_may_lack(const qp_table_shape *table, const ent_field *field)
 {
     const unsigned fine = ENT_F_NULLABLE | ENT_F_DEFAULT | ENT_F_NOW | ENT_F_RANDOM;
@@ -466,7 +489,8 @@ static bool migrate_may_lack(const qp_table_shape *table, const ent_field *field
            column->key_position == 0;
 }
 
-/* Rows that were there have all that is required now; else no query could read them. */
+/* Checks that existing rows have every value that is required now; else no query could read them.
+ * Counts one column at a time, and only columns that may lack it: a full scan each. */
 static quipu_status migrate_required(qp_migration *m, const qp_file_shape *shape,
                                      quipu_error *reterr)
 {
@@ -497,7 +521,8 @@ static quipu_status migrate_required(qp_migration *m, const qp_file_shape *shape
     return QUIPU_OK;
 }
 
-/* Nothing broke: no reference that points nowhere came to be, and the file is sound. */
+/* Checks that no reference was broken and that the file is sound. `dangling` is the count from
+ * before: a file that had broken references may keep them, but not get more. */
 static quipu_status migrate_verify(qp_migration *m, int64_t dangling, quipu_error *reterr)
 {
     int64_t after = 0;
@@ -512,7 +537,8 @@ static quipu_status migrate_verify(qp_migration *m, int64_t dangling, quipu_erro
     return status == QUIPU_OK ? m->migrator->check(m->conn, reterr) : status;
 }
 
-/* Make the changes of the diff and run the needed steps; *ret_statements are the diff's own. */
+/* Makes the changes of the diff and runs the needed steps; *ret_statements are the diff's own,
+ * without those of the steps, which have journal rows of their own. */
 static quipu_status migrate_work(qp_migration *m, const qp_diff *diff, size_t needed,
                                  uint32_t *ret_statements, quipu_error *reterr)
 {
@@ -535,7 +561,9 @@ static quipu_status migrate_work(qp_migration *m, const qp_diff *diff, size_t ne
     return QUIPU_OK;
 }
 
-/* Change the file and prove that nothing broke. */
+/* Changes the file and proves that nothing broke. The backup comes before the first change, and
+ * only for steps: what is merely added can be ignored by an older program. A new file needs no
+ * proof. */
 static quipu_status migrate_change(qp_migration *m, const qp_file_shape *shape, const qp_diff *diff,
                                    const qp_journal_state *state, size_t needed,
                                    quipu_error *reterr)
@@ -568,7 +596,7 @@ static quipu_status migrate_change(qp_migration *m, const qp_file_shape *shape, 
 }
 
 /* The work, inside of the transaction; everything is read again, because another process may have
- * been faster. */
+ * been faster. On failure the caller rolls back, the application id included. */
 static quipu_status migrate_locked(qp_migration *m, quipu_error *reterr)
 {
     qp_journal_state state = {0};
@@ -613,7 +641,9 @@ static quipu_status migrate_locked(qp_migration *m, quipu_error *reterr)
     return status;
 }
 
-/* References are switched off before the transaction, because inside one they cannot be. */
+/* References are switched off before the transaction, because inside one they cannot be. On SQLite
+ * the PRAGMA belongs to the connection, so that it must be restored on every path. The cache is
+ * cleared before COMMIT, because cached statements hold the old layout. */
 static quipu_status migrate_slowly(qp_migration *m, quipu_error *reterr)
 {
     uint32_t keep = m->options.backups_kept > 0 ? m->options.backups_kept : 1;
@@ -657,7 +687,8 @@ static quipu_status migrate_slowly(qp_migration *m, quipu_error *reterr)
     return status;
 }
 
-/* One attempt. A transient failure is retried by ent_migrate(). */
+/* One attempt. A transient failure is retried by ent_migrate(). The report is written on success
+ * only. */
 static quipu_status migrate_once(ent_db *db, const ent_schema *schema,
                                  const ent_migrate_options *options, ent_migrate_report *ret_report,
                                  quipu_error *reterr)
@@ -680,7 +711,8 @@ static quipu_status migrate_once(ent_db *db, const ent_schema *schema,
     return status;
 }
 
-/* A migration whose answer was lost finds, when it is repeated, what it has done. */
+/* A migration whose answer was lost finds, when it is repeated, what it has done. Only transient
+ * failures of a server are retried, as qp_db_backoff() decides. */
 quipu_status ent_migrate(ent_db *db, const ent_schema *schema, const ent_migrate_options *options,
                          ent_migrate_report *ret_report, quipu_error *reterr)
 {

@@ -1,4 +1,5 @@
-/* A migration under way, shared by migrate.c, migrate_run.c, journal.c and step.c. */
+/* A migration under way, shared by migrate.c, migrate_run.c, journal.c and step.c. It exists for
+ * one call of ent_migrate(); its arena holds shapes, diffs and texts, and is freed with it. */
 #ifndef QP_ENT_MIGRATE_INTERNAL_H
 #define QP_ENT_MIGRATE_INTERNAL_H
 

@@ -1,5 +1,8 @@
-/* The statements of a migration: run, counted and traced, with errors in the schema's names. Called
- * by migrate.c, journal.c and step.c, inside of the migration's transaction. */
+/* The statements of a migration: run, counted and traced, with errors in the schema's names.
+ *
+ * Owns: a statement from prepare to finalize within one call; nothing outlives it.
+ * Called by: migrate.c, journal.c and step.c.
+ * Transactions: inside of the migration's; on failure the caller rolls back. */
 #include "ent/migrate_internal.h"
 
 #include <assert.h>
@@ -8,7 +11,8 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-/* Several statements in one text; each counts for the report. */
+/* Several statements in one text; each counts for the report. A failure that ended the transaction
+ * is noted by qp_db_failed(), which keeps later calls from running outside of it. */
 quipu_status qp_migration_execute(qp_migration *m, quipu_str sql, quipu_error *reterr)
 {
     int64_t start_ns = m->db->trace == NULL ? 0 : qp_clock_ns();
@@ -21,7 +25,9 @@ quipu_status qp_migration_execute(qp_migration *m, quipu_str sql, quipu_error *r
     return qp_db_failed(m->db, status);
 }
 
-/* Prepared for this one use: migrations do not go through the statement cache. */
+/* Prepared for this one use: migrations do not go through the statement cache. `row` gets each row
+ * while the statement runs; its texts are valid until it returns. `stop` ends the loop early
+ * without an error. */
 quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query, quipu_error *reterr)
 {
     qp_statement *statement = NULL;
@@ -68,7 +74,7 @@ static quipu_status migrate_run_take_int(void *ctx, const qp_value *values, bool
     return QUIPU_OK;
 }
 
-/* A query for one integer. */
+/* A query for one integer. *ret keeps its value where there is no row. */
 static quipu_status migrate_run_int(qp_migration *m, const char *sql, int64_t *ret,
                                     quipu_error *reterr)
 {
@@ -98,7 +104,7 @@ static quipu_status migrate_run_int_of(qp_migration *m, qp_buf *sql, int64_t *re
     return status;
 }
 
-/* For the check that a rebuild lost no row. */
+/* The rows of a table, for the check that a rebuild lost none. */
 quipu_status qp_migration_count(qp_migration *m, const char *table, int64_t *ret_count,
                                 quipu_error *reterr)
 {
@@ -131,7 +137,8 @@ quipu_status qp_migration_count_missing(qp_migration *m, const ent_entity *entit
 /* ---- changes ------------------------------------------------------------------------------------
  */
 
-/* How many rows share one value of a unique index to be; 0 when none do. */
+/* How many rows share one value of a unique index to be; 0 when none do. Rows with NULL do not
+ * count: a unique index allows any number of them. */
 static quipu_status migrate_run_twins(qp_migration *m, const qp_ddl *change, int64_t *ret_rows,
                                       quipu_error *reterr)
 {
@@ -154,7 +161,8 @@ static quipu_status migrate_run_twins(qp_migration *m, const qp_ddl *change, int
     return migrate_run_int_of(m, &sql, ret_rows, reterr);
 }
 
-/* The engine's words for a refused change, turned into those of the schema. */
+/* Turns the engine's words for a refused change into those of the schema. Only for statuses that
+ * say something about the rows or the file; an I/O error or a full disk is reported as it is. */
 static quipu_status migrate_run_explain(qp_migration *m, const qp_ddl *change, quipu_status status,
                                         quipu_error *reterr)
 {
@@ -185,7 +193,7 @@ static quipu_status migrate_run_explain(qp_migration *m, const qp_ddl *change, q
     return status;
 }
 
-/* The engine writes the text of the change. */
+/* Makes one change: the engine writes its text, which may be several statements. */
 quipu_status qp_migration_apply(qp_migration *m, const qp_ddl *change, quipu_error *reterr)
 {
     qp_buf sql;
@@ -208,7 +216,8 @@ quipu_status qp_migration_apply(qp_migration *m, const qp_ddl *change, quipu_err
     return status;
 }
 
-/* Once a migration, however many steps want one. */
+/* Makes one backup a migration, however many steps want one, named after the first of them. The
+ * caller holds the write lock and has changed nothing yet. */
 quipu_status qp_migration_backup(qp_migration *m, quipu_error *reterr)
 {
     for (size_t i = 0; i < m->options.step_count; i++) {

@@ -5,7 +5,8 @@
  *     (SELECT "id","key",...,NULL AS "title" FROM "sessions") AS "sessions"
  *
  * Both engines merge such a subquery into the statement around it, so that conditions and orders
- * still use the table's indexes, and those on a missing column see its default. */
+ * still use the table's indexes, and those on a missing column see its default.
+ * Transactions: made outside of any; it stays until the journal shows another migration. */
 #include "ent/older.h"
 
 #include <assert.h>
@@ -57,7 +58,8 @@ int64_t qp_older_journal_seq(const qp_older *older)
     return older->journal_seq;
 }
 
-/* NULL for an entity that the file holds in full, and for a file that is not older. */
+/* NULL for an entity that the file holds in full, and for a file that is not older. A schema has a
+ * dozen entities, so that a list is enough. */
 static const older_table *older_find(const qp_older *older, const ent_entity *entity)
 {
     for (size_t i = 0; older != NULL && i < older->count; i++) {
@@ -117,7 +119,8 @@ static void older_put_column(const qp_diff *diff, const ent_entity *entity, cons
     }
 }
 
-/* A table with what it lacks beside what it has. */
+/* A table with what it lacks beside what it has. All columns of the file are listed, also those
+ * that the schema does not know: SELECT * would hide which columns exist under the new names. */
 static void older_put_columns(const qp_migration *m, const qp_table_shape *table,
                               const qp_diff *diff, const ent_entity *entity, qp_buf *sql)
 {
@@ -164,7 +167,8 @@ static void older_put_hidden(const qp_migration *m, const ent_entity *entity, qp
     }
 }
 
-/* A table without rows. */
+/* A table without rows. 1=0 makes the planner skip it; the types of the columns are those that
+ * put_absent gives. */
 static void older_put_empty(const qp_migration *m, const ent_entity *entity, qp_buf *sql)
 {
     for (size_t i = 0; i < entity->field_count; i++) {
@@ -221,7 +225,8 @@ static bool older_has(const qp_diff *diff, const ent_entity *entity, unsigned ki
     return false;
 }
 
-/* One entry for each entity that a change of the diff concerns. */
+/* One entry for each entity that a change of the diff concerns. `tables` has room for every entity
+ * of the schema. */
 static quipu_status older_fill(qp_migration *m, const qp_file_shape *shape, const qp_diff *diff,
                                qp_older *older, quipu_error *reterr)
 {
@@ -245,7 +250,8 @@ static quipu_status older_fill(qp_migration *m, const qp_file_shape *shape, cons
     return status;
 }
 
-/* Replaces what the connection knew, and forgets its statements: their text depends on it. */
+/* Replaces what the connection knew, and forgets its statements: their text depends on it. On
+ * failure the connection keeps what it had. */
 quipu_status qp_older_set(qp_migration *m, const qp_file_shape *shape, const qp_diff *diff,
                           int64_t journal_seq, quipu_error *reterr)
 {

@@ -1,7 +1,11 @@
 /* A schema as canonical .ent text, written from descriptors: one item a line, every index with its
  * name (those of unique fields and foreign keys, too), nothing that is a default. The same
  * descriptors always give the same bytes: the hash of the text identifies the schema in the
- * journal. */
+ * journal.
+ *
+ * Owns: the format. A change of a single byte makes every file look as if its schema had changed.
+ * Called by: entgen, which stores the hash in the generated code; migrate.c for the journal.
+ * On return the text is complete, or the buffer's status says why not. Pure functions. */
 #include "ent/schema_text.h"
 
 #include <assert.h>
@@ -11,7 +15,8 @@
 #include "base/json.h"
 #include "base/sha256.h"
 
-/* The escapes are those of C and of .ent alike. */
+/* A text in quotes. The escapes are those of C and of .ent alike; `also` lists further characters
+ * that get a backslash. */
 void qp_schema_quoted(qp_buf *out, const char *text, const char *also)
 {
     static const char controls[] = "\n\t\r";
@@ -29,7 +34,8 @@ void qp_schema_quoted(qp_buf *out, const char *text, const char *also)
     qp_buf_putc(out, '"');
 }
 
-/* A float always shows that it is one: 1.0, 1e+30. */
+/* A float always shows that it is one: 1.0, 1e+30. The digits are the shortest that read back, so
+ * that the text does not depend on the platform. */
 static void schema_text_float(qp_buf *out, double value)
 {
     char text[QP_DOUBLE_TEXT_SIZE];
@@ -55,7 +61,8 @@ static bool schema_text_in_key(const ent_entity *entity, size_t field)
     return false;
 }
 
-/* The type's name in .ent; an enum lists its labels. */
+/* The type's name in .ent; an enum lists its labels. Labels begin at 1: number 0 of an enum means
+ * "not set". */
 static void schema_text_type(qp_buf *out, const ent_field *field)
 {
     static const char *const names[] = {"",      "int",  "float", "bool", "text",
@@ -75,7 +82,7 @@ static void schema_text_type(qp_buf *out, const ent_field *field)
     }
 }
 
-/* `= x`, `= now`, `= random`. */
+/* `= x`, `= now`, `= random`; nothing for a field without a default. */
 static void schema_text_default(qp_buf *out, const ent_field *field)
 {
     if ((field->flags & ENT_F_NOW) != 0) {
@@ -104,7 +111,7 @@ static void schema_text_default(qp_buf *out, const ent_field *field)
     }
 }
 
-/* `range(a..b)` or `len(a..b)`. */
+/* `range(a..b)` of numbers or `len(a..b)` of texts and bytes, both ends included. */
 static void schema_text_rule(qp_buf *out, const ent_field *field)
 {
     const ent_rule *rule = field->rule;
@@ -138,7 +145,8 @@ static void schema_text_names(qp_buf *out, const char *column, const char *name,
     }
 }
 
-/* One field, with its attributes in a fixed order. */
+/* One field, with its attributes in a fixed order. A field of the key is immutable anyway, and does
+ * not say so. */
 static void schema_text_field(qp_buf *out, const ent_entity *entity, size_t number)
 {
     const ent_field *field = &entity->fields[number];
@@ -166,7 +174,8 @@ static const ent_edge *schema_text_edge_of(const ent_entity *entity, size_t numb
     return NULL;
 }
 
-/* The same edge as its owner has it. */
+/* The same edge as its owner has it. Both sides of an edge are in the descriptors; the text names
+ * it once on each side, and the names must lead to each other. */
 static const ent_edge *schema_text_owner(const ent_entity *entity, const ent_edge *edge)
 {
     for (size_t i = 0; i < edge->to->edge_count; i++) {
@@ -178,7 +187,8 @@ static const ent_edge *schema_text_owner(const ent_entity *entity, const ent_edg
     return NULL;
 }
 
-/* The side that holds the foreign key: `edge name <- Owner.edge`. */
+/* The side that holds the foreign key: `edge name <- Owner.edge`. Without an owner's side the
+ * descriptors contradict each other: QUIPU_INVALID. */
 static void schema_text_inverse(qp_buf *out, const ent_entity *entity, const ent_edge *edge)
 {
     const ent_field *field = &entity->fields[edge->field];
@@ -197,7 +207,7 @@ static void schema_text_inverse(qp_buf *out, const ent_entity *entity, const ent
     qp_buf_putc(out, '\n');
 }
 
-/* `(a, b desc, c)`. */
+/* `(a, b desc, c)`: fields by their names, not by their columns. */
 static void schema_text_list(qp_buf *out, const ent_entity *entity, const uint8_t *fields,
                              size_t count, unsigned desc)
 {
@@ -210,7 +220,7 @@ static void schema_text_list(qp_buf *out, const ent_entity *entity, const uint8_
     qp_buf_putc(out, ')');
 }
 
-/* `key (...)` or `cluster (...)`. */
+/* `key (...)` or `cluster (...)`. A single field called "id" is the default and is not written. */
 static void schema_text_key(qp_buf *out, const ent_entity *entity)
 {
     bool id = entity->key_count == 1 && strcmp(entity->fields[entity->key[0]].name, "id") == 0;
@@ -223,7 +233,8 @@ static void schema_text_key(qp_buf *out, const ent_entity *entity)
     qp_buf_putc(out, '\n');
 }
 
-/* The owners' side: `edge name -> Child[]`, with its rule on delete. */
+/* The owners' side: `edge name -> Child[]`, with its rule on delete, which the child's side does
+ * not repeat. */
 static void schema_text_edges(qp_buf *out, const ent_entity *entity)
 {
     static const char *const on_delete[] = {"", "cascade", "restrict", "set_null"};
@@ -238,7 +249,7 @@ static void schema_text_edges(qp_buf *out, const ent_entity *entity)
     }
 }
 
-/* `shard (...) key x by f`. */
+/* `shard (...) key x`. */
 static void schema_text_shard(qp_buf *out, const ent_entity *entity)
 {
     const ent_shard *shard = entity->shard;
@@ -259,7 +270,8 @@ static void schema_text_shard(qp_buf *out, const ent_entity *entity)
     qp_buf_putc(out, '\n');
 }
 
-/* Fields and foreign keys in the order of the row, then edges, key, shard, indexes, search. */
+/* Fields and foreign keys in the order of the row, then edges, key, shard, indexes, search. An AUTO
+ * field is implied by the entity, as its key. */
 static void schema_text_entity(qp_buf *out, const ent_entity *entity, bool shards)
 {
     qp_buf_printf(out, "entity %s table ", entity->name);

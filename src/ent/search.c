@@ -2,8 +2,12 @@
  * heads of the statements (search_engine.h); conditions are planned as everywhere; snippets are
  * made here, from the row's texts.
  *
- * Owns: the order of calls to a qp_searcher. Called by users of include/ent, src/store.
- * Locks: maintaining an index writes inside of the caller's transaction. */
+ * Owns: the order of calls to a qp_searcher.
+ * Called by: users of include/ent; src/store/search.c (indexing) and search_find.c (hits,
+ * snippets).
+ * Transactions: maintaining an index writes inside of the caller's. Hits are read in the caller's
+ * snapshot, and a row may be gone before its snippet is made.
+ * On return of an ended iterator its statement is back in the cache. */
 #include <assert.h>
 #include <string.h>
 
@@ -21,7 +25,8 @@
 
 #define SEARCH_SNIPPET_MIN 16
 
-/* Whether the entity has an index that this engine supports. */
+/* Whether the entity has an index that this engine supports. `manual` asks for one that the program
+ * maintains: rows of the other kind are indexed by triggers, and twice if this did it, too. */
 static quipu_status search_check(const ent_db *db, const ent_entity *entity, bool manual,
                                  quipu_error *reterr)
 {
@@ -55,12 +60,13 @@ bool qp_search_keeps_deleted_words(const ent_db *db)
     return db->engine->searcher != NULL && db->engine->searcher->keeps_deleted_words;
 }
 
+/* False on a read-only connection to an older file whose index is missing. */
 bool qp_search_is_there(const ent_db *db, const ent_entity *entity)
 {
     return !qp_older_unsearchable(db->older, entity);
 }
 
-/* Words are text like any other value. */
+/* Words are text like any other value. Engines get them as one bound parameter, never as syntax. */
 static quipu_status search_check_words(const ent_entity *entity, quipu_str words,
                                        quipu_error *reterr)
 {
@@ -74,7 +80,7 @@ static quipu_status search_check_words(const ent_entity *entity, quipu_str words
     return QUIPU_OK;
 }
 
-/* Runs db->plan and counts. */
+/* Runs db->plan and counts the rows. The statement is released in any case. */
 static quipu_status search_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     int64_t count = 0;
@@ -86,7 +92,9 @@ static quipu_status search_run(ent_db *db, int64_t *ret_count, quipu_error *rete
     return status;
 }
 
-/* Reads the rows and gives them to the engine, one by one. */
+/* For an engine that needs the texts (PostgreSQL cuts words here and not in SQL): reads the rows
+ * and passes them to the engine one by one. The engine collects them; a call without a row writes
+ * what it has. On failure what it collected is discarded, and the caller rolls back. */
 static quipu_status search_add_rows(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     const qp_searcher *searcher = db->engine->searcher;
@@ -117,7 +125,8 @@ static quipu_status search_add_rows(ent_db *db, int64_t *ret_count, quipu_error 
     return status;
 }
 
-/* Whether a where has a match condition. */
+/* Whether a where has a match condition. The offset of the member is in the descriptor: wheres of
+ * different entities differ. */
 static bool search_has_match(const ent_entity *entity, const void *where)
 {
     ent_where_match match;
@@ -126,7 +135,9 @@ static bool search_has_match(const ent_entity *entity, const void *where)
     return (int)match.op != ENT_OP_NONE;
 }
 
-/* Adds rows to the index, or removes them. A condition on the index itself would see it change. */
+/* Adds rows to the index, or removes them. A condition on the index itself would see it change. An
+ * empty condition would move every row of the store and is refused: ent_index_clear() says that on
+ * purpose. On an engine without search, removing nothing is success. */
 static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operation operation,
                                 const void *where, int64_t *ret_count, quipu_error *reterr)
 {
@@ -164,19 +175,23 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
                : search_run(db, ret_count, reterr);
 }
 
+/* See include/ent/search.h. Cost: reading the rows and their words, once. */
 quipu_status ent_index_rows(ent_db *db, const ent_entity *entity, const void *where,
                             int64_t *ret_count, quipu_error *reterr)
 {
     return search_move(db, entity, QP_OP_INDEX, where, ret_count, reterr);
 }
 
+/* See include/ent/search.h. Must run before the rows change or go: SQLite removes words by the
+ * text. */
 quipu_status ent_unindex_rows(ent_db *db, const ent_entity *entity, const void *where,
                               int64_t *ret_count, quipu_error *reterr)
 {
     return search_move(db, entity, QP_OP_UNINDEX, where, ret_count, reterr);
 }
 
-/* A statement on the whole index. */
+/* A statement on the whole index. Clearing where there is no search succeeds, as in
+ * search_move(). */
 static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_operation operation,
                                    quipu_error *reterr)
 {
@@ -198,11 +213,13 @@ static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_oper
     return search_run(db, NULL, reterr);
 }
 
+/* See include/ent/search.h. The caller marks all rows as not indexed in the same transaction. */
 quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
     return search_command(db, entity, QP_OP_INDEX_CLEAR, reterr);
 }
 
+/* See include/ent/search.h. QUIPU_CORRUPT where the index and the rows differ. */
 quipu_status ent_index_check(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
     return search_command(db, entity, QP_OP_INDEX_CHECK, reterr);
@@ -212,7 +229,8 @@ quipu_status ent_index_check(ent_db *db, const ent_entity *entity, quipu_error *
  */
 
 /* A condition that fixes the owner of a cluster bounds the hits by their keys, so that the index
- * looks no further; it is removed from the copy of the where. */
+ * looks no further; it is removed from the copy of the where. Where keys are packed, a condition on
+ * the sequence is part of the bounds, too. */
 static void search_tie(qp_plan *plan, char *where)
 {
     const ent_entity *entity = plan->entity;
@@ -237,7 +255,9 @@ static void search_tie(qp_plan *plan, char *where)
     }
 }
 
-/* Whether hits may have to be rechecked: those of phrases. */
+/* Whether hits may have to be rechecked: those of phrases. An engine that indexes words without
+ * their places finds all words of a phrase anywhere in the text. Only phrases of two words or more
+ * can be wrong. */
 static quipu_status search_needs_recheck(ent_db *db, const ent_entity *entity, quipu_str words,
                                          bool *ret_recheck, quipu_error *reterr)
 {
@@ -253,7 +273,7 @@ static quipu_status search_needs_recheck(ent_db *db, const ent_entity *entity, q
 }
 
 /* Hits that fail the recheck would count against a LIMIT: the limit is then applied while reading.
- */
+ * The copy of the where lies in the scratch arena, because search_tie() changes it. */
 static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str words,
                                 const void *where, int64_t limit, quipu_error *reterr)
 {
@@ -284,7 +304,8 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
     return status;
 }
 
-/* What hits are rechecked with; it lives as long as the statement is used. */
+/* What hits are rechecked with. It lies in the statement's own arena, since the connection's
+ * scratch memory is reused while the iterator runs. `left` counts down the caller's limit. */
 static quipu_status search_keep_query(ent_db *db, qp_cached *cached, quipu_str words, int64_t limit,
                                       quipu_error *reterr)
 {
@@ -299,6 +320,8 @@ static quipu_status search_keep_query(ent_db *db, qp_cached *cached, quipu_str w
                                query, reterr);
 }
 
+/* See include/ent/search.h. On failure nothing is open; on success ent_iter_end() or the last
+ * ent_hits_next() releases the statement. */
 quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str words,
                             const void *where, int64_t limit, ent_iter *ret_iter,
                             quipu_error *reterr)
@@ -344,7 +367,9 @@ typedef struct search_row {
     size_t count;
 } search_row;
 
-/* Reads the texts of one hit. The row may be gone: then there are none. */
+/* Reads the texts of one hit. The row may be gone: then there are none. Another statement on the
+ * same connection, while the hits' own is still open. Texts are copied, because releasing the
+ * statement ends them. */
 static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent_hit *hit,
                                  search_row *row, quipu_error *reterr)
 {
@@ -379,7 +404,7 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
     return status;
 }
 
-/* Whether a hit has the phrases. */
+/* Whether a hit has the phrases. A row that is gone has no texts and is no hit. */
 static quipu_status search_recheck(ent_iter *iter, const qp_match_query *query, const ent_hit *hit,
                                    bool *ret_found)
 {
@@ -394,7 +419,8 @@ static quipu_status search_recheck(ent_iter *iter, const qp_match_query *query, 
     return status;
 }
 
-/* The next hit that holds. */
+/* The next hit that holds. rank is negated: engines return smaller numbers for better hits, callers
+ * get larger ones. */
 static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_hit, bool *ret_row)
 {
     ent_db *db = iter->db;
@@ -424,7 +450,8 @@ static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_
     return status;
 }
 
-/* Releases the statement at the end, like ent_iter_next(). */
+/* Releases the statement at the end, like ent_iter_next(). False at the end, and after an error,
+ * which ent_iter_end() reports. */
 bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
 {
     bool is_row = false;
@@ -479,6 +506,7 @@ static quipu_status search_snippet(ent_db *db, quipu_arena *arena, const ent_ent
     return status;
 }
 
+/* See include/ent/search.h. Checks everything that the caller passed before the first read. */
 quipu_status ent_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                          const ent_hit *hit, const ent_marks *marks, quipu_str *ret_snippet,
                          quipu_error *reterr)

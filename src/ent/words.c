@@ -1,5 +1,9 @@
-/* Cutting texts and queries into words. Pure functions over a text; called by every tokenizer of
- * this house, so that all engines find the same. The character classes are in words_table.c. */
+/* Cutting texts and queries into words. The character classes are in words_table.c.
+ *
+ * Owns: the definition of a word. A change here makes every stored index stale.
+ * Called by: tokenizer.c of SQLite's engine, search_text.c of PostgreSQL's, match.c and snippet.c:
+ * one code, so that all engines find the same and snippets mark what was found. Pure functions over
+ * a text; a reader's buffer holds one folded word at a time. */
 #include "ent/words.h"
 
 #include <assert.h>
@@ -15,7 +19,8 @@ typedef enum words_kind {
     WORDS_CJK   /* a word of its own */
 } words_kind;
 
-/* Ideographs, kana, Hangul and their extensions. */
+/* Whether a character is a word of its own: scripts that are written without spaces. Linear,
+ * because words_step() asks only for characters from U+1000 on, and most texts have few of them. */
 bool qp_word_is_cjk(uint32_t point)
 {
     /* Ideographs, kana, bopomofo, Hangul and its letters; the marks between them are not words. */
@@ -36,7 +41,8 @@ bool qp_word_is_cjk(uint32_t point)
     return at < count && point >= ranges[at].low;
 }
 
-/* Binary search in the table of characters that are not letters. */
+/* Binary search in the table of characters that are not letters. The ranges are sorted and do not
+ * overlap. What no range names is a letter, also characters that Unicode adds later. */
 static words_kind words_kind_of(uint32_t point)
 {
     size_t low = 0;
@@ -59,7 +65,9 @@ static words_kind words_kind_of(uint32_t point)
     return WORDS_LETTER;
 }
 
-/* Lower case, without the accents of Latin letters: binary search in the table of folds. */
+/* Lower case, without the accents of Latin letters: binary search in the table of folds. A run
+ * covers `count` characters, each `apart` from the next: scripts alternate capital and small
+ * letters. apart 0: one target for the whole run. */
 static uint32_t words_fold(uint32_t point)
 {
     size_t low = 0;
@@ -86,7 +94,8 @@ static uint32_t words_fold(uint32_t point)
     return point;
 }
 
-/* The character at the reader's place: its length, what it is, and what it counts as. */
+/* The character at the reader's place: its length, what it is, and what it counts as. ASCII takes
+ * no table: it is most of all text. Invalid UTF-8 ends a word and is skipped byte by byte. */
 static size_t words_step(const qp_word_reader *reader, words_kind *ret_kind, uint32_t *ret_point)
 {
     const unsigned char c = *reader->at;
@@ -116,7 +125,8 @@ static size_t words_step(const qp_word_reader *reader, words_kind *ret_kind, uin
     return n;
 }
 
-/* Allocates nothing. */
+/* Starts at the beginning of the text, which is borrowed until the last word is read. Allocates
+ * nothing. */
 void qp_words_begin(qp_word_reader *reader, quipu_str text, bool cjk)
 {
     assert(reader != NULL);
@@ -126,7 +136,9 @@ void qp_words_begin(qp_word_reader *reader, quipu_str text, bool cjk)
     reader->cjk = cjk;
 }
 
-/* The next word, folded into the reader's buffer; bytes beyond QP_TOKEN_BYTES_MAX are cut. */
+/* The next word, folded into the reader's buffer; bytes beyond QP_TOKEN_BYTES_MAX are cut. Marks
+ * (accents that stand alone) belong to the word and are not in the folded form. start and end are
+ * places in the original text: snippets need them. */
 bool qp_words_next(qp_word_reader *reader, qp_word *ret)
 {
     words_kind kind = WORDS_GAP;
@@ -197,7 +209,8 @@ static const char *words_quoted(const char *p, const char *end, qp_phrase *ret)
     return close == NULL ? end : close + (ret->prefix ? 2 : 1);
 }
 
-/* Never fails: a quote that is not closed extends to the end. */
+/* Never fails: a quote that is not closed extends to the end. A lone "*" is a word and no prefix: p
+ * - start > 1. Prefixes of nothing would match everything. */
 bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret)
 {
     const char *p = *at;

@@ -26,7 +26,10 @@
 
 #define BACKUP_MARK ".bak-"
 
-/* QUIPU_CORRUPT where quick_check finds something. Needs no connection of ours. */
+/* QUIPU_CORRUPT where quick_check finds something. Takes a raw handle, because backup_verify()
+ * checks a copy that has no qp_sqlite. quick_check(1) stops at the first finding: the caller only
+ * needs to know whether there is one. It compares no index with its table, which makes it several
+ * times cheaper than integrity_check; maintenance.c runs that one. */
 quipu_status qp_sqlite_check_raw(sqlite3 *db, const char *path, quipu_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -77,7 +80,9 @@ static quipu_status backup_stamp(quipu_time now, char ret_stamp[QP_SQLITE_BACKUP
     return QUIPU_OK;
 }
 
-/* The path of a new backup. The label keeps letters, digits, '-', '.' and '_'. */
+/* The path of a new backup. The label keeps letters, digits, '-', '.' and '_'. A label is a step's
+ * name, which a program chooses: a '/' in it must not lead out of the folder. The name need not be
+ * unique; O_EXCL in backup_write() decides. */
 static quipu_status backup_name(const char *file, const char *label, quipu_time now, qp_buf *out)
 {
     char stamp[QP_SQLITE_BACKUP_STAMP_SIZE];
@@ -100,7 +105,8 @@ static quipu_status backup_name(const char *file, const char *label, quipu_time 
     return qp_buf_status(out);
 }
 
-/* An error of the system, by errno. */
+/* An error of the system, by errno, with advice for the causes that a user can remove. Callers pass
+ * errno before any other call can change it. */
 static quipu_status backup_system_error(int code, const char *path, quipu_error *reterr)
 {
     bool full = code == ENOSPC || code == EDQUOT;
@@ -118,7 +124,8 @@ static quipu_status backup_system_error(int code, const char *path, quipu_error 
                                          : "the system refused");
 }
 
-/* An error of SQLite. */
+/* An error of SQLite while a copy is written. qp_sqlite_fail() does not fit: its text names the
+ * database, and what cannot be written here is the copy. */
 static quipu_status backup_engine_error(const qp_sqlite *self, int rc, const char *path,
                                         quipu_error *reterr)
 {
@@ -137,7 +144,9 @@ static quipu_status backup_engine_error(const qp_sqlite *self, int rc, const cha
 }
 
 /* Copies all pages. A busy source is retried until the deadline; the interrupt is checked between
- * steps, because the backup API calls no progress handler. */
+ * steps, because the backup API calls no progress handler. A step that copied pages goes on at
+ * once; only a busy one sleeps. SQLITE_DONE is the only success; sqlite3_backup_finish() then
+ * reports what failed while the target was committed. */
 static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
@@ -160,8 +169,9 @@ static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
     return rc == SQLITE_DONE ? end : rc;
 }
 
-/* One read transaction for all steps: otherwise every commit of another process restarts the copy.
- */
+/* Opens one read transaction for all steps: otherwise every commit of another process restarts the
+ * copy. BEGIN alone is deferred and takes no snapshot; the read behind it does, and is what can
+ * meet a busy file. The transaction ends when backup_fill() closes the handle. */
 static int backup_snapshot(qp_sqlite *self, sqlite3 *from)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
@@ -178,7 +188,9 @@ static int backup_snapshot(qp_sqlite *self, sqlite3 *from)
 }
 
 /* Opens both ends and copies. The target needs no journal, because a half-written copy is deleted;
- * its commit syncs it. A database in memory has only this connection to be read through. */
+ * its commit syncs it. A database in memory has only this connection to be read through. On return
+ * both handles are closed. The target's close counts as part of the copy: an error there would
+ * leave a file that only looks complete. */
 static int backup_fill(qp_sqlite *self, const char *file, const char *path, const char *vfs)
 {
     const bool memory = file == NULL || file[0] == '\0';
@@ -210,7 +222,8 @@ static int backup_fill(qp_sqlite *self, const char *file, const char *path, cons
     return rc != SQLITE_OK ? rc : closed;
 }
 
-/* Opens the copy as immutable and checks it. */
+/* Opens the copy as immutable and checks it. Immutable, because a copy of a database in WAL mode
+ * says so in its header: an ordinary open would create -wal and -shm files beside the backup. */
 static quipu_status backup_verify(const char *path, const char *vfs, quipu_error *reterr)
 {
     const qp_sqlite_file immutable = {.immutable = true};
@@ -237,7 +250,9 @@ static quipu_status backup_verify(const char *path, const char *vfs, quipu_error
     return status;
 }
 
-/* The folder of a path, "." for a bare name; the caller frees it. */
+/* The folder of a path, "." for a bare name, "/" for a file in the root; the caller frees it. NULL:
+ * no memory. open_file.c has the same for its fixed buffers; here a file name of a VFS may be
+ * longer. */
 static char *backup_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -252,8 +267,8 @@ static char *backup_folder(const char *path)
     return folder;
 }
 
-/* A new file name survives a power failure only once its folder is synced. EINVAL: the file system
- * cannot sync folders. */
+/* A new file name survives a power failure only once its folder is synced; SQLite syncs the file
+ * itself. EINVAL: the file system cannot sync folders. */
 static quipu_status backup_sync_folder(const char *path, quipu_error *reterr)
 {
     char *folder = backup_folder(path);
@@ -275,7 +290,8 @@ static quipu_status backup_sync_folder(const char *path, quipu_error *reterr)
     return status;
 }
 
-/* The VFS of a connection: its copies use the same one. */
+/* The name of a connection's VFS, NULL for the default. Copies use the same one: a program that
+ * brings its own VFS, to encrypt or to fail on purpose in a test, means all of its files. */
 static const char *backup_vfs(sqlite3 *db)
 {
     sqlite3_vfs *vfs = NULL;
@@ -288,7 +304,10 @@ static const char *backup_vfs(sqlite3 *db)
     return vfs->zName;
 }
 
-/* Creates `path`, which must not exist (O_EXCL), and deletes it after a failure. */
+/* Creates `path`, which must not exist, and deletes it after a failure. The empty file is created
+ * here and not by SQLite: for its mode (0600), and because O_EXCL and O_NOFOLLOW refuse a link of
+ * that name. A power failure in the middle leaves an incomplete file, which no later call
+ * overwrites. */
 static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error *reterr)
 {
     const char *file = sqlite3_db_filename(self->db, "main");
@@ -318,7 +337,8 @@ static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error 
     return status;
 }
 
-/* A database in memory has no place for a backup: *ret_path is "". */
+/* The member of qp_migrator. A database in memory has no place for a backup: *ret_path is "". The
+ * caller holds the write lock and may have changed rows; the copy shows the state before. */
 quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, char *ret_path,
                               size_t size, quipu_error *reterr)
 {
@@ -345,7 +365,8 @@ quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, cha
     return status;
 }
 
-/* The caller's path; the same checks as for a database's own. */
+/* The member of qp_maintenance: a copy at the caller's path, which has the same limit as a
+ * database's own. ":memory:" is refused: SQLite would read it as no file at all. */
 quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr)
 {
     assert(path != NULL);
@@ -361,7 +382,9 @@ quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr)
     return backup_write(conn, path, reterr);
 }
 
-/* A private copy that can be written: a read-only file is migrated there, in memory. */
+/* A private copy that can be written: a read-only file is migrated there, in memory. Copied through
+ * this connection's own handle, not through a second one: a file that is opened as immutable has no
+ * locks to take. On failure the image is closed and *ret_db untouched. */
 quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -384,7 +407,9 @@ quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr)
 /* ---- old backups --------------------------------------------------------------------------------
  */
 
-/* The stamp at the end of a name of the form `<base>.bak-<label>-<stamp>`; else NULL. */
+/* The stamp at the end of a name of the form `<base>.bak-<label>-<stamp>`; else NULL. Matches the
+ * whole stamp and not only the prefix: qp_sqlite_backup_end() deletes what this accepts, and a
+ * user's own "x.db.bak-old" is not ours to delete. */
 static const char *backup_stamp_of(const char *name, const char *base)
 {
     static const char shape[] = "ddddddddTdddddddddddddddZ";
@@ -407,7 +432,8 @@ static const char *backup_stamp_of(const char *name, const char *base)
     return stamp[-1] == '-' ? stamp : NULL;
 }
 
-/* For qsort(): by the stamp, which both names end with. */
+/* For qsort(): by the stamp, which both names end with; the label before it does not count. Stamps
+ * have one length and begin with the year, so that comparing bytes compares times. */
 static int backup_newest_first(const void *a, const void *b)
 {
     const char *x = *(const char *const *)a;
@@ -425,7 +451,8 @@ typedef struct backup_names {
     size_t n;
 } backup_names;
 
-/* Also of a list that could not be read. */
+/* Also of a list that could not be read. One loop serves both, because n counts only names that
+ * were copied. */
 static void backup_names_free(backup_names *names)
 {
     assert(names->n == 0 || names->items != NULL);
@@ -435,7 +462,9 @@ static void backup_names_free(backup_names *names)
     qp_free(names->items);
 }
 
-/* QUIPU_IO: `dir` is NULL, the folder cannot be read. More names than the limit are left out. */
+/* QUIPU_IO: `dir` is NULL, the folder cannot be read. Names come in the order of the folder, so
+ * that beyond the limit it is undefined which are left out: a store with 4096 backups has other
+ * worries. */
 static quipu_status backup_names_read(DIR *dir, const char *base, backup_names *ret)
 {
     assert(base != NULL);
@@ -461,7 +490,7 @@ static quipu_status backup_names_read(DIR *dir, const char *base, backup_names *
     return QUIPU_OK;
 }
 
-/* The file name of a path. */
+/* The file name of a path. SQLite's file name is absolute, but a VFS may return a bare name. */
 static const char *backup_base(const char *file)
 {
     const char *slash = strrchr(file, '/');
@@ -471,7 +500,8 @@ static const char *backup_base(const char *file)
 }
 
 /* After the step: deletes all but the newest `keep` backups, with 0 only the one just made. Errors
- * are ignored: the step has succeeded. */
+ * are ignored: the step has succeeded. unlinkat() with the folder's descriptor deletes only what
+ * was listed, also when the folder is renamed meanwhile. */
 void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
 {
     qp_sqlite *self = conn;
@@ -503,7 +533,7 @@ void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
     qp_free(folder);
 }
 
-/* Each path, oldest first. */
+/* Passes each path to `fn`, oldest first. A status of `fn` ends the list and is returned. */
 static quipu_status backup_report(const char *folder, const backup_names *names, qp_report_fn fn,
                                   void *ctx, quipu_error *reterr)
 {
@@ -525,7 +555,8 @@ static quipu_status backup_report(const char *folder, const backup_names *names,
     return status;
 }
 
-/* The member of qp_maintenance; none for a database in memory. */
+/* The member of qp_maintenance: lists the backups of this file; none for a database in memory. Also
+ * lists those of earlier programs, as long as the name has its form. */
 quipu_status qp_sqlite_backups(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     qp_sqlite *self = conn;

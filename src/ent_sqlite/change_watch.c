@@ -156,7 +156,7 @@ static int change_watch_poll_ms(int64_t until_ns)
 }
 
 /* True: something may have changed. False: woken, timed out, or interrupted by a signal; the caller
- * looks at the clock. */
+ * looks at the clock. One thread at a time: it consumes the events. */
 static bool change_watch_wait(void *ctx, int64_t until_ns)
 {
     change_watch *self = ctx;
@@ -173,6 +173,9 @@ static bool change_watch_wait(void *ctx, int64_t until_ns)
     return fds[0].revents != 0 && change_watch_read(self);
 }
 
+/* Ends the wait of another thread, or the next wait if none is under way: the counter stays
+ * readable until change_watch_wait() reads it. Safe from any thread, because it only writes to a
+ * descriptor. */
 static void change_watch_wake(void *ctx)
 {
     const uint64_t once = 1;

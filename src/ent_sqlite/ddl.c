@@ -27,7 +27,9 @@ void qp_sqlite_put_suffixed(qp_buf *out, const char *table, const char *suffix)
 }
 
 /* The declared type of a field. JSON is "text" and not "json", whose NUMERIC affinity would turn
- * 1e3 into 1000. */
+ * 1e3 into 1000. The names "bool", "datetime" and "uuid" have NUMERIC affinity, which changes none
+ * of the stored values: their texts never look like numbers, and booleans are integers. They tell
+ * other tools what a column means. */
 static const char *ddl_type(const ent_field *field)
 {
     assert(field != NULL);
@@ -52,7 +54,8 @@ static const char *ddl_type(const ent_field *field)
     return "text";
 }
 
-/* A literal that SQLite reads back bit for bit, and as a float. */
+/* A literal that SQLite reads back bit for bit, and as a float: qp_sqlite_put_absent() writes it
+ * without a column whose affinity would turn "1" into 1.0. INFINITY and NaN have no literal. */
 static void ddl_put_float(qp_buf *out, double value)
 {
     char text[QP_DOUBLE_TEXT_SIZE];
@@ -66,7 +69,8 @@ static void ddl_put_float(qp_buf *out, double value)
     qp_buf_puts(out, strpbrk(text, ".eE") == NULL ? ".0" : "");
 }
 
-/* A field's default. */
+/* A field's constant default as an SQL literal. Not the defaults `now` and `random`: src/ent
+ * computes those for each row. */
 static void ddl_put_literal(qp_buf *out, const ent_field *field)
 {
     assert((field->flags & ENT_F_DEFAULT) != 0);
@@ -97,7 +101,8 @@ void qp_sqlite_put_absent(const ent_field *field, qp_buf *out)
 
 /* `name type [NOT NULL] [DEFAULT (x)]`, the same in CREATE TABLE and ADD COLUMN. `now` (ADD COLUMN)
  * is the value of existing rows where a field's default is the time. A random default is filled in
- * afterwards, so that the column cannot be NOT NULL. */
+ * afterwards, so that the column cannot be NOT NULL. The default stands in parentheses, so that a
+ * negative number or a text needs no other form. */
 static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time *now)
 {
     char text[QUIPU_TIME_TEXT_SIZE];
@@ -126,7 +131,9 @@ static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time
     }
 }
 
-/* Whether a foreign type consists of words, with numbers in parentheses at most: safe to repeat. */
+/* Whether a foreign type consists of words, with numbers in parentheses at most: safe to repeat.
+ * The text comes from a file that another program wrote; what is not plain is quoted as a name by
+ * ddl_put_extra(), which keeps it out of the statement's syntax. */
 static bool ddl_type_is_plain(const char *type)
 {
     int depth = 0;
@@ -151,7 +158,8 @@ static bool ddl_type_is_plain(const char *type)
 }
 
 /* A column that the schema does not know, kept by a rebuild. Without a default it cannot stay NOT
- * NULL: our inserts do not name it. */
+ * NULL: our inserts do not name it. The default's text comes from the file as well. SQLite has
+ * parsed it once as an expression when the table was created, and DEFAULT accepts no subquery. */
 static void ddl_put_extra(qp_buf *out, const qp_column *column)
 {
     assert(column->name != NULL);
@@ -170,6 +178,8 @@ static void ddl_put_extra(qp_buf *out, const qp_column *column)
     }
 }
 
+/* The REFERENCES clause of an edge. A target has one key column, and the rule is always written:
+ * without one SQLite would use NO ACTION, which no schema can ask for. */
 static void ddl_put_references(qp_buf *out, const ent_edge *edge)
 {
     static const char *const rules[] = {"", "CASCADE", "RESTRICT", "SET NULL"};
@@ -183,7 +193,9 @@ static void ddl_put_references(qp_buf *out, const ent_edge *edge)
     qp_buf_printf(out, ") ON DELETE %s", rules[edge->on_delete]);
 }
 
-/* The PRIMARY KEY clause, where the key does not stand with its column. */
+/* The PRIMARY KEY clause, where the key does not stand with its column. An AUTO key does, because
+ * only there `integer PRIMARY KEY` is the rowid. A cluster's key is the packed integer, which makes
+ * its two fields unique without an index of their own. */
 static void ddl_put_key(qp_buf *out, const ent_entity *entity)
 {
     assert(entity->key_count >= 1);
@@ -200,7 +212,8 @@ static void ddl_put_key(qp_buf *out, const ent_entity *entity)
 }
 
 /* CREATE TABLE. A cluster gets the integer key `id` (owner << 32 | seq), so that an owner's rows
- * are neighbours in the B-tree; a composite key without one makes a WITHOUT ROWID table. */
+ * are neighbours in the B-tree; a composite key without one makes a WITHOUT ROWID table. References
+ * are named table_target_edge, so that an error or another tool can refer to them. */
 static void ddl_put_table(qp_buf *out, const ent_entity *entity, const char *table,
                           const qp_column *extra, size_t extra_count)
 {
@@ -239,7 +252,7 @@ static void ddl_put_table(qp_buf *out, const ent_entity *entity, const char *tab
     qp_buf_puts(out, entity->key_count > 1 && !cluster ? ") WITHOUT ROWID" : ")");
 }
 
-/* See ddl.h. */
+/* See ddl.h. Without unknown columns: those exist only in a file, and come through write_ddl. */
 quipu_status qp_sqlite_ddl_table(const ent_entity *entity, quipu_str table, qp_buf *out)
 {
     assert(entity != NULL && out != NULL);
@@ -247,7 +260,8 @@ quipu_status qp_sqlite_ddl_table(const ent_entity *entity, quipu_str table, qp_b
     return qp_buf_status(out);
 }
 
-/* See ddl.h. */
+/* See ddl.h. DESC matters: SQLite reads an index backwards for the mirrored order, but not for a
+ * mix of directions, which is what a page of a list needs. */
 quipu_status qp_sqlite_ddl_index(const ent_entity *entity, const ent_index *index, quipu_str name,
                                  qp_buf *out)
 {
@@ -269,7 +283,8 @@ quipu_status qp_sqlite_ddl_index(const ent_entity *entity, const ent_index *inde
 /* ---- full text ----------------------------------------------------------------------------------
  */
 
-/* What FTS5's rowid refers to. */
+/* The column that FTS5's rowid refers to: an integer, the packed key of a cluster or the entity's
+ * own. */
 const char *qp_sqlite_row_key(const ent_entity *entity)
 {
     assert(entity->key_count >= 1);
@@ -288,7 +303,9 @@ static void ddl_put_search_columns(qp_buf *out, const ent_entity *entity, const 
     }
 }
 
-/* The statement inside of a trigger: adds the new row, or removes the old one with its old text. */
+/* The statement inside of a trigger: adds the new row, or removes the old one with its old text.
+ * FTS5 does not read the content table when it removes a row: with another text than the indexed
+ * one the index would keep words of a row that is gone. */
 static void ddl_put_search_move(qp_buf *out, const ent_entity *entity, bool add)
 {
     assert(entity->search_count > 0);
@@ -308,7 +325,8 @@ static void ddl_put_search_move(qp_buf *out, const ent_entity *entity, bool add)
     qp_buf_puts(out, "); ");
 }
 
-/* The head of a trigger, up to BEGIN. */
+/* The head of a trigger, up to BEGIN. IF NOT EXISTS: QP_DDL_SEARCH also completes an index of which
+ * some triggers are missing. */
 static void ddl_put_search_trigger(qp_buf *out, const ent_entity *entity, const char *suffix,
                                    const char *event)
 {
@@ -320,7 +338,8 @@ static void ddl_put_search_trigger(qp_buf *out, const ent_entity *entity, const 
     qp_buf_puts(out, " BEGIN ");
 }
 
-/* An FTS5 table over the entity's own (external content). An update removes and adds. */
+/* An FTS5 table over the entity's own (external content). An update removes and adds. A manual
+ * index gets no triggers; store/search.c indexes behind a watermark. */
 quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out)
 {
     assert(entity->search_count > 0);
@@ -352,14 +371,17 @@ quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out)
     return qp_buf_status(out);
 }
 
-/* Whether the entity has an index at all. */
+/* Whether the entity has a full-text index at all. Both flags count, the automatic and the manual
+ * one. */
 static bool ddl_has_search(const ent_entity *entity)
 {
     assert(entity != NULL);
     return (entity->flags & (ENT_E_SEARCH | ENT_E_SEARCH_MANUAL)) != 0 && entity->search_count > 0;
 }
 
-/* The buffer's status is looked at once, at the end. */
+/* The text of a new file. The buffer's status is looked at once, at the end: a failed buffer
+ * ignores what is put behind. Tables come in the schema's order; SQLite resolves references when
+ * rows are written, so that a target may be created later. */
 quipu_status qp_sqlite_ddl_schema(const ent_schema *schema, qp_buf *out)
 {
     assert(schema != NULL && out != NULL);
@@ -385,7 +407,8 @@ quipu_status qp_sqlite_ddl_schema(const ent_schema *schema, qp_buf *out)
 /* ---- changes ------------------------------------------------------------------------------------
  */
 
-/* `UPDATE t SET c = <a version 4 UUID>`, a different one for each row. */
+/* `UPDATE t SET c = <a version 4 UUID>`, a different one for each row. randomblob() is evaluated
+ * for each row, not once for the statement. */
 static void ddl_put_random(qp_buf *out, const ent_entity *entity, const ent_field *field)
 {
     assert(field->column != NULL);
@@ -400,7 +423,8 @@ static void ddl_put_random(qp_buf *out, const ent_entity *entity, const ent_fiel
 }
 
 /* Older programs go on inserting rows without a value that newer ones require: a trigger fills it
- * in, as a constant default would. */
+ * in, as a constant default would. The row is found by its key, for the trigger cannot assign to
+ * `new`. */
 static void ddl_put_random_trigger(qp_buf *out, const ent_entity *entity, const ent_field *field)
 {
     bool cluster = (entity->flags & ENT_E_CLUSTER) != 0;
@@ -428,7 +452,7 @@ static void ddl_put_random_trigger(qp_buf *out, const ent_entity *entity, const 
 }
 
 /* ADD COLUMN. SQLite takes no default that is not constant: random values are filled in behind it.
- */
+ * A reference stands with its column: SQLite adds no constraint to an existing table. */
 static void ddl_write_column(const qp_ddl *change, qp_buf *out)
 {
     const ent_field *field = change->field;
@@ -452,7 +476,7 @@ static void ddl_write_column(const qp_ddl *change, qp_buf *out)
     }
 }
 
-/* The names of the unknown columns. */
+/* The names of the unknown columns, in the same order for both sides of ddl_write_carry(). */
 static void ddl_put_extra_names(qp_buf *out, const qp_ddl *change)
 {
     assert(change->extra_count > 0);
@@ -462,7 +486,8 @@ static void ddl_put_extra_names(qp_buf *out, const qp_ddl *change)
     }
 }
 
-/* Rebuild: copies the unknown columns of one row (rowid ?1) to its new row (rowid ?2). */
+/* Rebuild: copies the unknown columns of one row (rowid ?1) to its new row (rowid ?2). Prepared
+ * once for a table and run for each row by the rebuild, which knows the new rowid. */
 static void ddl_write_carry(const qp_ddl *change, qp_buf *out)
 {
     assert(change->name != NULL);
@@ -479,7 +504,9 @@ static void ddl_write_carry(const qp_ddl *change, qp_buf *out)
 
 /* Rebuild: the new table takes the old one's place. AUTOINCREMENT numbers stay used, also those of
  * deleted rows. legacy_alter_table keeps the rename from rewriting views, triggers and references
- * of other tables, which name the table that is about to return. */
+ * of other tables, which name the table that is about to return. Called with references switched
+ * off (inspect_check.c): DROP TABLE would otherwise delete the rows that refer to the table. The
+ * FTS5 table goes first; its triggers go with the content table. */
 static void ddl_write_replace(const qp_ddl *change, qp_buf *out)
 {
     const ent_entity *entity = change->entity;
@@ -527,7 +554,8 @@ static void ddl_write_search(const qp_ddl *change, qp_buf *out)
     }
 }
 
-/* One change as text. References stand with their columns. */
+/* The member of qp_migrator: one change as text. Several statements are separated by ";\n", the
+ * last has none. References stand with their columns, so that QP_DDL_REFERENCE never occurs. */
 void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out)
 {
     assert(change != NULL && out != NULL);
@@ -573,7 +601,8 @@ void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out)
 /* ---- what a file has ---------------------------------------------------------------------------
  */
 
-/* Whether the text contains a word, in any case. */
+/* Whether the text contains a word, in any case. `upper` has letters only, for which setting bit
+ * 0x20 folds the case and makes no other character equal. */
 static bool ddl_contains(const char *text, const char *upper)
 {
     assert(text != NULL && upper != NULL);
@@ -590,7 +619,7 @@ static bool ddl_contains(const char *text, const char *upper)
 }
 
 /* SQLite's rule for the affinity of a declared type, in its order: i(nteger), t(ext), b(lob),
- * r(eal) or n(umeric). */
+ * r(eal) or n(umeric). "datetime", "uuid", "bool" and "json" fall through to numeric. */
 static char ddl_affinity(const char *declared)
 {
     if (declared == NULL || declared[0] == '\0') {
@@ -613,7 +642,9 @@ static char ddl_affinity(const char *declared)
     return 'n';
 }
 
-/* Whether a column of this declared type stores every value of the field unchanged. */
+/* Whether a column of this declared type stores every value of the field unchanged. Decides for
+ * files that an older version or another program made. A column that does not fit needs a named
+ * step, so that a wrong yes would lose digits and a wrong no would refuse a good file. */
 bool qp_sqlite_column_fits(const ent_field *field, const qp_column *column)
 {
     static const char *const fitting[] = {
@@ -643,7 +674,9 @@ bool qp_sqlite_column_fits(const ent_field *field, const qp_column *column)
 
 /* Whether the file has the index that the schema wants: the table with its columns and tokenizer,
  * and the three triggers, or none of them for a manual one. With another tokenizer other words are
- * found; triggers beside a manual index would index rows twice. */
+ * found; triggers beside a manual index would index rows twice. A missing index, or one that lacks
+ * triggers, is made by QP_DDL_SEARCH; one that differs is a problem that only a named step can
+ * solve (diff.c). */
 qp_search_state qp_sqlite_search_state(const ent_entity *entity, const qp_file_shape *shape)
 {
     static const char *const triggers[] = {"_search_insert", "_search_delete", "_search_update"};

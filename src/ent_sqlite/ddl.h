@@ -34,9 +34,7 @@ quipu_status qp_sqlite_ddl_schema(const ent_schema *schema, qp_buf *out);
 /* Members of the engine's qp_migrator. */
 void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out);
 bool qp_sqlite_column_fits(const ent_field *field, const qp_column *column);
-/* See qp_migrator. */
 void qp_sqlite_put_absent(const ent_field *field, qp_buf *out);
-
 qp_search_state qp_sqlite_search_state(const ent_entity *entity, const qp_file_shape *shape);
 
 #endif

@@ -2,7 +2,9 @@
  *
  * Owns: the texts. SQLite's own message is not passed on: it suggests no fix, and it is parsed only
  * for the table and columns of a broken constraint.
- * Called by: every file of this room, directly after the failed call. */
+ * Called by: every file of this room, directly after the failed call.
+ * On return a quipu_error has a status, a sentence that says what to do, and SQLite's extended
+ * code; its text names the path and never a value. */
 #include "ent_sqlite/open.h"
 
 #include <assert.h>
@@ -13,7 +15,8 @@
 
 /* SQLITE_INTERRUPT and SQLITE_BUSY are the interrupt's status when that ended the statement.
  * SQLITE_ERROR and SQLITE_SCHEMA are SQL that does not fit the file's tables: a file that is not
- * migrated. */
+ * migrated. A file that became read-only behind a connection for writing is QUIPU_IO, the system's
+ * doing. */
 quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
 {
     assert(conn != NULL);
@@ -60,7 +63,8 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
     }
 }
 
-/* What the caller can do, for statuses that are not about one value. */
+/* What the caller can do, for statuses that are not about one value. The text ends the sentence
+ * that qp_sqlite_fail() begins with `doing` and the path. */
 static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status status)
 {
     assert(status != QUIPU_OK);
@@ -101,7 +105,8 @@ static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status stat
 }
 
 /* "UNIQUE constraint failed: t.a, t.b" gives "t.a, t.b". Names may hold dots and commas: src/ent
- * takes the list apart, which knows them. */
+ * takes the list apart, which knows them (explain.c). What does not fit is cut off there: a cut
+ * name matches no field, and the error then names the fields before it. */
 static void error_list(const char *text, quipu_error *reterr)
 {
     const char *at = strstr(text, "failed: ");
@@ -137,7 +142,9 @@ static const char *error_rule(int rc, const char *text)
     }
 }
 
-/* A refused addition comes first: to SQLite it is a plain error of a function (dialect.c). */
+/* A refused addition comes first: to SQLite it is a plain error of a function (dialect.c). A
+ * constraint has no sentence yet: `message` is the list of columns, for explain.c. Everything that
+ * this reads of the connection belongs to the last call on it. */
 quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_error *reterr)
 {
     quipu_status status = qp_sqlite_status(conn, rc);

@@ -3,7 +3,9 @@
  *
  * Owns: the queries; the shape goes to the caller's arena.
  * Called by: src/ent/migrate*.c through qp_migrator; entgen import through qp_sqlite_inspect_raw().
- * Locks: a read; the caller's transaction makes it one snapshot. */
+ * Locks: a read; the caller's transaction makes it one snapshot.
+ * On return the shape lies in the arena and no statement is left open; it says what the file has,
+ * not whether that is right: src/ent/diff.c compares. */
 #include "ent_sqlite/inspect.h"
 
 #include <assert.h>
@@ -30,7 +32,9 @@ typedef struct inspect_work {
     sqlite3_stmt *triggers;
 } inspect_work;
 
-/* Room for one more item, zeroed; NULL: no memory. */
+/* Room for one more item, zeroed; NULL: no memory. The result is valid until the next push to the
+ * same list: growing moves the items. Doubling wastes at most as much as the list itself, and a
+ * shape lives as short as its migration. */
 static void *inspect_push(quipu_arena *arena, inspect_list *list, size_t size)
 {
     char *item = NULL;
@@ -56,7 +60,7 @@ static void *inspect_push(quipu_arena *arena, inspect_list *list, size_t size)
 }
 
 /* Copies a text column; SQL NULL stays NULL. No text for a value that is not NULL means no memory.
- */
+ * The copy is needed because SQLite reuses the text with the next step. */
 static int inspect_text(quipu_arena *arena, sqlite3_stmt *stmt, int column, const char **ret)
 {
     const char *text = (const char *)sqlite3_column_text(stmt, column);
@@ -73,7 +77,8 @@ static int inspect_text(quipu_arena *arena, sqlite3_stmt *stmt, int column, cons
     return SQLITE_OK;
 }
 
-/* The same where NULL is not expected: it becomes "". */
+/* The same where NULL is not expected: it becomes "", so that readers of the shape need not
+ * look. */
 static int inspect_name(quipu_arena *arena, sqlite3_stmt *stmt, int column, const char **ret)
 {
     int rc = inspect_text(arena, stmt, column, ret);
@@ -85,7 +90,8 @@ static int inspect_name(quipu_arena *arena, sqlite3_stmt *stmt, int column, cons
     return rc;
 }
 
-/* Binds the name and starts a query over. */
+/* Binds the name and starts a query over. SQLITE_STATIC: the name lies in the arena, which outlives
+ * the statement. */
 static int inspect_start(sqlite3_stmt *stmt, const char *name)
 {
     assert(stmt != NULL && name != NULL);
@@ -93,7 +99,8 @@ static int inspect_start(sqlite3_stmt *stmt, const char *name)
     return sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
 }
 
-/* Ends a loop over rows; the result of the last step decides. SQLITE_ROW: the caller left early. */
+/* Ends a loop over rows; the result of the last step decides. SQLITE_ROW: the caller left early. A
+ * step's error comes back from sqlite3_reset() as well, so that `rc` is looked at first. */
 static int inspect_end(sqlite3_stmt *stmt, int rc)
 {
     int reset = sqlite3_reset(stmt);
@@ -106,7 +113,8 @@ static int inspect_end(sqlite3_stmt *stmt, int rc)
 }
 
 /* Columns of one table. Hidden ones (1) belong to the module of a virtual table; 2 and 3 are
- * generated. */
+ * generated: listed, because their names are taken, and never written. table_xinfo and not
+ * table_info, which leaves generated columns out. */
 static int inspect_columns(inspect_work *work, qp_table_shape *table)
 {
     sqlite3_stmt *stmt = work->columns;
@@ -138,8 +146,9 @@ static int inspect_columns(inspect_work *work, qp_table_shape *table)
     return inspect_end(stmt, rc);
 }
 
-/* Columns of one index. An expression, or another collation than BINARY, gets no name: such an
- * index serves none of our queries. */
+/* Columns of one index, without the rowid or key that SQLite appends (key = 1). An expression, or
+ * another collation than BINARY, gets no name: such an index serves none of the queries that
+ * src/ent writes. Beyond 32 columns the direction is not noted; a schema has no such index. */
 static int inspect_index_columns(inspect_work *work, qp_index_shape *index)
 {
     sqlite3_stmt *stmt = work->index_columns;
@@ -166,7 +175,9 @@ static int inspect_index_columns(inspect_work *work, qp_index_shape *index)
     return inspect_end(stmt, rc);
 }
 
-/* Indexes of one table; `implied` are those of a PRIMARY KEY or UNIQUE constraint. */
+/* Indexes of one table; `implied` are those of a PRIMARY KEY or UNIQUE constraint. *ret_key_index
+ * becomes true where the primary key has an index of its own, which a rowid has not. The columns
+ * are read after the loop, because one statement serves all indexes. */
 static int inspect_indexes(inspect_work *work, qp_table_shape *table, bool *ret_key_index)
 {
     sqlite3_stmt *stmt = work->indexes;
@@ -199,7 +210,8 @@ static int inspect_indexes(inspect_work *work, qp_table_shape *table, bool *ret_
     return rc;
 }
 
-/* Foreign keys of one table; those of several columns get no column. */
+/* Foreign keys of one table; those of several columns get no column. A row with seq > 0 continues
+ * the reference of the row before it, for the rows are sorted by id and seq. */
 static int inspect_references(inspect_work *work, qp_table_shape *table)
 {
     sqlite3_stmt *stmt = work->references;
@@ -229,7 +241,7 @@ static int inspect_references(inspect_work *work, qp_table_shape *table)
     return inspect_end(stmt, rc);
 }
 
-/* Triggers of one table with their SQL, which a rebuild runs again. */
+/* Triggers of one table with their SQL, which a rebuild runs again: DROP TABLE deletes them. */
 static int inspect_triggers(inspect_work *work, qp_table_shape *table)
 {
     sqlite3_stmt *stmt = work->triggers;
@@ -249,7 +261,8 @@ static int inspect_triggers(inspect_work *work, qp_table_shape *table)
 }
 
 /* SQLite allocates the values of an INTEGER PRIMARY KEY of an ordinary table, which is the rowid:
- * the key then has no index of its own. */
+ * the key then has no index of its own. "INT PRIMARY KEY" or a WITHOUT ROWID table has such an
+ * index. The declared type must be exactly INTEGER, in any case, by SQLite's own rule. */
 static void inspect_mark_auto(const qp_table_shape *table, qp_column *columns, bool key_index)
 {
     qp_column *key = NULL;
@@ -267,7 +280,8 @@ static void inspect_mark_auto(const qp_table_shape *table, qp_column *columns, b
     }
 }
 
-/* All of one table. A virtual table of a module that this program lacks has no columns to see. */
+/* All of one table. A virtual table of a module that this program lacks has no columns to see. A
+ * view has columns as well, but migration only needs its name, which no table may take. */
 static int inspect_table(inspect_work *work, qp_table_shape *table)
 {
     bool key_index = false;
@@ -291,7 +305,8 @@ static int inspect_table(inspect_work *work, qp_table_shape *table)
     return rc;
 }
 
-/* The caller finalizes all of them, also after a failure. */
+/* Prepares the queries once for all tables: a schema has a dozen tables, and preparing costs more
+ * than running. The caller finalizes all of them, also after a failure. */
 static int inspect_prepare(sqlite3 *db, inspect_work *work)
 {
     const struct {
@@ -320,7 +335,8 @@ static int inspect_prepare(sqlite3 *db, inspect_work *work)
     return rc;
 }
 
-/* Tables and views in the order of their creation, without SQLite's own. */
+/* Tables and views in the order of their creation, without SQLite's own. The order makes reports
+ * and error messages the same for every run. */
 static int inspect_list_tables(sqlite3 *db, quipu_arena *arena, inspect_list *list)
 {
     sqlite3_stmt *stmt = NULL;
@@ -347,7 +363,8 @@ static int inspect_list_tables(sqlite3 *db, quipu_arena *arena, inspect_list *li
     return rc;
 }
 
-/* *ret_shape is written on success only. */
+/* *ret_shape is written on success only. What a failed call put into the arena stays there until
+ * the caller resets it. */
 int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_shape)
 {
     inspect_work work = {.arena = arena};

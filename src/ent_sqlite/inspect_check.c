@@ -3,7 +3,8 @@
  * sees.
  *
  * Owns: the table qp_sqlite_migrator.
- * Called by: src/ent/migrate*.c, inside of the migration's write transaction except for enforce. */
+ * Called by: src/ent/migrate*.c, inside of the migration's write transaction except for enforce.
+ * On return of a failed call the transaction is still open: src/ent/migrate.c rolls it back. */
 #include "ent_sqlite/inspect.h"
 
 #include <assert.h>
@@ -13,7 +14,8 @@
 #include "ent_sqlite/backup.h"
 #include "ent_sqlite/ddl.h"
 
-/* A PRAGMA that returns no row counts as SQLITE_CORRUPT: each of ours returns one. */
+/* Runs a PRAGMA or a query of one integer. No row counts as SQLITE_CORRUPT: each PRAGMA that this
+ * room asks returns one. *ret is written on success only. */
 int qp_sqlite_query_int(sqlite3 *db, const char *sql, int column, int64_t *ret)
 {
     sqlite3_stmt *stmt = NULL;
@@ -48,7 +50,8 @@ static quipu_status inspect_check_application_id(void *conn, uint32_t *ret, quip
     return QUIPU_OK;
 }
 
-/* The PRAGMA takes a signed number. */
+/* Claims the file. Part of the migration's transaction, so that a failed one leaves another
+ * program's file as it was. The PRAGMA takes a signed number. */
 static quipu_status inspect_check_set_application_id(void *conn, uint32_t id, quipu_error *reterr)
 {
     char sql[64];
@@ -89,7 +92,8 @@ static quipu_status inspect_check_enforce(void *conn, bool on, quipu_error *rete
 }
 
 /* Adds the dangling references of one table. SQLITE_ERROR is a reference that fits no key of its
- * target: counted as one. */
+ * target: counted as one. SQLite reports such a mismatch as an error of the statement and not as
+ * rows. */
 static int inspect_check_dangling_of(sqlite3_stmt *stmt, const char *table, int64_t *count)
 {
     int rc = sqlite3_bind_text(stmt, 1, table, -1, SQLITE_STATIC);
@@ -110,7 +114,8 @@ static int inspect_check_dangling_of(sqlite3_stmt *stmt, const char *table, int6
 }
 
 /* Counts over all tables whose SQL mentions a reference; the PRAGMA without a table would stop at
- * the first that cannot be checked. */
+ * the first that cannot be checked. LIKE may list a table too many, whose column or comment has the
+ * word; checking it finds nothing. */
 static quipu_status inspect_check_dangling(void *conn, int64_t *ret, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -142,7 +147,8 @@ static quipu_status inspect_check_dangling(void *conn, int64_t *ret, quipu_error
     return status;
 }
 
-/* PRAGMA quick_check on this connection. */
+/* PRAGMA quick_check on this connection: reads every page, also those that this transaction has
+ * changed. */
 static quipu_status inspect_check_file(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;

@@ -4,7 +4,8 @@
  * Owns: the table qp_sqlite_maintenance.
  * Called by: src/ent/maintenance.c.
  * Locks: checkpoint and VACUUM wait for readers and writers until the call's deadline; they run
- * outside of transactions. The others read. */
+ * outside of transactions. The others read.
+ * On return no transaction is open that was not before. */
 #include "base/port.h"
 
 #include "ent/maintenance.h"
@@ -30,8 +31,9 @@ static int64_t maintenance_bytes(const char *path)
     return path != NULL && path[0] != '\0' && stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
 }
 
-/* A database in memory has no file: its pages are counted. The durability level is 1 where every
- * COMMIT is synced, else 0: a power failure may lose the last ones. */
+/* Sizes of the file, of its log and of its free pages. A database in memory has no file: its pages
+ * are counted. The durability level is 1 where every COMMIT is synced, else 0: a power failure may
+ * lose the last ones. The numbers come from several reads and may be of different moments. */
 static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -64,7 +66,7 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
     return QUIPU_OK;
 }
 
-/* The library's version at run time. */
+/* The library's version at run time, which may differ from that of the header. */
 static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, quipu_error *reterr)
 {
     assert(ret_text != NULL && size > 0);
@@ -74,7 +76,9 @@ static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, 
     return QUIPU_OK;
 }
 
-/* max_page_count; it does not shrink below the file's present size. */
+/* Sets max_page_count, at least one page; 0 lifts the cap. It does not shrink below the file's
+ * present size. It belongs to the connection and not to the file, so that every writer sets it. A
+ * write beyond it fails with SQLITE_FULL. */
 static quipu_status maintenance_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -96,7 +100,8 @@ static quipu_status maintenance_limit(void *conn, int64_t max_bytes, quipu_error
 }
 
 /* Moves the log into the file and truncates it. A checkpoint that readers hinder succeeds with 1 in
- * its first column, which counts as busy here. */
+ * its first column, which counts as busy here. The loop is for the case in which another connection
+ * checkpoints: SQLite then returns at once, without calling the busy handler. */
 static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -122,7 +127,8 @@ static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
     return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot checkpoint", reterr);
 }
 
-/* VACUUM: free pages, and what deleted rows left in them, are gone afterwards. */
+/* VACUUM: free pages, and what deleted rows left in them, are gone afterwards. Needs free disk
+ * space of up to twice the file's size until it ends, and no transaction may be open. */
 static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -139,7 +145,8 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
 /* ---- checks -----------------------------------------------------------------------------------
  */
 
-/* Passes each row of a statement to `report`, which calls the caller's function. */
+/* Passes each row of a statement to `report`, which calls the caller's function. `fn` ends the loop
+ * with any status but QUIPU_OK, which is returned without a message of its own. */
 static quipu_status maintenance_each(qp_sqlite *self, const char *sql,
                                      quipu_status (*report)(sqlite3_stmt *stmt, qp_report_fn fn,
                                                             void *ctx),
@@ -164,7 +171,8 @@ static quipu_status maintenance_each(qp_sqlite *self, const char *sql,
     return status;
 }
 
-/* integrity_check answers "ok" where it finds nothing. */
+/* integrity_check answers "ok" where it finds nothing. The text is SQLite's: page and index
+ * numbers, no values. */
 static quipu_status maintenance_report_finding(sqlite3_stmt *stmt, qp_report_fn fn, void *ctx)
 {
     const char *text = (const char *)sqlite3_column_text(stmt, 0);
@@ -197,7 +205,8 @@ static quipu_status maintenance_intact(void *conn, qp_report_fn fn, void *ctx, q
     return maintenance_each(conn, sql, maintenance_report_finding, fn, ctx, reterr);
 }
 
-/* The structure, and references without a target. */
+/* The structure, and references without a target. Both list at most QP_MAINTENANCE_FINDINGS_MAX
+ * findings. No transaction holds them together; the caller begins one where it needs one state. */
 static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     char sql[96];

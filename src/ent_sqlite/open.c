@@ -34,7 +34,8 @@ bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns)
     return qp_interrupt_backoff(&conn->interrupt, deadline_ns, 1, OPEN_WAIT_MS_MAX);
 }
 
-/* The busy handler. SQLite counts `tries` from 0 for each lock, which starts the deadline anew. */
+/* The busy handler. SQLite counts `tries` from 0 for each lock, which starts the deadline anew.
+ * Called with the connection inside of a statement: it must not use the connection. */
 static int open_busy(void *ctx, int tries)
 {
     qp_sqlite *conn = ctx;
@@ -93,14 +94,15 @@ static void open_close(void *conn)
     }
 }
 
-/* The rowid of the last insert of this connection. */
+/* The rowid of the last insert of this connection. Read directly after the insert: FTS5 triggers
+ * insert, too, but SQLite restores the value when a trigger ends. */
 static int64_t open_last_key(void *conn)
 {
     assert(conn != NULL);
     return sqlite3_last_insert_rowid(((qp_sqlite *)conn)->db);
 }
 
-/* As it was opened. */
+/* As it was opened, not what the file system allows now. */
 static bool open_is_read_only(void *conn)
 {
     assert(conn != NULL);
@@ -145,7 +147,7 @@ const qp_engine qp_sqlite_engine = {
  */
 
 /* Runs a PRAGMA; *ret is its integer or, with `text`, whether it returned that text. No row gives
- * 0. */
+ * 0. open_pragmas() also reads the schema with it, by a SELECT. */
 static int open_pragma(qp_sqlite *conn, const char *sql, const char *text, int64_t *ret)
 {
     sqlite3_stmt *stmt = NULL;
@@ -183,7 +185,9 @@ static int open_pragma_retry(qp_sqlite *conn, const char *sql, const char *text,
     return rc;
 }
 
-/* See open.h. A file system without shared memory mappings answers with another mode. */
+/* See open.h. A file system without shared memory mappings answers with another mode. The mode is
+ * stored in the file's header: once is enough, and a second call changes nothing. A private
+ * temporary file needs no log that other processes can read. */
 quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -243,7 +247,8 @@ static quipu_status open_pragmas(qp_sqlite *conn, const ent_sqlite_options *opti
 }
 
 /* Everything that a connection needs before its first statement. With DQS_DML off a misspelt column
- * in double quotes is an error instead of a text. */
+ * in double quotes is an error instead of a text. The functions come before the PRAGMAs: the last
+ * of those reads the schema, and an index may name the tokenizer. */
 static quipu_status open_setup(qp_sqlite *conn, const ent_sqlite_options *options,
                                const qp_sqlite_file *file, quipu_error *reterr)
 {
@@ -272,7 +277,7 @@ static quipu_status open_setup(qp_sqlite *conn, const ent_sqlite_options *option
 }
 
 /* Reads the caller's options and checks their values. They begin with struct_size, which must cover
- * the members of 0.1. */
+ * the members of 0.1. A larger struct_size is a newer caller's: its unknown members are ignored. */
 static quipu_status open_options(const ent_sqlite_options *given, ent_sqlite_options *ret,
                                  quipu_error *reterr)
 {
@@ -298,7 +303,8 @@ static quipu_status open_options(const ent_sqlite_options *given, ent_sqlite_opt
 }
 
 /* sqlite3_open_v2() with a URI: the path is escaped (open_file.c), so that a '?' in it is no
- * option. NOMUTEX: a connection belongs to one thread at a time. */
+ * option. NOMUTEX: a connection belongs to one thread at a time. SQLite returns a handle also where
+ * opening fails, for the error's text; open_path() closes it. */
 static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *options,
                                  const qp_sqlite_file *file, quipu_error *reterr)
 {
@@ -332,7 +338,8 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
     return open_setup(conn, options, file, reterr);
 }
 
-/* Allocates a connection that is not open yet. */
+/* Allocates a connection that is not open yet. Nothing here touches the file. Both allocations are
+ * tried before either is looked at. */
 static quipu_status open_new(const char *path, const ent_sqlite_options *options, qp_sqlite **ret,
                              quipu_error *reterr)
 {
@@ -355,7 +362,8 @@ static quipu_status open_new(const char *path, const ent_sqlite_options *options
     return QUIPU_OK;
 }
 
-/* Allocates, opens and sets up; nothing is left open on failure. */
+/* Allocates, opens and sets up; nothing is left open on failure. open_close() accepts NULL and a
+ * connection at any stage of its setup. */
 static quipu_status open_path(const char *path, const ent_sqlite_options *options,
                               const qp_sqlite_file *file, qp_sqlite **ret, quipu_error *reterr)
 {
@@ -375,7 +383,8 @@ static quipu_status open_path(const char *path, const ent_sqlite_options *option
     return QUIPU_OK;
 }
 
-/* secure_delete would overwrite pages of a file that is deleted as a whole. */
+/* secure_delete would overwrite pages of a file that is deleted as a whole. The path "" is SQLite's
+ * name for it. Without overwriting, closing it costs nothing. */
 quipu_status qp_sqlite_open_private(qp_sqlite **ret_conn, quipu_error *reterr)
 {
     const qp_sqlite_file file = {.empty = true, .immutable = false};
@@ -386,7 +395,8 @@ quipu_status qp_sqlite_open_private(qp_sqlite **ret_conn, quipu_error *reterr)
     return open_path("", &options, &file, ret_conn, reterr);
 }
 
-/* From here on ent_close() closes it. */
+/* From here on ent_close() closes it. On failure it is closed here, so that the caller has one
+ * owner to think of. */
 quipu_status qp_sqlite_hand_over(qp_sqlite *conn, ent_db **ret_db, quipu_error *reterr)
 {
     quipu_status status = qp_db_new(&qp_sqlite_engine, conn, conn->read_only, ret_db, reterr);

@@ -23,7 +23,7 @@ typedef struct qp_sqlite {
     qp_interrupt interrupt;    /* deadline and cancel of the calls under way */
     qp_log log;                /* the hook of the store that opened it */
     int64_t busy_until;        /* the busy handler gives up then, by qp_clock_ns() */
-    bool has_progress_handler; /* it is set once and stays (interrupt.c) */
+    bool has_progress_handler; /* it is set once and stays (tx.c) */
     /* The column whose ent_add() failed in the statement under way, or "": an SQL function can
      * return a message, but no structure (dialect.c). */
     char refused[64];
@@ -56,7 +56,8 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc);
  * caller has cancelled. */
 bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns);
 
-/* interrupt.c: see ent_watch(). */
+/* tx.c: the deadline and the cancel function of the calls that follow; see ent_watch(). Until they
+ * are set again, the busy handler and the progress handler look at them. */
 void qp_sqlite_set_interrupt(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
 
 /* Switches the file to write-ahead logging, which the file remembers. Opening does so for a new

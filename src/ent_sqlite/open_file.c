@@ -4,7 +4,9 @@
  * Owns: the creation of a missing file.
  * Called by: open.c; backup.c for the URI.
  * Locks: takes none, and must not open an existing database: POSIX drops all of a process's locks
- * on a file when any of its descriptors is closed, also those of other connections. */
+ * on a file when any of its descriptors is closed, also those of other connections.
+ * On return the file exists, is regular and long enough, or the error says what is wrong with
+ * it. */
 #include "base/port.h"
 
 #include "ent_sqlite/open_file.h"
@@ -46,7 +48,7 @@ static const char *open_file_why(int error, char text[OPEN_FILE_ERRNO_SIZE])
     return text;
 }
 
-/* QUIPU_IO with the system's reason. */
+/* QUIPU_IO with the system's reason. `error` is errno as it was directly after the failed call. */
 static quipu_status open_file_refused(const char *path, int error, quipu_error *reterr)
 {
     char why[OPEN_FILE_ERRNO_SIZE];
@@ -55,7 +57,8 @@ static quipu_status open_file_refused(const char *path, int error, quipu_error *
     return qp_error_set(reterr, QUIPU_IO, "cannot open %s: %s", path, open_file_why(error, why));
 }
 
-/* The folder of a path: "." for a bare name. */
+/* The folder of a path: "." for a bare name, "/" for a file in the root. The length was checked by
+ * ent_sqlite_open(), so that it fits. */
 static void open_file_folder(const char *path, char ret_folder[QP_SQLITE_PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -72,7 +75,8 @@ static void open_file_folder(const char *path, char ret_folder[QP_SQLITE_PATH_MA
     }
 }
 
-/* The size of the file beside `path` with this suffix, or -1. */
+/* The size of the file beside `path` with this suffix, or -1 where stat() fails: no such file, or
+ * no right to look. Both count as absent for open_file_is_immutable(). */
 static int64_t open_file_beside(const char *path, const char *suffix)
 {
     char name[QP_SQLITE_PATH_MAX + OPEN_FILE_SUFFIX_MAX];
@@ -86,7 +90,8 @@ static int64_t open_file_beside(const char *path, const char *suffix)
     return stat(name, &info) == 0 ? (int64_t)info.st_size : -1;
 }
 
-/* The folder must exist, on a local file system. */
+/* The folder must exist, on a local file system. Reading is allowed on a network: no writer of this
+ * process can damage the file there, and a stale read is the reader's risk. */
 static quipu_status open_file_local(const char *path, quipu_error *reterr)
 {
     char folder[QP_SQLITE_PATH_MAX];
@@ -113,7 +118,8 @@ static quipu_status open_file_local(const char *path, quipu_error *reterr)
 }
 
 /* SQLite would create the file with the process's umask. mknod() creates it without a descriptor,
- * whose close would drop the locks of a thread that has opened the new file already. */
+ * whose close would drop the locks of a thread that has opened the new file already. EEXIST:
+ * another process was faster. chmod() restores the owner's rights where the umask removed them. */
 static quipu_status open_file_create(const char *path, quipu_error *reterr)
 {
     assert(path != NULL);
@@ -123,7 +129,9 @@ static quipu_status open_file_create(const char *path, quipu_error *reterr)
     return chmod(path, 0600) == 0 ? QUIPU_OK : open_file_refused(path, errno, reterr);
 }
 
-/* Refuses a file that is too short for a database. A longer one is left to SQLite, see the head. */
+/* Refuses a file that is too short for a database. A longer one is left to SQLite, see the head.
+ * Opening it here is safe: a file without a whole header cannot be a database that another
+ * connection of this process holds locks on. */
 static quipu_status open_file_short(const char *path, int64_t size, quipu_error *reterr)
 {
     char head[sizeof(open_file_magic)];
@@ -162,7 +170,8 @@ static bool open_file_is_immutable(const char *path)
            (access(folder, W_OK) != 0 || access(path, W_OK) != 0);
 }
 
-/* See open_tidier(). */
+/* Whether the log exists with 0 bytes. A missing log is not empty: then nothing has to be deleted.
+ * See open_tidier(). */
 bool qp_sqlite_log_is_empty(const char *path)
 {
     struct stat info;
@@ -170,7 +179,8 @@ bool qp_sqlite_log_is_empty(const char *path)
     return path != NULL && stat(path, &info) == 0 && info.st_size == 0;
 }
 
-/* A missing file is created, an existing one looked at. */
+/* A missing file is created, an existing one looked at. Between this call and SQLite's open another
+ * process may replace the file: SQLite then reports what it finds, with a plainer message. */
 quipu_status qp_sqlite_check_path(const char *path, uint32_t flags, qp_sqlite_file *ret_file,
                                   quipu_error *reterr)
 {
@@ -216,7 +226,8 @@ quipu_status qp_sqlite_check_path(const char *path, uint32_t flags, qp_sqlite_fi
 }
 
 /* Everything but plain characters is escaped. An empty authority ("file://") keeps a path that
- * begins with two slashes whole. */
+ * begins with two slashes whole. mode=rw and never rwc: a missing file was created before, with its
+ * own mode. */
 void qp_sqlite_uri(const char *path, uint32_t flags, const qp_sqlite_file *file, qp_buf *ret_uri)
 {
     static const char digits[] = "0123456789ABCDEF";

@@ -3,7 +3,8 @@
  * its text and, to be removed, given to the 'delete' command with the very text that was inserted.
  *
  * Owns: the table qp_sqlite_searcher; pure functions that append text.
- * Called by: src/ent/sql.c through qp_searcher; stmt.c when QP_WORDS is bound. */
+ * Called by: src/ent/sql.c through qp_searcher; stmt.c when QP_WORDS is bound.
+ * On failure the buffer keeps its status, which sql.c looks at once, at the end. */
 #include "ent_sqlite/search.h"
 
 #include <assert.h>
@@ -29,7 +30,9 @@ static void search_columns(qp_buf *sql, const ent_entity *entity)
     }
 }
 
-/* INSERT ... SELECT from the content table; a WHERE can follow. */
+/* INSERT ... SELECT from the content table; a WHERE can follow. The caller's WHERE and parameters
+ * name the content table, whose rows must be there in both cases: a row is removed from the index
+ * before it is deleted. */
 static void search_put_index(qp_buf *sql, const ent_entity *entity, bool remove)
 {
     assert(sql != NULL);
@@ -49,7 +52,8 @@ static void search_put_index(qp_buf *sql, const ent_entity *entity, bool remove)
     qp_sql_name(sql, entity->table);
 }
 
-/* FTS5's 'delete-all' command. */
+/* FTS5's 'delete-all' command: empties the index without reading the content table. FTS5 offers it
+ * for tables without content of their own only, which these are. */
 static void search_put_clear(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);

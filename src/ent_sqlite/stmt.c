@@ -3,7 +3,8 @@
  * Owns: struct qp_statement, and the texts that bound times and UUIDs become, so that binding
  * copies nothing inside SQLite.
  * Called by: src/ent through qp_engine.
- * Locks: those that the statement takes; src/ent begins a transaction for more than one. */
+ * Locks: those that the statement takes; src/ent begins a transaction for more than one.
+ * On return of reset the values of the caller may be freed: bound texts are borrowed until then. */
 #include "ent_sqlite/stmt.h"
 
 #include <assert.h>
@@ -78,6 +79,8 @@ static int stmt_bind_made(qp_statement *statement, int at, const qp_value *value
     stmt_slot *slot;
 
     assert(at >= 1 && at <= count);
+    /* Once for all parameters, and kept with the statement: a cached one binds again and again, and
+     * most have no time, UUID or list at all. */
     if (statement->slots == NULL) {
         statement->slots = qp_calloc((size_t)count, sizeof(*statement->slots));
     }
@@ -135,7 +138,8 @@ static int stmt_bind_one(qp_statement *statement, int at, const qp_value *value)
     }
 }
 
-/* Binds all parameters; src/ent always gives every one. */
+/* Binds all parameters; src/ent always gives every one. A failure leaves earlier parameters bound,
+ * which is harmless: the next bind replaces them, and an unstarted statement reads none. */
 quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, size_t n,
                             quipu_error *reterr)
 {
@@ -153,8 +157,8 @@ quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, siz
     return QUIPU_OK;
 }
 
-/* One row or the end. The kinds are src/ent's; a column of another type is converted or handed up
- * as it is stored (value.c). */
+/* One row or the end. The kinds are those that src/ent wants; a column of another type is converted
+ * or handed up as it is stored (value.c). After a failure src/ent resets the statement. */
 quipu_status qp_sqlite_step(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                             bool *ret_row, quipu_error *reterr)
 {
@@ -181,8 +185,8 @@ void qp_sqlite_reset(qp_statement *statement)
     (void)sqlite3_reset(statement->stmt);
 }
 
-/* Statement by statement; sqlite3_exec() would need a NUL-terminated text and gives no end pointer.
- */
+/* Runs several statements one by one; sqlite3_exec() would need a NUL-terminated text. The first
+ * failure ends it, and what ran before stays: the caller has a transaction, or one statement. */
 quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr)
 {
     qp_sqlite *self = conn;

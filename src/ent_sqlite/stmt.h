@@ -5,6 +5,8 @@
 #include "base/buf.h"
 #include "ent_sqlite/open.h"
 
+/* stmt.c: the members of qp_engine that run one statement. A statement goes through prepare, then
+ * any number of rounds of bind, step until no row is left, and reset; finalize ends it. */
 quipu_status qp_sqlite_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr);
 void qp_sqlite_finalize(qp_statement *statement);
 quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, size_t n,
@@ -21,7 +23,8 @@ void qp_sqlite_put_match(qp_buf *sql, const char *column, const char *table, uns
 /* value.c: reads the columns of the current row. */
 void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value *ret);
 
-/* tx.c */
+/* tx.c: the members of qp_engine for transactions. Depth 0 is the transaction, deeper ones are
+ * savepoints. qp_sqlite_tx_free() finalizes the statements before the handle is closed. */
 quipu_status qp_sqlite_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);
 quipu_status qp_sqlite_commit(void *conn, int depth, quipu_error *reterr);
 void qp_sqlite_rollback(void *conn, int depth);

@@ -2,7 +2,9 @@
  * query's and as PostgreSQL's.
  *
  * Owns: the registration of QP_SQLITE_TOKENIZER with a connection.
- * Called by: FTS5, for every indexed text and every query. */
+ * Called by: FTS5, for every indexed text and every query.
+ * On return each word went to FTS5 in the order of the text, in the folded form that the index
+ * holds. */
 #include <assert.h>
 
 #include "base/alloc.h"

@@ -14,7 +14,8 @@
 
 #include <assert.h>
 
-/* Runs one of the statements, and prepares it with its first use. */
+/* Runs one of the statements, and prepares it with its first use. Reset at once, so that no
+ * statement of a transaction stays active: an active one would make COMMIT keep the read lock. */
 static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
 {
     int rc = SQLITE_OK;

@@ -2,7 +2,8 @@
  * read, too: times in many shapes, UUIDs as text or bytes, JSON as text or bytes.
  *
  * Owns: nothing; texts and bytes are borrowed from SQLite until the next step.
- * Called by: qp_sqlite_step(), for every row: the hottest code of this room. */
+ * Called by: qp_sqlite_step(), for every row: the hottest code of this room.
+ * On return each value has the kind that was asked for, QP_NULL, or the kind that is stored. */
 #include "ent_sqlite/stmt.h"
 
 #include <assert.h>
@@ -10,7 +11,9 @@
 
 #include "base/attr.h"
 
-/* The value as it is stored; src/ent refuses it with the field's name. */
+/* The value as it is stored; src/ent refuses it with the field's name. Never inlined: it is the
+ * rare case of every branch of the hottest loop. No memory for a text gives a NULL text with 0
+ * bytes. */
 static QP_NOINLINE void value_raw(sqlite3_value *from, qp_value *ret)
 {
     assert(from != NULL && ret != NULL);
@@ -34,7 +37,9 @@ static QP_NOINLINE void value_raw(sqlite3_value *from, qp_value *ret)
     }
 }
 
-/* Numbers are read by the same parser, from their digits (Unix seconds of other programs). */
+/* Numbers are read by the same parser, from their digits (Unix seconds of other programs). The text
+ * comes first, because a time of this library is stored as text; for numbers SQLite makes the
+ * digits. */
 static void value_time(sqlite3_value *from, qp_value *ret)
 {
     assert(ret != NULL);
@@ -50,7 +55,7 @@ static void value_time(sqlite3_value *from, qp_value *ret)
     value_raw(from, ret);
 }
 
-/* Text in either case, or 16 bytes. */
+/* Text in either case, or 16 bytes, which other programs store. Anything else is handed up raw. */
 static void value_uuid(sqlite3_value *from, int type, qp_value *ret)
 {
     quipu_uuid uuid;
@@ -72,7 +77,8 @@ static void value_uuid(sqlite3_value *from, int type, qp_value *ret)
     value_raw(from, ret);
 }
 
-/* Floats and booleans; integers are read in qp_sqlite_read() itself. */
+/* Floats and booleans; integers are read in qp_sqlite_read() itself. An integer in a float column
+ * is a float that SQLite has stored in fewer bytes. */
 static void value_number(sqlite3_value *from, int type, uint8_t kind, qp_value *ret)
 {
     assert(kind == QP_FLOAT || kind == QP_BOOL);
@@ -125,7 +131,8 @@ static void value_bytes(sqlite3_value *from, qp_value *ret)
 
 /* sqlite3_column_value() returns an unprotected value, which may be read directly because the
  * connection has one thread and no mutex: cheaper than sqlite3_column_*(), which looks the column
- * up again for type, text and size. */
+ * up again for type, text and size. Text and integers come first: they are most of the columns. The
+ * pointers stay valid until the next step, reset, or a conversion of the same column. */
 void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value *ret)
 {
     assert(n == 0 || (kinds != NULL && ret != NULL));

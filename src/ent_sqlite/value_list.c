@@ -21,7 +21,9 @@ typedef struct list_cursor {
     size_t at;
 } list_cursor;
 
-/* xConnect: declares a table with one visible column and the list as a hidden one. */
+/* xConnect: declares a table with one visible column and the list as a hidden one, which is how
+ * SQLite spells a function's argument. Tables and cursors come from SQLite's allocator, whose
+ * limits and statistics count them. */
 static int list_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
                         sqlite3_vtab **ret, char **ret_error)
 {
@@ -73,7 +75,8 @@ static int list_plan(sqlite3_vtab *table, sqlite3_index_info *info)
     return SQLITE_CONSTRAINT;
 }
 
-/* xOpen. */
+/* xOpen: a cursor for one scan. SQLite opens one for each use of the function in a statement, and
+ * calls xFilter before it asks for a row. */
 static int list_open(sqlite3_vtab *table, sqlite3_vtab_cursor **ret)
 {
     list_cursor *cursor = sqlite3_malloc((int)sizeof(*cursor));
@@ -121,7 +124,7 @@ static int list_next(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
-/* xEof. */
+/* xEof. True also for a cursor without a list. */
 static int list_eof(sqlite3_vtab_cursor *base)
 {
     const list_cursor *cursor = (const list_cursor *)base;
@@ -138,7 +141,8 @@ static void list_text(sqlite3_context *ctx, quipu_str text, sqlite3_destructor_t
 }
 
 /* One item in its stored form, as stmt.c binds single values. Items of an enum are numbers, stored
- * as labels. */
+ * as labels. A time that cannot be formatted becomes NULL, which equals nothing: src/ent has
+ * checked it before. */
 static void list_item(sqlite3_context *ctx, const qp_list_operand *list, size_t at)
 {
     char text[QUIPU_UUID_TEXT_SIZE];

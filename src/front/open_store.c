@@ -4,10 +4,11 @@
  *   URI + options ─▶ connect ─▶ migrate ─▶ row security (PostgreSQL) ─▶ qp_store_new()
  *
  * Owns: open_store_place, what later connections need; the store owns it through its connector and
- * frees it. An import gets a read-only connection, which is closed when quipu_import() returns.
- * Called by: quipu_open() and quipu_import() from any thread. No locks are held; nothing is shared
- * until the store exists. On failure: the connection and the place are freed, and *ret_store is
- * untouched. */
+ * frees it. An import gets a read-only connection, which is closed when quipu_source_import()
+ * returns.
+ * Called by: quipu_open() and quipu_source_import(), from any thread.
+ * Locks: none; nothing is shared until the store exists.
+ * On failure: the connection and the place are freed, and *ret_store is untouched. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +37,8 @@
 #define OPEN_STORE_FLAGS                                                                           \
     (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED | QUIPU_OPEN_ROW_SECURITY)
 
-/* What further connections to the same store need. */
+/* What further connections to the same store need. Written until open_store_make() returns, read by
+ * any thread from then on. */
 typedef struct open_store_place {
     char *name;    /* a path, or a server's URI */
     bool postgres; /* the latter */
@@ -52,7 +54,8 @@ typedef struct open_store_place {
 } open_store_place;
 
 /* Brings the database to this program's schema or, read-only, compares it. The one named step
- * adopts Lango's files. */
+ * adopts Lango's files. Outside of any transaction; costs two reads where nothing has to be
+ * done. */
 static quipu_status open_store_migrate(ent_db *db, ent_migrate_report *ret_report,
                                        quipu_error *reterr)
 {
@@ -64,7 +67,8 @@ static quipu_status open_store_migrate(ent_db *db, ent_migrate_report *ret_repor
     return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
 }
 
-/* Opens one connection with the engine that the place names. */
+/* Opens one connection with the engine that the place names. The options of the two engines differ
+ * in type and name, not in meaning. */
 static quipu_status open_store_engine(const open_store_place *self, bool read_only, ent_db **ret_db,
                                       quipu_error *reterr)
 {
@@ -97,7 +101,7 @@ static quipu_status open_store_engine(const open_store_place *self, bool read_on
 
 /* The store's connector: opens one more connection to the same place, on whichever thread needs
  * one; `self` does not change after quipu_open(). Each connection to an older layout compares it
- * again: the file may be upgraded between two of them. */
+ * again: the file may be upgraded between two of them. On failure nothing is left open. */
 static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **ret_db,
                                           quipu_error *reterr)
 {
@@ -117,7 +121,8 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
     return QUIPU_OK;
 }
 
-/* The connector's close: the store calls it once, when it is closed. */
+/* The connector's close: the store calls it once, when it is closed, after its last connection.
+ * Also called where opening fails before there is a store. */
 static void open_store_done(void *ctx)
 {
     open_store_place *self = ctx;
@@ -127,7 +132,7 @@ static void open_store_done(void *ctx)
     qp_free(self);
 }
 
-/* The two schemes that libpq accepts. */
+/* The two schemes that libpq accepts. Compared with case, as libpq does. */
 static bool open_store_is_postgres(const char *uri)
 {
     return strncmp(uri, "postgresql://", strlen("postgresql://")) == 0 ||
@@ -135,7 +140,8 @@ static bool open_store_is_postgres(const char *uri)
 }
 
 /* Removes quipu's own parameter from a server's URI, since libpq would reject it. It can turn row
- * security on; it cannot turn off what the options turned on. */
+ * security on; it cannot turn off what the options turned on. Works in place on the place's own
+ * copy of the URI. The parameter may occur several times. */
 static quipu_status open_store_parameter(char *uri, bool *row_security, quipu_error *reterr)
 {
     char *at = strchr(uri, '?');
@@ -167,7 +173,8 @@ static quipu_status open_store_parameter(char *uri, bool *row_security, quipu_er
 }
 
 /* What a URI names: a server's database, a path, or what follows "file:". Any other scheme fails
- * with QUIPU_UNSUPPORTED, so that a typing error never creates a file of that name. */
+ * with QUIPU_UNSUPPORTED, so that a typing error never creates a file of that name. The result
+ * points into `uri`. A path with a colon, such as "a/b:c", is a path. */
 static quipu_status open_store_path(const char *uri, const char **ret_path, quipu_error *reterr)
 {
     const char *colon = strstr(uri, "://");
@@ -194,7 +201,8 @@ static quipu_status open_store_path(const char *uri, const char **ret_path, quip
     return QUIPU_OK;
 }
 
-/* Whether flags and enums have known values. */
+/* Whether flags and enums have known values. An unknown flag is refused and not ignored: it may ask
+ * for a promise that this version cannot keep. */
 static bool open_store_chooses(const quipu_open_options *options)
 {
     return (options->flags & ~OPEN_STORE_FLAGS) == 0 && options->search >= QUIPU_SEARCH_LAZY &&
@@ -203,7 +211,8 @@ static bool open_store_chooses(const quipu_open_options *options)
            options->log_level >= QUIPU_LOG_DEFAULT && options->log_level <= QUIPU_LOG_DEBUG;
 }
 
-/* Ranges of all options, in one message that shows them all. */
+/* Ranges of all options, in one message that shows them all. The message names values and no texts:
+ * a tenant's name may be personal. */
 static quipu_status open_store_check(const quipu_open_options *options, quipu_error *reterr)
 {
     if (!open_store_chooses(options) || options->deadline_ms < -1 || options->readers_max < 0 ||
@@ -228,7 +237,8 @@ static quipu_status open_store_check(const quipu_open_options *options, quipu_er
     return QUIPU_OK;
 }
 
-/* Reads options of any known size, checks them, and replaces 0 by the defaults. */
+/* Reads options of any known size, checks them, and replaces 0 by the defaults. The texts stay the
+ * caller's; qp_store_new() and the place copy what they keep. */
 static quipu_status open_store_options(const quipu_open_options *given, quipu_open_options *ret,
                                        quipu_error *reterr)
 {
@@ -256,7 +266,8 @@ static quipu_status open_store_options(const quipu_open_options *given, quipu_op
     return QUIPU_OK;
 }
 
-/* Makes the place. The options' flags are completed by what the URI says. */
+/* Makes the place. The options' flags are completed by what the URI says. The name is copied before
+ * the URI is changed: the caller's text stays as it is. */
 static quipu_status open_store_context(const char *path, quipu_open_options *options,
                                        open_store_place **ret, quipu_error *reterr)
 {
@@ -298,7 +309,8 @@ static quipu_status open_store_context(const char *path, quipu_open_options *opt
     return QUIPU_OK;
 }
 
-/* Options that only some engines support. */
+/* Options that only some engines support. Checked before anything is opened, so that no file is
+ * created for options that cannot hold. */
 static quipu_status open_store_fits(const open_store_place *self, const quipu_open_options *options,
                                     bool in_memory, quipu_error *reterr)
 {
@@ -324,7 +336,8 @@ static quipu_status open_store_fits(const open_store_place *self, const quipu_op
 
 /* A Lango file has no message numbers, which every call needs. Opened read-only, a private copy is
  * adopted and read instead, and the file stays as it is. Any other file fails with what `error`
- * says. *ret_single: there is one connection, as for :memory:. */
+ * says. *ret_single: there is one connection, as for :memory:. On success *db is the image and the
+ * file's own connection is closed; on failure *db is as it was. */
 static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool *ret_single,
                                      quipu_error *reterr)
 {
@@ -351,7 +364,9 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
     return QUIPU_OK;
 }
 
-/* Migrates the database, or a private copy of it; read-only, records what an upgrade would add. */
+/* Migrates the database, or a private copy of it; read-only, records what an upgrade would add. A
+ * new or upgraded database is logged; opening a current one is not worth an entry. *db may be
+ * another connection afterwards. */
 static quipu_status open_store_prepare(open_store_place *self, ent_db **db, bool *ret_single,
                                        quipu_error *reterr)
 {
@@ -380,6 +395,9 @@ static quipu_status open_store_prepare(open_store_place *self, ent_db **db, bool
     return QUIPU_OK;
 }
 
+/* Everything that quipu_open() does once URI and options are read. qp_store_new() takes over the
+ * connection and the place, also when it fails. Row security is set up by each opening: policies
+ * that exist already cost one read. */
 static quipu_status open_store_make(const char *path, quipu_open_options *options,
                                     quipu_store **ret_store, quipu_error *reterr)
 {
@@ -416,10 +434,12 @@ static quipu_status open_store_make(const char *path, quipu_open_options *option
     self->opened = true;
     /* From here on the place is constant. Later connections must find the same file and never
      * create one. */
-    self->must_exist = true; /* later connections never make a new file */
+    self->must_exist = true;
     return qp_store_new(&connector, db, options, ret_store, reterr);
 }
 
+/* One entry for each opening, good or bad. The path is not in it: it may name a user or hold a
+ * password. A missing store is no error to a caller who asks whether there is one. */
 static void open_store_log(const qp_log *log, const char *path, int64_t begun_ns,
                            quipu_status status, const quipu_error *error)
 {
@@ -438,6 +458,8 @@ static void open_store_log(const qp_log *log, const char *path, int64_t begun_ns
     }
 }
 
+/* See <quipu/store.h>. An error of its own lies between: the log needs it also where the caller
+ * passed none. */
 quipu_status quipu_open(const char *uri, const quipu_open_options *options, quipu_store **ret_store,
                         quipu_error *reterr)
 {
@@ -469,6 +491,8 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
 }
 /* ---- another program's file ------------------------------------------------------------------ */
 
+/* See <quipu/import.h>. The connection belongs to this call alone, so that the store's deadline and
+ * cancel flag can interrupt it (qp_import_run()). */
 quipu_status quipu_source_import(quipu_store *store, const char *path,
                                  const quipu_source_options *options,
                                  const quipu_call_options *call, quipu_source_report *ret_report,

@@ -1,8 +1,11 @@
 /* ADK's files: sessions and state, whose tables differ only in how they write times, and events,
  * which exist in four layouts (adk_event.c).
  *
- * Owns: the table qp_source_adk. Called by: source.c, run.c and write.c through it, within the read
- * transaction of run.c. */
+ * Owns: the table qp_source_adk.
+ * Called by: source.c, run.c and write.c through it, once for each session and event in each pass.
+ * Transactions: within the read transaction of run.c, so that a row found in the first pass is
+ * there in the second. On return texts lie in the source's arenas; a failure names the file and the
+ * row. */
 #include "import/source.h"
 
 #include <assert.h>
@@ -18,7 +21,8 @@
 
 #define ADK_PLACE_FIELDS 5 /* of an event: row, app, user, session, time */
 
-/* Only ADK's SQLite service writes times as numbers. */
+/* Only ADK's SQLite service writes times as numbers; its tables have generated types of their
+ * own. */
 static bool adk_has_seconds(const qp_source *source)
 {
     return source->kind == QUIPU_SOURCE_ADK_SQLITE;
@@ -27,7 +31,7 @@ static bool adk_has_seconds(const qp_source *source)
 /* ---- times ------------------------------------------------------------------------------------
  */
 
-/* NULL is no time; a text must be readable. */
+/* NULL is no time; a text must be readable: a wrong time would put a message in the wrong place. */
 static quipu_status adk_time_text(quipu_str text, ent_opt_time *ret)
 {
     ret->has = text.p != NULL;
@@ -41,7 +45,8 @@ static quipu_status adk_time_seconds(ent_opt_float seconds, ent_opt_time *ret)
     return ret->has ? qp_adk_seconds(seconds.v, &ret->v) : QUIPU_OK;
 }
 
-/* Turns a time that cannot be read into an error that names the row. */
+/* Turns a time that cannot be read into an error that names the row. Passes QUIPU_OK on, so that
+ * callers need no condition. */
 static quipu_status adk_bad_time(const qp_source *source, const char *what, int64_t row,
                                  quipu_status status, quipu_error *reterr)
 {
@@ -55,7 +60,8 @@ static quipu_status adk_bad_time(const qp_source *source, const char *what, int6
  */
 
 /* Reads identity and row of every session. Two generated types with the same fields share this
- * loop; the union holds whichever the file has. */
+ * loop; the union holds whichever the file has. A failed loop keeps its own error: ent_iter_end()
+ * is then called without a place for another. */
 static quipu_status adk_sessions(qp_source *source, quipu_error *reterr)
 {
     const bool seconds = adk_has_seconds(source);
@@ -83,7 +89,8 @@ static quipu_status adk_sessions(qp_source *source, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
-/* An event without its session is an orphan: reported, not imported. */
+/* An event without its session is an orphan: reported, not imported. An event without a time sorts
+ * before all others: its time is then 0. */
 static quipu_status adk_place(qp_source *source, const quipu_session_ref *ref, int64_t row,
                               ent_opt_time time, quipu_error *reterr)
 {
@@ -97,7 +104,7 @@ static quipu_status adk_place(qp_source *source, const quipu_session_ref *ref, i
 }
 
 /* Reads session and time of every event, and nothing else of it: field_count cuts the entity after
- * the time. */
+ * the time. Contents may be many megabytes; places are 32 bytes. */
 static quipu_status adk_places(qp_source *source, quipu_error *reterr)
 {
     const bool seconds = adk_has_seconds(source);
@@ -135,7 +142,8 @@ static quipu_status adk_places(qp_source *source, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
-/* The columns that this file has, then sessions, then the places of events. */
+/* The columns that this file has, then sessions, then the places of events. Sessions must be sorted
+ * before the places are read, because each place looks its session up. */
 static quipu_status adk_open(qp_source *source, quipu_error *reterr)
 {
     const ent_entity *entity = source->kind == QUIPU_SOURCE_ADK_GO       ? &qp_adkgo_event_entity
@@ -157,7 +165,8 @@ static quipu_status adk_open(qp_source *source, quipu_error *reterr)
 /* ---- state ------------------------------------------------------------------------------------
  */
 
-/* A key of state as the store keeps names; odd characters as in delta.c. */
+/* A key of state as the store keeps names; odd characters as in delta.c. The store's limit applies
+ * already here, in the first pass, before anything is written. */
 static quipu_status adk_state_name(qp_source *source, qp_json_node key, quipu_str *ret,
                                    quipu_error *reterr)
 {
@@ -175,7 +184,8 @@ static quipu_status adk_state_name(qp_source *source, qp_json_node key, quipu_st
 }
 
 /* The members of a state object as items of one scope. Values are slices of the text; names lie in
- * the scratch arena. */
+ * the scratch arena. A name that occurs twice gives two items; the later one wins when it is
+ * stored. */
 static quipu_status adk_state(qp_source *source, quipu_str text, qp_scope scope,
                               qp_state_items *ret, quipu_error *reterr)
 {
@@ -225,7 +235,8 @@ typedef union adk_shared_row {
     qp_adks_user_state user_seconds;
 } adk_shared_row;
 
-/* Names, state and time of one row, whichever of the four shapes it has. */
+/* Names, state and time of one row, whichever of the four shapes it has. The caller knows the shape
+ * by the table and the kind of file: the row itself does not say. */
 static quipu_status adk_shared_read(const adk_shared_row *row, bool user, bool seconds,
                                     qp_source_shared *ret, quipu_str *ret_state)
 {
@@ -250,7 +261,8 @@ static quipu_status adk_shared_read(const adk_shared_row *row, bool user, bool s
 }
 
 /* All rows of one table; `query` is the empty query of its type. Rows have no number of their own,
- * so errors count them. */
+ * so errors count them. The scratch arena is reset after each row: `fn` has written or counted
+ * it. */
 static quipu_status adk_shared_walk(qp_source *source, const ent_entity *entity, const void *query,
                                     bool user, qp_source_shared_fn fn, void *ctx,
                                     quipu_error *reterr)
@@ -281,7 +293,8 @@ static quipu_status adk_shared_walk(qp_source *source, const ent_entity *entity,
     return status == QUIPU_OK ? ended : status;
 }
 
-/* App state, then user state. */
+/* App state, then user state. Tables of the two kinds of files have types of their own in C,
+ * although only their times differ. */
 static quipu_status adk_shared(qp_source *source, qp_source_shared_fn fn, void *ctx,
                                quipu_error *reterr)
 {
@@ -307,7 +320,8 @@ static quipu_status adk_shared(qp_source *source, qp_source_shared_fn fn, void *
 /* ---- sessions and events ----------------------------------------------------------------------
  */
 
-/* Values and state of one session. */
+/* Values and state of one session. An absent time stays absent: the row then gets the field's
+ * default. An unreadable one fails, as for events. */
 static quipu_status adk_session(qp_source *source, const qp_source_session *session,
                                 qp_source_values *ret, quipu_error *reterr)
 {
@@ -349,7 +363,8 @@ static quipu_status adk_session(qp_source *source, const qp_source_session *sess
 }
 
 /* The event as JSON, then the same way as every event: codec, then row. Counts and ids are the
- * event's own. */
+ * event's own. Batch and arena of the previous event are freed first, so that memory does not grow
+ * with the file. The result is valid until the next call. */
 static quipu_status adk_message(qp_source *source, const qp_source_session *session, int64_t row,
                                 qp_message_new *ret, quipu_error *reterr)
 {

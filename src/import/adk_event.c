@@ -2,7 +2,8 @@
  * JSON, assembled from columns where it does not.
  *
  * Called by: adk.c. Result: source->buf, valid until the next event. No locks; the caller holds the
- * read transaction. */
+ * read transaction.
+ * On failure source->buf is undefined; the error says what is wrong, the caller adds the row. */
 #include "import/source.h"
 
 #include <string.h>
@@ -25,7 +26,8 @@
  */
 
 /* Rounds to microseconds, the resolution of ADK's clock. A double holds them exactly enough until
- * the year 2255. */
+ * the year 2255. Floor first, then the fraction: the cast rounds towards zero, which is up before
+ * 1970. */
 quipu_status qp_adk_seconds(double seconds, quipu_time *ret_time)
 {
     quipu_time time;
@@ -50,7 +52,8 @@ quipu_status qp_adk_seconds(double seconds, quipu_time *ret_time)
     return QUIPU_OK;
 }
 
-/* A date, else a number of seconds as text. */
+/* A date, else a number of seconds as text: SQLite columns may hold either, whatever they are
+ * declared as. The JSON reader is used for the number, because strtod() depends on the locale. */
 quipu_status qp_adk_time(quipu_str text, quipu_time *ret_time)
 {
     qp_json_doc doc;
@@ -74,7 +77,8 @@ quipu_status qp_adk_time(quipu_str text, quipu_time *ret_time)
 /* ---- events that are JSON ---------------------------------------------------------------------
  */
 
-/* Whether a member, in either spelling, has this text. */
+/* Whether a member, in either spelling, has this text. A null, or a member of another type, does
+ * not count as agreeing. */
 static bool adk_event_says(qp_json_node root, const char *camel, const char *snake, quipu_str text)
 {
     qp_json_node node = qp_json_get(root, quipu_cstr(snake));
@@ -101,7 +105,7 @@ static bool adk_event_has_time(qp_json_node root)
 }
 
 /* Writes the event again: id and invocation id from the columns, and their time when the JSON has
- * none. */
+ * none. All other members are copied byte for byte, in their order. */
 static quipu_status adk_event_rewrite(qp_source *source, const adk_event_columns *columns,
                                       quipu_error *reterr)
 {
@@ -170,7 +174,8 @@ static quipu_status adk_event_data(qp_source *source, quipu_str data,
  */
 
 /* A member whose column has JSON text. Absent and null are left out; text that is not JSON fails
- * the buffer. */
+ * the buffer. The column is text of another program, which nobody has checked before. The writer
+ * needs a value behind the key in any case. */
 static void adk_event_json_member(qp_jsonw *writer, const char *name, quipu_json value)
 {
     if (value.text.p != NULL && value.text.n > 0 && !quipu_str_eq(value.text, QUIPU_STR("null"))) {
@@ -202,7 +207,9 @@ static void adk_event_bool_member(qp_jsonw *writer, const char *name, ent_opt_bo
     }
 }
 
-/* Layout 0 of ADK for Python: a column for each field, and actions as a pickle. */
+/* Layout 0 of ADK for Python: a column for each field, and actions as a pickle. Members come in the
+ * order in which ADK declares them, so that the text looks like ADK's own. The pickle goes to
+ * `extra` first: a bad one must not leave half an event in the buffer. */
 static quipu_status adk_event_v0(qp_source *source, const qp_adk0_event *row, quipu_error *reterr)
 {
     char seconds[QP_EVENT_TIME_SIZE];
@@ -261,7 +268,8 @@ static ent_opt_bool adk_event_if_true(ent_opt_bool value)
     return (ent_opt_bool){value.has && value.v, true};
 }
 
-/* ADK for Go: a column for each field, camelCase, times as RFC 3339. */
+/* ADK for Go: a column for each field, camelCase, times as RFC 3339. JSON columns are in camelCase
+ * already, as Go's structs are tagged. */
 static quipu_status adk_event_go(qp_source *source, const qp_adkgo_event *row, quipu_error *reterr)
 {
     char stamp[QP_TIME_RFC3339_SIZE];
@@ -303,7 +311,9 @@ static quipu_status adk_event_go(qp_source *source, const qp_adkgo_event *row, q
 /* ---- any of them ------------------------------------------------------------------------------
  */
 
-/* The event of one row, by the kind of the file. */
+/* The event of one row, by the kind of the file. The row lies in source->row until the next event.
+ * A time that cannot be read counts as absent here: adk_places() has refused the file for it
+ * before. */
 quipu_status qp_adk_event_json(qp_source *source, int64_t row, quipu_error *reterr)
 {
     const void *keys[] = {&row};

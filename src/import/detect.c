@@ -6,7 +6,8 @@
  *                             event_data    ─▶ database or sqlite, by the form of its times
  *                             actions       ─▶ v0 or Go, by pickle or JSON
  *
- * Called by: run.c, within its read transaction. Owns nothing. */
+ * Called by: run.c, within its read transaction. Owns nothing.
+ * On return the kind is one that a layout exists for, or the error says why none fits. */
 #include "import/source.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@
 #include "gen/adk_database.h"
 #include "gen/adk_v0.h"
 
-/* ADK's layout 1 has a table with its version. */
+/* ADK's layout 1 has a table with its version. An unknown version is refused: a layout that is only
+ * similar would lose data silently. */
 static quipu_status detect_marked(ent_db *db, quipu_arena *arena, bool *ret_is, quipu_error *reterr)
 {
     const qp_adk_metadata *row = NULL;
@@ -41,7 +43,8 @@ static quipu_status detect_marked(ent_db *db, quipu_arena *arena, bool *ret_is, 
     return status;
 }
 
-/* Both layouts have events as JSON; one of them writes times as numbers. */
+/* Both layouts have events as JSON; one of them writes times as numbers. A file without sessions
+ * can be either, and importing nothing is right in both cases. */
 static quipu_status detect_times(ent_db *db, quipu_arena *arena, quipu_source_kind *ret,
                                  quipu_error *reterr)
 {
@@ -62,7 +65,8 @@ static quipu_status detect_times(ent_db *db, quipu_arena *arena, quipu_source_ki
     return status;
 }
 
-/* Both layouts have one column for each field; Go's actions are JSON, Python's a pickle. */
+/* Both layouts have one column for each field; Go's actions are JSON, Python's a pickle. Without
+ * events it may be either, which again makes no difference. */
 static quipu_status detect_actions(ent_db *db, quipu_arena *arena, quipu_source_kind *ret,
                                    quipu_error *reterr)
 {
@@ -87,7 +91,8 @@ static quipu_status detect_actions(ent_db *db, quipu_arena *arena, quipu_source_
     return status;
 }
 
-/* Sorts out ADK's four layouts. */
+/* Sorts out ADK's four layouts: the version row first, because it is the only mark that ADK left on
+ * purpose; columns are the evidence of files without one. */
 static quipu_status detect_adk(ent_db *db, quipu_arena *arena, quipu_source_kind *ret,
                                quipu_error *reterr)
 {
@@ -111,7 +116,8 @@ static quipu_status detect_adk(ent_db *db, quipu_arena *arena, quipu_source_kind
     return status == QUIPU_OK && actions ? detect_actions(db, arena, ret, reterr) : status;
 }
 
-/* A quipu store is recognized too, and refused with the way to do it. */
+/* A quipu store is recognized too, and refused with the way to do it. Its tables are Lango's with
+ * more columns, so that event_id decides. */
 static quipu_status detect_any(ent_db *db, quipu_arena *arena, quipu_source_kind *ret,
                                quipu_error *reterr)
 {

@@ -11,7 +11,8 @@
 #include "base/error.h"
 #include "store/lango.h"
 
-/* A Lango session has a key and neither app nor user. */
+/* A Lango session has a key and neither app nor user. Its id is the key itself, so that a store
+ * finds it under the name that Lango used. */
 static quipu_status lango_sessions(qp_source *source, quipu_error *reterr)
 {
     qp_lango_session_iter iter = {0};
@@ -27,7 +28,7 @@ static quipu_status lango_sessions(qp_source *source, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
-/* By row id. */
+/* By row id, which messages refer to. For qsort() and bsearch(). */
 static int lango_by_session(const void *a, const void *b)
 {
     const qp_source_session *x = a;
@@ -83,7 +84,8 @@ static quipu_status lango_places(qp_source *source, quipu_error *reterr)
     return status;
 }
 
-/* Sessions first, sorted by row, so that lango_find() can search them. */
+/* Sessions first, sorted by row, so that lango_find() can search them. The order by row stays: no
+ * later step searches by name. */
 static quipu_status lango_open(qp_source *source, quipu_error *reterr)
 {
     quipu_status status = qp_source_fit(source, &qp_lango_message_entity, &source->event, reterr);
@@ -101,7 +103,8 @@ static quipu_status lango_open(qp_source *source, quipu_error *reterr)
     return status;
 }
 
-/* Values of one session; metadata become JSON. */
+/* Values of one session; metadata become JSON. last_event_at is the time of the last update: Lango
+ * has no other. */
 static quipu_status lango_session(qp_source *source, const qp_source_session *session,
                                   qp_source_values *ret, quipu_error *reterr)
 {
@@ -125,7 +128,8 @@ static quipu_status lango_session(qp_source *source, const qp_source_session *se
     return qp_source_fail(source, "the session", session->row, status, reterr);
 }
 
-/* One message. Its event id is made from its row, so that a repeated import recognizes it. */
+/* One message. Its event id is made from its row, so that a repeated import recognizes it. The
+ * result is valid until the next call: it lies in source->row and source->extra. */
 static quipu_status lango_message(qp_source *source, const qp_source_session *session, int64_t row,
                                   qp_message_new *ret, quipu_error *reterr)
 {
@@ -145,7 +149,7 @@ static quipu_status lango_message(qp_source *source, const qp_source_session *se
     return qp_source_fail(source, "the message", row, status, reterr);
 }
 
-/* Lango has no state of apps or users. */
+/* Lango has no state of apps or users; what it knows of a session is metadata. */
 static quipu_status lango_shared(qp_source *source, qp_source_shared_fn fn, void *ctx,
                                  quipu_error *reterr)
 {
@@ -153,7 +157,7 @@ static quipu_status lango_shared(qp_source *source, qp_source_shared_fn fn, void
     (void)fn;
     (void)ctx;
     (void)reterr;
-    return QUIPU_OK; /* Lango has no state beside its metadata */
+    return QUIPU_OK;
 }
 
 const qp_source_layout qp_source_lango = {

@@ -3,7 +3,9 @@
  *
  * Called by: run.c, once to count and once to write. The write is one transaction of the store for
  * all of them. Repeats: a memory with the same id and content is skipped; the same id with another
- * content fails with QUIPU_EXISTS. */
+ * content fails with QUIPU_EXISTS.
+ * On return a failed write has rolled back: no memory of this import is stored, the sessions
+ * are. */
 #include "import/import.h"
 
 #include <stdlib.h>
@@ -35,7 +37,7 @@ static int memories_compare_observations(const void *a, const void *b)
     return order != 0 ? order : memcmp(x->id.b, y->id.b, sizeof(x->id.b));
 }
 
-/* By time, then by id, as above. */
+/* By time, then by id, as above. Two functions, because the rows are different types. */
 static int memories_compare_reflections(const void *a, const void *b)
 {
     const qp_lango_reflection *x = a;
@@ -45,7 +47,8 @@ static int memories_compare_reflections(const void *a, const void *b)
     return order != 0 ? order : memcmp(x->id.b, y->id.b, sizeof(x->id.b));
 }
 
-/* A copy that can be sorted: lists of a query are const. */
+/* A copy that can be sorted: lists of a query are const. Copied and not cast: the lists lie in the
+ * arena that the query filled, and are const for a reason. */
 static quipu_status memories_copy(qp_source *source, const void *items, size_t count, size_t size,
                                   void **ret, quipu_error *reterr)
 {
@@ -62,7 +65,8 @@ static quipu_status memories_copy(qp_source *source, const void *items, size_t c
     return QUIPU_OK;
 }
 
-/* Older files lack the tables; that is no error. */
+/* Reads and sorts both tables. Older files lack them; that is no error. All of it is in memory at
+ * once: a memory is a few sentences. */
 static quipu_status memories_read(memories_call *call, quipu_error *reterr)
 {
     qp_source *source = &call->import->source;
@@ -106,7 +110,8 @@ static quipu_status memories_read(memories_call *call, quipu_error *reterr)
     return status;
 }
 
-/* Creates one observation, or checks that the store has the same. */
+/* Creates one observation, or checks that the store has the same. Lango counts messages from 0, the
+ * store from 1. `number` is the position in the sorted list: the same in each import. */
 static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_arena *scratch,
                                          size_t i, quipu_error *reterr)
 {
@@ -134,7 +139,8 @@ static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_
     return status;
 }
 
-/* Creates one reflection, or checks that the store has the same. */
+/* Creates one reflection, or checks that the store has the same. The content decides; other columns
+ * of a memory may have been changed since. */
 static quipu_status memories_reflection(memories_call *call, ent_db *db, quipu_arena *scratch,
                                         size_t i, quipu_error *reterr)
 {
@@ -161,7 +167,9 @@ static quipu_status memories_reflection(memories_call *call, ent_db *db, quipu_a
     return status;
 }
 
-/* The work of the transaction; counts start anew in case it is retried. */
+/* The work of the transaction; counts start anew in case it is retried. Runs under the store's
+ * write lock. A memory that is stored already is read and compared, which is what makes a repeated
+ * import cheap. */
 static quipu_status memories_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     memories_call *call = ctx;
@@ -177,7 +185,8 @@ static quipu_status memories_work(void *ctx, ent_db *db, quipu_arena *scratch, q
     return status;
 }
 
-/* Without `write` only the numbers are reported. */
+/* Without `write` only the numbers are reported. Called in both passes; the first one finds rows
+ * that cannot be read before anything is written. */
 quipu_status qp_import_memories(qp_import *import, bool write, quipu_error *reterr)
 {
     memories_call call = {.import = import};

@@ -89,7 +89,8 @@ typedef struct pickle_reader {
 /* ---- bytes and memory -------------------------------------------------------------------------
  */
 
-/* An error with the position of the current operation. */
+/* An error with the position of the current operation. The text names the position and never the
+ * content: a pickle may hold what users said. */
 static quipu_status pickle_fail(const pickle_reader *in, quipu_status status, const char *what)
 {
     (void)qp_error_set(in->reterr, status, "the pickle, at byte %zu: %s", in->op_at, what);
@@ -112,7 +113,8 @@ static quipu_status pickle_number(pickle_reader *in, size_t size, uint64_t *ret)
     return QUIPU_OK;
 }
 
-/* Bytes after their length, which itself has `size` bytes. No copy. */
+/* Bytes after their length, which itself has `size` bytes. No copy. The length is checked against
+ * what is left before it is used: no memory is taken for a lie. */
 static quipu_status pickle_slice(pickle_reader *in, size_t size, quipu_str *ret)
 {
     uint64_t n = 0;
@@ -128,7 +130,8 @@ static quipu_status pickle_slice(pickle_reader *in, size_t size, quipu_str *ret)
     return status;
 }
 
-/* Doubles from 4; old arrays stay in the arena. */
+/* Doubles from 4; old arrays stay in the arena. At most as much again as the list itself is lost,
+ * and the arena is freed with the call. */
 static quipu_status pickle_items_add(pickle_reader *in, pickle_items *items, pickle_value *value)
 {
     if (items->n == items->cap) {
@@ -178,7 +181,8 @@ static quipu_status pickle_top(pickle_reader *in, size_t below, pickle_value **r
     return QUIPU_OK;
 }
 
-/* The index of the first value above the topmost mark. */
+/* The index of the first value above the topmost mark. Linear over the whole pickle: an operation
+ * that searches also pops what it passed. */
 static quipu_status pickle_marked(pickle_reader *in, size_t *ret_first)
 {
     for (size_t i = in->stack.n; i > 0; i--) {
@@ -215,7 +219,8 @@ static quipu_status pickle_int(pickle_reader *in, unsigned op)
     return pickle_push(in, value);
 }
 
-/* An integer of any size, kept as bytes until it is written. */
+/* An integer of any size, kept as bytes until it is written: the machine itself never computes with
+ * it. */
 static quipu_status pickle_long(pickle_reader *in, unsigned op)
 {
     pickle_value value = {.kind = PICKLE_LONG};
@@ -246,7 +251,8 @@ static quipu_status pickle_float(pickle_reader *in)
     return pickle_push(in, value);
 }
 
-/* A text or bytes; UTF-8 is checked when the value is written. */
+/* A text or bytes, as a slice of the input, which outlives the call; UTF-8 is checked when the
+ * value is written. */
 static quipu_status pickle_text(pickle_reader *in, pickle_kind kind, size_t size)
 {
     pickle_value value = {.kind = kind};
@@ -255,7 +261,8 @@ static quipu_status pickle_text(pickle_reader *in, pickle_kind kind, size_t size
     return status == QUIPU_OK ? pickle_push(in, value) : status;
 }
 
-/* Replaces the values above the mark, or the topmost `count`, by one list with them. */
+/* Replaces the values above the mark, or the topmost `count`, by one list with them. A new value is
+ * pushed, as tuples cannot change: other values may share the elements, never the list. */
 static quipu_status pickle_tuple(pickle_reader *in, bool marked, size_t count)
 {
     pickle_value value = {.kind = PICKLE_LIST};
@@ -281,7 +288,8 @@ static quipu_status pickle_tuple(pickle_reader *in, bool marked, size_t count)
     return status;
 }
 
-/* Moves the values above the mark, or the topmost `count`, into the container below them. */
+/* Moves the values above the mark, or the topmost `count`, into the container below them. The
+ * container stays on the stack, and in the memo: this is how a pickle puts a list into itself. */
 static quipu_status pickle_fill(pickle_reader *in, pickle_kind kind, bool marked, size_t count)
 {
     size_t first = in->stack.n - count;
@@ -317,7 +325,7 @@ static quipu_status pickle_fill(pickle_reader *in, pickle_kind kind, bool marked
  */
 
 /* Stores the top of the stack in the memo. Indexes are bounded, since an entry may be far past the
- * end. */
+ * end: a gap costs a pointer for each entry. */
 static quipu_status pickle_put(pickle_reader *in, uint64_t index)
 {
     pickle_value *value = NULL;
@@ -368,7 +376,9 @@ static quipu_status pickle_memo(pickle_reader *in, unsigned op)
 /* ---- objects ----------------------------------------------------------------------------------
  */
 
-/* ADK's own classes, and those of which its authentication settings consist. */
+/* ADK's own classes, and those of which its authentication settings consist. The fields of such
+ * classes are data. A module of any other name, above all os or builtins, is how pickles execute
+ * code. */
 static bool pickle_known_module(quipu_str module)
 {
     static const char *const known[] = {"google.adk.", "google.genai.", "fastapi.openapi.models"};
@@ -413,7 +423,8 @@ static quipu_status pickle_class(pickle_reader *in)
 }
 
 /* A class and its arguments: without arguments a new record, with one scalar a member of an enum,
- * which is that value. */
+ * which is that value. Anything else is a call of a constructor with arguments, which this reader
+ * does not make. */
 static quipu_status pickle_object(pickle_reader *in, bool reduce)
 {
     pickle_value *class = NULL;
@@ -438,7 +449,8 @@ static quipu_status pickle_object(pickle_reader *in, bool reduce)
     return status;
 }
 
-/* Gives a record its fields, once. */
+/* Gives a record its fields, once. A second BUILD would let a pickle make a record of records; none
+ * of ADK's does. */
 static quipu_status pickle_build(pickle_reader *in)
 {
     pickle_value *record = NULL;
@@ -462,7 +474,8 @@ static quipu_status pickle_build(pickle_reader *in)
 /* ---- the machine ------------------------------------------------------------------------------
  */
 
-/* The protocol's version is checked; frames only help readers that buffer. */
+/* The protocol's version is checked; frames only help readers that buffer, and their length is not
+ * trusted. */
 static quipu_status pickle_skip(pickle_reader *in, unsigned op)
 {
     uint64_t number = 0;
@@ -474,7 +487,8 @@ static quipu_status pickle_skip(pickle_reader *in, unsigned op)
     return status;
 }
 
-/* Exactly one value must be left, at the end of the input. */
+/* Exactly one value must be left, at the end of the input. Bytes behind STOP are refused: Python
+ * ignores them, but nobody wrote them for a reason. */
 static quipu_status pickle_stop(pickle_reader *in)
 {
     quipu_status status = pickle_top(in, 0, &in->result);
@@ -556,7 +570,8 @@ static quipu_status pickle_container(pickle_reader *in, unsigned op)
     }
 }
 
-/* One operation. Three switches keep each function's complexity within the house's limit. */
+/* One operation. Three switches keep each function's complexity within the house's limit. Every
+ * limit that depends on the stack is checked where it grows. */
 static quipu_status pickle_step(pickle_reader *in, unsigned op)
 {
     switch (op) {

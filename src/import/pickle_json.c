@@ -1,7 +1,8 @@
 /* A pickled value as JSON, as ADK itself would have written it.
  *
  * Called by: pickle.c. Values may be shared, and a hostile pickle may put a list into itself:
- * QP_PICKLE_DEPTH_MAX and QP_PICKLE_STEPS_MAX bound the walk. */
+ * QP_PICKLE_DEPTH_MAX and QP_PICKLE_STEPS_MAX bound the walk.
+ * Owns: nothing. On failure the buffer holds a part of the text, which the caller throws away. */
 #include "import/pickle.h"
 
 #include <assert.h>
@@ -27,7 +28,8 @@ typedef struct pickle_writer {
 } pickle_writer;
 
 /* An integer of any size: two's complement to sign and magnitude, then nine decimal digits at a
- * time. */
+ * time. The buffers have room for QP_PICKLE_LONG_MAX bytes, which pickle_long() has checked. Square
+ * in the number of bytes, at most 256 limbs by 275 rounds. */
 static void pickle_json_long(pickle_writer *writer, quipu_str bytes)
 {
     uint32_t limbs[QP_PICKLE_LONG_MAX / 4 + 1] = {0};
@@ -70,7 +72,8 @@ static void pickle_json_long(pickle_writer *writer, quipu_str bytes)
     qp_jsonw_raw(&writer->out, (quipu_str){text, at});
 }
 
-/* As Python writes it: whole values have ".0". NaN and infinities are not JSON. */
+/* As Python writes it: whole values have ".0". NaN and infinities are not JSON. Two bytes more than
+ * QP_DOUBLE_TEXT_SIZE leave room for them. */
 static quipu_status pickle_json_float(pickle_writer *writer, double value)
 {
     char text[QP_DOUBLE_TEXT_SIZE + 2];
@@ -88,7 +91,8 @@ static quipu_status pickle_json_float(pickle_writer *writer, double value)
     return QUIPU_OK;
 }
 
-/* URL-safe base64, as ADK for Python writes bytes. */
+/* URL-safe base64, as ADK for Python writes bytes. base64.h writes the standard alphabet, which is
+ * changed in place. */
 static void pickle_json_bytes(pickle_writer *writer, quipu_str bytes)
 {
     size_t from = writer->buf->n;
@@ -102,7 +106,8 @@ static void pickle_json_bytes(pickle_writer *writer, quipu_str bytes)
 
 static quipu_status pickle_json_value(pickle_writer *writer, const pickle_value *value, int depth);
 
-/* The buffer's error, if there is one, with a reason. */
+/* The buffer's error, if there is one, with a reason. Looked at after each value: a failed buffer
+ * would otherwise go on for millions of steps. */
 static quipu_status pickle_json_status(const pickle_writer *writer)
 {
     const quipu_status status = qp_buf_status(writer->buf);
@@ -114,7 +119,8 @@ static quipu_status pickle_json_status(const pickle_writer *writer)
                                                       : "no room for the contents of the pickle");
 }
 
-/* Keys are texts; integers become texts, as Python's json does. */
+/* Keys are texts; integers become texts, as Python's json does. What else Python allows as a key is
+ * refused. */
 static quipu_status pickle_json_key(pickle_writer *writer, const pickle_value *key)
 {
     char number[24];
@@ -131,7 +137,8 @@ static quipu_status pickle_json_key(pickle_writer *writer, const pickle_value *k
     return QUIPU_OK;
 }
 
-/* The members of a dictionary; those of a record without the ones that are None. */
+/* The members of a dictionary; those of a record without the ones that are None. A member counts as
+ * a step of its own, so that a dictionary of None fields is bounded, too. */
 static quipu_status pickle_json_members(pickle_writer *writer, const pickle_items *items,
                                         bool record, int depth)
 {
@@ -154,7 +161,8 @@ static quipu_status pickle_json_members(pickle_writer *writer, const pickle_item
     return status;
 }
 
-/* The value of a text key, or NULL. */
+/* The value of a text key, or NULL. The first one: a dictionary that Python pickled has no
+ * second. */
 static const pickle_value *pickle_json_find(const pickle_items *items, const char *name)
 {
     for (size_t i = 0; i + 1 < items->n; i += 2) {
@@ -166,7 +174,8 @@ static const pickle_value *pickle_json_find(const pickle_items *items, const cha
     return NULL;
 }
 
-/* A pydantic object: its declared fields, then the extra ones. */
+/* A pydantic object: its declared fields, then the extra ones. An object that is not pydantic's has
+ * no "__dict__" in its state: the state itself is the fields. */
 static quipu_status pickle_json_record(pickle_writer *writer, const pickle_value *value, int depth)
 {
     static const char *const parts[] = {"__dict__", "__pydantic_extra__"};
@@ -193,7 +202,7 @@ static quipu_status pickle_json_record(pickle_writer *writer, const pickle_value
     return status;
 }
 
-/* Sets have no order; they come in the order of the pickle. */
+/* Lists, tuples and sets. Sets have no order; they come in the order of the pickle. */
 static quipu_status pickle_json_list(pickle_writer *writer, const pickle_items *items, int depth)
 {
     quipu_status status = QUIPU_OK;
@@ -257,7 +266,8 @@ static quipu_status pickle_json_value(pickle_writer *writer, const pickle_value 
     return pickle_json_status(writer);
 }
 
-/* The depth starts at 0 for the outermost value. */
+/* See pickle_value.h. The depth starts at 0 for the outermost value; the steps are counted over the
+ * whole value. */
 quipu_status qp_pickle_write(const pickle_value *value, qp_buf *json, quipu_error *reterr)
 {
     pickle_writer writer = {.buf = json, .reterr = reterr};

@@ -3,10 +3,13 @@
  *
  *   detect ─▶ open (sessions, places) ─▶ check everything ─▶ write sessions ─▶ state ─▶ memories
  *
- * Owns: qp_import, on the stack. Called by: front/import_file.c. Transactions: one read transaction
- * on the file spans both passes, so that they see the same rows. On the store each session is one
- * write transaction; an import that is interrupted can be repeated, and skips what is stored. On
- * return: the report counts what was written, or, for a dry run, what would be. */
+ * Owns: qp_import, on the stack.
+ * Called by: quipu_source_import() in src/front/open_store.c, which has opened the file read-only.
+ * Transactions: one read transaction on the file spans both passes, so that they see the same rows.
+ * On the store each session is one write transaction; an import that is interrupted can be
+ * repeated, and skips what is stored.
+ * On return the report counts what was written or, for a dry run, what would be; both connections
+ * are outside of a transaction. */
 #include "import/import.h"
 
 #include <string.h>
@@ -14,7 +17,8 @@
 #include "adk/service.h"
 #include "base/error.h"
 
-/* The key that the ADK service would give the session, so that services find imported sessions. */
+/* The key that the ADK service would give the session, so that services find imported sessions. The
+ * text lies in the scratch arena, until the session is done. */
 quipu_status qp_import_key(qp_import *import, const qp_source_session *session, quipu_str *ret_key,
                            quipu_error *reterr)
 {
@@ -28,7 +32,8 @@ quipu_status qp_import_key(qp_import *import, const qp_source_session *session, 
     return qp_source_fail(&import->source, "the session", session->row, status, reterr);
 }
 
-/* Calls the progress callback, if there is one, on this thread. */
+/* Calls the progress callback, if there is one, on this thread. It may take as long as it likes: no
+ * lock of the store is held, only the snapshot of the file. */
 static void run_progress(const qp_import *import, bool writing, size_t sessions, size_t messages)
 {
     const quipu_source_progress progress = {writing, (int64_t)sessions,
@@ -43,7 +48,7 @@ static void run_progress(const qp_import *import, bool writing, size_t sessions,
 /* ---- checking ---------------------------------------------------------------------------------
  */
 
-/* The read of qp_import_meet() in a snapshot of the store. */
+/* The read of qp_import_meet() in a snapshot of the store, for qp_store_read(). */
 static quipu_status run_meeting_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -51,7 +56,8 @@ static quipu_status run_meeting_work(void *ctx, ent_db *db, quipu_arena *scratch
 }
 
 /* Everything that could prevent a session from being stored, without storing it: its values, its
- * key, a clash with the store, and each of its messages. */
+ * key, a clash with the store, and each of its messages. The row that `message` makes is thrown
+ * away; the second pass makes it again rather than keeping a file's worth of rows in memory. */
 static quipu_status run_check_session(qp_import *import, const qp_source_session *session,
                                       quipu_error *reterr)
 {
@@ -81,7 +87,8 @@ static quipu_status run_check_session(qp_import *import, const qp_source_session
     return status;
 }
 
-/* State of apps and users is only counted here: adk_state() has checked it while reading. */
+/* State of apps and users is only counted here: adk_state() has checked it while reading. What the
+ * store has already is found when it is written. */
 static quipu_status run_check_shared(void *ctx, const qp_source_shared *shared, quipu_error *reterr)
 {
     qp_import *import = ctx;
@@ -91,7 +98,8 @@ static quipu_status run_check_shared(void *ctx, const qp_source_shared *shared, 
     return QUIPU_OK;
 }
 
-/* The first pass. Stops at the first problem, before anything is written. */
+/* The first pass. Stops at the first problem, before anything is written. Checks the deadline after
+ * each session, and each read of the file checks it as well. */
 static quipu_status run_check(qp_import *import, quipu_error *reterr)
 {
     qp_source *source = &import->source;
@@ -115,13 +123,14 @@ static quipu_status run_check(qp_import *import, quipu_error *reterr)
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
-/* The layout's callback in the second pass. */
+/* The layout's callback in the second pass: one transaction for each row of the file. */
 static quipu_status run_write_shared(void *ctx, const qp_source_shared *shared, quipu_error *reterr)
 {
     return qp_import_shared(ctx, shared, reterr);
 }
 
-/* The second pass. Its counts start anew and must agree with the first pass. */
+/* The second pass. Its counts start anew and must agree with the first pass. What is stored before
+ * a failure stays: each session is complete by itself. */
 static quipu_status run_write(qp_import *import, quipu_error *reterr)
 {
     qp_source *source = &import->source;
@@ -161,7 +170,8 @@ static quipu_status run_write(qp_import *import, quipu_error *reterr)
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
-/* Reads options of any known size. A read-only store allows a dry run only. */
+/* Reads options of any known size. A read-only store allows a dry run only, which reads the store
+ * to report clashes. */
 static quipu_status run_options(qp_import *import, const quipu_source_options *given,
                                 quipu_error *reterr)
 {
@@ -185,7 +195,7 @@ static quipu_status run_options(qp_import *import, const quipu_source_options *g
 }
 
 /* Both passes in one snapshot of the file. The transaction is rolled back: nothing was written to
- * the file. */
+ * the file. qp_source_close() comes first, because its statements belong to the connection. */
 static quipu_status run_snapshot(qp_import *import, quipu_error *reterr)
 {
     qp_source *source = &import->source;

@@ -18,7 +18,8 @@
 #include "base/str.h"
 #include "ent/maintenance.h"
 
-/* Keeps entity, field and rule of the original error. */
+/* Prefixes an error with the file and the row. Keeps entity, field and rule of the original error,
+ * and passes QUIPU_OK on. */
 quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t row,
                             quipu_status status, quipu_error *reterr)
 {
@@ -36,7 +37,8 @@ quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t r
 /* ---- gathering --------------------------------------------------------------------------------
  */
 
-/* Makes space for one more item, doubling from 64. */
+/* Makes space for one more item, doubling from 64. On failure *items stays as it was, and
+ * qp_source_close() frees it. */
 static quipu_status source_grow(void **items, size_t *room, size_t count, size_t size,
                                 quipu_error *reterr)
 {
@@ -78,7 +80,7 @@ quipu_status qp_source_add_session(qp_source *source, const quipu_session_ref *r
     return QUIPU_OK;
 }
 
-/* 32 bytes for each message of the file. */
+/* Remembers where a message belongs: 32 bytes for each message of the file, whatever its size. */
 quipu_status qp_source_add_place(qp_source *source, qp_source_place place, quipu_error *reterr)
 {
     void *items = source->places;
@@ -101,7 +103,7 @@ static int source_compare_ref(const quipu_session_ref *a, const quipu_session_re
     return order != 0 ? order : qp_str_cmp(a->session_id, b->session_id);
 }
 
-/* By app, user and session id. */
+/* For qsort() and bsearch(): by app, user and session id, which is unique in a file. */
 static int source_compare_sessions(const void *a, const void *b)
 {
     const qp_source_session *x = a;
@@ -110,7 +112,8 @@ static int source_compare_sessions(const void *a, const void *b)
     return source_compare_ref(&x->ref, &y->ref);
 }
 
-/* A total order: rows are unique. */
+/* By session, then time, then row: a total order, since rows are unique. Equal times are frequent,
+ * and ADK inserts events in order. */
 static int source_compare_places(const void *a, const void *b)
 {
     const qp_source_place *x = a;
@@ -121,7 +124,7 @@ static int source_compare_places(const void *a, const void *b)
     return order != 0 ? order : (x->row > y->row) - (x->row < y->row);
 }
 
-/* qsort() must not be called with NULL, even for no elements. */
+/* By name, for qp_source_find(). qsort() must not be called with NULL, even for no elements. */
 void qp_source_sort_sessions(qp_source *source)
 {
     if (source->session_count > 0) {
@@ -130,7 +133,8 @@ void qp_source_sort_sessions(qp_source *source)
     }
 }
 
-/* By name; sessions must be sorted. */
+/* By name; sessions must be sorted. log n comparisons for each event of the file, without memory of
+ * its own. */
 size_t qp_source_find(const qp_source *source, const quipu_session_ref *ref)
 {
     const qp_source_session wanted = {.ref = *ref};
@@ -142,7 +146,8 @@ size_t qp_source_find(const qp_source *source, const quipu_session_ref *ref)
     return found != NULL ? (size_t)(found - source->sessions) : source->session_count;
 }
 
-/* Counted even without a callback. */
+/* Counted even without a callback. The callback runs on the caller's thread, inside of the file's
+ * read transaction; its texts are valid until it returns. */
 void qp_source_report_orphan(qp_source *source, const quipu_session_ref *ref, int64_t row)
 {
     source->orphans++;
@@ -157,7 +162,9 @@ void qp_source_report_orphan(qp_source *source, const quipu_session_ref *ref, in
  */
 
 /* Older versions of a program lack columns that newer ones have; the entity is reduced to what the
- * file has. The key is first and has no column that could be looked up. */
+ * file has. The key is first and has no column that could be looked up. A missing nullable column
+ * reads as NULL, which the layouts handle as absent. The copy has no indexes: they say nothing
+ * about a file of another program. */
 quipu_status qp_source_fit(qp_source *source, const ent_entity *entity, ent_entity *ret,
                            quipu_error *reterr)
 {
@@ -198,7 +205,7 @@ quipu_status qp_source_fit(qp_source *source, const ent_entity *entity, ent_enti
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
-/* The first finding is enough to refuse the file. */
+/* The first finding is enough to refuse the file; its status ends the check. */
 static quipu_status source_on_finding(void *ctx, quipu_str text)
 {
     *(bool *)ctx = true;
@@ -248,7 +255,8 @@ quipu_status qp_source_open(qp_source *source, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* Also after a failed open. */
+/* Also after a failed open, and of a source that was never opened: all members are zero then. The
+ * connection belongs to the caller. */
 void qp_source_close(qp_source *source)
 {
     qp_batch_free(&source->batch);

@@ -61,8 +61,8 @@ typedef struct qp_source_layout {
                            quipu_error *reterr);
 } qp_source_layout;
 
-/* An open file of another program. The first six members are the caller's; the rest belongs to
- * source.c and the layout. */
+/* An open file of another program. The caller sets the members up to orphan_ctx, except for
+ * `layout`; that and the rest belong to source.c and the layout. */
 struct qp_source {
     ent_db *db;
     const char *path; /* for error texts */
@@ -98,8 +98,8 @@ extern const qp_source_layout qp_source_lango;
 QUIPU_MUST_USE quipu_status qp_source_detect(ent_db *db, const char *path, quipu_source_kind wanted,
                                              quipu_source_kind *ret_kind, quipu_error *reterr);
 
-/* Reads all sessions and the places of all messages, and reports orphans. The caller has set the
- * first six members of `source`, and closes it after a failure, too. */
+/* Reads all sessions and the places of all messages, and reports orphans. The caller has set
+ * its members of `source`, and closes it after a failure, too. */
 QUIPU_MUST_USE quipu_status qp_source_open(qp_source *source, quipu_error *reterr);
 void qp_source_close(qp_source *source);
 

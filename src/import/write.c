@@ -29,8 +29,9 @@ typedef struct write_call {
 } write_call;
 
 /* Waits for the write lock within the step's own deadline, then works within the import's. A failed
- * commit whose outcome is not known is QUIPU_UNKNOWN: repeating the import skips what was
- * stored. */
+ * commit whose outcome is not known is QUIPU_UNKNOWN: repeating the import skips what was stored.
+ * On failure the transaction is still open: qp_maintain_write() rolls it back. FULL and BUSY are
+ * failures at which nothing can have been stored. */
 static quipu_status write_transaction(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -58,7 +59,8 @@ static quipu_status write_transaction(void *ctx, ent_db *db, quipu_arena *scratc
                         error.message);
 }
 
-/* The store's maintenance writer retries when another process holds the lock. */
+/* The store's maintenance writer retries when another process holds the lock. `work` may therefore
+ * run several times and must set its results anew each time. */
 quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx, quipu_error *reterr)
 {
     write_call call = {import, work, ctx};
@@ -69,7 +71,8 @@ quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx, quip
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
-/* One session while it is written; set again when the transaction is retried. */
+/* One session while it is written. What a transaction sets (meeting.there, row, header) is set
+ * again when it is retried; the values were read before and stay. */
 typedef struct write_session {
     qp_import_meeting meeting;
     ent_opt_int ttl_ms;
@@ -79,7 +82,8 @@ typedef struct write_session {
 
 /* Compares with the stored session of the same key: created at the same time and with at least as
  * many messages it is the same one, imported before. An expired session does not count; write_row()
- * removes it. */
+ * removes it. Called twice: in a snapshot for the check, and under the write lock, where the answer
+ * counts. */
 quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
                             quipu_error *reterr)
 {
@@ -112,7 +116,8 @@ quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena 
     return QUIPU_OK;
 }
 
-/* Creates the session's row, without messages. index_pending lets search index them later. */
+/* Creates the session's row, without messages. index_pending lets search index them later. w->row
+ * is the row as it was created, with its id and defaults. */
 static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch,
                               quipu_error *reterr)
 {
@@ -148,7 +153,8 @@ static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch
     return qp_session_create(db, scratch, &made, &w->row, reterr);
 }
 
-/* Numbers the messages from 1 and keeps the running total of tokens, as appends do. */
+/* Numbers the messages from 1 and keeps the running total of tokens, as appends do. Rows go through
+ * the same header as those of an append, so that title, first words and totals agree. */
 static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *reterr)
 {
     qp_source *source = &w->meeting.import->source;
@@ -176,7 +182,8 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
     return status;
 }
 
-/* The session's own state. Upsert: of a name that occurs twice the last value stays. */
+/* The session's own state. Upsert: of a name that occurs twice the last value stays. ADK keeps one
+ * time for all names, the session's. */
 static quipu_status write_state(const write_session *w, ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -197,8 +204,9 @@ static quipu_status write_state(const write_session *w, ent_db *db, quipu_error 
     return status;
 }
 
-/* Runs the checks of `verify` on the new session within its transaction, and counts its
- * messages. */
+/* Runs the checks of `verify` on the new session within its transaction, and counts its messages.
+ * An error here is a defect of this code or a file that lies about itself; either way nothing of
+ * the session is stored. */
 static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena *scratch,
                                 quipu_error *reterr)
 {
@@ -252,7 +260,7 @@ static quipu_status write_cap(const write_session *w, ent_db *db, quipu_arena *s
 }
 
 /* The transaction of one session. Meeting the stored session is repeated here, under the write
- * lock. */
+ * lock. The feed gets one entry for the whole session, before the cap deletes messages again. */
 static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -291,7 +299,8 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status == QUIPU_OK ? write_cap(w, db, scratch, reterr) : status;
 }
 
-/* Reads the session's values, then writes; counts only after the commit. */
+/* Reads the session's values, then writes; counts only after the commit, so that what a retried
+ * transaction wrote before does not count twice. */
 quipu_status qp_import_session(qp_import *import, const qp_source_session *session,
                                quipu_error *reterr)
 {
@@ -327,14 +336,16 @@ typedef struct write_shared {
     int64_t written;
 } write_shared;
 
-/* Whether the stored value stays: it is as new as the file's, or the file has no time. */
+/* Whether the stored value stays: it is as new as the file's, or the file has no time. A tie keeps
+ * the stored value, so that a repeated import changes nothing. */
 static bool write_shared_kept(const qp_source_shared *shared, const qp_state *row)
 {
     return row != NULL &&
            (!shared->has_time || quipu_time_cmp(row->updated_at, shared->updated_at) >= 0);
 }
 
-/* State of an app or a user: the newer value of each name wins. */
+/* State of an app or a user: the newer value of each name wins. Runs under the write lock, so that
+ * no other writer comes between the comparison and the write. */
 static quipu_status write_shared_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {

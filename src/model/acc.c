@@ -77,7 +77,7 @@ static quipu_status acc_add(qp_acc *acc, const quipu_delta *delta, quipu_error *
 
 /* The call that a piece continues, or QP_ACC_NONE. The search starts at the newest, because some
  * servers give every call the index 0 and distinguish calls by id only: same index but another id
- * and a name is a new call. */
+ * and a name is a new call. An id alone finds its call too: Gemini sends no index. */
 static size_t acc_find(const qp_acc *acc, const quipu_delta *delta)
 {
     for (size_t i = acc->count; i > 0; i--) {
@@ -99,8 +99,8 @@ static size_t acc_find(const qp_acc *acc, const quipu_delta *delta)
     return QP_ACC_NONE;
 }
 
-/* Ids, names and signatures are sent whole, sometimes repeatedly; only arguments arrive in
- * pieces. */
+/* Ids, names and signatures are sent whole, sometimes repeatedly; only arguments arrive in pieces.
+ * An empty text says nothing and replaces nothing. */
 static void acc_replace(qp_buf *buf, quipu_str text)
 {
     if (text.n > 0) {
@@ -183,7 +183,8 @@ static quipu_status acc_arguments(const qp_acc_slot *slot, bool cut, quipu_str *
         (int)qp_utf8_cut(json, ACC_SHOWN_MAX), json.p);
 }
 
-/* By index, calls without one behind. Insertion sort: stable, and lists are short. */
+/* By index, calls without one behind. Insertion sort: stable, and linear where the calls came in
+ * order. */
 static void acc_sort(const qp_acc *acc, const qp_acc_slot **order)
 {
     for (size_t i = 0; i < acc->count; i++) {

@@ -2,9 +2,11 @@
  *
  *   START ─▶ (TEXT | THOUGHT | CALL)* ─▶ USAGE, FINISH in any order ─▶ qp_answer_done()
  *
- * Owns: the pieces and buffers of qp_answer. Called by: generate.c; qp_answer_put() by the provider
- * as its sink, on the same thread. Invariant: pieces stay in the order in which they began. Calls
- * are assembled in acc.c; a piece of kind CALL only marks the place. */
+ * Owns: the pieces and buffers of qp_answer, from qp_answer_init() to qp_answer_free().
+ * Called by: generate.c; qp_answer_put() by the provider as its sink, on the same thread.
+ * On return from qp_answer_done() the response lies in the arena and refers to no buffer.
+ * Invariant: pieces stay in the order in which they began. Calls are assembled in acc.c; a piece of
+ * kind CALL only marks the place. */
 #include "model/answer.h"
 
 #include <assert.h>
@@ -50,7 +52,7 @@ void qp_answer_free(qp_answer *answer)
 }
 
 /* Calls the caller's callback. A status other than QUIPU_OK ends the call, and no error event
- * follows. */
+ * follows. The event is valid until the callback returns. */
 static quipu_status answer_send(qp_answer *answer, const quipu_model_event *event,
                                 quipu_error *reterr)
 {
@@ -68,7 +70,7 @@ static quipu_status answer_send(qp_answer *answer, const quipu_model_event *even
 }
 
 /* The newest piece when the delta continues it, otherwise a new one. Redacted thoughts are never
- * joined. */
+ * joined. The pointer is valid until the next piece begins: the array may move. */
 static quipu_status answer_piece(qp_answer *answer, quipu_part_kind kind, bool begins,
                                  qp_answer_piece **ret_piece, quipu_error *reterr)
 {
@@ -102,7 +104,8 @@ static quipu_status answer_piece(qp_answer *answer, quipu_part_kind kind, bool b
 }
 
 /* A text or thought. A signature without text still makes a piece: it must be sent back to the
- * provider. */
+ * provider. Events repeat the delta and not the piece so far: the caller joins, or waits for
+ * DONE. */
 static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)
 {
     bool thought = delta->kind == QUIPU_DELTA_THOUGHT;
@@ -135,7 +138,8 @@ static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, qui
     return answer_send(answer, &answer->said, reterr);
 }
 
-/* A piece of a tool call. The partial event is sent once, when the name is known. */
+/* A piece of a tool call. The partial event is sent once, when the name is known. Arguments are not
+ * sent while they grow: they are no JSON before the end. */
 static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)
 {
     size_t before = answer->acc.count;
@@ -167,7 +171,8 @@ static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, qui
     return answer_send(answer, &event, reterr);
 }
 
-/* -1 means "not reported" and leaves what is known. */
+/* -1 means "not reported" and leaves what is known. Anthropic reports the input at the start and
+ * the output at the end. */
 static void answer_usage_one(int64_t *have, int64_t reported)
 {
     *have = reported >= 0 ? reported : *have;
@@ -192,7 +197,8 @@ static quipu_status answer_usage(quipu_usage *have, const quipu_usage *given, qu
     return QUIPU_OK;
 }
 
-/* Id and model of the answer; the first report wins. */
+/* Id and model of the answer; the first report wins. A name beyond ANSWER_NAME_MAX fails its
+ * buffer, and the answer has none: it is for logs only. */
 static void answer_start(qp_answer *answer, const quipu_delta *delta)
 {
     if (delta->id.n > 0 && answer->id.n == 0) {
@@ -203,7 +209,8 @@ static void answer_start(qp_answer *answer, const quipu_delta *delta)
     }
 }
 
-/* The size limit counts all deltas, so that it holds whatever kind of data a server sends. */
+/* The size limit counts all deltas, so that it holds whatever kind of data a server sends. The
+ * cancel flag is looked at with every delta, which bounds how long a cancelled stream goes on. */
 quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *reterr)
 {
     qp_answer *answer = ctx;
@@ -246,7 +253,8 @@ quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *ret
                         (int)delta->kind);
 }
 
-/* Copies a piece to a part of the response. */
+/* Copies a piece to a part of the response: the piece's buffers are freed with the answer, and the
+ * part lives as long as the arena. */
 static quipu_status answer_part(const qp_answer_piece *piece, quipu_arena *arena,
                                 quipu_part *ret_part)
 {
@@ -275,7 +283,8 @@ static quipu_status answer_all_text(quipu_model_response *response, quipu_arena 
 }
 
 /* Joins pieces and calls. Calls take the places where calls began, in their final order; a place
- * whose call had no name stays empty. */
+ * whose call had no name stays empty. A missing total is the sum: some servers leave it out. Every
+ * part is copied, because the buffers are freed with the answer. */
 static quipu_status answer_build(const qp_answer *answer, const quipu_part *calls,
                                  size_t call_count, quipu_arena *arena,
                                  quipu_model_response *ret_response)

@@ -28,7 +28,7 @@ void qp_call_ids_init(qp_call_ids *ids, quipu_arena *arena)
     *ids = (qp_call_ids){.arena = arena};
 }
 
-/* The entry of an id, or NULL. */
+/* The entry of an id, or NULL. A table without entries has no buckets yet. */
 static qp_call_id *call_id_find(const qp_call_ids *ids, quipu_str id)
 {
     qp_call_id *at = NULL;
@@ -42,7 +42,8 @@ static qp_call_id *call_id_find(const qp_call_ids *ids, quipu_str id)
     return at;
 }
 
-/* Doubles the table; the old one stays in the arena. */
+/* Doubles the table; the old one stays in the arena, which is freed with the request. Entries move
+ * to their new buckets without being copied. */
 static quipu_status call_id_grow(qp_call_ids *ids)
 {
     size_t size = ids->table_size != 0 ? ids->table_size * 2 : CALL_ID_TABLE_FIRST;
@@ -111,7 +112,8 @@ static quipu_status call_id_join(qp_call_ids *ids, quipu_str head, quipu_str tai
     return QUIPU_OK;
 }
 
-/* The original id, or the one made from the tool's name. */
+/* The original id, or the one made from the tool's name. A copy in both cases: the table outlives
+ * the deltas and contents. */
 static quipu_status call_id_said(qp_call_ids *ids, quipu_str id, quipu_str name,
                                  quipu_str *ret_said)
 {
@@ -175,7 +177,8 @@ quipu_status qp_call_ids_add(qp_call_ids *ids, quipu_str id, quipu_str name, qui
     return status;
 }
 
-/* Not entered: only ids of calls must be unique. */
+/* For a response without a call. Not entered: only ids of calls must be unique, and repair.c drops
+ * the response. */
 quipu_status qp_call_ids_orphan(qp_call_ids *ids, quipu_str id, quipu_str name, quipu_str *ret_id)
 {
     return call_id_free(ids, id, name, ret_id);

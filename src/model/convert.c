@@ -2,8 +2,13 @@
  * response, ids for all calls, empty parts dropped. Calls and responses are paired first
  * (base/tool_pair.h), so that a response is sent with the id of its call.
  *
- * Called by: generate.c, and users of the C API who write their own provider. Pure: input is
- * borrowed, output lies in the arena; texts are shared with the input where possible. */
+ *   contents ─▶ convert_pairs(): list, pair ─▶ convert_content(): parts, same order ─▶ messages
+ *
+ * Owns: nothing: input is borrowed, output lies in the arena; texts are shared with the input where
+ * possible.
+ * Called by: generate.c, and users of the C API who write their own provider.
+ * On return every message has a role, parts and its joined text; what a failed call put into the
+ * arena stays there until the caller rewinds it. */
 #include <assert.h>
 #include <string.h>
 
@@ -40,7 +45,8 @@ static quipu_status convert_no_room(convert *self, size_t size)
     return qp_error_set(self->reterr, qp_arena_why(self->arena, size), "no room for the messages");
 }
 
-/* Joins the texts of a message. Most messages have one, which is borrowed. */
+/* Joins the texts of a message. Most messages have one, which is borrowed. With one text `total`
+ * equals its length, which is how the loop notices it. */
 quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message)
 {
     size_t total = 0;
@@ -76,7 +82,8 @@ quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message
     return QUIPU_OK;
 }
 
-/* Appends a message; quipu_model_convert() has counted the most that there can be. */
+/* Appends a message; quipu_model_convert() has counted the most that there can be. The parts must
+ * outlive the messages: they lie in the arena, too. */
 static quipu_status convert_add(convert *self, quipu_role role, const quipu_part *parts,
                                 size_t count)
 {
@@ -91,7 +98,8 @@ static quipu_status convert_add(convert *self, quipu_role role, const quipu_part
     return QUIPU_OK;
 }
 
-/* Two names for the same role become one; 0 for an unknown role. */
+/* Two names for the same role become one; 0 for an unknown role, which convert_content()
+ * refuses. */
 static quipu_role convert_role(quipu_role role)
 {
     switch (role) {
@@ -120,7 +128,7 @@ static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_ki
 }
 
 /* What a content as a whole means for the pairing rule: the beginning of a turn, or a tool's text
- * that names no call. */
+ * that names no call. Such a content is one item of the pairing rule, whatever parts it has. */
 static qp_tool_item_kind convert_alone(const quipu_content *content, quipu_role role)
 {
     bool answers = false;
@@ -138,7 +146,9 @@ static qp_tool_item_kind convert_alone(const quipu_content *content, quipu_role 
                                                          : QP_TOOL_NOTHING;
 }
 
-/* Lists the calls and responses of one content for the pairing rule. */
+/* Lists the calls and responses of one content for the pairing rule. The conditions are those under
+ * which convert_part() keeps a part: every kept call and response has an item, and no other has
+ * one. tool_at relies on it. */
 static void convert_list(convert *self, const quipu_content *content, int64_t number)
 {
     const qp_tool_item_kind alone = convert_alone(content, convert_role(content->role));
@@ -162,7 +172,8 @@ static void convert_list(convert *self, const quipu_content *content, int64_t nu
     }
 }
 
-/* Pairs all contents, in the order in which parts are converted later. */
+/* Pairs all contents, in the order in which parts are converted later. A message has at most one
+ * item more than it has parts, which is what `cap` counts. */
 static quipu_status convert_pairs(convert *self, const quipu_model_request *request)
 {
     const size_t most = self->cap;
@@ -184,7 +195,9 @@ static quipu_status convert_pairs(convert *self, const quipu_model_request *requ
     return QUIPU_OK;
 }
 
-/* Checks the JSON of a call (an object) or response (any value); absent becomes {}. */
+/* Checks the JSON of a call (an object) or response (any value); absent becomes {}. Checked here,
+ * before anything is sent: a provider would answer a bad request with an error that names no
+ * part. */
 static quipu_status convert_json(convert *self, const char *what, quipu_part *part, bool object)
 {
     quipu_str json = part->json.text;
@@ -207,7 +220,8 @@ static quipu_status convert_json(convert *self, const char *what, quipu_part *pa
     return QUIPU_OK;
 }
 
-/* Gives a call its unique id. */
+/* Gives a call its unique id and remembers it for the response, which comes later in the
+ * history. */
 static quipu_status convert_call_id(convert *self, quipu_part *part)
 {
     quipu_status status = qp_call_ids_add(&self->ids, part->id, part->name, &part->id);
@@ -217,7 +231,8 @@ static quipu_status convert_call_id(convert *self, quipu_part *part)
     return status;
 }
 
-/* Gives a response the id of the call that it answers, or one that no call has. */
+/* Gives a response the id of the call that it answers, or one that no call has. A pair is always a
+ * call before it, whose id is known already. */
 static quipu_status convert_response_id(convert *self, quipu_part *part)
 {
     const qp_tool_item *item = &self->tools[self->tool_at++];
@@ -231,7 +246,8 @@ static quipu_status convert_response_id(convert *self, quipu_part *part)
 }
 
 /* One part with its id and JSON filled in. *ret_keep is false for a part without content, such as
- * an empty text. */
+ * an empty text. The item of the part is consumed with it; a failure in between ends the
+ * conversion. */
 static quipu_status convert_part(convert *self, const quipu_part *from, quipu_part *ret_part,
                                  bool *ret_keep)
 {
@@ -275,7 +291,8 @@ static quipu_status convert_part(convert *self, const quipu_part *from, quipu_pa
     return status;
 }
 
-/* A tool's content: one message for each response, with the texts that follow it. */
+/* A tool's content: one message for each response, with the texts that follow it. Texts before the
+ * first response go with it: providers know no tool message without a response. */
 static quipu_status convert_tool(convert *self, const quipu_part *parts, size_t count)
 {
     quipu_status status = QUIPU_OK;
@@ -296,7 +313,8 @@ static quipu_status convert_tool(convert *self, const quipu_part *parts, size_t 
                               : status;
 }
 
-/* A tool's text that names no call, as the response to call number `call`. */
+/* A tool's text that names no call, as the response to call number `call`. Words that are a JSON
+ * object already are sent as they are; others as {"result": words}. */
 static quipu_status convert_words(convert *self, const quipu_part *parts, size_t count, size_t call)
 {
     quipu_model_message words = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(parts, count)};
@@ -335,7 +353,8 @@ static quipu_status convert_words(convert *self, const quipu_part *parts, size_t
 }
 
 /* Responses within a user's or model's content: they become messages of their own, first, because
- * they must follow their calls. The rest keeps its role. */
+ * they must follow their calls. The rest keeps its role. One array holds both halves, responses
+ * first; the order inside each half is kept. */
 static quipu_status convert_mixed(convert *self, quipu_role role, quipu_part *parts, size_t count)
 {
     quipu_status status = QUIPU_OK;
@@ -359,7 +378,8 @@ static quipu_status convert_mixed(convert *self, quipu_role role, quipu_part *pa
     return status;
 }
 
-/* The messages of converted parts; `alone` is what the content is as a whole, or NULL. */
+/* The messages of converted parts; `alone` is the item of the content as a whole, or NULL. A tool's
+ * words without a pair stay a tool's text; repair.c makes a user's message of it. */
 static quipu_status convert_said(convert *self, quipu_role role, quipu_part *parts, size_t count,
                                  const qp_tool_item *alone)
 {
@@ -410,7 +430,8 @@ static quipu_status convert_content(convert *self, const quipu_content *content)
     return convert_said(self, role, parts, count, alone);
 }
 
-/* The texts of the system instruction, joined by newlines, as the first message. */
+/* The texts of the system instruction, joined by newlines, as the first message. Other parts of it
+ * are ignored: providers accept text only. */
 static quipu_status convert_system(convert *self, const quipu_model_request *request)
 {
     quipu_part *part;
@@ -447,6 +468,8 @@ static quipu_status convert_system(convert *self, const quipu_model_request *req
     return convert_add(self, QUIPU_ROLE_SYSTEM, part, 1);
 }
 
+/* See message.h. The cap is the most messages that the contents can become: one for each part, and
+ * one for each content as a whole. */
 quipu_status qp_model_convert(const quipu_model_request *request, quipu_arena *arena,
                               quipu_model_messages *ret_messages, quipu_error *reterr)
 {

@@ -13,7 +13,8 @@
 #include "model/answer.h"
 #include "model/message.h"
 
-/* What the request must satisfy before any provider sees it. */
+/* What the request must satisfy before any provider sees it. Each provider would find these later,
+ * in its own words. */
 static quipu_status generate_check(const quipu_model_request *request, quipu_error *reterr)
 {
     if (request->stop_count > QUIPU_STOP_MAX ||
@@ -36,7 +37,8 @@ static quipu_status generate_check(const quipu_model_request *request, quipu_err
 }
 
 /* Everything but the reporting of errors. Converted messages live in a scratch arena; only the
- * response reaches the caller's. */
+ * response reaches the caller's. params.request keeps the caller's contents: a provider may need
+ * what conversion drops. */
 static quipu_status generate_run(const quipu_provider *provider, const quipu_model_params *given,
                                  const quipu_call_options *call, qp_answer *answer,
                                  quipu_arena *arena, quipu_model_response *ret_response,
@@ -64,7 +66,8 @@ static quipu_status generate_run(const quipu_provider *provider, const quipu_mod
     return status;
 }
 
-/* Sends the error event, unless the callback ended the call itself. */
+/* Sends the error event, unless the callback ended the call itself. Its status is ignored: the call
+ * has failed already. */
 static void generate_send_error(const qp_answer *answer, quipu_status status,
                                 const quipu_error *error)
 {
@@ -82,7 +85,8 @@ typedef struct generate_given {
     quipu_call_options call;
 } generate_given;
 
-/* Reads structs of any known size. */
+/* Reads structs of any known size. generate_check() runs on the completed copy, so that an older
+ * caller's members have their defaults. *ret is written also on failure, and not used then. */
 static quipu_status generate_read(generate_given *ret, quipu_arena *arena,
                                   const quipu_model_request *request,
                                   const quipu_generate_options *options,
@@ -108,7 +112,8 @@ static quipu_status generate_read(generate_given *ret, quipu_arena *arena,
 }
 
 /* Public entry. Without an arena the response is built in one of its own and dropped: the caller
- * listens to events only. */
+ * listens to events only. One error struct serves event and caller. The arena is rewound on
+ * failure, so that a caller who retries does not collect the remains of failed answers. */
 quipu_status quipu_model_generate(const quipu_provider *provider,
                                   const quipu_model_request *request,
                                   const quipu_generate_options *options,

@@ -1,4 +1,6 @@
-/* Messages as the files of this room and the wire formats of provider/ share them. */
+/* Messages as the files of this room and the wire formats of provider/ share them: a request goes
+ * through qp_request_read(), qp_model_convert() and qp_model_repair(), in this order, and each may
+ * rely on what the one before it has checked. */
 #ifndef QP_MODEL_MESSAGE_H
 #define QP_MODEL_MESSAGE_H
 

@@ -8,7 +8,8 @@
 #include "base/error.h"
 #include "base/option.h"
 
-/* The list lies in the caller's arena. */
+/* The list lies in the caller's arena. A provider from another version may return items of another
+ * size: they are converted. */
 quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_call_options *call,
                                    quipu_arena *arena, quipu_model_infos *ret_models,
                                    quipu_error *reterr)
@@ -33,7 +34,8 @@ quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_c
     return status;
 }
 
-/* The usage that a provider reported, with every member of this version. */
+/* The usage that a provider reported, with every member of this version. It lies in the arena,
+ * because the provider's own struct may not outlive the call. */
 static quipu_status provider_usage(const quipu_usage *given, quipu_arena *arena,
                                    const quipu_usage **ret_usage, quipu_error *reterr)
 {
@@ -47,6 +49,7 @@ static quipu_status provider_usage(const quipu_usage *given, quipu_arena *arena,
     return qp_options_read(usage, sizeof(*usage), given, "quipu_usage", reterr);
 }
 
+/* What a request must satisfy before a provider sees it, so that all providers refuse alike. */
 static quipu_status provider_embed_check(const quipu_provider *provider,
                                          const quipu_embed_request *given, quipu_error *reterr)
 {

@@ -58,8 +58,8 @@ static void repair_add(repair *self, const quipu_model_message *message)
     self->items[self->count++] = *message;
 }
 
-/* Joins the assistant's messages [from, to) into one: consecutive calls must be answered
- * together. */
+/* Joins the assistant's messages [from, to) into one: consecutive calls must be answered together.
+ * The parts are copied, their texts shared. A single message is not copied at all. */
 static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_model_message *ret)
 {
     quipu_model_message message = {.role = QUIPU_ROLE_ASSISTANT};
@@ -88,7 +88,8 @@ static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_mode
     return qp_message_content(self->arena, ret);
 }
 
-/* Answers a call with QP_MESSAGE_NO_ANSWER. */
+/* Answers a call with QP_MESSAGE_NO_ANSWER. The text is an error for the model, so that it does not
+ * wait for a result that never comes. */
 static quipu_status repair_close(repair *self, const quipu_part *call)
 {
     quipu_part *part = qp_arena_take(self->arena, sizeof(*part));
@@ -119,7 +120,8 @@ static bool repair_waits(const repair *self, size_t from)
 }
 
 /* Copies the responses to the calls [first, last) of the item list, then closes the calls without
- * one, unless they may still be answered (`waits`). Repeated responses are dropped. */
+ * one, unless they may still be answered (`waits`). Repeated responses are dropped. Responses are
+ * searched from the calls on: none can stand before its call. */
 static quipu_status repair_answers(repair *self, size_t first, size_t last, bool waits)
 {
     quipu_status status = QUIPU_OK;
@@ -152,7 +154,7 @@ static quipu_status repair_answers(repair *self, size_t first, size_t last, bool
 }
 
 /* An assistant's turn at `at`: its messages, then their answers. *ret_next is the message after
- * them. */
+ * them. Linear over the history: `tool_at` never moves back. */
 static quipu_status repair_turn(repair *self, size_t at, size_t *ret_next)
 {
     const quipu_model_message *items = self->from->items;
@@ -220,6 +222,8 @@ static quipu_status repair_pairs(repair *self)
     return QUIPU_OK;
 }
 
+/* See message.h. The cap: each message, and an answer for each call. Tool messages are skipped
+ * where they stand, because repair_turn() has written those that count behind their calls. */
 quipu_status qp_model_repair(const quipu_model_messages *messages, quipu_arena *arena,
                              quipu_model_messages *ret_messages, quipu_error *reterr)
 {

@@ -1,10 +1,14 @@
 /* Reading a request of a caller's: its struct and every slice in it with this library's sizes. What
- * has another size is copied to the arena; the usual request costs one look at each content. */
+ * has another size is copied to the arena; the usual request costs one look at each content.
+ *
+ * Called by: generate.c and convert.c, before anything else looks at the request; agent/turn.c.
+ * Pure: the caller's memory is not changed. */
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/option.h"
 #include "model/message.h"
 
+/* Whether all parts have this library's size, and none is counted that is not there. */
 static bool request_is_own(quipu_contents contents)
 {
     for (size_t i = 0; i < contents.count; i++) {
@@ -17,6 +21,8 @@ static bool request_is_own(quipu_contents contents)
     return true;
 }
 
+/* See message.h. Only where a size differs are the contents copied: each then points to its own
+ * converted parts. */
 quipu_status qp_contents_read(quipu_contents *contents, quipu_arena *arena, quipu_error *reterr)
 {
     quipu_status status = QP_SLICE_READ(contents, quipu_content, arena, reterr);
@@ -38,6 +44,7 @@ quipu_status qp_contents_read(quipu_contents *contents, quipu_arena *arena, quip
     return status;
 }
 
+/* *ret_request is written on success only; its slices may point into the arena. */
 quipu_status qp_request_read(const quipu_model_request *given, quipu_arena *arena,
                              quipu_model_request *ret_request, quipu_error *reterr)
 {

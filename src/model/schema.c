@@ -1,6 +1,7 @@
 /* The JSON Schema of a tool's arguments, from either of its two forms: JSON Schema as it is, or
- * OpenAPI (Gemini's), whose types are in capitals. Called by: the wire formats of provider/. No
- * state. */
+ * OpenAPI (Gemini's), whose types are in capitals.
+ *
+ * Called by: the wire formats of provider/, for each tool of a request. No state. */
 #include <string.h>
 
 #include "base/json.h"
@@ -54,7 +55,8 @@ static void schema_copy(qp_json_node node, qp_jsonw *writer)
 }
 
 /* `schema` wins over `parameters`. OpenAPI's {"type": "STRING"} becomes JSON Schema's {"type":
- * "string"}, at any depth. */
+ * "string"}, at any depth. Where neither can be read, the tool takes an object without properties:
+ * the model can still call it. */
 void qp_tool_schema(const quipu_tool *tool, qp_jsonw *writer)
 {
     qp_json_doc doc;

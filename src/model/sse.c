@@ -32,7 +32,7 @@ void qp_sse_init(qp_sse *sse, size_t line_max, size_t event_max, qp_sse_fn on_ev
     qp_buf_init(&sse->id, SSE_FIELD_MAX);
 }
 
-/* NULL is fine. */
+/* NULL is fine. The parser may be in any state, also in the middle of an event. */
 void qp_sse_free(qp_sse *sse)
 {
     if (sse != NULL) {

@@ -265,7 +265,7 @@ static void anthropic_block(const quipu_model_message *message, const quipu_part
     qp_jsonw_object_end(writer);
 }
 
-/* The API has two roles; tool results are the user's. */
+/* The API has two roles; tool results are the user's, and so is everything else. */
 static quipu_role anthropic_role(const quipu_model_message *message)
 {
     return message->role == QUIPU_ROLE_ASSISTANT ? QUIPU_ROLE_ASSISTANT : QUIPU_ROLE_USER;
@@ -278,7 +278,8 @@ static bool anthropic_written(const quipu_model_message *message, const quipu_pa
            (message->role != QUIPU_ROLE_TOOL || part->kind == QUIPU_PART_RESPONSE);
 }
 
-/* Whether anything of a message is written; empty messages must not open a turn. */
+/* Whether anything of a message is written; empty messages must not open a turn, which the API
+ * would reject. */
 static bool anthropic_says(const quipu_model_message *message)
 {
     for (size_t i = 0; i < message->parts.count; i++) {

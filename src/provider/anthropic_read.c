@@ -105,7 +105,8 @@ static quipu_status anthropic_read_block(qp_wire_reader *reader, qp_json_node bl
     return qp_wire_put(reader, &delta, reterr);
 }
 
-/* A piece of the block `index`. Citations and unknown deltas are skipped. */
+/* A piece of the block `index`. Citations and unknown deltas are skipped. Pieces of a call's
+ * arguments are passed on as they come: acc.c joins them by index. */
 static quipu_status anthropic_read_delta(qp_wire_reader *reader, qp_json_node delta, int64_t index,
                                          quipu_error *reterr)
 {
@@ -137,7 +138,8 @@ static quipu_status anthropic_read_delta(qp_wire_reader *reader, qp_json_node de
     return QUIPU_OK; /* citations, and types that this version does not know */
 }
 
-/* Id, model and first usage of an answer. */
+/* Id, model and first usage of an answer. The usage counts the prompt; the answer's tokens follow
+ * with message_delta. */
 static quipu_status anthropic_read_start(qp_wire_reader *reader, qp_json_node message,
                                          quipu_error *reterr)
 {

@@ -60,7 +60,8 @@ typedef struct client_ask {
 /* ---- asking -------------------------------------------------------------------------------- */
 
 /* Receives the body as it arrives. Error bodies are kept up to a limit; streams go to the reader;
- * everything else is collected. */
+ * everything else is collected. Called by http.c on the thread of the request, with at least one
+ * byte. */
 static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
                                     quipu_error *reterr)
 {
@@ -99,7 +100,7 @@ static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
 }
 
 /* Statuses that say "try again": a timeout, a conflict, a rate limit, a failing server. 501 stays
- * the same. */
+ * the same. 4xx otherwise means that the request is wrong, and will be next time. */
 static bool client_may_retry(int http_status)
 {
     return http_status == 408 || http_status == 409 || http_status == 429 ||
@@ -107,7 +108,8 @@ static bool client_may_retry(int http_status)
 }
 
 /* The pause before attempt `retry`, counted from 1: it doubles each time, minus up to a quarter at
- * random, so that clients that failed together do not return together. */
+ * random, so that clients that failed together do not return together. At most
+ * QUIPU_PROVIDER_RETRY_MS_MAX, whatever the options say. */
 static int64_t client_pause_ms(const client *self, int retry)
 {
     int64_t ms = self->options.retry_ms;
@@ -124,7 +126,9 @@ static int64_t client_pause_ms(const client *self, int retry)
     return ms - (int64_t)(chance % 1000) * (ms / 4) / 1000;
 }
 
-/* Sleeps; QUIPU_CANCELLED when the flag was set meanwhile. */
+/* Sleeps; QUIPU_CANCELLED when the flag was set meanwhile. A condition that nobody signals is the
+ * portable timed sleep of base/thread.h; slices make a cancellation take effect within
+ * CLIENT_SLICE_MS. */
 static quipu_status client_wait(const client_ask *ask, int64_t ms, quipu_error *reterr)
 {
     int64_t until = qp_clock_ns() + ms * QP_NS_PER_MS;
@@ -208,7 +212,8 @@ static quipu_status client_try(client_ask *ask, bool *ret_again, int64_t *ret_pa
     return status;
 }
 
-/* Whether the pause is reasonable and ends before the deadline. */
+/* Whether the pause is reasonable and ends before the deadline. A provider that asks for minutes is
+ * not waited for: the caller decides about that. */
 static bool client_pause_fits(const client_ask *ask, int64_t pause_ms)
 {
     if (pause_ms > QUIPU_PROVIDER_RETRY_AFTER_MS_MAX) {
@@ -256,7 +261,9 @@ static quipu_status client_ask_run(client_ask *ask, quipu_error *reterr)
     return status;
 }
 
-/* Begins an exchange: deadline, cancel flag, and the address up to the path. */
+/* Begins an exchange: deadline, cancel flag, and the address up to the path. The deadline is fixed
+ * here and covers all attempts and pauses. On failure the ask is usable for client_ask_end() all
+ * the same. */
 static quipu_status client_ask_begin(client_ask *ask, client *self, const quipu_call_options *call,
                                      quipu_error *reterr)
 {
@@ -273,7 +280,7 @@ static quipu_status client_ask_begin(client_ask *ask, client *self, const quipu_
     return status;
 }
 
-/* The answer's buffers; the reader and the body belong to the caller. */
+/* Frees the ask's buffers; the reader and the body belong to the caller. */
 static void client_ask_end(client_ask *ask)
 {
     qp_buf_free(&ask->url);
@@ -282,7 +289,9 @@ static void client_ask_end(client_ask *ask)
 
 /* ---- the provider's functions -------------------------------------------------------------- */
 
-/* quipu_provider.generate: deltas go to the sink while they arrive. */
+/* quipu_provider.generate: deltas go to the sink while they arrive. The body is written once and
+ * sent by every attempt. Deltas of a failed attempt never reach the sink: an attempt is repeated
+ * only while no byte of an answer has arrived. */
 static quipu_status client_generate(void *ctx, const quipu_model_params *params,
                                     const quipu_call_options *call, const quipu_sink *sink,
                                     quipu_error *reterr)
@@ -325,7 +334,8 @@ static quipu_status client_generate(void *ctx, const quipu_model_params *params,
     return status;
 }
 
-/* A request whose answer is one JSON object. */
+/* A request whose answer is one JSON object. The document refers to ask->whole, which must outlive
+ * it. */
 static quipu_status client_object(client_ask *ask, qp_json_doc *doc, quipu_error *reterr)
 {
     quipu_status status = client_ask_run(ask, reterr);
@@ -344,7 +354,8 @@ static quipu_status client_object(client_ask *ask, qp_json_doc *doc, quipu_error
 }
 
 /* quipu_provider.list: all pages, at most QUIPU_PROVIDER_PAGES_MAX, so that a server cannot keep
- * the client asking. */
+ * the client asking. The deadline starts anew with each page. The page's token is copied to the
+ * arena by list_read(), and outlives the page. */
 static quipu_status client_list(void *ctx, const quipu_call_options *call, quipu_arena *arena,
                                 quipu_model_infos *ret_list, quipu_error *reterr)
 {
@@ -418,7 +429,8 @@ static quipu_status client_embed(void *ctx, const quipu_embed_request *request,
     return status;
 }
 
-/* quipu_provider.close. No call may be running. */
+/* quipu_provider.close. No call may be running. The pool first: its connections use the certificate
+ * file's name. */
 static void client_close(void *ctx)
 {
     client *self = ctx;
@@ -447,7 +459,7 @@ static const qp_wire *client_wire(quipu_provider_kind kind)
     return NULL;
 }
 
-/* Compares without case: schemes and host names have none. */
+/* Compares without case: schemes and host names have none. ASCII only, as URLs are. */
 static bool client_begins(quipu_str text, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -455,7 +467,8 @@ static bool client_begins(quipu_str text, const char *prefix)
     return text.n >= n && strncasecmp(text.p, prefix, n) == 0;
 }
 
-/* Whether an http:// address is this machine's loopback: unencrypted traffic does not leave it. */
+/* Whether an http:// address is this machine's loopback: unencrypted traffic does not leave it. The
+ * host must end behind the name: "localhost.example.com" is another machine. */
 static bool client_is_here(quipu_str url)
 {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
@@ -472,7 +485,8 @@ static bool client_is_here(quipu_str url)
     return false;
 }
 
-/* No blanks or control characters, and no "user:password@", which would end up in logs. */
+/* No blanks or control characters, and no "user:password@", which would end up in logs. libcurl
+ * would accept both. */
 static bool client_url_plain(quipu_str url)
 {
     for (size_t i = 0; i < url.n; i++) {
@@ -483,7 +497,8 @@ static bool client_url_plain(quipu_str url)
     return true;
 }
 
-/* Copies what the options point to: address, certificate file, and the header with the key. */
+/* Copies what the options point to: address, certificate file, and the header with the key. `own`
+ * decides about members that only the provider's own servers know. */
 static quipu_status client_keep(client *self, quipu_str url, quipu_error *reterr)
 {
     self->own = quipu_str_eq(url, quipu_cstr(self->wire->base_url));
@@ -502,7 +517,8 @@ static quipu_status client_keep(client *self, quipu_str url, quipu_error *reterr
 }
 
 /* Checks the address. A key is sent over plain http only to this machine, or when
- * QUIPU_PROVIDER_PLAIN allows it. */
+ * QUIPU_PROVIDER_PLAIN allows it. On this machine a proxy is bypassed as well, which would see the
+ * key. */
 static quipu_status client_address(client *self, quipu_error *reterr)
 {
     quipu_str url =
@@ -530,7 +546,8 @@ static quipu_status client_address(client *self, quipu_error *reterr)
     return client_keep(self, url, reterr);
 }
 
-/* Replaces 0 by the defaults; -1 turns a limit off. */
+/* Replaces 0 by the defaults; -1 turns a limit off. Afterwards every value is a number that can be
+ * compared, and retries is never negative. */
 static quipu_status client_times(quipu_provider_options *options, quipu_error *reterr)
 {
     const struct {

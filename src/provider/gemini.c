@@ -29,7 +29,7 @@
 /* ---- requests ------------------------------------------------------------------------------ */
 
 /* The model's name becomes part of the path, so only characters that need no escape there are
- * allowed. */
+ * allowed. A '/' or '?' in the name would otherwise choose another method of the API. */
 static quipu_status gemini_model(quipu_str model, qp_buf *url, quipu_error *reterr)
 {
     static const char prefix[] = "models/";
@@ -86,7 +86,8 @@ static void gemini_tools(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_array_end(writer);
 }
 
-/* A named function is the mode ANY with one allowed name. */
+/* The tool choice, where the request makes one. A named function is the mode ANY with one allowed
+ * name. Written only beside tools. */
 static void gemini_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
     static const char *const modes[] = {NULL, "AUTO", "NONE", "ANY", "ANY"};
@@ -118,7 +119,8 @@ static void gemini_number(qp_jsonw *writer, bool given, const char *key, int64_t
     }
 }
 
-/* generationConfig: sampling, limits, thinking, and the schema of a structured answer. */
+/* generationConfig: sampling, limits, thinking, and the schema of a structured answer. Written even
+ * where it is empty, so that requests begin alike. */
 static void gemini_settings(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "generationConfig");
@@ -179,7 +181,8 @@ static void gemini_function(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* One part, with the thought signature that must be sent back. */
+/* One part, with the thought signature that must be sent back. Signatures are bytes here and base64
+ * in JSON. */
 static void gemini_part(const quipu_part *part, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -212,7 +215,8 @@ static void gemini_part(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* Consecutive messages of one side are one content: the API expects the sides to alternate. */
+/* Consecutive messages of one side are one content: the API expects the sides to alternate. Tool
+ * responses count as the user's side, as in the API's own examples. */
 static void gemini_contents(const quipu_model_params *params, size_t from, qp_jsonw *writer)
 {
     int before = -1;
@@ -288,7 +292,8 @@ static const qp_wire_reason gemini_reasons[] = {
     {"SPII", QUIPU_FINISH_FILTER},      {"IMAGE_SAFETY", QUIPU_FINISH_FILTER},
     {NULL, QUIPU_FINISH_OTHER}};
 
-/* Thoughts are counted apart from candidates there; quipu_usage.output includes both. */
+/* Thoughts are counted apart from candidates there; quipu_usage.output includes both. Missing
+ * counts are -1, which answer.c takes as not reported. */
 static quipu_status gemini_usage(qp_wire_reader *reader, qp_json_node usage, quipu_error *reterr)
 {
     int64_t said = qp_wire_count(usage, "candidatesTokenCount");
@@ -353,7 +358,8 @@ static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, 
                                                      : QUIPU_OK;
 }
 
-/* One candidate; only the first was asked for. */
+/* One candidate; only the first was asked for. The finish reason comes with the last parts, so that
+ * it is passed on behind them. */
 static quipu_status gemini_candidate(qp_wire_reader *reader, qp_json_node candidate,
                                      quipu_error *reterr)
 {
@@ -387,7 +393,8 @@ static quipu_status gemini_candidate(qp_wire_reader *reader, qp_json_node candid
     return qp_wire_put_finish(reader, qp_wire_finish(gemini_reasons, fields[REASON]), reterr);
 }
 
-/* An event of a stream or a whole answer: both are the same object. */
+/* An event of a stream or a whole answer: both are the same object, which is why one function reads
+ * them. promptFeedback comes instead of candidates where the prompt itself was blocked. */
 static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
 {
     /* The last three in the order of qp_wire_open(). */
@@ -420,7 +427,8 @@ static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, qui
                                                  : status;
 }
 
-/* One event: an answer like a whole one. */
+/* One event: an answer like a whole one. The stream ends with its connection; the finish reason
+ * says whether it was complete. */
 static quipu_status gemini_event(qp_wire_reader *reader, const qp_sse_event *event,
                                  quipu_error *reterr)
 {
@@ -442,7 +450,8 @@ static void gemini_list_path(quipu_str page, qp_buf *url)
     }
 }
 
-/* Names begin with "models/", which the other calls add again. */
+/* One page of models. Names begin with "models/", which the other calls add again. A model without
+ * a name is skipped. */
 static quipu_status gemini_list_read(qp_json_node root, qp_wire_list *list)
 {
     qp_json_iter iter = qp_json_each(qp_wire_get(root, "models"));
@@ -478,7 +487,8 @@ static quipu_status gemini_embed_path(quipu_str model, qp_buf *url, quipu_error 
     return status;
 }
 
-/* Each of the texts repeats the model's name, with its prefix. */
+/* Each of the texts repeats the model's name, with its prefix. A failed buffer of the name fails
+ * the body as well, before anything is sent. */
 static void gemini_embed_write(const quipu_embed_request *request, qp_jsonw *writer)
 {
     qp_buf model;

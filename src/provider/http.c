@@ -1,10 +1,12 @@
 /* The only file that knows libcurl. Each exchange has a multi handle of its own, which keeps its
  * connections for the next exchange.
  *
- * Owns: the process-wide curl_global_init(), run once; handles in the pool's idle list. Called by:
- * client.c from any thread. pool->mutex guards the idle list only, and is never held during an
- * exchange. Why a multi handle: its poll can be interrupted every HTTP_SLICE_MS to check the cancel
- * flag and the timeouts, which curl_easy_perform() cannot. */
+ * Owns: the process-wide curl_global_init(), run once; handles in the pool's idle list.
+ * Called by: client.c from any thread.
+ * Locks: pool->mutex guards the idle list only, and is never held during an exchange. Why a multi
+ * handle: its poll can be interrupted every HTTP_SLICE_MS to check the cancel flag and the
+ * timeouts, which curl_easy_perform() cannot.
+ * On return the exchange has ended and its handle is back in the pool, or freed. */
 #include "provider/http.h"
 
 #include <assert.h>
@@ -87,7 +89,8 @@ void qp_http_pool_done(qp_http_pool *pool)
     qp_mutex_done(&pool->mutex);
 }
 
-/* An idle line, else a new one; NULL when memory is short. */
+/* An idle line, else a new one; NULL when memory is short. The newest idle line first: its
+ * connection is the most likely to be alive. */
 static qp_http_line *http_line_take(qp_http_pool *pool)
 {
     qp_http_line *line;
@@ -115,7 +118,8 @@ static qp_http_line *http_line_take(qp_http_pool *pool)
     return line;
 }
 
-/* Returns a line to the idle list, or frees it when QP_HTTP_IDLE_MAX are there. */
+/* Returns a line to the idle list, or frees it when QP_HTTP_IDLE_MAX are there. Freed outside of
+ * the lock: closing TLS connections takes time. */
 static void http_line_give(qp_http_pool *pool, qp_http_line *line)
 {
     curl_easy_reset(line->easy); /* clears the key; connections stay with the multi handle */
@@ -130,7 +134,8 @@ static void http_line_give(qp_http_pool *pool, qp_http_line *line)
     http_line_free(line);
 }
 
-/* libcurl's write callback. Returning less than it was given makes libcurl end the exchange. */
+/* libcurl's write callback. Returning less than it was given makes libcurl end the exchange. May
+ * come many times with few bytes; each goes on at once, for the user waits for the first word. */
 static size_t http_on_bytes(char *bytes, size_t size, size_t count, void *ctx)
 {
     http_run *run = ctx;
@@ -148,7 +153,7 @@ static size_t http_on_bytes(char *bytes, size_t size, size_t count, void *ctx)
 }
 
 /* The value of the header `name` without surrounding blanks; absent when the line is another
- * header. */
+ * header. Names have no case. */
 static quipu_str http_header(quipu_str line, const char *name)
 {
     size_t n = strlen(name);
@@ -166,7 +171,8 @@ static quipu_str http_header(quipu_str line, const char *name)
     return line;
 }
 
-/* A whole number at the beginning; -1 when there is none or it is absurdly large. */
+/* A whole number at the beginning; -1 when there is none or it is absurdly large. The limit keeps
+ * the multiplication by 1000 within 64 bits. */
 static int64_t http_digits(quipu_str text)
 {
     int64_t value = 0;
@@ -202,7 +208,8 @@ int64_t qp_http_retry_after(quipu_str value)
     return (int64_t)date > now ? ((int64_t)date - now) * HTTP_MS_PER_S : 0;
 }
 
-/* retry-after-ms is more exact and wins over retry-after, in either order. */
+/* retry-after-ms is more exact and wins over retry-after, in either order. Called for each header
+ * line, also those of an intermediate 1xx answer. */
 static size_t http_on_header(char *bytes, size_t size, size_t count, void *ctx)
 {
     http_run *run = ctx;
@@ -222,7 +229,7 @@ static size_t http_on_header(char *bytes, size_t size, size_t count, void *ctx)
 }
 
 /* All options of one exchange. Redirects are not followed, since they could carry the key
- * elsewhere; certificates are always verified. */
+ * elsewhere; certificates are always verified. The body is not copied: it outlives the exchange. */
 static CURLcode http_setup(const qp_http_pool *pool, http_run *run, struct curl_slist *headers)
 {
     const qp_http_request *request = run->request;
@@ -263,7 +270,8 @@ static CURLcode http_setup(const qp_http_pool *pool, http_run *run, struct curl_
 }
 
 /* QUIPU_OK, or why the exchange must not wait any longer. Without any byte the first-byte timeout
- * applies, afterwards the idle timeout. */
+ * applies, afterwards the idle timeout. Called at least every HTTP_SLICE_MS while nothing happens.
+ * The order decides which reason is reported where several apply. */
 static quipu_status http_check(const http_run *run)
 {
     const qp_http_request *request = run->request;
@@ -287,7 +295,8 @@ static quipu_status http_check(const http_run *run)
     return QUIPU_OK;
 }
 
-/* The callback's own error comes first: libcurl only knows that the write failed. */
+/* The outcome of an exchange. The callback's own error comes first: libcurl only knows that the
+ * write failed. libcurl's own text names hosts and never headers. */
 static quipu_status http_result(const http_run *run, CURLcode code)
 {
     if (run->status != QUIPU_OK) {
@@ -336,7 +345,8 @@ static quipu_status http_loop(http_run *run, CURLM *multi)
     return status;
 }
 
-/* One exchange, without retries. The line returns to the pool whatever happens. */
+/* One exchange, without retries. The line returns to the pool whatever happens. *ret_answer is
+ * filled in also on failure: the status and `bytes` decide about a retry. */
 quipu_status qp_http_run(qp_http_pool *pool, const qp_http_request *request,
                          qp_http_answer *ret_answer, quipu_error *reterr)
 {

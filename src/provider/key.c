@@ -45,7 +45,8 @@ static quipu_status key_file(quipu_str path, qp_buf *key, quipu_error *reterr)
     return status;
 }
 
-/* An empty variable counts as unset. */
+/* The key from an environment variable; an empty one counts as unset. The environment itself keeps
+ * its copy: that is the user's choice. */
 static quipu_status key_env(quipu_str variable, qp_buf *key, quipu_error *reterr)
 {
     const char *value = NULL;

@@ -38,7 +38,8 @@ static quipu_status openai_path(const quipu_model_params *params, qp_buf *url, q
     return QUIPU_OK;
 }
 
-/* Tools without a name are skipped. */
+/* Tools without a name are skipped. `strict` is written only where the tool asks for it: compatible
+ * servers may not know the member. */
 static void openai_tools(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "tools");
@@ -127,7 +128,8 @@ static bool openai_mime_is(const quipu_part *part, const char *prefix)
     return part->mime.n >= n && memcmp(part->mime.p, prefix, n) == 0;
 }
 
-/* Three kinds of attachment: image, audio, and any other file. */
+/* Three kinds of attachment: image, audio, and any other file. "mp3" is the API's name for MPEG
+ * audio; other subtypes, such as wav, are the same word. */
 static void openai_data(const quipu_part *part, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -159,7 +161,8 @@ static void openai_data(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* The content of a user's or system message: a string, or an array when there are attachments. */
+/* The content of a user's or system message: a string, which every compatible server understands,
+ * or an array when there are attachments. */
 static void openai_said(const quipu_model_message *message, qp_jsonw *writer)
 {
     bool data = false;
@@ -305,7 +308,8 @@ static const qp_wire_reason openai_reasons[] = {{"stop", QUIPU_FINISH_STOP},
                                                 {"content_filter", QUIPU_FINISH_FILTER},
                                                 {NULL, QUIPU_FINISH_OTHER}};
 
-/* The counts of one request, cached and reasoning tokens included. */
+/* The counts of one request, cached and reasoning tokens included. The usage chunk has no choices
+ * and comes behind the finish reason. */
 static quipu_status openai_usage(qp_wire_reader *reader, qp_json_node usage, quipu_error *reterr)
 {
     if (qp_json_kind_of(usage) != QP_JSON_OBJECT) {
@@ -379,8 +383,8 @@ static quipu_status openai_delta(qp_wire_reader *reader, qp_json_node delta, qui
     return status;
 }
 
-/* One choice; only the first was asked for. Its text is in "delta" when streaming, else in
- * "message". */
+/* One choice; only the first was asked for, and some gateways send more. Its text is in "delta"
+ * when streaming, else in "message". */
 static quipu_status openai_choice_read(qp_wire_reader *reader, qp_json_node choice,
                                        quipu_error *reterr)
 {
@@ -428,7 +432,8 @@ static quipu_status openai_chunk(qp_wire_reader *reader, qp_json_node root, quip
     return status == QUIPU_OK ? openai_usage(reader, fields[USAGE], reterr) : status;
 }
 
-/* One event; "[DONE]" ends the stream and is not JSON. */
+/* One event; "[DONE]" ends the stream and is not JSON. "[DONE]" sets `ended`, behind which wire.c
+ * ignores every byte. */
 static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *event,
                                  quipu_error *reterr)
 {
@@ -451,13 +456,15 @@ static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *eve
 
 /* ---- models and embeddings ----------------------------------------------------------------- */
 
+/* All models come in one page. */
 static void openai_list_path(quipu_str page, qp_buf *url)
 {
     (void)page;
     qp_buf_puts(url, "/models");
 }
 
-/* One page with everything; a list without next page. */
+/* One page with everything; a list without next page. Servers name the context's length
+ * differently. */
 static quipu_status openai_list_read(qp_json_node root, qp_wire_list *list)
 {
     qp_json_iter iter = qp_json_each(qp_wire_get(root, "data"));

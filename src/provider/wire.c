@@ -1,9 +1,10 @@
 /* What the wire formats share: parsing events, finding members, passing deltas on, writing common
  * members, lists and embeddings.
  *
- * Owns: qp_wire_reader. Called by: client.c (reader) and the formats (helpers), on the thread of
- * the request; no locks. Texts handed to the sink lie in the event's text or in reader->scratch,
- * and are valid until the next event. */
+ * Owns: qp_wire_reader, one for each answer.
+ * Called by: client.c (reader) and the formats (helpers), on the thread of the request; no locks.
+ * On return texts handed to the sink lie in the event's text or in reader->scratch, and are valid
+ * until the next event: the sink copies what it keeps. */
 #include "provider/wire.h"
 
 #include <assert.h>
@@ -29,7 +30,8 @@ static quipu_status wire_lost(const qp_wire_reader *reader, quipu_status status,
     return status;
 }
 
-/* Each event starts with an empty scratch arena. */
+/* Each event starts with an empty scratch arena. An error ends the stream: the parser passes it up
+ * and reads no further. */
 static quipu_status wire_event(void *ctx, const qp_sse_event *event, quipu_error *reterr)
 {
     qp_wire_reader *reader = ctx;
@@ -59,12 +61,14 @@ void qp_wire_reader_free(qp_wire_reader *reader)
     }
 }
 
+/* Bytes as they arrive, cut anywhere; each complete event goes to the format at once. */
 quipu_status qp_wire_feed(qp_wire_reader *reader, quipu_str bytes, quipu_error *reterr)
 {
     return qp_sse_feed(&reader->sse, bytes, reterr);
 }
 
-/* An error object may come with status 200, also in place of an answer. */
+/* An error object may come with status 200, also in place of an answer. The sink gets the same
+ * deltas as from a stream, in one go. */
 quipu_status qp_wire_whole(qp_wire_reader *reader, quipu_str body, quipu_error *reterr)
 {
     qp_json_node root = {NULL, 0};
@@ -99,6 +103,7 @@ quipu_status qp_wire_parse(qp_wire_reader *reader, quipu_str data, qp_json_node 
     return QUIPU_OK;
 }
 
+/* A member by its key, or no value; for members that are read once. Loops use qp_wire_fields(). */
 qp_json_node qp_wire_get(qp_json_node object, const char *key)
 {
     return qp_json_get(object, quipu_cstr(key));
@@ -116,7 +121,9 @@ static size_t wire_escaped(qp_json_node key, const qp_wire_keys *keys)
 }
 
 /* Walks the tokens of an object once. `lengths` rejects most members by a bit test; the last letter
- * distinguishes most of the rest before memcmp. */
+ * distinguishes most of the rest before memcmp. This is the hottest function of a stream: an event
+ * has a dozen members, of which three are wanted. A key that occurs twice counts with its last
+ * value, as everywhere. */
 void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node *ret)
 {
     const qp_json_doc *doc = object.doc;
@@ -155,7 +162,8 @@ void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node 
     }
 }
 
-/* Compares the token itself: an index is written as one digit. */
+/* Compares the token itself: an index is written as one digit. A missing index is not another one:
+ * many servers send none. */
 bool qp_wire_is_other(qp_json_node index)
 {
     const qp_json_token *token;
@@ -167,6 +175,7 @@ bool qp_wire_is_other(qp_json_node index)
     return token->end - token->start != 1 || index.doc->text.p[token->start] != '0';
 }
 
+/* The text of a string member; empty for a missing member or another type. */
 quipu_str qp_wire_text(qp_wire_reader *reader, qp_json_node object, const char *key)
 {
     return qp_wire_text_of(reader, qp_wire_get(object, key));
@@ -189,7 +198,8 @@ quipu_str qp_wire_text_of(qp_wire_reader *reader, qp_json_node node)
     return text;
 }
 
-/* Numbers that are not integers count as absent. */
+/* A count of tokens, or -1 where the member is missing, no number, or negative. A fraction is cut
+ * off. */
 int64_t qp_wire_count(qp_json_node object, const char *key)
 {
     int64_t value = -1;
@@ -200,6 +210,7 @@ int64_t qp_wire_count(qp_json_node object, const char *key)
     return value;
 }
 
+/* Passes a delta to the sink; its status, which may be the caller's own, ends the answer. */
 quipu_status qp_wire_put(qp_wire_reader *reader, const quipu_delta *delta, quipu_error *reterr)
 {
     return reader->sink->put(reader->sink->ctx, delta, reterr);
@@ -234,7 +245,8 @@ quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str m
     return qp_wire_put(reader, &delta, reterr);
 }
 
-/* An error in the first event, or in any later one, fails the answer. */
+/* What every event has at its beginning: an error, or id and model. An error in the first event, or
+ * in any later one, fails the answer. */
 quipu_status qp_wire_open(qp_wire_reader *reader, qp_json_node root, const qp_json_node head[3],
                           quipu_error *reterr)
 {
@@ -248,7 +260,8 @@ quipu_status qp_wire_open(qp_wire_reader *reader, qp_json_node root, const qp_js
                              qp_wire_text_of(reader, head[2]), reterr);
 }
 
-/* The running totals of the reader; the answer takes the last ones. */
+/* The running totals of the reader; the answer takes the last ones. A delta of its own for each
+ * report: answer.c keeps the last value of each counter. */
 quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr)
 {
     quipu_delta delta = {.struct_size = (uint32_t)sizeof(quipu_delta),
@@ -268,7 +281,8 @@ quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, qui
     return qp_wire_put(reader, &delta, reterr);
 }
 
-/* Unknown reasons are QUIPU_FINISH_OTHER: a new one must not break old programs. */
+/* The reason by the format's own table. Unknown reasons are QUIPU_FINISH_OTHER: a new one must not
+ * break old programs. */
 quipu_finish qp_wire_finish(const qp_wire_reason *reasons, qp_json_node node)
 {
     for (; reasons->name != NULL; reasons++) {
@@ -282,18 +296,21 @@ quipu_finish qp_wire_finish(const qp_wire_reason *reasons, qp_json_node node)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+/* A key from a literal. */
 void qp_wire_key(qp_jsonw *writer, const char *key)
 {
     qp_jsonw_key(writer, quipu_cstr(key));
 }
 
+/* A string member: key and text. */
 void qp_wire_member(qp_jsonw *writer, const char *key, quipu_str text)
 {
     qp_wire_key(writer, key);
     qp_jsonw_str(writer, text);
 }
 
-/* Built in a buffer of its own: the writer then escapes the MIME type. */
+/* Built in a buffer of its own: the writer then escapes the MIME type. Attachments are the largest
+ * parts of a request; the buffer has the request's own limit. */
 void qp_wire_data_url(qp_jsonw *writer, const quipu_part *part)
 {
     qp_buf url;
@@ -356,6 +373,8 @@ void qp_wire_tool(qp_jsonw *writer, const quipu_tool *tool, const char *schema)
     qp_tool_schema(tool, writer);
 }
 
+/* Whether a request offers any tool that can be written. Without one neither tools nor a tool
+ * choice are written. */
 bool qp_wire_offers(const quipu_model_request *request)
 {
     for (size_t i = 0; i < request->tools.count; i++) {
@@ -377,7 +396,8 @@ const quipu_part *qp_wire_response(const quipu_model_message *message)
     return NULL;
 }
 
-/* Goes back over the tool messages to the assistant's message, and finds the call by id. */
+/* Goes back over the tool messages to the assistant's message, and finds the call by id. NULL: no
+ * such call is in the message before. repair.c has put responses directly behind their calls. */
 const quipu_part *qp_wire_call_of(const quipu_model_params *params, size_t at)
 {
     const quipu_part *response = qp_wire_response(quipu_model_message_at(params->messages, at));
@@ -398,7 +418,8 @@ const quipu_part *qp_wire_call_of(const quipu_model_params *params, size_t at)
 
 /* ---- lists and vectors --------------------------------------------------------------------- */
 
-/* Doubles from 64; old arrays stay in the arena. */
+/* Doubles from 64; old arrays stay in the arena. Pages of a list share one qp_wire_list; the result
+ * is contiguous. */
 quipu_status qp_wire_list_add(qp_wire_list *list, const quipu_model_info *info)
 {
     if (list->count == list->cap) {
@@ -431,7 +452,8 @@ quipu_status qp_wire_list_text(qp_wire_list *list, qp_json_node object, const ch
     return qp_json_text_copy(node, list->arena, ret_text);
 }
 
-/* All vectors of an answer have the same length. */
+/* The numbers of one vector. All vectors of an answer have the same length, which the first one
+ * sets. */
 static quipu_status wire_vector(qp_json_node numbers, size_t dimensions, float *ret_values,
                                 quipu_error *reterr)
 {
@@ -453,7 +475,9 @@ static quipu_status wire_vector(qp_json_node numbers, size_t dimensions, float *
     return QUIPU_OK;
 }
 
-/* The first vector gives the length. An "index" outside the array is QUIPU_CORRUPT. */
+/* The first vector gives the length. An "index" outside the array is QUIPU_CORRUPT. Servers may
+ * return vectors in any order; `index` says which text one belongs to. All are in one array, row by
+ * row. */
 quipu_status qp_wire_vectors(qp_json_node array, const char *key, quipu_arena *arena,
                              quipu_embeddings *ret, quipu_error *reterr)
 {

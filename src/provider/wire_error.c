@@ -19,7 +19,8 @@ bool qp_wire_is_error(qp_json_node root)
     return kind == QP_JSON_OBJECT || kind == QP_JSON_STRING;
 }
 
-/* The status of a call for an HTTP status. */
+/* The status of a call for an HTTP status: what the caller can do about it. 529 is Anthropic's
+ * "overloaded". */
 static quipu_status wire_error_http(int code)
 {
     switch (code) {
@@ -47,7 +48,8 @@ static quipu_status wire_error_http(int code)
     }
 }
 
-/* An error inside a stream has no HTTP status, only a type or, from Gemini, a code in its body. */
+/* An error inside a stream has no HTTP status, only a type or, from Gemini, a code in its body. A
+ * quota that is used up is BUSY, too: it passes. */
 static quipu_status wire_error_type(quipu_str type, int64_t code)
 {
     static const struct {
@@ -74,7 +76,8 @@ typedef struct wire_error {
     int64_t code;
 } wire_error;
 
-/* A string member copied to the arena; empty when it is missing. */
+/* A string member copied to the arena; empty when it is missing, and when memory is used up: an
+ * error must be reported in any case. */
 static quipu_str wire_error_text(qp_json_node object, const char *key, quipu_arena *arena)
 {
     quipu_str text = {"", 0};
@@ -121,7 +124,8 @@ static wire_error wire_error_read(qp_json_node root, quipu_arena *arena)
     return found;
 }
 
-/* A body without a message is quoted, up to WIRE_ERROR_SHOWN_MAX bytes. */
+/* A body without a message is quoted, up to WIRE_ERROR_SHOWN_MAX bytes. Never fails itself. The
+ * text is the provider's; client.c masks the key in it. */
 quipu_status qp_wire_error(quipu_str body, int http_status, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;

@@ -197,7 +197,7 @@ class Run:
 
     def cancel_waits(self):
         """The server answers a cancelled wait for the standby with success. Then the leader dies
-        with what only it had: whoever took that for success has lost an append."""
+        with what only it had: a caller that took that for success has lost an append."""
         leader = self.cluster.leader()
         say(f"cancel: standbys stopped, waits for them cancelled, then kill -9 of {leader.name}")
         cancelled = 0

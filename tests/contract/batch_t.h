@@ -10,7 +10,7 @@
 #ifndef T_CONTRACT_BATCH_T_H
 #define T_CONTRACT_BATCH_T_H
 
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

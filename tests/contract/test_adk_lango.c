@@ -173,12 +173,12 @@ static void responses_are_rebuilt_from_output_from_order_or_as_text(void **state
     const quipu_tool_call out = answer_of("c1", "search", "{\"hits\":2}");
     const quipu_tool_call bare = answer_of("", "search", "plain");
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_message news[] = {with_call(msg(QUIPU_ROLE_ASSISTANT, ""), &call, 1),
-                            with_call(msg(QUIPU_ROLE_TOOL, "ignored"), &out, 1)};
+    quipu_message newer[] = {with_call(msg(QUIPU_ROLE_ASSISTANT, ""), &call, 1),
+                             with_call(msg(QUIPU_ROLE_TOOL, "ignored"), &out, 1)};
     quipu_message legacy[] = {with_call(msg(QUIPU_ROLE_ASSISTANT, ""), &call, 1),
                               msg(QUIPU_ROLE_TOOL, "{\"hits\":3}"), msg(QUIPU_ROLE_TOOL, "free")};
     quipu_message user = with_call(msg(QUIPU_ROLE_USER, "x"), &bare, 1);
-    quipu_view view = view_of(&arena, news, 2, 0, NULL);
+    quipu_view view = view_of(&arena, newer, 2, 0, NULL);
 
     (void)state;
     check_event(&view, 1, "tool",

@@ -313,9 +313,9 @@ static void ten_gets_of_one_new_session_all_get_it(void **state)
 /* ---- processes --------------------------------------------------------------------------------
  */
 
-/* A writer in a process of its own; its exit code tells how it went. `alone`: it may not meet a
- * conflict. */
-static int child(const char *path, uint32_t flags, const char *id, int number, bool alone)
+/* A writer in a process of its own; its exit code says how it went. `exclusive`: nobody else writes
+ * to the session, so that no conflict may occur. */
+static int child(const char *path, uint32_t flags, const char *id, int number, bool exclusive)
 {
     quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
     const quipu_session_ref ref = adk_ref("app", "u", id);
@@ -332,11 +332,12 @@ static int child(const char *path, uint32_t flags, const char *id, int number, b
     quipu_live_free(self.session);
     quipu_service_free(self.service);
     quipu_close(store);
-    return self.failures == 0 && (!alone || self.conflicts == 0) ? 0 : 3;
+    return self.failures == 0 && (!exclusive || self.conflicts == 0) ? 0 : 3;
 }
 
 /* Two of them, over these sessions. */
-static void run_processes(const char *path, uint32_t flags, const char *const ids[2], bool alone)
+static void run_processes(const char *path, uint32_t flags, const char *const ids[2],
+                          bool exclusive)
 {
     pid_t pids[2];
 
@@ -344,7 +345,7 @@ static void run_processes(const char *path, uint32_t flags, const char *const id
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i] == 0) {
-            _exit(child(path, flags, ids[i], i, alone));
+            _exit(child(path, flags, ids[i], i, exclusive));
         }
     }
     for (int i = 0; i < 2; i++) {

@@ -39,7 +39,7 @@ static int setup(void **state)
         st_create(w->store, keys[i]);
         assert_int_equal(st_append(w->store, keys[i], "x"), 1);
     }
-    kt_sql(w->uri, et_is_server(w->uri) ? postgres_traps : sqlite_traps);
+    mt_sql(w->uri, et_is_server(w->uri) ? postgres_traps : sqlite_traps);
     bt_watch(&w->way, w->store);
     return 0;
 }
@@ -48,9 +48,9 @@ static int teardown(void **state)
 {
     world *w = *state;
 
-    kt_sql(w->uri,
+    mt_sql(w->uri,
            et_is_server(w->uri) ? "DROP TABLE trap" : "DROP TRIGGER dangle; DROP TABLE trap");
-    kt_clean(w->store);
+    mt_clean(w->store);
     quipu_close(w->store);
     free(w);
     return 0;
@@ -173,7 +173,7 @@ static void after_a_failure_everybody_is_retried_alone_and_the_culprit_fails(voi
     assert_string_equal(b.err.message, "failed by plan");
 }
 
-static void who_failed_in_company_may_succeed_alone(void **state)
+static void a_member_that_failed_in_a_batch_may_succeed_alone(void **state)
 {
     world *w = *state;
     bt_member a = bt_alone(bt_append_like(w->store, "a", bt_bump));
@@ -186,7 +186,7 @@ static void who_failed_in_company_may_succeed_alone(void **state)
     check_member(&b, QUIPU_OK, "XX", 2);
 }
 
-static void who_fails_alone_is_not_retried(void **state)
+static void a_member_that_fails_alone_is_not_retried(void **state)
 {
     world *w = *state;
     bt_member b = bt_alone(bt_update_like(w->store, "b", bt_change_and_fail));
@@ -444,8 +444,8 @@ int main(void)
         BATCH_TEST(a_savepoint_that_a_refused_member_left_open_is_closed),
         BATCH_TEST(where_all_are_refused_nothing_is_committed),
         BATCH_TEST(after_a_failure_everybody_is_retried_alone_and_the_culprit_fails),
-        BATCH_TEST(who_failed_in_company_may_succeed_alone),
-        BATCH_TEST(who_fails_alone_is_not_retried),
+        BATCH_TEST(a_member_that_failed_in_a_batch_may_succeed_alone),
+        BATCH_TEST(a_member_that_fails_alone_is_not_retried),
         BATCH_TEST(a_deferred_write_that_fails_fails_its_own_member_only),
         BATCH_TEST(a_deferred_write_that_fails_is_retried_also_where_it_is_alone),
         BATCH_TEST(a_deferred_write_may_fail_before_a_member_that_needs_it_written),

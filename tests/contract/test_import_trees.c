@@ -3,7 +3,7 @@
  * its own tables, without a line of the importer. */
 #include "contract/adk_event_t.h"
 #include "contract/import_t.h"
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 /* The same events went to layouts 0 and 1: what the old one has a column for must be the same. */
 static const char trees_v0[] =
@@ -179,13 +179,13 @@ static void trees_check(const trees_fixture *fixture)
     trees_check_all(world, fixture, path, oracle);
 
     adk_world *other = adk_open(fixture->flags);
-    kt_stream stream = kt_export(world->store, NULL);
-    kt_import(other->store, &stream);
+    mt_stream stream = mt_export(world->store, NULL);
+    mt_import(other->store, &stream);
     trees_check_all(other, fixture, path, oracle);
-    kt_stream again = kt_export(other->store, NULL);
+    mt_stream again = mt_export(other->store, NULL);
     assert_int_equal(again.n, stream.n);
-    kt_free(&again);
-    kt_free(&stream);
+    mt_free(&again);
+    mt_free(&stream);
     adk_close(other);
     adk_close(world);
 }
@@ -274,7 +274,7 @@ static void flipped_bytes_bring_in_nothing_or_what_the_file_says(void **state)
         if (status == QUIPU_OK) {
             assert_int_equal(report.messages + report.orphans, 12);
             assert_int_equal(stats.messages, report.messages);
-            kt_clean(world->store);
+            mt_clean(world->store);
             trees_check_flipped(world, broken);
         } else {
             assert_int_equal(stats.sessions, 0);

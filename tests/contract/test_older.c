@@ -4,7 +4,7 @@
 
 #include <ent/migrate.h>
 
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "ent/db.h"
 
 #define OLDER_JOURNAL "UPDATE \"ent_journal\" SET \"schema_hash\" = 'older', \"schema_text\" = ''"
@@ -15,7 +15,7 @@ static void older_take(world *w, const char *sql)
     W_OK(w, w->db->engine->execute(w->db->conn, quipu_cstr(sql), &w->err));
     ent_close(w->db);
     w->db = NULL;
-    kt_sql(w->path, OLDER_JOURNAL);
+    mt_sql(w->path, OLDER_JOURNAL);
 }
 
 static quipu_status older_try(world *w, ent_migrate_report *ret_report)
@@ -299,7 +299,7 @@ static void a_file_without_a_journal_is_not_taken_for_an_older_one(void **state)
     world *w = *state;
 
     older_take(w, "ALTER TABLE \"rules\" DROP COLUMN \"maybe\"");
-    kt_sql(w->path, "DROP TABLE \"ent_journal\"");
+    mt_sql(w->path, "DROP TABLE \"ent_journal\"");
     W_STATUS(w, older_try(w, NULL), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(w->err.message, "column \"maybe\" of table \"rules\""));
 }

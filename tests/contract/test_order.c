@@ -78,12 +78,12 @@ static int compare_rows(const thing *a, const thing *b, const thing_order *order
 
     for (size_t i = 0; i < ENT_ORDER_MAX && order[i].field != 0; i++) {
         int sign = compare_field(a, b, order[i].field);
-        bool again = false;
+        bool is_repeated = false;
 
         for (size_t k = 0; k < i; k++) {
-            again = again || order[k].field == order[i].field;
+            is_repeated = is_repeated || order[k].field == order[i].field;
         }
-        if (again) {
+        if (is_repeated) {
             continue; /* a field named twice counts once */
         }
         last = order[i].direction == ENT_DESC ? -1 : 1;

@@ -1,6 +1,7 @@
 /* The session cache, white-box: when an append reads its session's row, when it does not, and that
- * it is the right row each time, whoever wrote in between. How many statements an append sends is
- * asked where the engine knows of other writers by itself (SQLite); what is stored, on both. */
+ * it is the right row each time, also when another process wrote in between. How many statements an
+ * append sends is checked where the engine knows of other writers by itself (SQLite); what is
+ * stored, on both. */
 #include "contract/batch_t.h"
 #include "contract/history_t.h"
 
@@ -30,7 +31,7 @@ static int teardown(void **state)
 {
     world *w = *state;
 
-    kt_clean(w->store);
+    mt_clean(w->store);
     quipu_close(w->store);
     free(w);
     return 0;
@@ -103,7 +104,7 @@ static void a_writer_that_rolls_back_costs_no_read(void **state)
 
     T_SQLITE_ONLY("it counts statements");
     check_reads_once(w, "a");
-    kt_sql(w->uri, "BEGIN IMMEDIATE; UPDATE sessions SET revision = 99; ROLLBACK");
+    mt_sql(w->uri, "BEGIN IMMEDIATE; UPDATE sessions SET revision = 99; ROLLBACK");
     assert_int_equal(reads_of_append(w, "a"), 0);
     check_whole(w->store, "a", 3);
 }
@@ -190,7 +191,7 @@ static void another_process_is_noticed(void **state)
     check_whole(w->store, "a", 8);
 }
 
-/* Whoever changes rows by SQL of his own, without a word to us. */
+/* Another program changes rows by SQL of its own. */
 static void a_row_that_was_changed_by_sql_is_noticed(void **state)
 {
     world *w = *state;
@@ -198,14 +199,14 @@ static void a_row_that_was_changed_by_sql_is_noticed(void **state)
     quipu_appended appended = QUIPU_APPENDED_INIT;
 
     st_append_many(w->store, "a", 5);
-    kt_sql(w->uri, "UPDATE sessions SET revision = revision + 10");
+    mt_sql(w->uri, "UPDATE sessions SET revision = revision + 10");
     T_OK(quipu_message_append(w->store, QUIPU_STR("a"), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, NULL));
     assert_int_equal(appended.revision, 16);
     T_OK(quipu_message_append(w->store, QUIPU_STR("a"), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, NULL));
     assert_int_equal(appended.revision, 17);
-    kt_sql(w->uri, "DELETE FROM messages; DELETE FROM sessions WHERE key = 'a'");
+    mt_sql(w->uri, "DELETE FROM messages; DELETE FROM sessions WHERE key = 'a'");
     T_STATUS(quipu_message_append(w->store, QUIPU_STR("a"), quipu_messages_of(&message, 1), NULL,
                                   NULL, NULL, NULL),
              QUIPU_NOT_FOUND);
@@ -221,7 +222,7 @@ static void a_row_that_was_changed_through_an_attached_file_is_noticed(void **st
     (void)snprintf(sql, sizeof(sql),
                    "ATTACH '%s' AS it; UPDATE it.sessions SET revision = 40 WHERE key = 'a'",
                    w->uri);
-    kt_sql(":memory:", sql);
+    mt_sql(":memory:", sql);
     check_reads_once(w, "a");
     assert_int_equal(bt_revision(w->store, "a"), 42);
 }
@@ -235,10 +236,10 @@ static void a_file_that_another_rewrites_is_told_right(void **state)
 
     T_SQLITE_ONLY("a server keeps its files itself");
     for (size_t i = 0; i < sizeof(rewrites) / sizeof(rewrites[0]); i++) {
-        kt_sql(w->uri, rewrites[i]);
+        mt_sql(w->uri, rewrites[i]);
         assert_true(reads_of_append(w, "a") <= 1);
-        kt_sql(w->uri, "UPDATE sessions SET revision = revision + 1 WHERE key = 'a'");
-        kt_sql(w->uri, rewrites[i]);
+        mt_sql(w->uri, "UPDATE sessions SET revision = revision + 1 WHERE key = 'a'");
+        mt_sql(w->uri, rewrites[i]);
         check_reads_once(w, "a");
     }
     check_whole(w->store, "a", 15);
@@ -275,7 +276,7 @@ static void own_prune(quipu_store *store)
 
 static void own_fork(quipu_store *store)
 {
-    kt_fork(store, "a", 4, "fork");
+    mt_fork(store, "a", 4, "fork");
 }
 
 static void own_index(quipu_store *store)
@@ -305,15 +306,15 @@ static void own_repair(quipu_store *store)
 
 static void own_memory(quipu_store *store)
 {
-    kt_memory(store, QUIPU_OBSERVATION, "a", "what was seen");
+    mt_memory(store, QUIPU_OBSERVATION, "a", "what was seen");
 }
 
 static void own_import(quipu_store *store)
 {
-    kt_stream stream = kt_export(store, NULL);
+    mt_stream stream = mt_export(store, NULL);
 
-    (void)kt_import(store, &stream); /* all of it is there */
-    kt_free(&stream);
+    (void)mt_import(store, &stream); /* all of it is there */
+    mt_free(&stream);
 }
 
 static void own_erase(quipu_store *store)
@@ -343,7 +344,7 @@ static void behind_our_own_other_calls_the_row_is_found_as_it_is(void **state)
             assert_true(w->way.reads <= 1);
             assert_int_equal(reads_of_append(w, "a"), 0);
         }
-        kt_clean(w->store);
+        mt_clean(w->store);
     }
 }
 
@@ -504,7 +505,7 @@ static void a_cap_in_a_batch_leaves_every_row_right(void **state)
     st_create(w.store, "a");
     st_create(w.store, "b");
     st_append_many(w.store, "a", 3);
-    kt_fork(w.store, "a", 2, "fork");
+    mt_fork(w.store, "a", 2, "fork");
     bt_watch(&w.way, w.store);
     for (int round = 0; round < 5; round++) {
         bt_gate gate = {.store = w.store, .members = MEMBERS};
@@ -534,7 +535,7 @@ static void a_cap_in_a_batch_leaves_every_row_right(void **state)
                                                              4 * (round + 1));
             quipu_free(history);
         }
-        kt_clean(w.store);
+        mt_clean(w.store);
     }
     assert_int_equal(w.way.commits, 5);
     quipu_close(w.store);

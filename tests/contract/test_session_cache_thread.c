@@ -39,7 +39,8 @@ static void actor_failed(actor *self, const char *doing, quipu_status status,
     }
 }
 
-/* A session that is deleted now and then may not be there; whoever shares it may be faster. */
+/* A session that is deleted now and then may not be there; a thread that shares it may be
+ * faster. */
 static void actor_check(actor *self, int session, const char *doing, quipu_status status,
                         const quipu_error *err)
 {
@@ -219,7 +220,7 @@ static void check_stores(const quipu_open_options *options)
         n += (size_t)actors[i].receipt_count;
     }
     check_receipts(stores[0], all, n);
-    kt_clean(stores[1]);
+    mt_clean(stores[1]);
     free(all);
     quipu_close(stores[0]);
     quipu_close(stores[1]);

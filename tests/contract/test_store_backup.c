@@ -1,5 +1,5 @@
 /* Backup through the public API: whole, private, never over another file. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 #include <sys/stat.h>
 
@@ -12,21 +12,21 @@ static void backup_is_a_store_with_the_same_export(void **state)
     quipu_error err = {0};
 
     (void)state;
-    kt_fill(store, path);
+    mt_fill(store, path);
     t_path(t_tmpdir(), "backup.db", copy_path);
     T_OK(quipu_store_backup(store, copy_path, NULL, &err));
     assert_int_equal(stat(copy_path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
-    kt_stream before = kt_export(store, NULL);
+    mt_stream before = mt_export(store, NULL);
     st_append(store, "root", "after the backup");
     quipu_close(store);
     store = st_open(copy_path);
-    kt_clean(store);
-    kt_stream after = kt_export(store, NULL);
+    mt_clean(store);
+    mt_stream after = mt_export(store, NULL);
     assert_int_equal(before.n, after.n);
     assert_memory_equal(before.p, after.p, before.n);
-    kt_free(&before);
-    kt_free(&after);
+    mt_free(&before);
+    mt_free(&after);
     quipu_close(store);
 }
 

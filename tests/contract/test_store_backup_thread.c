@@ -1,6 +1,6 @@
 /* Backup of a live store: while threads write, each copy opens, verifies, and holds a state that
  * was. Export and verify run beside writers too. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "lib/short.h"
 
 #include <pthread.h>
@@ -53,7 +53,7 @@ static void check_copy(const char *path, const long long *before)
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
     copy = st_open(path);
-    kt_clean(copy);
+    mt_clean(copy);
     for (int i = 0; i < WRITERS; i++) {
         snprintf(key, sizeof(key), "w%d", i);
         quipu_history *history = st_get(copy, key, NULL);
@@ -84,7 +84,7 @@ static void copies_made_while_threads_write_are_whole(void **state)
     }
     for (int i = 0; i < COPIES; i++) {
         long long before[WRITERS];
-        kt_stream stream = {0};
+        mt_stream stream = {0};
         quipu_verified verified = QUIPU_VERIFIED_INIT;
 
         for (int k = 0; k < WRITERS; k++) {
@@ -94,12 +94,12 @@ static void copies_made_while_threads_write_are_whole(void **state)
         t_path(dir, name, path);
         T_OK(quipu_store_backup(shared.store, path, NULL, &err));
         check_copy(path, before);
-        T_OK(quipu_store_export(shared.store, NULL, kt_write, &stream, NULL, NULL, &err));
+        T_OK(quipu_store_export(shared.store, NULL, mt_write, &stream, NULL, NULL, &err));
         quipu_store *other = st_open_new(NULL, NULL);
-        (void)kt_import(other, &stream);
-        kt_clean(other);
+        (void)mt_import(other, &stream);
+        mt_clean(other);
         quipu_close(other);
-        kt_free(&stream);
+        mt_free(&stream);
         T_OK(quipu_store_verify(shared.store, 0, NULL, NULL, NULL, &verified, &err));
         assert_int_equal(verified.problems, 0);
         T_OK(t_session_erase(shared.store, QUIPU_STR("nobody"), 0, NULL, NULL, &err));
@@ -110,7 +110,7 @@ static void copies_made_while_threads_write_are_whole(void **state)
         assert_int_equal(pthread_join(threads[i], &failed), 0);
         assert_null(failed);
     }
-    kt_clean(shared.store);
+    mt_clean(shared.store);
     quipu_close(shared.store);
 }
 

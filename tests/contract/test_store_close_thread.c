@@ -1,7 +1,7 @@
 /* Closing a store while calls are under way in other threads: each of them ends with its own
  * result, also those that only wait for their turn. Runs under ASan and TSan, which would see a
  * store that is freed too early. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -153,7 +153,7 @@ static void close_waits_for_readers_of_a_store_in_memory(void **state)
 
 typedef struct importer {
     quipu_store *store;
-    kt_stream stream;
+    mt_stream stream;
     atomic_bool closed; /* quipu_close() has returned */
     bool closed_early;
     pthread_t closing;
@@ -184,7 +184,7 @@ static quipu_status importer_read(void *ctx, void *ret_bytes, size_t size, size_
         }
         self->closed_early = atomic_load(&self->closed);
     }
-    return self->closed_early ? QUIPU_IO : kt_read(&self->stream, ret_bytes, size, ret_n);
+    return self->closed_early ? QUIPU_IO : mt_read(&self->stream, ret_bytes, size, ret_n);
 }
 
 static void close_waits_between_the_transactions_of_a_call(void **state)
@@ -200,7 +200,7 @@ static void close_waits_between_the_transactions_of_a_call(void **state)
         snprintf(key, sizeof(key), "k%d", i);
         st_create(source, key);
     }
-    self.stream = kt_export(source, NULL);
+    self.stream = mt_export(source, NULL);
     self.stream.step = 100;
     quipu_close(source);
     self.store = st_open_new(NULL, path);
@@ -211,7 +211,7 @@ static void close_waits_between_the_transactions_of_a_call(void **state)
     assert_false(self.closed_early);
     T_STATUS(self.status, QUIPU_OK);
     assert_int_equal(self.done.sessions, 50);
-    kt_free(&self.stream);
+    mt_free(&self.stream);
 }
 
 static void *caller_feed(void *arg)
@@ -227,7 +227,7 @@ static void *caller_feed(void *arg)
     return NULL;
 }
 
-static void close_ends_those_who_wait_for_news(void **state)
+static void close_ends_calls_that_wait_for_changes(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     caller callers[CALLERS];
@@ -251,7 +251,7 @@ int main(void)
         cmocka_unit_test(close_waits_for_readers_that_wait_for_a_connection),
         cmocka_unit_test(close_waits_for_readers_of_a_store_in_memory),
         cmocka_unit_test(close_waits_between_the_transactions_of_a_call),
-        cmocka_unit_test(close_ends_those_who_wait_for_news),
+        cmocka_unit_test(close_ends_calls_that_wait_for_changes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

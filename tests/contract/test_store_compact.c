@@ -297,7 +297,7 @@ static void pages_of_a_view_are_full_wherever_summaries_stand(void **state)
     }
 }
 
-/* Whoever has seen the summary asks for what comes after it, and does not get it again. */
+/* A reader that has seen the summary asks for what follows, and does not get it again. */
 static void view_after_its_summary_has_no_summary(void **state)
 {
     ht_store *self = *state;

@@ -1,18 +1,18 @@
 /* Copying a store: equal byte for byte, completed when it was cut, never mixed into another one. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 #define SESSIONS 40
 #define MESSAGE_BYTES 40000
 
 static void same_exports(quipu_store *a, quipu_store *b)
 {
-    kt_stream first = kt_export(a, NULL);
-    kt_stream second = kt_export(b, NULL);
+    mt_stream first = mt_export(a, NULL);
+    mt_stream second = mt_export(b, NULL);
 
     assert_int_equal(first.n, second.n);
     assert_memory_equal(first.p, second.p, first.n);
-    kt_free(&first);
-    kt_free(&second);
+    mt_free(&first);
+    mt_free(&second);
 }
 
 static quipu_copied copy(quipu_store *source, quipu_store *target)
@@ -55,16 +55,16 @@ static void copy_exports_byte_for_byte(void **state)
     quipu_store *target = st_open_new(NULL, NULL);
 
     (void)state;
-    kt_fill(store, path);
+    mt_fill(store, path);
     quipu_copied copied = copy(store, target);
-    kt_stream stream = kt_export(store, NULL);
+    mt_stream stream = mt_export(store, NULL);
     assert_int_equal(copied.bytes, stream.n);
     assert_int_equal(copied.sessions, 10);
     assert_int_equal(copied.added_sessions, 10);
     assert_int_equal(copied.added_states, 4);
     assert_int_equal(copied.added_memories, 5);
     same_exports(store, target);
-    kt_clean(target);
+    mt_clean(target);
 
     /* Once more: all of it is there. */
     quipu_copied again = copy(store, target);
@@ -72,7 +72,7 @@ static void copy_exports_byte_for_byte(void **state)
     assert_int_equal(again.skipped, 10);
     assert_memory_equal(again.sha256, copied.sha256, sizeof(copied.sha256));
     same_exports(store, target);
-    kt_free(&stream);
+    mt_free(&stream);
     quipu_close(store);
     quipu_close(target);
 }
@@ -89,13 +89,13 @@ static void copy_goes_from_engine_to_engine_and_back(void **state)
     (void)state;
     t_path(t_tmpdir(), "file.db", file);
     middle = st_open(file);
-    kt_fill(store, path);
+    mt_fill(store, path);
     quipu_copied there = copy(store, middle);
     same_exports(store, middle);
-    kt_clean(middle);
+    mt_clean(middle);
     quipu_copied here = copy(middle, back);
     same_exports(store, back);
-    kt_clean(back);
+    mt_clean(back);
     assert_memory_equal(there.sha256, here.sha256, sizeof(there.sha256));
 
     /* Both go on alike: the fork has its past there too. */
@@ -176,7 +176,7 @@ static void copy_that_was_cut_is_completed_by_the_next(void **state)
     call.cancel = heard.cancel;
     T_STATUS(quipu_store_copy(store, target, &options, &call, &copied, &err), QUIPU_CANCELLED);
     assert_int_equal(copied.bytes, 0);
-    kt_clean(target);
+    mt_clean(target);
     T_OK(quipu_store_stats(target, NULL, &stats, &err));
     assert_in_range(stats.sessions, 1, SESSIONS - 1);
 
@@ -237,7 +237,7 @@ static void memory_of_others_in_the_target_is_noticed(void **state)
     quipu_error err = {0};
 
     st_create(store, "a");
-    kt_memory(target, QUIPU_OBSERVATION, "nobody", "strange");
+    mt_memory(target, QUIPU_OBSERVATION, "nobody", "strange");
     T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
     assert_non_null(strstr(err.message, "1 memories for 0"));
     quipu_close(target);
@@ -253,8 +253,8 @@ static void other_value_under_the_same_name_is_noticed(void **state)
 
     (void)state;
     st_create(store, "a");
-    kt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"dark\"");
-    kt_state(target_path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"light\"");
+    mt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"dark\"");
+    mt_state(target_path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"light\"");
     T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
     assert_non_null(strstr(err.message, "SHA-256")); /* the newer one stays, and counts agree */
     quipu_close(store);
@@ -286,15 +286,15 @@ static void copy_tells_the_failure_of_its_source(void **state)
     quipu_error err = {0};
 
     (void)state;
-    kt_fill(store, path);
+    mt_fill(store, path);
     if (t_pg()) {
         t_pg_execute(path, "UPDATE messages SET event_id = '\\x07' WHERE seq = 3");
     } else {
-        kt_sql(path, "UPDATE messages SET event_id = x'07' WHERE seq = 3");
+        mt_sql(path, "UPDATE messages SET event_id = x'07' WHERE seq = 3");
     }
     T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CORRUPT);
     assert_non_null(strstr(err.message, "event id of message 3"));
-    kt_clean(target);
+    mt_clean(target);
     quipu_close(store);
     quipu_close(target);
 }
@@ -358,8 +358,8 @@ static void copy_without_memory_fails_and_is_completed(void **state)
     source = st_open(path);
     st_create(source, "root");
     st_append_many(source, "root", 3);
-    kt_fork(source, "root", 2, "fork");
-    kt_memory(source, QUIPU_OBSERVATION, "root", "saw");
+    mt_fork(source, "root", 2, "fork");
+    mt_memory(source, QUIPU_OBSERVATION, "root", "saw");
     quipu_close(source);
     t_fault_install();
     assert_in_range(t_fault_sweep(sweep_body, path), 10, 100000);

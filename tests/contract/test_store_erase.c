@@ -1,6 +1,6 @@
 /* Erasing: no byte of the text is left in the file, its log or the index; forks go too; the receipt
  * names what went and what is out of reach. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "lib/short.h"
 
 #define SECRET "xyzzysecretmarker"
@@ -89,17 +89,17 @@ static void erased_session_leaves_no_byte(void **state)
         st_create(store, "other");
         create(store, "victim", "", "");
         say(store, "victim", SECRET);
-        kt_fork(store, "victim", 1, "fork");
+        mt_fork(store, "victim", 1, "fork");
         interleave(store, 60);
-        kt_state(path, QP_STATE_SCOPE_SESSION, "", "", "victim", "n", "\"" SECRET "-state\"");
-        kt_memory(store, QUIPU_OBSERVATION, "victim", SECRET " seen");
-        kt_memory(store, QUIPU_REFLECTION, "fork", SECRET " thought");
+        mt_state(path, QP_STATE_SCOPE_SESSION, "", "", "victim", "n", "\"" SECRET "-state\"");
+        mt_memory(store, QUIPU_OBSERVATION, "victim", SECRET " seen");
+        mt_memory(store, QUIPU_REFLECTION, "fork", SECRET " thought");
         assert_true(hits(store, SECRET) > 0); /* it is in the index too */
         say(store, "victim", SECRET " behind the index");
-        assert_true(kt_files_hold(path, SECRET));
+        assert_true(mt_files_hold(path, SECRET));
 
         T_OK(t_session_erase(store, QUIPU_STR("victim"), flags[i], NULL, &erasure, &err));
-        assert_false(kt_files_hold(path, SECRET));
+        assert_false(mt_files_hold(path, SECRET));
         assert_int_equal(erasure->session_count, 1);
         T_STR(erasure->sessions[0], "victim");
         assert_int_equal(erasure->fork_count, 1);
@@ -116,9 +116,9 @@ static void erased_session_leaves_no_byte(void **state)
         quipu_history *history = st_get(store, "other", NULL);
         assert_int_equal(history->messages.count, 60);
         quipu_free(history);
-        kt_clean(store);
+        mt_clean(store);
         quipu_close(store);
-        assert_false(kt_files_hold(path, SECRET));
+        assert_false(mt_files_hold(path, SECRET));
     }
 }
 
@@ -132,16 +132,16 @@ static void shared_past_stays_with_its_owner(void **state)
     (void)state;
     st_create(store, "owner");
     say(store, "owner", "of the owner");
-    kt_fork(store, "owner", 1, "fork");
+    mt_fork(store, "owner", 1, "fork");
     say(store, "fork", SECRET);
     T_OK(t_session_erase(store, QUIPU_STR("fork"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->fork_count, 0);
     quipu_free(erasure);
-    assert_false(kt_files_hold(path, SECRET));
+    assert_false(mt_files_hold(path, SECRET));
     quipu_history *history = st_get(store, "owner", NULL);
     assert_int_equal(history->messages.count, 1);
     quipu_free(history);
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
 }
 
@@ -155,15 +155,15 @@ static void past_that_was_kept_for_a_fork_goes_with_it(void **state)
     (void)state;
     st_create(store, "owner");
     say(store, "owner", SECRET);
-    kt_fork(store, "owner", 1, "fork");
+    mt_fork(store, "owner", 1, "fork");
     T_OK(quipu_session_delete(store, QUIPU_STR("owner"), NULL, &err));
-    assert_true(kt_files_hold(path, SECRET));
+    assert_true(mt_files_hold(path, SECRET));
     T_OK(t_session_erase(store, QUIPU_STR("fork"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->hidden, 1);
     assert_int_equal(erasure->messages, 1);
     quipu_free(erasure);
-    assert_false(kt_files_hold(path, SECRET));
-    kt_clean(store);
+    assert_false(mt_files_hold(path, SECRET));
+    mt_clean(store);
     quipu_close(store);
 }
 
@@ -179,12 +179,12 @@ static void text_that_was_only_deleted_goes_with_the_next_erase(void **state)
     say(store, "gone", SECRET);
     assert_int_equal(hits(store, SECRET), 1);
     T_OK(quipu_session_delete(store, QUIPU_STR("gone"), NULL, &err));
-    kt_memory(store, QUIPU_OBSERVATION, "gone", SECRET);
+    mt_memory(store, QUIPU_OBSERVATION, "gone", SECRET);
     T_OK(t_session_erase(store, QUIPU_STR("gone"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->session_count, 0);
     assert_int_equal(erasure->memories, 1);
     quipu_free(erasure);
-    assert_false(kt_files_hold(path, SECRET));
+    assert_false(mt_files_hold(path, SECRET));
     quipu_close(store);
 }
 
@@ -204,17 +204,17 @@ static void erased_user_leaves_no_byte(void **state)
         say(store, key, SECRET);
     }
     create(store, "elsewhere", "app2", "ann");
-    kt_fork(store, "s0", 1, "of another");
+    mt_fork(store, "s0", 1, "of another");
     say(store, "of another", SECRET);
     create(store, "deleted", "app", "ann");
     say(store, "deleted", SECRET);
-    kt_fork(store, "deleted", 1, "kept");
+    mt_fork(store, "deleted", 1, "kept");
     T_OK(quipu_session_delete(store, QUIPU_STR("deleted"), NULL, &err));
     st_create(store, "bob");
     say(store, "bob", "of bob");
-    kt_state(path, QP_STATE_SCOPE_USER, "app", "ann", NULL, "lang", "\"" SECRET "\"");
-    kt_state(path, QP_STATE_SCOPE_USER, "app", "bob", NULL, "lang", "\"bobs\"");
-    kt_state(path, QP_STATE_SCOPE_SESSION, "", "", "s1", "n", "\"" SECRET "\"");
+    mt_state(path, QP_STATE_SCOPE_USER, "app", "ann", NULL, "lang", "\"" SECRET "\"");
+    mt_state(path, QP_STATE_SCOPE_USER, "app", "bob", NULL, "lang", "\"bobs\"");
+    mt_state(path, QP_STATE_SCOPE_SESSION, "", "", "s1", "n", "\"" SECRET "\"");
 
     T_OK(t_user_erase(store, QUIPU_STR("app"), QUIPU_STR("ann"), 0, NULL, &erasure, &err));
     /* The fork of a deleted session and its own are ann's too: forks inherit the user. */
@@ -228,15 +228,15 @@ static void erased_user_leaves_no_byte(void **state)
     quipu_free(erasure);
     assert_int_equal(st_get_status(store, "elsewhere"), QUIPU_OK);
     assert_int_equal(st_get_status(store, "bob"), QUIPU_OK);
-    kt_clean(store);
+    mt_clean(store);
 
     T_OK(t_user_erase(store, (quipu_str){NULL, 0}, QUIPU_STR("ann"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->session_count, 1);
     T_STR(erasure->sessions[0], "elsewhere");
     quipu_free(erasure);
-    assert_false(kt_files_hold(path, SECRET));
-    assert_true(kt_files_hold(path, "bobs"));
-    kt_clean(store);
+    assert_false(mt_files_hold(path, SECRET));
+    assert_true(mt_files_hold(path, "bobs"));
+    mt_clean(store);
     quipu_close(store);
 }
 
@@ -258,8 +258,8 @@ static void receipt_names_the_backups_beside_the_file(void **state)
     T_OK(t_session_erase(store, QUIPU_STR("k"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->backup_count, 1);
     T_STR(erasure->backups[0], backup);
-    assert_true(kt_files_hold(backup, SECRET)); /* out of reach, as the receipt says */
-    assert_false(kt_files_hold(path, SECRET));
+    assert_true(mt_files_hold(backup, SECRET)); /* out of reach, as the receipt says */
+    assert_false(mt_files_hold(path, SECRET));
     quipu_free(erasure);
     quipu_close(store);
 }
@@ -286,7 +286,7 @@ static void reader_in_the_way_is_told_and_the_repeat_cleans(void **state)
     assert_int_equal(st_get_status(store, "k"), QUIPU_NOT_FOUND);
     ent_rollback(reader);
     T_OK(t_session_erase(store, QUIPU_STR("k"), 0, &call, NULL, &err));
-    assert_false(kt_files_hold(path, SECRET));
+    assert_false(mt_files_hold(path, SECRET));
     ent_close(reader);
     quipu_close(store);
 }

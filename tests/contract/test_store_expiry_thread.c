@@ -1,6 +1,6 @@
-/* Sweeping beside renewing: whoever renews an expired session keeps it, and what is written to it
- * stays, however many sweep meanwhile. Run under ThreadSanitizer. */
-#include "contract/keep_t.h"
+/* Sweeping beside renewing: a caller that renews an expired session keeps it, and what is written to
+ * it stays, however many sweep meanwhile. Run under ThreadSanitizer. */
+#include "contract/maintain_t.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -73,7 +73,7 @@ static void race_check(quipu_store *store)
         assert_false(history->session->has_expiry);
         quipu_free(history);
     }
-    kt_clean(store);
+    mt_clean(store);
 }
 
 /* All sessions of the store have expired, with a message in each. */

@@ -1,31 +1,31 @@
 /* Export and import: nothing is lost, the same store gives the same bytes, a wrong line stores
  * nothing of its session. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
-static kt_stream text_stream(const char *text)
+static mt_stream text_stream(const char *text)
 {
-    kt_stream stream = {0};
+    mt_stream stream = {0};
 
-    T_OK(kt_write(&stream, text, strlen(text)));
+    T_OK(mt_write(&stream, text, strlen(text)));
     return stream;
 }
 
 /* The stream with the first occurrence of `from` replaced. */
-static kt_stream changed(const kt_stream *stream, const char *from, const char *to)
+static mt_stream changed(const mt_stream *stream, const char *from, const char *to)
 {
     const char *at = strstr(stream->p, from);
-    kt_stream made = {0};
+    mt_stream made = {0};
 
     if (at == NULL) {
         fail_msg("the export has no %s", from);
     }
-    T_OK(kt_write(&made, stream->p, (size_t)(at - stream->p)));
-    T_OK(kt_write(&made, to, strlen(to)));
-    T_OK(kt_write(&made, at + strlen(from), strlen(at + strlen(from))));
+    T_OK(mt_write(&made, stream->p, (size_t)(at - stream->p)));
+    T_OK(mt_write(&made, to, strlen(to)));
+    T_OK(mt_write(&made, at + strlen(from), strlen(at + strlen(from))));
     return made;
 }
 
-static void same_bytes(const kt_stream *a, const kt_stream *b)
+static void same_bytes(const mt_stream *a, const mt_stream *b)
 {
     assert_int_equal(a->n, b->n);
     assert_memory_equal(a->p, b->p, a->n);
@@ -41,19 +41,19 @@ static void everything_comes_back_byte_for_byte(void **state)
     quipu_store *other = st_open_new(NULL, NULL);
 
     (void)state;
-    kt_fill(store, path);
-    kt_clean(store);
-    kt_stream first = kt_export(store, NULL);
-    kt_stream again = kt_export(store, NULL);
+    mt_fill(store, path);
+    mt_clean(store);
+    mt_stream first = mt_export(store, NULL);
+    mt_stream again = mt_export(store, NULL);
     same_bytes(&first, &again);
-    quipu_transfer done = kt_import(other, &first);
+    quipu_transfer done = mt_import(other, &first);
     assert_int_equal(done.sessions, 10); /* the hidden one too */
     assert_int_equal(done.states, 4);
     assert_int_equal(done.memories, 5);
     assert_int_equal(done.skipped, 0);
-    kt_stream back = kt_export(other, NULL);
+    mt_stream back = mt_export(other, NULL);
     same_bytes(&first, &back);
-    kt_clean(other);
+    mt_clean(other);
 
     /* The relation is restored, not a copy. */
     quipu_history *history = st_get(other, "fork of fork", NULL);
@@ -69,9 +69,9 @@ static void everything_comes_back_byte_for_byte(void **state)
     quipu_free(history);
     assert_int_equal(st_get_status(other, "late"), QUIPU_EXPIRED);
 
-    kt_free(&first);
-    kt_free(&again);
-    kt_free(&back);
+    mt_free(&first);
+    mt_free(&again);
+    mt_free(&back);
     quipu_close(store);
     quipu_close(other);
 }
@@ -84,28 +84,28 @@ static void import_can_be_repeated(void **state)
     quipu_error err = {0};
 
     (void)state;
-    kt_fill(store, path);
-    kt_stream first = kt_export(store, NULL);
-    (void)kt_import(other, &first);
-    quipu_transfer done = kt_import(other, &first);
+    mt_fill(store, path);
+    mt_stream first = mt_export(store, NULL);
+    (void)mt_import(other, &first);
+    quipu_transfer done = mt_import(other, &first);
     assert_int_equal(done.sessions, 0);
     assert_int_equal(done.skipped, 10);
     assert_int_equal(done.messages, 0);
-    kt_stream back = kt_export(other, NULL);
+    mt_stream back = mt_export(other, NULL);
     same_bytes(&first, &back);
-    (void)kt_import(store, &first); /* into itself */
-    T_STATUS(kt_try_import(other, &first, QUIPU_IMPORT_MUST_BE_NEW, NULL, &err), QUIPU_EXISTS);
+    (void)mt_import(store, &first); /* into itself */
+    T_STATUS(mt_try_import(other, &first, QUIPU_IMPORT_MUST_BE_NEW, NULL, &err), QUIPU_EXISTS);
 
     /* A session that went on here stays as it is; one that went on there is a conflict. */
     st_append(other, "empty", "newer");
-    done = kt_import(other, &first);
+    done = mt_import(other, &first);
     assert_int_equal(done.skipped, 10);
-    kt_stream newer = kt_export(other, NULL);
-    T_STATUS(kt_try_import(store, &newer, 0, NULL, &err), QUIPU_CONFLICT);
+    mt_stream newer = mt_export(other, NULL);
+    T_STATUS(mt_try_import(store, &newer, 0, NULL, &err), QUIPU_CONFLICT);
     assert_non_null(strstr(err.message, "\"empty\""));
-    kt_free(&first);
-    kt_free(&back);
-    kt_free(&newer);
+    mt_free(&first);
+    mt_free(&back);
+    mt_free(&newer);
     quipu_close(store);
     quipu_close(other);
 }
@@ -120,14 +120,14 @@ static void key_of_another_session_is_never_overwritten(void **state)
     st_append(store, "k", "here");
     st_create(other, "k");
     st_append(other, "k", "there");
-    kt_stream stream = kt_export(other, NULL);
-    T_STATUS(kt_try_import(store, &stream, 0, NULL, &err), QUIPU_EXISTS);
+    mt_stream stream = mt_export(other, NULL);
+    T_STATUS(mt_try_import(store, &stream, 0, NULL, &err), QUIPU_EXISTS);
     assert_non_null(strstr(err.message, "line 2"));
     quipu_history *history = st_get(store, "k", NULL);
     assert_int_equal(history->messages.count, 1);
     T_STR(quipu_message_at(history->messages, 0)->content, "here");
     quipu_free(history);
-    kt_free(&stream);
+    mt_free(&stream);
     quipu_close(other);
 }
 
@@ -143,11 +143,11 @@ static void deleted_session_with_a_living_fork_comes_back(void **state)
     (void)state;
     st_create(store, "k");
     st_append_many(store, "k", 3);
-    kt_fork(store, "k", 2, "f");
+    mt_fork(store, "k", 2, "f");
     only.key = QUIPU_STR("k");
-    kt_stream stream = kt_export(store, &only);
+    mt_stream stream = mt_export(store, &only);
     T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
-    done = kt_import(store, &stream);
+    done = mt_import(store, &stream);
     assert_int_equal(done.sessions, 1);
     history = st_get(store, "k", NULL);
     assert_int_equal(history->messages.count, 3);
@@ -155,8 +155,8 @@ static void deleted_session_with_a_living_fork_comes_back(void **state)
     history = st_get(store, "f", NULL);
     assert_int_equal(history->messages.count, 2);
     quipu_free(history);
-    kt_clean(store);
-    kt_free(&stream);
+    mt_clean(store);
+    mt_free(&stream);
     quipu_close(store);
 }
 
@@ -166,25 +166,25 @@ static void newer_state_stays(void **state)
     quipu_store *store = st_open_new(NULL, path);
 
     (void)state;
-    kt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"old\"");
-    kt_stream old = kt_export(store, NULL);
-    kt_sql(path, "UPDATE state SET value = '\"new\"', updated_at = "
+    mt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"old\"");
+    mt_stream old = mt_export(store, NULL);
+    mt_sql(path, "UPDATE state SET value = '\"new\"', updated_at = "
                  "'9000-01-01 00:00:00.000000000+00:00'");
-    kt_stream newer = kt_export(store, NULL);
-    quipu_transfer done = kt_import(store, &old);
+    mt_stream newer = mt_export(store, NULL);
+    quipu_transfer done = mt_import(store, &old);
     assert_int_equal(done.states, 0);
-    kt_stream now = kt_export(store, NULL);
+    mt_stream now = mt_export(store, NULL);
     same_bytes(&now, &newer);
-    kt_sql(path, "UPDATE state SET value = '1', updated_at = '1000-01-01 "
+    mt_sql(path, "UPDATE state SET value = '1', updated_at = '1000-01-01 "
                  "00:00:00.000000000+00:00'");
-    done = kt_import(store, &newer);
+    done = mt_import(store, &newer);
     assert_int_equal(done.states, 1);
-    kt_free(&now);
-    now = kt_export(store, NULL);
+    mt_free(&now);
+    now = mt_export(store, NULL);
     same_bytes(&now, &newer);
-    kt_free(&old);
-    kt_free(&newer);
-    kt_free(&now);
+    mt_free(&old);
+    mt_free(&newer);
+    mt_free(&now);
     quipu_close(store);
 }
 
@@ -204,22 +204,22 @@ static void stores_in_memory_and_of_tenants_export_their_own(void **state)
     st_create(store, "k");
     st_append(store, "k", "of nobody");
     st_create(tenant, "other");
-    kt_memory(tenant, QUIPU_OBSERVATION, "other", "seen");
-    kt_stream plain = kt_export(store, NULL);
-    kt_stream theirs = kt_export(tenant, NULL);
+    mt_memory(tenant, QUIPU_OBSERVATION, "other", "seen");
+    mt_stream plain = mt_export(store, NULL);
+    mt_stream theirs = mt_export(tenant, NULL);
     assert_null(strstr(plain.p, "other"));
     assert_null(strstr(theirs.p, "of nobody"));
-    (void)kt_import(memory, &plain);
-    (void)kt_import(memory, &theirs);
-    kt_clean(memory);
-    (void)kt_import(tenant, &plain); /* a move between tenants */
-    kt_clean(tenant);
-    kt_stream both = kt_export(memory, NULL);
+    (void)mt_import(memory, &plain);
+    (void)mt_import(memory, &theirs);
+    mt_clean(memory);
+    (void)mt_import(tenant, &plain); /* a move between tenants */
+    mt_clean(tenant);
+    mt_stream both = mt_export(memory, NULL);
     assert_non_null(strstr(both.p, "of nobody"));
     assert_non_null(strstr(both.p, "\"seen\""));
-    kt_free(&plain);
-    kt_free(&theirs);
-    kt_free(&both);
+    mt_free(&plain);
+    mt_free(&theirs);
+    mt_free(&both);
     quipu_close(memory);
     quipu_close(tenant);
     quipu_close(store);
@@ -237,13 +237,13 @@ static void flat_export_makes_sessions_of_forks(void **state)
     quipu_error err = {0};
 
     (void)state;
-    kt_fill(store, path);
+    mt_fill(store, path);
     options.flags = QUIPU_EXPORT_FLAT;
-    kt_stream flat = kt_export(store, &options);
+    mt_stream flat = mt_export(store, &options);
     assert_null(strstr(flat.p, "\"parent\""));
-    quipu_transfer done = kt_import(other, &flat);
+    quipu_transfer done = mt_import(other, &flat);
     assert_int_equal(done.sessions, 9); /* no hidden one */
-    kt_clean(other);
+    mt_clean(other);
     static const char *const keys[] = {"fork", "fork of fork", "orphan", "blank fork", "root"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         quipu_history *a = st_get(store, keys[i], NULL);
@@ -260,8 +260,8 @@ static void flat_export_makes_sessions_of_forks(void **state)
         quipu_free(b);
     }
     T_OK(quipu_session_delete(other, QUIPU_STR("root"), NULL, &err));
-    kt_clean(other);
-    kt_free(&flat);
+    mt_clean(other);
+    mt_free(&flat);
     quipu_close(store);
     quipu_close(other);
 }
@@ -276,18 +276,18 @@ static void one_session_comes_with_those_it_was_forked_from(void **state)
     quipu_error err = {0};
 
     (void)state;
-    kt_fill(store, path);
+    mt_fill(store, path);
     options.key = QUIPU_STR("fork of fork");
-    kt_stream one = kt_export(store, &options);
-    done = kt_import(other, &one);
+    mt_stream one = mt_export(store, &options);
+    done = mt_import(other, &one);
     assert_int_equal(done.sessions, 3);
-    kt_clean(other);
+    mt_clean(other);
     assert_int_equal(st_get_status(other, "orphan"), QUIPU_NOT_FOUND);
     options.key = QUIPU_STR("nobody");
-    kt_free(&one);
-    T_STATUS(quipu_store_export(store, &options, kt_write, &one, NULL, NULL, &err),
+    mt_free(&one);
+    T_STATUS(quipu_store_export(store, &options, mt_write, &one, NULL, NULL, &err),
              QUIPU_NOT_FOUND);
-    kt_free(&one);
+    mt_free(&one);
     quipu_close(store);
     quipu_close(other);
 }
@@ -332,22 +332,22 @@ static void wrong_line_is_named_and_its_session_not_stored(void **state)
     T_OK(quipu_message_append(store, QUIPU_STR("b"), quipu_messages_of(messages, 2), NULL, NULL,
                               NULL, &err));
     st_create(store, "c");
-    kt_stream good = kt_export(store, NULL);
+    mt_stream good = mt_export(store, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         quipu_store *other = st_open_new(NULL, NULL);
-        kt_stream bad = {0};
+        mt_stream bad = {0};
         if (strncmp(cases[i].from, "\"token_count\"", 13) == 0) {
             /* of session b: behind its key */
             char *key = strstr(good.p, "\"key\":\"b\"");
             assert_non_null(key);
             char *at = strstr(key, cases[i].from);
-            T_OK(kt_write(&bad, good.p, (size_t)(at - good.p)));
-            T_OK(kt_write(&bad, cases[i].to, strlen(cases[i].to)));
-            T_OK(kt_write(&bad, at + strlen(cases[i].from), strlen(at + strlen(cases[i].from))));
+            T_OK(mt_write(&bad, good.p, (size_t)(at - good.p)));
+            T_OK(mt_write(&bad, cases[i].to, strlen(cases[i].to)));
+            T_OK(mt_write(&bad, at + strlen(cases[i].from), strlen(at + strlen(cases[i].from))));
         } else {
             bad = changed(&good, cases[i].from, cases[i].to);
         }
-        quipu_status status = kt_try_import(other, &bad, 0, NULL, &err);
+        quipu_status status = mt_try_import(other, &bad, 0, NULL, &err);
         if (status == QUIPU_OK || strstr(err.message, cases[i].says) == NULL ||
             strstr(err.message, "line ") == NULL) {
             fail_msg("%s for %s: %s (%s)", cases[i].to, cases[i].from, quipu_status_name(status),
@@ -357,12 +357,12 @@ static void wrong_line_is_named_and_its_session_not_stored(void **state)
         assert_int_equal(st_get_status(other, "a"), QUIPU_OK);
         assert_int_equal(st_get_status(other, "b"), QUIPU_NOT_FOUND);
         assert_int_equal(st_get_status(other, "c"), QUIPU_NOT_FOUND);
-        kt_clean(other);
-        (void)kt_import(other, &good); /* what was wrong stands in no way */
-        kt_free(&bad);
+        mt_clean(other);
+        (void)mt_import(other, &good); /* what was wrong stands in no way */
+        mt_free(&bad);
         quipu_close(other);
     }
-    kt_free(&good);
+    mt_free(&good);
 }
 
 static void cut_export_is_refused_wherever_it_is_cut(void **state)
@@ -373,23 +373,23 @@ static void cut_export_is_refused_wherever_it_is_cut(void **state)
     st_create(store, "a");
     st_append_many(store, "a", 2);
     st_create(store, "b");
-    kt_stream good = kt_export(store, NULL);
+    mt_stream good = mt_export(store, NULL);
     for (size_t n = 0; n < good.n; n++) {
         quipu_store *other = NULL;
-        kt_stream cut = good;
+        mt_stream cut = good;
         T_OK(quipu_open(":memory:", NULL, &other, &err));
         cut.n = n;
-        quipu_status status = kt_try_import(other, &cut, 0, NULL, &err);
+        quipu_status status = mt_try_import(other, &cut, 0, NULL, &err);
         /* The very last line break may be missing. */
         assert_int_equal(status, n == good.n - 1 ? QUIPU_OK : QUIPU_INVALID);
-        kt_clean(other);
+        mt_clean(other);
         quipu_close(other);
     }
-    T_OK(kt_write(&good, "{}\n", 3));
+    T_OK(mt_write(&good, "{}\n", 3));
     quipu_store *other = st_open_new(NULL, NULL);
-    T_STATUS(kt_try_import(other, &good, 0, NULL, &err), QUIPU_INVALID);
+    T_STATUS(mt_try_import(other, &good, 0, NULL, &err), QUIPU_INVALID);
     quipu_close(other);
-    kt_free(&good);
+    mt_free(&good);
 }
 
 static void other_versions_and_other_files_are_refused(void **state)
@@ -433,14 +433,14 @@ static void other_versions_and_other_files_are_refused(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         quipu_store *store = NULL;
         quipu_error err = {0};
-        kt_stream stream = text_stream(cases[i].text);
+        mt_stream stream = text_stream(cases[i].text);
         T_OK(quipu_open(":memory:", NULL, &store, &err));
-        quipu_status status = kt_try_import(store, &stream, 0, NULL, &err);
+        quipu_status status = mt_try_import(store, &stream, 0, NULL, &err);
         if (status != cases[i].status) {
             fail_msg("%s: %s (%s)", cases[i].text, quipu_status_name(status), err.message);
         }
-        kt_clean(store);
-        kt_free(&stream);
+        mt_clean(store);
+        mt_free(&stream);
         quipu_close(store);
     }
 }
@@ -455,14 +455,14 @@ static void bytes_may_come_one_by_one(void **state)
     quipu_store *other = st_open_new(NULL, NULL);
 
     (void)state;
-    kt_fill(store, path);
-    kt_stream first = kt_export(store, NULL);
+    mt_fill(store, path);
+    mt_stream first = mt_export(store, NULL);
     first.step = 1;
-    (void)kt_import(other, &first);
-    kt_stream back = kt_export(other, NULL);
+    (void)mt_import(other, &first);
+    mt_stream back = mt_export(other, NULL);
     same_bytes(&first, &back);
-    kt_free(&first);
-    kt_free(&back);
+    mt_free(&first);
+    mt_free(&back);
     quipu_close(store);
     quipu_close(other);
 }
@@ -485,22 +485,22 @@ static void session_larger_than_the_buffer_is_one_transaction(void **state)
     st_append(store, "big", "the last one");
     st_create(store, "after");
     atomic_store(&t_pg_calm, true); /* longer than what is held back, and than what is gathered */
-    kt_stream stream = kt_export(store, NULL);
+    mt_stream stream = mt_export(store, NULL);
     assert_true(stream.n > (size_t)QUIPU_IMPORT_BUFFER);
     assert_true(stream.calls > 8); /* it came in pieces */
-    kt_stream bad = changed(&stream, "\"content\":\"the last one\"", "\"content\":7");
-    T_STATUS(kt_try_import(other, &bad, 0, NULL, &err), QUIPU_INVALID);
+    mt_stream bad = changed(&stream, "\"content\":\"the last one\"", "\"content\":7");
+    T_STATUS(mt_try_import(other, &bad, 0, NULL, &err), QUIPU_INVALID);
     assert_int_equal(st_get_status(other, "big"), QUIPU_NOT_FOUND);
-    kt_clean(other);
-    quipu_transfer done = kt_import(other, &stream);
+    mt_clean(other);
+    quipu_transfer done = mt_import(other, &stream);
     assert_int_equal(done.sessions, 2);
-    kt_stream back = kt_export(other, NULL);
+    mt_stream back = mt_export(other, NULL);
     atomic_store(&t_pg_calm, false);
     same_bytes(&stream, &back);
     free(text);
-    kt_free(&bad);
-    kt_free(&stream);
-    kt_free(&back);
+    mt_free(&bad);
+    mt_free(&stream);
+    mt_free(&back);
     quipu_close(other);
 }
 
@@ -520,20 +520,20 @@ static void line_limit_lets_the_longest_in_and_no_byte_more(void **state)
               "..................................................................."
               "..................................................................."
               "...................................................................");
-    kt_stream stream = kt_export(store, NULL);
+    mt_stream stream = mt_export(store, NULL);
     for (size_t i = 0; i < stream.n; i++) {
         n = stream.p[i] == '\n' ? 0 : n + 1;
         longest = n > longest ? n : longest;
     }
     options.line_bytes_max = longest - 1;
-    T_STATUS(quipu_store_import(other, &options, kt_read, &stream, NULL, NULL, &err), QUIPU_LIMIT);
+    T_STATUS(quipu_store_import(other, &options, mt_read, &stream, NULL, NULL, &err), QUIPU_LIMIT);
     assert_int_equal(st_get_status(other, "k"), QUIPU_NOT_FOUND);
     stream.at = 0;
     options.line_bytes_max = longest;
-    T_OK(quipu_store_import(other, &options, kt_read, &stream, NULL, NULL, &err));
+    T_OK(quipu_store_import(other, &options, mt_read, &stream, NULL, NULL, &err));
     options.line_bytes_max = (int64_t)QUIPU_LINE_BYTES_MAX + 1;
-    T_STATUS(quipu_store_import(other, &options, kt_read, &stream, NULL, NULL, &err), QUIPU_MISUSE);
-    kt_free(&stream);
+    T_STATUS(quipu_store_import(other, &options, mt_read, &stream, NULL, NULL, &err), QUIPU_MISUSE);
+    mt_free(&stream);
     quipu_close(other);
 }
 
@@ -546,16 +546,16 @@ static void failure_of_the_callers_stream_is_passed_on(void **state)
     st_create(store, "a");
     st_create(store, "b");
     st_append_many(store, "b", 5);
-    kt_stream good = kt_export(store, NULL);
-    kt_stream stream = {.fail_at = 100};
-    T_STATUS(quipu_store_export(store, NULL, kt_write, &stream, NULL, NULL, &err), QUIPU_IO);
+    mt_stream good = mt_export(store, NULL);
+    mt_stream stream = {.fail_at = 100};
+    T_STATUS(quipu_store_export(store, NULL, mt_write, &stream, NULL, NULL, &err), QUIPU_IO);
     good.fail_at = good.n - 10;
     good.step = 7;
-    T_STATUS(kt_try_import(other, &good, 0, NULL, &err), QUIPU_IO);
+    T_STATUS(mt_try_import(other, &good, 0, NULL, &err), QUIPU_IO);
     assert_int_equal(st_get_status(other, "a"), QUIPU_OK);
     assert_int_equal(st_get_status(other, "b"), QUIPU_NOT_FOUND);
-    kt_free(&good);
-    kt_free(&stream);
+    mt_free(&good);
+    mt_free(&stream);
     quipu_close(other);
 }
 
@@ -566,22 +566,22 @@ static void wrong_calls_are_misuse(void **state)
     quipu_import_options in = QUIPU_IMPORT_OPTIONS_INIT;
     quipu_cancel *cancel = quipu_cancel_new();
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
-    kt_stream stream = {0};
+    mt_stream stream = {0};
 
-    T_STATUS(quipu_store_export(NULL, NULL, kt_write, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_store_export(NULL, NULL, mt_write, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
     T_STATUS(quipu_store_export(store, NULL, NULL, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
     T_STATUS(quipu_store_import(store, NULL, NULL, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
     out.flags = 2;
-    T_STATUS(quipu_store_export(store, &out, kt_write, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_store_export(store, &out, mt_write, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
     in.flags = 2;
-    T_STATUS(quipu_store_import(store, &in, kt_read, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_store_import(store, &in, mt_read, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
     quipu_cancel_set(cancel);
     call.cancel = cancel;
-    T_STATUS(quipu_store_export(store, NULL, kt_write, &stream, &call, NULL, NULL),
+    T_STATUS(quipu_store_export(store, NULL, mt_write, &stream, &call, NULL, NULL),
              QUIPU_CANCELLED);
-    T_STATUS(quipu_store_import(store, NULL, kt_read, &stream, &call, NULL, NULL), QUIPU_CANCELLED);
+    T_STATUS(quipu_store_import(store, NULL, mt_read, &stream, &call, NULL, NULL), QUIPU_CANCELLED);
     quipu_cancel_free(cancel);
-    kt_free(&stream);
+    mt_free(&stream);
 }
 
 /* ---- memory that runs out ---------------------------------------------------------------------
@@ -589,14 +589,14 @@ static void wrong_calls_are_misuse(void **state)
 
 typedef struct sweep_ctx {
     const char *path;
-    kt_stream *stream;
+    mt_stream *stream;
     bool exports;
 } sweep_ctx;
 
 static void sweep_body(void *ctx)
 {
     sweep_ctx *sweep = ctx;
-    kt_stream out = {0};
+    mt_stream out = {0};
     quipu_store *store = NULL;
     quipu_error err = {0};
     quipu_status status;
@@ -604,8 +604,8 @@ static void sweep_body(void *ctx)
     t_fault_pause(true);
     T_OK(quipu_open(sweep->exports ? sweep->path : ":memory:", NULL, &store, &err));
     t_fault_pause(false);
-    status = sweep->exports ? quipu_store_export(store, NULL, kt_write, &out, NULL, NULL, &err)
-                            : kt_try_import(store, sweep->stream, 0, NULL, &err);
+    status = sweep->exports ? quipu_store_export(store, NULL, mt_write, &out, NULL, NULL, &err)
+                            : mt_try_import(store, sweep->stream, 0, NULL, &err);
     t_fault_pause(true);
     if (t_fault_fired() == 0) {
         assert_int_equal(status, QUIPU_OK);
@@ -617,11 +617,11 @@ static void sweep_body(void *ctx)
     }
     /* A deleted session that forks share may wait for them: the repeat settles it. */
     if (!sweep->exports) {
-        (void)kt_import(store, sweep->stream);
+        (void)mt_import(store, sweep->stream);
     }
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
-    kt_free(&out);
+    mt_free(&out);
     t_fault_pause(false);
 }
 
@@ -633,8 +633,8 @@ static void export_and_import_survive_every_failed_allocation(void **state)
     quipu_store *store = st_open_new(NULL, path);
 
     (void)state;
-    kt_fill(store, path);
-    kt_stream stream = kt_export(store, NULL);
+    mt_fill(store, path);
+    mt_stream stream = mt_export(store, NULL);
     quipu_close(store);
     for (int i = 0; i < 2; i++) {
         sweep_ctx ctx = {path, &stream, i == 0};
@@ -644,7 +644,7 @@ static void export_and_import_survive_every_failed_allocation(void **state)
         print_message("%s: %lld faults\n", i == 0 ? "export" : "import", (long long)fired);
         assert_true(fired > 0);
     }
-    kt_free(&stream);
+    mt_free(&stream);
 }
 
 static void import_tells_the_feed_of_what_it_stored(void **state)
@@ -660,13 +660,13 @@ static void import_tells_the_feed_of_what_it_stored(void **state)
     (void)state;
     st_create(from, "k");
     st_append_many(from, "k", 3);
-    kt_fork(from, "k", 2, "fork");
+    mt_fork(from, "k", 2, "fork");
     st_create(from, "blank");
-    kt_stream stream = kt_export(from, NULL);
+    mt_stream stream = mt_export(from, NULL);
     open.flags = QUIPU_OPEN_FEED;
     quipu_store *to = st_open_new(&open, NULL);
-    (void)kt_import(to, &stream);
-    (void)kt_import(to, &stream); /* a repeat stores nothing, and tells nothing */
+    (void)mt_import(to, &stream);
+    (void)mt_import(to, &stream); /* a repeat stores nothing, and tells nothing */
     T_OK(quipu_feed_read(to, NULL, NULL, &page, &err));
     assert_int_equal(page->changes.count, 3);
     for (size_t i = 0; i < 3; i++) {
@@ -680,7 +680,7 @@ static void import_tells_the_feed_of_what_it_stored(void **state)
         quipu_free(history);
     }
     quipu_free(page);
-    kt_free(&stream);
+    mt_free(&stream);
     quipu_close(to);
     quipu_close(from);
 }

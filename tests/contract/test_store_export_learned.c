@@ -1,6 +1,6 @@
 /* Export and import of what a store has learned: factors of models, and the ids of events that only
  * changed state. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 #define HEADER "{\"quipu\":\"export\",\"major\":1,\"minor\":0}\n"
 #define FOOTER "{\"type\":\"end\",\"sessions\":0,\"messages\":0,\"states\":0,\"memories\":0}\n"
@@ -8,14 +8,14 @@
 /* Import a text between header and footer. */
 static quipu_status import_text(quipu_store *store, const char *text, quipu_error *reterr)
 {
-    kt_stream stream = {0};
+    mt_stream stream = {0};
     quipu_status status;
 
-    T_OK(kt_write(&stream, HEADER, strlen(HEADER)));
-    T_OK(kt_write(&stream, text, strlen(text)));
-    T_OK(kt_write(&stream, FOOTER, strlen(FOOTER)));
-    status = kt_try_import(store, &stream, 0, NULL, reterr);
-    kt_free(&stream);
+    T_OK(mt_write(&stream, HEADER, strlen(HEADER)));
+    T_OK(mt_write(&stream, text, strlen(text)));
+    T_OK(mt_write(&stream, FOOTER, strlen(FOOTER)));
+    status = mt_try_import(store, &stream, 0, NULL, reterr);
+    mt_free(&stream);
     return status;
 }
 
@@ -76,13 +76,13 @@ static void factor_that_is_there_is_refused_when_all_must_be_new(void **state)
 
     (void)state;
     st_create(store, "root");
-    kt_learned(path, "root");
-    kt_stream stream = kt_export(store, NULL);
+    mt_learned(path, "root");
+    mt_stream stream = mt_export(store, NULL);
     quipu_store *other = st_open_new(NULL, NULL);
-    T_OK(kt_try_import(other, &stream, QUIPU_IMPORT_MUST_BE_NEW, NULL, &err));
-    T_STATUS(kt_try_import(other, &stream, QUIPU_IMPORT_MUST_BE_NEW, NULL, &err), QUIPU_EXISTS);
+    T_OK(mt_try_import(other, &stream, QUIPU_IMPORT_MUST_BE_NEW, NULL, &err));
+    T_STATUS(mt_try_import(other, &stream, QUIPU_IMPORT_MUST_BE_NEW, NULL, &err), QUIPU_EXISTS);
     assert_non_null(strstr(err.message, "factor"));
-    kt_free(&stream);
+    mt_free(&stream);
     quipu_close(store);
     quipu_close(other);
 }
@@ -108,46 +108,46 @@ static void event_of_state_needs_its_session_an_id_and_a_digest(void **state)
              QUIPU_INVALID);
     assert_non_null(strstr(err.message, "stands behind its session"));
     st_create(store, "root");
-    kt_learned(path, "root");
-    kt_stream stream = kt_export(store, NULL);
+    mt_learned(path, "root");
+    mt_stream stream = mt_export(store, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         quipu_store *other = st_open(":memory:");
         const char *at = strstr(stream.p, cases[i].from);
-        kt_stream made = {0};
+        mt_stream made = {0};
         assert_non_null(at);
-        T_OK(kt_write(&made, stream.p, (size_t)(at - stream.p)));
-        T_OK(kt_write(&made, cases[i].to, strlen(cases[i].to)));
+        T_OK(mt_write(&made, stream.p, (size_t)(at - stream.p)));
+        T_OK(mt_write(&made, cases[i].to, strlen(cases[i].to)));
         at += strlen(cases[i].from);
-        T_OK(kt_write(&made, at, stream.n - (size_t)(at - stream.p)));
-        T_STATUS(kt_try_import(other, &made, 0, NULL, &err), QUIPU_INVALID);
+        T_OK(mt_write(&made, at, stream.n - (size_t)(at - stream.p)));
+        T_STATUS(mt_try_import(other, &made, 0, NULL, &err), QUIPU_INVALID);
         assert_int_equal(st_get_status(other, "root"), QUIPU_NOT_FOUND);
-        kt_free(&made);
+        mt_free(&made);
         quipu_close(other);
     }
-    kt_free(&stream);
+    mt_free(&stream);
     quipu_close(store);
 }
 
-/* A new entity is to be carried, or named here as one that is not. */
-static void every_entity_is_carried_or_known_to_stay_behind(void **state)
+/* A new entity is exported, or named here as one that is not. */
+static void every_entity_is_exported_or_named_as_one_that_is_not(void **state)
 {
-    static const char *const carried[] = {"Session",     "Message",    "State",      "StateEvent",
-                                          "Observation", "Reflection", "ModelFactor"};
+    static const char *const exported[] = {"Session",     "Message",    "State",      "StateEvent",
+                                           "Observation", "Reflection", "ModelFactor"};
     static const char *const left[] = {"Feed"};
-    const size_t carried_n = sizeof(carried) / sizeof(carried[0]);
+    const size_t exported_n = sizeof(exported) / sizeof(exported[0]);
 
     (void)state;
     for (size_t i = 0; i < qp_quipu_schema.entity_count; i++) {
         const char *name = qp_quipu_schema.entities[i]->name;
         bool known = strcmp(name, left[0]) == 0;
-        for (size_t k = 0; k < carried_n; k++) {
-            known = known || strcmp(name, carried[k]) == 0;
+        for (size_t k = 0; k < exported_n; k++) {
+            known = known || strcmp(name, exported[k]) == 0;
         }
         if (!known) {
-            fail_msg("does an export carry %s? see src/store/export.c", name);
+            fail_msg("does an export contain %s? see src/store/export.c", name);
         }
     }
-    assert_int_equal(qp_quipu_schema.entity_count, carried_n + 1);
+    assert_int_equal(qp_quipu_schema.entity_count, exported_n + 1);
 }
 
 int main(void)
@@ -157,7 +157,7 @@ int main(void)
         ST_TEST(newer_factor_stays),
         cmocka_unit_test(factor_that_is_there_is_refused_when_all_must_be_new),
         cmocka_unit_test(event_of_state_needs_its_session_an_id_and_a_digest),
-        cmocka_unit_test(every_entity_is_carried_or_known_to_stay_behind),
+        cmocka_unit_test(every_entity_is_exported_or_named_as_one_that_is_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* Every field of every entity, by the tables that entgen wrote: each has a class, goes with its
- * session as the class says, is carried by an export unless it is local, and comes out of the
+ * session as the class says, is in an export unless it is local, and comes out of the
  * struct that shows it. A field that is added to schema/quipu.ent is tested here without a
  * change. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 #include "ent/patch.h"
 #include "ent/row.h"
@@ -93,7 +93,7 @@ static bool fields_marked(const ent_field *field, const void *row)
     const qp_value value = qp_row_value(field, row);
 
     return (value.kind == QP_TEXT || value.kind == QP_BYTES) && value.as.text.n > 0 &&
-           kt_find(value.as.text.p, value.as.text.n, FIELDS_MARK);
+           mt_find(value.as.text.p, value.as.text.n, FIELDS_MARK);
 }
 
 /* Where a text with the mark is left in the store; "" when nowhere. */
@@ -257,7 +257,7 @@ static void a_hidden_session_keeps_its_bookkeeping_only(void **state)
 
     (void)state;
     fields_session(store, path);
-    kt_fork(store, FIELDS_KEY, 1, "fork");
+    mt_fork(store, FIELDS_KEY, 1, "fork");
     T_OK(quipu_session_delete(store, QUIPU_STR(FIELDS_KEY), NULL, NULL));
     db = et_connect(path, 1000);
     T_OK(qp_session_find(db, &arena, &hidden, &list, NULL));
@@ -277,7 +277,7 @@ static void a_hidden_session_keeps_its_bookkeeping_only(void **state)
     }
     quipu_arena_free(&arena);
     ent_close(db);
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
 }
 
@@ -293,11 +293,11 @@ static void verify_finds_every_own_field_of_a_hidden_session(void **state)
     (void)state;
     st_create(store, FIELDS_KEY);
     st_append(store, FIELDS_KEY, "one");
-    kt_fork(store, FIELDS_KEY, 1, "fork");
+    mt_fork(store, FIELDS_KEY, 1, "fork");
     T_OK(quipu_session_delete(store, QUIPU_STR(FIELDS_KEY), NULL, NULL));
     for (size_t f = 0; f < entity->field_count; f++) {
         const ent_field *field = &entity->fields[f];
-        kt_problems heard = {0};
+        mt_problems heard = {0};
         quipu_verified verified = QUIPU_VERIFIED_INIT;
         qp_session_patch patch = {.revision = ent_set((int64_t)1)};
         uint64_t value[2];
@@ -311,14 +311,14 @@ static void verify_finds_every_own_field_of_a_hidden_session(void **state)
         db = et_connect(path, 1000);
         T_OK(qp_session_update(db, &(qp_session_where){.key = ENT_IS_NULL}, &patch, NULL, NULL));
         ent_close(db);
-        heard = kt_verify(store);
+        heard = mt_verify(store);
         if (heard.kinds[QUIPU_PROBLEM_DELETED] != 1 || heard.count != 1 ||
             strstr(heard.text, field->name) == NULL) {
             fail_msg("%s: %d problems: %s", field->name, heard.count, heard.text);
         }
         T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL));
         assert_int_equal(verified.repaired, 1);
-        kt_clean(store);
+        mt_clean(store);
     }
     quipu_arena_free(&arena);
     quipu_close(store);
@@ -351,7 +351,7 @@ static void an_erased_session_leaves_no_value(void **state)
 
     (void)state;
     fields_session(store, path);
-    kt_fork(store, FIELDS_KEY, 1, FIELDS_MARK "-fork");
+    mt_fork(store, FIELDS_KEY, 1, FIELDS_MARK "-fork");
     options.key = QUIPU_STR(FIELDS_KEY);
     T_OK(quipu_erase(store, &options, NULL, &erasure, NULL));
     quipu_free(erasure);
@@ -397,15 +397,15 @@ static void an_export_carries_every_field_that_is_not_local(void **state)
     quipu_store *store = st_open_new(NULL, path);
     quipu_store *target;
     quipu_arena arena = QUIPU_ARENA_INIT;
-    kt_stream stream;
+    mt_stream stream;
     ent_db *from;
     ent_db *to;
 
     (void)state;
     fields_session(store, path);
-    stream = kt_export(store, NULL);
+    stream = mt_export(store, NULL);
     target = st_open_new(NULL, other);
-    (void)kt_import(target, &stream);
+    (void)mt_import(target, &stream);
     from = et_connect(path, 1000);
     to = et_connect(other, 1000);
     for (size_t e = 0; e < qp_quipu_schema.entity_count; e++) {
@@ -432,7 +432,7 @@ static void an_export_carries_every_field_that_is_not_local(void **state)
     ent_close(from);
     ent_close(to);
     quipu_arena_free(&arena);
-    kt_free(&stream);
+    mt_free(&stream);
     quipu_close(target);
     quipu_close(store);
 }

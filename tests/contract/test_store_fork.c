@@ -1,5 +1,5 @@
-/* Forks: a past that is shared, not copied, and stays right whoever appends, caps, prunes, expires
- * or deletes, in whatever order. */
+/* Forks: a past that is shared, not copied, and stays right when any of the sessions appends, is
+ * capped, pruned, expires or is deleted, in any order. */
 #include "contract/history_t.h"
 
 #include "lib/short.h"

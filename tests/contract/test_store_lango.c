@@ -1,6 +1,6 @@
 /* A file that Lango wrote, opened as a store: adopted, and then a session like any other; or read
  * as it is. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "lib/short.h"
 
 #include <pthread.h>
@@ -115,13 +115,13 @@ static void check_same_session(quipu_store *a, quipu_store *b, const char *key)
 
 static size_t count_lines(quipu_store *store)
 {
-    kt_stream stream = kt_export(store, NULL);
+    mt_stream stream = mt_export(store, NULL);
     size_t lines = 0;
 
     for (size_t i = 0; i < stream.n; i++) {
         lines += stream.p[i] == '\n';
     }
-    kt_free(&stream);
+    mt_free(&stream);
     return lines;
 }
 
@@ -142,7 +142,7 @@ static void check_same_store(quipu_store *a, quipu_store *b)
     assert_int_equal(stats[0].messages, stats[1].messages);
     assert_int_equal(stats[0].tokens, stats[1].tokens);
     assert_int_equal(count_lines(a), count_lines(b));
-    kt_clean(a);
+    mt_clean(a);
 }
 
 /* A fixture to read, what it was, and one to adopt. */
@@ -347,7 +347,7 @@ static void messages_of_several_zones_come_in_the_order_of_their_instants(void *
 
     (void)state;
     read_only_copies("lango-mattn.db", path, before, adopted);
-    kt_sql(path, "INSERT INTO sessions (id, key, created_at, updated_at) VALUES (999, 'zones', "
+    mt_sql(path, "INSERT INTO sessions (id, key, created_at, updated_at) VALUES (999, 'zones', "
                  "'2026-04-13 18:00:00+09:00', '2026-04-13 09:40:00+00:00');"
                  "INSERT INTO messages (role, content, timestamp, session_messages) VALUES "
                  "('user', '2', '2026-04-13 09:31:00+00:00', 999),"
@@ -374,7 +374,7 @@ static void strangers_file_is_refused(void **state)
 
     (void)state;
     t_path(t_tmpdir(), "stranger.db", path);
-    kt_sql(path, "CREATE TABLE messages (id INTEGER PRIMARY KEY, text TEXT)");
+    mt_sql(path, "CREATE TABLE messages (id INTEGER PRIMARY KEY, text TEXT)");
     options.flags = QUIPU_OPEN_READ_ONLY;
     T_STATUS(quipu_open(path, &options, &store, &err), QUIPU_UNSUPPORTED);
     assert_true(err.message[0] != '\0');
@@ -395,18 +395,18 @@ static void file_exports_the_same_bytes_however_it_is_opened(void **state)
     quipu_store *second = open_read_only(path);
     quipu_store *third = st_open(adopted);
     quipu_store *target = st_open(":memory:");
-    kt_stream a = kt_export(first, NULL);
-    kt_stream b = kt_export(second, NULL);
-    kt_stream c = kt_export(third, NULL);
+    mt_stream a = mt_export(first, NULL);
+    mt_stream b = mt_export(second, NULL);
+    mt_stream c = mt_export(third, NULL);
     assert_int_equal(a.n, b.n);
     assert_memory_equal(a.p, b.p, a.n);
     assert_int_equal(a.n, c.n);
     assert_memory_equal(a.p, c.p, a.n);
     T_OK(quipu_store_copy(first, target, NULL, NULL, NULL, &err));
     T_OK(quipu_store_copy(second, target, NULL, NULL, NULL, &err));
-    kt_free(&a);
-    kt_free(&b);
-    kt_free(&c);
+    mt_free(&a);
+    mt_free(&b);
+    mt_free(&c);
     quipu_close(first);
     quipu_close(second);
     quipu_close(third);

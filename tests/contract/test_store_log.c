@@ -1,6 +1,6 @@
 /* The log hook: what reaches it at which level, and what never does. */
-#include "contract/keep_t.h"
 #include "contract/log_t.h"
+#include "contract/maintain_t.h"
 
 #include <quipu/adk.h>
 #include <quipu/maintain.h>
@@ -141,12 +141,12 @@ static void secret_upkeep(quipu_store *store, lt_log *log, quipu_str key)
     quipu_open_options options = lt_options(log, QUIPU_LOG_DEBUG);
     quipu_store *other = st_open_new(&options, NULL);
     quipu_erasure *erasure = NULL;
-    kt_stream stream = {0};
+    mt_stream stream = {0};
     quipu_error err = {0};
 
-    T_OK(quipu_store_export(store, NULL, kt_write, &stream, NULL, NULL, &err));
-    T_OK(quipu_store_import(other, NULL, kt_read, &stream, NULL, NULL, &err));
-    kt_free(&stream);
+    T_OK(quipu_store_export(store, NULL, mt_write, &stream, NULL, NULL, &err));
+    T_OK(quipu_store_import(other, NULL, mt_read, &stream, NULL, NULL, &err));
+    mt_free(&stream);
     T_OK(quipu_store_copy(store, other, NULL, NULL, NULL, &err));
     if (!t_pg()) {
         char path[T_PATH_MAX];

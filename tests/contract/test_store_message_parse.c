@@ -1,5 +1,5 @@
 /* Messages out of JSON: what t_message_json() writes comes back, and what is wrong is named. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "lib/short.h"
 
 static quipu_message parsed(quipu_arena *arena, const char *json)
@@ -23,7 +23,7 @@ static void every_message_comes_back_as_it_was_written(void **state)
     size_t seen = 0;
 
     (void)state;
-    kt_fill(store, path);
+    mt_fill(store, path);
     for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
         quipu_history *history = st_get(store, keys[k], NULL);
         for (size_t i = 0; i < history->messages.count; i++) {

@@ -1,6 +1,6 @@
 /* Stores of an older layout, opened read-only: what the calls give is what they give after an
  * upgrade, whichever columns, tables and indexes the file lacks, and the file stays as it is. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -21,28 +21,28 @@
 
 static void older_problem(void *ctx, const quipu_problem *problem)
 {
-    T_OK(kt_write(ctx, problem->text.p, problem->text.n));
-    T_OK(kt_write(ctx, "\n", 1));
+    T_OK(mt_write(ctx, problem->text.p, problem->text.n));
+    T_OK(mt_write(ctx, "\n", 1));
 }
 
-static void older_note(kt_stream *out, const char *what, quipu_status status)
+static void older_note(mt_stream *out, const char *what, quipu_status status)
 {
-    T_OK(kt_write(out, what, strlen(what)));
-    T_OK(kt_write(out, quipu_status_name(status), strlen(quipu_status_name(status))));
-    T_OK(kt_write(out, "\n", 1));
+    T_OK(mt_write(out, what, strlen(what)));
+    T_OK(mt_write(out, quipu_status_name(status), strlen(quipu_status_name(status))));
+    T_OK(mt_write(out, "\n", 1));
 }
 
 /* What the reading calls give, as text. A call may fail, but then the same way each time. */
-static kt_stream older_show(quipu_store *store, bool indexed)
+static mt_stream older_show(quipu_store *store, bool indexed)
 {
     quipu_session_page *page = NULL;
     quipu_window *window = NULL;
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error err = {0};
-    kt_stream out = {0};
+    mt_stream out = {0};
     char text[256];
-    quipu_status status = quipu_store_export(store, NULL, kt_write, &out, NULL, NULL, &err);
+    quipu_status status = quipu_store_export(store, NULL, mt_write, &out, NULL, NULL, &err);
 
     older_note(&out, "export ", status);
     status = quipu_session_list(store, NULL, NULL, &page, &err);
@@ -153,7 +153,7 @@ static void older_compare(const char *uri, const char *missing, bool indexed)
     older_file before = older_remember(uri);
     quipu_store *store = older_open(uri);
     quipu_error err = {0};
-    kt_stream read = older_show(store, indexed);
+    mt_stream read = older_show(store, indexed);
 
     T_OK(quipu_store_layout(store, layout, &err));
     if (strstr(layout, missing) == NULL) {
@@ -164,13 +164,13 @@ static void older_compare(const char *uri, const char *missing, bool indexed)
     store = st_open(uri);
     T_OK(quipu_store_layout(store, layout, &err));
     assert_string_equal(layout, "");
-    kt_stream upgraded = older_show(store, indexed);
+    mt_stream upgraded = older_show(store, indexed);
     quipu_close(store);
     if (strcmp(read.p, upgraded.p) != 0) {
         fail_msg("without %s:\n%s\nafter an upgrade:\n%s", missing, read.p, upgraded.p);
     }
-    kt_free(&read);
-    kt_free(&upgraded);
+    mt_free(&read);
+    mt_free(&upgraded);
 }
 
 static bool older_is_among(const uint8_t *fields, size_t n, size_t number)
@@ -239,7 +239,7 @@ static void older_fill(char ret_uri[T_PATH_MAX])
     quipu_store *store = st_open_new(NULL, ret_uri);
     quipu_error err = {0};
 
-    kt_fill(store, ret_uri);
+    mt_fill(store, ret_uri);
     T_OK(quipu_search_index(store, NULL, NULL, &err));
     quipu_close(store);
 }
@@ -345,7 +345,7 @@ static void a_store_without_a_search_index_is_read_but_not_searched(void **state
     store = older_open(uri);
     T_STATUS(quipu_search(store, &options, NULL, &results, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "for writing once"));
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
     older_compare(uri, "full-text index of table \"messages\"", false);
 }
@@ -368,7 +368,7 @@ static void a_reader_takes_an_upgrade_in(void **state)
     quipu_free(feed);
     options.flags = QUIPU_OPEN_FEED;
     T_OK(quipu_open(uri, &options, &writer, &err));
-    st_create(writer, "news");
+    st_create(writer, "newer");
     T_OK(quipu_feed_read(reader, NULL, NULL, &feed, &err));
     assert_int_equal(feed->changes.count, 1);
     quipu_free(feed);
@@ -403,7 +403,7 @@ static void files_of_earlier_programs_are_read_as_they_are(void **state)
         assert_int_equal(history->messages.count, 4);
         st_check_whole(history);
         quipu_free(history);
-        kt_clean(store);
+        mt_clean(store);
         if (files[i].indexed) {
             assert_string_equal(found(store, "Cusco"), "travel:1 ");
         }

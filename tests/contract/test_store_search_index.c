@@ -270,7 +270,7 @@ static void a_rebuilt_index_finds_the_same(void **state)
     st_append(store, "a", "word one");
     st_append(store, "a", "word two");
     assert_string_equal(found(store, "word"), "a:1 a:2 ");
-    atomic_store(&t_pg_calm, true); /* whoever begins a transaction repeats it himself */
+    atomic_store(&t_pg_calm, true); /* the caller of a transaction repeats it */
     T_OK(ent_begin(store->group.db, ENT_WRITE, &err));
     T_OK(qp_search_rebuild(store->group.db, &err));
     T_OK(ent_commit(store->group.db, &err));

@@ -1,5 +1,5 @@
 /* The size cap: writes stop at it, reads and deletes go on. Encryption, which this build lacks. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "lib/short.h"
 
 static quipu_store *capped(const char *path, int64_t max_bytes)
@@ -75,13 +75,13 @@ static void full_store_reads_and_deletes_but_does_not_write(void **state)
         T_OK(quipu_search(store, &search, NULL, &results, &err)); /* catches up first */
         assert_int_equal(results->hits.count, 1);
         quipu_free(results);
-        kt_clean(store);
+        mt_clean(store);
 
         T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
         assert_int_equal(st_get_status(store, "k"), QUIPU_NOT_FOUND);
         st_create(store, "k"); /* there is room again */
         st_append_many(store, "k", 20);
-        kt_clean(store);
+        mt_clean(store);
         quipu_close(store);
     }
 }
@@ -126,7 +126,7 @@ static void cap_is_exact_to_the_page(void **state)
     T_STATUS(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, &err),
              QUIPU_FULL);
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
     free(text);
 }
@@ -148,7 +148,7 @@ static void cap_below_the_file_only_stops_growth(void **state)
     (void)fill(store, "k", 9000);
     T_OK(t_session_erase(store, QUIPU_STR("k"), 0, NULL, NULL, &err));
     st_create(store, "k");
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
 }
 
@@ -163,7 +163,7 @@ static void one_full_caller_does_not_fail_the_others(void **state)
     st_create(store, "k");
     (void)fill(store, "k", 100000);
     st_append_many(store, "k", 3); /* small ones still fit */
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
 }
 
@@ -225,7 +225,7 @@ static void stats_count_and_measure(void **state)
     quipu_stats stats = stats_of(store);
     assert_int_equal(stats.sessions, 0);
     assert_string_equal(stats.largest_key, "");
-    kt_fill(store, path);
+    mt_fill(store, path);
     stats = stats_of(store);
     assert_int_equal(stats.sessions, 9);
     assert_int_equal(stats.forks, 4);

@@ -270,8 +270,8 @@ static void tail_follows_writers_in_other_processes(void **state)
     }
 }
 
-/* Where the system tells nothing, or its news is lost, the tail asks by itself. */
-static void tail_without_news_follows_other_processes_too(void **state)
+/* Where the system reports no changes, or a report is lost, the tail polls. */
+static void tail_without_a_change_watch_follows_other_processes_too(void **state)
 {
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
@@ -465,7 +465,7 @@ static void feed_tells_of_a_fork_and_its_tail_has_the_shared_past(void **state)
     quipu_free(page);
     quipu_tail *tail = tail_open(store, "fork", 0);
     assert_int_equal(tail_batch(tail, 1, 0), 2);
-    st_append_many(store, "k", 1); /* the parent's news are not the fork's */
+    st_append_many(store, "k", 1); /* the parent's changes are not the fork's */
     tail_is_dry(tail, 0);
     st_append_many(store, "fork", 1);
     assert_int_equal(tail_batch(tail, 3, 0), 3);
@@ -674,7 +674,7 @@ int main(void)
         ST_TEST(cancelled_tail_says_so),
         cmocka_unit_test(store_in_memory_has_tails),
         cmocka_unit_test(tail_follows_writers_in_other_processes),
-        cmocka_unit_test(tail_without_news_follows_other_processes_too),
+        cmocka_unit_test(tail_without_a_change_watch_follows_other_processes_too),
         cmocka_unit_test(two_processes_answer_each_other_live),
         cmocka_unit_test(read_only_store_has_tails),
         cmocka_unit_test(feed_tells_of_every_kind_of_change),

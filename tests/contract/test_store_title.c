@@ -1,6 +1,6 @@
 /* Titles and first words: set, shown, limited, inherited. What becomes of them when a session goes
  * is test_store_fields.c's. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 static void title_check(quipu_store *store, const char *key, const char *title, const char *words)
 {
@@ -107,7 +107,7 @@ static void later_messages_do_not_change_them(void **state)
         st_append(store, "s", text);
     }
     title_check(store, "s", NULL, "message 0");
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
 }
 
@@ -119,8 +119,8 @@ static void a_fork_begins_with_its_parents(void **state)
     st_create(store, "s");
     T_OK(title_set(store, QUIPU_STR("Zebras")));
     st_append(store, "s", "How many?");
-    kt_fork(store, "s", 1, "fork");
-    kt_fork(store, "s", 0, "early");
+    mt_fork(store, "s", 1, "fork");
+    mt_fork(store, "s", 0, "early");
     st_append(store, "early", "Another question");
     title_check(store, "fork", "Zebras", "How many?");
     title_check(store, "early", "Zebras", "How many?");

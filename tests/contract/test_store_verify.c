@@ -1,5 +1,5 @@
 /* Verify and repair: every kind of damage is told with its session, what can be mended is. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "lib/short.h"
 
 typedef struct damage {
@@ -63,15 +63,15 @@ static quipu_store *damaged_store(const char *sql, char path[T_PATH_MAX])
     st_append_many(store, "plain", 5);
     st_create(store, "root");
     st_append_many(store, "root", 4);
-    kt_fork(store, "root", 3, "fork");
+    mt_fork(store, "root", 3, "fork");
     st_append_many(store, "fork", 2);
     st_create(store, "lonely");
     st_create(store, "hidden");
     st_append_many(store, "hidden", 3);
-    kt_fork(store, "hidden", 2, "of hidden");
+    mt_fork(store, "hidden", 2, "of hidden");
     T_OK(quipu_session_delete(store, QUIPU_STR("hidden"), NULL, NULL));
-    kt_clean(store);
-    kt_sql(path, sql);
+    mt_clean(store);
+    mt_sql(path, sql);
     return store;
 }
 
@@ -84,7 +84,7 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
         const damage *one = &damages[i];
         char path[T_PATH_MAX];
         quipu_store *store = damaged_store(one->sql, path);
-        kt_problems heard = kt_verify(store);
+        mt_problems heard = mt_verify(store);
         quipu_verified verified = QUIPU_VERIFIED_INIT;
         quipu_error err = {0};
 
@@ -95,9 +95,9 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
         if (one->key != NULL && heard.count == 1) {
             assert_string_equal(heard.key, one->key);
         }
-        heard = (kt_problems){0};
+        heard = (mt_problems){0};
         T_OK(
-            quipu_store_verify(store, QUIPU_VERIFY_REPAIR, kt_hear, &heard, NULL, &verified, &err));
+            quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, &verified, &err));
         assert_int_equal(verified.problems, heard.count);
         assert_int_equal(verified.repaired, heard.repaired);
         if (one->mends) {
@@ -105,16 +105,16 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
                 fail_msg("%s: %d of %d repaired: %s", one->sql, heard.repaired, heard.count,
                          heard.text);
             }
-            kt_clean(store);
+            mt_clean(store);
             quipu_history *history = st_get(store, "plain", NULL);
             st_check_whole(history);
             assert_int_equal(history->messages.count, 5);
             quipu_free(history);
             assert_int_equal(st_append(store, "plain", "goes on"), 6);
             assert_int_equal(st_append(store, "fork", "goes on"), 6);
-            kt_clean(store);
+            mt_clean(store);
         } else {
-            heard = kt_verify(store);
+            heard = mt_verify(store);
             assert_true(heard.kinds[one->kind] > 0); /* still told: nothing was made up */
         }
         quipu_close(store);
@@ -131,18 +131,18 @@ static void sound_store_has_no_problem(void **state)
     (void)state;
     T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
     assert_int_equal(verified.sessions, 0);
-    kt_fill(store, path);
+    mt_fill(store, path);
     T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
     assert_int_equal(verified.sessions, 10);
     assert_int_equal(verified.problems, 0);
     assert_true(verified.messages > 20);
-    kt_stream before = kt_export(store, NULL);
+    mt_stream before = mt_export(store, NULL);
     T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, &err));
-    kt_stream after = kt_export(store, NULL);
+    mt_stream after = mt_export(store, NULL);
     assert_int_equal(before.n, after.n);
     assert_memory_equal(before.p, after.p, before.n); /* nothing was touched */
-    kt_free(&before);
-    kt_free(&after);
+    mt_free(&before);
+    mt_free(&after);
     quipu_close(store);
 }
 
@@ -181,7 +181,7 @@ static void many_wrong_totals_are_mended_in_batches(void **state)
     (void)state;
     st_create(store, "long");
     st_append_many(store, "long", 700);
-    kt_sql(path, "UPDATE messages SET tokens_total = seq * 1000 WHERE seq % 3 > 0");
+    mt_sql(path, "UPDATE messages SET tokens_total = seq * 1000 WHERE seq % 3 > 0");
     T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, &err));
     assert_int_equal(verified.problems, 1);
     assert_int_equal(verified.repaired, 1);
@@ -201,25 +201,25 @@ static void capped_and_pruned_sessions_are_sound(void **state)
     quipu_store *store = st_open_new(&options, NULL);
     st_create(store, "capped");
     st_append_many(store, "capped", 3);
-    kt_fork(store, "capped", 2, "fork");
+    mt_fork(store, "capped", 2, "fork");
     st_append_many(store, "capped", 9);
     st_append_many(store, "fork", 9);
-    kt_clean(store);
+    mt_clean(store);
     st_create(store, "pruned");
     st_append_many(store, "pruned", 4);
     T_OK(
         quipu_session_compact(store, QUIPU_STR("pruned"), 3, QUIPU_STR("short"), NULL, NULL, &err));
     T_OK(quipu_session_prune(store, QUIPU_STR("pruned"), NULL, NULL, &err));
-    kt_clean(store);
-    kt_stream stream = kt_export(store, NULL);
+    mt_clean(store);
+    mt_stream stream = mt_export(store, NULL);
     quipu_store *other = st_open_new(NULL, NULL);
-    (void)kt_import(other, &stream);
-    kt_stream back = kt_export(other, NULL);
+    (void)mt_import(other, &stream);
+    mt_stream back = mt_export(other, NULL);
     assert_int_equal(back.n, stream.n);
     assert_memory_equal(back.p, stream.p, stream.n);
-    kt_clean(other);
-    kt_free(&stream);
-    kt_free(&back);
+    mt_clean(other);
+    mt_free(&stream);
+    mt_free(&back);
     quipu_close(other);
     quipu_close(store);
 }
@@ -237,7 +237,7 @@ static void verify_of_a_read_only_store_works_and_repair_is_misuse(void **state)
     quipu_close(store);
     options.flags = QUIPU_OPEN_READ_ONLY;
     T_OK(quipu_open(path, &options, &store, &err));
-    assert_int_equal(kt_verify(store).count, 1);
+    assert_int_equal(mt_verify(store).count, 1);
     T_STATUS(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err),
              QUIPU_MISUSE);
     T_STATUS(quipu_store_verify(NULL, 0, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
@@ -263,12 +263,12 @@ static void search_finds_again_after_repair(void **state)
     T_OK(quipu_search(store, &options, NULL, &results, &err));
     assert_int_equal(results->hits.count, 1);
     quipu_free(results);
-    kt_sql(path, "UPDATE sessions SET indexed_seq = 5");
+    mt_sql(path, "UPDATE sessions SET indexed_seq = 5");
     T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
     T_OK(quipu_search(store, &options, NULL, &results, &err));
     assert_int_equal(results->hits.count, 1);
     quipu_free(results);
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
 }
 
@@ -280,17 +280,17 @@ static void repair_compares_the_words_of_the_search_index(void **state)
     quipu_store *store = st_open_new(NULL, path);
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
     quipu_search_results *results = NULL;
-    kt_problems heard = {0};
+    mt_problems heard = {0};
     quipu_error err = {0};
 
     (void)state;
     st_create(store, "k");
     st_append(store, "k", "needle in hay");
     T_OK(quipu_search_index(store, NULL, NULL, &err));
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, kt_hear, &heard, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, NULL, &err));
     assert_int_equal(heard.count, 0);
-    kt_sql(path, "UPDATE messages SET content = 'other words'");
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, kt_hear, &heard, NULL, NULL, &err));
+    mt_sql(path, "UPDATE messages SET content = 'other words'");
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, NULL, &err));
     assert_int_equal(heard.count, 1);
     assert_int_equal(heard.kinds[QUIPU_PROBLEM_SEARCH], 1);
     assert_int_equal(heard.repaired, 1);
@@ -302,10 +302,10 @@ static void repair_compares_the_words_of_the_search_index(void **state)
     T_OK(quipu_search(store, &options, NULL, &results, &err));
     assert_int_equal(results->hits.count, 0);
     quipu_free(results);
-    heard = (kt_problems){0};
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, kt_hear, &heard, NULL, NULL, &err));
+    heard = (mt_problems){0};
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, NULL, &err));
     assert_int_equal(heard.count, 0);
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
 }
 

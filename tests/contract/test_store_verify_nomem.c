@@ -1,6 +1,6 @@
 /* Every failed allocation in verify, repair, erase, backup and stats: the right error, nothing half
  * done, no leak, and the repeat works. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "lib/short.h"
 
 #include <stdio.h>
@@ -86,7 +86,7 @@ static void body(void *arg)
         fail_msg("%s (%s)", quipu_status_name(status), err.message);
     }
     T_OK(ctx->run(ctx, store, &err));
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
     t_fault_pause(false);
 }
@@ -135,10 +135,10 @@ static void every_failed_allocation_is_told_and_harmless(void **state)
         quipu_store *store = st_open_new(NULL, ctx.full);
         t_path(dir, "copy.db", ctx.copy);
         t_path(dir, "store.db", ctx.path);
-        kt_fill(store, ctx.full);
+        mt_fill(store, ctx.full);
         quipu_close(store); /* the log is in the file */
         if (cases[i].damage != NULL) {
-            kt_sql(ctx.full, cases[i].damage);
+            mt_sql(ctx.full, cases[i].damage);
         }
         make_backups(dir, ctx.backups);
         t_fault_install();

@@ -162,7 +162,7 @@ static quipu_status lock_author(ent_db *db, const char *name, quipu_error *err)
     return status;
 }
 
-/* Whoever must wait is not given much time for it. */
+/* A caller that must wait has a short deadline. */
 static void hurry(ent_db *db)
 {
     ent_watch(db, qp_clock_ns() + 20 * QP_NS_PER_MS, NULL, NULL);

@@ -5,7 +5,7 @@
 #ifndef T_CRASH_STORE_FAULT_T_H
 #define T_CRASH_STORE_FAULT_T_H
 
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "crash/faultvfs.h"
 #include "crash/model.h"
 
@@ -75,7 +75,7 @@ static inline void fault_other_writer(const char *path, bool damaged)
         fail_msg("the other writer cannot open: %s", err.message);
     }
     if (!damaged) {
-        kt_clean(other);
+        mt_clean(other);
     }
     st_create(other, "other");
     assert_int_equal(st_append(other, "other", "at once"), 1);
@@ -84,24 +84,24 @@ static inline void fault_other_writer(const char *path, bool damaged)
 
 /* What a refused call leaves is, byte for byte, what was there. */
 static inline void fault_check_left(const fault_op *op, quipu_store *store, quipu_status status,
-                                    const kt_stream *before)
+                                    const mt_stream *before)
 {
-    kt_stream after;
+    mt_stream after;
 
     if (status == QUIPU_OK || op->stepwise) {
         return;
     }
-    after = kt_export(store, NULL);
+    after = mt_export(store, NULL);
     bool same = after.n == before->n && memcmp(after.p, before->p, after.n) == 0;
     if (!same && (status != QUIPU_UNKNOWN || !op->done(store))) {
         fail_msg("%s: %s, and something is left:\n%s", op->name, quipu_status_name(status),
                  after.p);
     }
-    kt_free(&after);
+    mt_free(&after);
 }
 
 /* One run with the Nth operation failing; whether a fault fired. */
-static inline bool fault_once(const fault_op *op, const char *original, const kt_stream *before,
+static inline bool fault_once(const fault_op *op, const char *original, const mt_stream *before,
                               faultvfs_plan plan)
 {
     quipu_error err = {0};
@@ -130,13 +130,13 @@ static inline bool fault_once(const fault_op *op, const char *original, const kt
             fail_msg("%s, again: %s (%s)", op->name, quipu_status_name(status), err.message);
         }
         assert_true(op->done(store));
-        kt_clean(store);
+        mt_clean(store);
     }
     quipu_close(store);
     return fired;
 }
 
-static inline int64_t fault_sweep(const fault_op *op, const char *original, const kt_stream *before,
+static inline int64_t fault_sweep(const fault_op *op, const char *original, const mt_stream *before,
                                   faultvfs_plan plan)
 {
     const int64_t all = t_count(FAULT_ALL_SHORT, op->bulky ? FAULT_ALL_BULKY : FAULT_ALL_LONG);
@@ -152,7 +152,7 @@ static inline int64_t fault_sweep(const fault_op *op, const char *original, cons
 }
 
 /* The points of these kinds, failing once and from then on. */
-static inline int64_t fault_kinds(const fault_op *op, const char *original, const kt_stream *before,
+static inline int64_t fault_kinds(const fault_op *op, const char *original, const mt_stream *before,
                                   unsigned kinds, faultvfs_effect effect)
 {
     return fault_sweep(op, original, before, (faultvfs_plan){kinds, 1, false, effect}) +
@@ -171,7 +171,7 @@ static inline void fault_every_point(const fault_op *op)
     memcpy(fault_path, original, sizeof(original));
     quipu_store *store = fault_open(op, original);
     op->prepare(store);
-    kt_stream before = kt_export(store, NULL);
+    mt_stream before = mt_export(store, NULL);
     quipu_close(store);
     for (unsigned kind = 0; op->bulky && kind < FAULTVFS_KINDS; kind++) {
         points += fault_kinds(op, original, &before, 1u << kind, FAULTVFS_EIO);
@@ -181,7 +181,7 @@ static inline void fault_every_point(const fault_op *op)
     }
     points += fault_kinds(op, original, &before, writes, FAULTVFS_ENOSPC);
     points += fault_kinds(op, original, &before, writes, FAULTVFS_TORN);
-    kt_free(&before);
+    mt_free(&before);
     print_message("%s: %lld points fired, %lld calls failed, %lld of them unknown\n", op->name,
                   (long long)points, (long long)fault_refused, (long long)fault_unknown);
     assert_true(points > 0 && fault_refused > 0);

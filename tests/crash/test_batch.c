@@ -29,7 +29,7 @@ static world *world_new(const quipu_open_options *options)
 
 static void world_end(world *w)
 {
-    kt_clean(w->store);
+    mt_clean(w->store);
     quipu_close(w->store);
     free(w);
 }

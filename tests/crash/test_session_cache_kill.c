@@ -1,7 +1,7 @@
 /* A process is killed while another one, whose session cache is warm, appends to the same sessions:
  * whatever the dead one left in the log, each append that either was told of is the message of its
  * number, and rows and messages agree. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -85,7 +85,7 @@ static void check(quipu_store *store, const receipts *all)
         }
         quipu_free(history);
     }
-    kt_clean(store);
+    mt_clean(store);
 }
 
 /* The survivor appends while the victim does, and behind its death. */

@@ -126,10 +126,10 @@ static void log_that_is_deleted_and_recreated_still_wakes_the_watch(void **state
         while (!qp_change_watch_wait(&self->watch, NEVER)) {
         }
     }
-    /* And a log that stays is heard again too. */
-    ent_db *keeper = NULL;
-    T_OK(ent_sqlite_open(self->path, NULL, &keeper, NULL));
-    watch_run(keeper, "INSERT INTO t VALUES (2)");
+    /* And a log that stays is watched again, too. */
+    ent_db *holder = NULL;
+    T_OK(ent_sqlite_open(self->path, NULL, &holder, NULL));
+    watch_run(holder, "INSERT INTO t VALUES (2)");
     assert_true(t_file_exists(log));
     for (int i = 0; i < 3; i++) {
         watch_drain(self);
@@ -137,7 +137,7 @@ static void log_that_is_deleted_and_recreated_still_wakes_the_watch(void **state
         while (!qp_change_watch_wait(&self->watch, NEVER)) {
         }
     }
-    ent_close(keeper);
+    ent_close(holder);
 }
 
 static void checkpoint_that_empties_the_log_does_not_silence_the_watch(void **state)
@@ -153,7 +153,7 @@ static void checkpoint_that_empties_the_log_does_not_silence_the_watch(void **st
     }
 }
 
-static void *news_ring(void *arg)
+static void *watch_wake(void *arg)
 {
     qp_change_watch_wake(arg);
     return NULL;
@@ -166,10 +166,10 @@ static void wait_can_be_ended_from_another_thread(void **state)
 
     watch_begin(self);
     watch_drain(self);
-    assert_int_equal(pthread_create(&thread, NULL, news_ring, &self->watch), 0);
+    assert_int_equal(pthread_create(&thread, NULL, watch_wake, &self->watch), 0);
     assert_false(qp_change_watch_wait(&self->watch, NEVER));
     assert_int_equal(pthread_join(thread, NULL), 0);
-    /* Rung before the wait counts, once. */
+    /* A wake before the wait counts, once. */
     qp_change_watch_wake(&self->watch);
     qp_change_watch_wake(&self->watch);
     assert_false(qp_change_watch_wait(&self->watch, NEVER));
@@ -179,12 +179,12 @@ static void wait_can_be_ended_from_another_thread(void **state)
 static void store_in_memory_has_no_change_watch(void **state)
 {
     ent_db *db = NULL;
-    qp_change_watch news = {0};
+    qp_change_watch watch = {0};
 
     (void)state;
     T_OK(ent_sqlite_open(":memory:", NULL, &db, NULL));
-    assert_false(qp_change_watch_open(db, &news));
-    qp_change_watch_close(&news);
+    assert_false(qp_change_watch_open(db, &watch));
+    qp_change_watch_close(&watch);
     ent_close(db);
 }
 

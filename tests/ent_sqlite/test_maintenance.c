@@ -11,7 +11,7 @@
 
 #define PAGE 4096
 
-static ent_db *keep_open(char path[T_PATH_MAX])
+static ent_db *maintenance_open(char path[T_PATH_MAX])
 {
     ent_db *db = NULL;
 
@@ -22,12 +22,12 @@ static ent_db *keep_open(char path[T_PATH_MAX])
     return db;
 }
 
-static quipu_status keep_run(ent_db *db, const char *sql, quipu_error *reterr)
+static quipu_status maintenance_run(ent_db *db, const char *sql, quipu_error *reterr)
 {
     return db->engine->execute(db->conn, quipu_cstr(sql), reterr);
 }
 
-static int64_t keep_pages(ent_db *db)
+static int64_t maintenance_pages(ent_db *db)
 {
     qp_sizes sizes = {0};
 
@@ -37,7 +37,7 @@ static int64_t keep_pages(ent_db *db)
     return sizes.file_bytes / PAGE;
 }
 
-static bool keep_find(const char *bytes, size_t size, const char *text)
+static bool maintenance_find(const char *bytes, size_t size, const char *text)
 {
     size_t n = strlen(text);
 
@@ -49,11 +49,11 @@ static bool keep_find(const char *bytes, size_t size, const char *text)
     return false;
 }
 
-static bool keep_holds(const char *path, const char *text)
+static bool maintenance_holds(const char *path, const char *text)
 {
     size_t size = 0;
     char *bytes = t_file_read(path, &size);
-    bool found = keep_find(bytes, size, text);
+    bool found = maintenance_find(bytes, size, text);
 
     free(bytes);
     return found;
@@ -62,11 +62,11 @@ static bool keep_holds(const char *path, const char *text)
 static void sizes_report_file_log_and_free_pages(void **state)
 {
     char path[T_PATH_MAX];
-    ent_db *db = keep_open(path);
+    ent_db *db = maintenance_open(path);
     qp_sizes sizes = {0};
 
     (void)state;
-    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(100000))", NULL));
+    T_OK(maintenance_run(db, "INSERT INTO t (a) VALUES (zeroblob(100000))", NULL));
     T_OK(qp_maintenance_sizes(db, &sizes, NULL));
     assert_true(sizes.log_bytes > 100000);
     T_OK(qp_maintenance_flush(db, NULL));
@@ -74,7 +74,7 @@ static void sizes_report_file_log_and_free_pages(void **state)
     assert_int_equal(sizes.log_bytes, 0);
     assert_true(sizes.file_bytes > 100000);
     assert_int_equal(sizes.free_bytes, 0);
-    T_OK(keep_run(db, "DELETE FROM t", NULL));
+    T_OK(maintenance_run(db, "DELETE FROM t", NULL));
     T_OK(qp_maintenance_sizes(db, &sizes, NULL));
     assert_true(sizes.free_bytes >= 96000);
     T_OK(qp_maintenance_rewrite(db, NULL));
@@ -88,33 +88,33 @@ static void sizes_report_file_log_and_free_pages(void **state)
 static void cap_lets_the_last_page_in_and_refuses_the_next(void **state)
 {
     char path[T_PATH_MAX];
-    ent_db *db = keep_open(path);
+    ent_db *db = maintenance_open(path);
     quipu_error error = {0};
     int64_t pages;
 
     (void)state;
-    pages = keep_pages(db);
+    pages = maintenance_pages(db);
     /* An overflow page for each row of a page and a half. */
     T_OK(qp_maintenance_limit(db, (pages + 1) * PAGE, NULL));
-    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", NULL));
-    assert_int_equal(keep_pages(db), pages + 1);
-    T_STATUS(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", &error), QUIPU_FULL);
-    assert_int_equal(keep_pages(db), pages + 1);
+    T_OK(maintenance_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", NULL));
+    assert_int_equal(maintenance_pages(db), pages + 1);
+    T_STATUS(maintenance_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", &error), QUIPU_FULL);
+    assert_int_equal(maintenance_pages(db), pages + 1);
     model_check(path, "SELECT count(*) FROM t", "1\n");
     /* One page more, less one byte, is no page more. */
     T_OK(qp_maintenance_limit(db, (pages + 2) * PAGE - 1, NULL));
-    T_STATUS(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", NULL), QUIPU_FULL);
+    T_STATUS(maintenance_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", NULL), QUIPU_FULL);
     T_OK(qp_maintenance_limit(db, (pages + 2) * PAGE, NULL));
-    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(1000))", NULL));
-    T_OK(keep_run(db, "DELETE FROM t", NULL));
+    T_OK(maintenance_run(db, "INSERT INTO t (a) VALUES (zeroblob(1000))", NULL));
+    T_OK(maintenance_run(db, "DELETE FROM t", NULL));
     T_OK(qp_maintenance_limit(db, 1, NULL)); /* the file keeps its size */
-    T_STATUS(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(90000))", NULL), QUIPU_FULL);
+    T_STATUS(maintenance_run(db, "INSERT INTO t (a) VALUES (zeroblob(90000))", NULL), QUIPU_FULL);
     T_OK(qp_maintenance_limit(db, 0, NULL));
-    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(90000))", NULL));
+    T_OK(maintenance_run(db, "INSERT INTO t (a) VALUES (zeroblob(90000))", NULL));
     ent_close(db);
 }
 
-static bool keep_never(void *ctx)
+static bool maintenance_never(void *ctx)
 {
     (void)ctx;
     return false;
@@ -123,7 +123,7 @@ static bool keep_never(void *ctx)
 static void flush_is_busy_while_somebody_reads(void **state)
 {
     char path[T_PATH_MAX];
-    ent_db *db = keep_open(path);
+    ent_db *db = maintenance_open(path);
     ent_db *reader = NULL;
     ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
     quipu_error error = {0};
@@ -132,8 +132,8 @@ static void flush_is_busy_while_somebody_reads(void **state)
     options.flags = ENT_SQLITE_READ_ONLY;
     T_OK(ent_sqlite_open(path, &options, &reader, NULL));
     T_OK(ent_begin(reader, ENT_READ, NULL));
-    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (1)", NULL));
-    ent_watch(db, 1, keep_never, NULL); /* long past */
+    T_OK(maintenance_run(db, "INSERT INTO t (a) VALUES (1)", NULL));
+    ent_watch(db, 1, maintenance_never, NULL); /* long past */
     T_STATUS(qp_maintenance_flush(db, &error), QUIPU_BUSY);
     ent_watch(db, 0, NULL, NULL);
     ent_rollback(reader);
@@ -145,7 +145,7 @@ static void flush_is_busy_while_somebody_reads(void **state)
 static void calls_inside_a_transaction_are_misuse(void **state)
 {
     char path[T_PATH_MAX];
-    ent_db *db = keep_open(path);
+    ent_db *db = maintenance_open(path);
 
     (void)state;
     T_OK(ent_begin(db, ENT_WRITE, NULL));
@@ -166,13 +166,14 @@ static void rewrite_leaves_no_remains(void **state)
     t_path(t_tmpdir(), "store.db", path);
     options.secure_delete = false;
     T_OK(ent_sqlite_open(path, &options, &db, NULL));
-    T_OK(keep_run(db, "CREATE TABLE t (a); INSERT INTO t VALUES ('a-marker-of-its-own')", NULL));
-    T_OK(keep_run(db, "DELETE FROM t", NULL));
+    T_OK(maintenance_run(db, "CREATE TABLE t (a); INSERT INTO t VALUES ('a-marker-of-its-own')",
+                         NULL));
+    T_OK(maintenance_run(db, "DELETE FROM t", NULL));
     T_OK(qp_maintenance_flush(db, NULL));
-    assert_true(keep_holds(path, "a-marker-of-its-own"));
+    assert_true(maintenance_holds(path, "a-marker-of-its-own"));
     T_OK(qp_maintenance_rewrite(db, NULL));
     T_OK(qp_maintenance_flush(db, NULL));
-    assert_false(keep_holds(path, "a-marker-of-its-own"));
+    assert_false(maintenance_holds(path, "a-marker-of-its-own"));
     ent_close(db);
 }
 
@@ -208,12 +209,12 @@ static void copy_is_private_checked_and_never_overwrites(void **state)
     char copy[T_PATH_MAX];
     char far[QP_SQLITE_PATH_MAX + 1];
     struct stat info;
-    ent_db *db = keep_open(path);
+    ent_db *db = maintenance_open(path);
     ent_db *memory = NULL;
     quipu_error error = {0};
 
     (void)state;
-    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (1), (2)", NULL));
+    T_OK(maintenance_run(db, "INSERT INTO t (a) VALUES (1), (2)", NULL));
     t_path(t_tmpdir(), "copy.db", copy);
     T_OK(qp_maintenance_copy(db, copy, &error));
     model_same(model_dump(path, true), model_dump(copy, true));
@@ -229,14 +230,14 @@ static void copy_is_private_checked_and_never_overwrites(void **state)
     ent_close(db);
 
     T_OK(ent_sqlite_open(":memory:", NULL, &memory, NULL));
-    T_OK(keep_run(memory, "CREATE TABLE u (a); INSERT INTO u VALUES (7)", NULL));
+    T_OK(maintenance_run(memory, "CREATE TABLE u (a); INSERT INTO u VALUES (7)", NULL));
     t_path(t_tmpdir(), "memory.db", copy);
     T_OK(qp_maintenance_copy(memory, copy, &error));
     model_check(copy, "SELECT a FROM u", "7\n");
     ent_close(memory);
 }
 
-static bool keep_stop(void *ctx)
+static bool maintenance_stop(void *ctx)
 {
     int *left = ctx;
 
@@ -247,13 +248,14 @@ static void cancelled_copy_leaves_no_file(void **state)
 {
     char path[T_PATH_MAX];
     char copy[T_PATH_MAX];
-    ent_db *db = keep_open(path);
+    ent_db *db = maintenance_open(path);
     int left = 1;
 
     (void)state;
-    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(20000000))", NULL)); /* several steps */
+    T_OK(maintenance_run(db, "INSERT INTO t (a) VALUES (zeroblob(20000000))",
+                         NULL)); /* several steps */
     t_path(t_tmpdir(), "copy.db", copy);
-    ent_watch(db, 0, keep_stop, &left);
+    ent_watch(db, 0, maintenance_stop, &left);
     T_STATUS(qp_maintenance_copy(db, copy, NULL), QUIPU_CANCELLED);
     assert_false(t_file_exists(copy));
     ent_watch(db, 0, NULL, NULL);
@@ -266,7 +268,7 @@ typedef struct report_texts {
     char last[256];
 } report_texts;
 
-static quipu_status keep_hear(void *ctx, quipu_str text)
+static quipu_status maintenance_hear(void *ctx, quipu_str text)
 {
     report_texts *reported = ctx;
 
@@ -275,14 +277,14 @@ static quipu_status keep_hear(void *ctx, quipu_str text)
     return QUIPU_OK;
 }
 
-static quipu_status keep_refuse(void *ctx, quipu_str text)
+static quipu_status maintenance_refuse(void *ctx, quipu_str text)
 {
     (void)ctx;
     (void)text;
     return QUIPU_CANCELLED;
 }
 
-static int64_t keep_rows(ent_db *db)
+static int64_t maintenance_rows(ent_db *db)
 {
     sqlite3_stmt *stmt = NULL;
     sqlite3 *raw = ((qp_sqlite *)db->conn)->db;
@@ -299,22 +301,22 @@ static void image_is_a_private_copy_that_can_be_written(void **state)
 {
     ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
     char path[T_PATH_MAX];
-    ent_db *db = keep_open(path);
+    ent_db *db = maintenance_open(path);
     ent_db *reader = NULL;
     ent_db *image = NULL;
     qp_sizes sizes = {0};
 
     (void)state;
-    T_OK(keep_run(db, "INSERT INTO t VALUES (1, zeroblob(5000000)), (2, 'x')", NULL));
+    T_OK(maintenance_run(db, "INSERT INTO t VALUES (1, zeroblob(5000000)), (2, 'x')", NULL));
     options.flags = ENT_SQLITE_READ_ONLY;
     T_OK(ent_sqlite_open(path, &options, &reader, NULL));
     T_OK(qp_maintenance_image(reader, &image, NULL));
     ent_close(reader);
-    assert_int_equal(keep_rows(image), 2);
-    T_OK(keep_run(image, "BEGIN; DELETE FROM t WHERE id = 1; COMMIT", NULL));
-    T_OK(keep_run(db, "INSERT INTO t VALUES (3, 'y')", NULL));
-    assert_int_equal(keep_rows(image), 1);
-    assert_int_equal(keep_rows(db), 3);
+    assert_int_equal(maintenance_rows(image), 2);
+    T_OK(maintenance_run(image, "BEGIN; DELETE FROM t WHERE id = 1; COMMIT", NULL));
+    T_OK(maintenance_run(db, "INSERT INTO t VALUES (3, 'y')", NULL));
+    assert_int_equal(maintenance_rows(image), 1);
+    assert_int_equal(maintenance_rows(db), 3);
     T_OK(qp_maintenance_sizes(image, &sizes, NULL));
     assert_int_equal(sizes.log_bytes, 0);
     assert_true(sizes.file_bytes > 5000000);
@@ -329,23 +331,23 @@ static void image_is_a_private_copy_that_can_be_written(void **state)
 static void check_reports_damage_and_dangling_references(void **state)
 {
     char path[T_PATH_MAX];
-    ent_db *db = keep_open(path);
+    ent_db *db = maintenance_open(path);
     report_texts reported = {0};
 
     (void)state;
-    T_OK(keep_run(db, "CREATE TABLE u (t REFERENCES t (id))", NULL));
-    T_OK(qp_maintenance_check(db, keep_hear, &reported, NULL));
+    T_OK(maintenance_run(db, "CREATE TABLE u (t REFERENCES t (id))", NULL));
+    T_OK(qp_maintenance_check(db, maintenance_hear, &reported, NULL));
     assert_int_equal(reported.count, 0);
     model_exec(path, "PRAGMA foreign_keys = OFF; INSERT INTO u VALUES (99)");
-    T_OK(qp_maintenance_check(db, keep_hear, &reported, NULL));
+    T_OK(qp_maintenance_check(db, maintenance_hear, &reported, NULL));
     assert_int_equal(reported.count, 1);
     assert_string_equal(reported.last, "row 1 of u refers to no row of t");
-    T_STATUS(qp_maintenance_check(db, keep_refuse, NULL, NULL), QUIPU_CANCELLED);
+    T_STATUS(qp_maintenance_check(db, maintenance_refuse, NULL, NULL), QUIPU_CANCELLED);
     /* At most so many are reported. */
     model_exec(path, "PRAGMA foreign_keys = OFF; WITH n (i) AS (VALUES (1) UNION ALL SELECT i + 1 "
                      "FROM n WHERE i < 100) INSERT INTO u SELECT 99 FROM n");
     reported.count = 0;
-    T_OK(qp_maintenance_check(db, keep_hear, &reported, NULL));
+    T_OK(qp_maintenance_check(db, maintenance_hear, &reported, NULL));
     assert_int_equal(reported.count, QP_MAINTENANCE_FINDINGS_MAX);
     ent_close(db);
 }
@@ -354,18 +356,18 @@ static void backups_are_listed_oldest_first(void **state)
 {
     char path[T_PATH_MAX];
     char backup[1024];
-    ent_db *db = keep_open(path);
+    ent_db *db = maintenance_open(path);
     report_texts reported = {0};
 
     (void)state;
-    T_OK(qp_maintenance_backups(db, keep_hear, &reported, NULL));
+    T_OK(qp_maintenance_backups(db, maintenance_hear, &reported, NULL));
     assert_int_equal(reported.count, 0);
     T_OK(qp_sqlite_backup(db->conn, "a", (quipu_time){1767225600, 5}, backup, 1024, NULL));
     T_OK(qp_sqlite_backup(db->conn, "b", (quipu_time){1767225601, 5}, backup, 1024, NULL));
-    T_OK(qp_maintenance_backups(db, keep_hear, &reported, NULL));
+    T_OK(qp_maintenance_backups(db, maintenance_hear, &reported, NULL));
     assert_int_equal(reported.count, 2);
     assert_string_equal(reported.last, backup);
-    T_STATUS(qp_maintenance_backups(db, keep_refuse, NULL, NULL), QUIPU_CANCELLED);
+    T_STATUS(qp_maintenance_backups(db, maintenance_refuse, NULL, NULL), QUIPU_CANCELLED);
     ent_close(db);
 }
 

@@ -661,8 +661,9 @@ static void rows_of_an_older_program_get_the_random_values_of_a_newer_one(void *
     model_free(&m);
 }
 
-/* Another keeper or another way to split words means another index. */
-static void search_that_is_kept_or_split_otherwise_needs_a_step(void **state)
+/* Triggers or the program maintain an index: another of the two, or another way to split words,
+ * means another index. */
+static void search_that_is_maintained_or_split_otherwise_needs_a_step(void **state)
 {
     static const uint8_t fields[] = {1};
     static const unsigned from[] = {ENT_E_SEARCH, ENT_E_SEARCH, ENT_E_SEARCH | ENT_E_SEARCH_CJK};
@@ -844,7 +845,7 @@ int main(void)
         cmocka_unit_test(older_program_then_newer_again_loses_nothing),
         cmocka_unit_test(search_index_is_made_filled_and_kept),
         cmocka_unit_test(rows_of_an_older_program_get_the_random_values_of_a_newer_one),
-        cmocka_unit_test(search_that_is_kept_or_split_otherwise_needs_a_step),
+        cmocka_unit_test(search_that_is_maintained_or_split_otherwise_needs_a_step),
         cmocka_unit_test(column_that_must_have_a_value_cannot_become_optional_without_a_step),
         cmocka_unit_test(rows_without_a_value_stop_a_column_from_becoming_required),
         cmocka_unit_test(cluster_and_composite_keys_have_their_tables),

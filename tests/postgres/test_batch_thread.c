@@ -131,7 +131,7 @@ static int teardown(void **state)
 {
     world *w = *state;
 
-    kt_clean(w->store);
+    mt_clean(w->store);
     quipu_close(w->store);
     free(w);
     return 0;
@@ -431,7 +431,7 @@ static void a_leader_that_finds_no_server_for_its_locks_fails_alone(void **state
 /* ---- LOCKED → LOCKED --------------------------------------------------------------------------
  */
 
-static void a_leader_whose_company_waits_for_a_lock_goes_on_alone(void **state)
+static void a_leader_does_not_wait_for_a_lock_of_another_member(void **state)
 {
     world *w = *state;
     bt_member a = bt_append_like(w->store, "a", bt_bump);
@@ -844,7 +844,7 @@ int main(void)
         BATCH_TEST(a_conflict_that_the_flush_finds_leads_to_locks),
         BATCH_TEST(a_session_that_another_changed_is_verified_anew),
         BATCH_TEST(a_leader_that_finds_no_server_for_its_locks_fails_alone),
-        BATCH_TEST(a_leader_whose_company_waits_for_a_lock_goes_on_alone),
+        BATCH_TEST(a_leader_does_not_wait_for_a_lock_of_another_member),
         BATCH_TEST(a_lock_that_is_not_granted_until_the_deadline_is_busy),
         BATCH_TEST(a_leader_whose_own_lock_is_not_granted_fails_nobody_else),
         BATCH_TEST(a_leader_that_is_cancelled_while_it_waits_for_locks_fails_nobody_else),

@@ -1,6 +1,6 @@
 /* What a program holds while it reads a large session from a server: a chunk of it, and what it was
  * asked to hold. Each job runs in a process of its own, whose peak of memory is looked at. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,15 +1,15 @@
 /* A store moves from one engine to the other and back: its export stays the same, byte for byte. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 static void same_exports(quipu_store *one, quipu_store *other)
 {
-    kt_stream first = kt_export(one, NULL);
-    kt_stream second = kt_export(other, NULL);
+    mt_stream first = mt_export(one, NULL);
+    mt_stream second = mt_export(other, NULL);
 
     assert_int_equal(first.n, second.n);
     assert_memory_equal(first.p, second.p, first.n);
-    kt_free(&first);
-    kt_free(&second);
+    mt_free(&first);
+    mt_free(&second);
 }
 
 /* A place for a store in a file, also on a run with a server. */
@@ -26,13 +26,13 @@ static void moved(const char *from, const char *to, const char *back)
     quipu_store *again = st_open(back);
     quipu_error err = {0};
 
-    kt_fill(source, from);
+    mt_fill(source, from);
     T_OK(quipu_store_copy(source, target, NULL, NULL, NULL, &err));
     same_exports(source, target);
-    kt_clean(target);
+    mt_clean(target);
     T_OK(quipu_store_copy(target, again, NULL, NULL, NULL, &err));
     same_exports(source, again);
-    kt_clean(again);
+    mt_clean(again);
     quipu_close(again);
     quipu_close(target);
     quipu_close(source);

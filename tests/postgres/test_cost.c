@@ -52,12 +52,12 @@ static void plain_run(PGconn *pg, const char *name, int n, const char *const *va
 }
 
 /* The shard and the number of the session. */
-static void plain_find(PGconn *pg, char ret_part[32], char ret_number[32])
+static void plain_find(PGconn *pg, char ret_shard[32], char ret_number[32])
 {
     PGresult *result = PQexec(pg, "SELECT part, id FROM sessions WHERE tenant = '' AND key = 'k'");
 
     assert_int_equal(PQntuples(result), 1);
-    (void)snprintf(ret_part, 32, "%s", PQgetvalue(result, 0, 0));
+    (void)snprintf(ret_shard, 32, "%s", PQgetvalue(result, 0, 0));
     (void)snprintf(ret_number, 32, "%s", PQgetvalue(result, 0, 1));
     PQclear(result);
 }
@@ -66,12 +66,12 @@ static void plain_find(PGconn *pg, char ret_part[32], char ret_number[32])
 static int64_t plain_appends(const char *uri, int count)
 {
     PGconn *pg = PQconnectdb(uri);
-    char part[32];
+    char shard[32];
     char number[32];
     int64_t start_ns;
 
     plain_prepare(pg, "lease", "UPDATE ent_numbers SET last = last + 1 WHERE name = 'write'");
-    plain_find(pg, part, number);
+    plain_find(pg, shard, number);
     plain_prepare(pg, "session",
                   "SELECT * FROM sessions WHERE part = $1 AND tenant = '' AND key = $2");
     plain_prepare(
@@ -95,9 +95,9 @@ static int64_t plain_appends(const char *uri, int count)
         (void)snprintf(text, sizeof(text), "message %d", i);
         plain_say(pg, "BEGIN");
         plain_run(pg, "lease", 0, NULL);
-        plain_run(pg, "session", 2, (const char *const[]){part, "k"});
-        plain_run(pg, "message", 4, (const char *const[]){seq, text, part, number});
-        plain_run(pg, "move", 3, (const char *const[]){next, part, number});
+        plain_run(pg, "session", 2, (const char *const[]){shard, "k"});
+        plain_run(pg, "message", 4, (const char *const[]){seq, text, shard, number});
+        plain_run(pg, "move", 3, (const char *const[]){next, shard, number});
         plain_say(pg, "COMMIT");
     }
     start_ns = (now_ns() - start_ns) / count;

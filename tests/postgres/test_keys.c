@@ -145,7 +145,7 @@ static void a_second_open_finds_what_it_made(void **state)
     ent_close(db);
 }
 
-/* As the journal of a program says that knew no parts yet. */
+/* As the journal of a program says that knew no shards yet. */
 static void tables_without_shards_are_refused_by_name(void **state)
 {
     char uri[T_PATH_MAX];
@@ -294,7 +294,7 @@ static void broken_rules_are_reported_without_the_shard(void **state)
 static void no_row_is_of_an_owner_that_is_not_there(void **state)
 {
     const int64_t id = K_NUMBER;
-    const int64_t nobody = (INT64_C(9) << ENT_SHARD_BITS) | 1069; /* of the same part */
+    const int64_t nobody = (INT64_C(9) << ENT_SHARD_BITS) | 1069; /* of the same shard */
     const qp_message_where of_nobody = {.session_id = ent_eq(nobody)};
     const qp_message_where of_others = {.none_of = &of_nobody, .none_n = 1};
     const qp_message_where of_either[] = {{.session_id = ent_eq(nobody)},
@@ -492,7 +492,7 @@ static void look_ups_and_reads_go_down_the_key(void **state)
     check_plan(uri, "using session_tenant_key on sessions",
                "((part = $1) AND (tenant = $2) AND (key = $3))");
     T_OK(qp_session_get(db, &arena, id, &session, &err));
-    check_plan(uri, "on sessions", "(id = $2)"); /* with or without the part: one step */
+    check_plan(uri, "on sessions", "(id = $2)"); /* with or without the shard: one step */
     T_OK(qp_message_find(db, &arena, &newest, &messages, &err));
     assert_int_equal(messages.n, 3);
     check_plan(uri, "Backward using messages_pkey", "((part = $1) AND (uid = $0))");

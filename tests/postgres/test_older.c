@@ -1,5 +1,5 @@
 /* A role that may only read, on a schema of an older layout: it reads, also behind row security. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "contract/search_t.h"
 
 #define OWNER "quipu_older_owner"
@@ -70,7 +70,7 @@ static void reads_as(const char *tenant)
     st_check_whole(history);
     quipu_free(history);
     assert_string_equal(found(store, "m2"), "a:2 ");
-    kt_clean(store);
+    mt_clean(store);
     quipu_close(store);
 }
 

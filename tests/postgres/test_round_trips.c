@@ -3,7 +3,7 @@
  * between is noticed. Reads ask for what they read, and no more often. */
 #include "contract/adk_t.h"
 #include "contract/history_t.h"
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 
 #include <libpq-fe.h>
 #include <stdatomic.h>
@@ -198,7 +198,7 @@ static void a_batch_waits_once_per_full_queue_of_deferred_writes(void **state)
     quipu_close(store);
 }
 
-static void as_many_sessions_are_known_as_their_limit_says(void **state)
+static void as_many_sessions_are_cached_as_the_limit_says(void **state)
 {
     quipu_store *store = open_counted(NULL);
     char key[32];
@@ -287,7 +287,7 @@ static void another_writer_is_noticed(void **state)
     T_OK(quipu_search_index(other, NULL, NULL, &err));
     assert_int_equal(st_append(mine, "k", "x"), 3 * WARM + 7);
     check_session(mine, "k", 3 * WARM + 7);
-    kt_clean(mine);
+    mt_clean(mine);
     quipu_close(other);
     quipu_close(mine);
 }
@@ -318,7 +318,7 @@ static void a_session_that_another_deleted_is_gone(void **state)
     T_STATUS(quipu_message_append(mine, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, NULL),
              QUIPU_NOT_FOUND);
-    kt_clean(mine);
+    mt_clean(mine);
     quipu_close(other);
     quipu_close(mine);
 }
@@ -482,7 +482,7 @@ static void numbers_and_totals_are_right_whatever_two_programs_do(void **state)
     for (int i = 0; i < 3; i++) {
         check_session(stores[1], (const char *[]){"a", "b", "c"}[i], counts[i]);
     }
-    kt_clean(stores[0]);
+    mt_clean(stores[0]);
     quipu_close(stores[0]);
     quipu_close(stores[1]);
 }
@@ -494,7 +494,7 @@ int main(void)
         cmocka_unit_test(an_event_with_state_is_one_round_trip),
         cmocka_unit_test(a_read_waits_for_its_rows_only),
         cmocka_unit_test(a_batch_waits_once_per_full_queue_of_deferred_writes),
-        cmocka_unit_test(as_many_sessions_are_known_as_their_limit_says),
+        cmocka_unit_test(as_many_sessions_are_cached_as_the_limit_says),
         cmocka_unit_test(a_row_with_more_text_than_the_limit_is_read_each_time),
         cmocka_unit_test(another_writer_is_noticed),
         cmocka_unit_test(a_session_that_another_deleted_is_gone),

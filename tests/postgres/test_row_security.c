@@ -1,6 +1,6 @@
 /* Row security: the server itself keeps tenants apart. Everything here runs as plain roles; what is
  * written past the library is written as somebody who forgot, or mistook, the tenant. */
-#include "contract/keep_t.h"
+#include "contract/maintain_t.h"
 #include "contract/search_t.h"
 
 #include <libpq-fe.h>
@@ -168,8 +168,8 @@ static quipu_store *filled(const char *uri, const char *tenant, const char *text
     T_OK(open_as(uri, tenant, QUIPU_OPEN_FEED, &store, &err));
     st_create(store, "shared key");
     st_append(store, "shared key", text);
-    kt_memory(store, QUIPU_OBSERVATION, "shared key", "seen");
-    kt_memory(store, QUIPU_REFLECTION, "shared key", "thought");
+    mt_memory(store, QUIPU_OBSERVATION, "shared key", "seen");
+    mt_memory(store, QUIPU_REFLECTION, "shared key", "thought");
     state_row(uri, tenant, "shared key");
     (void)found(store, "word");
     return store;
@@ -253,7 +253,7 @@ static void a_session_without_a_tenant_sees_and_writes_nothing(void **state)
     }
 }
 
-/* The part and the uid of a tenant's session, as SQL. */
+/* The shard and the uid of a tenant's session, as SQL. */
 static void keys_of(const char *admin, const char *tenant, char ret[128])
 {
     PGconn *pg = bare(admin);

@@ -1,4 +1,4 @@
-/* The peer as a child process: its standard input is a pipe of ours, so it ends when we do. */
+/* The peer as a child process: its standard input is a pipe from the test, and it ends with it. */
 #include "provider/peer.h"
 
 #include <signal.h>

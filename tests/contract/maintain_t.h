@@ -1,7 +1,7 @@
-/* What the tests of keeping a store share: streams in memory, a store that has everything, raw SQL
- * on its file, and the problems that verify tells. */
-#ifndef T_CONTRACT_KEEP_T_H
-#define T_CONTRACT_KEEP_T_H
+/* What the tests of maintenance share: streams in memory, a store that has everything, raw SQL on
+ * its file, and the problems that verify reports. */
+#ifndef T_CONTRACT_MAINTAIN_T_H
+#define T_CONTRACT_MAINTAIN_T_H
 
 #include "contract/store_t.h"
 
@@ -16,18 +16,18 @@
 
 /* ---- streams ------------------------------------------------------------------------------- */
 
-typedef struct kt_stream {
+typedef struct mt_stream {
     char *p;
     size_t n;
     size_t at;      /* of the reader */
     size_t step;    /* bytes that a read gives at most; 0: as many as asked for */
     size_t fail_at; /* the reader or writer fails there; 0: never */
     int calls;
-} kt_stream;
+} mt_stream;
 
-static inline quipu_status kt_write(void *ctx, const void *bytes, size_t n)
+static inline quipu_status mt_write(void *ctx, const void *bytes, size_t n)
 {
-    kt_stream *stream = ctx;
+    mt_stream *stream = ctx;
 
     stream->calls++;
     if (stream->fail_at != 0 && stream->n + n >= stream->fail_at) {
@@ -41,9 +41,9 @@ static inline quipu_status kt_write(void *ctx, const void *bytes, size_t n)
     return QUIPU_OK;
 }
 
-static inline quipu_status kt_read(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
+static inline quipu_status mt_read(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
 {
-    kt_stream *stream = ctx;
+    mt_stream *stream = ctx;
     size_t n = stream->n - stream->at;
 
     stream->calls++;
@@ -58,17 +58,17 @@ static inline quipu_status kt_read(void *ctx, void *ret_bytes, size_t size, size
     return QUIPU_OK;
 }
 
-static inline void kt_free(kt_stream *stream)
+static inline void mt_free(mt_stream *stream)
 {
     free(stream->p);
-    *stream = (kt_stream){0};
+    *stream = (mt_stream){0};
 }
 
-static inline kt_stream kt_export(quipu_store *store, const quipu_export_options *options)
+static inline mt_stream mt_export(quipu_store *store, const quipu_export_options *options)
 {
-    kt_stream stream = {0};
+    mt_stream stream = {0};
     quipu_error err = {0};
-    quipu_status status = quipu_store_export(store, options, kt_write, &stream, NULL, NULL, &err);
+    quipu_status status = quipu_store_export(store, options, mt_write, &stream, NULL, NULL, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("export: %s (%s)", quipu_status_name(status), err.message);
@@ -76,21 +76,21 @@ static inline kt_stream kt_export(quipu_store *store, const quipu_export_options
     return stream;
 }
 
-static inline quipu_status kt_try_import(quipu_store *store, kt_stream *stream, uint32_t flags,
+static inline quipu_status mt_try_import(quipu_store *store, mt_stream *stream, uint32_t flags,
                                          quipu_transfer *ret_done, quipu_error *reterr)
 {
     quipu_import_options options = QUIPU_IMPORT_OPTIONS_INIT;
 
     options.flags = flags;
     stream->at = 0;
-    return quipu_store_import(store, &options, kt_read, stream, NULL, ret_done, reterr);
+    return quipu_store_import(store, &options, mt_read, stream, NULL, ret_done, reterr);
 }
 
-static inline quipu_transfer kt_import(quipu_store *store, kt_stream *stream)
+static inline quipu_transfer mt_import(quipu_store *store, mt_stream *stream)
 {
     quipu_transfer done = QUIPU_TRANSFER_INIT;
     quipu_error err = {0};
-    quipu_status status = kt_try_import(store, stream, 0, &done, &err);
+    quipu_status status = mt_try_import(store, stream, 0, &done, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("import: %s (%s)", quipu_status_name(status), err.message);
@@ -100,7 +100,7 @@ static inline quipu_transfer kt_import(quipu_store *store, kt_stream *stream)
 
 /* ---- behind the store's back ----------------------------------------------------------------- */
 
-static inline void kt_sql(const char *path, const char *sql)
+static inline void mt_sql(const char *path, const char *sql)
 {
     sqlite3 *db = NULL;
     char *text = NULL;
@@ -116,7 +116,7 @@ static inline void kt_sql(const char *path, const char *sql)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-static inline void kt_state(const char *path, qp_state_scope scope, const char *app,
+static inline void mt_state(const char *path, qp_state_scope scope, const char *app,
                             const char *user, const char *session_key, const char *name,
                             const char *value)
 {
@@ -143,7 +143,7 @@ static inline void kt_state(const char *path, qp_state_scope scope, const char *
     quipu_arena_free(&arena);
 }
 
-static inline bool kt_find(const char *bytes, size_t size, const char *text)
+static inline bool mt_find(const char *bytes, size_t size, const char *text)
 {
     size_t n = strlen(text);
 
@@ -157,7 +157,7 @@ static inline bool kt_find(const char *bytes, size_t size, const char *text)
 
 #ifdef QUIPU_POSTGRES
 /* Whether any row of any table holds the text, an index of words among them. */
-static inline bool kt_rows_hold(const char *uri, const char *text)
+static inline bool mt_rows_hold(const char *uri, const char *text)
 {
     PGconn *pg = PQconnectdb(uri);
     PGresult *tables = PQexec(pg, "SELECT quote_ident(table_name) FROM information_schema.tables "
@@ -184,11 +184,11 @@ static inline bool kt_rows_hold(const char *uri, const char *text)
 #endif
 
 /* Whether the file, its log or its shared memory holds the text, or any row of a server. */
-static inline bool kt_files_hold(const char *path, const char *text)
+static inline bool mt_files_hold(const char *path, const char *text)
 {
 #ifdef QUIPU_POSTGRES
     if (et_is_server(path)) {
-        return kt_rows_hold(path, text);
+        return mt_rows_hold(path, text);
     }
 #endif
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
@@ -200,7 +200,7 @@ static inline bool kt_files_hold(const char *path, const char *text)
         snprintf(name, sizeof(name), "%s%s", path, suffixes[i]);
         if (t_file_exists(name)) {
             char *bytes = t_file_read(name, &size);
-            found = found || kt_find(bytes, size, text);
+            found = found || mt_find(bytes, size, text);
             free(bytes);
         }
     }
@@ -209,18 +209,18 @@ static inline bool kt_files_hold(const char *path, const char *text)
 
 /* ---- problems -------------------------------------------------------------------------------- */
 
-typedef struct kt_problems {
+typedef struct mt_problems {
     int count;
     int kinds[16];
     int repaired;
     char key[64];
     char text[256];
     int64_t seq;
-} kt_problems;
+} mt_problems;
 
-static inline void kt_hear(void *ctx, const quipu_problem *problem)
+static inline void mt_hear(void *ctx, const quipu_problem *problem)
 {
-    kt_problems *heard = ctx;
+    mt_problems *heard = ctx;
 
     heard->count++;
     heard->kinds[problem->kind]++;
@@ -231,12 +231,12 @@ static inline void kt_hear(void *ctx, const quipu_problem *problem)
     snprintf(heard->text, sizeof(heard->text), "%.*s", (int)problem->text.n, problem->text.p);
 }
 
-static inline kt_problems kt_verify(quipu_store *store)
+static inline mt_problems mt_verify(quipu_store *store)
 {
-    kt_problems heard = {0};
+    mt_problems heard = {0};
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
-    quipu_status status = quipu_store_verify(store, 0, kt_hear, &heard, NULL, &verified, &err);
+    quipu_status status = quipu_store_verify(store, 0, mt_hear, &heard, NULL, &verified, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("verify: %s (%s)", quipu_status_name(status), err.message);
@@ -246,9 +246,9 @@ static inline kt_problems kt_verify(quipu_store *store)
     return heard;
 }
 
-static inline void kt_clean(quipu_store *store)
+static inline void mt_clean(quipu_store *store)
 {
-    kt_problems heard = kt_verify(store);
+    mt_problems heard = mt_verify(store);
 
     if (heard.count != 0) {
         fail_msg("verify: %d problems, the last: \"%s\" %s", heard.count, heard.key, heard.text);
@@ -257,7 +257,7 @@ static inline void kt_clean(quipu_store *store)
 
 /* ---- a store that has everything ------------------------------------------------------------- */
 
-static inline void kt_fork(quipu_store *store, const char *key, int64_t seq, const char *fork)
+static inline void mt_fork(quipu_store *store, const char *key, int64_t seq, const char *fork)
 {
     quipu_session_new values = st_values(fork);
     quipu_error err = {0};
@@ -265,7 +265,7 @@ static inline void kt_fork(quipu_store *store, const char *key, int64_t seq, con
     T_OK(quipu_session_fork(store, quipu_cstr(key), seq, &values, NULL, NULL, &err));
 }
 
-static inline void kt_memory(quipu_store *store, quipu_memory_kind kind, const char *key,
+static inline void mt_memory(quipu_store *store, quipu_memory_kind kind, const char *key,
                              const char *text)
 {
     const quipu_memory memory = {.kind = kind,
@@ -280,7 +280,7 @@ static inline void kt_memory(quipu_store *store, quipu_memory_kind kind, const c
     T_OK(t_memory_save(store, &memory, NULL, NULL, &err));
 }
 
-static inline void kt_fill_messages(quipu_store *store, const char *key)
+static inline void mt_fill_messages(quipu_store *store, const char *key)
 {
     static const uint8_t signature[] = {0, 255, 1, 128, 10};
     const quipu_tool_call calls[2] = {{.id = QUIPU_STR("call_1"),
@@ -320,7 +320,7 @@ static inline void kt_fill_messages(quipu_store *store, const char *key)
 }
 
 /* An event of a session that only changed state, and what was learned about a model. */
-static inline void kt_learned(const char *path, const char *session_key)
+static inline void mt_learned(const char *path, const char *session_key)
 {
     static const uint8_t digest[32] = {1, 2, 3, 0, 255};
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -344,8 +344,8 @@ static inline void kt_learned(const char *path, const char *session_key)
     quipu_arena_free(&arena);
 }
 
-/* Everything that an export must carry. `path` is the store's file. */
-static inline void kt_fill(quipu_store *store, const char *path)
+/* Everything that an export must contain. `path` is the store's file. */
+static inline void mt_fill(quipu_store *store, const char *path)
 {
     quipu_session_new values = st_values("rich \xe2\x82\xac \"key\"");
     quipu_error err = {0};
@@ -358,17 +358,17 @@ static inline void kt_fill(quipu_store *store, const char *path)
     values.session_id = QUIPU_STR("s-1");
     values.ttl_ms = 86400000;
     T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
-    kt_fill_messages(store, "rich \xe2\x82\xac \"key\"");
+    mt_fill_messages(store, "rich \xe2\x82\xac \"key\"");
     st_create(store, "empty");
     st_create(store, "root");
     st_append_many(store, "root", 6);
-    kt_fork(store, "root", 4, "fork");
+    mt_fork(store, "root", 4, "fork");
     st_append_many(store, "fork", 3);
-    kt_fork(store, "fork", 6, "fork of fork");
-    kt_fork(store, "root", 0, "blank fork");
+    mt_fork(store, "fork", 6, "fork of fork");
+    mt_fork(store, "root", 0, "blank fork");
     st_create(store, "gone");
     st_append_many(store, "gone", 5);
-    kt_fork(store, "gone", 3, "orphan");
+    mt_fork(store, "gone", 3, "orphan");
     st_append(store, "orphan", "mine");
     T_OK(quipu_session_delete(store, QUIPU_STR("gone"), NULL, &err));
     st_create(store, "compact");
@@ -379,16 +379,16 @@ static inline void kt_fill(quipu_store *store, const char *path)
     values = st_values("late");
     values.ttl_ms = 1;
     T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
-    kt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"dark\"");
-    kt_state(path, QP_STATE_SCOPE_USER, "app", "user", NULL, "lang", "{\"a\":[1.0,\n2e5]}");
-    kt_state(path, QP_STATE_SCOPE_SESSION, "", "", "rich \xe2\x82\xac \"key\"", "cart", "null");
-    kt_state(path, QP_STATE_SCOPE_SESSION, "", "", "root", "step", "3");
-    kt_memory(store, QUIPU_OBSERVATION, "root", "saw one");
-    kt_memory(store, QUIPU_OBSERVATION, "root", "saw two");
-    kt_memory(store, QUIPU_REFLECTION, "root", "thought");
-    kt_memory(store, QUIPU_OBSERVATION, "no session", "alone");
-    kt_memory(store, QUIPU_REFLECTION, "no session", "alone too");
-    kt_learned(path, "root");
+    mt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"dark\"");
+    mt_state(path, QP_STATE_SCOPE_USER, "app", "user", NULL, "lang", "{\"a\":[1.0,\n2e5]}");
+    mt_state(path, QP_STATE_SCOPE_SESSION, "", "", "rich \xe2\x82\xac \"key\"", "cart", "null");
+    mt_state(path, QP_STATE_SCOPE_SESSION, "", "", "root", "step", "3");
+    mt_memory(store, QUIPU_OBSERVATION, "root", "saw one");
+    mt_memory(store, QUIPU_OBSERVATION, "root", "saw two");
+    mt_memory(store, QUIPU_REFLECTION, "root", "thought");
+    mt_memory(store, QUIPU_OBSERVATION, "no session", "alone");
+    mt_memory(store, QUIPU_REFLECTION, "no session", "alone too");
+    mt_learned(path, "root");
 }
 
 #endif

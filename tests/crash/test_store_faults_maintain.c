@@ -1,6 +1,6 @@
 /* Every I/O call failed, once and from then on, in the calls that change a history (compaction,
- * prune, cap, forks), that keep the store (import, erase, search index, repair) and that change
- * state; crash/store_fault_t.h tells what must hold. */
+ * prune, cap, forks), that maintain the store (import, erase, search index, repair) and that change
+ * state; crash/store_fault_t.h says what must hold. */
 #include "crash/store_fault_t.h"
 #include "lib/short.h"
 
@@ -10,7 +10,7 @@
 #define FORK QUIPU_STR("fork")
 #define SECRET "unmistakable"
 
-static quipu_session_info keep_info(quipu_store *store, const char *key)
+static quipu_session_info maintain_info(quipu_store *store, const char *key)
 {
     quipu_history *history = st_get(store, key, NULL);
     quipu_session_info info = *history->session; /* numbers only: its texts go */
@@ -26,13 +26,13 @@ static void prepare_long(quipu_store *store)
 {
     st_create(store, "k");
     st_append_many(store, "k", 6);
-    kt_fork(store, "k", 3, "fork");
+    mt_fork(store, "k", 3, "fork");
     st_append_many(store, "fork", 2);
 }
 
-static void keep_fork_is_whole(quipu_store *store)
+static void maintain_fork_is_whole(quipu_store *store)
 {
-    assert_int_equal(keep_info(store, "fork").message_count, 5);
+    assert_int_equal(maintain_info(store, "fork").message_count, 5);
 }
 
 /* ---- compaction ---------------------------------------------------------------------------- */
@@ -48,10 +48,10 @@ static quipu_status run_compact(quipu_store *store, quipu_error *err)
 
 static bool done_compact(quipu_store *store)
 {
-    quipu_session_info info = keep_info(store, "k");
+    quipu_session_info info = maintain_info(store, "k");
 
     assert_int_equal(info.message_count, info.compacted_seq == 7 ? 7 : 6);
-    keep_fork_is_whole(store);
+    maintain_fork_is_whole(store);
     return info.compacted_seq == 7;
 }
 
@@ -70,7 +70,7 @@ static quipu_status run_uncompact(quipu_store *store, quipu_error *err)
 
 static bool done_uncompact(quipu_store *store)
 {
-    quipu_session_info info = keep_info(store, "k");
+    quipu_session_info info = maintain_info(store, "k");
 
     assert_int_equal(info.message_count, 7);
     return info.compacted_seq == 0;
@@ -83,11 +83,11 @@ static quipu_status run_prune(quipu_store *store, quipu_error *err)
 
 static bool done_prune(quipu_store *store)
 {
-    quipu_session_info info = keep_info(store, "k");
+    quipu_session_info info = maintain_info(store, "k");
 
     assert_true(info.first_seq == 1 || info.first_seq == 5);
     assert_int_equal(info.compacted_seq, 7);
-    keep_fork_is_whole(store);
+    maintain_fork_is_whole(store);
     return info.first_seq == 5;
 }
 
@@ -106,15 +106,15 @@ static quipu_status run_append(quipu_store *store, quipu_error *err)
 /* The cap was 6: two oldest turns go with the append of two. */
 static bool done_append_capped(quipu_store *store)
 {
-    quipu_session_info info = keep_info(store, "k");
+    quipu_session_info info = maintain_info(store, "k");
 
     assert_int_equal(info.message_count, 6);
     assert_true(info.first_seq == 1 || info.first_seq == 3);
-    keep_fork_is_whole(store);
+    maintain_fork_is_whole(store);
     return info.first_seq == 3;
 }
 
-static bool keep_finds(quipu_store *store, const char *word, size_t hits)
+static bool maintain_finds(quipu_store *store, const char *word, size_t hits)
 {
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
     quipu_search_results *results = NULL;
@@ -128,10 +128,10 @@ static bool keep_finds(quipu_store *store, const char *word, size_t hits)
 
 static bool done_append_inline(quipu_store *store)
 {
-    quipu_session_info info = keep_info(store, "k");
+    quipu_session_info info = maintain_info(store, "k");
 
     assert_true(info.message_count == 6 || info.message_count == 8);
-    assert_true(keep_finds(store, "question", info.message_count == 8 ? 1 : 0));
+    assert_true(maintain_finds(store, "question", info.message_count == 8 ? 1 : 0));
     return info.message_count == 8;
 }
 
@@ -149,11 +149,11 @@ static bool done_rewind(quipu_store *store)
     if (st_get_status(store, "back") != QUIPU_OK) {
         return false;
     }
-    assert_int_equal(keep_info(store, "back").message_count, 4);
+    assert_int_equal(maintain_info(store, "back").message_count, 4);
     return true;
 }
 
-static void keep_deep_key(int depth, char ret_key[32])
+static void maintain_deep_key(int depth, char ret_key[32])
 {
     (void)snprintf(ret_key, 32, "deep %d", depth);
 }
@@ -165,11 +165,11 @@ static void prepare_deep(quipu_store *store)
     char next[32];
 
     prepare_long(store);
-    kt_fork(store, "fork", 5, "deep 2");
+    mt_fork(store, "fork", 5, "deep 2");
     for (int i = 2; i < QUIPU_FORK_DEPTH_MAX; i++) {
-        keep_deep_key(i, key);
-        keep_deep_key(i + 1, next);
-        kt_fork(store, key, 5, next);
+        maintain_deep_key(i, key);
+        maintain_deep_key(i + 1, next);
+        mt_fork(store, key, 5, next);
     }
 }
 
@@ -178,7 +178,7 @@ static quipu_status run_fork_flat(quipu_store *store, quipu_error *err)
     quipu_session_new values = st_values("flat");
     char key[32];
 
-    keep_deep_key(QUIPU_FORK_DEPTH_MAX, key);
+    maintain_deep_key(QUIPU_FORK_DEPTH_MAX, key);
     quipu_status status = quipu_session_fork(store, quipu_cstr(key), 5, &values, NULL, NULL, err);
     return status == QUIPU_EXISTS ? QUIPU_OK : status; /* after an unknown outcome */
 }
@@ -188,7 +188,7 @@ static bool done_fork_flat(quipu_store *store)
     if (st_get_status(store, "flat") != QUIPU_OK) {
         return false;
     }
-    quipu_session_info info = keep_info(store, "flat");
+    quipu_session_info info = maintain_info(store, "flat");
     assert_int_equal(info.message_count, 5);
     assert_false(info.is_fork);
     return true;
@@ -197,8 +197,8 @@ static bool done_fork_flat(quipu_store *store)
 static void prepare_tree(quipu_store *store)
 {
     prepare_long(store);
-    kt_fork(store, "fork", 4, "twig");
-    kt_memory(store, QUIPU_OBSERVATION, "fork", "seen");
+    mt_fork(store, "fork", 4, "twig");
+    mt_memory(store, QUIPU_OBSERVATION, "fork", "seen");
 }
 
 static quipu_status run_delete_tree(quipu_store *store, quipu_error *err)
@@ -221,7 +221,7 @@ static bool done_delete_tree(quipu_store *store)
 
 /* ---- import -------------------------------------------------------------------------------- */
 
-static kt_stream keep_exported;
+static mt_stream maintain_exported;
 
 /* What is imported is made in a store beside the one under test. */
 static void prepare_import(quipu_store *store)
@@ -231,16 +231,16 @@ static void prepare_import(quipu_store *store)
 
     (void)store;
     prepare_tree(from);
-    kt_state(path, QP_STATE_SCOPE_SESSION, "", "", "k", "step", "3");
-    kt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"dark\"");
-    kt_free(&keep_exported);
-    keep_exported = kt_export(from, NULL);
+    mt_state(path, QP_STATE_SCOPE_SESSION, "", "", "k", "step", "3");
+    mt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"dark\"");
+    mt_free(&maintain_exported);
+    maintain_exported = mt_export(from, NULL);
     quipu_close(from);
 }
 
 static quipu_status run_import(quipu_store *store, quipu_error *err)
 {
-    return kt_try_import(store, &keep_exported, 0, NULL, err);
+    return mt_try_import(store, &maintain_exported, 0, NULL, err);
 }
 
 /* Each session is there with all its messages, or not at all. */
@@ -254,17 +254,17 @@ static bool done_import(quipu_store *store)
         quipu_status status = st_get_status(store, keys[i]);
         assert_true(status == QUIPU_OK || status == QUIPU_NOT_FOUND);
         if (status == QUIPU_OK) {
-            assert_int_equal(keep_info(store, keys[i]).message_count, counts[i]);
+            assert_int_equal(maintain_info(store, keys[i]).message_count, counts[i]);
             there++;
         }
     }
     if (there < 3) {
         return false;
     }
-    kt_stream now = kt_export(store, NULL);
-    bool other = kt_find(now.p, now.n, "\"other\"");
-    bool same = now.n == keep_exported.n && memcmp(now.p, keep_exported.p, now.n) == 0;
-    kt_free(&now);
+    mt_stream now = mt_export(store, NULL);
+    bool other = mt_find(now.p, now.n, "\"other\"");
+    bool same = now.n == maintain_exported.n && memcmp(now.p, maintain_exported.p, now.n) == 0;
+    mt_free(&now);
     return same || other;
 }
 
@@ -279,7 +279,7 @@ static void prepare_erase(quipu_store *store)
     values.session_id = QUIPU_STR("s");
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
     st_append(store, "k", "some " SECRET " text");
-    kt_fork(store, "k", 1, "fork");
+    mt_fork(store, "k", 1, "fork");
     st_create(store, "innocent");
     st_append(store, "innocent", "a text that stays");
     T_OK(quipu_search_index(store, NULL, NULL, NULL));
@@ -300,8 +300,8 @@ static bool done_erase(quipu_store *store)
     bool gone = st_get_status(store, "k") == QUIPU_NOT_FOUND;
 
     assert_int_equal(st_get_status(store, "fork"), gone ? QUIPU_NOT_FOUND : QUIPU_OK);
-    assert_int_equal(keep_info(store, "innocent").message_count, 1);
-    return gone && !kt_files_hold(fault_path, SECRET);
+    assert_int_equal(maintain_info(store, "innocent").message_count, 1);
+    return gone && !mt_files_hold(fault_path, SECRET);
 }
 
 /* ---- the search index ---------------------------------------------------------------------- */
@@ -311,21 +311,21 @@ static quipu_status run_index(quipu_store *store, quipu_error *err)
     return quipu_search_index(store, NULL, NULL, err);
 }
 
-/* Nothing lags, and the index holds exactly the messages that there are. */
+/* No session is pending, and the index holds exactly the messages that there are. */
 static bool done_index(quipu_store *store)
 {
     quipu_error err = {0};
     ent_db *db = NULL;
-    bool lags = false;
+    bool pending = false;
 
     (void)store;
     T_OK(ent_sqlite_open(fault_path, NULL, &db, &err));
-    T_OK(qp_session_exists(db, &(qp_session_where){.index_pending = ent_is(true)}, &lags, &err));
-    if (!lags && qp_message_index_check(db, &err) != QUIPU_OK) {
+    T_OK(qp_session_exists(db, &(qp_session_where){.index_pending = ent_is(true)}, &pending, &err));
+    if (!pending && qp_message_index_check(db, &err) != QUIPU_OK) {
         fail_msg("the index and the messages differ: %s", err.message);
     }
     ent_close(db);
-    return !lags;
+    return !pending;
 }
 
 /* ---- repair -------------------------------------------------------------------------------- */
@@ -333,7 +333,7 @@ static bool done_index(quipu_store *store)
 static void prepare_damage(quipu_store *store)
 {
     prepare_long(store);
-    kt_sql(fault_path, "UPDATE messages SET tokens_total = seq * 1000 WHERE seq > 3;"
+    mt_sql(fault_path, "UPDATE messages SET tokens_total = seq * 1000 WHERE seq > 3;"
                        "UPDATE sessions SET message_count = 99, next_seq = 50");
 }
 
@@ -344,7 +344,7 @@ static quipu_status run_repair(quipu_store *store, quipu_error *err)
 
 static bool done_repair(quipu_store *store)
 {
-    return kt_verify(store).count == 0;
+    return mt_verify(store).count == 0;
 }
 
 /* ---- sweep --------------------------------------------------------------------------------- */
@@ -371,15 +371,15 @@ static bool done_sweep(quipu_store *store)
     quipu_status status = st_get_status(store, "k");
 
     assert_int_equal(st_get_status(store, "twig"), status); /* one batch, one transaction */
-    keep_fork_is_whole(store);
+    maintain_fork_is_whole(store);
     return status == QUIPU_NOT_FOUND;
 }
 
 /* ---- state --------------------------------------------------------------------------------- */
 
-static const quipu_session_ref keep_ref = {{"app", 3}, {"user", 4}, {"s", 1}};
+static const quipu_session_ref maintain_ref = {{"app", 3}, {"user", 4}, {"s", 1}};
 
-static quipu_service *keep_service(quipu_store *store)
+static quipu_service *maintain_service(quipu_store *store)
 {
     quipu_service *service = NULL;
 
@@ -389,11 +389,12 @@ static quipu_service *keep_service(quipu_store *store)
 
 static void prepare_service(quipu_store *store)
 {
-    quipu_service *service = keep_service(store);
+    quipu_service *service = maintain_service(store);
     quipu_live *session = NULL;
 
-    T_OK(quipu_service_create(service, &keep_ref, (quipu_json){QUIPU_STR("{\"a\":0,\"gone\":1}")},
-                              NULL, &session, NULL));
+    T_OK(quipu_service_create(service, &maintain_ref,
+                              (quipu_json){QUIPU_STR("{\"a\":0,\"gone\":1}")}, NULL, &session,
+                              NULL));
     quipu_live_free(session);
     quipu_service_free(service);
 }
@@ -404,9 +405,9 @@ static quipu_status run_state(quipu_store *store, quipu_error *err)
         "{\"id\":\"e1\",\"author\":\"user\",\"timestamp\":1.0,\"content\":{\"role\":\"user\","
         "\"parts\":[{\"text\":\"hi\"}]},\"actions\":{\"stateDelta\":{\"a\":1,\"gone\":null,"
         "\"app:b\":2,\"user:c\":3}}}";
-    quipu_service *service = keep_service(store);
+    quipu_service *service = maintain_service(store);
     quipu_live *session = NULL;
-    quipu_status status = quipu_service_get(service, &keep_ref, NULL, NULL, &session, err);
+    quipu_status status = quipu_service_get(service, &maintain_ref, NULL, NULL, &session, err);
 
     if (status == QUIPU_OK) {
         assert_non_null(session);
@@ -419,9 +420,9 @@ static quipu_status run_state(quipu_store *store, quipu_error *err)
 
 static quipu_status run_state_only(quipu_store *store, quipu_error *err)
 {
-    quipu_service *service = keep_service(store);
+    quipu_service *service = maintain_service(store);
     quipu_live *session = NULL;
-    quipu_status status = quipu_service_get(service, &keep_ref, NULL, NULL, &session, err);
+    quipu_status status = quipu_service_get(service, &maintain_ref, NULL, NULL, &session, err);
 
     if (status == QUIPU_OK) {
         assert_non_null(session);
@@ -433,14 +434,14 @@ static quipu_status run_state_only(quipu_store *store, quipu_error *err)
 }
 
 /* Whether the state is this text, with so many events; else it is what was prepared. */
-static bool keep_state_is(quipu_store *store, const char *text, size_t events)
+static bool maintain_state_is(quipu_store *store, const char *text, size_t events)
 {
-    quipu_service *service = keep_service(store);
+    quipu_service *service = maintain_service(store);
     quipu_live *session = NULL;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_json state = {{NULL, 0}};
 
-    T_OK(quipu_service_get(service, &keep_ref, NULL, NULL, &session, NULL));
+    T_OK(quipu_service_get(service, &maintain_ref, NULL, NULL, &session, NULL));
     assert_non_null(session);
     T_OK(quipu_live_state(session, (quipu_str){NULL, 0}, &arena, &state, NULL));
     bool after = quipu_str_eq(state.text, quipu_cstr(text));
@@ -456,12 +457,12 @@ static bool keep_state_is(quipu_store *store, const char *text, size_t events)
 
 static bool done_state(quipu_store *store)
 {
-    return keep_state_is(store, "{\"a\":1,\"app:b\":2,\"gone\":null,\"user:c\":3}", 1);
+    return maintain_state_is(store, "{\"a\":1,\"app:b\":2,\"gone\":null,\"user:c\":3}", 1);
 }
 
 static bool done_state_only(quipu_store *store)
 {
-    return keep_state_is(store, "{\"a\":1,\"gone\":1}", 0);
+    return maintain_state_is(store, "{\"a\":1,\"gone\":1}", 0);
 }
 
 static void prepare_nothing(quipu_store *store)
@@ -471,10 +472,10 @@ static void prepare_nothing(quipu_store *store)
 
 static quipu_status run_service_create(quipu_store *store, quipu_error *err)
 {
-    quipu_service *service = keep_service(store);
+    quipu_service *service = maintain_service(store);
     quipu_live *session = NULL;
     quipu_status status = quipu_service_create(
-        service, &keep_ref, (quipu_json){QUIPU_STR("{\"a\":1,\"app:b\":2,\"user:c\":3}")}, NULL,
+        service, &maintain_ref, (quipu_json){QUIPU_STR("{\"a\":1,\"app:b\":2,\"user:c\":3}")}, NULL,
         &session, err);
 
     quipu_live_free(session);
@@ -484,19 +485,19 @@ static quipu_status run_service_create(quipu_store *store, quipu_error *err)
 
 static bool done_service_create(quipu_store *store)
 {
-    quipu_service *service = keep_service(store);
+    quipu_service *service = maintain_service(store);
     quipu_live *session = NULL;
 
-    T_OK(quipu_service_get(service, &keep_ref, NULL, NULL, &session, NULL));
+    T_OK(quipu_service_get(service, &maintain_ref, NULL, NULL, &session, NULL));
     bool there = session != NULL;
     quipu_live_free(session);
     quipu_service_free(service);
-    return there && keep_state_is(store, "{\"a\":1,\"app:b\":2,\"user:c\":3}", 0);
+    return there && maintain_state_is(store, "{\"a\":1,\"app:b\":2,\"user:c\":3}", 0);
 }
 
 /* ---- all of them --------------------------------------------------------------------------- */
 
-static const fault_op keep_ops[] = {
+static const fault_op maintain_ops[] = {
     {.name = "compact", .prepare = prepare_long, .run = run_compact, .done = done_compact},
     {.name = "uncompact",
      .prepare = prepare_compacted,
@@ -556,10 +557,10 @@ static const fault_op keep_ops[] = {
 static void every_call_survives_every_failed_operation(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(keep_ops) / sizeof(keep_ops[0]); i++) {
-        fault_every_point(&keep_ops[i]);
+    for (size_t i = 0; i < sizeof(maintain_ops) / sizeof(maintain_ops[0]); i++) {
+        fault_every_point(&maintain_ops[i]);
     }
-    kt_free(&keep_exported);
+    mt_free(&maintain_exported);
 }
 
 /* Of what a call could not read it never says that it is sound. */
@@ -587,7 +588,7 @@ static void check_nothing_unread_is_sound(uint32_t flags, const char *name)
         assert_int_equal(verified.repaired, 0); /* there was nothing to mend */
         points += fired;
         told += status == QUIPU_OK && fired;
-        kt_clean(store);
+        mt_clean(store);
         quipu_close(store);
     }
     print_message("%s: %lld points fired, %lld of them told as problems of the file\n", name,
