@@ -239,6 +239,14 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
         return status;
     }
     assert(summary.view_from > row->first_seq);
+    /* A summary is stored behind what it covers. One that says otherwise is damaged, and a prune
+     * would delete messages that nobody has summarized, itself among them. */
+    if (summary.view_from > row->compact_seq) {
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "the summary, message %lld, covers messages up to %lld; undo the "
+                            "compaction",
+                            (long long)row->compact_seq, (long long)summary.message.covers_to);
+    }
     /* Summaries that are older than the border go with the rest; the newest one lies behind it. */
     call->removed = summary.view_from - row->first_seq;
     status = compact_patch(call, row, db, now, &patch, reterr);

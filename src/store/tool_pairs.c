@@ -222,7 +222,7 @@ quipu_status qp_pairs_read(qp_pairs *pairs, ent_db *db, const qp_chain *chain, c
     const qp_scan back = {far > scan->from ? far : scan->from, at - 1, true};
     quipu_status status = tool_pairs_walk(pairs, db, chain, &forth, reterr);
 
-    assert(at <= scan->to + 1 && !scan->newest);
+    assert(!scan->newest);
     pairs->place = at;
     pairs->low = at;
     pairs->bottom = scan->from;

@@ -121,6 +121,34 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
     }
 }
 
+/* A summary is stored behind the last message that it covers. One that claims to cover messages
+ * behind itself would make a prune delete the session's future. */
+static void prune_refuses_a_summary_that_covers_what_follows_it(void **state)
+{
+    T_SQLITE_ONLY("the damage is SQLite's");
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    const quipu_str key = QUIPU_STR("plain");
+    int64_t removed = -1;
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "plain");
+    st_append_many(store, "plain", 5);
+    T_OK(quipu_session_compact(store, key, 2, QUIPU_STR("sum"), NULL, NULL, &err));
+    mt_sql(path,
+           "UPDATE messages SET extra = '{\"quipu\":{\"covers\":[1,99,0]}}' WHERE mark IS NOT "
+           "NULL");
+    T_STATUS(quipu_session_prune(store, key, NULL, &removed, &err), QUIPU_CORRUPT);
+    assert_int_equal(removed, -1);
+    T_OK(quipu_session_uncompact(store, key, NULL, &err));
+    quipu_history *history = st_get(store, "plain", NULL);
+    st_check_whole(history);
+    assert_int_equal(history->messages.count, 6);
+    quipu_free(history);
+    quipu_close(store);
+}
+
 static void sound_store_has_no_problem(void **state)
 {
     char path[T_PATH_MAX];
@@ -381,6 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_damage_is_told_and_mended_where_it_can_be),
+        cmocka_unit_test(prune_refuses_a_summary_that_covers_what_follows_it),
         cmocka_unit_test(sound_store_has_no_problem),
         cmocka_unit_test(long_calls_count_what_they_have_done),
         cmocka_unit_test(hidden_session_whose_shared_past_was_pruned_is_sound),
