@@ -1,8 +1,9 @@
 /* Backup of a live store to a path of the caller's.
  *
- * Called by quipu_store_backup(). Runs on a reading connection, outside of a transaction: the
- * engine copies a committed state while writers go on (ent/maintenance.h). On QUIPU_OK the copy is
- * complete, synced and checked. A path that exists is refused. */
+ * Owns the call quipu_store_backup(). Runs on a reading connection (in a store in memory: the only
+ * one), outside of a transaction: the engine copies a committed state while writers go on
+ * (ent/maintenance.h). On QUIPU_OK the copy is complete, synced and checked. A path that exists is
+ * refused. */
 #include <assert.h>
 
 #include "base/error.h"

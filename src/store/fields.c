@@ -1,7 +1,7 @@
 /* The public table of what structs show, out of the views that entgen wrote.
  *
- * Called by bindings and tests that marshal structs by name (quipu_field_get()). Pure: no store, no
- * lock; the table is constant, and its order is that of the schema. */
+ * Owns quipu_field_get(), which bindings and tests call to marshal structs by the names of their
+ * members. Pure: no store, no lock; the table is constant, and its order is that of the schema. */
 #include <quipu/fields.h>
 
 #include <assert.h>

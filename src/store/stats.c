@@ -1,9 +1,9 @@
 /* Statistics: the sessions' headers added up, sizes, and what this store's connections did.
  *
- * Called by quipu_store_stats() and quipu_store_layout(). Walks over all sessions of the tenant on
- * a reading connection of its own, outside of a transaction and without a lock: the figures are as
- * good as of one moment, and no writer waits for them. The counters of the commit group are read
- * under its mutex. */
+ * Owns the calls quipu_store_stats() and quipu_store_layout(). Walks over all sessions of the
+ * tenant on a reading connection (in a store in memory: the only one), outside of a transaction and
+ * without a lock, so that no writer waits for it. The scan is one statement and so one snapshot;
+ * the sizes are read before it. The counters of the commit group are read under its mutex. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
