@@ -6,12 +6,14 @@ import measure_source
 import qptools
 
 # (room, figure, at least, at most); "src" is all of src/. One line is one limit; it is raised when
-# the tree has got there, never lowered. The goal for the comment share of src is 0.15.
+# the tree has got there, never lowered.
 LIMITS = (
-    ("src", "comment_share", 0.13, None),
+    ("src", "comment_share", 0.15, None),
+    ("store", "comment_share", 0.15, None),
     ("ent_postgres", "comment_share", 0.15, None),
     ("src", "longest", None, 70),
     ("src", "p95", None, 40),
+    ("store", "asserts_per_function", 0.7, None),
     ("ent_sqlite", "asserts_per_function", 0.7, None),
     ("ent_postgres", "asserts_per_function", 0.7, None),
 )

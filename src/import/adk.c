@@ -374,7 +374,7 @@ static quipu_status adk_message(qp_source *source, const qp_source_session *sess
 
     (void)session;
     /* The previous message's row is not needed any more. */
-    qp_batch_free(&source->batch);
+    qp_encoded_free(&source->encoded);
     quipu_arena_reset(&source->row);
     status = qp_adk_event_json(source, row, reterr);
     if (status == QUIPU_OK) {
@@ -385,11 +385,11 @@ static quipu_status adk_message(qp_source *source, const qp_source_session *sess
                                  reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_batch_encode_made(&source->batch, quipu_messages_of(&message, 1),
-                                      source->bytes_max, reterr);
+        status = qp_encoded_make(&source->encoded, QP_MESSAGES_PARSED,
+                                 quipu_messages_of(&message, 1), source->bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
-        *ret = source->batch.rows[0];
+        *ret = source->encoded.rows[0];
     }
     return qp_source_fail(source, "the event", row, status, reterr);
 }

@@ -259,7 +259,7 @@ quipu_status qp_source_open(qp_source *source, quipu_error *reterr)
  * connection belongs to the caller. */
 void qp_source_close(qp_source *source)
 {
-    qp_batch_free(&source->batch);
+    qp_encoded_free(&source->encoded);
     qp_json_free(&source->doc);
     qp_buf_free(&source->buf);
     qp_buf_free(&source->extra);

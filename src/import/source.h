@@ -86,7 +86,7 @@ struct qp_source {
     qp_buf buf;
     qp_buf extra;
     qp_json_doc doc;
-    qp_batch batch;
+    qp_encoded encoded;
     char event_id[32];
 };
 

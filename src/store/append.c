@@ -25,7 +25,7 @@ typedef struct append_call {
     quipu_store *store;
     quipu_str key;
     int64_t expected_revision;
-    qp_batch batch;       /* empty: only state changes */
+    qp_encoded encoded;   /* empty: only state changes */
     qp_append_also *also; /* or NULL */
     quipu_appended result;
     bool is_retry;  /* the work has run before, and may have been stored then */
@@ -43,7 +43,7 @@ static quipu_status append_find(const append_call *call, size_t at, ent_db *db,
     bool equal = false;
     quipu_error error = {0}; /* not to find it is no failure */
     quipu_status status = qp_message_by_session_id_event_id(
-        db, scratch, where->session, call->batch.rows[at].event_id, &row, &error);
+        db, scratch, where->session, call->encoded.rows[at].event_id, &row, &error);
 
     if (status == QUIPU_NOT_FOUND ||
         (status == QUIPU_OK && (row->seq < where->from || row->seq > where->to))) {
@@ -53,7 +53,7 @@ static quipu_status append_find(const append_call *call, size_t at, ent_db *db,
     if (status != QUIPU_OK) {
         return qp_error_pass(reterr, &error);
     }
-    status = qp_batch_equals(&call->batch, at, row, &equal);
+    status = qp_encoded_equals(&call->encoded, at, row, &equal);
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "cannot compare with message %lld",
                             (long long)row->seq);
@@ -107,8 +107,8 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
     int64_t first = 0;
 
     places.count = 0;
-    for (size_t i = 0; i < call->batch.count; i++) {
-        const bool named = call->batch.named[i] || call->is_retry;
+    for (size_t i = 0; i < call->encoded.count; i++) {
+        const bool named = call->encoded.named[i] || call->is_retry;
         int64_t seq = 0;
         quipu_status status = QUIPU_OK;
 
@@ -122,13 +122,13 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
             return status;
         }
         found += seq != 0;
-        unnamed += !call->batch.named[i]; /* by the caller */
+        unnamed += !call->encoded.named[i]; /* by the caller */
         first = i == 0 ? seq : first;
     }
-    if (found != 0 && found != call->batch.count) {
+    if (found != 0 && found != call->encoded.count) {
         return qp_error_field(
             reterr, QUIPU_EXISTS, "Message", "event_id", "unique",
-            "%zu of the %zu messages are there already; %s", found, call->batch.count,
+            "%zu of the %zu messages are there already; %s", found, call->encoded.count,
             unnamed > 0 ? "whether those without an event id are, only the history "
                           "tells: read it, and give every message of a batch an id"
                         : "the others are new, or were capped or pruned: append only "
@@ -151,7 +151,7 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
                             "reload and try again",
                             (long long)row->revision, (long long)call->expected_revision);
     }
-    if (row->next_seq > ENT_CLUSTER_SEQ_MAX - (int64_t)call->batch.count + 1) {
+    if (row->next_seq > ENT_CLUSTER_SEQ_MAX - (int64_t)call->encoded.count + 1) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a session holds at most %lld messages",
                             (long long)ENT_CLUSTER_SEQ_MAX);
     }
@@ -160,20 +160,20 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
 
 /* Places and inserts the batch; *ret_patch is how the session's row moves. */
 static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_session *row,
-                                qp_batch *batch, quipu_time now, qp_session_patch *ret_patch,
+                                qp_encoded *encoded, quipu_time now, qp_session_patch *ret_patch,
                                 quipu_error *reterr)
 {
-    const int64_t count = (int64_t)batch->count;
+    const int64_t count = (int64_t)encoded->count;
     qp_session_patch patch = {.revision = ent_set(row->revision + 1), .updated_at = ent_set(now)};
     quipu_status status;
 
     assert(count > 0 && row->next_seq >= row->first_seq);
-    qp_batch_place(batch, row, now);
-    qp_header_patch(&batch->header, &patch);
-    if (batch->summary) {
+    qp_encoded_place(encoded, row, now);
+    qp_header_patch(&encoded->header, &patch);
+    if (encoded->summary) {
         patch.compact_seq = ent_set(row->next_seq);
     }
-    status = qp_batch_insert(batch, db, reterr);
+    status = qp_encoded_insert(encoded, db, reterr);
     if (status == QUIPU_OK && !row->index_pending) {
         status = qp_search_follow(store, db, row, row->next_seq + count, &patch, reterr);
     }
@@ -191,12 +191,12 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
 }
 
 quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratch,
-                             const qp_session *row, qp_batch *batch, quipu_time now,
+                             const qp_session *row, qp_encoded *encoded, quipu_time now,
                              quipu_error *reterr)
 {
     qp_session after = *row; /* the row as it will be */
     qp_session_patch patch;
-    quipu_status status = append_rows(store, db, row, batch, now, &patch, reterr);
+    quipu_status status = append_rows(store, db, row, encoded, now, &patch, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_update_must_match(db, &qp_session_entity,
@@ -244,11 +244,11 @@ static quipu_status append_is_stored(append_call *call, ent_db *db, quipu_arena 
         return qp_error_set(reterr, QUIPU_CONFLICT,
                             "it was deleted and made anew since it was read; reload it");
     }
-    if (call->batch.count == 0) {
+    if (call->encoded.count == 0) {
         assert(call->also != NULL);
         status = qp_state_event_known(db, scratch, row, call->also->event_id, call->also->changes,
                                       ret_stored, reterr);
-    } else if ((call->batch.any_named || call->is_retry) &&
+    } else if ((call->encoded.any_named || call->is_retry) &&
                (call->store->group.sessions.state != QP_BATCH_OPTIMISTIC || row->fork_seq.has)) {
         /* On the optimistic path no row is locked, so a duplicate event id is not looked up: the
          * unique index rejects it. No index covers the past that a fork inherited. */
@@ -282,16 +282,16 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
 {
     quipu_store *store = call->store;
     /* Before the row moves, which it does in place. */
-    const quipu_appended result = {.first_seq = call->batch.count > 0 ? row->next_seq : 0,
+    const quipu_appended result = {.first_seq = call->encoded.count > 0 ? row->next_seq : 0,
                                    .revision = row->revision + 1};
     qp_session_patch patch;
-    quipu_status status = call->batch.count > 0
-                              ? append_rows(store, db, row, &call->batch, now, &patch, reterr)
+    quipu_status status = call->encoded.count > 0
+                              ? append_rows(store, db, row, &call->encoded, now, &patch, reterr)
                               : append_only_state(call, db, row, now, &patch, reterr);
 
     if (status == QUIPU_OK && call->also != NULL) {
         status = qp_state_apply(store, db, row, call->also->changes, now, reterr);
-        if (call->batch.count > 0) {
+        if (call->encoded.count > 0) {
             call->also->time = patch.last_event_at.v;
         }
     }
@@ -391,7 +391,7 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));
     }
-    qp_batch_free(&append->batch);
+    qp_encoded_free(&append->encoded);
     qp_store_leave(within);
     return status == QUIPU_OK ? QUIPU_OK : qp_store_fail(status, "append to", append->key, reterr);
 }
@@ -420,8 +420,9 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
                                 QUIPU_EVENT_ID_MAX);
     }
     if (status == QUIPU_OK) {
-        status = (also->made ? qp_batch_encode_made : qp_batch_encode)(
-            &append.batch, messages, store->message_bytes_max, reterr);
+        status =
+            qp_encoded_make(&append.encoded, also->made ? QP_MESSAGES_PARSED : QP_MESSAGES_GIVEN,
+                            messages, store->message_bytes_max, reterr);
     }
     return append_run(&append, &within, status, ret_appended, reterr);
 }
@@ -453,7 +454,8 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     }
     if (status == QUIPU_OK) {
         append.expected_revision = opt.expected_revision;
-        status = qp_batch_encode(&append.batch, messages, store->message_bytes_max, reterr);
+        status = qp_encoded_make(&append.encoded, QP_MESSAGES_GIVEN, messages,
+                                 store->message_bytes_max, reterr);
     }
     append.creates = (opt.flags & QUIPU_APPEND_CREATE) != 0;
     return append_run(&append, &within, status, ret_appended, reterr);

@@ -8,7 +8,7 @@
 /* Places and inserts a checked batch, moves the session's row by a statement of its own, holds the
  * history cap. For works that do not go through the session cache. */
 QUIPU_MUST_USE quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratch,
-                                            const qp_session *row, qp_batch *batch, quipu_time now,
-                                            quipu_error *reterr);
+                                            const qp_session *row, qp_encoded *encoded,
+                                            quipu_time now, quipu_error *reterr);
 
 #endif

@@ -36,25 +36,10 @@ void qp_write_clear_error(const qp_write *write)
     }
 }
 
-static void batch_init(qp_batch_run *batch, qp_group *group, qp_write *own)
-{
-    /* Member by member: the arrays are filled when they are used. */
-    batch->group = group;
-    batch->state = QP_BATCH_NONE;
-    batch->own = own;
-    batch->count = 1;
-    batch->any = false;
-    batch->optimistic = false;
-    batch->is_retry = false;
-    batch->retries = QP_RETRY_NONE;
-    batch->wait_ns = group->commit_ns < BATCH_WAIT_MIN_NS ? 0 : group->commit_ns / 2;
-    batch->key_count = 0;
-}
-
 /* ---- transitions ------------------------------------------------------------------------------
  */
 
-void qp_batch_move(qp_batch_run *batch, qp_batch_state to)
+void qp_batch_move(qp_batch *batch, qp_batch_state to)
 {
 #define BATCH_BIT(state) (1u << (unsigned)(state))
     static const unsigned allowed[] = {
@@ -79,7 +64,7 @@ void qp_batch_move(qp_batch_run *batch, qp_batch_state to)
     batch->state = to;
 }
 
-quipu_status qp_batch_begin(qp_batch_run *batch, ent_tx_kind kind)
+quipu_status qp_batch_begin(qp_batch *batch, ent_tx_kind kind)
 {
     qp_group *group = batch->group;
     quipu_status status;
@@ -92,7 +77,7 @@ quipu_status qp_batch_begin(qp_batch_run *batch, ent_tx_kind kind)
     return status;
 }
 
-void qp_batch_rollback(qp_batch_run *batch)
+void qp_batch_rollback(qp_batch *batch)
 {
     while (ent_depth(batch->group->db) > 0) {
         ent_rollback(batch->group->db);
@@ -102,7 +87,7 @@ void qp_batch_rollback(qp_batch_run *batch)
 
 /* Bounds what may wait for other processes by the leader's deadline; a leader that takes others
  * along spends at most half of it on them. */
-static void batch_watch_locks(const qp_batch_run *batch)
+static void batch_watch_locks(const qp_batch *batch)
 {
     qp_call bound = *batch->own->call;
 
@@ -121,7 +106,7 @@ static void batch_watch_locks(const qp_batch_run *batch)
 
 /* Runs one member in the open transaction. False: it failed after a change, so that the transaction
  * must be rolled back. */
-static bool batch_run_member(qp_batch_run *batch, qp_write *write)
+static bool batch_run_member(qp_batch *batch, qp_write *write)
 {
     qp_group *group = batch->group;
     const bool coalesces = write->call->coalesces;
@@ -152,7 +137,7 @@ static bool batch_run_member(qp_batch_run *batch, qp_write *write)
 }
 
 /* The end of LOCKED and EXCLUSIVE; `ran`: every member ran with success or was refused. */
-static void batch_close(qp_batch_run *batch, bool ran)
+static void batch_close(qp_batch *batch, bool ran)
 {
     qp_group *group = batch->group;
     const bool written =
@@ -173,7 +158,7 @@ static void batch_close(qp_batch_run *batch, bool ran)
 /* ---- EXCLUSIVE --------------------------------------------------------------------------------
  */
 
-static void batch_exclusive(qp_batch_run *batch)
+static void batch_exclusive(qp_batch *batch)
 {
     qp_queue *queue = &batch->group->queue;
     int64_t wait_ns = batch->wait_ns;
@@ -194,7 +179,7 @@ static void batch_exclusive(qp_batch_run *batch)
 }
 
 /* One member, and nobody joins. A stranger may hold a row even while no other writer is there. */
-static void batch_exclusive_retry(qp_batch_run *batch)
+static void batch_exclusive_retry(qp_batch *batch)
 {
     qp_group *group = batch->group;
     qp_write *own = batch->own;
@@ -219,7 +204,7 @@ static void batch_exclusive_retry(qp_batch_run *batch)
 
 /* Takes along everybody who waits or arrives soon. Nobody joins after this: a lock that is taken
  * late may be out of order. */
-static void batch_gather(qp_batch_run *batch)
+static void batch_gather(qp_batch *batch)
 {
     qp_queue *queue = &batch->group->queue;
     int64_t wait_ns = batch->wait_ns;
@@ -250,7 +235,7 @@ static int batch_compare(const void *a, const void *b)
 
 /* Sorts the members by session, those of one session as they arrived, and lists the sessions. The
  * order is the same in every process, so that row locks cannot deadlock. */
-static void batch_sort(qp_batch_run *batch)
+static void batch_sort(qp_batch *batch)
 {
     size_t n = 0;
 
@@ -274,7 +259,7 @@ static void batch_sort(qp_batch_run *batch)
 
 /* Whether the batch may try without locks: every member must find out by itself, by its event ids,
  * what an earlier try has stored. */
-static bool batch_begin_optimistic(qp_batch_run *batch)
+static bool batch_begin_optimistic(qp_batch *batch)
 {
     for (const qp_write *write = batch->own; write != NULL; write = write->next) {
         if (!write->call->idempotent) {
@@ -286,7 +271,7 @@ static bool batch_begin_optimistic(qp_batch_run *batch)
 }
 
 /* Without locks a refusal may rest on a row that somebody else has changed: only success counts. */
-static void batch_optimistic(qp_batch_run *batch)
+static void batch_optimistic(qp_batch *batch)
 {
     qp_group *group = batch->group;
     bool all = true;
@@ -305,7 +290,7 @@ static void batch_optimistic(qp_batch_run *batch)
     qp_batch_fall_back(batch);
 }
 
-void qp_batch_fall_back(qp_batch_run *batch)
+void qp_batch_fall_back(qp_batch *batch)
 {
     qp_write *own = batch->own;
 
@@ -325,7 +310,7 @@ void qp_batch_fall_back(qp_batch_run *batch)
 
 /* The locks were not granted in time. The leader tries once more with its own session only, so that
  * it does not wait for the sessions of others. */
-static void batch_lock_failed(qp_batch_run *batch)
+static void batch_lock_failed(qp_batch *batch)
 {
     qp_group *group = batch->group;
     qp_write *own = batch->own;
@@ -348,7 +333,7 @@ static void batch_lock_failed(qp_batch_run *batch)
     qp_batch_move(batch, QP_BATCH_OUTCOME);
 }
 
-static void batch_locked(qp_batch_run *batch)
+static void batch_locked(qp_batch *batch)
 {
     qp_group *group = batch->group;
     qp_write *own = batch->own;
@@ -372,7 +357,7 @@ static void batch_locked(qp_batch_run *batch)
  */
 
 /* Begins the transaction that the leader's write needs, and so enters the first state. */
-static void batch_start(qp_batch_run *batch)
+static void batch_start(qp_batch *batch)
 {
     qp_group *group = batch->group;
     const bool shared =
@@ -394,8 +379,21 @@ static void batch_start(qp_batch_run *batch)
     qp_batch_move(batch, batch->optimistic ? QP_BATCH_OPTIMISTIC : QP_BATCH_LOCKED);
 }
 
-static void batch_drive(qp_batch_run *batch)
+/* Runs a batch from its first state to its outcome. */
+static void batch_drive(qp_batch *batch, qp_group *group, qp_write *own, bool is_retry)
 {
+    /* Member by member: the arrays are filled when they are used. */
+    batch->group = group;
+    batch->state = QP_BATCH_NONE;
+    batch->own = own;
+    batch->count = 1;
+    batch->any = false;
+    batch->optimistic = false;
+    batch->is_retry = is_retry;
+    batch->retries = QP_RETRY_NONE;
+    batch->wait_ns = group->commit_ns < BATCH_WAIT_MIN_NS ? 0 : group->commit_ns / 2;
+    batch->key_count = 0;
+    own->next = NULL;
     batch_start(batch);
     while (batch->state != QP_BATCH_OUTCOME) {
         switch (batch->state) {
@@ -419,11 +417,9 @@ static void batch_drive(qp_batch_run *batch)
 
 void qp_batch_lead(qp_group *group, qp_write *own)
 {
-    qp_batch_run batch;
+    qp_batch batch;
 
-    own->next = NULL;
-    batch_init(&batch, group, own);
-    batch_drive(&batch);
+    batch_drive(&batch, group, own, false);
     if (batch.retries != QP_RETRY_NONE) {
         qp_batch_outcome(&batch);
     }
@@ -432,11 +428,8 @@ void qp_batch_lead(qp_group *group, qp_write *own)
 void qp_batch_retry(qp_group *group, qp_write *write)
 {
     qp_write *next = write->next;
-    qp_batch_run batch;
+    qp_batch batch;
 
-    write->next = NULL;
-    batch_init(&batch, group, write);
-    batch.is_retry = true;
-    batch_drive(&batch);
+    batch_drive(&batch, group, write, true);
     write->next = next;
 }

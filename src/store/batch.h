@@ -42,7 +42,7 @@ typedef enum qp_batch_retries {
 
 struct qp_group;
 
-typedef struct qp_batch_run {
+typedef struct qp_batch {
     struct qp_group *group;
     qp_batch_state state;
     qp_write *own; /* the leader's; the other members follow by `next` */
@@ -55,7 +55,7 @@ typedef struct qp_batch_run {
     qp_write *members[QUIPU_GROUP_MAX]; /* not EXCLUSIVE: by session, then by arrival */
     quipu_str keys[QUIPU_GROUP_MAX];    /* their sessions, each once, in order */
     size_t key_count;
-} qp_batch_run;
+} qp_batch;
 
 /* Runs the leader's write and those that it takes along, until every one of them has its status. */
 void qp_batch_lead(struct qp_group *group, qp_write *own);
@@ -64,22 +64,22 @@ void qp_batch_lead(struct qp_group *group, qp_write *own);
 void qp_batch_retry(struct qp_group *group, qp_write *write);
 
 /* Moves to another state; asserts that the diagram has this arrow. */
-void qp_batch_move(qp_batch_run *batch, qp_batch_state to);
+void qp_batch_move(qp_batch *batch, qp_batch_state to);
 
 /* commit.c: COMMIT → OUTCOME, or → LOCKED when an optimistic batch met a conflict. */
-void qp_batch_commit(qp_batch_run *batch);
+void qp_batch_commit(qp_batch *batch);
 
 /* outcome.c: gives every member its last answer, retrying alone those that may be. */
-void qp_batch_outcome(qp_batch_run *batch);
+void qp_batch_outcome(qp_batch *batch);
 
 /* Begins a transaction with the leader's deadline. */
-QUIPU_MUST_USE quipu_status qp_batch_begin(qp_batch_run *batch, ent_tx_kind kind);
+QUIPU_MUST_USE quipu_status qp_batch_begin(qp_batch *batch, ent_tx_kind kind);
 
 /* Rolls the open transaction back and forgets what the session cache pinned for it. */
-void qp_batch_rollback(qp_batch_run *batch);
+void qp_batch_rollback(qp_batch *batch);
 
 /* An optimistic batch stored nothing: begins again for LOCKED, or ends in OUTCOME. */
-void qp_batch_fall_back(qp_batch_run *batch);
+void qp_batch_fall_back(qp_batch *batch);
 
 /* Clears what a try reported that does not count. */
 void qp_write_clear_error(const qp_write *write);

@@ -30,7 +30,7 @@ static quipu_status commit_status(quipu_status status, quipu_error *error)
 
 /* Counts what the commit held, and notifies those who wait for changes, also of a commit that only
  * may have been one. */
-static void commit_report(const qp_batch_run *batch, bool committed)
+static void commit_report(const qp_batch *batch, bool committed)
 {
     qp_group *group = batch->group;
     int64_t writes = 0;
@@ -54,7 +54,7 @@ static void commit_report(const qp_batch_run *batch, bool committed)
 }
 
 /* Also members that were refused get the commit's error: what they saw may never have been. */
-static void commit_failed(qp_batch_run *batch, quipu_status status, quipu_error *error)
+static void commit_failed(qp_batch *batch, quipu_status status, quipu_error *error)
 {
     status = commit_status(status, error);
     if (status == QUIPU_UNKNOWN) {
@@ -82,7 +82,7 @@ static void commit_failed(qp_batch_run *batch, quipu_status status, quipu_error 
     qp_batch_move(batch, QP_BATCH_OUTCOME);
 }
 
-void qp_batch_commit(qp_batch_run *batch)
+void qp_batch_commit(qp_batch *batch)
 {
     qp_group *group = batch->group;
     quipu_error error = {0};

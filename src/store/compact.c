@@ -115,9 +115,10 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
         .covers_to = call->covers_to,
         .replaces = before->message.seq,
     };
-    qp_batch batch;
-    quipu_status status = qp_batch_encode_stored(&batch, quipu_messages_of(&summary, 1),
-                                                 call->store->message_bytes_max, reterr);
+    qp_encoded encoded;
+    quipu_status status =
+        qp_encoded_make(&encoded, QP_MESSAGES_STORED, quipu_messages_of(&summary, 1),
+                        call->store->message_bytes_max, reterr);
 
     assert(call->text.n > 0); /* compact_run() */
     if (status == QUIPU_OK && row->next_seq > ENT_CLUSTER_SEQ_MAX) {
@@ -125,18 +126,18 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
                               (long long)ENT_CLUSTER_SEQ_MAX);
     }
     if (status == QUIPU_OK) {
-        assert(batch.count == 1 && batch.rows[0].mark == QP_MESSAGE_MARK_COMPACTION);
+        assert(encoded.count == 1 && encoded.rows[0].mark == QP_MESSAGE_MARK_COMPACTION);
         call->seq = row->next_seq;
         /* The append writes the row's compact_seq with its own change of the row. */
-        batch.summary = true;
-        status = qp_append_write(call->store, db, scratch, row, &batch, now, reterr);
+        encoded.summary = true;
+        status = qp_append_write(call->store, db, scratch, row, &encoded, now, reterr);
     }
     if (status == QUIPU_OK) {
         status =
             qp_feed_tell(call->store, db, row,
                          &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
-    qp_batch_free(&batch);
+    qp_encoded_free(&encoded);
     return status;
 }
 

@@ -283,8 +283,8 @@ static quipu_status import_options(qp_lines_import *run, const quipu_import_opti
     return qp_store_writable(run->store, reterr);
 }
 
-/* The deadline is also checked between groups: an import of many small groups may never wait, and
- * only a wait checks it otherwise. */
+/* The deadline is also checked between groups, so that an import of many small ones, none of which
+ * waits long, ends in time. */
 quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *options,
                                 quipu_read_fn read, void *ctx, const quipu_call_options *call,
                                 quipu_transfer *ret_done, quipu_error *reterr)
@@ -321,8 +321,6 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
     if (status == QUIPU_OK) {
         qp_output_put(ret_done, &run.done, sizeof(run.done));
     }
-    /* Everything is released on each path from here on: the reader, the lines and the list of
-     * parents. */
     qp_lines_end(&run.reader);
     qp_json_free(&run.doc);
     quipu_arena_free(&run.gathered);

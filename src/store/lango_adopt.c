@@ -2,7 +2,7 @@
  * by row; what quipu's columns cannot hold (an unknown role, invalid UTF-8, invalid JSON) is kept
  * in `extra` or in the metadata, so that nothing is lost.
  *
- *    sessions      rebuilt in number order, with a uid made from their content
+ *    sessions      rebuilt one by one, with a uid made from number, time and key
  *    messages      places (session, instant, id) collected and sorted, then rebuilt in that order
  *    memories      updated in place
  *
@@ -139,7 +139,7 @@ static qp_message_role adopt_role(quipu_str text)
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
-/* Lango writes any bytes that Go accepts. A column of quipu's holds JSON, which the search and
+/* Lango writes any bytes that Go accepts. A JSON column of quipu's holds valid JSON, which
  * exports rely on. */
 quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret)
 {

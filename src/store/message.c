@@ -67,7 +67,7 @@ static size_t message_calls_bytes(const quipu_message *message, bool shared)
     return n;
 }
 
-static quipu_status message_check(const qp_batch *batch, const quipu_message *message,
+static quipu_status message_check(const qp_encoded *encoded, const quipu_message *message,
                                   int64_t bytes_max, bool shared, quipu_error *reterr)
 {
     size_t bytes = message->content.n + message->author.n + message->invocation_id.n +
@@ -81,7 +81,7 @@ static quipu_status message_check(const qp_batch *batch, const quipu_message *me
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "enum",
                               "the mark is %d; give one of QUIPU_MARK_*", (int)message->mark);
     }
-    if (message->mark == QUIPU_MARK_COMPACTION && !batch->stored) {
+    if (message->mark == QUIPU_MARK_COMPACTION && encoded->source == QP_MESSAGES_GIVEN) {
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "reserved",
                               "it is marked as a summary; quipu_session_compact makes those");
     }
@@ -204,7 +204,7 @@ static void message_covers(qp_jsonw *writer, const quipu_message *message)
 
 /* `extra` with our member first: {"quipu":{...},<the caller's members>}. An object of the caller's
  * that has no member stands in ours, so that it differs from none. */
-static quipu_status message_extra(qp_batch *batch, const quipu_message *message, uint32_t odd,
+static quipu_status message_extra(qp_encoded *encoded, const quipu_message *message, uint32_t odd,
                                   quipu_str *ret, quipu_error *reterr)
 {
     quipu_str extra = message->extra.text;
@@ -244,7 +244,7 @@ static quipu_status message_extra(qp_batch *batch, const quipu_message *message,
         qp_buf_put(&buf, inner);
     }
     qp_buf_putc(&buf, '}');
-    return message_keep(&batch->arena, &buf, qp_buf_status(&buf), ret, reterr);
+    return message_keep(&encoded->arena, &buf, qp_buf_status(&buf), ret, reterr);
 }
 
 /* The caller's `extra` is an object without a member of our name. */
@@ -270,20 +270,21 @@ static quipu_status message_extra_check(quipu_json extra, quipu_error *reterr)
 
 /* Texts into their columns. A text with U+0000 is stored as a view; the true one goes into extra.
  */
-static quipu_status message_columns(qp_batch *batch, const quipu_message *message,
+static quipu_status message_columns(qp_encoded *encoded, const quipu_message *message,
                                     qp_message_new *row, quipu_error *reterr)
 {
     uint32_t odd = 0; /* bit i: text i is a view */
 
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
         quipu_str text = *MESSAGE_TEXT(message, i);
-        qp_text_fault fault = batch->made ? QP_TEXT_OK : qp_text_check(text, NULL);
+        qp_text_fault fault =
+            encoded->source == QP_MESSAGES_PARSED ? QP_TEXT_OK : qp_text_check(text, NULL);
 
         if (fault != QP_TEXT_OK && !qp_utf8_valid(text)) {
             return message_not_utf8(message_texts[i].name, text, reterr);
         }
         if (fault == QP_TEXT_NUL) {
-            quipu_status status = message_view(&batch->arena, text, &text, reterr);
+            quipu_status status = message_view(&encoded->arena, text, &text, reterr);
             if (status != QUIPU_OK) {
                 return status;
             }
@@ -295,17 +296,18 @@ static quipu_status message_columns(qp_batch *batch, const quipu_message *messag
         row->content = QUIPU_STR("");
     }
     return odd != 0 || message->mark == QUIPU_MARK_COMPACTION
-               ? message_extra(batch, message, odd, &row->extra.text, reterr)
+               ? message_extra(encoded, message, odd, &row->extra.text, reterr)
                : QUIPU_OK;
 }
 
 /* ---- encoding ---------------------------------------------------------------------------------
  */
 
-static quipu_status message_calls(qp_batch *batch, const quipu_message *message, bool shared,
+static quipu_status message_calls(qp_encoded *encoded, const quipu_message *message, bool shared,
                                   quipu_str *ret, quipu_error *reterr)
 {
-    const qp_tool_calls_form form = {.shared = shared, .made = batch->made};
+    const qp_tool_calls_form form = {.shared = shared,
+                                     .made = encoded->source == QP_MESSAGES_PARSED};
     qp_jsonw writer;
     qp_buf buf;
 
@@ -313,40 +315,41 @@ static quipu_status message_calls(qp_batch *batch, const quipu_message *message,
     (void)qp_buf_room(&buf, MESSAGE_CALLS_ROOM); /* most are no larger: no growing in steps */
     qp_jsonw_begin(&writer, &buf);
     qp_tool_calls_write_column(&writer, message->calls, form);
-    return message_keep(&batch->arena, &buf, qp_jsonw_end(&writer), ret, reterr);
+    return message_keep(&encoded->arena, &buf, qp_jsonw_end(&writer), ret, reterr);
 }
 
-static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_message *message,
+static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_message *message,
                                    int64_t bytes_max, quipu_error *reterr)
 {
-    qp_message_new *row = &batch->rows[at];
+    qp_message_new *row = &encoded->rows[at];
     /* Whether the content is what tools put out; such texts count once wherever they are counted.
      */
     const bool shared =
         message->calls.count > 0 && qp_tool_calls_are(message->content, message->calls);
-    quipu_status status = message_check(batch, message, bytes_max, shared, reterr);
+    quipu_status status = message_check(encoded, message, bytes_max, shared, reterr);
 
     *row = (qp_message_new){.role = (qp_message_role)message->role,
                             .extra = message->extra,
                             .mark = (qp_message_mark)message->mark};
-    batch->named[at] = message->event_id.n > 0;
-    batch->any_named |= batch->named[at];
-    batch->timed[at] = message->has_timestamp;
+    encoded->named[at] = message->event_id.n > 0;
+    encoded->any_named |= encoded->named[at];
+    encoded->timed[at] = message->has_timestamp;
     if (message->has_timestamp) {
         row->timestamp = (ent_opt_time){true, message->timestamp};
     }
-    if (status == QUIPU_OK && !batch->made && message->extra.text.p != NULL) {
+    if (status == QUIPU_OK && encoded->source != QP_MESSAGES_PARSED &&
+        message->extra.text.p != NULL) {
         status = message_extra_check(message->extra, reterr);
     }
     if (status == QUIPU_OK) {
-        status = message_columns(batch, message, row, reterr);
+        status = message_columns(encoded, message, row, reterr);
     }
     if (status == QUIPU_OK && message->calls.count > 0) {
-        status = message_calls(batch, message, shared, &row->tool_calls.text, reterr);
+        status = message_calls(encoded, message, shared, &row->tool_calls.text, reterr);
     }
     if (status == QUIPU_OK) {
         status =
-            qp_event_id_bytes(message->event_id, batch->id_room, &batch->arena, &row->event_id);
+            qp_event_id_bytes(message->event_id, encoded->id_room, &encoded->arena, &row->event_id);
         if (status != QUIPU_OK) {
             return qp_error_set(reterr, status, "no memory or no randomness for an event id");
         }
@@ -361,14 +364,14 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
 }
 
 /* Memory for several messages. */
-static quipu_status message_room(qp_batch *batch, quipu_error *reterr)
+static quipu_status message_room(qp_encoded *encoded, quipu_error *reterr)
 {
-    size_t count = batch->count;
+    size_t count = encoded->count;
 
-    batch->rows = qp_arena_take(&batch->arena, count * sizeof(*batch->rows));
-    batch->named = qp_arena_take(&batch->arena, count * sizeof(*batch->named));
-    batch->timed = qp_arena_take(&batch->arena, count * sizeof(*batch->timed));
-    if (batch->rows == NULL || batch->named == NULL || batch->timed == NULL) {
+    encoded->rows = qp_arena_take(&encoded->arena, count * sizeof(*encoded->rows));
+    encoded->named = qp_arena_take(&encoded->arena, count * sizeof(*encoded->named));
+    encoded->timed = qp_arena_take(&encoded->arena, count * sizeof(*encoded->timed));
+    if (encoded->rows == NULL || encoded->named == NULL || encoded->timed == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu messages", count);
     }
     return QUIPU_OK;
@@ -403,34 +406,33 @@ quipu_status qp_message_take(quipu_messages messages, size_t index, quipu_arena 
     return status;
 }
 
-/* `batch` says already how to read them. */
-static quipu_status message_encode_all(qp_batch *batch, quipu_messages messages, int64_t bytes_max,
-                                       quipu_error *reterr)
+quipu_status qp_encoded_make(qp_encoded *encoded, qp_message_source source, quipu_messages messages,
+                             int64_t bytes_max, quipu_error *reterr)
 {
     const size_t count = messages.count;
     quipu_status status = QUIPU_OK;
 
-    batch->count = count;
+    *encoded = (qp_encoded){.source = source, .count = count};
     if (count > QUIPU_BATCH_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,
                             "%zu messages in one call; at most %d are allowed: split them", count,
                             QUIPU_BATCH_MAX);
     }
     if (count == 1) {
-        batch->rows = &batch->near_row;
-        batch->named = &batch->near_named;
-        batch->timed = &batch->near_timed;
-        batch->id_room = batch->near_id;
+        encoded->rows = &encoded->near_row;
+        encoded->named = &encoded->near_named;
+        encoded->timed = &encoded->near_timed;
+        encoded->id_room = encoded->near_id;
     } else {
-        status = message_room(batch, reterr);
+        status = message_room(encoded, reterr);
     }
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         const quipu_message *message = NULL;
         quipu_message room;
 
-        status = qp_message_take(messages, i, &batch->arena, &room, &message, reterr);
+        status = qp_message_take(messages, i, &encoded->arena, &room, &message, reterr);
         if (status == QUIPU_OK) {
-            status = message_encode(batch, i, message, bytes_max, reterr);
+            status = message_encode(encoded, i, message, bytes_max, reterr);
         }
         if (status != QUIPU_OK && count > 1 && reterr != NULL) {
             quipu_error cause = *reterr;
@@ -441,38 +443,17 @@ static quipu_status message_encode_all(qp_batch *batch, quipu_messages messages,
     return status;
 }
 
-quipu_status qp_batch_encode(qp_batch *batch, quipu_messages messages, int64_t bytes_max,
-                             quipu_error *reterr)
+void qp_encoded_free(qp_encoded *encoded)
 {
-    *batch = (qp_batch){.stored = false};
-    return message_encode_all(batch, messages, bytes_max, reterr);
-}
-
-quipu_status qp_batch_encode_stored(qp_batch *batch, quipu_messages messages, int64_t bytes_max,
-                                    quipu_error *reterr)
-{
-    *batch = (qp_batch){.stored = true};
-    return message_encode_all(batch, messages, bytes_max, reterr);
-}
-
-quipu_status qp_batch_encode_made(qp_batch *batch, quipu_messages messages, int64_t bytes_max,
-                                  quipu_error *reterr)
-{
-    *batch = (qp_batch){.made = true, .stored = true};
-    return message_encode_all(batch, messages, bytes_max, reterr);
-}
-
-void qp_batch_free(qp_batch *batch)
-{
-    if (batch->arena.head != NULL) { /* one plain message needs none */
-        quipu_arena_free(&batch->arena);
+    if (encoded->arena.head != NULL) { /* one plain message needs none */
+        quipu_arena_free(&encoded->arena);
     }
 }
 
-void qp_batch_own(qp_batch *batch, int64_t session)
+void qp_encoded_own(qp_encoded *encoded, int64_t session)
 {
-    for (size_t i = 0; i < batch->count; i++) {
-        batch->rows[i].session_id = session;
+    for (size_t i = 0; i < encoded->count; i++) {
+        encoded->rows[i].session_id = session;
     }
 }
 
@@ -553,36 +534,36 @@ void qp_header_patch(const qp_header *header, qp_session_patch *patch)
 /* ---- placing and inserting --------------------------------------------------------------------
  */
 
-void qp_batch_place(qp_batch *batch, const qp_session *row, quipu_time now)
+void qp_encoded_place(qp_encoded *encoded, const qp_session *row, quipu_time now)
 {
-    qp_header *header = &batch->header;
+    qp_header *header = &encoded->header;
 
     qp_header_begin(header, row);
-    for (size_t i = 0; i < batch->count; i++) {
-        qp_message_new *message = &batch->rows[i];
+    for (size_t i = 0; i < encoded->count; i++) {
+        qp_message_new *message = &encoded->rows[i];
 
         message->seq = header->next_seq;
         message->tokens_total = header->token_count + message->tokens;
-        message->session_id = row != NULL ? row->id : 0; /* 0: qp_batch_own() follows */
-        if (!batch->timed[i]) {
+        message->session_id = row != NULL ? row->id : 0; /* 0: qp_encoded_own() follows */
+        if (!encoded->timed[i]) {
             message->timestamp = (ent_opt_time){true, now};
         }
         qp_header_see(header, message);
     }
 }
 
-quipu_status qp_batch_insert(const qp_batch *batch, ent_db *db, quipu_error *reterr)
+quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db, quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status = batch->count == 1
-                              ? qp_message_create(db, NULL, &batch->rows[0], NULL, &error)
-                              : qp_message_create_many(db, batch->rows, batch->count, &error);
+    quipu_status status = encoded->count == 1
+                              ? qp_message_create(db, NULL, &encoded->rows[0], NULL, &error)
+                              : qp_message_create_many(db, encoded->rows, encoded->count, &error);
 
     if (status == QUIPU_EXISTS && strstr(error.field, "seq") != NULL) {
         /* It was read from the locked session: a repeat would meet it again. */
         return qp_error_set(reterr, QUIPU_CORRUPT,
                             "number %lld of a new message is taken; verify and repair the store",
-                            (long long)batch->rows[0].seq);
+                            (long long)encoded->rows[0].seq);
     }
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }

@@ -23,9 +23,18 @@ QUIPU_MUST_USE quipu_status qp_event_id_bytes(quipu_str text, uint8_t *near_id, 
  * QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret);
 
+/* Where messages come from, which decides what has to be checked. */
+typedef enum qp_message_source {
+    QP_MESSAGES_GIVEN,  /* a caller: everything */
+    QP_MESSAGES_STORED, /* a store: the same, but summaries are among them */
+    QP_MESSAGES_PARSED  /* parsed JSON: texts are UTF-8 without NUL, `extra` is an object without a
+                           member of ours, inputs and outputs that begin with a brace are objects.
+                           That much is not checked again; the rules of the schema still are */
+} qp_message_source;
+
 /* Messages made ready for their rows before the write lock is taken. One plain message needs no
  * memory of its own. */
-typedef struct qp_batch {
+typedef struct qp_encoded {
     qp_message_new *rows; /* session, seq and totals are set under the lock */
     bool *named;          /* the caller gave the event id */
     bool any_named;       /* of any of them */
@@ -33,15 +42,14 @@ typedef struct qp_batch {
     size_t count;
     qp_header header; /* of the session, once they are placed */
     bool summary;     /* the default view shall begin with the first one */
-    bool made;        /* see qp_batch_encode_made() */
-    bool stored;      /* summaries are allowed */
+    qp_message_source source;
     quipu_arena arena;
     uint8_t *id_room; /* near_id when there is one message, else NULL */
     qp_message_new near_row;
     bool near_named;
     bool near_timed;
     uint8_t near_id[QP_EVENT_ID_UUID_SIZE];
-} qp_batch;
+} qp_encoded;
 
 /* Message `index` of a slice that a caller passed, with this library's sizes: itself, or a copy in
  * *room with its calls in the arena. QUIPU_UNSUPPORTED, QUIPU_MISUSE (also no such message),
@@ -50,35 +58,27 @@ QUIPU_MUST_USE quipu_status qp_message_take(quipu_messages messages, size_t inde
                                             quipu_arena *arena, quipu_message *room,
                                             const quipu_message **ret_message, quipu_error *reterr);
 
-/* Check and encode; free with qp_batch_free() also after a failure. QUIPU_INVALID, QUIPU_LIMIT,
+/* Checks and encodes; free with qp_encoded_free() also after a failure. QUIPU_INVALID, QUIPU_LIMIT,
  * QUIPU_NOMEM, QUIPU_IO (no randomness), QUIPU_MISUSE. */
-QUIPU_MUST_USE quipu_status qp_batch_encode(qp_batch *batch, quipu_messages messages,
-                                            int64_t bytes_max, quipu_error *reterr);
-
-/* The same for messages that a store gave: summaries are among them. */
-QUIPU_MUST_USE quipu_status qp_batch_encode_stored(qp_batch *batch, quipu_messages messages,
-                                                   int64_t bytes_max, quipu_error *reterr);
-
-/* The same for messages that were made out of parsed JSON: texts are UTF-8 without NUL, `extra` is
- * an object without a member of ours, and inputs and outputs that begin with a brace are objects.
- * That much is not checked again here; the rules of the schema still are. */
-QUIPU_MUST_USE quipu_status qp_batch_encode_made(qp_batch *batch, quipu_messages messages,
-                                                 int64_t bytes_max, quipu_error *reterr);
-void qp_batch_free(qp_batch *batch);
+QUIPU_MUST_USE quipu_status qp_encoded_make(qp_encoded *encoded, qp_message_source source,
+                                            quipu_messages messages, int64_t bytes_max,
+                                            quipu_error *reterr);
+void qp_encoded_free(qp_encoded *encoded);
 
 /* Under the lock: give the rows their session, numbers, totals and missing times, behind what `row`
- * has; the header follows. `row` is NULL for a session that is new; qp_batch_own() says its number
- * when it is known. */
-void qp_batch_place(qp_batch *batch, const qp_session *row, quipu_time now);
-void qp_batch_own(qp_batch *batch, int64_t session);
+ * has; the header follows. `row` is NULL for a session that is new; qp_encoded_own() says its
+ * number when it is known. */
+void qp_encoded_place(qp_encoded *encoded, const qp_session *row, quipu_time now);
+void qp_encoded_own(qp_encoded *encoded, int64_t session);
 
 /* Insert the placed rows. */
-QUIPU_MUST_USE quipu_status qp_batch_insert(const qp_batch *batch, ent_db *db, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db,
+                                              quipu_error *reterr);
 
 /* Whether a stored row is the same message as row `at` of the batch, without what the store filled
  * in. QUIPU_NOMEM. */
-QUIPU_MUST_USE quipu_status qp_batch_equals(const qp_batch *batch, size_t at, const qp_message *row,
-                                            bool *ret_equal);
+QUIPU_MUST_USE quipu_status qp_encoded_equals(const qp_encoded *encoded, size_t at,
+                                              const qp_message *row, bool *ret_equal);
 
 /* A row, whose texts are borrowed, as a message in the arena. QUIPU_CORRUPT, QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc,

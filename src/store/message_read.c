@@ -57,19 +57,19 @@ static bool message_read_same_text(quipu_str given, quipu_str stored, bool defau
 
 /* Compares what the caller gave, column by column, cheapest first; what the store filled in
  * (number, totals, a missing time) is left out, so that a retry of the same call is a repeat. */
-quipu_status qp_batch_equals(const qp_batch *batch, size_t at, const qp_message *row,
-                             bool *ret_equal)
+quipu_status qp_encoded_equals(const qp_encoded *encoded, size_t at, const qp_message *row,
+                               bool *ret_equal)
 {
-    const qp_message_new *given = &batch->rows[at];
+    const qp_message_new *given = &encoded->rows[at];
     bool same = given->role == row->role && given->mark == row->mark &&
                 message_read_same_text(given->content, row->content, true) &&
                 message_read_same_text(given->author, row->author, true) &&
                 message_read_same_text(given->invocation_id, row->invocation_id, false) &&
                 message_read_same_text(given->branch, row->branch, false) &&
-                (!batch->timed[at] || quipu_time_cmp(given->timestamp.v, row->timestamp) == 0);
+                (!encoded->timed[at] || quipu_time_cmp(given->timestamp.v, row->timestamp) == 0);
     quipu_status status = QUIPU_OK;
 
-    assert(at < batch->count);
+    assert(at < encoded->count);
     /* JSON comes last: it is compared as a tree, so that white space and the order of members do
      * not make a repeat another message. */
     if (same) {

@@ -59,7 +59,7 @@ static void outcome_retry(qp_group *group, qp_write *write)
     }
 }
 
-void qp_batch_outcome(qp_batch_run *batch)
+void qp_batch_outcome(qp_batch *batch)
 {
     assert(batch->state == QP_BATCH_OUTCOME && !batch->is_retry);
     assert(batch->retries != QP_RETRY_NONE && ent_depth(batch->group->db) == 0);

@@ -328,7 +328,7 @@ quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_searc
 quipu_status quipu_search_index(quipu_store *store, const quipu_call_options *call,
                                 int64_t *ret_indexed, quipu_error *reterr)
 {
-    /* No holders and no last number: every session of the tenant. */
+    /* No holders, and no bound: every session of the tenant. */
     qp_search_walk walk = {.last = INT64_MAX};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);

@@ -81,7 +81,7 @@ typedef struct session_create {
     quipu_session_new values;
     ent_opt_int ttl_ms;
     quipu_uuid uid;
-    qp_batch batch;
+    qp_encoded encoded;
     quipu_range range;   /* of the messages that come back */
     bool reuse;          /* an existing session will do */
     qp_history *history; /* or NULL */
@@ -99,8 +99,8 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
                                    quipu_time now, quipu_error *reterr)
 {
     const quipu_session_new *values = &create->values;
-    qp_batch *batch = &create->batch;
-    const int64_t count = (int64_t)batch->count;
+    qp_encoded *encoded = &create->encoded;
+    const int64_t count = (int64_t)encoded->count;
     const qp_session *row = NULL;
     quipu_status status;
     qp_session_new made = {.key = values->key,
@@ -121,8 +121,8 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     if (count > 0) {
         qp_session_patch patch = {.key = ENT_CLEAR};
 
-        qp_batch_place(batch, NULL, now);
-        qp_header_patch(&batch->header, &patch);
+        qp_encoded_place(encoded, NULL, now);
+        qp_header_patch(&encoded->header, &patch);
         qp_patch_create(&qp_session_entity, &patch, &made);
         qp_search_born(create->store, count, &made);
     }
@@ -130,8 +130,8 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     status = qp_session_create(db, scratch, &made, &row, reterr);
     assert(status != QUIPU_OK || (row->id > 0 && row->next_seq == count + 1));
     if (status == QUIPU_OK && count > 0) {
-        qp_batch_own(batch, row->id);
-        status = qp_batch_insert(batch, db, reterr);
+        qp_encoded_own(encoded, row->id);
+        status = qp_encoded_insert(encoded, db, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_search_filled(create->store, db, row->id, count, reterr);
@@ -216,7 +216,7 @@ static quipu_status session_prepare(quipu_store *store, const quipu_session_new 
     quipu_session_new *values = &create->values;
     quipu_status status;
 
-    assert(create->history == NULL && create->batch.count == 0); /* prepared once */
+    assert(create->history == NULL && create->encoded.count == 0); /* prepared once */
     if (given == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the new session's values are NULL");
     }
@@ -231,8 +231,8 @@ static quipu_status session_prepare(quipu_store *store, const quipu_session_new 
         status = qp_session_ttl(store, values->ttl_ms, &create->ttl_ms, reterr);
     }
     if (status == QUIPU_OK) {
-        status =
-            qp_batch_encode(&create->batch, values->messages, store->message_bytes_max, reterr);
+        status = qp_encoded_make(&create->encoded, QP_MESSAGES_GIVEN, values->messages,
+                                 store->message_bytes_max, reterr);
     }
     /* Drawn once, before the transaction: a retried batch creates the same session. */
     if (status == QUIPU_OK && qp_uuid_v7(&create->uid) != QUIPU_OK) {
@@ -258,7 +258,7 @@ static void session_create_end(session_create *create, quipu_status status,
     } else if (create->history != NULL) {
         quipu_free(&create->history->pub);
     }
-    qp_batch_free(&create->batch);
+    qp_encoded_free(&create->encoded);
 }
 
 /* Not idempotent by itself: after QUIPU_UNKNOWN a caller finds out by reading whether the session

@@ -29,7 +29,7 @@ typedef struct qp_state_items {
 /* What an append brings beside messages. */
 typedef struct qp_append_also {
     qp_state_items changes;
-    bool made;    /* the messages were made out of parsed JSON: see qp_batch_encode_made() */
+    bool made;    /* the messages were made out of parsed JSON: QP_MESSAGES_PARSED */
     bool has_uid; /* QUIPU_CONFLICT unless the session still lives the same life */
     quipu_uuid uid;
     quipu_str event_id; /* of an append without messages: required */

@@ -13,11 +13,11 @@
 #include "base/json.h"
 #include "store/append.h"
 
-/* One end of a child; `batch` holds the messages for the parent, encoded before the lock. */
+/* One end of a child; `encoded` holds the messages for the parent, encoded before the lock. */
 typedef struct state_child_call {
     quipu_store *store;
     qp_child_end *end;
-    qp_batch batch;
+    qp_encoded encoded;
 } state_child_call;
 
 /* Whether the metadata say that the child was merged: the mark that an earlier merge left. */
@@ -79,7 +79,7 @@ static quipu_status state_child_check(state_child_call *call, ent_db *db, quipu_
     }
     /* Decided before the first write, as append.c does: the numbers of a session end at a limit. */
     if (status == QUIPU_OK &&
-        (*ret_parent)->next_seq > ENT_CLUSTER_SEQ_MAX - (int64_t)call->batch.count + 1) {
+        (*ret_parent)->next_seq > ENT_CLUSTER_SEQ_MAX - (int64_t)call->encoded.count + 1) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a session holds at most %lld messages",
                             (long long)ENT_CLUSTER_SEQ_MAX);
     }
@@ -99,8 +99,8 @@ static quipu_status state_child_work(void *ctx, ent_db *db, quipu_arena *scratch
 
     assert(ent_depth(db) > 0);
     assert(status != QUIPU_OK || (parent != NULL && child != NULL && parent->id != child->id));
-    if (status == QUIPU_OK && call->batch.count > 0) {
-        status = qp_append_write(call->store, db, scratch, parent, &call->batch, now, reterr);
+    if (status == QUIPU_OK && call->encoded.count > 0) {
+        status = qp_append_write(call->store, db, scratch, parent, &call->encoded, now, reterr);
     }
     /* A discarded child leaves nothing, unless it has forks itself: then its messages stay for
      * them. */
@@ -132,13 +132,14 @@ quipu_status qp_child_finish(quipu_store *store, qp_child_end *end, const quipu_
         status = qp_key_check(end->parent, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_batch_encode(&finish.batch, quipu_messages_of(end->messages, end->count),
+        status = qp_encoded_make(&finish.encoded, QP_MESSAGES_GIVEN,
+                                 quipu_messages_of(end->messages, end->count),
                                  store->message_bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_store_write(store, &within, state_child_work, &finish, reterr);
     }
-    qp_batch_free(&finish.batch);
+    qp_encoded_free(&finish.encoded);
     qp_store_leave(&within);
     return qp_store_fail(status, "end a child of", end->parent, reterr);
 }

@@ -88,7 +88,7 @@ int64_t qp_verify_lowest(const qp_session *row)
 
 /* The tokens of all messages before the first that the session holds and shows; *ret_known is false
  * when only that message itself says it. That is so when earlier messages were removed: then its
- * own total has to be believed. */
+ * own total is where the sum begins. */
 static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_known,
                                 qp_findings *findings, quipu_error *reterr)
 {

@@ -22,23 +22,24 @@ static inline void adk_check_same_row(const qp_message_new *a, const qp_message_
 
 /* The message as it is read from its row, and what the row takes. */
 static inline quipu_message adk_stored(const quipu_message *message, const char *event,
-                                       quipu_arena *arena, qp_batch *batch, size_t *ret_size)
+                                       quipu_arena *arena, qp_encoded *encoded, size_t *ret_size)
 {
     quipu_error err = {0};
     quipu_message back = {0};
     qp_json_doc doc;
-    qp_batch checked;
-    quipu_status status =
-        qp_batch_encode(&checked, quipu_messages_of(message, 1), QUIPU_MESSAGE_BYTES_MAX, &err);
+    qp_encoded checked;
+    quipu_status status = qp_encoded_make(
+        &checked, QP_MESSAGES_GIVEN, quipu_messages_of(message, 1), QUIPU_MESSAGE_BYTES_MAX, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("the store refuses %s: %s", event, err.message);
     }
     /* What parsing has checked is taken on trust: it must make no difference. */
-    T_OK(qp_batch_encode_made(batch, quipu_messages_of(message, 1), QUIPU_MESSAGE_BYTES_MAX, &err));
-    const qp_message_new *made = &batch->rows[0];
+    T_OK(qp_encoded_make(encoded, QP_MESSAGES_PARSED, quipu_messages_of(message, 1),
+                         QUIPU_MESSAGE_BYTES_MAX, &err));
+    const qp_message_new *made = &encoded->rows[0];
     adk_check_same_row(made, &checked.rows[0]);
-    qp_batch_free(&checked);
+    qp_encoded_free(&checked);
     const qp_message row = {.role = made->role,
                             .content = made->content,
                             .timestamp = made->timestamp.v,
@@ -64,14 +65,14 @@ static inline void adk_check_event(const char *text, size_t n)
     quipu_json back = {{NULL, 0}};
     quipu_message message;
     quipu_error err = {0};
-    qp_batch batch;
+    qp_encoded encoded;
     size_t size = 0;
     quipu_status status = t_event_to_message(event, &arena, &message, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("encode %s: %s", text, err.message);
     }
-    message = adk_stored(&message, text, &arena, &batch, &size);
+    message = adk_stored(&message, text, &arena, &encoded, &size);
     status = t_message_to_event(&message, NULL, &arena, &back, &err);
     if (status != QUIPU_OK) {
         fail_msg("decode %s: %s", text, err.message);
@@ -82,7 +83,7 @@ static inline void adk_check_event(const char *text, size_t n)
     if (size > n + n / 4 + ADK_ROW_ROOM) {
         fail_msg("%zu bytes stored for %zu: %s\nextra %s", size, n, text, message.extra.text.p);
     }
-    qp_batch_free(&batch);
+    qp_encoded_free(&encoded);
     quipu_arena_free(&arena);
 }
 

@@ -1,5 +1,5 @@
-/* Sweeping beside renewing: a caller that renews an expired session keeps it, and what is written to
- * it stays, however many sweep meanwhile. Run under ThreadSanitizer. */
+/* Sweeping beside renewing: a caller that renews an expired session keeps it, and what is written
+ * to it stays, however many sweep meanwhile. Run under ThreadSanitizer. */
 #include "contract/maintain_t.h"
 
 #include <pthread.h>
