@@ -538,10 +538,10 @@ class Measures(Tree):
         self.assertNotIn("gen", self.figures())
 
     def test_enough_comments_pass_and_fewer_fail(self):
-        self.put("src/base/a.c", HEAD * 13 + "int x;\n" * 87)
+        self.put("src/base/a.c", HEAD * 15 + "int x;\n" * 85)
         self.passes("measures")
-        self.put("src/base/a.c", HEAD * 12 + "int x;\n" * 88)
-        self.fails("measures", "src:0", "comment_share is 0.120")
+        self.put("src/base/a.c", HEAD * 14 + "int x;\n" * 86)
+        self.fails("measures", "src:0", "comment_share is 0.140")
 
     def test_an_engine_that_asserts_too_little_fails(self):
         head = HEAD * 10
