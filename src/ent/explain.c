@@ -91,7 +91,7 @@ static bool explain_hidden(const ent_entity *entity, const char *item, const cha
     return rest != NULL && (*rest == '\0' || strncmp(rest, ", ", 2) == 0);
 }
 
-/* Names are separated by ", ". */
+/* Appends a name to a list; names are separated by ", ". */
 static void explain_add_name(char *to, size_t size, const char *name)
 {
     explain_add(to, size, to[0] == '\0' ? "" : ", ");
@@ -129,7 +129,8 @@ static void explain_names(const ent_entity *entity, const char *list, char *ret,
     }
 }
 
-/* Engines do not say which reference is broken: it is clear when there is only one. */
+/* The field of the broken reference, or NULL. Engines do not say which one is broken: it is clear
+ * when there is only one. */
 static const char *explain_reference(const ent_entity *entity)
 {
     const char *name = NULL;

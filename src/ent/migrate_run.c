@@ -62,7 +62,7 @@ quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query, 
 /* ---- one number ---------------------------------------------------------------------------------
  */
 
-/* qp_migration_row for a single integer. */
+/* qp_migration_row for a single integer; anything but an integer counts as 0. */
 static quipu_status migrate_run_take_int(void *ctx, const qp_value *values, bool *stop,
                                          quipu_error *reterr)
 {
@@ -117,7 +117,7 @@ quipu_status qp_migration_count(qp_migration *m, const char *table, int64_t *ret
     return migrate_run_int_of(m, &sql, ret_count, reterr);
 }
 
-/* Rows with NULL in a field that is required now. */
+/* Rows with NULL in a field that is required now; costs a scan of the table. */
 quipu_status qp_migration_count_missing(qp_migration *m, const ent_entity *entity,
                                         const ent_field *field, int64_t *ret_count,
                                         quipu_error *reterr)

@@ -50,7 +50,8 @@ static void schema_text_float(qp_buf *out, double value)
     }
 }
 
-/* Whether a field is in the primary key: its line says nothing about that then. */
+/* Whether a field is in the primary key: its line says nothing about that then, because `key (...)`
+ * or the default does. */
 static bool schema_text_in_key(const ent_entity *entity, size_t field)
 {
     for (size_t i = 0; i < entity->key_count; i++) {
@@ -132,7 +133,8 @@ static void schema_text_rule(qp_buf *out, const ent_field *field)
     qp_buf_putc(out, ')');
 }
 
-/* `column "x"` and `was "x"`, where they are needed. */
+/* `column "x"` and `was "x"`, where they are needed. A column is named like its field unless the
+ * schema says otherwise; `was` is a former name, which migration renames. */
 static void schema_text_names(qp_buf *out, const char *column, const char *name, const char *was)
 {
     if (strcmp(column, name) != 0) {
@@ -163,7 +165,8 @@ static void schema_text_field(qp_buf *out, const ent_entity *entity, size_t numb
     qp_buf_putc(out, '\n');
 }
 
-/* The edge for which this field holds the key, or NULL. */
+/* The edge for which this field holds the key, or NULL. Such a field is written as that edge: its
+ * type follows from the target. */
 static const ent_edge *schema_text_edge_of(const ent_entity *entity, size_t number)
 {
     for (size_t i = 0; i < entity->edge_count; i++) {
@@ -307,7 +310,8 @@ static void schema_text_entity(qp_buf *out, const ent_entity *entity, bool shard
     qp_buf_puts(out, "}\n");
 }
 
-/* Shards are part of the text only for engines that have them: SQLite files keep their hash. */
+/* The whole schema: its header, then the entities in their order, which is part of the identity.
+ * Shards are part of the text only for engines that have them: SQLite files keep their hash. */
 quipu_status qp_schema_text(const ent_schema *schema, bool shards, qp_buf *out)
 {
     assert(schema != NULL && out != NULL);
@@ -324,7 +328,8 @@ quipu_status qp_schema_text(const ent_schema *schema, bool shards, qp_buf *out)
     return qp_buf_status(out);
 }
 
-/* Collisions would only make a changed schema look unchanged: 64 bits are enough. */
+/* The first 64 bits of SHA-256, in hexadecimal. Collisions would only make a changed schema look
+ * unchanged: 64 bits are enough. */
 void qp_schema_hash(quipu_str text, char ret_hash[QP_SCHEMA_HASH_SIZE])
 {
     uint8_t digest[QP_SHA256_SIZE];

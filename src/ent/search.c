@@ -54,7 +54,7 @@ static bool search_has_none(const ent_db *db)
     return db->engine->searcher == NULL;
 }
 
-/* See search_engine.h. */
+/* See search_engine.h. Erasing a session then needs more than removing its rows from the index. */
 bool qp_search_keeps_deleted_words(const ent_db *db)
 {
     return db->engine->searcher != NULL && db->engine->searcher->keeps_deleted_words;
@@ -404,7 +404,8 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
     return status;
 }
 
-/* Whether a hit has the phrases. A row that is gone has no texts and is no hit. */
+/* Whether a hit has the phrases. A row that is gone has no texts and is no hit. Its own arena: the
+ * connection's scratch memory holds what the plan needs. */
 static quipu_status search_recheck(ent_iter *iter, const qp_match_query *query, const ent_hit *hit,
                                    bool *ret_found)
 {
@@ -475,7 +476,9 @@ bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
 /* ---- snippets ---------------------------------------------------------------------------------
  */
 
-/* Looking the row up uses the connection's scratch memory, so that this has its own. */
+/* Makes the snippet in an arena of its own, because looking the row up uses the connection's
+ * scratch memory; only the result is copied to the caller's. A row that is gone gives an empty
+ * snippet. */
 static quipu_status search_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                                    const ent_hit *hit, const ent_marks *given,
                                    quipu_str *ret_snippet, quipu_error *reterr)

@@ -189,7 +189,8 @@ bool qp_words_next(qp_word_reader *reader, qp_word *ret)
 /* ---- queries ----------------------------------------------------------------------------------
  */
 
-/* The length of the space at `p`, or 0: ASCII's, and the wide one that CJK keyboards type. */
+/* The length of the space at `p`, or 0: ASCII's, and the wide one that CJK keyboards type. Other
+ * spaces of Unicode stay inside of a phrase, where the word reader skips them. */
 static size_t words_space(const char *p, const char *end)
 {
     if (*p == ' ' || (*p >= '\t' && *p <= '\r')) {

@@ -68,7 +68,8 @@ static quipu_status open_store_migrate(ent_db *db, ent_migrate_report *ret_repor
 }
 
 /* Opens one connection with the engine that the place names. The options of the two engines differ
- * in type and name, not in meaning. */
+ * in type and name, not in meaning. Neither engine reads or changes the schema here: that is the
+ * migration's. */
 static quipu_status open_store_engine(const open_store_place *self, bool read_only, ent_db **ret_db,
                                       quipu_error *reterr)
 {
@@ -212,7 +213,7 @@ static bool open_store_chooses(const quipu_open_options *options)
 }
 
 /* Ranges of all options, in one message that shows them all. The message names values and no texts:
- * a tenant's name may be personal. */
+ * a tenant's name may be personal. Options of the size cap are checked by qp_size_check(). */
 static quipu_status open_store_check(const quipu_open_options *options, quipu_error *reterr)
 {
     if (!open_store_chooses(options) || options->deadline_ms < -1 || options->readers_max < 0 ||
