@@ -432,6 +432,7 @@ quipu_status qp_encoded_make(qp_encoded *encoded, qp_message_source source, quip
 
         status = qp_message_take(messages, i, &encoded->arena, &room, &message, reterr);
         if (status == QUIPU_OK) {
+            assert(message != NULL);
             status = message_encode(encoded, i, message, bytes_max, reterr);
         }
         if (status != QUIPU_OK && count > 1 && reterr != NULL) {
