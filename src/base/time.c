@@ -469,8 +469,8 @@ static bool time_get_integer(quipu_str text, quipu_time *ret_time)
     return true;
 }
 
-/* Every shape that other programs write: RFC 3339, Go's, SQLite's, Unix numbers. Not inlined, so that
- * the stored shape does not pay for saving its registers. */
+/* Every shape that other programs write: RFC 3339, Go's, SQLite's, Unix numbers. Not inlined,
+ * so that the stored shape does not pay for saving its registers. */
 static QP_NOINLINE bool time_get_any(quipu_str text, quipu_time *ret_time)
 {
     quipu_time time;
