@@ -36,8 +36,8 @@ static quipu_status engine_open_sqlite(const qp_place *place, bool read_only, en
 {
     ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
 
-    options.flags = (read_only ? ENT_SQLITE_READ_ONLY : 0) |
-                    (place->must_exist ? ENT_SQLITE_MUST_EXIST : 0);
+    options.flags =
+        (read_only ? ENT_SQLITE_READ_ONLY : 0) | (place->must_exist ? ENT_SQLITE_MUST_EXIST : 0);
     options.busy_ms = place->busy_ms;
     options.durability = place->durability == QUIPU_RELAXED ? ENT_SQLITE_NORMAL : ENT_SQLITE_FULL;
     options.log = place->log.fn;
