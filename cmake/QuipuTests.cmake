@@ -104,6 +104,27 @@ function(quipu_test_on_postgres name folder labels target)
   set_tests_properties(${entry} PROPERTIES FIXTURES_REQUIRED pg)
 endfunction()
 
+# What also runs on the engine of tests/engine_strict, which holds src/ent to the rules of the seam:
+# some seconds of each kind. The others pass by hand: QUIPU_TEST_ENGINE=strict and the program. But
+# for contract.store_older, which copies files by their names.
+set(quipu_tests_of_the_strict_engine
+    contract.adk_service contract.chunks contract.crud contract.eager contract.key contract.order
+    contract.quipu_schema contract.rule contract.search contract.session_cache contract.store_call
+    contract.store_erase contract.store_fork_thread contract.store_group_thread
+    contract.store_model contract.store_search contract.store_search_thread contract.store_session
+    contract.store_tail_thread contract.store_verify contract.tx)
+
+# quipu_test_objects_strict(objects ret): the same objects with a table of engines that has one more
+# (tests/engine_strict/strict.c instead of src/front/engines.c).
+function(quipu_test_objects_strict objects ret)
+  add_library(t_engine_strict OBJECT "${PROJECT_SOURCE_DIR}/tests/engine_strict/strict.c")
+  quipu_test_compile(t_engine_strict)
+  list(FILTER objects EXCLUDE REGEX "qp_front>$")
+  list(APPEND objects "$<FILTER:$<TARGET_OBJECTS:qp_front>,EXCLUDE,/engines[.]c>"
+       $<TARGET_OBJECTS:t_engine_strict>)
+  set(${ret} "${objects}" PARENT_SCOPE)
+endfunction()
+
 # quipu_add_test_folder(folder): every test_*.c there; its other sources (and gen/) are helpers.
 function(quipu_add_test_folder folder)
   set(root "${PROJECT_SOURCE_DIR}/tests/${folder}")
@@ -122,6 +143,9 @@ function(quipu_add_test_folder folder)
     return()
   endif()
   quipu_test_objects(${folder} objects)
+  if(folder STREQUAL "contract" AND NOT QUIPU_AMALGAMATION)
+    quipu_test_objects_strict("${objects}" objects)
+  endif()
   if(helpers)
     add_library(t_${folder}_helpers OBJECT ${helpers})
     quipu_test_compile(t_${folder}_helpers)
@@ -153,6 +177,11 @@ function(quipu_add_test_folder folder)
     if(QUIPU_POSTGRES AND (folder MATCHES "postgres$" OR ("${folder}.${topic}" IN_LIST
                                                           quipu_tests_of_every_engine)))
       quipu_test_on_postgres(${folder}.${topic} ${folder} "${labels}" ${target})
+    endif()
+    if(NOT QUIPU_AMALGAMATION AND "${folder}.${topic}" IN_LIST quipu_tests_of_the_strict_engine)
+      quipu_test_register(${folder}.${topic}.strict ${folder} "${labels};strict" ${target})
+      set_property(TEST ${folder}.${topic}.strict APPEND PROPERTY ENVIRONMENT
+                                                                  "QUIPU_TEST_ENGINE=strict")
     endif()
   endforeach()
 endfunction()

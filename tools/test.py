@@ -32,7 +32,7 @@ UNIT_CASE = re.compile(
     re.M,
 )
 # A case that says nothing about the engine at hand (T_SQLITE_ONLY): neither passed nor skipped.
-CASE_ELSEWHERE = re.compile(r"^(not on PostgreSQL: .*)\n\[ +OK \] (\S+)", re.M)
+CASE_ELSEWHERE = re.compile(r"^(not on \w+: .*)\n\[ +OK \] (\S+)", re.M)
 SKIP_LINE = re.compile(r"^SKIP: *(.*)$", re.M)
 
 

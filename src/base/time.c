@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/attr.h"
+#include "base/str.h"
 
 #define TIME_S_PER_DAY INT64_C(86400)
 #define TIME_DAYS_TO_1970 719468 /* from 0000-03-01 */
@@ -247,28 +248,58 @@ QP_INLINE bool time_get_civil(const char *p, int64_t *ret_s)
     return true;
 }
 
-/* Our own stored shape, and nothing else. */
+/* The eight characters at `p` against a shape of eight, in which '0' stands for any digit and
+ * everything else for itself. Returns the digits' values, one a byte, the first in the lowest; what
+ * differs from the shape sets a bit of *bad.
+ *
+ * A byte of `value` is 0 to 9 for a digit and 0 for an equal character. Adding 0x76 to it, or 0x7f
+ * where the shape has no digit, sets its highest bit when it is larger. Only a byte that has
+ * that bit already carries into the next one, and it is bad by itself. For a constant shape the
+ * compiler computes `most`. */
+QP_INLINE uint64_t time_digits(const char *p, const char *shape, uint64_t *bad)
+{
+    const uint64_t form = qp_load64(shape);
+    const uint64_t others = ((form ^ QP_STR_ONES * '0') + QP_STR_ONES * 0x7f) & QP_STR_HIGHS;
+    const uint64_t most = QP_STR_ONES * 0x76 + (others >> 7) * 9;
+    uint64_t value = qp_load64(p) ^ form;
+
+    *bad |= ((value + most) | value) & QP_STR_HIGHS;
+    return value;
+}
+
+/* The number that the digits in the bytes `at` and `at` + 1 make. Ten times a digit fits a byte. */
+QP_INLINE unsigned time_pair(uint64_t digits, unsigned at)
+{
+    return (unsigned)((digits * 10 + (digits >> 8)) >> 8 * at & 0xff);
+}
+
+/* Our own stored shape, and nothing else: "YYYY-MM-DD HH:MM:SS.nnnnnnnnn+00:00". It is parsed once
+ * a row, so that four words are read instead of 29 characters; two of them overlap in the month. */
 QP_INLINE bool time_get_stored(quipu_str text, quipu_time *ret_time)
 {
     const char *p = text.p;
-    unsigned bad = 0;
-    unsigned ns;
-    int64_t s;
+    uint64_t bad = 0;
+    time_civil civil;
 
-    if (text.n != QUIPU_TIME_TEXT_SIZE - 1 || p[10] != ' ' || p[19] != '.' ||
-        memcmp(p + 29, "+00:00", 6) != 0 || !time_get_civil(p, &s)) {
+    if (text.n != QUIPU_TIME_TEXT_SIZE - 1 || memcmp(p + 29, "+00:00", 6) != 0) {
         return false;
     }
-    ns = (unsigned)(unsigned char)p[20] - '0';
-    bad |= ns > 9;
-    ns = ns * 100 + time_get2(p + 21, &bad);
-    ns = ns * 100 + time_get2(p + 23, &bad);
-    ns = ns * 100 + time_get2(p + 25, &bad);
-    ns = ns * 100 + time_get2(p + 27, &bad);
-    if (bad != 0) {
+    const uint64_t year = time_digits(p, "0000-00-", &bad);
+    const uint64_t day = time_digits(p + 5, "00-00 00", &bad);
+    const uint64_t second = time_digits(p + 13, ":00:00.0", &bad);
+    const uint64_t rest = time_digits(p + 21, "00000000", &bad);
+    civil = (time_civil){.year = time_pair(year, 0) * 100 + time_pair(year, 2),
+                         .month = time_pair(day, 0),
+                         .day = time_pair(day, 3),
+                         .hour = time_pair(day, 6),
+                         .minute = time_pair(second, 1),
+                         .second = time_pair(second, 4)};
+    if (bad != 0 || !time_is_real(&civil)) {
         return false;
     }
-    *ret_time = (quipu_time){s, ns};
+    unsigned ns = (unsigned)(second >> 56) * 100 + time_pair(rest, 0);
+    ns = ns * 10000 + time_pair(rest, 2) * 100 + time_pair(rest, 4);
+    *ret_time = (quipu_time){time_join(&civil), ns * 100 + time_pair(rest, 6)};
     return true;
 }
 
@@ -438,8 +469,9 @@ static bool time_get_integer(quipu_str text, quipu_time *ret_time)
     return true;
 }
 
-/* Every shape that other programs write: RFC 3339, Go's, SQLite's, Unix numbers. */
-static bool time_get_any(quipu_str text, quipu_time *ret_time)
+/* Every shape that other programs write: RFC 3339, Go's, SQLite's, Unix numbers. Not inlined,
+ * so that the stored shape does not pay for saving its registers. */
+static QP_NOINLINE bool time_get_any(quipu_str text, quipu_time *ret_time)
 {
     quipu_time time;
     int64_t offset_s;

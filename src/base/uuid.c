@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/attr.h"
+#include "base/str.h"
 #include "base/thread.h"
 
 #define UUID_POOL_SIZE 256   /* the most that getentropy() gives at once */
@@ -175,18 +176,38 @@ quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
     return QUIPU_OK;
 }
 
-/* Where byte i's two digits stand among the 36 characters. */
-static const uint8_t uuid_place[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
+#define UUID_LANES(byte) (UINT64_C(0x0001000100010001) * (byte))
 
-/* 36 characters in lower case. */
+/* Writes the eight digits of the four bytes that are the low half of `bytes`, in the order of
+ * memory. Each byte goes to a lane of 16 bits, its halves to the lane's two bytes; adding 6 carries
+ * into bit 4 for the halves from 10 on, which are letters. */
+QP_INLINE void uuid_digits(uint64_t bytes, char ret_digits[8])
+{
+    uint64_t pairs = ((bytes & UINT32_MAX) | bytes << 16) & UINT64_C(0x0000ffff0000ffff);
+    uint64_t lanes = (pairs | pairs << 8) & UUID_LANES(0xff);
+    uint64_t halves = (lanes >> 4 & UUID_LANES(0x0f)) | (lanes & UUID_LANES(0x0f)) << 8;
+    uint64_t letters = (halves + QP_STR_ONES * 6) >> 4 & QP_STR_ONES;
+    uint64_t digits = halves + QP_STR_ONES * '0' + letters * ('a' - '9' - 1);
+
+    digits = qp_load64(&digits); /* the lowest byte first, on every machine */
+    memcpy(ret_digits, &digits, sizeof(digits));
+}
+
+/* 36 characters in lower case: 8-4-4-4-12. Called once for each message that is read. */
 void quipu_uuid_format(quipu_uuid uuid, char ret_text[QUIPU_UUID_TEXT_SIZE])
 {
-    static const char digits[] = "0123456789abcdef";
+    const uint64_t low = qp_load64(uuid.b);
+    const uint64_t high = qp_load64(uuid.b + 8);
+    char digits[8];
 
-    for (size_t i = 0; i < 16; i++) {
-        ret_text[uuid_place[i]] = digits[uuid.b[i] >> 4];
-        ret_text[uuid_place[i] + 1] = digits[uuid.b[i] & 15];
-    }
+    uuid_digits(low, ret_text);
+    uuid_digits(low >> 32, digits);
+    memcpy(ret_text + 9, digits, 4);
+    memcpy(ret_text + 14, digits + 4, 4);
+    uuid_digits(high, digits);
+    memcpy(ret_text + 19, digits, 4);
+    memcpy(ret_text + 24, digits + 4, 4);
+    uuid_digits(high >> 32, ret_text + 28);
     ret_text[8] = '-';
     ret_text[13] = '-';
     ret_text[18] = '-';
@@ -199,6 +220,9 @@ static const uint8_t uuid_hex[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
     ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
     ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16};
+
+/* Where byte i's two digits stand among the 36 characters. */
+static const uint8_t uuid_place[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
 
 /* Either case; only the form with hyphens. */
 quipu_status quipu_uuid_parse(quipu_str text, quipu_uuid *ret_uuid)

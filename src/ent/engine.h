@@ -3,7 +3,8 @@
  * SQL, transactions, and the inspection of what a database holds. Nothing above this header knows
  * SQLite or PostgreSQL.
  *
- * Owns: qp_value and qp_engine. Implemented by src/ent_sqlite/open.c and src/ent_postgres/open.c.
+ * Owns: qp_value and qp_engine. Implemented by src/ent_sqlite/open.c and src/ent_postgres/open.c,
+ * and for tests by tests/engine_strict/strict.c, which checks the rules that stand here.
  * Threads: a connection, and every statement of it, belongs to one thread at a time. */
 #ifndef QP_ENT_ENGINE_H
 #define QP_ENT_ENGINE_H
@@ -72,14 +73,16 @@ typedef struct qp_engine {
     bool shards;
 
     quipu_status (*prepare)(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr);
-    void (*finalize)(qp_statement *statement);
+    void (*finalize)(qp_statement *statement); /* also of one that runs; NULL is fine */
+    /* Binds all parameters of a statement that does not run, before the first step of each run. */
     quipu_status (*bind)(qp_statement *statement, const qp_value *values, size_t n,
                          quipu_error *reterr);
-    /* Steps once. On a row, decodes `n` columns as the kinds ask: a NULL column gives QP_NULL, and
-     * a value that cannot be read as asked comes with the kind it is stored as, for src/ent to
-     * refuse. A broken constraint fills status, rule ("unique", "required", "reference", "range",
-     * "check") and `message`: "table.column, table.column" for "unique" and "required", the column
-     * for "range"; explain.c turns these into the schema's names. Other errors have a whole
+    /* Steps once; not again behind the last row or a failure, unless it is reset. On a row, decodes
+     * `n` columns as the kinds ask: a NULL column gives QP_NULL, and a value that cannot be read as
+     * asked comes with the kind it is stored as, for src/ent to refuse. A broken constraint fills
+     * status, rule ("unique", "required", "reference", "range", "check") and `message`:
+     * "table.column, table.column" for "unique" and "required", the column for "range", nothing for
+     * the others; explain.c turns these into the schema's names. Other errors have a whole
      * sentence. */
     quipu_status (*step)(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                          bool *ret_row, quipu_error *reterr);
@@ -91,9 +94,10 @@ typedef struct qp_engine {
 
     /* depth 0 is the transaction itself, deeper ones are savepoints; kind may be QP_TX_DEFERRED */
     quipu_status (*begin)(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);
-    quipu_status (*commit)(void *conn, int depth, quipu_error *reterr);
-    void (*rollback)(void *conn, int depth);
-    bool (*in_transaction)(void *conn); /* false after the engine rolled back by itself */
+    quipu_status (*commit)(void *conn, int depth,
+                           quipu_error *reterr); /* failed: rolled back next */
+    void (*rollback)(void *conn, int depth); /* also where the engine has rolled back by itself */
+    bool (*in_transaction)(void *conn);      /* false after the engine rolled back by itself */
 
     /* Dialect: each appends an SQL expression.
      *   put_in     `column` (a bare name) is in the list bound at `number`

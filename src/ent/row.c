@@ -124,43 +124,38 @@ QP_NOINLINE bool qp_row_default(const ent_field *field, qp_value *ret)
     }
 }
 
-/* Types other than int and text. */
-static quipu_status row_put_other(const ent_entity *entity, const ent_field *field,
-                                  const qp_value *value, quipu_arena *arena, char *member,
-                                  quipu_error *reterr)
+/* Stores an enum member: the label's number. */
+static quipu_status row_put_enum(const ent_entity *entity, const ent_field *field,
+                                 const qp_value *value, char *member, quipu_error *reterr)
 {
-    bool optional = (field->flags & ENT_F_NULLABLE) != 0;
-    const bool has = true;
-    int number;
+    int number = ent_enum_parse(field->labels, value->as.text);
 
-    switch (field->type) {
-    case ENT_FLOAT:
-        memcpy(member + (optional ? offsetof(ent_opt_float, v) : 0), &value->as.f, sizeof(double));
-        break;
-    case ENT_BOOL:
-        memcpy(member + (optional ? offsetof(ent_opt_bool, v) : 0), &value->as.b, sizeof(bool));
-        break;
-    case ENT_TIME:
-        memcpy(member + (optional ? offsetof(ent_opt_time, v) : 0), &value->as.time,
-               sizeof(quipu_time));
-        break;
-    case ENT_UUID:
-        memcpy(member + (optional ? offsetof(ent_opt_uuid, v) : 0), &value->as.uuid,
-               sizeof(quipu_uuid));
-        break;
-    case ENT_BYTES:
-        return row_put_bytes(value->as.bytes, arena, member, reterr);
-    default:
-        assert(field->type == ENT_ENUM);
-        number = ent_enum_parse(field->labels, value->as.text);
-        if (number == 0) {
-            return row_refuse(entity, field, value, reterr);
-        }
-        memcpy(member, &number, sizeof(number));
-        return QUIPU_OK;
+    if (number == 0) {
+        return row_refuse(entity, field, value, reterr);
     }
-    if (optional) {
+    memcpy(member, &number, sizeof(number));
+    return QUIPU_OK;
+}
+
+/* Types other than int, text and enum. */
+static quipu_status row_put_other(const ent_field *field, const qp_value *value, quipu_arena *arena,
+                                  char *member, quipu_error *reterr)
+{
+    const bool has = true;
+    size_t at = 0;
+
+    if (field->type == ENT_BYTES) {
+        return row_put_bytes(value->as.bytes, arena, member, reterr);
+    }
+    assert(field->type != ENT_ENUM && field->type != ENT_INT);
+    if ((field->flags & ENT_F_NULLABLE) != 0) {
+        at = qp_types[field->type].opt_at;
         memcpy(member, &has, sizeof(has)); /* every ent_opt_* begins with it */
+    }
+    if (field->type == ENT_TIME) { /* the most frequent one: of a size that the compiler knows */
+        memcpy(member + at, &value->as, sizeof(quipu_time));
+    } else {
+        memcpy(member + at, &value->as, qp_types[field->type].size);
     }
     return QUIPU_OK;
 }
@@ -183,44 +178,57 @@ static QP_NOINLINE quipu_status row_put_odd(const ent_entity *entity, const ent_
     case ENT_TEXT:
     case ENT_JSON:
         return row_put_text(fallback.as.text, arena, member, reterr);
+    case ENT_ENUM:
+        return row_put_enum(entity, field, &fallback, member, reterr);
     default:
-        return row_put_other(entity, field, &fallback, arena, member, reterr);
+        return row_put_other(field, &fallback, arena, member, reterr);
     }
 }
 
-/* One pass over fields and values. Int and text come first: most fields are. */
+/* Stores an int member. */
+QP_INLINE void row_put_int(const ent_field *field, int64_t number, char *member)
+{
+    if ((field->flags & ENT_F_NULLABLE) == 0) {
+        memcpy(member, &number, sizeof(number));
+    } else {
+        const ent_opt_int some = {true, number};
+        memcpy(member, &some, sizeof(some));
+    }
+}
+
+/* One pass over fields and values, by the kind that the engine gave: NULL, text and int come first,
+ * because most values are. A kind that is not the field's goes to row_put_odd(). */
 quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu_arena *arena,
                          void *ret_row, quipu_error *reterr)
 {
     const ent_field *field = entity->fields;
     const ent_field *end = field + entity->field_count;
     char *row = ret_row;
-    quipu_status status = QUIPU_OK;
 
     assert(values != NULL && ret_row != NULL);
     memset(row, 0, entity->row_size);
-    for (; field < end && status == QUIPU_OK; field++, values++) {
+    for (; field < end; field++, values++) {
         char *member = row + field->row;
+        quipu_status status = QUIPU_OK;
 
-        if (values->kind != qp_types[field->type].kind) {
-            if (values->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) == 0) {
-                status = row_put_odd(entity, field, values, arena, member, reterr);
-            }
-            /* else: the member stays all zero, which is absent */
-        } else if (field->type == ENT_TEXT || field->type == ENT_JSON) {
-            status = row_put_text(values->as.text, arena, member, reterr);
-        } else if (field->type == ENT_INT) {
-            bool optional = (field->flags & ENT_F_NULLABLE) != 0;
-            memcpy(member + (optional ? offsetof(ent_opt_int, v) : 0), &values->as.i,
-                   sizeof(values->as.i));
-            if (optional) {
-                memcpy(member, &optional, sizeof(optional));
-            }
+        if (values->kind == QP_NULL && (field->flags & ENT_F_NULLABLE) != 0) {
+            continue; /* the member stays all zero, which is absent */
+        }
+        if (QP_UNLIKELY(values->kind != qp_types[field->type].kind)) {
+            status = row_put_odd(entity, field, values, arena, member, reterr);
+        } else if (values->kind == QP_TEXT) {
+            status = field->type == ENT_ENUM ? row_put_enum(entity, field, values, member, reterr)
+                                             : row_put_text(values->as.text, arena, member, reterr);
+        } else if (values->kind == QP_INT) {
+            row_put_int(field, values->as.i, member);
         } else {
-            status = row_put_other(entity, field, values, arena, member, reterr);
+            status = row_put_other(field, values, arena, member, reterr);
+        }
+        if (QP_UNLIKELY(status != QUIPU_OK)) {
+            return status;
         }
     }
-    return status;
+    return QUIPU_OK;
 }
 
 /* ---- reading members --------------------------------------------------------------------------

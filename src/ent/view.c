@@ -19,11 +19,22 @@ static bool view_says_absent(const ent_field *field)
 static const void *view_row_value(const ent_field *field, const void *row)
 {
     const char *member = (const char *)row + field->row;
+    bool has = true;
 
-    if (qp_row_value(field, row).kind == QP_NULL) {
-        return NULL;
+    if (field->type == ENT_ENUM) {
+        int number;
+        memcpy(&number, member, sizeof(number));
+        has = number != 0;
+    } else if (view_says_absent(field)) {
+        const void *p; /* a text, a JSON and bytes begin with their pointer */
+        memcpy(&p, member, sizeof(p));
+        has = p != NULL;
+    } else if ((field->flags & ENT_F_NULLABLE) != 0) {
+        memcpy(&has, member, sizeof(has));
+        member += qp_types[field->type].opt_at;
     }
-    return (field->flags & ENT_F_NULLABLE) != 0 ? member + qp_types[field->type].opt_at : member;
+    assert(has == (qp_row_value(field, row).kind != QP_NULL));
+    return has ? member : NULL;
 }
 
 /* ---- views ------------------------------------------------------------------------------------

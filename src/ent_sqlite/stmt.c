@@ -58,7 +58,7 @@ quipu_status qp_sqlite_prepare(void *conn, quipu_str sql, qp_statement **ret, qu
     return QUIPU_OK;
 }
 
-/* NULL is fine. The statement is not running: src/ent resets it before. */
+/* NULL is fine, and so is a statement that runs: migration finalizes behind its last step. */
 void qp_sqlite_finalize(qp_statement *statement)
 {
     if (statement != NULL) {

@@ -99,7 +99,7 @@ static void value_nothing(sqlite3_value *from, uint8_t kind, qp_value *ret)
 {
     assert(kind == QP_TEXT || kind == QP_BYTES);
     ret->kind = QP_NULL;
-    if (sqlite3_value_type(from) != SQLITE_NULL && kind == QP_BYTES) {
+    if (kind == QP_BYTES && sqlite3_value_type(from) != SQLITE_NULL) {
         *ret = (qp_value){.kind = QP_BYTES, .as.bytes = {"", 0}};
     }
 }

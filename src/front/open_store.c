@@ -1,10 +1,10 @@
-/* Opening by name: a store by its URI, another program's file for an import. This is the only file
- * that chooses an engine.
+/* Opening by name: a store by its URI, another program's file for an import. An engine
+ * is chosen here alone, by the table in engines.h.
  *
  *   URI + options ─▶ connect ─▶ migrate ─▶ row security (PostgreSQL) ─▶ qp_store_new()
  *
- * Owns: open_store_place, what later connections need; the store owns it through its connector and
- * frees it. An import gets a read-only connection, which is closed when quipu_source_import()
+ * Owns: qp_place, what later connections need; the store owns it through its connector and frees
+ * it. An import gets a read-only connection, which is closed when quipu_source_import()
  * returns.
  * Called by: quipu_open() and quipu_source_import(), from any thread.
  * Locks: none; nothing is shared until the store exists.
@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include <ent/migrate.h>
-#include <ent/postgres.h>
 #include <ent/sqlite.h>
 #include <quipu/import.h>
 #include <quipu/maintain.h>
@@ -25,6 +24,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "ent/maintenance.h"
+#include "front/engines.h"
 #include "import/import.h"
 #include "store/lango.h"
 #include "store/row_security.h"
@@ -36,22 +36,6 @@
 #define OPEN_STORE_PARAMETER "row_security="
 #define OPEN_STORE_FLAGS                                                                           \
     (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED | QUIPU_OPEN_ROW_SECURITY)
-
-/* What further connections to the same store need. Written until open_store_make() returns, read by
- * any thread from then on. */
-typedef struct open_store_place {
-    char *name;    /* a path, or a server's URI */
-    bool postgres; /* the latter */
-    bool read_only;
-    bool must_exist;
-    bool opened; /* the first connection succeeded: later ones wait for a server that is down */
-    int32_t busy_ms;
-    char missing[QUIPU_LAYOUT_SIZE]; /* what an upgrade would add to a file opened read-only */
-    ent_sqlite_durability durability;
-    quipu_str tenant; /* the tenant whose rows row security shows, or absent */
-    quipu_arena arena;
-    qp_log log;
-} open_store_place;
 
 /* Brings the database to this program's schema or, read-only, compares it. The one named step
  * adopts Lango's files. Outside of any transaction; costs two reads where nothing has to be
@@ -67,48 +51,15 @@ static quipu_status open_store_migrate(ent_db *db, ent_migrate_report *ret_repor
     return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
 }
 
-/* Opens one connection with the engine that the place names. The options of the two engines differ
- * in type and name, not in meaning. Neither engine reads or changes the schema here: that is the
- * migration's. */
-static quipu_status open_store_engine(const open_store_place *self, bool read_only, ent_db **ret_db,
-                                      quipu_error *reterr)
-{
-    ent_postgres_options postgres = ENT_POSTGRES_OPTIONS_INIT;
-    ent_sqlite_options sqlite = ENT_SQLITE_OPTIONS_INIT;
-
-    read_only = read_only || self->read_only;
-    if (self->postgres) {
-        postgres.flags = (read_only ? ENT_POSTGRES_READ_ONLY : 0) |
-                         (self->must_exist ? ENT_POSTGRES_MUST_EXIST : 0);
-        postgres.flags |= self->opened ? ENT_POSTGRES_WAIT : 0;
-        /* A writing store reads from the primary, so that it reads its own writes. */
-        postgres.flags |= self->read_only ? 0 : ENT_POSTGRES_PRIMARY;
-        postgres.busy_ms = self->busy_ms;
-        postgres.tenant = self->tenant;
-        postgres.log = self->log.fn;
-        postgres.log_ctx = self->log.ctx;
-        postgres.log_level = self->log.level;
-        return ent_postgres_open(self->name, &postgres, ret_db, reterr);
-    }
-    sqlite.flags =
-        (read_only ? ENT_SQLITE_READ_ONLY : 0) | (self->must_exist ? ENT_SQLITE_MUST_EXIST : 0);
-    sqlite.busy_ms = self->busy_ms;
-    sqlite.durability = self->durability;
-    sqlite.log = self->log.fn;
-    sqlite.log_ctx = self->log.ctx;
-    sqlite.log_level = self->log.level;
-    return ent_sqlite_open(self->name, &sqlite, ret_db, reterr);
-}
-
 /* The store's connector: opens one more connection to the same place, on whichever thread needs
  * one; `self` does not change after quipu_open(). Each connection to an older layout compares it
  * again: the file may be upgraded between two of them. On failure nothing is left open. */
 static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **ret_db,
                                           quipu_error *reterr)
 {
-    const open_store_place *self = ctx;
+    const qp_place *self = ctx;
     ent_db *db = NULL;
-    quipu_status status = open_store_engine(self, read_only, &db, reterr);
+    quipu_status status = self->engine->open(self, read_only || self->read_only, &db, reterr);
 
     if (status == QUIPU_OK && self->missing[0] != '\0') {
         assert(self->read_only);
@@ -126,18 +77,11 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
  * Also called where opening fails before there is a store. */
 static void open_store_done(void *ctx)
 {
-    open_store_place *self = ctx;
+    qp_place *self = ctx;
 
     quipu_arena_free(&self->arena);
     qp_free(self->name);
     qp_free(self);
-}
-
-/* The two schemes that libpq accepts. Compared with case, as libpq does. */
-static bool open_store_is_postgres(const char *uri)
-{
-    return strncmp(uri, "postgresql://", strlen("postgresql://")) == 0 ||
-           strncmp(uri, "postgres://", strlen("postgres://")) == 0;
 }
 
 /* Removes quipu's own parameter from a server's URI, since libpq would reject it. It can turn row
@@ -180,13 +124,14 @@ static quipu_status open_store_path(const char *uri, const char **ret_path, quip
 {
     const char *colon = strstr(uri, "://");
 
-    /* file:path, file:/path and file:///path; then libpq's URIs; then any path without a scheme. */
+    /* file:path, file:/path and file:///path; then URIs of engines; then any path without a scheme.
+     */
     if (strncmp(uri, OPEN_STORE_SCHEME, strlen(OPEN_STORE_SCHEME)) == 0) {
         uri += strlen(OPEN_STORE_SCHEME);
         if (strncmp(uri, "//", 2) == 0) {
             uri += 2; /* file:///path: an empty host */
         }
-    } else if (open_store_is_postgres(uri)) {
+    } else if (qp_engine_of(uri)->schemes[0] != NULL) {
         *ret_path = uri;
         return QUIPU_OK;
     } else if (colon != NULL && memchr(uri, '/', (size_t)(colon - uri)) == NULL) {
@@ -270,14 +215,14 @@ static quipu_status open_store_options(const quipu_open_options *given, quipu_op
 /* Makes the place. The options' flags are completed by what the URI says. The name is copied before
  * the URI is changed: the caller's text stays as it is. */
 static quipu_status open_store_context(const char *path, quipu_open_options *options,
-                                       open_store_place **ret, quipu_error *reterr)
+                                       qp_place **ret, quipu_error *reterr)
 {
     bool row_security = (options->flags & QUIPU_OPEN_ROW_SECURITY) != 0;
     quipu_status status = QUIPU_OK;
 
     assert(path != NULL);
     size_t size = strlen(path) + 1;
-    open_store_place *self = qp_calloc(1, sizeof(*self));
+    qp_place *self = qp_calloc(1, sizeof(*self));
     char *copy = qp_malloc(size);
 
     if (self == NULL || copy == NULL) {
@@ -288,13 +233,13 @@ static quipu_status open_store_context(const char *path, quipu_open_options *opt
     memcpy(copy, path, size);
     self->name = copy;
     self->log = qp_log_of(options->log, options->log_ctx, options->log_level);
-    self->postgres = open_store_is_postgres(path);
-    self->durability = options->durability == QUIPU_RELAXED ? ENT_SQLITE_NORMAL : ENT_SQLITE_FULL;
+    self->engine = qp_engine_of(path);
+    self->durability = options->durability;
     self->read_only = (options->flags & QUIPU_OPEN_READ_ONLY) != 0;
     self->must_exist = (options->flags & QUIPU_OPEN_MUST_EXIST) != 0;
     self->busy_ms =
         options->deadline_ms > 0 ? options->deadline_ms : (int32_t)QUIPU_DEADLINE_MS_DEFAULT;
-    if (self->postgres) {
+    if (self->engine->has_row_security) {
         status = open_store_parameter(copy, &row_security, reterr);
         options->flags |= row_security ? QUIPU_OPEN_ROW_SECURITY : 0;
     }
@@ -312,7 +257,7 @@ static quipu_status open_store_context(const char *path, quipu_open_options *opt
 
 /* Options that only some engines support. Checked before anything is opened, so that no file is
  * created for options that cannot hold. */
-static quipu_status open_store_fits(const open_store_place *self, const quipu_open_options *options,
+static quipu_status open_store_fits(const qp_place *self, const quipu_open_options *options,
                                     bool in_memory, quipu_error *reterr)
 {
     const bool row_security = (options->flags & QUIPU_OPEN_ROW_SECURITY) != 0;
@@ -320,12 +265,13 @@ static quipu_status open_store_fits(const open_store_place *self, const quipu_op
     if (in_memory && (options->flags & (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST)) != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a store in memory is always new");
     }
-    if (self->postgres && options->max_bytes > 0) {
+    if (!self->engine->has_size_cap && options->max_bytes > 0) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "a PostgreSQL store has no size cap; give its tablespace a disk of "
-                            "that size");
+                            "a store of the engine %s has no size cap; give its database a disk "
+                            "of that size",
+                            self->engine->name);
     }
-    if (row_security && !self->postgres) {
+    if (row_security && !self->engine->has_row_security) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                             "row security needs PostgreSQL; give each tenant its own file");
     }
@@ -368,7 +314,7 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
 /* Migrates the database, or a private copy of it; read-only, records what an upgrade would add. A
  * new or upgraded database is logged; opening a current one is not worth an entry. *db may be
  * another connection afterwards. */
-static quipu_status open_store_prepare(open_store_place *self, ent_db **db, bool *ret_single,
+static quipu_status open_store_prepare(qp_place *self, ent_db **db, bool *ret_single,
                                        quipu_error *reterr)
 {
     const int64_t begun_ns = qp_clock_ns();
@@ -403,7 +349,7 @@ static quipu_status open_store_make(const char *path, quipu_open_options *option
                                     quipu_store **ret_store, quipu_error *reterr)
 {
     qp_connector connector = {.open = open_store_connection, .close = open_store_done};
-    open_store_place *self = NULL;
+    qp_place *self = NULL;
     ent_db *db = NULL;
     quipu_status status = open_store_context(path, options, &self, reterr);
 
@@ -422,7 +368,7 @@ static quipu_status open_store_make(const char *path, quipu_open_options *option
     if (status == QUIPU_OK) {
         status = open_store_prepare(self, &db, &connector.single, reterr);
     }
-    if (status == QUIPU_OK && self->postgres) {
+    if (status == QUIPU_OK && self->engine->has_row_security) {
         status =
             qp_row_security_enable(db, qp_store_row_policies, qp_store_row_policy_count, reterr);
     }
@@ -444,7 +390,7 @@ static quipu_status open_store_make(const char *path, quipu_open_options *option
 static void open_store_log(const qp_log *log, const char *path, int64_t begun_ns,
                            quipu_status status, const quipu_error *error)
 {
-    const char *engine = open_store_is_postgres(path) ? "postgres" : "sqlite";
+    const char *engine = qp_engine_of(path)->name;
 
     if (status == QUIPU_OK) {
         QP_LOG(log, QUIPU_LOG_INFO, "store", "open", QP_LOG_TEXT("engine", engine),
@@ -514,24 +460,3 @@ quipu_status quipu_source_import(quipu_store *store, const char *path,
     ent_close(db);
     return status;
 }
-
-/* ---- a build without libpq ------------------------------------------------------------------- */
-
-#ifndef QUIPU_POSTGRES
-/* The functions of ent/postgres.h exist in every build; here they fail and say why. */
-quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *options,
-                               ent_db **ret_db, quipu_error *reterr)
-{
-    (void)uri;
-    (void)options;
-    (void)ret_db;
-    return ent_postgres_library(NULL, reterr);
-}
-
-quipu_status ent_postgres_library(int *ret_version, quipu_error *reterr)
-{
-    (void)ret_version;
-    return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                        "this build has no PostgreSQL; build it where libpq is (libpq-dev)");
-}
-#endif

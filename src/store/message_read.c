@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/attr.h"
 #include "base/error.h"
+#include "base/str.h"
 #include "store/message.h"
 #include "store/tool_calls.h"
 
@@ -193,23 +195,40 @@ static quipu_status message_read_extra(quipu_str text, qp_json_doc *doc, quipu_a
     return status;
 }
 
-/* The columns as they are. message_read_ours() replaces those that could not hold their text. */
+/* Copies a text to *at, which moves on behind its NUL. An absent text stays absent. */
+QP_INLINE quipu_str message_read_put(quipu_str text, char **at)
+{
+    char *p = *at;
+
+    if (text.p == NULL) {
+        return QP_STR_ABSENT;
+    }
+    memcpy(p, text.p, text.n);
+    p[text.n] = '\0';
+    *at = p + text.n + 1;
+    return (quipu_str){p, text.n};
+}
+
+/* The texts that are plain columns, in one piece of the arena: a read copies four of them a row.
+ * The sum cannot overflow, because the engine holds all of them in memory. message_read_ours()
+ * replaces those that could not hold their text. */
 static quipu_status message_read_texts(const qp_message *row, quipu_arena *arena,
                                        quipu_message *ret)
 {
-    assert(row->content.p != NULL || row->content.n == 0);
-    quipu_status status = quipu_arena_copy(arena, row->content, &ret->content);
+    const size_t size = row->content.n + row->author.n + row->invocation_id.n + row->branch.n + 4;
+    char *at = qp_arena_take(arena, size);
 
-    if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, row->author, &ret->author);
+    assert(row->content.p != NULL || row->content.n == 0);
+    if (at == NULL) {
+        return qp_arena_why(arena, size);
     }
-    if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, row->invocation_id, &ret->invocation_id);
-    }
-    if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, row->branch, &ret->branch);
-    }
-    return status;
+    const char *end QP_UNUSED = at + size;
+    ret->content = message_read_put(row->content, &at);
+    ret->author = message_read_put(row->author, &at);
+    ret->invocation_id = message_read_put(row->invocation_id, &at);
+    ret->branch = message_read_put(row->branch, &at);
+    assert(at <= end);
+    return QUIPU_OK;
 }
 
 /* Content before tool calls: outputs that the content repeats are slices of the decoded content.
@@ -218,23 +237,35 @@ static quipu_status message_read_texts(const qp_message *row, quipu_arena *arena
 quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc, quipu_arena *arena,
                                quipu_message *ret_message, quipu_error *reterr)
 {
+    /* Every member is named: the compiler then clears none of them first. */
     quipu_message message = {.role = (quipu_role)row->role,
                              .has_timestamp = true,
                              .timestamp = row->timestamp,
+                             .content = QP_STR_ABSENT,
+                             .author = QP_STR_ABSENT,
+                             .calls = quipu_tool_calls_of(NULL, 0),
+                             .event_id = QP_STR_ABSENT,
+                             .invocation_id = QP_STR_ABSENT,
+                             .branch = QP_STR_ABSENT,
+                             .extra = {QP_STR_ABSENT},
                              .seq = row->seq,
                              .tokens = row->tokens,
                              .tokens_total = row->tokens_total,
-                             .mark = (quipu_mark)row->mark};
+                             .mark = (quipu_mark)row->mark,
+                             .covers_from = 0,
+                             .covers_to = 0,
+                             .replaces = 0};
     quipu_status status = message_read_texts(row, arena, &message);
 
     if (status == QUIPU_OK) {
         status = qp_event_id_text(row->event_id, arena, &message.event_id);
     }
-    if (status == QUIPU_OK) {
+    /* Most messages have neither. */
+    if (status == QUIPU_OK && row->tool_calls.text.p != NULL) {
         status = qp_tool_calls_read_column(row->tool_calls.text, message.content, doc, arena,
                                            &message.calls);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && row->extra.text.p != NULL) {
         status = message_read_extra(row->extra.text, doc, arena, &message);
     }
     if (status == QUIPU_OK) {

@@ -189,6 +189,31 @@ static void every_truncation_and_mutation_of_a_time_is_safe(void **state)
     }
 }
 
+/* A "T" between date and time leads past the path for the stored shape. */
+static void stored_shape_is_read_as_the_tolerant_reader_reads_it(void **state)
+{
+    static const char row[] = "2024-02-29 08:29:56.833802968+00:00";
+
+    (void)state;
+    for (size_t at = 0; at < sizeof(row) - 1; at++) {
+        for (int byte = 0; byte < 256 && at != 10; byte++) {
+            char stored[sizeof(row)];
+            char other[sizeof(row)];
+            quipu_time a = {0, 0};
+            quipu_time b = {0, 0};
+
+            memcpy(stored, row, sizeof(row));
+            stored[at] = (char)byte;
+            memcpy(other, stored, sizeof(row));
+            other[10] = 'T';
+            quipu_status status = quipu_time_parse((quipu_str){stored, sizeof(row) - 1}, &a);
+            T_STATUS(quipu_time_parse((quipu_str){other, sizeof(row) - 1}, &b), status);
+            assert_int_equal(a.s, b.s);
+            assert_int_equal(a.ns, b.ns);
+        }
+    }
+}
+
 /* The C library's calendar as the second opinion. */
 static void time_against_libc(quipu_time time)
 {
@@ -348,6 +373,7 @@ int main(void)
         cmocka_unit_test(every_known_shape_is_read),
         cmocka_unit_test(what_is_no_instant_is_refused),
         cmocka_unit_test(every_truncation_and_mutation_of_a_time_is_safe),
+        cmocka_unit_test(stored_shape_is_read_as_the_tolerant_reader_reads_it),
         cmocka_unit_test(random_instants_round_trip_and_agree_with_libc),
         cmocka_unit_test(every_day_of_the_range_agrees_with_libc),
         cmocka_unit_test(text_order_is_time_order),

@@ -145,6 +145,26 @@ static void uuid_text_round_trips_in_both_cases(void **state)
     assert_string_equal(text, "11111111-2222-4333-8444-555555555555");
 }
 
+static void uuid_text_has_two_digits_for_each_byte(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 16 * 256; i++) {
+        quipu_uuid uuid = {{0}};
+        char text[QUIPU_UUID_TEXT_SIZE];
+        char expected[QUIPU_UUID_TEXT_SIZE];
+        size_t n = 0;
+
+        uuid.b[i / 256] = (uint8_t)(i % 256);
+        uuid.b[(i / 256 + 5) % 16] = (uint8_t)(255 - i % 256);
+        for (size_t k = 0; k < 16; k++) {
+            const char *hyphen = k == 4 || k == 6 || k == 8 || k == 10 ? "-" : "";
+            n += (size_t)snprintf(expected + n, sizeof(expected) - n, "%s%02x", hyphen, uuid.b[k]);
+        }
+        quipu_uuid_format(uuid, text);
+        assert_string_equal(text, expected);
+    }
+}
+
 static void uuid_text_of_another_shape_is_refused(void **state)
 {
     const char good[] = "0198c0de-0000-7abc-8def-0123456789ab";
@@ -287,6 +307,7 @@ int main(void)
         cmocka_unit_test(v7_rises_in_each_thread_and_never_repeats_across),
         cmocka_unit_test(child_of_a_fork_does_not_repeat_its_parent),
         cmocka_unit_test(uuid_text_round_trips_in_both_cases),
+        cmocka_unit_test(uuid_text_has_two_digits_for_each_byte),
         cmocka_unit_test(uuid_text_of_another_shape_is_refused),
         cmocka_unit_test(randomness_larger_than_the_pool_is_given),
         cmocka_unit_test(two_threads_take_turns),

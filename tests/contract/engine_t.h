@@ -4,9 +4,9 @@
 
 #include "lib/t.h"
 
-#include <ent/postgres.h>
 #include <ent/sqlite.h>
 
+#include "front/engines.h"
 #include "lib/t_pg.h"
 
 /* Whether a URI names a server; one test may have stores of both engines. */
@@ -15,21 +15,20 @@ static inline bool et_is_server(const char *uri)
     return strncmp(uri, "postgresql:", strlen("postgresql:")) == 0;
 }
 
-/* A connection by URI; `busy_ms` 0: the engine's own patience. */
+/* A connection by URI, through the table of engines; `busy_ms` 0: the engine's own patience. */
 static inline ent_db *et_connect_as(const char *uri, int32_t busy_ms, bool read_only)
 {
-    ent_sqlite_options sqlite = ENT_SQLITE_OPTIONS_INIT;
-    ent_postgres_options postgres = ENT_POSTGRES_OPTIONS_INIT;
+    char name[T_PATH_MAX];
+    qp_place place = {.engine = qp_engine_of(uri),
+                      .name = name,
+                      .read_only = read_only,
+                      .busy_ms = busy_ms != 0 ? busy_ms : ENT_SQLITE_BUSY_MS_DEFAULT,
+                      .durability = QUIPU_RELAXED};
     quipu_error err = {0};
     ent_db *db = NULL;
 
-    sqlite.durability = ENT_SQLITE_NORMAL;
-    sqlite.busy_ms = busy_ms != 0 ? busy_ms : sqlite.busy_ms;
-    postgres.busy_ms = sqlite.busy_ms;
-    sqlite.flags = read_only ? ENT_SQLITE_READ_ONLY : 0;
-    postgres.flags = read_only ? ENT_POSTGRES_READ_ONLY : 0;
-    if ((et_is_server(uri) ? ent_postgres_open(uri, &postgres, &db, &err)
-                           : ent_sqlite_open(uri, &sqlite, &db, &err)) != QUIPU_OK) {
+    (void)snprintf(name, sizeof(name), "%s", uri);
+    if (place.engine->open(&place, read_only, &db, &err) != QUIPU_OK) {
         fail_msg("cannot open %s: %s", uri, err.message);
     }
     return db;

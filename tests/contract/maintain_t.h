@@ -109,7 +109,7 @@ static inline void mt_sql(const char *path, const char *sql)
         t_pg_execute(path, sql);
         return;
     }
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(t_store_file(path), &db), SQLITE_OK);
     if (sqlite3_exec(db, sql, NULL, NULL, &text) != SQLITE_OK) {
         fail_msg("%s: %s", sql, text);
     }
@@ -197,7 +197,7 @@ static inline bool mt_files_hold(const char *path, const char *text)
     for (size_t i = 0; i < 4; i++) {
         char name[2 * T_PATH_MAX];
         size_t size = 0;
-        snprintf(name, sizeof(name), "%s%s", path, suffixes[i]);
+        snprintf(name, sizeof(name), "%s%s", t_store_file(path), suffixes[i]);
         if (t_file_exists(name)) {
             char *bytes = t_file_read(name, &size);
             found = found || mt_find(bytes, size, text);

@@ -22,8 +22,8 @@ ent_db *w_open_memory(void)
 {
     char uri[T_PATH_MAX] = ":memory:";
 
-    if (t_pg()) {
-        t_pg_schema(uri);
+    if (t_pg() || t_strict()) {
+        t_new_store("world.db", uri);
     }
     return world_open(uri, 0);
 }

@@ -101,11 +101,27 @@ void t_pg_schema(char ret_uri[T_PATH_MAX])
 }
 #endif
 
+bool t_strict(void)
+{
+    const char *name = getenv("QUIPU_TEST_ENGINE");
+
+    return name != NULL && strcmp(name, "strict") == 0;
+}
+
+const char *t_store_file(const char *uri)
+{
+    return strncmp(uri, "strict:", strlen("strict:")) == 0 ? uri + strlen("strict:") : uri;
+}
+
 void t_new_store(const char *name, char ret_uri[T_PATH_MAX])
 {
+    char path[T_PATH_MAX];
+
     if (t_pg()) {
         t_pg_schema(ret_uri);
-    } else {
-        t_path(t_tmpdir(), name, ret_uri);
+        return;
     }
+    t_path(t_tmpdir(), name, path);
+    int n = snprintf(ret_uri, T_PATH_MAX, "%s%s", t_strict() ? "strict:" : "", path);
+    assert_true(n > 0 && n < T_PATH_MAX);
 }

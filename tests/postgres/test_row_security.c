@@ -3,6 +3,7 @@
 #include "contract/maintain_t.h"
 #include "contract/search_t.h"
 
+#include <ent/postgres.h>
 #include <libpq-fe.h>
 
 #include "gen/quipu.h"
