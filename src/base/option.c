@@ -122,7 +122,10 @@ quipu_status qp_slice_convert(const void **items, size_t count, size_t *item_siz
     }
     copy = count <= SIZE_MAX / size ? qp_arena_take(arena, count * size) : NULL;
     if (copy == NULL) {
-        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu of %s", count, name);
+        const bool full =
+            count <= SIZE_MAX / size && qp_arena_why(arena, count * size) == QUIPU_LIMIT;
+        return qp_error_set(reterr, full ? QUIPU_LIMIT : QUIPU_NOMEM, "no memory for %zu of %s",
+                            count, name);
     }
     memset(copy, 0, count * size);
     for (size_t i = 0; i < count; i++, from += given) {

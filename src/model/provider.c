@@ -8,6 +8,9 @@
 #include "base/error.h"
 #include "base/option.h"
 
+/* A caller's own provider need not have an id. */
+#define PROVIDER_NAME(provider) ((provider)->id != NULL ? (provider)->id : "the provider")
+
 /* The list lies in the caller's arena. A provider from another version may return items of another
  * size: they are converted. */
 quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_call_options *call,
@@ -22,7 +25,8 @@ quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_c
                             "listing needs a provider, an arena and a place for the list");
     }
     if (provider->list == NULL) {
-        return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s does not list its models", provider->id);
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s does not list its models",
+                            PROVIDER_NAME(provider));
     }
     status = provider->list(provider->ctx, call, arena, &models, reterr);
     if (status == QUIPU_OK) {
@@ -61,7 +65,8 @@ static quipu_status provider_embed_check(const quipu_provider *provider,
     }
     return provider->embed != NULL
                ? QUIPU_OK
-               : qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s makes no embeddings", provider->id);
+               : qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s makes no embeddings",
+                              PROVIDER_NAME(provider));
 }
 
 /* One vector for each text: a provider that returns another number is QUIPU_CORRUPT, since vectors

@@ -443,10 +443,20 @@ static quipu_status gemini_event(qp_wire_reader *reader, const qp_sse_event *eve
 /* Pages of models; `page` is the token from the page before. */
 static void gemini_list_path(quipu_str page, qp_buf *url)
 {
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+
     qp_buf_puts(url, "/v1beta/models?pageSize=1000");
     if (page.n > 0) {
         qp_buf_puts(url, "&pageToken=");
-        qp_buf_put(url, page);
+    }
+    /* The token is the server's: opaque bytes, which may mean something else in a query. */
+    for (size_t i = 0; i < page.n; i++) {
+        if (page.p[i] != '\0' && strchr(plain, page.p[i]) != NULL) {
+            qp_buf_putc(url, page.p[i]);
+        } else {
+            qp_buf_printf(url, "%%%02X", (unsigned)(unsigned char)page.p[i]);
+        }
     }
 }
 

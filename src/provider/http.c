@@ -64,7 +64,10 @@ quipu_status qp_http_pool_init(qp_http_pool *pool, quipu_error *reterr)
         return qp_error_set(reterr, QUIPU_IO, "libcurl did not start: %s",
                             curl_easy_strerror(http_global));
     }
-    return qp_mutex_init(&pool->mutex);
+    if (qp_mutex_init(&pool->mutex) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a provider's connections");
+    }
+    return QUIPU_OK;
 }
 
 /* NULL is fine. */

@@ -25,7 +25,11 @@ static quipu_status key_file(quipu_str path, qp_buf *key, quipu_error *reterr)
 
     qp_buf_init(&name, path.n);
     qp_buf_put(&name, path);
-    file = qp_buf_status(&name) == QUIPU_OK ? fopen(qp_buf_str(&name).p, "rbe") : NULL;
+    if (qp_buf_status(&name) != QUIPU_OK) {
+        qp_buf_free(&name);
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the path of the key file");
+    }
+    file = fopen(qp_buf_str(&name).p, "rbe");
     qp_buf_free(&name);
     if (file == NULL) {
         return qp_error_set(reterr, errno == ENOENT ? QUIPU_NOT_FOUND : QUIPU_IO,

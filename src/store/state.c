@@ -122,8 +122,12 @@ static void state_digest(qp_state_items changes, uint8_t ret[QP_SHA256_SIZE])
         const qp_state_item *change = &changes.items[i];
         const uint64_t head[3] = {(uint64_t)change->scope, change->name.n,
                                   change->value.p != NULL ? change->value.n : UINT64_MAX};
+        uint8_t bytes[sizeof(head)]; /* little-endian on every machine: the digest is stored */
 
-        qp_sha256_add(&sha, head, sizeof(head));
+        for (size_t b = 0; b < sizeof(bytes); b++) {
+            bytes[b] = (uint8_t)(head[b / 8] >> (b % 8 * 8));
+        }
+        qp_sha256_add(&sha, bytes, sizeof(bytes));
         qp_sha256_add(&sha, change->name.p, change->name.n);
         if (change->value.p != NULL) {
             qp_sha256_add(&sha, change->value.p, change->value.n);

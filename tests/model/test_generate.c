@@ -448,6 +448,28 @@ static void every_failed_allocation_is_reported(void **state)
     assert_true(t_fault_sweep(generate_sweep_body, NULL) > 0);
 }
 
+static void provider_without_an_id_is_named_in_errors(void **state)
+{
+    const quipu_str texts[] = {{"one", 3}};
+    quipu_embed_request request = {.struct_size = (uint32_t)sizeof(request),
+                                   .model = QUIPU_STR("e"),
+                                   .texts = texts,
+                                   .text_count = 1};
+    quipu_embeddings found = QUIPU_EMBEDDINGS_INIT;
+    quipu_provider nameless = {.generate = script_generate};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_model_infos list;
+    quipu_error error = {0};
+
+    (void)state;
+    T_STATUS(quipu_provider_models(&nameless, NULL, &arena, &list, &error), QUIPU_UNSUPPORTED);
+    assert_string_equal(error.message, "the provider does not list its models");
+    T_STATUS(quipu_provider_embed(&nameless, &request, NULL, &arena, &found, &error),
+             QUIPU_UNSUPPORTED);
+    assert_string_equal(error.message, "the provider makes no embeddings");
+    quipu_arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +487,7 @@ int main(void)
         cmocka_unit_test(answer_may_have_the_maximum_and_no_more),
         cmocka_unit_test(misuse_is_reported),
         cmocka_unit_test(every_failed_allocation_is_reported),
+        cmocka_unit_test(provider_without_an_id_is_named_in_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@ import ssl
 import sys
 import threading
 import time
+import urllib.parse
 
 LINE_MAX = 16 * 1024 * 1024  # QUIPU_SSE_LINE_MAX
 NEVER_S = 30  # longer than any timeout of the tests
@@ -297,7 +298,13 @@ class Peer(socketserver.StreamRequestHandler):
         return True
 
     def do_list(self, _):
-        if "after_id=b" in self.path:
+        if "pageToken=" in self.path:
+            # Decoded as servers do: a token that is not escaped would come back as another one.
+            token = urllib.parse.parse_qs(self.path.partition("?")[2])["pageToken"][0]
+            body = {"models": [{"name": "models/" + ("g2" if token == "a&b=c+d/%" else "lost")}]}
+        elif "/v1beta/models" in self.path:
+            body = {"models": [{"name": "models/g1"}], "nextPageToken": "a&b=c+d/%"}
+        elif "after_id=b" in self.path:
             body = {"data": [{"id": "c", "display_name": "C"}], "has_more": False}
         elif "/v1/models" in self.path:
             data = [{"id": "a", "display_name": "A"}, {"id": "b", "display_name": "B"}]

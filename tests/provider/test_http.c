@@ -299,6 +299,7 @@ static void models_are_listed_page_by_page(void **state)
 {
     quipu_provider *openai = peer_provider(QUIPU_PROVIDER_OPENAI, "list", NULL);
     quipu_provider *anthropic = peer_provider(QUIPU_PROVIDER_ANTHROPIC, "list", NULL);
+    quipu_provider *gemini = peer_provider(QUIPU_PROVIDER_GEMINI, "list", NULL);
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_model_infos list;
     char *log;
@@ -312,6 +313,9 @@ static void models_are_listed_page_by_page(void **state)
     assert_int_equal(list.count, 3);
     T_STR(quipu_model_info_at(list, 2)->id, "c");
     T_STR(quipu_model_info_at(list, 2)->name, "C");
+    T_OK(quipu_provider_models(gemini, NULL, &arena, &list, NULL));
+    assert_int_equal(list.count, 2);
+    T_STR(quipu_model_info_at(list, 1)->id, "g2"); /* its token has characters of a query */
     log = peer_log();
     assert_non_null(strstr(log, "\"x-api-key\": \"sk-test-0123456789\""));
     assert_non_null(strstr(log, "\"anthropic-version\": \"2023-06-01\""));
@@ -319,6 +323,7 @@ static void models_are_listed_page_by_page(void **state)
     quipu_arena_free(&arena);
     quipu_provider_close(openai);
     quipu_provider_close(anthropic);
+    quipu_provider_close(gemini);
 }
 
 static void texts_become_vectors_in_their_order(void **state)
