@@ -8,7 +8,8 @@
 
 #include "gen/quipu.h"
 
-#define WATCH_ROWS 3000 /* enough steps for the engine to ask more than once */
+#define WATCH_ROWS 3000   /* enough steps for the engine to ask more than once */
+#define WATCH_BEGINS 2000 /* the same, of statements of a few steps each */
 
 static bool watch_yes(void *ctx)
 {
@@ -114,6 +115,53 @@ static void stopped_change_rolls_its_transaction_back(void **state)
     assert_int_equal(count, WATCH_ROWS);
 }
 
+/* SQLite asks its progress handler after the last step of a statement, too, and counts the steps of
+ * all its runs: of the statements around a transaction, which take three to five steps, it asks one
+ * in some hundred. */
+static void a_stop_does_not_part_a_begin_or_a_rollback_from_its_result(void **state)
+{
+    static const ent_tx_kind kinds[] = {ENT_WRITE, ENT_READ};
+    ent_db *db = *state;
+    quipu_error err = {0};
+    int asked = 0;
+
+    for (int i = 0; i < 2 * WATCH_BEGINS; i++) {
+        quipu_status status;
+
+        ent_watch(db, 0, watch_yes, &asked);
+        status = ent_begin(db, kinds[i % 2], &err);
+        assert_int_equal(ent_depth(db), status == QUIPU_OK ? 1 : 0);
+        ent_rollback(db);
+        ent_watch(db, 0, NULL, NULL);
+        /* A transaction that stayed open would hold its lock, and none could begin any more. */
+        T_OK(ent_begin(db, kinds[i % 2], &err));
+        ent_rollback(db);
+    }
+}
+
+static void a_commit_that_says_cancelled_has_stored_nothing(void **state)
+{
+    ent_db *db = *state;
+    quipu_error err = {0};
+    int64_t stored = WATCH_ROWS;
+    int64_t count = -1;
+    int asked = 0;
+
+    for (int i = 0; i < WATCH_BEGINS; i++) {
+        char key[32];
+
+        snprintf(key, sizeof(key), "new%d", i);
+        T_OK(ent_begin(db, ENT_WRITE, &err));
+        T_OK(qp_session_create(db, NULL, &(qp_session_new){.key = quipu_cstr(key)}, NULL, &err));
+        ent_watch(db, 0, watch_yes, &asked);
+        stored += ent_commit(db, &err) == QUIPU_OK;
+        ent_watch(db, 0, NULL, NULL);
+        assert_int_equal(ent_depth(db), 0);
+    }
+    T_OK(watch_count(db, &count, &err));
+    assert_int_equal(count, stored);
+}
+
 #define WATCH_TEST(name) cmocka_unit_test_setup_teardown(name, watch_setup, watch_teardown)
 
 int main(void)
@@ -122,6 +170,8 @@ int main(void)
         WATCH_TEST(stop_ends_a_read_as_cancelled),
         WATCH_TEST(deadline_ends_a_read_as_busy),
         WATCH_TEST(stopped_change_rolls_its_transaction_back),
+        WATCH_TEST(a_stop_does_not_part_a_begin_or_a_rollback_from_its_result),
+        WATCH_TEST(a_commit_that_says_cancelled_has_stored_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
