@@ -54,6 +54,44 @@ static void file_of_the_modernc_driver_is_adopted_and_goes_on(void **state)
     check_lango_file("lango-modernc.db");
 }
 
+/* Lango writes "[]" or "null" where a message has no tool calls. Such a user's message begins a turn;
+ * it is no answer, which a window would leave out without its call. */
+static void check_turns(const char *calls)
+{
+    const quipu_str key = QUIPU_STR("telegram:123:456");
+    char path[T_PATH_MAX];
+    char sql[128];
+    quipu_history *history = NULL;
+    quipu_window *window = NULL;
+    quipu_error err = {0};
+
+    t_fixture("lango-mattn.db", path);
+    snprintf(sql, sizeof(sql), "UPDATE messages SET tool_calls = %s WHERE role = 'user'", calls);
+    mt_sql(path, sql);
+    quipu_store *store = st_open(path);
+    T_OK(quipu_session_get(store, key, NULL, NULL, &history, &err));
+    assert_true(quipu_str_eq(history->session->first_words, QUIPU_STR("list the files")));
+    T_OK(quipu_window_get(store, key.p, 1000, &window, &err)); /* all of it */
+    assert_int_equal(window->messages.count, history->messages.count);
+    assert_false(window->more_before);
+    quipu_free(window);
+    T_OK(quipu_window_get(store, key.p, 40, &window, &err)); /* the newest turn */
+    assert_int_equal(window->messages.count, 2);
+    assert_int_equal(quipu_message_at(window->messages, 0)->role, QUIPU_ROLE_USER);
+    quipu_free(window);
+    quipu_free(history);
+    quipu_close(store);
+}
+
+static void a_user_message_of_lango_begins_a_turn(void **state)
+{
+    (void)state;
+    check_turns("NULL");
+    check_turns("'[]'");
+    check_turns("'null'");
+    check_turns("' [ ] '");
+}
+
 /* ---- read-only --------------------------------------------------------------------------------
  */
 
@@ -418,6 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_of_the_mattn_driver_is_adopted_and_goes_on),
         cmocka_unit_test(file_of_the_modernc_driver_is_adopted_and_goes_on),
+        cmocka_unit_test(a_user_message_of_lango_begins_a_turn),
         cmocka_unit_test(file_of_the_mattn_driver_is_read_and_stays_as_it_is),
         cmocka_unit_test(file_of_the_modernc_driver_is_read_and_stays_as_it_is),
         cmocka_unit_test(failed_allocation_of_a_read_only_open_is_told),
