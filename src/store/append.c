@@ -21,6 +21,9 @@
 #include "store/session.h"
 #include "store/state_internal.h"
 
+/* How far from its beginning a session is searched for its first turn. */
+#define APPEND_FIRST_TURN_MAX 100
+
 typedef struct append_call {
     quipu_store *store;
     quipu_str key;
@@ -158,6 +161,42 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
     return QUIPU_OK;
 }
 
+static bool append_opens(void *ctx, const qp_message *row)
+{
+    bool *opens = ctx;
+
+    *opens = qp_message_opens(row);
+    return !*opens;
+}
+
+/* Whether a turn begins before these messages: then they do not give the session its first words.
+ * For a row that says turn_seq 0. A program that did not know the column, or another program, may
+ * have written it. Happens once a session: the row knows afterwards. */
+static quipu_status append_look_for_turn(ent_db *db, const qp_session *row, qp_encoded *encoded,
+                                         quipu_error *reterr)
+{
+    const qp_scan scan = {row->first_seq, row->next_seq - 1, false};
+    quipu_status status = QUIPU_OK;
+    bool asks = false;
+
+    assert(row->turn_seq == 0 && row->next_seq > 1);
+    for (size_t i = 0; i < encoded->count; i++) {
+        asks = asks || encoded->rows[i].role == QP_MESSAGE_ROLE_USER;
+    }
+    encoded->later_turn = asks;
+    /* Where messages are gone, or too many are there, nobody can tell which one was the first. */
+    if (asks && row->first_seq == 1 && row->next_seq <= APPEND_FIRST_TURN_MAX + 1) {
+        qp_chain chain;
+
+        encoded->later_turn = false;
+        status = qp_chain_resolve(db, row, scan.from, scan.to, &chain, reterr);
+        if (status == QUIPU_OK) {
+            status = qp_chain_each(db, &chain, &scan, append_opens, &encoded->later_turn, reterr);
+        }
+    }
+    return status;
+}
+
 /* Places and inserts the batch; *ret_patch is how the session's row moves. */
 static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_session *row,
                                 qp_encoded *encoded, quipu_time now, qp_session_patch *ret_patch,
@@ -165,9 +204,15 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
 {
     const int64_t count = (int64_t)encoded->count;
     qp_session_patch patch = {.revision = ent_set(row->revision + 1), .updated_at = ent_set(now)};
-    quipu_status status;
+    quipu_status status = QUIPU_OK;
 
     assert(count > 0 && row->next_seq >= row->first_seq);
+    if (row->turn_seq == 0 && row->first_words.p == NULL && row->next_seq > 1) {
+        status = append_look_for_turn(db, row, encoded, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
     qp_encoded_place(encoded, row, now);
     qp_header_patch(&encoded->header, &patch);
     if (encoded->summary) {
@@ -332,17 +377,17 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
  */
 
 /* In an exclusive transaction: creates the session when it is missing or expired, then appends. The
- * session's row is written by a statement that the cache does not see, so the cache reads it anew.
- */
+ * session's row is read and written by statements that the cache does not see: what the cache holds
+ * is written before them, and read anew after them. */
 static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
     append_call *call = ctx;
     qp_session_cache *sessions = &call->store->group.sessions;
-    quipu_status status = qp_session_ensure(call->store, db, scratch, call->key, call->uid, reterr);
+    quipu_status status = qp_session_cache_flush(sessions, db, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_session_cache_flush(sessions, db, reterr);
+        status = qp_session_ensure(call->store, db, scratch, call->key, call->uid, reterr);
     }
     if (status == QUIPU_OK) {
         qp_session_cache_detach_all(sessions);

@@ -540,6 +540,7 @@ void qp_encoded_place(qp_encoded *encoded, const qp_session *row, quipu_time now
     qp_header *header = &encoded->header;
 
     qp_header_begin(header, row);
+    header->wants_words = header->wants_words && !encoded->later_turn;
     for (size_t i = 0; i < encoded->count; i++) {
         qp_message_new *message = &encoded->rows[i];
 

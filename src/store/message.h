@@ -42,6 +42,7 @@ typedef struct qp_encoded {
     size_t count;
     qp_header header; /* of the session, once they are placed */
     bool summary;     /* the default view shall begin with the first one */
+    bool later_turn;  /* a turn began before them that the row does not know of */
     qp_message_source source;
     quipu_arena arena;
     uint8_t *id_room; /* near_id when there is one message, else NULL */

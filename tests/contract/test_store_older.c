@@ -412,6 +412,30 @@ static void files_of_earlier_programs_are_read_as_they_are(void **state)
     }
 }
 
+/* Two of the files do not say where a turn begins, so that their sessions look like those without
+ * one. */
+static void later_messages_do_not_give_older_sessions_first_words(void **state)
+{
+    static const char *const files[] = {"97fe72c.db", "f0d1dbe.db", "9d9f59e.db"};
+
+    (void)state;
+    T_SQLITE_ONLY("the fixtures are files");
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char from[T_PATH_MAX];
+        char path[T_PATH_MAX];
+
+        t_path(QUIPU_SOURCE_DIR "/tests/fixtures/older", files[i], from);
+        t_path(t_tmpdir(), files[i], path);
+        t_file_copy(from, path);
+        quipu_store *store = st_open(path);
+        assert_int_equal(st_append(store, "travel", "later"), 5);
+        quipu_history *history = st_get(store, "travel", NULL);
+        assert_null(history->session->first_words.p);
+        quipu_free(history);
+        quipu_close(store);
+    }
+}
+
 /* One read of a file of an earlier program, in which any allocation may fail. */
 static void older_read_once(void *path)
 {
@@ -455,6 +479,7 @@ int main(void)
         cmocka_unit_test(a_store_without_a_search_index_is_read_but_not_searched),
         cmocka_unit_test(a_reader_takes_an_upgrade_in),
         cmocka_unit_test(files_of_earlier_programs_are_read_as_they_are),
+        cmocka_unit_test(later_messages_do_not_give_older_sessions_first_words),
         cmocka_unit_test(every_failed_allocation_of_a_read_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

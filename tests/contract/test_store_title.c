@@ -127,6 +127,25 @@ static void a_fork_begins_with_its_parents(void **state)
     quipu_close(store);
 }
 
+/* The beginning of a session is searched for a user's message once, and only so far. */
+static void first_words_may_come_after_a_hundred_messages(void **state)
+{
+    for (int before = 100; before <= 101; before++) {
+        quipu_store *store = st_open_new(NULL, NULL);
+
+        (void)state;
+        st_create(store, "s");
+        for (int i = 0; i < before; i++) {
+            const quipu_message says = st_says(QUIPU_ROLE_ASSISTANT, "Anybody there?");
+            T_OK(quipu_message_append(store, QUIPU_STR("s"), quipu_messages_of(&says, 1), NULL,
+                                      NULL, NULL, NULL));
+        }
+        st_append(store, "s", "How many?");
+        title_check(store, "s", NULL, before == 100 ? "How many?" : NULL);
+        quipu_close(store);
+    }
+}
+
 /* An append that makes its session reports no error of the look that did not find it. */
 static void an_append_that_creates_gives_first_words_and_no_error(void **state)
 {
@@ -167,6 +186,7 @@ int main(void)
         cmocka_unit_test(the_first_user_message_gives_the_first_words),
         cmocka_unit_test(later_messages_do_not_change_them),
         cmocka_unit_test(a_fork_begins_with_its_parents),
+        cmocka_unit_test(first_words_may_come_after_a_hundred_messages),
         cmocka_unit_test(an_append_that_creates_gives_first_words_and_no_error),
         cmocka_unit_test(a_renewed_session_has_neither),
     };
