@@ -24,6 +24,7 @@ typedef struct qp_sqlite {
     qp_log log;                /* the hook of the store that opened it */
     int64_t busy_until;        /* the busy handler gives up then, by qp_clock_ns() */
     bool has_progress_handler; /* it is set once and stays (tx.c) */
+    bool no_interrupt;         /* it stops nothing while BEGIN, COMMIT and the like run */
     /* The column whose ent_add() failed in the statement under way, or "": an SQL function can
      * return a message, but no structure (dialect.c). */
     char refused[64];

@@ -15,7 +15,11 @@
 #include <assert.h>
 
 /* Runs one of the statements, and prepares it with its first use. Reset at once, so that no
- * statement of a transaction stays active: an active one would make COMMIT keep the read lock. */
+ * statement of a transaction stays active: an active one would make COMMIT keep the read lock.
+ *
+ * The progress handler is off meanwhile. SQLite asks it after the last step, too: a BEGIN or COMMIT
+ * that has done its work would be reported as interrupted, and a ROLLBACK might not happen. While a
+ * BEGIN waits for the lock the busy handler asks instead, before anything is done. */
 static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
 {
     int rc = SQLITE_OK;
@@ -25,9 +29,12 @@ static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
         rc = sqlite3_prepare_v3(conn->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL);
     }
     if (rc == SQLITE_OK) {
+        assert(!conn->no_interrupt);
+        conn->no_interrupt = true;
         rc = sqlite3_step(*stmt);
         rc = rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
         (void)sqlite3_reset(*stmt);
+        conn->no_interrupt = false;
     }
     return rc;
 }
@@ -193,7 +200,7 @@ static int tx_progress(void *ctx)
     qp_sqlite *self = ctx;
 
     assert(self != NULL);
-    return qp_interrupt_check(&self->interrupt) ? 1 : 0;
+    return !self->no_interrupt && qp_interrupt_check(&self->interrupt) ? 1 : 0;
 }
 
 /* The handler stays once it is set: without a deadline it costs one call every 1000 instructions.
