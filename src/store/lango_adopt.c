@@ -331,6 +331,22 @@ static quipu_status adopt_orphans_session(ent_db *db, int64_t *ret_id, quipu_err
     return status;
 }
 
+/* Lango writes an empty list, or null, where a message has no tool calls; here the column is absent
+ * then, because a user's message without calls begins a turn and one with calls is an answer. */
+static bool adopt_is_no_call(quipu_str json)
+{
+    char plain[5] = ""; /* without white space; one more than is looked for */
+    size_t n = 0;
+
+    for (size_t i = 0; i < json.n && n < sizeof(plain); i++) {
+        if (memchr(" \t\r\n", json.p[i], 4) == NULL) {
+            plain[n++] = json.p[i];
+        }
+    }
+    return quipu_str_eq((quipu_str){plain, n}, QUIPU_STR("[]")) ||
+           quipu_str_eq((quipu_str){plain, n}, QUIPU_STR("null"));
+}
+
 /* `extra` for what the columns cannot say; absent when they say it all. Compares what was made with
  * what was there, so that a change of the mapping above needs no change here. Each member is named
  * after Lango's column, with "_base64" behind when it holds bytes. */
@@ -355,7 +371,8 @@ static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_ne
         adopt_keep_bytes(&writer, "lango_author_base64", old->author);
     }
     /* Valid JSON is taken over by its pointer; another pointer means that it was not. */
-    if (old->tool_calls.text.p != message->tool_calls.text.p) {
+    if (old->tool_calls.text.p != message->tool_calls.text.p &&
+        !adopt_is_no_call(old->tool_calls.text)) {
         adopt_keep_bytes(&writer, "lango_tool_calls_base64", old->tool_calls.text);
     }
     if (old->session_messages.has && old->session_messages.v != message->session_id) {
@@ -389,7 +406,7 @@ quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t sessio
         status = adopt_view(arena, ret->author, &ret->author);
     }
     /* Tool calls that are not valid JSON are kept in `extra` only. */
-    if (old->tool_calls.text.p != NULL &&
+    if (old->tool_calls.text.p != NULL && !adopt_is_no_call(old->tool_calls.text) &&
         qp_json_check(old->tool_calls.text, NULL, NULL) == QUIPU_OK) {
         ret->tool_calls = old->tool_calls;
     }
