@@ -186,6 +186,11 @@ static void an_append_that_creates_gives_first_words_and_no_error(void **state)
     assert_int_equal(err.status, QUIPU_OK);
     assert_string_equal(err.message, "");
     title_check(store, "new", NULL, "How many?");
+    /* What a call writes only when it fails stays as it is. */
+    err = (quipu_error){.status = QUIPU_EXPIRED, .message = "of an earlier call"};
+    T_OK(quipu_say(store, "newer", QUIPU_ROLE_USER, "How many?", &err));
+    assert_int_equal(err.status, QUIPU_EXPIRED);
+    assert_string_equal(err.message, "of an earlier call");
     quipu_close(store);
 }
 
