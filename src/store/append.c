@@ -396,11 +396,13 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status;
 }
 
-/* Appends again, creating the session that was missing. That it was is no error of the call. */
-static quipu_status append_create(append_call *append, qp_call *within, quipu_error *reterr)
+/* A first try failed with `cause`. Appends again, creating the session, when that was missing. */
+static quipu_status append_create(append_call *append, qp_call *within, quipu_status status,
+                                  const quipu_error *cause, quipu_error *reterr)
 {
-    if (reterr != NULL) {
-        *reterr = (quipu_error){0};
+    assert(append->creates && status != QUIPU_OK);
+    if (status != QUIPU_NOT_FOUND && status != QUIPU_EXPIRED) {
+        return qp_error_pass(reterr, cause);
     }
     if (qp_uuid_v7(&append->uid) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
@@ -415,6 +417,7 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
                                quipu_appended *ret_appended, quipu_error *reterr)
 {
     const quipu_store *store = append->store;
+    quipu_error missing = {.status = QUIPU_OK}; /* that the session is, is no error of the call */
 
     if (status == QUIPU_OK) {
         /* Whether the append concerns its session alone. The feed numbers its changes store-wide; a
@@ -428,9 +431,10 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
         within->session = local ? append->key : (quipu_str){NULL, 0};
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */
-        status = qp_store_write(append->store, within, append_work, append, reterr);
-        if (append->creates && (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED)) {
-            status = append_create(append, within, reterr);
+        status = qp_store_write(append->store, within, append_work, append,
+                                append->creates ? &missing : reterr);
+        if (append->creates && status != QUIPU_OK) {
+            status = append_create(append, within, status, &missing, reterr);
         }
     }
     if (status == QUIPU_OK && ret_appended != NULL) {

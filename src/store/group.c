@@ -57,21 +57,25 @@ static void group_run_outside(qp_group *group, qp_write *own)
 quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call, qp_work_fn work,
                           void *ctx, quipu_error *reterr)
 {
-    qp_write write = {.kind = kind, .work = work, .ctx = ctx, .call = call, .reterr = reterr};
+    /* Of the last try. The caller's own is written only when that failed. */
+    quipu_error error = {.status = QUIPU_OK};
+    qp_write write = {.kind = kind, .work = work, .ctx = ctx, .call = call, .reterr = &error};
 
     assert(group->connector != NULL);
-    if (!qp_queue_enter(&group->queue, &write)) {
-        return write.status; /* answered by another leader */
+    if (qp_queue_enter(&group->queue, &write)) {
+        if (group->db == NULL) {
+            write.status = group->connector->open(group->connector->ctx, false, &group->db, &error);
+        }
+        if (group->db != NULL && kind == QP_WRITE_OUTSIDE) {
+            group_run_outside(group, &write);
+        } else if (group->db != NULL) {
+            qp_batch_lead(group, &write);
+        }
+        qp_queue_finish(&group->queue, &write);
+    } /* else another leader has answered */
+    if (write.status != QUIPU_OK && error.status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
     }
-    if (group->db == NULL) {
-        write.status = group->connector->open(group->connector->ctx, false, &group->db, reterr);
-    }
-    if (group->db != NULL && kind == QP_WRITE_OUTSIDE) {
-        group_run_outside(group, &write);
-    } else if (group->db != NULL) {
-        qp_batch_lead(group, &write);
-    }
-    qp_queue_finish(&group->queue, &write);
     return write.status;
 }
 

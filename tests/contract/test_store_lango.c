@@ -54,8 +54,8 @@ static void file_of_the_modernc_driver_is_adopted_and_goes_on(void **state)
     check_lango_file("lango-modernc.db");
 }
 
-/* Lango writes "[]" or "null" where a message has no tool calls. Such a message of the user begins a
- * turn; it is no answer, which a window would leave out without its call. */
+/* Lango writes "[]" or "null" where a message has no tool calls. Such a message of the user begins
+ * a turn; it is no answer, which a window would leave out without its call. */
 static void check_turns(const char *calls)
 {
     const quipu_str key = QUIPU_STR("telegram:123:456");

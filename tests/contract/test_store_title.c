@@ -123,7 +123,32 @@ static void a_fork_begins_with_its_parents(void **state)
     mt_fork(store, "s", 0, "early");
     st_append(store, "early", "Another question");
     title_check(store, "fork", "Zebras", "How many?");
-    title_check(store, "early", "Zebras", "How many?");
+    title_check(store, "early", "Zebras", "Another question");
+    quipu_close(store);
+}
+
+/* First words are of the messages: a fork has its parent's when it shares that message. */
+static void a_fork_before_the_first_user_message_has_no_first_words(void **state)
+{
+    quipu_store *store = st_open_new(NULL, NULL);
+    const quipu_message greets = st_says(QUIPU_ROLE_ASSISTANT, "Hello");
+
+    (void)state;
+    st_create(store, "s");
+    T_OK(quipu_message_append(store, QUIPU_STR("s"), quipu_messages_of(&greets, 1), NULL, NULL,
+                              NULL, NULL));
+    st_append(store, "s", "How many?");
+    st_append(store, "s", "And zebras?");
+    mt_fork(store, "s", 0, "none");
+    mt_fork(store, "s", 1, "greeted");
+    mt_fork(store, "s", 2, "asked");
+    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL));
+    title_check(store, "none", NULL, NULL);
+    title_check(store, "greeted", NULL, NULL);
+    title_check(store, "asked", NULL, "How many?");
+    st_append(store, "greeted", "Something else");
+    title_check(store, "greeted", NULL, "Something else");
+    mt_clean(store);
     quipu_close(store);
 }
 
@@ -161,6 +186,11 @@ static void an_append_that_creates_gives_first_words_and_no_error(void **state)
     assert_int_equal(err.status, QUIPU_OK);
     assert_string_equal(err.message, "");
     title_check(store, "new", NULL, "How many?");
+    /* What a call writes only when it fails stays as it is. */
+    err = (quipu_error){.status = QUIPU_EXPIRED, .message = "of an earlier call"};
+    T_OK(quipu_say(store, "newer", QUIPU_ROLE_USER, "How many?", &err));
+    assert_int_equal(err.status, QUIPU_EXPIRED);
+    assert_string_equal(err.message, "of an earlier call");
     quipu_close(store);
 }
 
@@ -186,6 +216,7 @@ int main(void)
         cmocka_unit_test(the_first_user_message_gives_the_first_words),
         cmocka_unit_test(later_messages_do_not_change_them),
         cmocka_unit_test(a_fork_begins_with_its_parents),
+        cmocka_unit_test(a_fork_before_the_first_user_message_has_no_first_words),
         cmocka_unit_test(first_words_may_come_after_a_hundred_messages),
         cmocka_unit_test(an_append_that_creates_gives_first_words_and_no_error),
         cmocka_unit_test(a_renewed_session_has_neither),
