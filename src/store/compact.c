@@ -21,6 +21,7 @@
 #include "store/read.h"
 #include "store/session.h"
 #include "store/size.h"
+#include "store/tool_calls.h"
 #include "store/tool_pairs.h"
 
 /* One call of this file: its arguments, and what it returns. */
@@ -39,7 +40,7 @@ static bool compact_look(void *ctx, const qp_message *row)
 {
     bool *parted = ctx;
 
-    *parted = qp_message_answers(row) && row->tool_calls.text.p == NULL;
+    *parted = qp_message_answers(row) && qp_tool_calls_none(row->tool_calls.text);
     return row->mark == QP_MESSAGE_MARK_COMPACTION;
 }
 

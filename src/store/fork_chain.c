@@ -11,6 +11,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "store/tool_calls.h"
 
 #define FORK_CHAIN_LEAP 16 /* the first step back from the newest message, doubled each time */
 
@@ -22,13 +23,13 @@ int64_t qp_session_base(const qp_session *row)
 /* A user message with tool calls holds responses (ADK writes them so): it continues a turn. */
 bool qp_message_opens(const qp_message *row)
 {
-    return row->role == QP_MESSAGE_ROLE_USER && row->tool_calls.text.p == NULL;
+    return row->role == QP_MESSAGE_ROLE_USER && qp_tool_calls_none(row->tool_calls.text);
 }
 
 bool qp_message_answers(const qp_message *row)
 {
     return row->role == QP_MESSAGE_ROLE_TOOL || row->role == QP_MESSAGE_ROLE_FUNCTION ||
-           (row->role == QP_MESSAGE_ROLE_USER && row->tool_calls.text.p != NULL);
+           (row->role == QP_MESSAGE_ROLE_USER && !qp_tool_calls_none(row->tool_calls.text));
 }
 
 /* One error for both: the row of an ancestor is missing, or the parents form a circle. */

@@ -511,7 +511,7 @@ void qp_header_see(qp_header *header, const qp_message_new *message)
     header->message_count++;
     header->token_count += message->tokens;
     header->last_event_at = message->timestamp.v;
-    if (message->role == QP_MESSAGE_ROLE_USER && message->tool_calls.text.p == NULL) {
+    if (message->role == QP_MESSAGE_ROLE_USER && qp_tool_calls_none(message->tool_calls.text)) {
         header->turn_seq = message->seq;
         if (header->wants_words) {
             message_words(header, message->content);

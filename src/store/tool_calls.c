@@ -123,6 +123,21 @@ static quipu_status tool_calls_count(qp_json_node calls, quipu_str content, int6
     return status;
 }
 
+/* For every message that a window, a cap or a pair looks at: decides by the first bytes, without
+ * parsing. The store itself writes no column where there is no call. */
+bool qp_tool_calls_none(quipu_str json)
+{
+    char seen[sizeof("null")] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < json.n && n < sizeof(seen) - 1; i++) {
+        if (json.p[i] > ' ') {
+            seen[n++] = json.p[i];
+        }
+    }
+    return json.p == NULL || strcmp(seen, "[]") == 0 || strcmp(seen, "null") == 0;
+}
+
 /* For a column that another program wrote (lango_adopt.c): counts without decoding calls. */
 quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json, int64_t *ret_tokens)
 {

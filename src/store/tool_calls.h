@@ -28,6 +28,9 @@ int64_t qp_tool_calls_estimate(quipu_str content, quipu_tool_calls calls);
 QUIPU_MUST_USE quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json,
                                                  int64_t *ret_tokens);
 
+/* Whether a column holds no call: it is absent, or Lango wrote its empty list, "[]" or "null". */
+bool qp_tool_calls_none(quipu_str json);
+
 /* Write calls as a JSON array. Text that is not UTF-8 makes QUIPU_INVALID stick in the buffer. */
 void qp_tool_calls_write(qp_jsonw *writer, quipu_tool_calls calls);
 

@@ -98,7 +98,7 @@ static quipu_status tool_pairs_take(qp_pairs *pairs, const qp_message *row, bool
     size_t count = 0;
     quipu_status status;
 
-    if (opens || (answers && row->tool_calls.text.p == NULL)) {
+    if (opens || (answers && qp_tool_calls_none(row->tool_calls.text))) {
         return tool_pairs_put(pairs, &alone, 1, row->seq, before);
     }
     status = qp_tool_calls_items(row->tool_calls.text, answers, &pairs->doc, &pairs->arena, &items,
