@@ -14,7 +14,8 @@
 
 #include "gen/quipu.h"
 
-/* What is a session's own, and is cleared with it. A fork begins with its parent's values. */
+/* What is a session's own, and is cleared with it. A fork begins with its parent's values, but for
+ * the first words of a message that it does not share. */
 #define QP_CLASSES_OWN                                                                             \
     (ENT_CLASS(QP_QUIPU_CLASS_CONTENT) | ENT_CLASS(QP_QUIPU_CLASS_PERSONAL) |                      \
      ENT_CLASS(QP_QUIPU_CLASS_SETTINGS))
