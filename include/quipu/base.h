@@ -204,7 +204,11 @@ typedef struct quipu_str {
 } quipu_str;
 
 /* A quipu_str of a string literal. */
+#ifdef __cplusplus
+#define QUIPU_STR(literal) (quipu_str{"" literal, sizeof(literal) - 1})
+#else
 #define QUIPU_STR(literal) ((quipu_str){"" literal, sizeof(literal) - 1})
+#endif
 
 /* Raw bytes; {NULL, 0} is "absent". */
 typedef struct quipu_bytes {

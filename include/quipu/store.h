@@ -245,7 +245,9 @@ typedef struct quipu_session_info {
     bool is_fork;
     int64_t fork_seq; /* a fork shares its parent's messages up to this one */
     quipu_str title;
-    quipu_str first_words; /* how the first user message begins, in one line; absent: none yet */
+    /* How the first user message begins, in one line; stays when that message is pruned. Absent: no
+     * such message yet, a blank one, or a session that an older version had begun. */
+    quipu_str first_words;
 } quipu_session_info;
 
 QUIPU_SLICE(quipu_session_infos, quipu_session_info)

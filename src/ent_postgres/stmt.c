@@ -71,7 +71,7 @@ static bool stmt_ends(quipu_str sql, const char *end)
     return sql.n > n && memcmp(sql.p + sql.n - n, end, n) == 0;
 }
 
-/* Makes a statement; the server hears of it with its first execution. The text says what it is:
+/* Makes a statement; the server gets it with its first execution. The text says what it is:
  * anything that is not a SELECT writes. */
 quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr)
 {

@@ -442,7 +442,7 @@ static void tx_rollback_to(qp_pg *conn, int depth)
 }
 
 /* The engine's rollback. A savepoint that is still queued is cut off with all that was queued
- * behind it; the server never heard of it. */
+ * behind it; it was never sent to the server. */
 void qp_pg_rollback(void *conn, int depth)
 {
     qp_pg *self = conn;

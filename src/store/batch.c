@@ -178,7 +178,8 @@ static void batch_exclusive(qp_batch *batch)
     batch_close(batch, ran);
 }
 
-/* One member, and nobody joins. A stranger may hold a row even while no other writer is there. */
+/* One member, and nobody joins. A program that is no
+ * quipu writer (psql) may hold a row lock all the same, so that the call's deadline is watched. */
 static void batch_exclusive_retry(qp_batch *batch)
 {
     qp_group *group = batch->group;
@@ -202,7 +203,7 @@ static void batch_exclusive_retry(qp_batch *batch)
 /* ---- LOCKED and OPTIMISTIC --------------------------------------------------------------------
  */
 
-/* Takes along everybody who waits or arrives soon. Nobody joins after this: a lock that is taken
+/* Takes the waiting writes, and those that arrive soon, into the batch. Nobody joins after this: a lock that is taken
  * late may be out of order. */
 static void batch_gather(qp_batch *batch)
 {

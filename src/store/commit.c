@@ -40,7 +40,7 @@ static void commit_report(const qp_batch *batch, bool committed)
         changed = changed || write->kind != QP_WRITE_READ;
         writes += write->kind != QP_WRITE_READ && write->status == QUIPU_OK;
     }
-    /* Who begins to listen after this look reads after this commit. */
+    /* A listener that registers after this load reads after this commit, and misses nothing. */
     if (changed && group->signal != NULL && atomic_load(&group->signal->listeners) > 0) {
         qp_change_signal_notify(group->signal);
     }

@@ -1,8 +1,8 @@
 /* The OUTCOME of a batch (diagram in batch.h): who is answered as it is, and who is retried alone.
  *
  * Owns the repeats. Called by batch.c when a batch ended in a way that leaves members to retry; no
- * transaction is open. A repeat is an exclusive batch of one member, so that whatever the member
- * met in company, now nobody else writes. */
+ * transaction is open. A repeat is an exclusive batch of one member: no other writer is admitted
+ * meanwhile, so that it cannot lose the same conflict again. */
 #include <assert.h>
 
 #include "base/error.h"

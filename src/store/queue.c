@@ -3,7 +3,7 @@
  * Owns the list of waiting callers and the question who leads. Called by group.c (enter, finish)
  * and by the leader's batch (take, wait, requeue). Every function takes the queue's mutex by itself
  * and holds it for a few instructions only; none runs a caller's work. Each caller sleeps on an
- * event of its own, so that those who are woken together do not compete for the mutex again.
+ * event of its own, so that callers that are woken together do not compete for the mutex again.
  *
  *     arrives ──▶ nobody leads ─────────────────────────────▶ leads
  *        └──────▶ waits ──┬─ the leader hands over ─────────▶ leads
@@ -120,7 +120,7 @@ static void queue_wake(qp_write *write, size_t count)
     }
 }
 
-/* Waits for the leader's word; true: this caller leads. */
+/* Waits for the leader's answer; true: this caller leads. */
 static bool queue_wait(qp_queue *queue, qp_write *write)
 {
     quipu_error error = {0};
@@ -133,12 +133,12 @@ static bool queue_wait(qp_queue *queue, qp_write *write)
         }
         const int64_t wake_ns =
             status == QUIPU_OK ? qp_call_wake_ns(write->call) : qp_clock_ns() + QUEUE_RECHECK_NS;
-        const unsigned word = qp_latch_wait(&write->answered, wake_ns);
-        if (word == QUEUE_ANSWERED) {
+        const unsigned answer = qp_latch_wait(&write->answered, wake_ns);
+        if (answer == QUEUE_ANSWERED) {
             queue_wake(write->next, write->wakes);
         }
-        if (word != 0) {
-            return word == QUEUE_LEAD;
+        if (answer != 0) {
+            return answer == QUEUE_LEAD;
         }
         status = qp_call_check(write->call, &error);
     }

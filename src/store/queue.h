@@ -37,7 +37,7 @@ typedef struct qp_write {
 
 typedef struct qp_queue {
     qp_mutex mutex;
-    bool led; /* a caller leads: those who arrive wait */
+    bool led; /* a caller leads: callers that arrive wait */
     qp_write *head;
     qp_write *tail;
     qp_cond arrived;       /* signalled while a leader waits for more members */
