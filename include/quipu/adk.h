@@ -139,7 +139,9 @@ typedef struct quipu_service_options {
 /**
  * Create a service over a store.
  *
- * Ownership: free with quipu_service_free(), before the store is closed; options are copied.
+ * Ownership: free with quipu_service_free(); options are copied. Close the store when no call of
+ *            the service runs. Afterwards the service and its live sessions can only be freed and,
+ *            with quipu_live_head(), _event_count(), _event(), _state() and _snapshot(), be read.
  * Threads:   any.
  * Errors:    QUIPU_NOMEM, QUIPU_MISUSE.
  * Since:     0.1
@@ -162,7 +164,7 @@ QUIPU_API void quipu_service_free(quipu_service *service);
 /**
  * Create a session with an initial state, an object or absent, in one transaction. Names that begin
  * with "app:" and "user:" go to the app's and the user's state; "temp:" names stay in the live
- * session. An empty session id becomes a random one.
+ * session. An empty session id becomes a random one. The last update is call->now, or the clock's.
  *
  * Ownership: free *ret_session, the new session, with quipu_live_free().
  * Threads:   any, same service.
@@ -208,6 +210,7 @@ typedef struct quipu_service_entry {
     quipu_time created_at;
     int64_t revision;
     int64_t event_count;
+    quipu_uuid uid; /* a session that is deleted and created again has another one */
 } quipu_service_entry;
 
 QUIPU_SLICE(quipu_service_entries, quipu_service_entry)

@@ -130,6 +130,7 @@ typedef struct quipu_call_options {
                                  * quipu_store_sweep() count sessions, quipu_search_index()
                                  * messages */
     void *progress_ctx;
+    quipu_time now; /* what quipu_service_create() writes as the last update; {0, 0}: the clock's */
 } quipu_call_options;
 
 #define QUIPU_CALL_OPTIONS_INIT QUIPU_INIT(quipu_call_options)

@@ -77,7 +77,8 @@ static quipu_status service_list_fill(service_list_all *all, const qp_live_list 
                                          .last_update_time = found->items[i].last_event_at,
                                          .created_at = info->created_at,
                                          .revision = info->revision,
-                                         .event_count = info->message_count};
+                                         .event_count = info->message_count,
+                                         .uid = info->uid};
         status = service_list_state(found->items[i].state, &buf, &all->head.arena, &items[i].state);
     }
     qp_buf_free(&buf);

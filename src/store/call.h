@@ -20,6 +20,7 @@ typedef struct qp_call {
     quipu_cancel *cancel;
     quipu_progress_fn progress; /* or NULL */
     void *progress_ctx;
+    quipu_time now;       /* that the caller gave, or {0, 0} */
     int64_t begun_ns;     /* when somebody logs calls; else 0 */
     quipu_store *store;   /* entered and not left yet, or NULL */
     bool coalesces;       /* its work changes session rows through the session cache only */

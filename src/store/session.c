@@ -88,6 +88,7 @@ typedef struct session_create {
     bool created;
     qp_state_items changes;   /* of state, when it is created */
     const qp_live_want *want; /* the state comes back too, in `live`; or NULL */
+    quipu_time last_update;   /* that the caller gave for a session without messages, or {0, 0} */
     qp_live live;
 } session_create;
 
@@ -115,6 +116,9 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     made.session_id = values->session_id.p != NULL ? values->session_id : values->key;
     if (create->ttl_ms.has) {
         made.expires_at = ent_some(qp_session_expiry(create->ttl_ms.v, now));
+    }
+    if (quipu_time_cmp(create->last_update, (quipu_time){0, 0}) != 0) {
+        made.last_event_at = ent_some(create->last_update);
     }
     /* A patch is how messages describe their session everywhere; here its fields go into the new
      * row. */
@@ -355,6 +359,7 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     assert(given->want != NULL);
+    create.last_update = within.now;
     if (status == QUIPU_OK) {
         status = qp_state_check(given->changes, store->message_bytes_max, reterr);
     }

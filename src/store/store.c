@@ -24,6 +24,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "base/time.h"
 #include "ent/db.h"
 #include "ent/maintenance.h"
 #include "store/tool_calls.h"
@@ -523,12 +524,17 @@ quipu_status qp_call_begin(const quipu_call_options *given, int32_t deadline_ms,
                             "quipu_call_options.deadline_ms is %d; give milliseconds, 0 or -1",
                             (int)call.deadline_ms);
     }
+    if (!qp_time_valid(call.now)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "quipu_call_options.now is outside of the years 1 to 9999");
+    }
     if (call.deadline_ms == 0) {
         call.deadline_ms = deadline_ms;
     }
     ret->cancel = call.cancel;
     ret->progress = call.progress;
     ret->progress_ctx = call.progress_ctx;
+    ret->now = call.now;
     ret->deadline_ns =
         call.deadline_ms < 0 ? QP_NEVER : qp_clock_ns() + call.deadline_ms * QP_NS_PER_MS;
     assert(ret->deadline_ns > 0);

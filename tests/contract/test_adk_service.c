@@ -66,6 +66,69 @@ static void creating_twice_is_exists(void **state)
     }
 }
 
+static void a_new_session_has_the_callers_time(void **state)
+{
+    (void)state;
+    ADK_BOTH(world)
+    {
+        const quipu_session_ref ref = adk_ref("app", "u", "s");
+        const quipu_time at = {981173106, 789000};
+        quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+        quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+        quipu_service_page *page = NULL;
+        quipu_live *made = NULL;
+        quipu_live *got;
+        quipu_error err = {0};
+
+        call.now = at;
+        T_OK(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}}, &call, &made,
+                                  &err));
+        T_OK(quipu_live_head(made, &world->arena, &head, &err));
+        assert_int_equal(quipu_time_cmp(head.last_update_time, at), 0);
+        got = adk_get(world, "u", "s", NULL);
+        T_OK(quipu_live_head(got, &world->arena, &head, &err));
+        assert_int_equal(quipu_time_cmp(head.last_update_time, at), 0);
+        T_OK(quipu_service_list(world->service, QUIPU_STR("app"), QUIPU_STR("u"), NULL, &page,
+                                &err));
+        assert_int_equal(page->sessions.count, 1);
+        assert_int_equal(
+            quipu_time_cmp(quipu_service_entry_at(page->sessions, 0)->last_update_time, at), 0);
+        assert_memory_equal(quipu_service_entry_at(page->sessions, 0)->uid.b, head.uid.b,
+                            sizeof(head.uid.b));
+        quipu_free(page);
+        quipu_live_free(made);
+        quipu_live_free(got);
+
+        call.now = (quipu_time){0, 1000000000};
+        T_STATUS(
+            quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}}, &call, &made, &err),
+            QUIPU_MISUSE);
+    }
+}
+
+static void live_sessions_can_be_read_after_their_store_is_closed(void **state)
+{
+    (void)state;
+    ADK_BOTH(world)
+    {
+        quipu_live *session = adk_create(world, "u", "s", "{\"k\":1}");
+        quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+        quipu_snapshot snapshot = QUIPU_SNAPSHOT_INIT;
+        quipu_error err = {0};
+
+        (void)adk_append(session, adk_says(world, "e", "user", "still here", 1.0));
+        quipu_close(world->store);
+        world->store = NULL;
+        assert_int_equal(quipu_live_event_count(session), 1);
+        assert_non_null(strstr(adk_event(world, session, 0).p, "still here"));
+        adk_check_state(world, session, "{\"k\":1}");
+        T_OK(quipu_live_head(session, &world->arena, &head, &err));
+        T_OK(quipu_live_snapshot(session, &world->arena, &snapshot, &err));
+        assert_int_equal(snapshot.count, 1);
+        quipu_live_free(session);
+    }
+}
+
 static void a_missing_session_is_null_for_python_and_an_error_for_go(void **state)
 {
     const quipu_session_ref ref = adk_ref("app", "u", "ghost");
@@ -666,6 +729,8 @@ int main(void)
         cmocka_unit_test(created_and_fetched_session_are_equal),
         cmocka_unit_test(an_empty_session_id_gets_a_random_one),
         cmocka_unit_test(creating_twice_is_exists),
+        cmocka_unit_test(a_new_session_has_the_callers_time),
+        cmocka_unit_test(live_sessions_can_be_read_after_their_store_is_closed),
         cmocka_unit_test(a_missing_session_is_null_for_python_and_an_error_for_go),
         cmocka_unit_test(go_needs_app_and_user),
         cmocka_unit_test(python_strips_ids_on_create_get_and_delete),
