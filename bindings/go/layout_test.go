@@ -52,12 +52,13 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_service_entries", unsafe.Sizeof(page.Sessions),
 			unsafe.Offsetof(page.Sessions.Count), unsafe.Offsetof(page.Sessions.ItemSize)) +
 		offsets("quipu_service_entry", 0, unsafe.Offsetof(entry.State),
-			unsafe.Offsetof(entry.LastUpdateTime), unsafe.Offsetof(entry.Revision)) +
+			unsafe.Offsetof(entry.LastUpdateTime), unsafe.Offsetof(entry.Revision),
+			unsafe.Offsetof(entry.UID)) +
 		offsets("quipu_session_head", 0, unsafe.Offsetof(head.Ref), unsafe.Offsetof(head.UID),
 			unsafe.Offsetof(head.Revision), unsafe.Offsetof(head.LastUpdateTime)) +
 		offsets("quipu_error", unsafe.Sizeof(failure), unsafe.Offsetof(failure.Rule),
 			unsafe.Offsetof(failure.Message)) +
-		offsets("quipu_call_options", 0, unsafe.Offsetof(call.Cancel)) +
+		offsets("quipu_call_options", 0, unsafe.Offsetof(call.Cancel), unsafe.Offsetof(call.Now)) +
 		offsets("quipu_arena", unsafe.Sizeof(lib.Arena{})) +
 		offsets("quipu_field", 0, unsafe.Offsetof(field.Name), unsafe.Offsetof(field.Has),
 			unsafe.Offsetof(field.Bit), unsafe.Offsetof(field.Size)) +
@@ -103,11 +104,12 @@ int main(void)
     BEGIN_GROWING(quipu_service_page); AT(quipu_service_page, sessions); END();
     BEGIN(quipu_service_entries); AT(quipu_service_entries, count); AT(quipu_service_entries, item_size); END();
     BEGIN_GROWING(quipu_service_entry); AT(quipu_service_entry, state);
-    AT(quipu_service_entry, last_update_time); AT(quipu_service_entry, revision); END();
+    AT(quipu_service_entry, last_update_time); AT(quipu_service_entry, revision);
+    AT(quipu_service_entry, uid); END();
     BEGIN_GROWING(quipu_session_head); AT(quipu_session_head, ref); AT(quipu_session_head, uid);
     AT(quipu_session_head, revision); AT(quipu_session_head, last_update_time); END();
     BEGIN(quipu_error); AT(quipu_error, rule); AT(quipu_error, message); END();
-    BEGIN_GROWING(quipu_call_options); AT(quipu_call_options, cancel); END();
+    BEGIN_GROWING(quipu_call_options); AT(quipu_call_options, cancel); AT(quipu_call_options, now); END();
     BEGIN(quipu_arena); END();
     BEGIN_GROWING(quipu_field); AT(quipu_field, name); AT(quipu_field, has_offset);
     AT(quipu_field, bit); AT(quipu_field, size); END();

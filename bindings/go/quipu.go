@@ -5,6 +5,7 @@ package quipu
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"time"
 	"unsafe"
@@ -80,7 +81,8 @@ type Options struct {
 	ReadOnly bool
 	// MustExist makes a missing file an error.
 	MustExist bool
-	// Deadline of calls whose context has none; 0 means 30 seconds.
+	// Deadline of calls whose context has none; 0 means 30 seconds. A context's own deadline counts
+	// alone, also when it is later.
 	Deadline time.Duration
 	// TTL of sessions; 0 means no expiry.
 	TTL time.Duration
@@ -93,7 +95,7 @@ type Options struct {
 // Store is an open store. All goroutines may share it.
 type Store struct {
 	handle uintptr
-	keeper keeper // its users are the services that stand on it
+	gate   gate
 }
 
 // Version of libquipu.
@@ -110,12 +112,20 @@ func Open(path string, options Options) (*Store, error) {
 	if err := lib.Load(); err != nil {
 		return nil, err
 	}
+	deadline, err := milliseconds("Options.Deadline", options.Deadline)
+	if err != nil {
+		return nil, err
+	}
+	ttl, err := milliseconds("Options.TTL", options.TTL)
+	if err != nil {
+		return nil, err
+	}
 	var pins runtime.Pinner
 	defer pins.Unpin()
 	uri := append([]byte(path), 0)
 	settings := &lib.OpenOptions{
-		DeadlineMS: int32(min(options.Deadline.Milliseconds(), 1<<31-1)),
-		TTLMS:      options.TTL.Milliseconds(),
+		DeadlineMS: int32(min(deadline, math.MaxInt32)),
+		TTLMS:      ttl,
 		MaxBytes:   options.MaxBytes,
 		Tenant:     lib.Of(options.Tenant),
 	}
@@ -140,14 +150,17 @@ func Open(path string, options Options) (*Store, error) {
 	if err := check(status, failure); err != nil {
 		return nil, err
 	}
-	store.keeper.what = "store"
-	store.keeper.free = func() { purego.SyscallN(lib.Call.Close, store.handle) }
+	store.gate.what = "store"
 	return store, nil
 }
 
-// Close closes the store, at once or with the last service that uses it. Closing twice is fine.
+// Close waits for the calls that run, then closes the file or the connections. Later calls on the
+// store and on its services fail with ErrClosed; sessions that were read stay readable. Closing
+// twice is fine.
 func (s *Store) Close() error {
-	s.keeper.close()
+	if s.gate.close() {
+		purego.SyscallN(lib.Call.Close, s.handle)
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -31,19 +32,27 @@ type ServiceOptions struct {
 // SessionService is Google ADK's session service on a store. All goroutines may share it.
 type SessionService struct {
 	handle uintptr
-	keeper keeper // its users are calls, and sessions of C's that are not freed
+	store  *Store
+	rebase bool
+	gate   gate
+	refs   atomic.Int64 // the open service and the live sessions, which read its C object
 }
 
 var _ session.Service = (*SessionService)(nil)
 
 // NewSessionService returns a service on a store. It may be closed before or after the store.
 func NewSessionService(store *Store, options ServiceOptions) (*SessionService, error) {
-	if err := store.keeper.enter(); err != nil {
+	ttl, err := milliseconds("ServiceOptions.TTL", options.TTL)
+	if err != nil {
 		return nil, err
 	}
+	if err := store.gate.enter(); err != nil {
+		return nil, err
+	}
+	defer store.gate.leave()
 	settings := &lib.ServiceOptions{
 		Flags:   lib.ServiceGo,
-		TTLMS:   options.TTL.Milliseconds(),
+		TTLMS:   ttl,
 		KeyCase: lib.KeysCamel,
 		Bytes:   lib.BytesStd,
 		Time:    lib.TimesRFC3339,
@@ -52,26 +61,50 @@ func NewSessionService(store *Store, options ServiceOptions) (*SessionService, e
 	if options.Rebase {
 		settings.Flags |= lib.ServiceRebase
 	}
-	service := &SessionService{}
+	service := &SessionService{store: store, rebase: options.Rebase}
 	failure := &lib.Error{}
 	status, _, _ := purego.SyscallN(lib.Call.ServiceNew, store.handle, uintptr(unsafe.Pointer(settings)),
 		uintptr(unsafe.Pointer(&service.handle)), uintptr(unsafe.Pointer(failure)))
 	if err := check(status, failure); err != nil {
-		store.keeper.leave()
 		return nil, err
 	}
-	service.keeper.what = "session service"
-	service.keeper.free = func() {
-		purego.SyscallN(lib.Call.ServiceDel, service.handle)
-		store.keeper.leave()
-	}
+	service.gate.what = "session service"
+	service.refs.Store(1)
 	return service, nil
 }
 
-// Close closes the service: later calls fail, sessions that were read stay readable.
+// Close waits for the calls that run. Later ones fail with ErrClosed; sessions that were read stay
+// readable.
 func (s *SessionService) Close() error {
-	s.keeper.close()
+	if s.gate.close() {
+		s.release()
+	}
 	return nil
+}
+
+// release drops a reference to the C object; the last one frees it. It is memory only and may
+// outlive the store.
+func (s *SessionService) release() {
+	if s.refs.Add(-1) == 0 {
+		purego.SyscallN(lib.Call.ServiceDel, s.handle)
+	}
+}
+
+// enter admits a call while service and store are open.
+func (s *SessionService) enter() error {
+	if err := s.gate.enter(); err != nil {
+		return err
+	}
+	if err := s.store.gate.enter(); err != nil {
+		s.gate.leave()
+		return err
+	}
+	return nil
+}
+
+func (s *SessionService) leave() {
+	s.store.gate.leave()
+	s.gate.leave()
 }
 
 // ref is a session's identity as C structs, pinned until the caller unpins it.
@@ -109,7 +142,7 @@ func (s *SessionService) Create(ctx context.Context, req *session.CreateRequest)
 			return nil, fmt.Errorf("quipu: the state of session %q is not JSON: %w", id, err)
 		}
 	}
-	made, err := s.open(ctx, func(call uintptr, handle *uintptr, failure *lib.Error) uintptr {
+	made, err := s.open(ctx, platform.Now(ctx), func(call uintptr, handle *uintptr, failure *lib.Error) uintptr {
 		var pins runtime.Pinner
 		defer pins.Unpin()
 		who := ref(&pins, req.AppName, req.UserID, id)
@@ -118,6 +151,9 @@ func (s *SessionService) Create(ctx context.Context, req *session.CreateRequest)
 			uintptr(unsafe.Pointer(handle)), uintptr(unsafe.Pointer(failure)))
 		return status
 	})
+	if errors.Is(err, Exists) {
+		return nil, fmt.Errorf("session %s already exists: %w", id, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -130,13 +166,21 @@ func (s *SessionService) Get(ctx context.Context, req *session.GetRequest) (*ses
 	if err != nil {
 		return nil, err
 	}
+	found, err := s.get(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &session.GetResponse{Session: found}, nil
+}
+
+func (s *SessionService) get(ctx context.Context, req *session.GetRequest) (*liveSession, error) {
 	options := &lib.GetOptions{NumRecent: int64(req.NumRecentEvents)}
 	options.StructSize = uint32(unsafe.Sizeof(*options))
 	if !req.After.IsZero() {
 		options.Flags |= lib.GetAfter
 		options.After = lib.Time{S: req.After.Unix(), NS: uint32(req.After.Nanosecond())}
 	}
-	found, err := s.open(ctx, func(call uintptr, handle *uintptr, failure *lib.Error) uintptr {
+	return s.open(ctx, time.Time{}, func(call uintptr, handle *uintptr, failure *lib.Error) uintptr {
 		var pins runtime.Pinner
 		defer pins.Unpin()
 		who := ref(&pins, req.AppName, req.UserID, req.SessionID)
@@ -145,24 +189,20 @@ func (s *SessionService) Get(ctx context.Context, req *session.GetRequest) (*ses
 			uintptr(unsafe.Pointer(failure)))
 		return status
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &session.GetResponse{Session: found}, nil
 }
 
 // open runs a C function that returns a live session.
-func (s *SessionService) open(ctx context.Context, do func(call uintptr, handle *uintptr, failure *lib.Error) uintptr) (*liveSession, error) {
-	if err := s.keeper.enter(); err != nil {
+func (s *SessionService) open(ctx context.Context, now time.Time, do func(call uintptr, handle *uintptr, failure *lib.Error) uintptr) (*liveSession, error) {
+	if err := s.enter(); err != nil {
 		return nil, err
 	}
+	defer s.leave()
 	handle := new(uintptr)
 	failure := &lib.Error{}
-	err := withCall(ctx, func(call uintptr) error {
+	err := withCall(ctx, now, func(call uintptr) error {
 		return check(do(call, handle, failure), failure)
 	})
 	if err != nil {
-		s.keeper.leave()
 		return nil, err
 	}
 	return newLiveSession(s, *handle)
@@ -173,10 +213,10 @@ func (s *SessionService) List(ctx context.Context, req *session.ListRequest) (*s
 	if err := required("AppName", req.AppName); err != nil {
 		return nil, err
 	}
-	if err := s.keeper.enter(); err != nil {
+	if err := s.enter(); err != nil {
 		return nil, err
 	}
-	defer s.keeper.leave()
+	defer s.leave()
 	app, user := lib.Of(req.AppName), lib.Of(req.UserID)
 	var pins runtime.Pinner
 	defer pins.Unpin()
@@ -184,7 +224,7 @@ func (s *SessionService) List(ctx context.Context, req *session.ListRequest) (*s
 	pins.Pin(user.P)
 	page := new(*lib.Page)
 	failure := &lib.Error{}
-	err := withCall(ctx, func(call uintptr) error {
+	err := withCall(ctx, time.Time{}, func(call uintptr) error {
 		status, _, _ := purego.SyscallN(lib.Call.List, s.handle, uintptr(app.P), app.N,
 			uintptr(user.P), user.N, call, uintptr(unsafe.Pointer(page)),
 			uintptr(unsafe.Pointer(failure)))
@@ -197,7 +237,7 @@ func (s *SessionService) List(ctx context.Context, req *session.ListRequest) (*s
 	entries := (*page).Sessions
 	sessions := make([]session.Session, 0, entries.Count)
 	for i := range entries.Count {
-		listed, err := newListedSession((*lib.Entry)(entries.At(i)))
+		listed, err := newListedSession(s, entries.Entry(i))
 		if err != nil {
 			return nil, err
 		}
@@ -212,15 +252,15 @@ func (s *SessionService) Delete(ctx context.Context, req *session.DeleteRequest)
 	if err != nil {
 		return err
 	}
-	if err := s.keeper.enter(); err != nil {
+	if err := s.enter(); err != nil {
 		return err
 	}
-	defer s.keeper.leave()
+	defer s.leave()
 	var pins runtime.Pinner
 	defer pins.Unpin()
 	who := ref(&pins, req.AppName, req.UserID, req.SessionID)
 	failure := &lib.Error{}
-	return withCall(ctx, func(call uintptr) error {
+	return withCall(ctx, time.Time{}, func(call uintptr) error {
 		status, _, _ := purego.SyscallN(lib.Call.Delete, s.handle, uintptr(unsafe.Pointer(who)),
 			call, uintptr(unsafe.Pointer(failure)))
 		return check(status, failure)
@@ -236,26 +276,15 @@ func (s *SessionService) AppendEvent(ctx context.Context, current session.Sessio
 	if event.Partial {
 		return nil
 	}
-	live, ok := current.(*liveSession)
-	if !ok || live.service != s {
-		return fmt.Errorf("quipu: session %q was not read from this service", current.ID())
+	switch to := current.(type) {
+	case *liveSession:
+		if to.service == s {
+			return to.append(ctx, event)
+		}
+	case *listedSession:
+		if to.service == s {
+			return to.append(ctx, event)
+		}
 	}
-	text, err := json.Marshal(event)
-	if err != nil {
-		return fmt.Errorf("quipu: event %q is not JSON: %w", event.ID, err)
-	}
-	failure := &lib.Error{}
-	err = withCall(ctx, func(call uintptr) error {
-		status, _, _ := purego.SyscallN(lib.Call.Append, live.handle,
-			uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)), call, 0,
-			uintptr(unsafe.Pointer(failure)))
-		return check(status, failure)
-	})
-	if errors.Is(err, Conflict) {
-		return fmt.Errorf("%w: %w", ErrStale, err)
-	}
-	if err != nil {
-		return err
-	}
-	return live.caughtUp(event)
+	return fmt.Errorf("quipu: session %q was not read from this service", current.ID())
 }

@@ -1,11 +1,13 @@
 package quipu
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -38,17 +40,22 @@ func timeOf(t lib.Time) time.Time {
 type state struct {
 	mu     sync.RWMutex
 	values map[string]any
+	unsent map[string]bool // set by Set, and in no event yet
+}
+
+func decodeState(text []byte) (map[string]any, error) {
+	values := map[string]any{}
+	if len(text) > 0 {
+		if err := decodeExact(text, &values); err != nil {
+			return nil, fmt.Errorf("quipu: the stored state cannot be read: %w", err)
+		}
+	}
+	return values, nil
 }
 
 func newState(text []byte) (*state, error) {
-	it := &state{values: map[string]any{}}
-	if len(text) == 0 {
-		return it, nil
-	}
-	if err := json.Unmarshal(text, &it.values); err != nil {
-		return nil, fmt.Errorf("quipu: the stored state cannot be read: %w", err)
-	}
-	return it, nil
+	values, err := decodeState(text)
+	return &state{values: values, unsent: map[string]bool{}}, err
 }
 
 func (s *state) Get(name string) (any, error) {
@@ -65,6 +72,7 @@ func (s *state) Set(name string, value any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.values[name] = value
+	s.unsent[name] = true
 	return nil
 }
 
@@ -74,21 +82,104 @@ func (s *state) All() iter.Seq2[string, any] {
 	return maps.All(maps.Clone(s.values))
 }
 
-// listedSession is a session from List, without events.
+// apply takes over the delta of an event that was stored. `stored`, unless nil, replaces the other
+// values: what other writers stored before the event. Values that are in no event yet stay.
+func (s *state) apply(stored map[string]any, delta map[string]any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range delta {
+		delete(s.unsent, name)
+	}
+	if stored != nil {
+		for name := range s.unsent {
+			stored[name] = s.values[name]
+		}
+		s.values = stored
+	}
+	maps.Copy(s.values, delta)
+}
+
+// listedSession is a session from List, without events. The first event that is appended to it opens
+// a live session, which the following ones use.
 type listedSession struct {
 	identity
-	state   *state
-	updated time.Time
+	service  *SessionService
+	uid      [16]byte
+	revision int64
+	state    *state
+	updated  time.Time
+
+	opening sync.Mutex // before mu
+	mu      sync.RWMutex
+	live    *liveSession
 }
 
-func newListedSession(entry *lib.Entry) (*listedSession, error) {
+func newListedSession(service *SessionService, entry *lib.Entry) (*listedSession, error) {
 	state, err := newState(entry.State.Bytes())
-	return &listedSession{identityOf(&entry.Ref), state, timeOf(entry.LastUpdateTime)}, err
+	return &listedSession{
+		identity: identityOf(&entry.Ref), service: service, uid: entry.UID,
+		revision: entry.Revision, state: state, updated: timeOf(entry.LastUpdateTime),
+	}, err
 }
 
-func (s *listedSession) State() session.State      { return s.state }
-func (s *listedSession) Events() session.Events    { return events(nil) }
-func (s *listedSession) LastUpdateTime() time.Time { return s.updated }
+func (s *listedSession) opened() *liveSession {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.live
+}
+
+func (s *listedSession) State() session.State { return s.state }
+
+func (s *listedSession) Events() session.Events {
+	if live := s.opened(); live != nil {
+		return live.Events()
+	}
+	return events(nil)
+}
+
+func (s *listedSession) LastUpdateTime() time.Time {
+	if live := s.opened(); live != nil {
+		return live.LastUpdateTime()
+	}
+	return s.updated
+}
+
+// append opens the live session on first use.
+func (s *listedSession) append(ctx context.Context, event *session.Event) error {
+	live, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	return live.append(ctx, event)
+}
+
+// open returns the live session. It shows none of the earlier events, as the list does not, and
+// shares the state that the caller may have changed already.
+func (s *listedSession) open(ctx context.Context) (*liveSession, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if live := s.opened(); live != nil {
+		return live, nil
+	}
+	live, err := s.service.get(ctx, &session.GetRequest{
+		AppName: s.app, UserID: s.user, SessionID: s.id, NumRecentEvents: 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	replaced := s.uid != ([16]byte{}) && live.uid != s.uid // an older library does not list the uid
+	if replaced || live.revision != s.revision {
+		if !s.service.rebase {
+			return nil, fmt.Errorf("%w: session %q was changed after it was listed: %w", ErrStale, s.id, Conflict)
+		}
+		s.state.apply(live.state.values, nil)
+	}
+	live.first, live.state = len(live.decoded), s.state
+	s.mu.Lock()
+	s.live = live
+	s.mu.Unlock()
+	return live, nil
+}
 
 // events is a complete list of events.
 type events []*session.Event
@@ -119,40 +210,84 @@ type liveSession struct {
 	service *SessionService
 	handle  uintptr
 	state   *state
+	first   int           // how many of the events are not shown
+	turn    chan struct{} // held by the append that runs
 
-	mu      sync.RWMutex
-	updated time.Time
-	decoded []*session.Event // by index; nil where nobody looked yet
+	mu       sync.RWMutex
+	updated  time.Time
+	uid      [16]byte
+	revision int64
+	decoded  []*session.Event // by index; nil where nobody looked yet
 }
 
 func newLiveSession(service *SessionService, handle uintptr) (*liveSession, error) {
-	live := &liveSession{service: service, handle: handle}
+	live := &liveSession{service: service, handle: handle, turn: make(chan struct{}, 1)}
+	service.refs.Add(1)
 	runtime.AddCleanup(live, func(handle uintptr) {
 		purego.SyscallN(lib.Call.SessionDel, handle)
-		service.keeper.leave()
+		service.release()
 	}, handle)
-	var names string
 	err := live.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
 		head, status := live.head(arena, failure)
 		live.identity = identityOf(&head.Ref)
-		live.updated = timeOf(head.LastUpdateTime)
+		live.updated, live.uid, live.revision = timeOf(head.LastUpdateTime), head.UID, head.Revision
 		return status
 	})
-	if err == nil {
-		err = live.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
-			text := &lib.Str{}
-			status, _, _ := purego.SyscallN(lib.Call.State, handle, 0, 0, uintptr(unsafe.Pointer(arena)),
-				uintptr(unsafe.Pointer(text)), uintptr(unsafe.Pointer(failure)))
-			names = text.String()
-			return status
-		})
-	}
 	if err != nil {
 		return nil, err
 	}
 	live.decoded = make([]*session.Event, live.count())
-	live.state, err = newState([]byte(names))
+	text, err := live.storedState()
+	if err != nil {
+		return nil, err
+	}
+	live.state, err = newState(text)
 	return live, err
+}
+
+// storedState reads the state of the C session.
+func (s *liveSession) storedState() ([]byte, error) {
+	var all []byte
+	err := s.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
+		text := &lib.Str{}
+		status, _, _ := purego.SyscallN(lib.Call.State, s.handle, 0, 0, uintptr(unsafe.Pointer(arena)),
+			uintptr(unsafe.Pointer(text)), uintptr(unsafe.Pointer(failure)))
+		all = text.Bytes()
+		return status
+	})
+	return all, err
+}
+
+// append stores an event. Appends of one session run one at a time, so that each sees what it changed.
+func (s *liveSession) append(ctx context.Context, event *session.Event) error {
+	text, err := encodeEvent(event)
+	if err != nil {
+		return fmt.Errorf("quipu: event %q is not JSON: %w", event.ID, err)
+	}
+	if err := s.service.enter(); err != nil {
+		return err
+	}
+	defer s.service.leave()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	failure := &lib.Error{}
+	err = withCall(ctx, time.Time{}, func(call uintptr) error {
+		status, _, _ := purego.SyscallN(lib.Call.Append, s.handle, uintptr(unsafe.Pointer(&text[0])),
+			uintptr(len(text)), call, 0, uintptr(unsafe.Pointer(failure)))
+		runtime.KeepAlive(s)
+		return check(status, failure)
+	})
+	if errors.Is(err, Conflict) {
+		return fmt.Errorf("%w: %w", ErrStale, err)
+	}
+	if err != nil {
+		return err
+	}
+	return s.follow(event)
 }
 
 // read runs a C function that writes its result to an arena; `do` copies it out.
@@ -180,27 +315,57 @@ func (s *liveSession) count() int {
 	return int(n)
 }
 
-// caughtUp updates time, events and state after an append.
-func (s *liveSession) caughtUp(event *session.Event) error {
-	var updated lib.Time
+// follow updates time, events and state after an append. When the event is all that happened since
+// the session was last in step, memory takes it as the caller gave it, as ADK's own services do;
+// otherwise the state is read again, and events are decoded when they are looked at.
+func (s *liveSession) follow(event *session.Event) error {
+	var now lib.Head
 	err := s.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
 		head, status := s.head(arena, failure)
-		updated = head.LastUpdateTime
+		now = *head
 		return status
 	})
 	if err != nil {
 		return err
 	}
+	count := s.count()
 	s.mu.Lock()
-	s.updated = timeOf(updated)
-	s.decoded = append(s.decoded, make([]*session.Event, max(s.count()-len(s.decoded), 0))...)
+	alone := now.UID == s.uid && now.Revision == s.revision+1
+	if now.UID != s.uid { // deleted and created again: the old events are gone
+		s.decoded, s.first = nil, 0
+	}
+	added := count - len(s.decoded)
+	s.decoded = append(s.decoded, make([]*session.Event, max(added, 0))...)
+	if alone && added == 1 && event.ID != "" {
+		s.decoded[count-1] = withoutTemp(event)
+	}
+	s.updated, s.uid, s.revision = timeOf(now.LastUpdateTime), now.UID, now.Revision
 	s.mu.Unlock()
-	for name, value := range event.Actions.StateDelta {
-		if err := s.state.Set(name, value); err != nil {
+	var stored map[string]any
+	if !alone {
+		text, err := s.storedState()
+		if err == nil {
+			stored, err = decodeState(text)
+		}
+		if err != nil {
 			return err
 		}
 	}
+	s.state.apply(stored, event.Actions.StateDelta)
 	return nil
+}
+
+// withoutTemp returns the event, or a copy without the temp: names of its delta.
+func withoutTemp(event *session.Event) *session.Event {
+	kept := *event
+	kept.Actions.StateDelta = maps.Clone(event.Actions.StateDelta)
+	maps.DeleteFunc(kept.Actions.StateDelta, func(name string, _ any) bool {
+		return strings.HasPrefix(name, session.KeyPrefixTemp)
+	})
+	if len(kept.Actions.StateDelta) == len(event.Actions.StateDelta) {
+		return event
+	}
+	return &kept
 }
 
 func (s *liveSession) State() session.State   { return s.state }
@@ -218,12 +383,12 @@ type liveEvents liveSession
 func (e *liveEvents) Len() int {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return len(e.decoded)
+	return len(e.decoded) - e.first
 }
 
 func (e *liveEvents) At(i int) *session.Event {
 	e.mu.RLock()
-	if i < 0 || i >= len(e.decoded) {
+	if i += e.first; i < e.first || i >= len(e.decoded) {
 		e.mu.RUnlock()
 		return nil
 	}
@@ -235,6 +400,9 @@ func (e *liveEvents) At(i int) *session.Event {
 	event = e.decode(i)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if i >= len(e.decoded) { // the session was replaced meanwhile
+		return event
+	}
 	if e.decoded[i] == nil { // two who look at once get the same event
 		e.decoded[i] = event
 	}
@@ -251,7 +419,7 @@ func (e *liveEvents) decode(i int) *session.Event {
 			uintptr(unsafe.Pointer(arena)), uintptr(unsafe.Pointer(text)),
 			uintptr(unsafe.Pointer(failure)))
 		if status == 0 {
-			if err := json.Unmarshal(unsafe.Slice((*byte)(text.P), text.N), event); err != nil {
+			if err := decodeExact(unsafe.Slice((*byte)(text.P), text.N), event); err != nil {
 				event.ErrorCode, event.ErrorMessage = "UNREADABLE", err.Error()
 			}
 		}

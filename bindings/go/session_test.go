@@ -302,9 +302,7 @@ func TestSessionsThatNobodyHoldsAreFreed(t *testing.T) {
 	for range 100 {
 		runtime.GC()
 		time.Sleep(time.Millisecond)
-		service.keeper.mu.Lock()
-		held = service.keeper.users
-		service.keeper.mu.Unlock()
+		held = int(service.refs.Load()) - 1
 		if held == 0 {
 			return
 		}

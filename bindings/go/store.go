@@ -3,6 +3,7 @@ package quipu
 import (
 	"context"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -27,12 +28,12 @@ func sessionOf(history unsafe.Pointer) *Session {
 
 // CreateSession makes a session.
 func (s *Store) CreateSession(ctx context.Context, name string, values SessionNew) (*Session, error) {
-	if err := s.keeper.enter(); err != nil {
+	if err := s.gate.enter(); err != nil {
 		return nil, err
 	}
-	defer s.keeper.leave()
+	defer s.gate.leave()
 	var history unsafe.Pointer
-	err := withCall(ctx, func(call uintptr) error {
+	err := withCall(ctx, time.Time{}, func(call uintptr) error {
 		var pins runtime.Pinner
 		defer pins.Unpin()
 		to := newWriter(sessionNew(), &pins)
@@ -51,12 +52,12 @@ func (s *Store) CreateSession(ctx context.Context, name string, values SessionNe
 
 // Session reads what a session is, without its messages.
 func (s *Store) Session(ctx context.Context, name string) (*Session, error) {
-	if err := s.keeper.enter(); err != nil {
+	if err := s.gate.enter(); err != nil {
 		return nil, err
 	}
-	defer s.keeper.leave()
+	defer s.gate.leave()
 	var history unsafe.Pointer
-	err := withCall(ctx, func(call uintptr) error {
+	err := withCall(ctx, time.Time{}, func(call uintptr) error {
 		var pins runtime.Pinner
 		defer pins.Unpin()
 		header := &lib.Range{Flags: lib.RangeHeader}
@@ -76,12 +77,12 @@ func (s *Store) Session(ctx context.Context, name string) (*Session, error) {
 
 // UpdateSession changes settings of a session and gives its new revision.
 func (s *Store) UpdateSession(ctx context.Context, name string, values SessionPatch) (int64, error) {
-	if err := s.keeper.enter(); err != nil {
+	if err := s.gate.enter(); err != nil {
 		return 0, err
 	}
-	defer s.keeper.leave()
+	defer s.gate.leave()
 	var revision int64
-	err := withCall(ctx, func(call uintptr) error {
+	err := withCall(ctx, time.Time{}, func(call uintptr) error {
 		var pins runtime.Pinner
 		defer pins.Unpin()
 		to := newWriter(sessionPatch(), &pins)

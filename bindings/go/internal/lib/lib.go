@@ -117,9 +117,11 @@ type Arena struct {
 
 // CallOptions is quipu_call_options.
 type CallOptions struct {
-	StructSize uint32
-	DeadlineMS int32
-	Cancel     uintptr
+	StructSize            uint32
+	DeadlineMS            int32
+	Cancel                uintptr
+	Progress, ProgressCtx uintptr
+	Now                   Time
 }
 
 // OpenOptions is quipu_open_options.
@@ -167,6 +169,7 @@ type Entry struct {
 	State                     Str
 	LastUpdateTime, CreatedAt Time
 	Revision, EventCount      int64
+	UID                       [16]byte
 }
 
 // Slice is a sized slice, such as quipu_service_entries: the library states the size of an item.
@@ -179,6 +182,14 @@ type Slice struct {
 // At is item i, which may be larger than these bindings know.
 func (s *Slice) At(i uintptr) unsafe.Pointer {
 	return unsafe.Add(s.Items, i*s.ItemSize)
+}
+
+// Entry copies item i of quipu_service_entries; members that the library does not have are zero.
+func (s *Slice) Entry(i uintptr) *Entry {
+	it := &Entry{}
+	size := min(s.ItemSize, unsafe.Sizeof(*it))
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(it)), size), unsafe.Slice((*byte)(s.At(i)), size))
+	return it
 }
 
 // Page is quipu_service_page.
