@@ -191,7 +191,8 @@ typedef struct quipu_get_options {
 
 /**
  * Read a session. For a missing one the call succeeds with NULL, or fails with QUIPU_NOT_FOUND, or
- * creates it: see QUIPU_SERVICE_*. An expired session counts as missing.
+ * creates it: see QUIPU_SERVICE_*. An expired session counts as missing, and so does one whose ids
+ * no session can have: too long, not UTF-8, or with NUL.
  *
  * Ownership: free *ret_session with quipu_live_free().
  * Threads:   any, same service.

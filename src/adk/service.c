@@ -22,6 +22,8 @@
 #include "base/uuid.h"
 #include "store/shard.h"
 
+#define SERVICE_IMPOSSIBLE "no session can have such an id: it is too long, or no text"
+
 /* Every flag that this version knows; others are rejected. */
 #define SERVICE_FLAGS                                                                              \
     (QUIPU_SERVICE_MISSING_FAILS | QUIPU_SERVICE_ZERO_IS_ALL | QUIPU_SERVICE_STRIP_IDS |           \
@@ -193,6 +195,16 @@ static quipu_status service_copy_ref(quipu_arena *arena, quipu_session_ref *ref)
     return status;
 }
 
+/* Whether ids are texts that a column can hold. A session with other ids, or with a key above
+ * QUIPU_KEY_MAX, cannot exist: reading or deleting it is like reading or deleting a missing one;
+ * only creating it is an error. */
+static bool service_are_texts(quipu_str app_name, quipu_str user_id, quipu_str session_id)
+{
+    return qp_text_check(app_name, NULL) == QP_TEXT_OK &&
+           qp_text_check(user_id, NULL) == QP_TEXT_OK &&
+           qp_text_check(session_id, NULL) == QP_TEXT_OK;
+}
+
 /* Ids are texts that a column can hold; with QUIPU_SERVICE_NEEDS_IDS app and user must be given.
  * The length is checked with the key (qp_key_check()). */
 static quipu_status service_check_ref(const quipu_service *service, const quipu_session_ref *ref,
@@ -205,9 +217,7 @@ static quipu_status service_check_ref(const quipu_service *service, const quipu_
     if (ref->session_id.n == 0) {
         return qp_error_set(reterr, QUIPU_INVALID, "a session needs a session id");
     }
-    if (qp_text_check(ref->app_name, NULL) != QP_TEXT_OK ||
-        qp_text_check(ref->user_id, NULL) != QP_TEXT_OK ||
-        qp_text_check(ref->session_id, NULL) != QP_TEXT_OK) {
+    if (!service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
         return qp_error_set(reterr, QUIPU_INVALID,
                             "app name, user id and session id must be UTF-8 without NUL");
     }
@@ -454,7 +464,9 @@ static quipu_status service_read(quipu_service *service, const quipu_session_new
                               &(qp_live_new){.values = values, .reuse = true, .want = want}, call,
                               ret, reterr);
     }
-    status = qp_live_get(service->store, values->key, want, call, ret, &error);
+    status = values->key.n <= QUIPU_KEY_MAX
+                 ? qp_live_get(service->store, values->key, want, call, ret, &error)
+                 : qp_error_set(&error, QUIPU_NOT_FOUND, SERVICE_IMPOSSIBLE);
     /* ADK for Python returns None, ADK for Go an error. */
     if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
         if (!service_wants(service, QUIPU_SERVICE_MISSING_FAILS)) {
@@ -467,6 +479,17 @@ static quipu_status service_read(quipu_service *service, const quipu_session_new
         *reterr = error;
     }
     return status;
+}
+
+/* The answer for ids that no session can have. */
+static quipu_status service_missing(const quipu_service *service, quipu_live **ret_session,
+                                    quipu_error *reterr)
+{
+    if (service_wants(service, QUIPU_SERVICE_MISSING_FAILS)) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND, SERVICE_IMPOSSIBLE);
+    }
+    *ret_session = NULL;
+    return QUIPU_OK;
 }
 
 /* *ret_session is NULL when the session does not exist and the service does not ask for an error.
@@ -483,17 +506,22 @@ quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *
     quipu_str key = {NULL, 0};
     qp_live live = {.history = NULL};
     quipu_live *session = NULL;
+    bool create;
     quipu_status status = service_enter(service, ref, ret_session, reterr);
 
     if (status == QUIPU_OK) {
         status = service_want(service, options, &opt, &want, reterr);
     }
+    create = status == QUIPU_OK && (service_wants(service, QUIPU_SERVICE_AUTO_CREATE) ||
+                                    (opt.flags & QUIPU_GET_CREATE) != 0);
+    if (status == QUIPU_OK && !create &&
+        !service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
+        return service_missing(service, ret_session, reterr);
+    }
     if (status == QUIPU_OK) {
         status = qp_ref_key(service, ref, false, &arena, &used, &key, reterr);
     }
     if (status == QUIPU_OK) {
-        const bool create = service_wants(service, QUIPU_SERVICE_AUTO_CREATE) ||
-                            (opt.flags & QUIPU_GET_CREATE) != 0;
         const quipu_session_new values = service_values(service, key, &used);
 
         status = service_read(service, &values, create, &want, call, &live, reterr);
@@ -524,10 +552,13 @@ quipu_status quipu_service_delete(quipu_service *service, const quipu_session_re
     quipu_str key = {NULL, 0};
     quipu_status status = service_enter(service, ref, ref, reterr);
 
+    if (status == QUIPU_OK && !service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
+        return QUIPU_OK;
+    }
     if (status == QUIPU_OK) {
         status = qp_ref_key(service, ref, false, &arena, &used, &key, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && key.n <= QUIPU_KEY_MAX) {
         status = quipu_session_delete(service->store, key, call, reterr);
     }
     quipu_arena_free(&arena);
@@ -545,7 +576,7 @@ quipu_status quipu_service_user_state(quipu_service *service, quipu_str app_name
     qp_state_map map = {NULL, 0, 0};
     quipu_status status = service_enter(service, arena, ret_state, reterr);
 
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && service_are_texts(app_name, user_id, QUIPU_STR(""))) {
         status =
             qp_state_of_user(service->store, app_name, user_id, call, &scratch, &state, reterr);
     }

@@ -101,6 +101,7 @@ quipu_status quipu_service_list(quipu_service *service, quipu_str app_name, quip
     service_list_all *all;
     qp_live_list found = {NULL, 0};
     quipu_status status;
+    bool texts;
 
     if (service == NULL || ret_page == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a list needs a service and a place for it");
@@ -111,12 +112,16 @@ quipu_status quipu_service_list(quipu_service *service, quipu_str app_name, quip
         }
         user_id = user_id.n == 0 ? QP_STR_ABSENT : user_id;
     }
+    /* No session has names that are not texts: an empty list. */
+    texts =
+        qp_text_check(app_name, NULL) == QP_TEXT_OK && qp_text_check(user_id, NULL) == QP_TEXT_OK;
     all = qp_result_new(sizeof(*all));
     if (all == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list");
     }
-    status = qp_live_find(service->store, app_name.p != NULL ? app_name : QUIPU_STR(""), user_id,
-                          call, &all->head.arena, &found, reterr);
+    status = texts ? qp_live_find(service->store, app_name.p != NULL ? app_name : QUIPU_STR(""),
+                                  user_id, call, &all->head.arena, &found, reterr)
+                   : QUIPU_OK;
     if (status == QUIPU_OK) {
         status = service_list_fill(all, &found, reterr);
     }

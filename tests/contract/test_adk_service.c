@@ -168,6 +168,43 @@ static void go_needs_app_and_user(void **state)
     adk_close(world);
 }
 
+static void a_session_that_cannot_exist_is_missing(void **state)
+{
+    char longest[QUIPU_KEY_MAX + 1];
+
+    (void)state;
+    memset(longest, 'x', sizeof(longest));
+    ADK_BOTH(world)
+    {
+        const quipu_str odd[] = {
+            {longest, sizeof(longest)}, {"a\0b", 3}, {"\xed\xa0\x80", 3}, {"\xff", 1}};
+        const bool fails = turn_ == 1;
+
+        for (size_t i = 0; i < 4; i++) {
+            const quipu_session_ref ref = {QUIPU_STR("app"), QUIPU_STR("u"), odd[i]};
+            quipu_service_page *page = NULL;
+            quipu_live *session = NULL;
+            quipu_json found = {{NULL, 0}};
+            quipu_error err = {0};
+
+            T_STATUS(quipu_service_get(world->service, &ref, NULL, NULL, &session, &err),
+                     fails ? QUIPU_NOT_FOUND : QUIPU_OK);
+            assert_null(session);
+            T_OK(quipu_service_delete(world->service, &ref, NULL, &err));
+            T_OK(quipu_service_list(world->service, QUIPU_STR("app"), odd[i], NULL, &page, &err));
+            assert_int_equal(page->sessions.count, 0);
+            quipu_free(page);
+            T_OK(quipu_service_user_state(world->service, QUIPU_STR("app"), odd[i], NULL,
+                                          &world->arena, &found, &err));
+            adk_check_json(found.text, "{}");
+            assert_int_not_equal(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}},
+                                                      NULL, &session, &err),
+                                 QUIPU_OK);
+            assert_null(session);
+        }
+    }
+}
+
 static void python_strips_ids_on_create_get_and_delete(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
@@ -733,6 +770,7 @@ int main(void)
         cmocka_unit_test(live_sessions_can_be_read_after_their_store_is_closed),
         cmocka_unit_test(a_missing_session_is_null_for_python_and_an_error_for_go),
         cmocka_unit_test(go_needs_app_and_user),
+        cmocka_unit_test(a_session_that_cannot_exist_is_missing),
         cmocka_unit_test(python_strips_ids_on_create_get_and_delete),
         cmocka_unit_test(python_strips_white_space_of_every_script),
         cmocka_unit_test(go_takes_ids_as_they_are),
