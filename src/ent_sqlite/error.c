@@ -8,6 +8,7 @@
 #include "ent_sqlite/open.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -63,6 +64,14 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
     }
 }
 
+/* Whether a file could not be opened because the process or the system has too many open. */
+static bool error_is_descriptors(const qp_sqlite *conn, int rc)
+{
+    const int cause = sqlite3_system_errno(conn->db);
+
+    return (rc & 0xff) == SQLITE_CANTOPEN && (cause == EMFILE || cause == ENFILE);
+}
+
 /* What the caller can do, for statuses that are not about one value. The text ends the sentence
  * that qp_sqlite_fail() begins with `doing` and the path. */
 static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status status)
@@ -97,7 +106,9 @@ static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status stat
     default:
         return "the engine refused";
     }
-    return rc == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_CANTOPEN
+    return error_is_descriptors(conn, rc)
+               ? "too many open files in this process or system; close some, or raise the limit"
+           : (rc & 0xff) == SQLITE_CANTOPEN
                ? "the system did not let it be opened; check folder and rights"
            : (rc & 0xff) == SQLITE_READONLY ? "the file or its folder may not be written"
            : (rc & 0xff) == SQLITE_PERM     ? "the file's rights forbid it"
