@@ -1,17 +1,15 @@
-"""The build backend: scikit-build-core; a source distribution also contains the C sources."""
+"""The build backend: scikit-build-core; a source distribution also contains the C sources, and
+everything that is built the licence and the notice of the repository."""
 
+import contextlib
 import pathlib
 import shutil
 
 from scikit_build_core import build as _build
 from scikit_build_core.build import (
-    build_editable,
-    build_wheel,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
-    prepare_metadata_for_build_editable,
-    prepare_metadata_for_build_wheel,
 )
 
 __all__ = [
@@ -32,6 +30,45 @@ ROOT = HERE.parent.parent
 FOLDERS = ("cmake", "include", "src")
 FILES = ("CMakeLists.txt", "LICENSE", "NOTICE", "layers.txt")
 SYMBOLS = ("symbols.txt", "symbols_provider.txt")
+LICENCES = ("LICENSE", "NOTICE")
+
+
+@contextlib.contextmanager
+def licences():
+    """Have the licence and the notice beside this file: pyproject.toml cannot name others. An
+    unpacked source distribution has them."""
+    missing = [HERE / name for name in LICENCES if not (HERE / name).exists()]
+    try:
+        for path in missing:
+            shutil.copy(ROOT / path.name, path)
+        yield
+    finally:
+        for path in missing:
+            path.unlink(missing_ok=True)
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """Build a wheel."""
+    with licences():
+        return _build.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    """Build an editable wheel."""
+    with licences():
+        return _build.build_editable(wheel_directory, config_settings, metadata_directory)
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Write a wheel's metadata."""
+    with licences():
+        return _build.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+
+
+def prepare_metadata_for_build_editable(metadata_directory, config_settings=None):
+    """Write an editable wheel's metadata."""
+    with licences():
+        return _build.prepare_metadata_for_build_editable(metadata_directory, config_settings)
 
 
 def build_sdist(sdist_directory, config_settings=None):
@@ -47,7 +84,8 @@ def build_sdist(sdist_directory, config_settings=None):
         for name in SYMBOLS:
             shutil.copy(ROOT / "tools" / name, COPY / "tools" / name)
     try:
-        return _build.build_sdist(sdist_directory, config_settings)
+        with licences():
+            return _build.build_sdist(sdist_directory, config_settings)
     finally:
         if copied:
             shutil.rmtree(COPY)

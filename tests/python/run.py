@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "python"
 PACKAGE = ROOT / "bindings" / "python"
 SKIP = 77
-PINNED = ("requirements-test.txt", "constraints.txt")
+PINNED = ("requirements-test.txt", "constraints.txt", "pyproject.toml")
 
 
 class Skip(Exception):

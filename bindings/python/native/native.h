@@ -78,6 +78,9 @@ typedef struct qpy_job {
 qpy_job *qpy_job_new(int op, qpy_store *store, const char *blob, const int64_t *lengths,
                      size_t text_count, const int64_t *numbers, size_t number_count);
 void qpy_job_run(qpy_job *job);
+/* Runs a job on this thread. On the main thread SIGINT ends the call; 1: it did, the job's status is
+ * QUIPU_CANCELLED, and Python has yet to run its handler. */
+int qpy_job_run_here(qpy_job *job);
 void qpy_job_free(qpy_job *job);
 /* Frees a job whose store still exists: its memory may be reused by another job. */
 void qpy_job_end(qpy_job *job);

@@ -41,7 +41,7 @@ quipu_status qpy_adk_create(qpy_task *task)
     const quipu_session_ref ref = adk_ref(task);
     quipu_live *session = NULL;
     const quipu_status status = quipu_service_create(
-        task->on->service, &ref, (quipu_json){task->in[3]}, NULL, &session, &task->error);
+        task->on->service, &ref, (quipu_json){task->in[3]}, task->call, &session, &task->error);
 
     return status == QUIPU_OK ? adk_put_session(task, session) : status;
 }
@@ -60,7 +60,7 @@ quipu_status qpy_adk_get(qpy_task *task)
         options.flags = QUIPU_GET_AFTER;
         options.after = (quipu_time){task->given[2], (uint32_t)task->given[3]};
     }
-    status = quipu_service_get(task->on->service, &ref, &options, NULL, &session, &task->error);
+    status = quipu_service_get(task->on->service, &ref, &options, task->call, &session, &task->error);
     return status == QUIPU_OK && session != NULL ? adk_put_session(task, session) : status;
 }
 
@@ -69,7 +69,7 @@ quipu_status qpy_adk_list(qpy_task *task)
 {
     quipu_service_page *page = NULL;
     const quipu_status status =
-        quipu_service_list(task->on->service, task->in[0], task->in[1], NULL, &page, &task->error);
+        quipu_service_list(task->on->service, task->in[0], task->in[1], task->call, &page, &task->error);
 
     for (size_t i = 0; status == QUIPU_OK && i < page->sessions.count; i++) {
         const quipu_service_entry *entry = quipu_service_entry_at(page->sessions, i);
@@ -87,7 +87,7 @@ quipu_status qpy_adk_delete(qpy_task *task)
 {
     const quipu_session_ref ref = adk_ref(task);
 
-    return quipu_service_delete(task->on->service, &ref, NULL, &task->error);
+    return quipu_service_delete(task->on->service, &ref, task->call, &task->error);
 }
 
 /* Texts: app, user and session id, the uid, the event; number: the revision. Returns the new head
@@ -105,7 +105,7 @@ quipu_status qpy_adk_append(qpy_task *task)
 
         memcpy(task->error.message, text, sizeof(text));
     } else {
-        status = quipu_service_append(task->on->service, &head, (quipu_json){task->in[4]}, NULL,
+        status = quipu_service_append(task->on->service, &head, (quipu_json){task->in[4]}, task->call,
                                       &result, &task->error);
     }
     if (status == QUIPU_OK) {
@@ -119,7 +119,7 @@ quipu_status qpy_adk_user_state(qpy_task *task)
 {
     quipu_json state = {{NULL, 0}};
     const quipu_status status = quipu_service_user_state(
-        task->on->service, task->in[0], task->in[1], NULL, &task->arena, &state, &task->error);
+        task->on->service, task->in[0], task->in[1], task->call, &task->arena, &state, &task->error);
 
     if (status == QUIPU_OK) {
         qpy_put_own(task, state.text);
@@ -139,7 +139,7 @@ quipu_status qpy_adk_event(qpy_task *task)
     dialect.time = QUIPU_TIMES_SECONDS;
     range.after_seq = task->given[0] - 1;
     range.limit = 1;
-    status = quipu_session_get(task->on->store, task->in[0], &range, NULL, &history, &task->error);
+    status = quipu_session_get(task->on->store, task->in[0], &range, task->call, &history, &task->error);
     if (status == QUIPU_OK && history->messages.count == 1) {
         status = quipu_message_to_event(history->messages, 0, &dialect, &task->arena, &event,
                                         &task->error);

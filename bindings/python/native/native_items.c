@@ -53,7 +53,7 @@ quipu_status qpy_items_add(qpy_task *task)
     options.expected_revision = task->given[0];
     options.flags = options.expected_revision < 0 ? QUIPU_APPEND_CREATE : 0;
     return status == QUIPU_OK ? quipu_message_append(task->on->store, task->in[0], messages,
-                                                     &options, NULL, NULL, &task->error)
+                                                     &options, task->call, NULL, &task->error)
                               : status;
 }
 
@@ -187,7 +187,7 @@ static void items_put_page(items_read *read, const quipu_history *history, size_
 
 static quipu_status items_page(qpy_task *task, const quipu_range *range, quipu_history **ret)
 {
-    return quipu_session_get(task->on->store, task->in[0], range, NULL, ret, &task->error);
+    return quipu_session_get(task->on->store, task->in[0], range, task->call, ret, &task->error);
 }
 
 /* Reads a range, with `by_pages` only its first page. */

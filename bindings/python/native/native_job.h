@@ -21,7 +21,8 @@ typedef struct qpy_task {
     qpy_store *on;          /* the store that it uses, or NULL */
     quipu_str in[QPY_TEXTS_MAX];
     int64_t given[QPY_NUMBERS_MAX];
-    quipu_arena arena; /* texts, in and out */
+    const quipu_call_options *call; /* of the library's call, or NULL */
+    quipu_arena arena;              /* texts, in and out */
     quipu_error error;
     size_t text_room;
     size_t number_room;

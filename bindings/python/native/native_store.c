@@ -102,9 +102,9 @@ quipu_status qpy_create(qpy_task *task)
     qpy_take_struct(task, QPY_SESSION_NEW, 1, &values);
     values.ttl_ms = task->given[0];
     status = task->given[1] != 0
-                 ? quipu_session_get_or_create(task->on->store, &values, NULL, &history, &created,
+                 ? quipu_session_get_or_create(task->on->store, &values, task->call, &history, &created,
                                                &task->error)
-                 : quipu_session_create(task->on->store, &values, NULL, &history, &task->error);
+                 : quipu_session_create(task->on->store, &values, task->call, &history, &task->error);
     if (status == QUIPU_OK) {
         qpy_put_struct(task, QPY_SESSION_INFO, history->session);
         qpy_put_number(task, created);
@@ -124,7 +124,7 @@ quipu_status qpy_get(qpy_task *task)
     range.after_seq = task->given[1];
     range.before_seq = task->given[2];
     range.limit = task->given[3];
-    status = quipu_session_get(task->on->store, task->in[0], &range, NULL, &history, &task->error);
+    status = quipu_session_get(task->on->store, task->in[0], &range, task->call, &history, &task->error);
     if (status == QUIPU_OK) {
         status = store_put_messages(task, history->session, history->messages);
         qpy_put_number(task, history->more_before);
@@ -147,7 +147,7 @@ quipu_status qpy_update(qpy_task *task)
     patch.ttl_ms = task->given[1];
     patch.expected_revision = task->given[2];
     status =
-        quipu_session_update(task->on->store, task->in[0], &patch, NULL, &revision, &task->error);
+        quipu_session_update(task->on->store, task->in[0], &patch, task->call, &revision, &task->error);
     qpy_put_number(task, revision);
     return status;
 }
@@ -158,8 +158,8 @@ quipu_status qpy_delete(qpy_task *task)
     quipu_store *store = task->on->store;
 
     return task->given[0] != 0
-               ? quipu_session_delete_tree(store, task->in[0], NULL, NULL, &task->error)
-               : quipu_session_delete(store, task->in[0], NULL, &task->error);
+               ? quipu_session_delete_tree(store, task->in[0], task->call, NULL, &task->error)
+               : quipu_session_delete(store, task->in[0], task->call, &task->error);
 }
 
 /* Texts: app, user, agent, a metadata's name and text, the cursor; numbers: flags, limit. The last
@@ -178,7 +178,7 @@ quipu_status qpy_list(qpy_task *task)
     options.after = task->in[5];
     options.flags = (uint32_t)task->given[0];
     options.limit = task->given[1];
-    status = quipu_session_list(task->on->store, &options, NULL, &page, &task->error);
+    status = quipu_session_list(task->on->store, &options, task->call, &page, &task->error);
     for (size_t i = 0; status == QUIPU_OK && i < page->sessions.count; i++) {
         qpy_put_struct(task, QPY_SESSION_INFO, quipu_session_info_at(page->sessions, i));
     }
@@ -195,7 +195,7 @@ quipu_status qpy_fork(qpy_task *task)
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
 
     values.key = task->in[1];
-    return quipu_session_fork(task->on->store, task->in[0], task->given[0], &values, NULL, NULL,
+    return quipu_session_fork(task->on->store, task->in[0], task->given[0], &values, task->call, NULL,
                               &task->error);
 }
 
@@ -204,7 +204,7 @@ quipu_status qpy_compact(qpy_task *task)
 {
     int64_t seq = 0;
     const quipu_status status = quipu_session_compact(task->on->store, task->in[0], task->given[0],
-                                                      task->in[1], NULL, &seq, &task->error);
+                                                      task->in[1], task->call, &seq, &task->error);
 
     qpy_put_number(task, seq);
     return status;
@@ -240,7 +240,7 @@ quipu_status qpy_append(qpy_task *task)
         options.expected_revision = task->given[0];
         status =
             quipu_message_append(task->on->store, task->in[0], quipu_messages_of(messages, count),
-                                 &options, NULL, &appended, &task->error);
+                                 &options, task->call, &appended, &task->error);
     }
     qpy_put_number(task, appended.first_seq);
     qpy_put_number(task, appended.revision);
@@ -257,7 +257,7 @@ quipu_status qpy_window(qpy_task *task)
 
     options.token_budget = task->given[0];
     options.flags = (uint32_t)task->given[1];
-    status = quipu_window_read(task->on->store, task->in[0], &options, NULL, &window, &task->error);
+    status = quipu_window_read(task->on->store, task->in[0], &options, task->call, &window, &task->error);
     if (status == QUIPU_OK) {
         qpy_put_number(task, window->tokens);
         qpy_put_number(task, window->over_budget);
@@ -299,7 +299,7 @@ quipu_status qpy_search(qpy_task *task)
     options.role = (quipu_role)task->given[0];
     options.limit = task->given[1];
     options.offset = task->given[2];
-    status = quipu_search(task->on->store, &options, NULL, &results, &task->error);
+    status = quipu_search(task->on->store, &options, task->call, &results, &task->error);
     for (size_t i = 0; status == QUIPU_OK && i < results->hits.count; i++) {
         store_put_hit(task, quipu_search_hit_at(results->hits, i));
     }
@@ -316,7 +316,7 @@ quipu_status qpy_search(qpy_task *task)
 quipu_status qpy_sweep(qpy_task *task)
 {
     int64_t removed = 0;
-    const quipu_status status = quipu_store_sweep(task->on->store, NULL, &removed, &task->error);
+    const quipu_status status = quipu_store_sweep(task->on->store, task->call, &removed, &task->error);
 
     qpy_put_number(task, removed);
     return status;
@@ -324,5 +324,5 @@ quipu_status qpy_sweep(qpy_task *task)
 
 quipu_status qpy_backup(qpy_task *task)
 {
-    return quipu_store_backup(task->on->store, task->in[0].p, NULL, &task->error);
+    return quipu_store_backup(task->on->store, task->in[0].p, task->call, &task->error);
 }

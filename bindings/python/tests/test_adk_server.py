@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -16,6 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+import quipu
 
 EXAMPLE = pathlib.Path(__file__).resolve().parent.parent / "examples" / "adk_web"
 START_S = 120
@@ -120,3 +123,46 @@ def test_a_restarted_server_knows_them(server: Server) -> None:
     assert "s2" in listed
     assert server.call("DELETE", f"{SESSIONS}/s2")[0] == 200
     assert server.call("GET", f"{SESSIONS}/s2")[0] == 404
+
+
+def test_an_id_that_cannot_exist_is_not_found(server: Server) -> None:
+    assert server.call("GET", f"{SESSIONS}/{'x' * 3000}")[0] == 404
+    assert server.call("GET", f"{SESSIONS}/a%00b")[0] == 404
+
+
+def test_parallel_runs_of_one_session_all_answer(server: Server) -> None:
+    server.call("POST", SESSIONS, {"sessionId": "busy"})
+
+    def run(number: int) -> int:
+        message = {"role": "user", "parts": [{"text": f"number {number}"}]}
+        body = {"appName": "scripted_agent", "userId": "u", "sessionId": "busy"}
+        return server.call("POST", "/run", {**body, "newMessage": message})[0]
+
+    with concurrent.futures.ThreadPoolExecutor(20) as threads:
+        assert list(threads.map(run, range(20))) == [200] * 20
+    found = server.call("GET", f"{SESSIONS}/busy")[1]
+    asked = [event for event in found["events"] if event["author"] == "user"]
+    assert len(asked) == 20 and len(found["events"]) == 40
+
+
+def test_adk_run_takes_the_services_of_the_agents_folder(tmp_path: pathlib.Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    shutil.move(tmp_path / "services.yaml", tmp_path / "scripted_agent" / "services.yaml")
+    done = subprocess.run(
+        [
+            str(pathlib.Path(sys.executable).with_name("adk")),
+            "run",
+            "--session_service_uri=quipu:///agents.db",
+            "scripted_agent",
+        ],
+        cwd=tmp_path,
+        input="hello\nexit\n",
+        capture_output=True,
+        text=True,
+        timeout=START_S,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    with quipu.Store(tmp_path / "agents.db", read_only=True) as store:
+        (session,) = store.list(app_name="scripted_agent").sessions
+        assert session.message_count == 2

@@ -259,7 +259,7 @@ async def test_uris_carry_options(tmp_path: pathlib.Path) -> None:
         QuipuSessionService("quipu://host/file.db")
     with pytest.raises(ValueError):
         QuipuSessionService()
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="no option 'colour'"):
         QuipuSessionService(f"quipu:///{tmp_path}/o.db?colour=red")
 
 

@@ -54,7 +54,7 @@ def test_limits_are_errors_of_their_own(store: quipu.Store) -> None:
 
 def test_the_version_is_the_library_s() -> None:
     assert ffi.string(lib.qpy_version()).decode() == quipu.__version__
-    assert importlib.metadata.version("quipu") == quipu.__version__
+    assert importlib.metadata.version("quipu-store") == quipu.__version__
 
 
 def test_the_process_has_one_sqlite() -> None:

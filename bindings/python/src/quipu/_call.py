@@ -98,15 +98,18 @@ def open_store(texts: Sequence[bytes | None], numbers: list[int]) -> Handle:
 def run(
     op: int, handle: Handle, texts: Sequence[bytes | None], numbers: list[int] | None = None
 ) -> Answer:
-    """Run a call on this thread, without the GIL."""
-    job = _make(op, handle, texts, numbers or [])
-    try:
-        lib.qpy_job_run(job)
-        if job.status != 0:
-            raise _failure(job, handle)
-        return _read(job)
-    finally:
-        lib.qpy_job_end(job)
+    """Run a call on this thread, without the GIL. Ctrl-C ends a call that waits; when Python's
+    handler for it returns instead of raising, the call begins again."""
+    while True:
+        job = _make(op, handle, texts, numbers or [])
+        try:
+            if lib.qpy_job_run_here(job):
+                continue
+            if job.status != 0:
+                raise _failure(job, handle)
+            return _read(job)
+        finally:
+            lib.qpy_job_end(job)
 
 
 class _Port:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import array
 import asyncio
 import inspect
+import math
 import os
+import re
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from types import TracebackType
@@ -32,6 +34,8 @@ _HEADER, _LAST, _VIEW = 1, 2, 4
 _OLDEST_FIRST, _EXPIRED = 1, 2
 _SET_TTL, _SET_IF_REVISION = 32, 64
 _NEVER = -1
+_DEADLINE_MAX = 2**31 - 1  # milliseconds: 24 days
+_REQUEST = re.compile(r"_Request\[(.*)\]")  # what the functions below give, around a call's result
 
 
 @dataclass(slots=True)
@@ -48,9 +52,21 @@ def _text(value: str | None) -> bytes | None:
     return None if value is None else value.encode()
 
 
-def _milliseconds(ttl: float | None, default: int) -> int:
-    """Seconds as the library's milliseconds; None: `default`."""
-    return default if ttl is None else max(1, round(ttl * 1000))
+def _milliseconds(name: str, seconds: float | None) -> int:
+    """Seconds as the library's milliseconds; None: 0, the default; infinity: -1, never."""
+    if seconds is None:
+        return 0
+    if not seconds > 0:
+        raise ValueError(
+            f"option {name!r} is {seconds}; give seconds above 0, None for the default or math.inf"
+        )
+    return _NEVER if math.isinf(seconds) else max(1, round(seconds * 1000))
+
+
+def _choice(name: str, given: str, known: dict[str, int]) -> int:
+    if given not in known:
+        raise ValueError(f"option {name!r} is {given!r}; give one of {', '.join(known)}")
+    return known[given]
 
 
 def _nothing(answer: Answer) -> None:
@@ -65,11 +81,11 @@ def _create(
     **values: Unpack[SessionNew],
 ) -> _Request[Session]:
     """Create a session. With `exist_ok` an existing one is returned: of concurrent callers one
-    creates it and all get the same. `ttl` is in seconds; None means the store's."""
+    creates it and all get the same. `ttl` is in seconds; None means the store's, math.inf never."""
     return _Request(
         lib.QPY_CREATE,
         [key.encode(), *_types.new_of(values)],
-        [_milliseconds(ttl, 0), exist_ok],
+        [_milliseconds("ttl", ttl), exist_ok],
         lambda answer: _types.session_of(answer.texts, answer.numbers),
     )
 
@@ -104,14 +120,15 @@ def _update(
     if_revision: int | None = None,
     **values: Unpack[SessionPatch],
 ) -> _Request[int]:
-    """Change settings of a session; None leaves a setting. Returns the new revision."""
+    """Change settings of a session; None leaves a setting. `ttl` is in seconds, math.inf means
+    never. Returns the new revision."""
     texts, bits = _types.patch_of(values)
     bits |= 0 if ttl is None else _SET_TTL
     bits |= 0 if if_revision is None else _SET_IF_REVISION
     return _Request(
         lib.QPY_UPDATE,
         [key.encode(), *texts],
-        [bits, _milliseconds(ttl, 0), if_revision or 0],
+        [bits, _milliseconds("ttl", ttl), if_revision or 0],
         lambda answer: answer.numbers[0],
     )
 
@@ -238,7 +255,17 @@ def _dress(method: Any, make: Callable[..., Any]) -> None:
         )
     method.__name__ = method.__qualname__ = make.__name__.lstrip("_")
     method.__doc__ = make.__doc__
-    method.__signature__ = signature.replace(parameters=[own, *named])
+    method.__signature__ = signature.replace(
+        parameters=[own, *(one.replace(annotation=_public(one.annotation)) for one in named)],
+        return_annotation=_public(signature.return_annotation),
+    )
+
+
+def _public(annotation: Any) -> Any:
+    """Return an annotation's text as users know it: the result of a request, without modules."""
+    if not isinstance(annotation, str):
+        return annotation
+    return _REQUEST.sub(r"\1", annotation).replace("_types.", "")
 
 
 def _now(make: Callable[P, _Request[T]]) -> Callable[Concatenate[_Base, P], T]:
@@ -292,8 +319,8 @@ class _Base:
 
         durability    "full": an acknowledged write survives a power cut; "relaxed": a crash of the
                       process (WAL and NORMAL).
-        deadline      seconds that a call waits for other writers; None: 30
-        ttl           seconds until a session that names none expires; None: never
+        deadline      seconds that a call waits for other writers; None: 30; math.inf: for ever
+        ttl           seconds until a session that names none expires; None or math.inf: never
         feed          tell the store's feed of changes
         adk_rebase    ADK: a stale session appends behind the others' events instead of failing
         adk_by_time   ADK: events by their time stamps, not in the order of their appends
@@ -306,13 +333,13 @@ class _Base:
             [os.fsencode(path), tenant.encode()],
             [
                 flags,
-                _DURABILITY[durability],
-                0 if deadline is None else max(1, round(deadline * 1000)),
+                _choice("durability", durability, _DURABILITY),
+                min(_milliseconds("deadline", deadline), _DEADLINE_MAX),
                 0,
-                _milliseconds(ttl, 0),
+                max(_milliseconds("ttl", ttl), 0),
                 cap_messages,
                 cap_tokens,
-                _SEARCH[search],
+                _choice("search", search, _SEARCH),
                 max_bytes,
                 adk_rebase,
                 adk_by_time,

@@ -11,13 +11,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import re
 import unicodedata
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ._requires import require
+
+require(__name__, "google-adk", "2.13", "adk")
 
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -59,6 +64,22 @@ _MEMORY_RESULTS = 10  # as many as ADK's own service gives
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
+def _boolean(text: str) -> bool:
+    return _BOOLEANS[text.lower()]
+
+
+# The options of a URI: how each is read, and what it should be.
+_OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
+    **dict.fromkeys(("ttl", "deadline"), (float, "seconds")),
+    **dict.fromkeys(("max_bytes", "cap_messages", "cap_tokens"), (int, "a whole number")),
+    **dict.fromkeys(
+        ("read_only", "must_exist", "feed", "adk_rebase", "adk_by_time"),
+        (_boolean, "true or false"),
+    ),
+    **dict.fromkeys(("durability", "search", "tenant"), (str, "a word")),
+}
+
+
 # ---- where a store is ----------------------------------------------------------------------------
 
 
@@ -70,22 +91,29 @@ def _open(where: str | os.PathLike[str] | AsyncStore | None, options: dict[str, 
     if where is None:
         raise ValueError("a service needs a path, a quipu:// URI or an open AsyncStore")
     path = os.fspath(where)
-    if path.startswith("quipu:"):
-        parts = urlsplit(path)
-        if parts.netloc:
-            raise ValueError(
-                f"{path}: a file has three slashes (relative) or four (absolute) before its name"
-            )
-        for name, value in parse_qsl(parts.query, keep_blank_values=True):
-            options[name] = _BOOLEANS.get(value.lower(), value)
-        path = unquote(parts.path)[1:]
-    for name in ("max_bytes", "cap_messages", "cap_tokens"):
-        if name in options:
-            options[name] = int(options[name])
-    for name in ("ttl", "deadline"):
-        if name in options:
-            options[name] = float(options[name])
-    return AsyncStore(path, **options)
+    if not path.startswith("quipu:"):
+        return AsyncStore(path, **options)
+    parts = urlsplit(path)
+    name = unquote(parts.path)[1:]
+    if not path.startswith("quipu:///") or not name or parts.fragment:
+        raise ValueError(
+            f"{path}: a file has three slashes (relative) or four (absolute) before its name; "
+            "a # in the name is %23"
+        )
+    for option, value in parse_qsl(parts.query, keep_blank_values=True):
+        options[option] = _read_option(path, option, value)
+    return AsyncStore(name, **options)
+
+
+def _read_option(uri: str, name: str, value: str) -> Any:
+    """Return the value of a URI's option."""
+    if name not in _OPTIONS:
+        raise ValueError(f"{uri}: there is no option {name!r}; those are {', '.join(_OPTIONS)}")
+    read, wanted = _OPTIONS[name]
+    try:
+        return read(value)
+    except (KeyError, ValueError):
+        raise ValueError(f"{uri}: option {name!r} is {value!r}; give {wanted}") from None
 
 
 # ---- events and times ----------------------------------------------------------------------------
@@ -108,6 +136,32 @@ def _write_event(event: Event) -> bytes:
     return event.model_dump_json(exclude_none=True).encode()
 
 
+def _name(text: str) -> bytes:
+    """Return the bytes of an app, a user or a session. Half of a surrogate pair becomes bytes that
+    the library refuses: no session has such a name."""
+    return text.encode(errors="surrogatepass")
+
+
+def _check_finite(value: Any, place: str) -> None:
+    """Raise for a number that JSON lacks: nan or an infinity, which would come back as None."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _errors.Invalid(
+            f"the state's {place} is {value}, and JSON has no such number; store None or a text"
+        )
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            _check_finite(inner, f"{place}[{name!r}]")
+    elif isinstance(value, (list, tuple)):
+        for index, inner in enumerate(value):
+            _check_finite(inner, f"{place}[{index}]")
+
+
+def _check_state(state: Mapping[str, Any]) -> None:
+    for name, value in state.items():
+        if not name.startswith(State.TEMP_PREFIX):
+            _check_finite(value, repr(name))
+
+
 # ---- sessions ------------------------------------------------------------------------------------
 
 
@@ -121,9 +175,14 @@ class QuipuSessionService(BaseSessionService):
         agents_dir: str | None = None,
         **options: Any,
     ) -> None:
-        """Open the store at `uri`, or take one that is open. Options are those of quipu.AsyncStore;
-        `agents_dir` is passed by ADK's command line and ignored."""
+        """Open the store at `uri`, or take one that is open. Options are those of quipu.AsyncStore.
+
+        `agents_dir` is passed by ADK's command line. Its server answers 500 to a stale session, so
+        `adk_rebase` is then true unless the options or the URI say otherwise.
+        """
         self._owned = not isinstance(uri, AsyncStore)
+        if agents_dir is not None and self._owned:
+            options.setdefault("adk_rebase", True)
         self.store = _open(uri, options)
         self._handle = self.store._handle
         self._turns: dict[int, tuple[asyncio.Lock, int]] = {}
@@ -174,8 +233,9 @@ class QuipuSessionService(BaseSessionService):
             for name, value in (state or {}).items()
             if not name.startswith(State.TEMP_PREFIX)
         }
+        _check_state(kept)
         session_id = (session_id or "").strip() or platform_uuid.new_uuid()
-        texts = [app_name.encode(), user_id.encode(), session_id.encode()]
+        texts = [_name(app_name), _name(user_id), _name(session_id)]
         first = to_json(_session_util.make_json_safe_state(kept)) if kept else None
         try:
             answer = await self._start(lib.QPY_ADK_CREATE, [*texts, first])
@@ -199,7 +259,7 @@ class QuipuSessionService(BaseSessionService):
             recent, after = config.num_recent_events, config.after_timestamp
         answer = await self._start(
             lib.QPY_ADK_GET,
-            [app_name.encode(), user_id.encode(), session_id.encode()],
+            [_name(app_name), _name(user_id), _name(session_id)],
             [-1 if recent is None else recent, bool(after), *(_instant(after) if after else ())],
         )
         return self._session(app_name, user_id, answer) if answer.texts else None
@@ -208,8 +268,8 @@ class QuipuSessionService(BaseSessionService):
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
-        user = None if user_id is None else user_id.encode()
-        answer = await self._start(lib.QPY_ADK_LIST, [app_name.encode(), user])
+        user = None if user_id is None else _name(user_id)
+        answer = await self._start(lib.QPY_ADK_LIST, [_name(app_name), user])
         sessions = []
         for row in range(len(answer.texts) // 3):
             owner, session_id, state = answer.texts[3 * row : 3 * row + 3]
@@ -229,12 +289,12 @@ class QuipuSessionService(BaseSessionService):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         if session_id.strip():
             await self._start(
-                lib.QPY_ADK_DELETE, [app_name.encode(), user_id.encode(), session_id.encode()]
+                lib.QPY_ADK_DELETE, [_name(app_name), _name(user_id), _name(session_id)]
             )
 
     @override
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        answer = await self._start(lib.QPY_ADK_USER_STATE, [app_name.encode(), user_id.encode()])
+        answer = await self._start(lib.QPY_ADK_USER_STATE, [_name(app_name), _name(user_id)])
         state: dict[str, Any] = json.loads(answer.texts[0] or b"{}")
         return state
 
@@ -242,6 +302,7 @@ class QuipuSessionService(BaseSessionService):
     async def append_event(self, session: Session, event: Event) -> Event:
         if event.partial:
             return event
+        _check_state(event.actions.state_delta or {})
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         text = _write_event(event)
@@ -252,9 +313,9 @@ class QuipuSessionService(BaseSessionService):
     async def _append(self, session: Session, event: Event, text: bytes) -> None:
         """Append while holding the session's lock; the object changes only when the store did."""
         names: list[bytes | None] = [
-            session.app_name.encode(),
-            session.user_id.encode(),
-            session.id.encode(),
+            _name(session.app_name),
+            _name(session.user_id),
+            _name(session.id),
         ]
         uid, revision = await self._moment(session, names)
         try:
@@ -360,6 +421,12 @@ class QuipuMemoryService(BaseMemoryService):
     async def close(self) -> None:
         """Close the store, if this service opened it."""
         await self._sessions.close()
+
+    async def __aenter__(self) -> QuipuMemoryService:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
 
     @override
     async def add_session_to_memory(self, session: Session) -> None:

@@ -7,6 +7,10 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, cast
 
+from ._requires import require
+
+require(__name__, "openai-agents", "0.24", "agents")
+
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 from pydantic_core import from_json
@@ -80,6 +84,12 @@ class QuipuSession(SessionABC):
         """Close the store, if this session opened it."""
         if self._owned:
             await self.store.close()
+
+    async def __aenter__(self) -> QuipuSession:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
 
     async def _read(self, limit: int, before: int = 0) -> tuple[list[Any], list[int]]:
         """Return items, with None for each mark, and the numbers of native_items.c."""
