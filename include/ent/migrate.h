@@ -109,6 +109,30 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_step_has_column(ent_db *db, const char
                                                           quipu_error *reterr);
 
 /**
+ * Whether a step of this program, by name, has changed this file: in an earlier migration, or
+ * before in this one. A step that was not needed has not.
+ *
+ * Ownership: inputs are borrowed.
+ * Threads:   the connection's thread, inside of a step or of its `needed`.
+ * Errors:    QUIPU_MISUSE (outside of a migration, or no such step).
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status ent_step_ran(ent_db *db, const char *step, bool *ret_ran,
+                                                   quipu_error *reterr);
+
+/**
+ * Take a name in the file with a view of one row that says why, so that another program cannot
+ * create a table of that name, nor write to it. A table or view of that name stays as it is.
+ *
+ * Ownership: inputs are borrowed.
+ * Threads:   the connection's thread, inside of a step.
+ * Errors:    QUIPU_MISUSE (outside of a step), QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CORRUPT.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status ent_step_reserve(ent_db *db, const char *name,
+                                                       const char *why, quipu_error *reterr);
+
+/**
  * Add what the file lacks of another schema: tables, columns, indexes. A step that reads through a
  * foreign program's entities calls it first, so that files of that program's older releases have
  * what its newest one has.

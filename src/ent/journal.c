@@ -97,6 +97,7 @@ static quipu_status journal_step_row(journal_reader *reader, const qp_value *val
                                   step->name);
         }
         m->steps[i].applied = true;
+        m->steps[i].ran = values[JOURNAL_STATEMENTS].as.i > 0;
     }
     return QUIPU_OK;
 }

@@ -29,6 +29,7 @@ typedef struct qp_rebuild {
 typedef struct qp_step_state {
     char hash[QP_SCHEMA_HASH_SIZE]; /* of its text */
     bool applied;                   /* the journal has it */
+    bool ran;                       /* it changed the file, in this migration or before */
     bool needed;
     uint32_t statements;
 } qp_step_state;

@@ -125,6 +125,64 @@ quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity, const cha
                               reterr);
 }
 
+/* What the journal says, and what this migration did. */
+quipu_status ent_step_ran(ent_db *db, const char *step, bool *ret_ran, quipu_error *reterr)
+{
+    const qp_migration *m = db != NULL ? db->migration : NULL;
+
+    for (size_t i = 0; m != NULL && step != NULL && i < m->options.step_count; i++) {
+        if (strcmp(m->options.steps[i].name, step) == 0) {
+            *ret_ran = m->steps[i].ran;
+            return QUIPU_OK;
+        }
+    }
+    return qp_error_set(reterr, QUIPU_MISUSE, "no migration with such a step runs");
+}
+
+/* The text of a literal, its quotes doubled. */
+static void step_put_text(qp_buf *sql, const char *text)
+{
+    qp_buf_putc(sql, '\'');
+    for (; *text != '\0'; text++) {
+        qp_buf_putc(sql, *text);
+        if (*text == '\'') {
+            qp_buf_putc(sql, '\'');
+        }
+    }
+    qp_buf_putc(sql, '\'');
+}
+
+/* A view and not a table: CREATE TABLE fails either way, and a view takes no rows from a program
+ * that creates its table only if it does not exist. */
+quipu_status ent_step_reserve(ent_db *db, const char *name, const char *why, quipu_error *reterr)
+{
+    quipu_arena arena = {.limit = QP_MIGRATION_BYTES_MAX};
+    qp_file_shape shape = {0};
+    quipu_status status;
+    qp_buf sql;
+
+    if (db == NULL || name == NULL || why == NULL || db->migration == NULL ||
+        db->migration->running == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a name can be reserved only inside of a migration step");
+    }
+    status = db->migration->migrator->inspect(db->conn, &arena, &shape, reterr);
+    if (status == QUIPU_OK && qp_shape_table(&shape, name) == NULL) {
+        qp_buf_init(&sql, QP_DDL_TEXT_MAX);
+        qp_buf_puts(&sql, "CREATE VIEW ");
+        qp_sql_name(&sql, name);
+        qp_buf_puts(&sql, " AS SELECT ");
+        step_put_text(&sql, why);
+        qp_buf_puts(&sql, " AS reserved");
+        status = qp_buf_status(&sql);
+        status = status == QUIPU_OK ? qp_migration_execute(db->migration, qp_buf_str(&sql), reterr)
+                                    : qp_error_set(reterr, status, "no memory to migrate with");
+        qp_buf_free(&sql);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
 /* Cached statements know the old tables: they are dropped. */
 quipu_status ent_step_complete(ent_db *db, const ent_schema *schema, quipu_error *reterr)
 {
@@ -512,6 +570,7 @@ quipu_status qp_step_run(qp_migration *m, size_t number, quipu_error *reterr)
     m->rebuilds = NULL;
     if (status == QUIPU_OK) {
         m->report.steps++;
+        m->steps[number].ran = true;
         m->steps[number].statements = m->report.statements - before + 1; /* itself */
     }
     return status;
