@@ -5,7 +5,7 @@ PYTHON ?= python3
 CLUSTER_KILLS ?= 5
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
-.PHONY: bench-go install clean format deps release test-adk-upstream bench-python
+.PHONY: bench-go bench-lango install clean format deps release test-adk-upstream bench-python
 .PHONY: test-cluster test-cluster-nightly
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make amalgamation  build/amalgamation/quipu.c and quipu.h, for who embeds by copying"
 	@echo "make bench       measure against the bars; writes build/bench.json"
 	@echo "make bench-go    the Go bindings beside adk-go's own service (downloads modules once)"
+	@echo "make bench-lango  Lango's store before and after ent and the pure-Go driver, and quipu"
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make format      clang-format-19 over our own files"
 	@echo "make deps        install every Debian package that is missing"
@@ -103,6 +104,11 @@ bench: release
 bench-go: release
 	@cd bench/go && QUIPU_LIBRARY="$(CURDIR)/build/release/libquipu.so" CGO_ENABLED=0 \
 		GOTOOLCHAIN=local "$$(../../tools/go.sh "$(CURDIR)/build/go")" run .
+
+# With cgo, so that "before" is the driver that Lango had.
+bench-lango: release
+	@cd bench/go/lango && QUIPU_LIBRARY="$(CURDIR)/build/release/libquipu.so" CGO_ENABLED=1 \
+		GOTOOLCHAIN=local "$$(../../../tools/go.sh "$(CURDIR)/build/go")" run .
 
 install: release
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"

@@ -1,0 +1,7 @@
+//go:build cgo
+
+package main
+
+import _ "github.com/mattn/go-sqlite3"
+
+const before = "sqlite3" // Lango's driver before seed 002

@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package main
+
+const before = "sqlite" // without cgo the pure-Go driver does the work of both
