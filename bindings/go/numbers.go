@@ -34,8 +34,12 @@ func isInexact(number []byte) bool {
 		string(bytes.TrimPrefix(number, []byte("-"))) != strconv.Itoa(exactInteger)
 }
 
-// eachToken calls `visit` with every number of a valid JSON text and where it begins.
-func eachToken(text []byte, visit func(from, to int)) {
+func isNumeric(c byte) bool {
+	return (c >= '0' && c <= '9') || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
+}
+
+// eachNumber calls `visit` with where each number of a valid JSON text begins and ends.
+func eachNumber(text []byte, visit func(from, to int)) {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case c == '"':
@@ -47,8 +51,7 @@ func eachToken(text []byte, visit func(from, to int)) {
 			i++
 		case c == '-' || (c >= '0' && c <= '9'):
 			from := i
-			for i < len(text) && bytes.IndexByte([]byte("+-.0123456789eE"), text[i]) >= 0 {
-				i++
+			for i++; i < len(text) && isNumeric(text[i]); i++ {
 			}
 			visit(from, i)
 		default:
@@ -61,7 +64,7 @@ func eachToken(text []byte, visit func(from, to int)) {
 func decodeExact(text []byte, into any) error {
 	var marked []byte
 	copied := 0
-	eachToken(text, func(from, to int) {
+	eachNumber(text, func(from, to int) {
 		if isInexact(text[from:to]) {
 			marked = append(marked, text[copied:from]...)
 			marked = append(marked, '"')
