@@ -269,7 +269,7 @@ function(quipu_add_scripts)
                         "${root}/python/run.py")
     set_tests_properties(python.package PROPERTIES TIMEOUT 7200)
     # Together they talk through the Python package of that environment, so one after the other.
-    set_tests_properties(go.go go.together PROPERTIES TIMEOUT 7200)
+    set_tests_properties(go.go go.lango go.together PROPERTIES TIMEOUT 7200)
     set_tests_properties(go.together PROPERTIES DEPENDS "python.package;go.go")
   endif()
 

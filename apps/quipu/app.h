@@ -224,7 +224,8 @@ bool app_store_path(const app_call *call, bool make, char ret_path[APP_PATH_MAX]
 typedef enum app_need {
     APP_NEED_READ,  /* it must exist and is not changed, not even migrated */
     APP_NEED_WRITE, /* it must exist */
-    APP_NEED_NEW    /* it is created when it does not exist */
+    APP_NEED_NEW,   /* it is created when it does not exist */
+    APP_NEED_REPAIR /* it must exist; one that Lango has migrated is adopted again */
 } app_need;
 
 /* Open options from the command line: --read-only, --tenant, --wait, --durability, --index and

@@ -392,6 +392,10 @@ static const char *doctor_advice(quipu_status status)
         return "find the process that holds it, or wait longer with --wait";
     case QUIPU_UNSUPPORTED:
         return "--store names another store";
+    case QUIPU_CORRUPT:
+        return "\"quipu repair\" repairs what can be repaired; else restore a backup";
+    case QUIPU_MISUSE:
+        return "\"quipu doctor --migrate\" opens it for writing";
     case QUIPU_IO:
         return "check whether the server runs, or the file's permissions";
     case QUIPU_NOT_FOUND:

@@ -1,5 +1,5 @@
 /* quipu repair: recomputes what can be derived from the messages: counts, totals, the search
- * index. */
+ * index. A file that Lango has migrated after its adoption is adopted again by the open. */
 #include "problems.h"
 
 static const app_option repair_options[] = {
@@ -23,7 +23,7 @@ static void repair_index(const app_call *call, quipu_store *store)
 static int repair_run(const app_call *call)
 {
     quipu_store *store = NULL;
-    int code = app_open(call, APP_NEED_WRITE, &store);
+    int code = app_open(call, APP_NEED_REPAIR, &store);
 
     if (code == APP_OK && !app_given(call, "no-index")) {
         repair_index(call, store);

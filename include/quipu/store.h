@@ -57,6 +57,9 @@ typedef enum quipu_search_mode {
  * policies that are missing. Needs a tenant name and a role that is neither superuser nor
  * BYPASSRLS. The URI parameter "row_security=on" does the same. */
 #define QUIPU_OPEN_ROW_SECURITY 8u
+/* Lango's migration deletes quipu's columns from an adopted file. Adopt such a file again, with
+ * what is left and what the backup beside it has; a sound file is opened as without the flag. */
+#define QUIPU_OPEN_REPAIR 16u
 
 /* Writes the key of an encrypted file, at most `size` bytes, and returns its length. */
 typedef size_t (*quipu_key_fn)(void *ctx, void *ret_key, size_t size);
@@ -88,7 +91,8 @@ typedef struct quipu_open_options {
  * Open a store by URI: a path, "file:path", ":memory:" or "postgresql://...". The call creates a
  * missing file, migrates an older one, and adopts a file of Lango's after a backup beside it. A
  * read-only open changes no file: it reads an older one as QUIPU_OPEN_READ_ONLY says, and of a file
- * of Lango's a private, adopted copy.
+ * of Lango's a private, adopted copy. A file that Lango has migrated after its adoption is
+ * QUIPU_CORRUPT: see QUIPU_OPEN_REPAIR.
  *
  * Ownership: close with quipu_close(); options are copied.
  * Threads:   any.

@@ -83,6 +83,10 @@ static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status stat
     if (rc == SQLITE_NOTADB) {
         return QP_SQLITE_NO_DATABASE;
     }
+    if (rc == SQLITE_READONLY_ROLLBACK) {
+        return "a write to it was interrupted, such as an adoption, and its journal lies beside it "
+               "(-journal); opening it once for writing rolls that write back";
+    }
     switch (status) {
     case QUIPU_BUSY:
         return "another writer held it until the deadline; try again";

@@ -19,6 +19,7 @@ typedef struct qp_place {
     char *name; /* a path, or the whole URI where the engine has a scheme */
     bool read_only;
     bool must_exist;
+    bool repair; /* a file that Lango has rebuilt is adopted again */
     bool opened; /* the first connection succeeded: later ones wait for a server that is down */
     int32_t busy_ms;
     quipu_durability durability;

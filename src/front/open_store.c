@@ -35,19 +35,27 @@
 #define OPEN_STORE_SCHEME "file:"
 #define OPEN_STORE_PARAMETER "row_security="
 #define OPEN_STORE_FLAGS                                                                           \
-    (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED | QUIPU_OPEN_ROW_SECURITY)
+    (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED | QUIPU_OPEN_ROW_SECURITY |    \
+     QUIPU_OPEN_REPAIR)
+#define OPEN_STORE_AGAIN_MAX 9 /* how often a file can be adopted again: each time is a step */
+#define OPEN_STORE_AGAIN_NAME "lango-adopt-again-%d"
+#define OPEN_STORE_ADOPTED ".bak-lango-adopt-2" /* and the rest of a time stamp */
 
-/* Brings the database to this program's schema or, read-only, compares it. The one named step
- * adopts Lango's files. Outside of any transaction; costs two reads where nothing has to be
- * done. */
-static quipu_status open_store_migrate(ent_db *db, ent_migrate_report *ret_report,
-                                       quipu_error *reterr)
+/* Brings the database to this program's schema or, read-only, compares it. The named steps adopt
+ * Lango's files and guard them; `again` is one more, or NULL. Outside of any transaction; costs two
+ * reads where nothing has to be done. */
+static quipu_status open_store_migrate(ent_db *db, const ent_step *again,
+                                       ent_migrate_report *ret_report, quipu_error *reterr)
 {
+    ent_step steps[3] = {qp_lango_adopt, qp_lango_guard};
     ent_migrate_options options = ENT_MIGRATE_OPTIONS_INIT;
 
     options.program = "quipu " QUIPU_VERSION_TEXT;
-    options.steps = &qp_lango_adopt;
-    options.step_count = 1;
+    options.steps = steps;
+    options.step_count = 2;
+    if (again != NULL) {
+        steps[options.step_count++] = *again;
+    }
     return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
 }
 
@@ -63,7 +71,7 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
 
     if (status == QUIPU_OK && self->missing[0] != '\0') {
         assert(self->read_only);
-        status = open_store_migrate(db, NULL, reterr);
+        status = open_store_migrate(db, NULL, NULL, reterr);
     }
     if (status != QUIPU_OK) {
         ent_close(db);
@@ -237,6 +245,7 @@ static quipu_status open_store_context(const char *path, quipu_open_options *opt
     self->durability = options->durability;
     self->read_only = (options->flags & QUIPU_OPEN_READ_ONLY) != 0;
     self->must_exist = (options->flags & QUIPU_OPEN_MUST_EXIST) != 0;
+    self->repair = (options->flags & QUIPU_OPEN_REPAIR) != 0;
     self->busy_ms =
         options->deadline_ms > 0 ? options->deadline_ms : (int32_t)QUIPU_DEADLINE_MS_DEFAULT;
     if (self->engine->has_row_security) {
@@ -299,7 +308,7 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
         status = qp_maintenance_image(*db, &image, reterr);
     }
     if (status == QUIPU_OK) {
-        status = open_store_migrate(image, NULL, reterr);
+        status = open_store_migrate(image, NULL, NULL, reterr);
     }
     if (status != QUIPU_OK) {
         ent_close(image);
@@ -311,6 +320,89 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
     return QUIPU_OK;
 }
 
+/* The newest backup of an adoption, found by its name, in the arena of its own. */
+typedef struct open_store_found {
+    quipu_arena arena;
+    char *path; /* or NULL */
+} open_store_found;
+
+/* A qp_report_fn; paths come oldest first, so the last one stays. */
+static quipu_status open_store_note(void *ctx, quipu_str path)
+{
+    open_store_found *found = ctx;
+    char *copy = quipu_arena_alloc(&found->arena, path.n + 1);
+
+    if (copy == NULL) {
+        return QUIPU_NOMEM;
+    }
+    memcpy(copy, path.p, path.n);
+    copy[path.n] = '\0';
+    if (strstr(copy, OPEN_STORE_ADOPTED) != NULL) {
+        found->path = copy;
+    }
+    return QUIPU_OK;
+}
+
+/* Adopts a file again whose tables Lango has rebuilt, with the help of the backup beside it where
+ * there is one: without it, less can be kept. The journal lists a step once, so each time has a
+ * name of its own. On success *report is that of the migration. */
+static quipu_status open_store_again(const qp_place *self, ent_db *db, ent_migrate_report *report,
+                                     quipu_error *reterr)
+{
+    open_store_found found = {.path = NULL};
+    qp_place beside = *self;
+    qp_lango_again again = {.backup = NULL};
+    char name[sizeof(OPEN_STORE_AGAIN_NAME) + 8];
+    const ent_step step = {.name = name,
+                           .text = "a file that Lango has rebuilt adopted once more",
+                           .run = qp_lango_again_run,
+                           .ctx = &again};
+    quipu_status status = qp_maintenance_backups(db, open_store_note, &found, reterr);
+
+    if (status == QUIPU_OK && found.path != NULL) {
+        beside.name = found.path;
+        beside.must_exist = true;
+        if (self->engine->open(&beside, true, &again.backup, NULL) != QUIPU_OK) {
+            again.backup = NULL; /* damaged or gone: adopt what the file itself has */
+        }
+    }
+    /* A name that the journal lists already is skipped by the migration, which then finds tables
+     * that do not fit; the next name is tried. */
+    for (int i = 1; i <= OPEN_STORE_AGAIN_MAX && status == QUIPU_OK; i++) {
+        (void)snprintf(name, sizeof(name), OPEN_STORE_AGAIN_NAME, i);
+        status = open_store_migrate(db, &step, report, reterr);
+        if (again.ran) {
+            break;
+        }
+        status = i < OPEN_STORE_AGAIN_MAX ? QUIPU_OK : status;
+    }
+    ent_close(again.backup);
+    quipu_arena_free(&found.arena);
+    return status == QUIPU_OK ? qp_lango_check(db, reterr) : status;
+}
+
+/* Looks whether the tables of a migrated file are quipu's, and repairs what Lango did to them when
+ * the caller asked for that. Only files can be Lango's: the engine of paths has no schemes. */
+static quipu_status open_store_tables(const qp_place *self, ent_db *db, quipu_status migrated,
+                                      ent_migrate_report *report, quipu_error *reterr)
+{
+    bool rebuilt = false;
+    quipu_error error = {0};
+    quipu_status status = migrated;
+
+    if (self->engine->schemes[0] != NULL) {
+        return migrated;
+    }
+    if (migrated == QUIPU_OK || qp_lango_rebuilt(db, &rebuilt, NULL) == QUIPU_OK) {
+        status = migrated == QUIPU_OK || rebuilt ? qp_lango_check(db, &error) : migrated;
+    }
+    if (status == QUIPU_CORRUPT && self->repair && !self->read_only) {
+        return open_store_again(self, db, report, reterr);
+    }
+    /* Where both failed the same way, *reterr says why the migration did. */
+    return status == migrated ? migrated : qp_error_pass(reterr, &error);
+}
+
 /* Migrates the database, or a private copy of it; read-only, records what an upgrade would add. A
  * new or upgraded database is logged; opening a current one is not worth an entry. *db may be
  * another connection afterwards. */
@@ -320,8 +412,9 @@ static quipu_status open_store_prepare(qp_place *self, ent_db **db, bool *ret_si
     const int64_t begun_ns = qp_clock_ns();
     ent_migrate_report report = {0};
     quipu_error error = {0};
-    quipu_status status = open_store_migrate(*db, &report, &error);
+    quipu_status status = open_store_migrate(*db, NULL, &report, &error);
 
+    status = open_store_tables(self, *db, status, &report, &error);
     /* Only a Lango file can be read without migration; open_store_image() fails for any other. */
     if (status == QUIPU_UNSUPPORTED && self->read_only) {
         status = open_store_image(db, &error, ret_single, reterr);

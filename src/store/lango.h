@@ -40,4 +40,28 @@ QUIPU_MUST_USE quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, 
  * Running it twice is impossible: the second file has the columns that `needed` looks for. */
 extern const ent_step qp_lango_adopt;
 
+/* The step "lango-guard", behind "lango-adopt": takes the names that Lango's migration needs, so
+ * that it fails before it changes an adopted file. */
+extern const ent_step qp_lango_guard;
+QUIPU_MUST_USE quipu_status qp_lango_guard_run(ent_db *db, void *ctx, quipu_error *reterr);
+
+/* Whether a file with quipu's journal has Lango's tables. */
+QUIPU_MUST_USE quipu_status qp_lango_rebuilt(ent_db *db, bool *ret_rebuilt, quipu_error *reterr);
+
+/* Whether the tables are quipu's. QUIPU_CORRUPT: Lango has rebuilt them after an adoption. */
+QUIPU_MUST_USE quipu_status qp_lango_check(ent_db *db, quipu_error *reterr);
+
+/* What adopting a rebuilt file again can use, as the context of the step. */
+typedef struct qp_lango_again {
+    ent_db *backup; /* the file as it was before its first adoption, or NULL */
+    bool ran;       /* set by the step, whether it succeeds or not */
+} qp_lango_again;
+
+/* The functions of the step that adopts a rebuilt file again. Messages that quipu has numbered keep
+ * their numbers, which are in their ids; those that the backup has get back what Lango's columns
+ * cannot hold, and their event ids. App and user come from the keys. The rest of what quipu knew is
+ * lost: event ids, extras, times to live, forks and compactions of what came later. The front names
+ * the step, since a file may need it more than once. */
+QUIPU_MUST_USE quipu_status qp_lango_again_run(ent_db *db, void *ctx, quipu_error *reterr);
+
 #endif

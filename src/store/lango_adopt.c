@@ -32,6 +32,7 @@
 #include "gen/quipu.h"
 #include "store/header.h"
 #include "store/lango.h"
+#include "store/shard.h"
 #include "store/tool_calls.h"
 
 #define ADOPT_EXTRA_MAX ((size_t)512 << 20) /* above what a row of Lango's can need in base64 */
@@ -41,6 +42,7 @@
  * compared by the database, because their zones differ. */
 typedef struct adopt_place {
     int64_t session; /* 0: it has none */
+    int64_t seq;     /* the number that quipu gave it before; 0: none */
     quipu_time time;
     int64_t id;
 } adopt_place;
@@ -54,8 +56,16 @@ typedef struct adopt_places {
 /* What a session's row has to say about its messages, collected while they are written. */
 typedef struct adopt_tally {
     int64_t session;
+    int64_t first_seq; /* of the messages that are there */
     qp_header header;
 } adopt_tally;
+
+/* The file as it was before its first adoption, for adopting it again. */
+typedef struct adopt_backup {
+    ent_db *db; /* or NULL */
+    adopt_places places;
+    int64_t orphans; /* the session that the first adoption made for those without one; 0: none */
+} adopt_backup;
 
 /* Whether the file has Lango's column and not quipu's. */
 static quipu_status adopt_needed(ent_db *db, void *ctx, bool *ret_needed, quipu_error *reterr)
@@ -185,10 +195,52 @@ static quipu_uuid adopt_uid(const qp_lango_session *old)
     return uid;
 }
 
+/* Takes the next id out of a key that quipu made of three: up to a '/', "%2F" and "%25" undone. */
+static quipu_status adopt_key_part(quipu_str *rest, quipu_arena *arena, quipu_str *ret)
+{
+    const char *slash = memchr(rest->p, '/', rest->n);
+    const size_t n = slash != NULL ? (size_t)(slash - rest->p) : rest->n;
+    char *text = qp_arena_take(arena, n + 1);
+    size_t used = 0;
+
+    if (text == NULL) {
+        return qp_arena_why(arena, n + 1);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const bool escaped = rest->p[i] == '%' && n - i >= 3;
+
+        text[used++] = !escaped ? rest->p[i] : (rest->p[i + 2] == 'F' ? '/' : '%');
+        i += escaped ? 2 : 0;
+    }
+    *ret = (quipu_str){text, used};
+    rest->p += slash != NULL ? n + 1 : n;
+    rest->n -= slash != NULL ? n + 1 : n;
+    return QUIPU_OK;
+}
+
+/* App, user and session id of a key that quipu's ADK service made; other keys are their session id.
+ * (store/shard.h describes the form.) */
+static quipu_status adopt_ids(quipu_str key, quipu_arena *arena, qp_session_new *session)
+{
+    const size_t n = sizeof(QP_KEY_OF_USER) - 1;
+    quipu_str rest = {key.p, key.n};
+    quipu_status status = QUIPU_OK;
+
+    if (key.n <= n || memcmp(key.p, QP_KEY_OF_USER, n) != 0) {
+        return QUIPU_OK;
+    }
+    rest = (quipu_str){key.p + n, key.n - n};
+    status = adopt_key_part(&rest, arena, &session->app_name);
+    if (status == QUIPU_OK) {
+        status = adopt_key_part(&rest, arena, &session->user_id);
+    }
+    return status == QUIPU_OK ? adopt_key_part(&rest, arena, &session->session_id) : status;
+}
+
 /* One session into the new table, under its old number: messages of Lango's name it by that.
  * Columns that Lango's table has and quipu's does not know are carried over as they are. */
 static quipu_status adopt_session(ent_db *db, const ent_entity *fresh, const qp_lango_session *old,
-                                  qp_buf *buf, quipu_error *reterr)
+                                  bool again, quipu_arena *arena, qp_buf *buf, quipu_error *reterr)
 {
     qp_session_new session = {.id = ent_some(old->id),
                               .key = old->key,
@@ -204,6 +256,9 @@ static quipu_status adopt_session(ent_db *db, const ent_entity *fresh, const qp_
 
     assert(ent_depth(db) > 0);
     session.uid = ent_some(adopt_uid(old));
+    if (status == QUIPU_OK && again) {
+        status = adopt_ids(old->key, arena, &session);
+    }
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "session %lld could not be adopted",
                             (long long)old->id);
@@ -213,9 +268,11 @@ static quipu_status adopt_session(ent_db *db, const ent_entity *fresh, const qp_
                               : status;
 }
 
-/* Rebuild the table of sessions. Counts stay 0 until the messages are written. */
-static quipu_status adopt_sessions(ent_db *db, quipu_error *reterr)
+/* Rebuild the table of sessions. Counts stay 0 until the messages are written. `again`: keys may be
+ * of quipu's making. */
+static quipu_status adopt_sessions(ent_db *db, bool again, quipu_error *reterr)
 {
+    quipu_arena arena = QUIPU_ARENA_INIT;
     const ent_entity *fresh = NULL;
     qp_lango_session_iter iter = {0};
     qp_lango_session old;
@@ -234,25 +291,32 @@ static quipu_status adopt_sessions(ent_db *db, quipu_error *reterr)
     status = qp_lango_session_iter_begin(db, &(qp_lango_session_query){0}, &iter, reterr);
     /* One row at a time, read from the old table while the new one is written. */
     while (status == QUIPU_OK && qp_lango_session_iter_next(&iter, &old)) {
-        status = adopt_session(db, fresh, &old, &buf, reterr);
+        status = adopt_session(db, fresh, &old, again, &arena, &buf, reterr);
+        quipu_arena_reset(&arena);
     }
     /* The first failure is reported: an error of the iteration must not replace that of a row. */
     quipu_status ended = qp_lango_session_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     status = status == QUIPU_OK ? ended : status;
     qp_buf_free(&buf);
+    quipu_arena_free(&arena);
     return status == QUIPU_OK ? ent_step_rebuild_end(db, &qp_session_entity, reterr) : status;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------
  */
 
-/* For qsort(): the order in which messages are written. 0, no session, comes first. */
+/* For qsort(): the order in which messages are written. 0, no session, comes first. In a session
+ * those that have a number come first, by number. */
 static int adopt_compare(const void *a, const void *b)
 {
     const adopt_place *x = a;
     const adopt_place *y = b;
     int order = (x->session > y->session) - (x->session < y->session);
 
+    if (order == 0 && (x->seq != 0 || y->seq != 0)) {
+        order = x->seq != 0 && y->seq != 0 ? (x->seq > y->seq) - (x->seq < y->seq)
+                                           : (x->seq == 0) - (y->seq == 0);
+    }
     order = order != 0 ? order : quipu_time_cmp(x->time, y->time);
     return order != 0 ? order : (x->id > y->id) - (x->id < y->id);
 }
@@ -274,9 +338,17 @@ static quipu_status adopt_place_add(adopt_places *places, adopt_place place, qui
     return QUIPU_OK;
 }
 
+/* The number that quipu gave a message before Lango rebuilt its table: the rebuild keeps ids, which
+ * are packed of session and number. Those that Lango has added since count on from the largest id,
+ * and fit their session only in the last one, where they follow. */
+static int64_t adopt_number(int64_t id, int64_t session)
+{
+    return id >> 32 == session ? id & UINT32_MAX : 0;
+}
+
 /* Every message's place, in the order in which they are written. The file does not enforce that a
- * message's session exists; one that does not is recorded as 0. */
-static quipu_status adopt_order(ent_db *db, adopt_places *places, quipu_error *reterr)
+ * message's session exists; one that does not is recorded as 0. `again`: ids may hold numbers. */
+static quipu_status adopt_order(ent_db *db, bool again, adopt_places *places, quipu_error *reterr)
 {
     qp_lango_message_iter iter = {0};
     qp_lango_message old;
@@ -284,7 +356,7 @@ static quipu_status adopt_order(ent_db *db, adopt_places *places, quipu_error *r
         qp_lango_message_iter_begin(db, &(qp_lango_message_query){0}, &iter, reterr);
 
     while (status == QUIPU_OK && qp_lango_message_iter_next(&iter, &old)) {
-        adopt_place place = {old.session_messages.v, old.timestamp, old.id};
+        adopt_place place = {old.session_messages.v, 0, old.timestamp, old.id};
         bool exists = false;
         if (old.session_messages.has) {
             status = qp_session_exists(
@@ -292,6 +364,8 @@ static quipu_status adopt_order(ent_db *db, adopt_places *places, quipu_error *r
         }
         if (!exists) {
             place.session = 0;
+        } else if (again) {
+            place.seq = adopt_number(old.id, place.session);
         }
         if (status == QUIPU_OK) {
             status = adopt_place_add(places, place, reterr);
@@ -427,23 +501,81 @@ quipu_bytes qp_lango_event_id(int64_t id, char ret_id[QP_LANGO_EVENT_ID_SIZE])
     return (quipu_bytes){ret_id, (size_t)n + 1};
 }
 
+/* The place of message `seq` of a session in the backup, or NULL: the first adoption numbered its
+ * messages in the order of its places. */
+static const adopt_place *adopt_backup_place(const adopt_places *places, int64_t session,
+                                             int64_t seq)
+{
+    size_t low = 0;
+    size_t high = places->count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (places->items[middle].session < session) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (seq < 1 || (uint64_t)seq > places->count - low) {
+        return NULL;
+    }
+    low += (size_t)seq - 1;
+    return places->items[low].session == session ? &places->items[low] : NULL;
+}
+
+/* The row that a message of a rebuilt file was adopted from, when the backup has it and it still
+ * says the same; else `now`. The first adoption has replaced what a column cannot hold by a view of
+ * it, and the backup has the bytes. */
+static quipu_status adopt_original(const adopt_backup *backup, const adopt_place *place,
+                                   quipu_arena *arena, const qp_lango_message **now)
+{
+    const int64_t session = place->session == backup->orphans ? 0 : place->session;
+    const adopt_place *found =
+        place->seq > 0 ? adopt_backup_place(&backup->places, session, place->seq) : NULL;
+    const qp_lango_message *was = NULL;
+    quipu_str view = {NULL, 0};
+    quipu_status status;
+
+    if (backup->db == NULL || found == NULL) {
+        return QUIPU_OK;
+    }
+    status = qp_lango_message_get(backup->db, arena, found->id, &was, NULL);
+    if (status != QUIPU_OK) {
+        return status == QUIPU_NOT_FOUND ? QUIPU_OK : status;
+    }
+    view = was->content;
+    if (!adopt_is_text(view)) {
+        status = adopt_view(arena, was->content, &view);
+    }
+    if (status == QUIPU_OK && quipu_str_eq(view, (*now)->content)) {
+        *now = was;
+    }
+    return status;
+}
+
 /* One message into the new table, behind those of its session: the number and the total continue.
  * Columns that quipu does not know are carried to the new row, which is named by its packed key,
  * session << 32 | seq. */
-static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, int64_t id,
-                                  adopt_tally *tally, quipu_arena *arena, qp_buf *buf,
-                                  quipu_error *reterr)
+static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, const adopt_place *place,
+                                  const adopt_backup *backup, adopt_tally *tally,
+                                  quipu_arena *arena, qp_buf *buf, quipu_error *reterr)
 {
+    const int64_t id = place->id;
     const qp_lango_message *old = NULL;
     qp_message_new message = {0};
     char event_id[QP_LANGO_EVENT_ID_SIZE];
     quipu_status status = qp_lango_message_get(db, arena, id, &old, reterr);
 
     assert(tally->session != 0);
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        status = adopt_original(backup, place, arena, &old);
     }
-    message.event_id = qp_lango_event_id(id, event_id);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "message %lld could not be read", (long long)id);
+    }
+    message.event_id = qp_lango_event_id(old->id, event_id);
     message.seq = tally->header.next_seq;
     status = qp_lango_message_values(old, tally->session, arena, buf, &message);
     /* The header holds the sum of the messages before. */
@@ -476,6 +608,7 @@ static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, qui
                                   .updated_at = ent_set(session->updated_at)};
 
         qp_header_patch(&tally->header, &patch);
+        patch.first_seq = ent_set(tally->first_seq);
         patch.turn_seq = (ent_patch_int){0}; /* both stay as the row has them */
         patch.last_event_at = (ent_patch_time){0};
         status = qp_session_update(db, &(qp_session_where){.id = ent_eq(tally->session)}, &patch,
@@ -489,7 +622,8 @@ static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, qui
  * emptied after each message: memory does not grow with the file. Orphans have session 0 and come
  * first: their session is created when the first of them is met. */
 static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
-                                         const adopt_places *places, quipu_error *reterr)
+                                         const adopt_places *places, const adopt_backup *backup,
+                                         quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_buf buf;
@@ -506,12 +640,16 @@ static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
         if (first) {
             tally.session = places->items[i].session;
             qp_header_begin(&tally.header, NULL);
+            /* A fork, a cap and a prune leave sessions that do not begin with 1. */
+            tally.first_seq = places->items[i].seq > 0 ? places->items[i].seq : 1;
+            tally.header.next_seq = tally.first_seq;
             status =
                 tally.session == 0 ? adopt_orphans_session(db, &tally.session, reterr) : QUIPU_OK;
         }
         assert(i == 0 || places->items[i].session >= places->items[i - 1].session);
         if (status == QUIPU_OK) {
-            status = adopt_message(db, fresh, places->items[i].id, &tally, &arena, &buf, reterr);
+            status =
+                adopt_message(db, fresh, &places->items[i], backup, &tally, &arena, &buf, reterr);
         }
         if (status == QUIPU_OK && last) {
             status = adopt_tell_session(db, &tally, reterr);
@@ -524,18 +662,19 @@ static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
 }
 
 /* Order first, then rebuild: the order needs the new sessions and the old messages. */
-static quipu_status adopt_messages(ent_db *db, quipu_error *reterr)
+static quipu_status adopt_messages(ent_db *db, bool again, const adopt_backup *backup,
+                                   quipu_error *reterr)
 {
     const ent_entity *fresh = NULL;
     adopt_places places = {0};
-    quipu_status status = adopt_order(db, &places, reterr);
+    quipu_status status = adopt_order(db, again, &places, reterr);
 
     assert(ent_depth(db) > 0);
     if (status == QUIPU_OK) {
         status = ent_step_rebuild_begin(db, &qp_message_entity, &fresh, reterr);
     }
     if (status == QUIPU_OK) {
-        status = adopt_write_messages(db, fresh, &places, reterr);
+        status = adopt_write_messages(db, fresh, &places, backup, reterr);
     }
     if (status == QUIPU_OK) {
         status = ent_step_rebuild_end(db, &qp_message_entity, reterr);
@@ -597,15 +736,59 @@ static quipu_status adopt_run(ent_db *db, void *ctx, quipu_error *reterr)
 
     (void)ctx;
     if (status == QUIPU_OK) {
-        status = adopt_sessions(db, reterr);
+        status = adopt_sessions(db, false, reterr);
     }
     if (status == QUIPU_OK) {
-        status = adopt_messages(db, reterr);
+        status = adopt_messages(db, false, &(adopt_backup){.db = NULL}, reterr);
     }
     if (status == QUIPU_OK) {
         status = adopt_observations(db, reterr);
     }
     return status == QUIPU_OK ? adopt_reflections(db, reterr) : status;
+}
+
+/* Finds the session of the orphans by its key. A session of Lango's may have had that name before:
+ * then its messages are not those of the backup's orphans, and stay as they are. */
+static quipu_status adopt_find_orphans(ent_db *db, int64_t *ret_id, quipu_error *reterr)
+{
+    const qp_session_query query = {
+        .limit = 1,
+        .where = {.key = ent_eq(QUIPU_STR(ADOPT_ORPHANS_KEY)), .tenant = ent_eq(QUIPU_STR(""))}};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_session_list list = {0};
+    quipu_status status = qp_session_find(db, &arena, &query, &list, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret_id = list.n > 0 ? list.items[0].id : 0;
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* The step for a rebuilt file. Memories stay as they are: their numbers are those of messages. The
+ * rebuild drops the search index, which the migration makes anew; the first search fills it. */
+quipu_status qp_lango_again_run(ent_db *db, void *ctx, quipu_error *reterr)
+{
+    qp_lango_again *again = ctx;
+    adopt_backup backup = {.db = again->backup};
+    quipu_status status = ent_step_complete(db, &qp_lango_lango_schema, reterr);
+
+    assert(ent_depth(db) > 0);
+    again->ran = true;
+    if (status == QUIPU_OK && backup.db != NULL) {
+        status = adopt_order(backup.db, false, &backup.places, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = adopt_sessions(db, true, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = adopt_find_orphans(db, &backup.orphans, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = adopt_messages(db, true, &backup, reterr);
+    }
+    qp_free(backup.places.items);
+    return status == QUIPU_OK ? qp_lango_guard_run(db, NULL, reterr) : status;
 }
 
 const ent_step qp_lango_adopt = {

@@ -4,8 +4,11 @@ none of them changes a byte."""
 
 import contextlib
 import os
+import pathlib
 import shutil
 import sqlite3
+import subprocess
+import sys
 import unittest
 
 import harness
@@ -14,6 +17,33 @@ OLDER = harness.ROOT / "tests" / "fixtures" / "older"
 BEFORE_SEARCH = ("97fe72c.db", "f0d1dbe.db")
 INDEXED = "9d9f59e.db"
 LANGO = harness.FIXTURES / "lango-mattn.db"
+# A program that is killed in the middle of a transaction, with its journal on the disk.
+KILLED = """
+import os, signal, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA cache_size = 1")
+db.execute("BEGIN IMMEDIATE")
+db.execute("CREATE TABLE filler (x)")
+for _ in range(300):
+    db.execute("INSERT INTO filler VALUES (zeroblob(4000))")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+UNGUARD = "".join(f"DROP VIEW new_{name};" for name in
+                  ("sessions", "messages", "observations", "reflections"))
+LANGOS = {
+    "sessions": "id integer NOT NULL PRIMARY KEY AUTOINCREMENT, key text NOT NULL, agent_id text, "
+                "channel_type text, channel_id text, model text, metadata json, "
+                "created_at datetime NOT NULL, updated_at datetime NOT NULL",
+    "messages": "id integer NOT NULL PRIMARY KEY AUTOINCREMENT, role text NOT NULL, "
+                "content text NOT NULL, timestamp datetime NOT NULL, tool_calls json, "
+                "author text DEFAULT (''), session_messages integer",
+}
+# What Lango's migration does to a file whose tables have columns that it does not know.
+REBUILD = "BEGIN;" + "".join(
+    f"CREATE TABLE new_{name} ({columns}); INSERT INTO new_{name} SELECT "
+    f"{', '.join(column.split()[0] for column in columns.split(', '))} FROM {name};"
+    f"DROP TABLE {name}; ALTER TABLE new_{name} RENAME TO {name};"
+    for name, columns in LANGOS.items()) + "COMMIT"
 
 READING = (("ls",), ("ls", "--json"), ("show", "travel"), ("show", "--json", "travel"),
            ("tail", "travel"), ("export",), ("stats",), ("verify",), ("doctor",),
@@ -93,6 +123,44 @@ class Older(harness.Case):
         self.place(LANGO)
         with self.untouched():
             self.assertIn("doctor --migrate", self.run_quipu("search", "hello", code=1).err)
+
+    def test_no_reading_verb_adopts_a_file_of_langos(self):
+        self.place(LANGO)
+        for verb in (["ls"], ["show", "direct-plain"], ["tail", "direct-plain"], ["stats"],
+                     ["export"], ["verify"], ["doctor"], ["memory", "list", "direct-plain"],
+                     ["backup", self.folder / "copy.db"]):
+            with self.subTest(verb[0]), self.untouched():
+                self.run_quipu(*verb)
+
+    def test_an_interrupted_write_is_named(self):
+        self.place(LANGO)
+        with contextlib.closing(sqlite3.connect(self.store)) as db:
+            db.execute("PRAGMA journal_mode = DELETE")
+        subprocess.run([sys.executable, "-c", KILLED, self.store], check=False)
+        self.assertTrue(pathlib.Path(f"{self.store}-journal").exists())
+        error = self.run_quipu("ls", code=1).err
+        self.assertIn("interrupted", error)
+        self.assertIn("-journal", error)
+        found = {f["check"]: f for f in self.run_quipu("doctor", "--json", code=1).lines()}
+        self.assertIn("doctor --migrate", found["open"]["advice"])
+        self.run_quipu("doctor", "--migrate")
+        self.assertEqual(len(self.run_quipu("ls", "--json").lines()), 2)
+
+    def test_repair_adopts_a_file_again_that_lango_has_migrated(self):
+        self.place(LANGO)
+        self.run_quipu("doctor", "--migrate")
+        before = self.run_quipu("show", "direct-plain", "--json").out
+        with contextlib.closing(sqlite3.connect(self.store)) as db:
+            self.assertRaises(sqlite3.OperationalError, db.executescript, REBUILD)
+            db.rollback()
+            db.executescript(UNGUARD + REBUILD)
+        self.assertIn("quipu repair", self.run_quipu("ls", code=1).err)
+        found = {f["check"]: f for f in self.run_quipu("doctor", "--json", code=1).lines()}
+        self.assertIn("Lango", found["open"]["text"])
+        self.assertIn("quipu repair", found["open"]["advice"])
+        self.run_quipu("repair")
+        self.assertEqual(self.run_quipu("show", "direct-plain", "--json").out, before)
+        self.run_quipu("verify")
 
     def test_a_writing_verb_upgrades(self):
         self.place(OLDER / INDEXED)
