@@ -190,14 +190,13 @@ quipu_status ent_unindex_rows(ent_db *db, const ent_entity *entity, const void *
     return search_move(db, entity, QP_OP_UNINDEX, where, ret_count, reterr);
 }
 
-/* A statement on the whole index. Clearing where there is no search succeeds, as in
- * search_move(). */
-static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_operation operation,
-                                   quipu_error *reterr)
+/* See include/ent/search.h. The caller marks all rows as not indexed in the same transaction.
+ * Clearing where there is no search succeeds, as in search_move(). */
+quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_write(db, reterr);
 
-    if (status == QUIPU_OK && operation == QP_OP_INDEX_CLEAR && search_has_none(db)) {
+    if (status == QUIPU_OK && search_has_none(db)) {
         return QUIPU_OK;
     }
     if (status == QUIPU_OK) {
@@ -206,23 +205,27 @@ static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_oper
     if (status != QUIPU_OK) {
         return status;
     }
-    if (operation == QP_OP_INDEX_CHECK && db->engine->searcher->check != NULL) {
-        return qp_db_failed(db, db->engine->searcher->check(db->conn, entity, reterr));
-    }
-    qp_plan_begin(&db->plan, entity, db->engine, operation);
+    qp_plan_begin(&db->plan, entity, db->engine, QP_OP_INDEX_CLEAR);
     return search_run(db, NULL, reterr);
 }
 
-/* See include/ent/search.h. The caller marks all rows as not indexed in the same transaction. */
-quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *reterr)
+quipu_status qp_search_check_index(ent_db *db, const ent_entity *entity, const ent_field *reaches,
+                                   quipu_error *reterr)
 {
-    return search_command(db, entity, QP_OP_INDEX_CLEAR, reterr);
+    quipu_status status = qp_db_enter_read(db, reterr);
+
+    if (status == QUIPU_OK) {
+        status = search_check(db, entity, true, reterr);
+    }
+    return status == QUIPU_OK
+               ? qp_db_failed(db, db->engine->searcher->check(db->conn, entity, reaches, reterr))
+               : status;
 }
 
 /* See include/ent/search.h. QUIPU_CORRUPT where the index and the rows differ. */
 quipu_status ent_index_check(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
-    return search_command(db, entity, QP_OP_INDEX_CHECK, reterr);
+    return qp_search_check_index(db, entity, NULL, reterr);
 }
 
 /* ---- hits -------------------------------------------------------------------------------------
