@@ -60,6 +60,25 @@ bool qp_search_keeps_deleted_words(const ent_db *db)
     return db->engine->searcher != NULL && db->engine->searcher->keeps_deleted_words;
 }
 
+/* See search_engine.h. */
+bool qp_search_is_apart(const ent_db *db)
+{
+    return db->engine->searcher != NULL && db->engine->searcher->discard != NULL;
+}
+
+/* See search_engine.h. */
+void qp_search_set_damaged(ent_db *db)
+{
+    assert(qp_search_is_apart(db));
+    db->index_damaged = true;
+    db->index_failed = true;
+}
+
+bool qp_search_is_damaged(const ent_db *db)
+{
+    return db->index_damaged;
+}
+
 /* False on a read-only connection to an older file whose index is missing. */
 bool qp_search_is_there(const ent_db *db, const ent_entity *entity)
 {
@@ -207,6 +226,30 @@ quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *
     }
     qp_plan_begin(&db->plan, entity, db->engine, QP_OP_INDEX_CLEAR);
     return search_run(db, NULL, reterr);
+}
+
+/* Emptying reads the index's own pages, and fails where they are damaged: the retry discards it. */
+quipu_status qp_search_clear(ent_db *db, const ent_entity *entity, bool *ret_discarded,
+                             quipu_error *reterr)
+{
+    const bool discards = qp_search_is_damaged(db);
+    quipu_status status = QUIPU_OK;
+
+    if (!discards) {
+        status = ent_index_clear(db, entity, reterr);
+    } else {
+        status = qp_db_enter_write(db, reterr);
+        status = status == QUIPU_OK
+                     ? qp_db_failed(db, db->engine->searcher->discard(db->conn, entity, reterr))
+                     : status;
+    }
+    if (status == QUIPU_OK) {
+        db->index_damaged = false;
+        *ret_discarded = discards;
+    } else if (status == QUIPU_CORRUPT && !discards && qp_search_is_apart(db)) {
+        qp_search_set_damaged(db);
+    }
+    return status;
 }
 
 quipu_status qp_search_check_index(ent_db *db, const ent_entity *entity, const ent_field *reaches,

@@ -45,10 +45,28 @@ typedef struct qp_searcher {
     bool manual_only;
     /* Removing a row leaves its words in the index's storage until the index is emptied. */
     bool keeps_deleted_words;
+    /* Replaces an index that cannot even be emptied by an empty one, inside of the caller's
+     * transaction. What it held stays in the file, out of reach, until the file is rewritten. NULL:
+     * the index is a table like any other, which the engine looks after. */
+    quipu_status (*discard)(void *conn, const ent_entity *entity, quipu_error *reterr);
 } qp_searcher;
 
 /* See qp_searcher.keeps_deleted_words. */
 bool qp_search_keeps_deleted_words(const ent_db *db);
+
+/* Whether the index has a structure of its own, which can be damaged while the rows are sound. */
+bool qp_search_is_apart(const ent_db *db);
+
+/* Damage that a writing connection met in the index. After it SQLite refuses every other write of
+ * the transaction, so that the transaction is retried (qp_db_is_transient()) and passes the index
+ * over, as all later ones do until the index is cleared. */
+void qp_search_set_damaged(ent_db *db);
+bool qp_search_is_damaged(const ent_db *db);
+
+/* As ent_index_clear(), for an index that may be damaged. *ret_discarded: it was replaced, and the
+ * file has to be rewritten to be rid of what it held. */
+QUIPU_MUST_USE quipu_status qp_search_clear(ent_db *db, const ent_entity *entity,
+                                            bool *ret_discarded, quipu_error *reterr);
 
 /* Whether the file has the entity's full-text index: one of an older layout may lack it. */
 bool qp_search_is_there(const ent_db *db, const ent_entity *entity);

@@ -110,6 +110,7 @@ const qp_searcher qp_sqlite_searcher = {
     .put_order = search_put_order,
     .check = qp_sqlite_search_check,
     .keeps_deleted_words = true,
+    .discard = qp_sqlite_search_discard,
 };
 
 /* A phrase holds no quote, because a quote ends it. Without any word the expression is "", which

@@ -11,6 +11,7 @@
 #include <assert.h>
 
 #include "base/str.h"
+#include "ent/maintenance.h"
 #include "store/fork_release.h"
 #include "store/search.h"
 #include "store/size.h"
@@ -288,15 +289,28 @@ static quipu_status repair_search_work(void *ctx, ent_db *db, quipu_arena *scrat
                                        quipu_error *reterr)
 {
     assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_search_rebuild(db, ctx, reterr);
+}
+
+/* Frees the pages of an index that could not be emptied. */
+static quipu_status repair_rewrite_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    assert(ent_depth(db) == 0);
     (void)ctx;
     (void)scratch;
-    return qp_search_rebuild(db, reterr);
+    return qp_maintenance_rewrite(db, reterr);
 }
 
 quipu_status qp_repair_search(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     const qp_call step = qp_maintain_step(run->store, call);
+    bool discarded = false;
+    quipu_status status = qp_size_exempt(run->store, &step, repair_search_work, &discarded, reterr);
 
     assert(run->repairs && run->search);
-    return qp_size_exempt(run->store, &step, repair_search_work, NULL, reterr);
+    return status == QUIPU_OK && discarded
+               ? qp_maintain_write(run->store, call, repair_rewrite_work, NULL, reterr)
+               : status;
 }

@@ -543,9 +543,16 @@ static quipu_status verify_hear(void *ctx, quipu_str text)
 static quipu_status verify_file_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
+    quipu_error error = {0};
+    quipu_status status = QUIPU_OK;
+
     assert(ent_depth(db) == 0);
     (void)scratch;
-    return qp_maintenance_check(db, verify_hear, ctx, reterr);
+    status = qp_maintenance_check(db, verify_hear, ctx, &error);
+    if (status == QUIPU_CORRUPT) {
+        return verify_hear(ctx, quipu_cstr(error.message)); /* the check itself cannot go on */
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
 /* The walk over all sessions by number, of all tenants that the connection may read: they share the

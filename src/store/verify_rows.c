@@ -67,11 +67,11 @@ typedef struct rows_walk {
     ent_db *db;
     bool begun;
     bool ended;
-    rows_any after;      /* the key of the last row of the page before... */
+    rows_any after; /* the key of the last row of the page before... */
     quipu_arena after_arena;
-    rows_any last;       /* ...and of this page */
-    quipu_arena arena;   /* holds what this page found */
-    int64_t session;     /* number of the session that was looked up last... */
+    rows_any last;           /* ...and of this page */
+    quipu_arena arena;       /* holds what this page found */
+    int64_t session;         /* number of the session that was looked up last... */
     const qp_session *owner; /* ...and its row; NULL: there is none */
     size_t count;
     rows_finding findings[VERIFY_ROWS_FINDINGS];
@@ -191,8 +191,7 @@ static quipu_status verify_rows_state(rows_walk *walk, const rows_any *any, rows
         return QUIPU_OK;
     }
     if (row->name.n > QP_STATE_NAME_MAX) {
-        qp_problem_say(finding->text, "a key of state has %zu bytes",
-                       row->name.n);
+        qp_problem_say(finding->text, "a key of state has %zu bytes", row->name.n);
         return QUIPU_OK;
     }
     if (row->scope != QP_STATE_SCOPE_SESSION) {
@@ -254,8 +253,7 @@ static void verify_rows_memory(rows_finding *finding, quipu_str tenant, quipu_st
     finding->tenant = tenant;
     finding->session_key = key;
     if (!sound || key.n > QUIPU_KEY_MAX) {
-        qp_problem_say(finding->text,
-                       "%s has a number or a key that it cannot have", what);
+        qp_problem_say(finding->text, "%s has a number or a key that it cannot have", what);
     }
 }
 
@@ -311,8 +309,7 @@ static quipu_status verify_rows_factor(rows_walk *walk, const rows_any *any, row
     finding->tenant = row->tenant;
     if (row->model.n > QUIPU_MODEL_NAME_MAX || row->samples < 0 || row->ppm < QUIPU_FACTOR_MIN ||
         row->ppm > QUIPU_FACTOR_MAX) {
-        qp_problem_say(finding->text,
-                       "the factor of model \"%.*s\" is outside its bounds",
+        qp_problem_say(finding->text, "the factor of model \"%.*s\" is outside its bounds",
                        (int)qp_utf8_cut(row->model, VERIFY_ROWS_NAME), row->model.p);
     }
     return QUIPU_OK;
@@ -362,8 +359,8 @@ static quipu_status verify_rows_cut(rows_walk *walk, quipu_problem_kind kind, co
 {
     rows_finding finding = {.kind = kind};
 
-    qp_problem_say(finding.text, "%s; rows of %s behind it were not checked",
-                   why, walk->table->entity->name);
+    qp_problem_say(finding.text, "%s; rows of %s behind it were not checked", why,
+                   walk->table->entity->name);
     walk->ended = true;
     return verify_rows_keep(walk, NULL, &finding, reterr);
 }
@@ -378,8 +375,8 @@ static quipu_status verify_rows_one(rows_walk *walk, const rows_any *before, con
     quipu_status status;
 
     if (before != NULL && verify_rows_cmp(table->entity, before, row) >= 0) {
-        return verify_rows_cut(walk, QUIPU_PROBLEM_FILE,
-                               "rows are not in the order of their keys", reterr);
+        return verify_rows_cut(walk, QUIPU_PROBLEM_FILE, "rows are not in the order of their keys",
+                               reterr);
     }
     status = qp_row_sound(table->entity, row, &error);
     if (status == QUIPU_INVALID || status == QUIPU_LIMIT) {
