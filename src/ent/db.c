@@ -229,9 +229,7 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
-    if (db->depth == 0) {
-        db->index_failed = false;
-    }
+    db->index_failed &= db->depth > 0;
     start_ns = db->trace == NULL ? 0 : qp_clock_ns();
     status = db->engine->begin(db->conn, db->depth, kind, reterr);
     qp_db_executed(db, db->depth > 0 ? "SAVEPOINT" : "BEGIN", start_ns, 0, true, status);

@@ -1,7 +1,8 @@
 /* The check of a full-text index against its rows, and what is done about one that is damaged.
  *
- * The check runs in the caller's snapshot, without the write lock. FTS5 has a complete check, but only as a command that writes. So that it can run beside
- * writers and in a file that is opened read-only, it runs on a copy:
+ * The check runs in the caller's snapshot, without the write lock. FTS5 has a complete one, but
+ * only as a command that writes. So that it can run beside writers and in a file that is opened
+ * read-only, it runs on a copy:
  *
  *    temp.quipu_check_rows   a view of the rows that the index must hold
  *    temp.quipu_check        an FTS5 table over the view; its storage is replaced by a copy of the

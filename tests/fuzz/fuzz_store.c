@@ -10,12 +10,10 @@
 const int64_t fuzz_runs_short = 200;
 const int64_t fuzz_runs_long = 10000;
 
-const fuzz_seed fuzz_seeds[] = {FUZZ_SEED("\0\x64\0\0\0\x01\x01"),
-                                FUZZ_SEED("\0\x10\x30\0\0\x80\x01\x20\x31\0\0\x01\x01"),
-                                FUZZ_SEED("\x01\x20\x04\0\0\x40\x02"),
-                                FUZZ_SEED("\x02\x90\x01\0\0\x02\x01"),
-                                FUZZ_SEED("\x02\x10\0\0\0\xff\x08"),
-                                {NULL, 0}};
+const fuzz_seed fuzz_seeds[] = {
+    FUZZ_SEED("\0\x64\0\0\0\x01\x01"),     FUZZ_SEED("\0\x10\x30\0\0\x80\x01\x20\x31\0\0\x01\x01"),
+    FUZZ_SEED("\x01\x20\x04\0\0\x40\x02"), FUZZ_SEED("\x02\x90\x01\0\0\x02\x01"),
+    FUZZ_SEED("\x02\x10\0\0\0\xff\x08"),   {NULL, 0}};
 
 /* The first byte chooses the target; each edit changes up to 255 bytes in a row by one xor. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -150,9 +150,8 @@ static inline quipu_status t_corrupt_fill(quipu_store *store)
     status = status == QUIPU_OK ? t_corrupt_create(store, "hidden") : status;
     status = status == QUIPU_OK ? t_corrupt_say(store, "hidden", 1, 6) : status;
     status = status == QUIPU_OK ? t_corrupt_fork(store, "hidden", 4, "orphan") : status;
-    status = status == QUIPU_OK
-                 ? quipu_session_delete(store, QUIPU_STR("hidden"), NULL, NULL)
-                 : status;
+    status =
+        status == QUIPU_OK ? quipu_session_delete(store, QUIPU_STR("hidden"), NULL, NULL) : status;
     status = status == QUIPU_OK ? t_corrupt_create(store, "compact") : status;
     status = status == QUIPU_OK ? t_corrupt_say(store, "compact", 1, 10) : status;
     status = status == QUIPU_OK ? quipu_session_compact(store, QUIPU_STR("compact"), 6,
@@ -244,21 +243,18 @@ static inline const char *t_corrupt_verbs(quipu_store *store, t_bytes *scratch)
     T_CORRUPT_CALL("export", t_oracle_export(store, scratch, &err));
     T_CORRUPT_CALL("show", t_oracle_sessions(store, t_oracle_show, &err));
     T_CORRUPT_CALL("search", t_oracle_search(store, &err));
-    T_CORRUPT_CALL("window",
-                   quipu_window_get(store, "one", 100, &window, &err));
+    T_CORRUPT_CALL("window", quipu_window_get(store, "one", 100, &window, &err));
     quipu_free(window);
     T_CORRUPT_CALL("append",
                    quipu_message_append(store, QUIPU_STR("one"), quipu_messages_of(&message, 1),
                                         NULL, &call, NULL, &err));
     T_CORRUPT_CALL("fork",
                    quipu_session_fork(store, QUIPU_STR("fork"), 9, &values, &call, NULL, &err));
-    T_CORRUPT_CALL("prune",
-                   quipu_session_prune(store, QUIPU_STR("compact"), &call, NULL, &err));
+    T_CORRUPT_CALL("prune", quipu_session_prune(store, QUIPU_STR("compact"), &call, NULL, &err));
     T_CORRUPT_CALL("rm", quipu_session_delete(store, QUIPU_STR("orphan"), &call, &err));
     T_CORRUPT_CALL("repair", t_oracle_verify(store, QUIPU_VERIFY_REPAIR, &clean, &err));
     T_CORRUPT_CALL("verify", t_oracle_verify(store, 0, &clean, &err));
-    T_CORRUPT_CALL("tree",
-                   quipu_session_delete_tree(store, QUIPU_STR("one"), &call, NULL, &err));
+    T_CORRUPT_CALL("tree", quipu_session_delete_tree(store, QUIPU_STR("one"), &call, NULL, &err));
     T_CORRUPT_CALL("rm of all", t_oracle_sessions(store, t_oracle_remove, &err));
 #undef T_CORRUPT_CALL
     return wrong;
@@ -322,8 +318,8 @@ static inline const char *t_corrupt_import(t_bytes *damaged, const t_bytes *soun
     seen->refused += status != QUIPU_OK;
     if (wrong == NULL && status == QUIPU_OK) {
         status = t_oracle_verify(store, 0, &clean, &err);
-        wrong = clean ? t_oracle(store, &scratch)
-                      : t_oracle_fail("verify of an import", status, &err);
+        wrong =
+            clean ? t_oracle(store, &scratch) : t_oracle_fail("verify of an import", status, &err);
         seen->harmless += t_bytes_equal(&scratch, sound);
         seen->found += !t_bytes_equal(&scratch, sound); /* another export, and a sound one */
     }
