@@ -74,6 +74,12 @@ void qp_search_set_damaged(ent_db *db)
     db->index_failed = true;
 }
 
+/* UNSUPPORTED is SQL that does not fit: the definition of the index is damaged. */
+bool qp_search_is_damage(const ent_db *db, quipu_status status)
+{
+    return qp_search_is_apart(db) && (status == QUIPU_CORRUPT || status == QUIPU_UNSUPPORTED);
+}
+
 bool qp_search_is_damaged(const ent_db *db)
 {
     return db->index_damaged;
@@ -246,7 +252,7 @@ quipu_status qp_search_clear(ent_db *db, const ent_entity *entity, bool *ret_dis
     if (status == QUIPU_OK) {
         db->index_damaged = false;
         *ret_discarded = discards;
-    } else if (status == QUIPU_CORRUPT && !discards && qp_search_is_apart(db)) {
+    } else if (qp_search_is_damage(db, status) && !discards) {
         qp_search_set_damaged(db);
     }
     return status;

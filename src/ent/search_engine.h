@@ -60,6 +60,7 @@ bool qp_search_is_apart(const ent_db *db);
 /* Damage that a writing connection met in the index. After it SQLite refuses every other write of
  * the transaction, so that the transaction is retried (qp_db_is_transient()) and passes the index
  * over, as all later ones do until the index is cleared. */
+bool qp_search_is_damage(const ent_db *db, quipu_status status);
 void qp_search_set_damaged(ent_db *db);
 bool qp_search_is_damaged(const ent_db *db);
 

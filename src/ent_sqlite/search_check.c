@@ -39,6 +39,18 @@
 static const char *const search_check_parts[] = {"_data", "_idx", "_docsize", "_config"};
 #define SEARCH_CHECK_PARTS (sizeof(search_check_parts) / sizeof(search_check_parts[0]))
 
+/* Reads through the index itself, in both ways: the copy does not show damage in its definition. */
+static void search_check_use(qp_buf *sql, const ent_entity *entity)
+{
+    qp_buf_puts(sql, "SELECT * FROM main.");
+    qp_sqlite_put_suffixed(sql, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+    qp_buf_puts(sql, " LIMIT 1;\nSELECT * FROM main.");
+    qp_sqlite_put_suffixed(sql, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+    qp_buf_puts(sql, " WHERE ");
+    qp_sqlite_put_suffixed(sql, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+    qp_buf_puts(sql, " MATCH '\"a\"' LIMIT 1;\n");
+}
+
 /* The rows: all of them, or those up to the number that a field of their owner says. */
 static void search_check_view(qp_buf *sql, const ent_entity *entity, const ent_field *reaches)
 {
@@ -120,6 +132,7 @@ quipu_status qp_sqlite_search_check(void *conn, const ent_entity *entity, const 
     /* A check that was interrupted may have left them. */
     qp_buf_puts(&sql, "DROP TABLE IF EXISTS temp." SEARCH_CHECK_TABLE
                       ";\nDROP VIEW IF EXISTS temp." SEARCH_CHECK_ROWS ";\n");
+    search_check_use(&sql, entity);
     search_check_view(&sql, entity, reaches);
     search_check_table(&sql, entity);
     /* rank 1 compares with the content table, too. */

@@ -67,7 +67,7 @@ static quipu_status search_try(ent_db *db, bool remove, int64_t session, int64_t
     } else if (apart) {
         ent_rollback(db);
     }
-    if (apart && status == QUIPU_CORRUPT) {
+    if (qp_search_is_damage(db, status)) {
         qp_search_set_damaged(db);
     }
     return status;

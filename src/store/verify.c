@@ -548,7 +548,10 @@ static quipu_status verify_file_work(void *ctx, ent_db *db, quipu_arena *scratch
 
     assert(ent_depth(db) == 0);
     (void)scratch;
-    status = qp_maintenance_check(db, verify_hear, ctx, &error);
+    status = qp_maintenance_layout(db, &qp_quipu_schema, verify_hear, ctx, &error);
+    if (status == QUIPU_OK) {
+        status = qp_maintenance_check(db, verify_hear, ctx, &error);
+    }
     if (status == QUIPU_CORRUPT) {
         return verify_hear(ctx, quipu_cstr(error.message)); /* the check itself cannot go on */
     }

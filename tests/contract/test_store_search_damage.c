@@ -14,6 +14,8 @@ static const index_damage index_damages[] = {
     {.sql = "DELETE FROM messages_search_data WHERE id > 10"},
     {.sql = "DELETE FROM messages_search_docsize"},
     {.sql = "UPDATE messages_search_idx SET pgno = pgno + 40"},
+    {.sql = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, "
+            "'content_rowid', 'content_rowyd') WHERE name = 'messages_search'"},
     {.table = "messages_search_data"},
     {.table = "messages_search_idx"},
     {.table = "messages_search_docsize"},

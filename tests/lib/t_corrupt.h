@@ -269,6 +269,7 @@ static inline const char *t_corrupt_store(t_corrupt_base *base, t_corrupt_target
     t_bytes scratch = {0};
     quipu_error err = {0};
     bool clean = false;
+    bool index_changed = false;
     const char *wrong = NULL;
     quipu_status status;
 
@@ -281,8 +282,8 @@ static inline const char *t_corrupt_store(t_corrupt_base *base, t_corrupt_target
     status = t_oracle_verify(store, 0, &clean, &err);
     wrong = t_corrupt_ended("verify", status, &err);
     if (wrong == NULL && clean) {
-        wrong = t_oracle(store, &scratch);
-        if (t_bytes_equal(&scratch, &base->exported)) {
+        wrong = t_oracle(store, &scratch, &index_changed);
+        if (t_bytes_equal(&scratch, &base->exported) && !index_changed) {
             seen->harmless++;
         } else if (target == T_CORRUPT_LOG) {
             seen->lost_tail++;
@@ -307,6 +308,7 @@ static inline const char *t_corrupt_import(t_bytes *damaged, const t_bytes *soun
     t_bytes scratch = {0};
     quipu_error err = {0};
     bool clean = false;
+    bool index_changed = false;
     const char *wrong = NULL;
     quipu_status status = quipu_open(":memory:", NULL, &store, &err);
 
@@ -318,8 +320,9 @@ static inline const char *t_corrupt_import(t_bytes *damaged, const t_bytes *soun
     seen->refused += status != QUIPU_OK;
     if (wrong == NULL && status == QUIPU_OK) {
         status = t_oracle_verify(store, 0, &clean, &err);
-        wrong =
-            clean ? t_oracle(store, &scratch) : t_oracle_fail("verify of an import", status, &err);
+        wrong = clean ? t_oracle(store, &scratch, &index_changed)
+                      : t_oracle_fail("verify of an import", status, &err);
+        wrong = wrong == NULL && index_changed ? "an import made a wrong index" : wrong;
         seen->harmless += t_bytes_equal(&scratch, sound);
         seen->found += !t_bytes_equal(&scratch, sound); /* another export, and a sound one */
     }

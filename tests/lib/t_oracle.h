@@ -140,6 +140,12 @@ static inline quipu_status t_oracle_search(quipu_store *store, quipu_error *err)
     return status;
 }
 
+/* A quipu_problem_fn that counts what is not about the search index. */
+static inline void t_oracle_hear(void *ctx, const quipu_problem *problem)
+{
+    *(int *)ctx += problem->kind != QUIPU_PROBLEM_SEARCH;
+}
+
 /* Whether verify reports nothing. */
 static inline quipu_status t_oracle_verify(quipu_store *store, uint32_t flags, bool *ret_clean,
                                            quipu_error *err)
@@ -179,14 +185,19 @@ static inline const char *t_oracle_import(t_bytes *exported)
 }
 
 /* What must work when verify has reported nothing. Deletes all sessions at the end. `exported` gets
- * what the store held. */
-static inline const char *t_oracle(quipu_store *store, t_bytes *exported)
+ * what the store held. *ret_index_changed: words stayed in the search index, although it had passed
+ * its check. FTS5 compares sums of words, in which a word that damage made twice cancels itself out:
+ * only page checksums find that. */
+static inline const char *t_oracle(quipu_store *store, t_bytes *exported, bool *ret_index_changed)
 {
+    const quipu_call_options call = t_oracle_call();
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
+    int others = 0;
     quipu_error err = {0};
     const char *wrong = NULL;
-    bool clean = false;
     quipu_status status = t_oracle_export(store, exported, &err);
 
+    *ret_index_changed = false;
     if (status != QUIPU_OK) {
         return t_oracle_fail("export", status, &err);
     }
@@ -206,8 +217,10 @@ static inline const char *t_oracle(quipu_store *store, t_bytes *exported)
     if (status != QUIPU_OK) {
         return t_oracle_fail("rm", status, &err);
     }
-    status = t_oracle_verify(store, 0, &clean, &err);
-    return clean ? NULL : t_oracle_fail("verify after rm", status, &err);
+    status = quipu_store_verify(store, 0, t_oracle_hear, &others, &call, &verified, &err);
+    *ret_index_changed = verified.problems > 0;
+    return status == QUIPU_OK && others == 0 ? NULL
+                                             : t_oracle_fail("verify after rm", status, &err);
 }
 
 #endif
