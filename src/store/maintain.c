@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#include "base/error.h"
+
 quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
                                quipu_error *reterr)
 {
@@ -89,6 +91,23 @@ quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_ne
         return QUIPU_OK;
     }
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+quipu_status qp_memory_numbers(int64_t token_count, int64_t source_start, int64_t source_end,
+                               int64_t generation, quipu_error *reterr)
+{
+    if (token_count < 0 || generation < 0) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "a memory of %lld tokens and generation %lld cannot be; give 0 or more",
+                            (long long)token_count, (long long)generation);
+    }
+    if (source_start < 0 || source_start > source_end) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "an observation of the messages %lld to %lld cannot be; give the first "
+                            "and the last",
+                            (long long)source_start, (long long)source_end);
+    }
+    return QUIPU_OK;
 }
 
 /* The table of scopes stands in state.c. */

@@ -28,6 +28,12 @@ QUIPU_MUST_USE quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena,
                                               const qp_state_new *made, const qp_state **ret_row,
                                               quipu_error *reterr);
 
+/* Whether the numbers of an observation or a reflection can be: no count is negative, and a range
+ * does not end before it begins. QUIPU_INVALID. */
+QUIPU_MUST_USE quipu_status qp_memory_numbers(int64_t token_count, int64_t source_start,
+                                              int64_t source_end, int64_t generation,
+                                              quipu_error *reterr);
+
 /* Whether a row of state names exactly the user and session that its scope has: an app's neither, a
  * user's no session, a session's one. */
 bool qp_state_placed(qp_state_scope scope, quipu_str user_id, int64_t session_number);

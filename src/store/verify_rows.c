@@ -265,8 +265,9 @@ static quipu_status verify_rows_observation(rows_walk *walk, const rows_any *any
     (void)walk;
     (void)reterr;
     verify_rows_memory(finding, row->tenant, row->session_key, "an observation",
-                       row->token_count >= 0 && row->number >= 0 && row->source_start_index >= 0 &&
-                           row->source_start_index <= row->source_end_index);
+                       row->number >= 0 &&
+                           qp_memory_numbers(row->token_count, row->source_start_index,
+                                             row->source_end_index, 0, NULL) == QUIPU_OK);
     return QUIPU_OK;
 }
 
@@ -278,7 +279,8 @@ static quipu_status verify_rows_reflection(rows_walk *walk, const rows_any *any,
     (void)walk;
     (void)reterr;
     verify_rows_memory(finding, row->tenant, row->session_key, "a reflection",
-                       row->token_count >= 0 && row->number >= 0 && row->generation >= 0);
+                       row->number >= 0 && qp_memory_numbers(row->token_count, 0, 0,
+                                                             row->generation, NULL) == QUIPU_OK);
     return QUIPU_OK;
 }
 
