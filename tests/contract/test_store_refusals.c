@@ -128,8 +128,9 @@ static void service_in_a_forked_child_is_misuse(void **state)
         quipu_service *service = NULL;
         quipu_error err = {0};
 
-        _exit(quipu_service_new(store, NULL, &service, &err) == QUIPU_MISUSE && service == NULL ? 0
-                                                                                               : 1);
+        _exit(quipu_service_new(store, NULL, &service, &err) == QUIPU_MISUSE && service == NULL
+                  ? 0
+                  : 1);
     }
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
