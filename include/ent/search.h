@@ -68,7 +68,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_index_clear(ent_db *db, const ent_enti
 
 /**
  * Whether a `manual` index and the rows agree, word for word. All rows must have been put in. Reads
- * everything, and takes the write lock.
+ * everything, in the connection's snapshot, and takes no lock.
  *
  * Ownership: none.
  * Threads:   the connection's thread.

@@ -2,8 +2,9 @@
  * <quipu/store.h> includes it.
  *
  * These calls work through the whole store. Unlike the calls of <quipu/store.h>, one without a
- * deadline has none; only each wait for the write lock ends at the store's deadline. A callback
- * runs while the call holds a snapshot or the write lock: it must not use the store. */
+ * deadline has none, but for quipu_store_verify(); only each wait for the write lock ends at the
+ * store's deadline. A callback runs while the call holds a snapshot or the write lock: it must not
+ * use the store. */
 #ifndef QUIPU_MAINTAIN_H
 #define QUIPU_MAINTAIN_H
 
@@ -250,9 +251,13 @@ typedef enum quipu_problem_kind {
     QUIPU_PROBLEM_MESSAGE,  /* a message cannot be read */
     QUIPU_PROBLEM_VIEW,     /* the view begins at a message that is no compaction */
     QUIPU_PROBLEM_FORK,     /* the shared past is missing, or no fork reaches a hidden session */
-    QUIPU_PROBLEM_STATE,    /* state of a session that does not exist */
+    QUIPU_PROBLEM_STATE,    /* state that is damaged, or of a session that does not exist */
     QUIPU_PROBLEM_SEARCH,   /* the search index and the messages differ */
-    QUIPU_PROBLEM_DELETED   /* the row of a deleted session still holds a value of its own */
+    QUIPU_PROBLEM_DELETED,  /* the row of a deleted session still holds a value of its own */
+    QUIPU_PROBLEM_SESSION,  /* a session's row has a value that it cannot have */
+    QUIPU_PROBLEM_MEMORY,   /* the same of an observation or a reflection */
+    QUIPU_PROBLEM_FEED,     /* the same of a change in the feed */
+    QUIPU_PROBLEM_FACTOR    /* the same of what was learned about a model */
 } quipu_problem_kind;
 
 /* One problem; texts live until the callback returns. */
@@ -277,20 +282,27 @@ typedef struct quipu_verified {
 
 #define QUIPU_VERIFIED_INIT QUIPU_INIT(quipu_verified)
 
-#define QUIPU_VERIFY_REPAIR 1u /* repair what can be repaired */
+#define QUIPU_VERIFY_REPAIR 1u           /* repair what can be repaired */
+#define QUIPU_VERIFY_DEADLINE_MS 3600000 /* of a verification that names no deadline */
 
 /**
- * Check everything: the file's structure, references, numbers without gaps, counts, totals, forks,
- * state, how far the search index reaches. Calls `fn` (may be NULL) once for each kind of problem
- * and session. Memory is bounded, and no snapshot lasts longer than one session. Problems are no
- * failure of the call. The words in the search index are not compared with the messages: that needs
- * the write lock for as long as it takes to read all of them, so only a repair does it.
+ * Check everything: the file's structure and references; every field of every row of all tables, by
+ * the rules of a write (text is UTF-8, JSON can be parsed); numbers without gaps, counts, totals,
+ * forks and what deleted sessions keep for them; state, memories, the feed and factors; and the
+ * words in the search index against the messages that it must hold. Calls `fn` (may be NULL) once
+ * for each kind of problem and session, and once for each wrong row of the other tables. When it
+ * reports nothing, an export of the store succeeds and imports into an equal store.
+ *
+ * Problems are no failure of the call: damage that hides what lies behind it is a problem too. The
+ * call ends on any bytes: each step of it is behind the one before, and a call that names no
+ * deadline has QUIPU_VERIFY_DEADLINE_MS (-1: none). Memory is bounded. No lock is taken, and no
+ * snapshot lasts longer than one session, except for the search index, which SQLite copies to its
+ * temporary database to check it.
  *
  * With QUIPU_VERIFY_REPAIR the call restores what follows from the messages that exist: the next
  * number, counts, totals, the beginning of the view, orphaned state and hidden sessions, and the
- * search index, whose words it compares with the messages unless messages are not indexed yet; call
- * quipu_search_index() before to be sure. One transaction per session; a repaired session gets a
- * new revision. Missing or damaged messages are only reported.
+ * search index, which the next search fills. One transaction per session; a repaired session gets a
+ * new revision. Missing or damaged messages and values are only reported.
  *
  * Ownership: `ret_verified` may be NULL.
  * Threads:   any, same store; `fn` runs on the caller's.

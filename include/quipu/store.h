@@ -21,6 +21,7 @@ extern "C" {
 #define QUIPU_TITLE_MAX 512                 /* bytes of a session's title */
 #define QUIPU_FIRST_WORDS_MAX 120           /* bytes of a session's first words */
 #define QUIPU_BATCH_MAX 10000               /* messages in one append */
+#define QUIPU_CALLS_MAX 100000              /* tool calls of one message */
 #define QUIPU_PAGE_MAX 10000                /* sessions in one page of a list */
 #define QUIPU_GROUP_MAX 256                 /* callers in one commit group */
 #define QUIPU_DEADLINE_MS_DEFAULT 30000

@@ -74,13 +74,15 @@ quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *
     quipu_service_options read = QUIPU_SERVICE_OPTIONS_INIT;
     quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
     quipu_service *service;
-    quipu_status status =
-        qp_options_read(&read, sizeof(read), options, "quipu_service_options", reterr);
+    quipu_status status = qp_store_check(store, reterr);
 
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&read, sizeof(read), options, "quipu_service_options", reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }
-    if (store == NULL || ret_service == NULL || (read.flags & ~SERVICE_FLAGS) != 0 ||
+    if (ret_service == NULL || (read.flags & ~SERVICE_FLAGS) != 0 ||
         (read.isolated_count > 0 && read.isolated == NULL)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "a service needs a store, a place for it, flags of QUIPU_SERVICE_* and "

@@ -167,6 +167,15 @@ void qp_once_run(qp_once *once, void (*run)(void))
     assert(rc == 0);
 }
 
+/* How far a test has moved the clock; 0 in every program. */
+static _Atomic int64_t thread_step_ns;
+
+void qp_clock_step(int64_t ms)
+{
+    assert(ms >= 0);
+    atomic_store(&thread_step_ns, ms * QP_NS_PER_MS);
+}
+
 /* Only differences have a meaning. */
 int64_t qp_clock_ns(void)
 {
@@ -174,7 +183,8 @@ int64_t qp_clock_ns(void)
     int rc QP_UNUSED = clock_gettime(CLOCK_MONOTONIC, &now);
 
     assert(rc == 0);
-    return (int64_t)now.tv_sec * QP_NS_PER_S + now.tv_nsec;
+    return (int64_t)now.tv_sec * QP_NS_PER_S + now.tv_nsec +
+           atomic_load_explicit(&thread_step_ns, memory_order_relaxed);
 }
 
 /* Without randomness the sleep is fixed, which is only less fair. */

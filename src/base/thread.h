@@ -61,6 +61,9 @@ void qp_once_run(qp_once *once, void (*run)(void));
 /* Nanoseconds of a clock that never steps back; only differences mean something. */
 int64_t qp_clock_ns(void);
 
+/* For tests: moves qp_clock_ns() forward by so many milliseconds; 0 ends it. */
+void qp_clock_step(int64_t ms);
+
 /* Sleeps for `min_ms` and a random 0 to `more_ms` - 1 more, at most `left_ns`: jitter keeps two
  * threads from retrying in step. */
 void qp_sleep_jitter(int32_t min_ms, int32_t more_ms, int64_t left_ns);

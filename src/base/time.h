@@ -16,6 +16,10 @@
 /* Whether an instant is one that can be stored: years 1 to 9999, ns below a second. */
 bool qp_time_valid(quipu_time time);
 
+/* For tests: moves the library's wall clock, quipu_time_now(), by so many milliseconds from what the
+ * system says; 0 ends it. Also for ids that hold a time. */
+void qp_time_step(int64_t ms);
+
 /* Move an instant; QUIPU_INVALID when it would leave the years 1 to 9999. */
 QUIPU_MUST_USE quipu_status qp_time_add_ms(quipu_time time, int64_t ms, quipu_time *ret_time);
 

@@ -138,7 +138,7 @@ static void uuid_advance(uint64_t ms, uint32_t fresh)
 quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
 {
     uint8_t noise[10];
-    struct timespec now = {0, 0};
+    quipu_time now = {0, 0};
     quipu_uuid uuid;
     quipu_status status;
     uint64_t ms;
@@ -152,11 +152,9 @@ quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
     qp_mutex_lock(&uuid_lock);
     status = uuid_random(noise, sizeof(noise));
     if (status == QUIPU_OK) {
-        (void)clock_gettime(CLOCK_REALTIME, &now);
+        now = quipu_time_now();
         memcpy(&fresh, noise + 6, sizeof(fresh));
-        uuid_advance(now.tv_sec < 0 ? 0
-                                    : (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
-                     fresh);
+        uuid_advance(now.s < 0 ? 0 : (uint64_t)now.s * 1000 + now.ns / 1000000, fresh);
     }
     ms = uuid_now.last_ms;
     counter = uuid_now.counter;

@@ -114,7 +114,13 @@ bool qp_db_peer_version(const ent_db *db, int64_t *ret_version)
 bool qp_db_is_transient(const ent_db *db)
 {
     assert(db != NULL);
-    return db->engine->is_transient != NULL && db->engine->is_transient(db->conn);
+    return db->index_failed ||
+           (db->engine->is_transient != NULL && db->engine->is_transient(db->conn));
+}
+
+bool qp_db_index_failed(const ent_db *db)
+{
+    return db->index_failed;
 }
 
 /* The backoff has no deadline of its own: it is at most QP_ATTEMPTS_MAX * QP_BACKOFF_MS_MAX long.
@@ -223,6 +229,7 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    db->index_failed &= db->depth > 0;
     start_ns = db->trace == NULL ? 0 : qp_clock_ns();
     status = db->engine->begin(db->conn, db->depth, kind, reterr);
     qp_db_executed(db, db->depth > 0 ? "SAVEPOINT" : "BEGIN", start_ns, 0, true, status);

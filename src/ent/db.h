@@ -41,6 +41,8 @@ struct ent_db {
     size_t rows_capacity;
     struct qp_migration *migration; /* under way, or NULL */
     struct qp_older *older;         /* what the file of a reader lacks (older.h), or NULL */
+    bool index_damaged;             /* a full-text index is: writes pass it over */
+    bool index_failed;              /* it was found out in the transaction that began last */
 };
 
 /* Wraps an engine's connection. On failure the caller still owns `conn`. */
@@ -59,8 +61,12 @@ quipu_status qp_db_failed(ent_db *db, quipu_status status);
 /* Whether the engine has rolled the open transaction back by itself. */
 bool qp_db_is_broken(const ent_db *db);
 
-/* Whether the last transaction failed in a way that a retry may not, see qp_engine.is_transient. */
+/* Whether the last transaction failed in a way that a retry may not, see qp_engine.is_transient; a
+ * full-text index that was found damaged is passed over by the retry. */
 bool qp_db_is_transient(const ent_db *db);
+
+/* Whether the transaction that began last met a damaged full-text index (search_engine.h). */
+bool qp_db_index_failed(const ent_db *db);
 
 /* Whether a transaction that failed with `status` after so many attempts is retried; sleeps with
  * jitter before it returns true. */

@@ -4,6 +4,10 @@
 
 #include "base/error.h"
 #include "ent/db.h"
+#include "ent/diff.h"
+#include "ent/older.h"
+
+#define MAINTENANCE_TEXT_SIZE 400 /* of what a layout lacks; a longer text is cut */
 
 /* The engine's table when the connection is fit for the call; NULL with *ret_status when not. */
 static const qp_maintenance *maintenance_enter(ent_db *db, bool writes, quipu_status *ret_status,
@@ -120,4 +124,38 @@ quipu_status qp_maintenance_backups(ent_db *db, qp_report_fn fn, void *ctx, quip
     const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
 
     return maintenance != NULL ? maintenance->backups(db->conn, fn, ctx, reterr) : status;
+}
+
+/* What adding cannot change, and what is missing: as a migration would find it. */
+quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema, qp_report_fn fn, void *ctx,
+                                   quipu_error *reterr)
+{
+    char missing[MAINTENANCE_TEXT_SIZE];
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_file_shape shape = {0};
+    qp_diff diff = {0};
+    qp_diff_question question = {.schema = schema,
+                                 .shape = &shape,
+                                 .migrator = db->engine->migrator,
+                                 .purpose = QP_DIFF_WRITE,
+                                 .packs_clusters = db->engine->packs_clusters,
+                                 .shards = db->engine->shards};
+    quipu_status status = qp_db_enter_read(db, reterr);
+
+    if (status != QUIPU_OK || db->older != NULL) {
+        return status;
+    }
+    status = question.migrator->inspect(db->conn, &arena, &shape, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_diff_make(&question, &arena, &diff, reterr);
+    }
+    if (status == QUIPU_OK && diff.problem.status != QUIPU_OK) {
+        status = fn(ctx, quipu_cstr(diff.problem.message));
+    }
+    if (status == QUIPU_OK && diff.change_count > 0) {
+        qp_older_describe(&diff, missing, sizeof(missing));
+        status = fn(ctx, quipu_cstr(missing));
+    }
+    quipu_arena_free(&arena);
+    return status;
 }

@@ -78,6 +78,11 @@ QUIPU_MUST_USE quipu_status qp_maintenance_check(ent_db *db, qp_report_fn fn, vo
 QUIPU_MUST_USE quipu_status qp_maintenance_intact(ent_db *db, qp_report_fn fn, void *ctx,
                                                   quipu_error *reterr);
 
+/* Reports where the tables differ from the schema: damage in the engine's own catalog, or what
+ * another program changed. Nothing for an older layout that is read as it is (older.h). */
+QUIPU_MUST_USE quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema,
+                                                  qp_report_fn fn, void *ctx, quipu_error *reterr);
+
 /* Reports the paths of the backups beside the file, oldest first. */
 QUIPU_MUST_USE quipu_status qp_maintenance_backups(ent_db *db, qp_report_fn fn, void *ctx,
                                                    quipu_error *reterr);

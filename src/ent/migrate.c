@@ -703,6 +703,9 @@ static quipu_status migrate_once(ent_db *db, const ent_schema *schema,
     }
     if (status == QUIPU_OK && !current) {
         status = db->read_only ? migrate_read_only(&m, &state, reterr) : migrate_slowly(&m, reterr);
+    } else if (status == QUIPU_OK && !db->read_only) {
+        /* Another program may have changed how the file is kept since. */
+        status = m.engine->adopt(m.conn, reterr);
     }
     if (status == QUIPU_OK && ret_report != NULL) {
         *ret_report = m.report;

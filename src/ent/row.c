@@ -466,3 +466,21 @@ quipu_status qp_rule_check(const ent_entity *entity, const ent_field *field, con
         return QUIPU_OK;
     }
 }
+
+/* The rules of a write, applied to a row that was read. A required member that is absent was
+ * refused by qp_row_read() already. */
+quipu_status qp_row_sound(const ent_entity *entity, const void *row, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    assert(entity->field_count <= ENT_FIELDS_MAX);
+    for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
+        const ent_field *field = &entity->fields[i];
+        const qp_value value = qp_row_value(field, row);
+
+        if (value.kind != QP_NULL) {
+            status = qp_rule_check(entity, field, &value, reterr);
+        }
+    }
+    return status;
+}

@@ -39,6 +39,11 @@ bool qp_row_default(const ent_field *field, qp_value *ret);
 quipu_status qp_rule_check(const ent_entity *entity, const ent_field *field, const qp_value *value,
                            quipu_error *reterr);
 
+/* Whether a stored row obeys the rules of every field, as a write of it would have to: text is
+ * UTF-8, JSON can be parsed, lengths and ranges hold. Fills field and rule when it does not. */
+QUIPU_MUST_USE quipu_status qp_row_sound(const ent_entity *entity, const void *row,
+                                         quipu_error *reterr);
+
 /* Replaces tables and columns by entities and fields in an error that an engine reported for a
  * statement on this entity. Returns `status`. */
 quipu_status qp_explain(const ent_entity *entity, quipu_status status, bool deleting,

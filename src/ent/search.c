@@ -60,6 +60,31 @@ bool qp_search_keeps_deleted_words(const ent_db *db)
     return db->engine->searcher != NULL && db->engine->searcher->keeps_deleted_words;
 }
 
+/* See search_engine.h. */
+bool qp_search_is_apart(const ent_db *db)
+{
+    return db->engine->searcher != NULL && db->engine->searcher->discard != NULL;
+}
+
+/* See search_engine.h. */
+void qp_search_set_damaged(ent_db *db)
+{
+    assert(qp_search_is_apart(db));
+    db->index_damaged = true;
+    db->index_failed = true;
+}
+
+/* UNSUPPORTED is SQL that does not fit: the definition of the index is damaged. */
+bool qp_search_is_damage(const ent_db *db, quipu_status status)
+{
+    return qp_search_is_apart(db) && (status == QUIPU_CORRUPT || status == QUIPU_UNSUPPORTED);
+}
+
+bool qp_search_is_damaged(const ent_db *db)
+{
+    return db->index_damaged;
+}
+
 /* False on a read-only connection to an older file whose index is missing. */
 bool qp_search_is_there(const ent_db *db, const ent_entity *entity)
 {
@@ -190,14 +215,13 @@ quipu_status ent_unindex_rows(ent_db *db, const ent_entity *entity, const void *
     return search_move(db, entity, QP_OP_UNINDEX, where, ret_count, reterr);
 }
 
-/* A statement on the whole index. Clearing where there is no search succeeds, as in
- * search_move(). */
-static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_operation operation,
-                                   quipu_error *reterr)
+/* See include/ent/search.h. The caller marks all rows as not indexed in the same transaction.
+ * Clearing where there is no search succeeds, as in search_move(). */
+quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_write(db, reterr);
 
-    if (status == QUIPU_OK && operation == QP_OP_INDEX_CLEAR && search_has_none(db)) {
+    if (status == QUIPU_OK && search_has_none(db)) {
         return QUIPU_OK;
     }
     if (status == QUIPU_OK) {
@@ -206,23 +230,51 @@ static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_oper
     if (status != QUIPU_OK) {
         return status;
     }
-    if (operation == QP_OP_INDEX_CHECK && db->engine->searcher->check != NULL) {
-        return qp_db_failed(db, db->engine->searcher->check(db->conn, entity, reterr));
-    }
-    qp_plan_begin(&db->plan, entity, db->engine, operation);
+    qp_plan_begin(&db->plan, entity, db->engine, QP_OP_INDEX_CLEAR);
     return search_run(db, NULL, reterr);
 }
 
-/* See include/ent/search.h. The caller marks all rows as not indexed in the same transaction. */
-quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *reterr)
+/* Emptying reads the index's own pages, and fails where they are damaged: the retry discards it. */
+quipu_status qp_search_clear(ent_db *db, const ent_entity *entity, bool *ret_discarded,
+                             quipu_error *reterr)
 {
-    return search_command(db, entity, QP_OP_INDEX_CLEAR, reterr);
+    const bool discards = qp_search_is_damaged(db);
+    quipu_status status = QUIPU_OK;
+
+    if (!discards) {
+        status = ent_index_clear(db, entity, reterr);
+    } else {
+        status = qp_db_enter_write(db, reterr);
+        status = status == QUIPU_OK
+                     ? qp_db_failed(db, db->engine->searcher->discard(db->conn, entity, reterr))
+                     : status;
+    }
+    if (status == QUIPU_OK) {
+        db->index_damaged = false;
+        *ret_discarded = discards;
+    } else if (qp_search_is_damage(db, status) && !discards) {
+        qp_search_set_damaged(db);
+    }
+    return status;
+}
+
+quipu_status qp_search_check_index(ent_db *db, const ent_entity *entity, const ent_field *reaches,
+                                   quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+
+    if (status == QUIPU_OK) {
+        status = search_check(db, entity, true, reterr);
+    }
+    return status == QUIPU_OK
+               ? qp_db_failed(db, db->engine->searcher->check(db->conn, entity, reaches, reterr))
+               : status;
 }
 
 /* See include/ent/search.h. QUIPU_CORRUPT where the index and the rows differ. */
 quipu_status ent_index_check(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
-    return search_command(db, entity, QP_OP_INDEX_CHECK, reterr);
+    return qp_search_check_index(db, entity, NULL, reterr);
 }
 
 /* ---- hits -------------------------------------------------------------------------------------

@@ -22,8 +22,6 @@ typedef struct qp_searcher {
     const char *unindex_end;
     /* Empties the index. */
     void (*put_clear)(qp_buf *sql, const ent_entity *entity);
-    /* Fails unless the index holds exactly the words of the rows; NULL: `check` does it. */
-    void (*put_check)(qp_buf *sql, const ent_entity *entity);
     /* SELECT of key and rank of the rows that match the words bound as 1; ends inside of its WHERE.
      * A smaller rank is better. With `rechecks`, a third column says that the row may lack the
      * phrases, so that its texts have to be rechecked. */
@@ -38,19 +36,46 @@ typedef struct qp_searcher {
     quipu_status (*add_row)(void *conn, const ent_entity *entity, const qp_value *row,
                             quipu_error *reterr);
     void (*discard_rows)(void *conn); /* forgets the rows added so far: reading them failed */
-    quipu_status (*check)(void *conn, const ent_entity *entity, quipu_error *reterr);
+    /* QUIPU_CORRUPT unless the index holds exactly the words of the rows. With `reaches`, a field
+     * of the owner of a cluster, of the rows whose number is at most that field. Reads only. */
+    quipu_status (*check)(void *conn, const ent_entity *entity, const ent_field *reaches,
+                          quipu_error *reterr);
     bool rechecks;
     /* Only entities that say `manual` have an index, and all of them are cut as `cjk`. */
     bool manual_only;
     /* Removing a row leaves its words in the index's storage until the index is emptied. */
     bool keeps_deleted_words;
+    /* Replaces an index that cannot even be emptied by an empty one, inside of the caller's
+     * transaction. What it held stays in the file, out of reach, until the file is rewritten. NULL:
+     * the index is a table like any other, which the engine looks after. */
+    quipu_status (*discard)(void *conn, const ent_entity *entity, quipu_error *reterr);
 } qp_searcher;
 
 /* See qp_searcher.keeps_deleted_words. */
 bool qp_search_keeps_deleted_words(const ent_db *db);
 
+/* Whether the index has a structure of its own, which can be damaged while the rows are sound. */
+bool qp_search_is_apart(const ent_db *db);
+
+/* Damage that a writing connection met in the index. After it SQLite refuses every other write of
+ * the transaction, so that the transaction is retried (qp_db_is_transient()) and passes the index
+ * over, as all later ones do until the index is cleared. */
+bool qp_search_is_damage(const ent_db *db, quipu_status status);
+void qp_search_set_damaged(ent_db *db);
+bool qp_search_is_damaged(const ent_db *db);
+
+/* As ent_index_clear(), for an index that may be damaged. *ret_discarded: it was replaced, and the
+ * file has to be rewritten to be rid of what it held. */
+QUIPU_MUST_USE quipu_status qp_search_clear(ent_db *db, const ent_entity *entity,
+                                            bool *ret_discarded, quipu_error *reterr);
+
 /* Whether the file has the entity's full-text index: one of an older layout may lack it. */
 bool qp_search_is_there(const ent_db *db, const ent_entity *entity);
+
+/* Whether a `manual` index holds exactly the words of the rows that it must hold: see
+ * qp_searcher.check. Reads only, in the caller's snapshot. */
+QUIPU_MUST_USE quipu_status qp_search_check_index(ent_db *db, const ent_entity *entity,
+                                                  const ent_field *reaches, quipu_error *reterr);
 
 /* How many columns the key of a searched entity has in this engine. */
 static inline size_t qp_search_keys(const qp_engine *engine, const ent_entity *entity)

@@ -775,9 +775,6 @@ static size_t sql_search(sql_writer *w, unsigned operation)
     case QP_OP_INDEX_CLEAR:
         searcher->put_clear(w->sql, w->entity);
         return 0;
-    case QP_OP_INDEX_CHECK:
-        searcher->put_check(w->sql, w->entity);
-        return 0;
     case QP_OP_HITS:
         sql_hits(w);
         return qp_search_keys(w->engine, w->entity) + (searcher->rechecks ? 2 : 1);

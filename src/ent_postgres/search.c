@@ -372,12 +372,24 @@ static quipu_status search_add_rows(void *conn, const ent_entity *entity, const 
 /* The next page of rows behind a key. Where the owner's natural key leads the primary key, rows are
  * in the order of numbers only within one owner: pages then run through one owner after the other.
  */
-static void search_put_page(qp_buf *sql, const ent_entity *entity)
+static void search_put_page(qp_buf *sql, const ent_entity *entity, const ent_field *reaches)
 {
-    assert(sql != NULL);
+    const ent_entity *owner = qp_shard_owner(entity);
+
+    assert(sql != NULL && (reaches == NULL || owner != NULL));
     search_put_rows(sql, entity);
     qp_buf_puts(sql, " WHERE ");
-    if (qp_shard_owner(entity) != NULL) {
+    if (reaches != NULL) {
+        search_key(sql, entity, 1);
+        qp_buf_puts(sql, "<=(SELECT ");
+        qp_sql_name(sql, reaches->column);
+        qp_buf_puts(sql, " FROM ");
+        qp_sql_name(sql, owner->table);
+        qp_buf_puts(sql, " WHERE ");
+        qp_sql_name(sql, owner->fields[owner->key[0]].column);
+        qp_buf_puts(sql, "=$1) AND ");
+    }
+    if (owner != NULL) {
         qp_shard_put_owned(sql, entity, NULL, "$1");
         qp_buf_puts(sql, " AND ");
         search_key(sql, entity, 1);
@@ -502,8 +514,27 @@ static quipu_status search_compare(qp_pg *conn, const ent_entity *entity,
     return status;
 }
 
+/* Prepares the statement of the pages, which alone depends on how far the index reaches. */
+static quipu_status search_prepare_page(qp_pg *conn, const ent_entity *entity,
+                                        const ent_field *reaches, qp_statement **ret,
+                                        quipu_error *reterr)
+{
+    quipu_status status;
+    qp_buf sql;
+
+    assert(ret != NULL);
+    qp_buf_init(&sql, SEARCH_SQL_MAX);
+    search_put_page(&sql, entity, reaches);
+    status = qp_buf_status(&sql);
+    status = status == QUIPU_OK ? qp_pg_prepare(conn, qp_buf_str(&sql), ret, reterr)
+                                : qp_error_set(reterr, status, "no memory for a search index");
+    qp_buf_free(&sql);
+    return status;
+}
+
 /* The searcher's check: QUIPU_CORRUPT where index and rows differ. */
-static quipu_status search_check(void *conn, const ent_entity *entity, quipu_error *reterr)
+static quipu_status search_check(void *conn, const ent_entity *entity, const ent_field *reaches,
+                                 quipu_error *reterr)
 {
     search_statements with = {0};
     bool same = true;
@@ -512,7 +543,7 @@ static quipu_status search_check(void *conn, const ent_entity *entity, quipu_err
     assert(conn != NULL);
     search_discard_rows(conn);
     if (status == QUIPU_OK) {
-        status = search_prepare(conn, entity, search_put_page, &with.pages, reterr);
+        status = search_prepare_page(conn, entity, reaches, &with.pages, reterr);
     }
     if (status == QUIPU_OK && qp_shard_owner(entity) != NULL) {
         status = search_prepare(conn, entity, search_put_next, &with.next, reterr);

@@ -338,6 +338,20 @@ static void ddl_put_search_trigger(qp_buf *out, const ent_entity *entity, const 
     qp_buf_puts(out, " BEGIN ");
 }
 
+void qp_sqlite_put_search_options(qp_buf *out, const ent_entity *entity, const char *content,
+                                  const char *key)
+{
+    assert(content != NULL && key != NULL);
+    ddl_put_search_columns(out, entity, "");
+    qp_buf_puts(out, ", content=");
+    qp_sql_text(out, content);
+    qp_buf_puts(out, ", content_rowid=");
+    qp_sql_text(out, key);
+    if ((entity->flags & ENT_E_SEARCH_CJK) != 0) {
+        qp_buf_puts(out, ", " DDL_TOKENIZE);
+    }
+}
+
 /* An FTS5 table over the entity's own (external content). An update removes and adds. A manual
  * index gets no triggers; store/search.c indexes behind a watermark. */
 quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out)
@@ -346,14 +360,7 @@ quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out)
     qp_buf_puts(out, "CREATE VIRTUAL TABLE IF NOT EXISTS ");
     qp_sqlite_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
     qp_buf_puts(out, " USING fts5(");
-    ddl_put_search_columns(out, entity, "");
-    qp_buf_puts(out, ", content=");
-    qp_sql_text(out, entity->table);
-    qp_buf_puts(out, ", content_rowid=");
-    qp_sql_text(out, qp_sqlite_row_key(entity));
-    if ((entity->flags & ENT_E_SEARCH_CJK) != 0) {
-        qp_buf_puts(out, ", " DDL_TOKENIZE);
-    }
+    qp_sqlite_put_search_options(out, entity, entity->table, qp_sqlite_row_key(entity));
     qp_buf_putc(out, ')');
     if ((entity->flags & ENT_E_SEARCH_MANUAL) != 0) {
         return qp_buf_status(out);

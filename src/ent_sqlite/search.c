@@ -64,17 +64,6 @@ static void search_put_clear(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, ") VALUES ('delete-all')");
 }
 
-/* FTS5's integrity check; rank 1 compares with the content table, too. */
-static void search_put_check(qp_buf *sql, const ent_entity *entity)
-{
-    assert(sql != NULL);
-    qp_buf_puts(sql, "INSERT INTO ");
-    search_index(sql, entity);
-    qp_buf_puts(sql, " (");
-    search_index(sql, entity);
-    qp_buf_puts(sql, ",rank) VALUES ('integrity-check',1)");
-}
-
 /* FROM and the match, whose expression is parameter 1. */
 static void search_from(qp_buf *sql, const ent_entity *entity)
 {
@@ -116,11 +105,12 @@ const qp_searcher qp_sqlite_searcher = {
     .put_index = search_put_index,
     .unindex_end = "",
     .put_clear = search_put_clear,
-    .put_check = search_put_check,
     .put_hits = search_put_hits,
     .put_key = search_put_key,
     .put_order = search_put_order,
+    .check = qp_sqlite_search_check,
     .keeps_deleted_words = true,
+    .discard = qp_sqlite_search_discard,
 };
 
 /* A phrase holds no quote, because a quote ends it. Without any word the expression is "", which

@@ -13,6 +13,11 @@ extern const qp_searcher qp_sqlite_searcher;
  * literal, so that nothing is read as an operator; a * behind it asks for a prefix. */
 void qp_sqlite_words(quipu_str words, qp_buf *ret);
 
+/* search_check.c: members of qp_searcher. */
+quipu_status qp_sqlite_search_check(void *conn, const ent_entity *entity, const ent_field *reaches,
+                                    quipu_error *reterr);
+quipu_status qp_sqlite_search_discard(void *conn, const ent_entity *entity, quipu_error *reterr);
+
 /* tokenizer.c: SQLite's FTS5, or NULL when this SQLite is built without it. */
 fts5_api *qp_sqlite_fts5(qp_sqlite *conn);
 

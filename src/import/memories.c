@@ -110,6 +110,24 @@ static quipu_status memories_read(memories_call *call, quipu_error *reterr)
     return status;
 }
 
+/* Whether an observation's numbers can be counted from 1. */
+static quipu_status memories_check(const qp_lango_observation *old, quipu_error *reterr)
+{
+    char id[QUIPU_UUID_TEXT_SIZE];
+
+    if (old->source_end_index < INT64_MAX &&
+        qp_memory_numbers(old->token_count, old->source_start_index, old->source_end_index, 0,
+                          NULL) == QUIPU_OK) {
+        return QUIPU_OK;
+    }
+    quipu_uuid_format(old->id, id);
+    return qp_error_set(reterr, QUIPU_INVALID,
+                        "the observation %s has %lld tokens and the messages %lld to %lld, which "
+                        "cannot be; correct or delete it in the source",
+                        id, (long long)old->token_count, (long long)old->source_start_index,
+                        (long long)old->source_end_index);
+}
+
 /* Creates one observation, or checks that the store has the same. Lango counts messages from 0, the
  * store from 1. `number` is the position in the sorted list: the same in each import. */
 static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_arena *scratch,
@@ -117,6 +135,11 @@ static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_
 {
     const qp_lango_observation *old = &call->observations[i];
     const qp_observation *row = NULL;
+    quipu_status status = memories_check(old, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
     const qp_observation_new made = {.id = ent_some(old->id),
                                      .session_key = old->session_key,
                                      .content = old->content,
@@ -126,7 +149,7 @@ static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_
                                      .created_at = ent_some(old->created_at),
                                      .tenant = call->import->store->tenant,
                                      .number = (int64_t)i + 1};
-    quipu_status status = qp_observation_get(db, scratch, old->id, &row, reterr);
+    status = qp_observation_get(db, scratch, old->id, &row, reterr);
 
     if (status == QUIPU_NOT_FOUND) {
         call->written++;

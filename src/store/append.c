@@ -223,7 +223,7 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
         status = qp_search_follow(store, db, row, row->next_seq + count, &patch, reterr);
     }
     if (status == QUIPU_OK && row->ttl_ms.has) {
-        qp_session_slide(row->ttl_ms, now, &patch);
+        qp_session_slide(row, now, &patch);
     }
     if (status == QUIPU_OK && store->feed) {
         status = qp_feed_tell(store, db, row,
@@ -249,7 +249,8 @@ quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratc
     }
     if (status == QUIPU_OK) {
         qp_patch_apply(&qp_session_entity, &patch, false, &after);
-        status = qp_cap_hold(store, db, scratch, &after, reterr);
+        /* A compaction promises that nothing is removed: the next append holds the cap. */
+        status = encoded->summary ? QUIPU_OK : qp_cap_hold(store, db, scratch, &after, reterr);
     }
     return status;
 }
@@ -266,7 +267,7 @@ static quipu_status append_only_state(const append_call *call, ent_db *db, const
     *ret_patch = (qp_session_patch){.revision = ent_set(row->revision + 1),
                                     .updated_at = ent_set(now),
                                     .last_event_at = ent_set(also->time)};
-    qp_session_slide(row->ttl_ms, now, ret_patch);
+    qp_session_slide(row, now, ret_patch);
     if (status == QUIPU_OK) {
         status =
             qp_feed_tell(call->store, db, row,

@@ -104,8 +104,8 @@ static void batch_watch_locks(const qp_batch *batch)
 /* ---- members ----------------------------------------------------------------------------------
  */
 
-/* Runs one member in the open transaction. False: it failed after a change, so that the transaction
- * must be rolled back. */
+/* Runs one member in the open transaction. False: it failed after a change, or met a damaged search
+ * index, so that the transaction must be rolled back. */
 static bool batch_run_member(qp_batch *batch, qp_write *write)
 {
     qp_group *group = batch->group;
@@ -132,7 +132,7 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
         qp_session_cache_detach_all(&group->sessions);
     }
     batch->any = batch->any || write->status == QUIPU_OK;
-    return !qp_db_is_broken(group->db) &&
+    return !qp_db_is_broken(group->db) && !qp_db_index_failed(group->db) &&
            (write->status == QUIPU_OK || qp_db_total_changes(group->db) == changes);
 }
 

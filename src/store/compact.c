@@ -170,7 +170,7 @@ static quipu_status compact_patch(const compact_call *call, const qp_session *ro
     assert(ent_depth(db) > 0);
     patch->revision = ent_set(row->revision + 1);
     patch->updated_at = ent_set(now);
-    qp_session_slide(row->ttl_ms, now, patch);
+    qp_session_slide(row, now, patch);
     return qp_feed_tell(call->store, db, row,
                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
 }

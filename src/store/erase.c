@@ -387,7 +387,8 @@ static void erase_watch_wait(const erase_run *run, ent_db *db)
 
 /* Empty the full-text index where deleting a row leaves its words in the index's storage. The next
  * search fills it again. */
-static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *reterr)
+static quipu_status erase_index(const erase_run *run, ent_db *db, bool *ret_discarded,
+                                quipu_error *reterr)
 {
     quipu_status status;
 
@@ -400,7 +401,7 @@ static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *r
     status = ent_begin(db, ENT_WRITE, reterr);
     qp_call_watch(run->within, db);
     if (status == QUIPU_OK) {
-        status = qp_search_rebuild(db, reterr);
+        status = qp_search_rebuild(db, ret_discarded, reterr);
     }
     if (status == QUIPU_OK) {
         return ent_commit(db, reterr);
@@ -425,10 +426,11 @@ static quipu_status erase_backup_noted(void *ctx, quipu_str path)
  * the log, which holds the versions before, is truncated last. */
 static quipu_status erase_clean(erase_run *run, ent_db *db, quipu_error *reterr)
 {
-    quipu_status status = erase_index(run, db, reterr);
+    bool discarded = false; /* the pages of a damaged index are left for the rewrite */
+    quipu_status status = erase_index(run, db, &discarded, reterr);
 
     assert(ent_depth(db) == 0);
-    if (status == QUIPU_OK && (run->options.flags & QUIPU_ERASE_QUICK) == 0) {
+    if (status == QUIPU_OK && (discarded || (run->options.flags & QUIPU_ERASE_QUICK) == 0)) {
         status = qp_maintenance_rewrite(db, reterr);
     }
     if (status == QUIPU_OK) {

@@ -80,6 +80,16 @@ quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena
                                     seen ? observation.content : reflection.content};
 
     assert(ent_depth(db) > 0);
+    if (status == QUIPU_OK) {
+        status = seen ? qp_memory_numbers(observation.token_count, observation.source_start_index,
+                                          observation.source_end_index, 0, reterr)
+                      : qp_memory_numbers(reflection.token_count, 0, 0,
+                                          reflection.generation.has ? reflection.generation.v : 0,
+                                          reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_key_check(made.session_key, reterr);
+    }
     if (status == QUIPU_OK && id.has) {
         status = import_memory_known(db, scratch, kind, id.v, &known, &is_known, reterr);
     }

@@ -58,6 +58,12 @@ quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena 
     if (status == QUIPU_OK && (made.scope == 0 || made.name.p == NULL)) {
         status = qp_error_set(reterr, QUIPU_INVALID, "state needs a scope and a name");
     }
+    if (status == QUIPU_OK && !qp_state_placed(made.scope, made.user_id, made.session_number)) {
+        status =
+            qp_error_set(reterr, QUIPU_INVALID,
+                         "state of a session stands behind that session's line, and state of an "
+                         "app names no user");
+    }
     if (status == QUIPU_OK) {
         status = import_state_wanted(run, db, scratch, &made, &wanted, reterr);
     }

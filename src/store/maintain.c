@@ -7,10 +7,18 @@
 
 #include <assert.h>
 
-/* After a failure qp_store_leave() may be called, as after qp_store_enter(): `store` is NULL
- * then. */
+#include "base/error.h"
+
 quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
                                quipu_error *reterr)
+{
+    return qp_maintain_enter_by(store, call, -1, ret, reterr);
+}
+
+/* After a failure qp_store_leave() may be called, as after qp_store_enter(): `store` is NULL
+ * then. */
+quipu_status qp_maintain_enter_by(quipu_store *store, const quipu_call_options *call,
+                                  int32_t deadline_ms, qp_call *ret, quipu_error *reterr)
 {
     quipu_call_options given = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status =
@@ -21,7 +29,7 @@ quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *cal
         return status;
     }
     given.struct_size = (uint32_t)sizeof(given);
-    given.deadline_ms = given.deadline_ms == 0 ? -1 : given.deadline_ms;
+    given.deadline_ms = given.deadline_ms == 0 ? deadline_ms : given.deadline_ms;
     assert(given.deadline_ms != 0);
     return qp_store_enter(store, &given, ret, reterr);
 }
@@ -83,4 +91,34 @@ quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_ne
         return QUIPU_OK;
     }
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+quipu_status qp_memory_numbers(int64_t token_count, int64_t source_start, int64_t source_end,
+                               int64_t generation, quipu_error *reterr)
+{
+    if (token_count < 0 || generation < 0) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "a memory of %lld tokens and generation %lld cannot be; give 0 or more",
+                            (long long)token_count, (long long)generation);
+    }
+    if (source_start < 0 || source_start > source_end) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "an observation of the messages %lld to %lld cannot be; give the first "
+                            "and the last",
+                            (long long)source_start, (long long)source_end);
+    }
+    return QUIPU_OK;
+}
+
+/* The table of scopes stands in state.c. */
+bool qp_state_placed(qp_state_scope scope, quipu_str user_id, int64_t session_number)
+{
+    switch (scope) {
+    case QP_STATE_SCOPE_APP:
+        return user_id.n == 0 && session_number == 0;
+    case QP_STATE_SCOPE_USER:
+        return session_number == 0;
+    default:
+        return session_number != 0;
+    }
 }

@@ -9,6 +9,11 @@
 QUIPU_MUST_USE quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *call,
                                               qp_call *ret, quipu_error *reterr);
 
+/* The same with a deadline for a call that names none; one of -1 has none. */
+QUIPU_MUST_USE quipu_status qp_maintain_enter_by(quipu_store *store, const quipu_call_options *call,
+                                                 int32_t deadline_ms, qp_call *ret,
+                                                 quipu_error *reterr);
+
 /* The deadline of one transaction of a long call: the store's, or what is left of the call's. A
  * long call without a deadline still does not wait without end for a lock. */
 qp_call qp_maintain_step(const quipu_store *store, const qp_call *call);
@@ -22,5 +27,15 @@ QUIPU_MUST_USE quipu_status qp_maintain_write(quipu_store *store, const qp_call 
 QUIPU_MUST_USE quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena,
                                               const qp_state_new *made, const qp_state **ret_row,
                                               quipu_error *reterr);
+
+/* Whether the numbers of an observation or a reflection can be: no count is negative, and a range
+ * does not end before it begins. QUIPU_INVALID. */
+QUIPU_MUST_USE quipu_status qp_memory_numbers(int64_t token_count, int64_t source_start,
+                                              int64_t source_end, int64_t generation,
+                                              quipu_error *reterr);
+
+/* Whether a row of state names exactly the user and session that its scope has: an app's neither, a
+ * user's no session, a session's one. */
+bool qp_state_placed(qp_state_scope scope, quipu_str user_id, int64_t session_number);
 
 #endif

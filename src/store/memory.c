@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/result.h"
 #include "base/uuid.h"
+#include "store/maintain.h"
 #include "store/size.h"
-#include "store/store.h"
 
 /* The result that callers get; its arena owns items and texts. */
 typedef struct memory_list {
@@ -333,6 +333,10 @@ static quipu_status memory_save_check(memory_call *save, bool wants_list, quipu_
 
     if (status == QUIPU_OK) {
         status = qp_key_check(memory->session_key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_memory_numbers(memory->token_count, memory->source_start, memory->source_end,
+                                   memory->generation, reterr);
     }
     if (status == QUIPU_OK && memory_is_zero(memory->id) && qp_uuid_v4(&memory->id) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");

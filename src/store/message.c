@@ -396,6 +396,12 @@ quipu_status qp_message_take(quipu_messages messages, size_t index, quipu_arena 
         return status;
     }
     message = one.items;
+    /* Before anything walks over them. */
+    if (message->calls.count > QUIPU_CALLS_MAX) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "Message", "tool_calls", "count",
+                              "the message has %zu tool calls; at most %d are allowed",
+                              message->calls.count, QUIPU_CALLS_MAX);
+    }
     if (message->calls.count > 0 &&
         (message->calls.item_size != sizeof(quipu_tool_call) || message->calls.items == NULL)) {
         *room = *message;

@@ -153,6 +153,39 @@ static quipu_status message_parse_number(const message_parse_member *member, qp_
     return QUIPU_OK;
 }
 
+/* Whether a value is a string with half of a surrogate pair, which UTF-8 cannot hold. */
+static bool message_parse_is_half(qp_json_node value, quipu_arena *arena)
+{
+    quipu_str text = QP_STR_ABSENT;
+    uint32_t flags = 0;
+
+    return qp_json_kind_of(value) == QP_JSON_STRING &&
+           qp_json_text(value, arena, &text, &flags) == QUIPU_OK &&
+           (flags & QP_JSON_TEXT_SURROGATE) != 0;
+}
+
+/* Refused, because it would be stored as U+FFFD. JSON that is kept as it was given ("extra", the
+ * objects of tool calls) may hold it. */
+static quipu_status message_parse_halves(const char *name, qp_json_node value, quipu_arena *arena,
+                                         quipu_error *reterr)
+{
+    bool half = message_parse_is_half(value, arena);
+    qp_json_iter calls = qp_json_each(value);
+
+    while (!half && qp_json_kind_of(value) == QP_JSON_ARRAY && qp_json_next(&calls)) {
+        qp_json_iter members = qp_json_each(calls.value);
+
+        while (!half && qp_json_kind_of(calls.value) == QP_JSON_OBJECT && qp_json_next(&members)) {
+            half = message_parse_is_half(members.value, arena);
+        }
+    }
+    return half ? message_parse_invalid(name,
+                                        "without half of a surrogate pair (\\ud800 to \\udfff): "
+                                        "write the whole character, or \\ufffd",
+                                        reterr)
+                : QUIPU_OK;
+}
+
 /* A text may hold U+0000, escaped in JSON: the store can keep it. */
 static quipu_status message_parse_text(const message_parse_member *member, qp_json_node value,
                                        quipu_arena *arena, quipu_message *ret, quipu_error *reterr)
@@ -173,6 +206,12 @@ static quipu_status message_parse_value(const message_parse_member *member, qp_j
 {
     if (qp_json_kind_of(value) == QP_JSON_NULL) {
         return QUIPU_OK; /* as if it were not there */
+    }
+    if (member->kind == MESSAGE_PARSE_TEXT || member->kind == MESSAGE_PARSE_CALLS) {
+        quipu_status status = message_parse_halves(member->name, value, arena, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
     }
     switch (member->kind) {
     case MESSAGE_PARSE_TEXT:
@@ -208,20 +247,29 @@ static const message_parse_member *message_parse_find(qp_json_node key)
     return NULL;
 }
 
-/* Reads the members in the order of the text: of duplicates the last one counts. Only the role is
- * required. */
+/* Reads the members in the order of the text. A member that stands twice is refused: whoever wrote
+ * it meant one of the two. Only the role is required. */
 static quipu_status message_parse_object(qp_json_node root, quipu_arena *arena, quipu_message *ret,
                                          quipu_error *reterr)
 {
     qp_json_iter iter = qp_json_each(root);
+    uint32_t seen = 0; /* a bit for each member of the table */
     quipu_status status = QUIPU_OK;
 
+    static_assert(sizeof(message_parse_members) / sizeof(message_parse_members[0]) <= 32,
+                  "a bit a member");
     if (qp_json_kind_of(root) != QP_JSON_OBJECT) {
         return qp_error_set(reterr, QUIPU_INVALID, "a message must be a JSON object");
     }
     while (status == QUIPU_OK && qp_json_next(&iter)) {
         const message_parse_member *member = message_parse_find(iter.key);
+        const uint32_t bit = member != NULL ? 1u << (member - message_parse_members) : 0;
         quipu_str name = qp_json_raw(iter.key);
+
+        if ((seen & bit) != 0) {
+            return message_parse_invalid(member->name, "given once", reterr);
+        }
+        seen |= bit;
 
         /* An unknown name is cut in the error text, at a character border: it may be as long as the
          * message. */

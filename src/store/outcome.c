@@ -18,11 +18,14 @@ static bool outcome_may_retry(const qp_write *write)
     return write->status != QUIPU_OK && (write->status != QUIPU_UNKNOWN || write->call->idempotent);
 }
 
-/* Statuses that say nothing about an earlier try whose outcome is unknown. */
+/* Statuses that say nothing about an earlier try whose outcome is unknown: the repeat did not get
+ * as far as to look for what that try stored. A damaged file and one that another program changed
+ * are among them: the COMMIT may have reached the disk before. */
 static bool outcome_says_nothing(quipu_status status)
 {
     return status == QUIPU_IO || status == QUIPU_BUSY || status == QUIPU_CANCELLED ||
-           status == QUIPU_NOMEM || status == QUIPU_FULL;
+           status == QUIPU_NOMEM || status == QUIPU_FULL || status == QUIPU_CORRUPT ||
+           status == QUIPU_UNSUPPORTED;
 }
 
 /* Repeats one member until it is done, refused, or out of tries. The pauses differ by chance, so

@@ -11,6 +11,7 @@
 #include <assert.h>
 
 #include "base/str.h"
+#include "ent/maintenance.h"
 #include "store/fork_release.h"
 #include "store/search.h"
 #include "store/size.h"
@@ -260,59 +261,56 @@ quipu_status qp_repair_state(qp_verify_run *run, const qp_call *call, const qp_s
     return qp_size_exempt(run->store, &step, repair_state_work, &copy, reterr);
 }
 
-/* Why the search index is rebuilt. */
-typedef struct repair_search {
-    bool known; /* that the index is wrong */
-    bool found; /* it was found to be */
-} repair_search;
-
-/* Whether the index holds other words than the messages. While a session has messages that are not
- * indexed yet the two differ rightly: then nothing is compared. */
-static quipu_status repair_search_look(ent_db *db, bool *ret_found, quipu_error *reterr)
+static quipu_status repair_state_event_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                            quipu_error *reterr)
 {
-    quipu_error error = {0};
-    bool lags = false;
-    quipu_status status =
-        qp_session_exists(db, &(qp_session_where){.index_pending = ent_is(true)}, &lags, reterr);
+    const qp_state_event *row = ctx;
 
-    assert(ent_depth(db) > 0);
-    *ret_found = false;
-    if (status != QUIPU_OK || lags) {
-        return status;
-    }
-    status = qp_message_index_check(db, &error);
-    *ret_found = status == QUIPU_CORRUPT;
-    return status == QUIPU_OK || *ret_found ? QUIPU_OK : qp_error_pass(reterr, &error);
+    (void)scratch;
+    return qp_state_event_delete(
+        db,
+        &(qp_state_event_where){.session_number = ent_eq(row->session_number),
+                                .number = ent_eq(row->number)},
+        NULL, reterr);
 }
 
-/* Rebuild when a session's check demands it, or when the words differ. */
+quipu_status qp_repair_state_event(qp_verify_run *run, const qp_call *call,
+                                   const qp_state_event *row, quipu_error *reterr)
+{
+    const qp_call step = qp_maintain_step(run->store, call);
+    qp_state_event copy = *row;
+
+    assert(run->repairs);
+    return qp_size_exempt(run->store, &step, repair_state_event_work, &copy, reterr);
+}
+
+/* Made anew behind all sessions. The problem was reported by the check that demands it. */
 static quipu_status repair_search_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
-    repair_search *search = ctx;
-    quipu_status status = QUIPU_OK;
-
     assert(ent_depth(db) > 0);
     (void)scratch;
-    if (!search->known) {
-        status = repair_search_look(db, &search->found, reterr);
-    }
-    return status == QUIPU_OK && (search->known || search->found) ? qp_search_rebuild(db, reterr)
-                                                                  : status;
+    return qp_search_rebuild(db, ctx, reterr);
 }
 
-/* Runs once, behind all sessions. When a session's check demanded the rebuild, it has reported the
- * problem already. */
+/* Frees the pages of an index that could not be emptied. */
+static quipu_status repair_rewrite_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    assert(ent_depth(db) == 0);
+    (void)ctx;
+    (void)scratch;
+    return qp_maintenance_rewrite(db, reterr);
+}
+
 quipu_status qp_repair_search(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     const qp_call step = qp_maintain_step(run->store, call);
-    repair_search search = {.known = run->search};
-    quipu_status status = qp_size_exempt(run->store, &step, repair_search_work, &search, reterr);
+    bool discarded = false;
+    quipu_status status = qp_size_exempt(run->store, &step, repair_search_work, &discarded, reterr);
 
-    assert(run->repairs);
-    if (status == QUIPU_OK && search.found) {
-        qp_verify_tell(run, QUIPU_PROBLEM_SEARCH, QP_STR_ABSENT, QP_STR_ABSENT, 0,
-                       QUIPU_STR("the search index and the messages differ"), true);
-    }
-    return status;
+    assert(run->repairs && run->search);
+    return status == QUIPU_OK && discarded
+               ? qp_maintain_write(run->store, call, repair_rewrite_work, NULL, reterr)
+               : status;
 }

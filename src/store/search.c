@@ -11,6 +11,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "ent/search_engine.h"
 #include "store/size.h"
 
 /* ---- beside a write -----------------------------------------------------------------------------
@@ -39,59 +40,110 @@ static quipu_status search_add(ent_db *db, int64_t session, int64_t from, int64_
         reterr);
 }
 
-/* A new session has a number only once it is stored, which the index needs: hence two functions. */
+/* Adds messages to the index, or removes them, so that damage in the index harms nobody else: the
+ * transaction that meets it is retried and passes the index over. Where the index is apart from the
+ * rows the change is a savepoint, which makes FTS5 write what it has collected: otherwise the
+ * COMMIT would meet the damage. *ret_damaged: nothing was changed. */
+static quipu_status search_try(ent_db *db, bool remove, int64_t session, int64_t from, int64_t to,
+                               bool *ret_damaged, quipu_error *reterr)
+{
+    const bool apart = qp_search_is_apart(db);
+    quipu_status status = QUIPU_OK;
+
+    *ret_damaged = qp_search_is_damaged(db);
+    if (!*ret_damaged && apart) {
+        status = ent_begin(db, ENT_WRITE, reterr);
+    }
+    if (*ret_damaged || status != QUIPU_OK) {
+        return status;
+    }
+    status = remove ? qp_message_unindex(db,
+                                         &(qp_message_where){.session_id = ent_eq(session),
+                                                             .seq = ent_between(from, to)},
+                                         NULL, reterr)
+                    : search_add(db, session, from, to, reterr);
+    if (apart && status == QUIPU_OK) {
+        status = ent_commit(db, reterr);
+    } else if (apart) {
+        ent_rollback(db);
+    }
+    if (qp_search_is_damage(db, status)) {
+        qp_search_set_damaged(db);
+    }
+    return status;
+}
+
+/* A new session has a number only once it is stored, which the index needs: hence two functions. In
+ * a damaged index its messages stay pending. */
 quipu_status qp_search_filled(const quipu_store *store, ent_db *db, int64_t session, int64_t count,
                               quipu_error *reterr)
 {
+    const qp_session_patch pending = {.indexed_seq = ent_set((int64_t)0),
+                                      .index_pending = ent_bool_set(true)};
+    bool damaged = false;
+    quipu_status status = QUIPU_OK;
+
     assert(count >= 0);
-    return store->search == QUIPU_SEARCH_INLINE && count > 0
-               ? search_add(db, session, 1, count, reterr)
-               : QUIPU_OK;
+    if (store->search == QUIPU_SEARCH_INLINE && count > 0) {
+        status = search_try(db, false, session, 1, count, &damaged, reterr);
+    }
+    return status == QUIPU_OK && damaged
+               ? qp_session_update(db, &(qp_session_where){.id = ent_eq(session)}, &pending, NULL,
+                                   reterr)
+               : status;
 }
 
 /* While older messages are pending, new ones must stay pending too: the watermark is one number. */
 quipu_status qp_search_follow(const quipu_store *store, ent_db *db, const qp_session *row,
                               int64_t next_seq, qp_session_patch *patch, quipu_error *reterr)
 {
+    bool indexed = false;
+    bool damaged = false;
+    quipu_status status = QUIPU_OK;
+
     assert(next_seq > row->next_seq);
     if (row->index_pending) {
         return QUIPU_OK; /* behind an older message, that is, not in this transaction */
     }
     if (store->search == QUIPU_SEARCH_INLINE) {
-        patch->indexed_seq = ent_set(next_seq - 1);
-        return search_add(db, row->id, row->next_seq, next_seq - 1, reterr);
+        status = search_try(db, false, row->id, row->next_seq, next_seq - 1, &damaged, reterr);
+        indexed = !damaged;
     }
-    /* Lazy, or off: a later search, perhaps of another process, finds the mark. */
-    patch->index_pending = ent_bool_set(true);
-    return QUIPU_OK;
+    if (indexed) {
+        patch->indexed_seq = ent_set(next_seq - 1);
+    } else {
+        /* Lazy, off, or damaged: a later search, perhaps of another process, finds the mark. */
+        patch->index_pending = ent_bool_set(true);
+    }
+    return status;
 }
 
-/* Only what is indexed can be removed from the index: behind the watermark there is nothing. */
+/* Only what is indexed can be removed from the index: behind the watermark there is nothing. In a
+ * damaged index the words stay: verify finds them, and hits without a message are passed over. */
 quipu_status qp_search_forget(ent_db *db, int64_t session, int64_t from, int64_t to,
                               quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     const qp_session *row = NULL;
+    bool damaged = false;
     quipu_status status = qp_session_get(db, &arena, session, &row, reterr);
 
     assert(from <= to && ent_depth(db) > 0);
     if (status == QUIPU_OK && from <= row->indexed_seq) {
         to = to < row->indexed_seq ? to : row->indexed_seq;
-        status = qp_message_unindex(
-            db, &(qp_message_where){.session_id = ent_eq(session), .seq = ent_between(from, to)},
-            NULL, reterr);
+        status = search_try(db, true, session, from, to, &damaged, reterr);
     }
     quipu_arena_free(&arena);
     return status;
 }
 
 /* Every session of every tenant: there is one index for the file. */
-quipu_status qp_search_rebuild(ent_db *db, quipu_error *reterr)
+quipu_status qp_search_rebuild(ent_db *db, bool *ret_discarded, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_session_list page = {0};
     int64_t after = 0;
-    quipu_status status = qp_message_index_clear(db, reterr);
+    quipu_status status = qp_search_clear(db, &qp_message_entity, ret_discarded, reterr);
 
     assert(ent_depth(db) > 0);
     /* Row by row, because a change of all at once would set updated_at of all. */

@@ -35,8 +35,9 @@ QUIPU_MUST_USE quipu_status qp_search_forget(ent_db *db, int64_t session, int64_
                                              quipu_error *reterr);
 
 /* Empty the index and mark every session as pending, in the open transaction: for repair, and so
- * that nothing of an erased text is left. The next search, or quipu_search_index(), fills it. */
-QUIPU_MUST_USE quipu_status qp_search_rebuild(ent_db *db, quipu_error *reterr);
+ * that nothing of an erased text is left. The next search, or quipu_search_index(), fills it.
+ * *ret_discarded: it was damaged, and the file has to be rewritten to be rid of its pages. */
+QUIPU_MUST_USE quipu_status qp_search_rebuild(ent_db *db, bool *ret_discarded, quipu_error *reterr);
 
 /* One walk over the sessions that are pending, by number, up to what they held when it came to
  * them: an end is certain while others append. */

@@ -40,10 +40,14 @@ quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now)
     return at;
 }
 
-void qp_session_slide(ent_opt_int ttl_ms, quipu_time now, qp_session_patch *patch)
+void qp_session_slide(const qp_session *row, quipu_time now, qp_session_patch *patch)
 {
-    if (ttl_ms.has) {
-        patch->expires_at = ent_set(qp_session_expiry(ttl_ms.v, now));
+    if (row->ttl_ms.has) {
+        const quipu_time at = qp_session_expiry(row->ttl_ms.v, now);
+
+        if (!row->expires_at.has || quipu_time_cmp(row->expires_at.v, at) < 0) {
+            patch->expires_at = ent_set(at);
+        }
     }
 }
 
@@ -408,19 +412,19 @@ static void session_patch(const session_change *change, const qp_session *row, q
 {
     const quipu_session_patch *given = &change->given;
     const uint32_t set = given->set;
-    ent_opt_int ttl_ms = row->ttl_ms;
 
     assert((set & ent_view_bits(&qp_session_patch_view)) != 0); /* session_patch_check() */
     *ret = (qp_session_patch){.revision = ent_set(row->revision + 1), .updated_at = ent_set(now)};
     ent_view_patch(&qp_session_patch_view, set, given, ret);
-    if ((set & QUIPU_SET_TTL) != 0) {
-        ttl_ms = change->ttl_ms;
-        ret->ttl_ms =
-            ttl_ms.has ? ent_set(ttl_ms.v) : (ent_patch_int){.op = (ent_wants_int)ENT_OP_CLEAR};
+    if ((set & QUIPU_SET_TTL) == 0) {
+        qp_session_slide(row, now, ret);
+    } else if (change->ttl_ms.has) {
+        ret->ttl_ms = ent_set(change->ttl_ms.v);
+        ret->expires_at = ent_set(qp_session_expiry(change->ttl_ms.v, now));
+    } else {
+        ret->ttl_ms = (ent_patch_int){.op = (ent_wants_int)ENT_OP_CLEAR};
         ret->expires_at = (ent_patch_time){.op = (ent_wants_time)ENT_OP_CLEAR};
     }
-    /* Sets the expiry anew, over the CLEAR above when the session has a time to live. */
-    qp_session_slide(ttl_ms, now, ret);
 }
 
 /* Compares the expected revision under the lock of the row and before the first write, so that a

@@ -9,8 +9,9 @@
 #include "store/store.h"
 
 /* Every write moves the expiry of a session with a time to live: puts the new one into the patch of
- * that write. A session without a time to live keeps the patch as it is. */
-void qp_session_slide(ent_opt_int ttl_ms, quipu_time now, qp_session_patch *patch);
+ * that write. It never moves back, so that a clock that stepped back ends no session early. A
+ * session without a time to live keeps the patch as it is. */
+void qp_session_slide(const qp_session *row, quipu_time now, qp_session_patch *patch);
 
 /* When a session that is written at `now` expires: at the latest when the calendar ends. */
 quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now);

@@ -23,6 +23,10 @@ typedef struct qp_state_items {
     size_t count;
 } qp_state_items;
 
+/* Whether a store can be used by this process. QUIPU_MISUSE: it is NULL, or was opened before
+ * fork(2). */
+QUIPU_MUST_USE quipu_status qp_store_check(const quipu_store *store, quipu_error *reterr);
+
 /* ---- appending --------------------------------------------------------------------------------
  */
 

@@ -1,7 +1,9 @@
 /* Verify: the file's structure first, then session by session, each from a snapshot of its own,
- * then state whose session is gone. Reports problems; with the flag, repair.c mends them.
+ * then the other tables (verify_rows.c), then the search index. Reports problems; with the flag,
+ * repair.c mends them.
  *
  *    rows say            checked against
+ *    every field         the rules of a write: UTF-8, JSON, lengths, ranges (qp_row_sound)
  *    seq                 1, 2, 3 ... without gaps, from where the session's own begin
  *    tokens_total        the running sum of the messages' tokens
  *    next_seq, counts    the messages that are there
@@ -20,16 +22,18 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/str.h"
 #include "ent/maintenance.h"
+#include "ent/row.h"
 #include "ent/search_engine.h"
 #include "store/classes.h"
 #include "store/fork_chain.h"
 #include "store/message.h"
 
-#define VERIFY_NAME_SHOWN 60 /* bytes of a name that a text shows */
+#define VERIFY_UNREADABLE_MAX 100 /* sessions that are skipped before the walk ends */
 
 /* ---- findings ---------------------------------------------------------------------------------
  */
@@ -46,6 +50,31 @@ bool qp_findings_any(const qp_findings *findings)
     return false;
 }
 
+/* A text may quote a damaged value: what is no UTF-8 in it is shown as '?'. */
+static void verify_say(char ret_text[QP_PROBLEM_TEXT_SIZE], const char *format, va_list args)
+{
+    size_t at = 0;
+    size_t n = 0;
+
+    (void)vsnprintf(ret_text, QP_PROBLEM_TEXT_SIZE, format, args);
+    n = strlen(ret_text);
+    while (at < n) {
+        at += qp_utf8_prefix((quipu_str){ret_text + at, n - at});
+        if (at < n) {
+            ret_text[at++] = '?';
+        }
+    }
+}
+
+void qp_problem_say(char ret_text[QP_PROBLEM_TEXT_SIZE], const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    verify_say(ret_text, format, args);
+    va_end(args);
+}
+
 void qp_findings_add(qp_findings *findings, quipu_problem_kind kind, int64_t seq,
                      const char *format, ...)
 {
@@ -58,7 +87,7 @@ void qp_findings_add(qp_findings *findings, quipu_problem_kind kind, int64_t seq
     findings->has[kind] = true;
     findings->seq[kind] = seq;
     va_start(args, format);
-    (void)vsnprintf(findings->text[kind], QP_PROBLEM_TEXT_SIZE, format, args);
+    verify_say(findings->text[kind], format, args);
     va_end(args);
 }
 
@@ -164,6 +193,13 @@ static void verify_totals(verify_walk *walk, const qp_message *message)
     }
 }
 
+/* The event id is bytes to the schema, and text to callers: 1 to QUIPU_EVENT_ID_MAX of UTF-8. */
+static bool verify_is_text(const quipu_message *decoded)
+{
+    return decoded->event_id.n >= 1 && decoded->event_id.n <= QUIPU_EVENT_ID_MAX &&
+           qp_utf8_valid(decoded->event_id);
+}
+
 /* One message: its place, its total, and whether it can be decoded. A living session shows its own
  * messages without gaps; of a hidden one only what forks reach is left. */
 static quipu_status verify_message(verify_walk *walk, const qp_message *message,
@@ -193,8 +229,15 @@ static quipu_status verify_message(verify_walk *walk, const qp_message *message,
     verify_totals(walk, message);
     /* Decoded and dropped: only whether it can be decoded matters. */
     quipu_arena_reset(&walk->arena);
-    status = qp_message_decode(message, &walk->doc, &walk->arena, &decoded, &error);
-    if (status == QUIPU_CORRUPT) {
+    status = qp_row_sound(&qp_message_entity, message, &error);
+    if (status == QUIPU_OK) {
+        status = qp_message_decode(message, &walk->doc, &walk->arena, &decoded, &error);
+    }
+    if (status == QUIPU_OK && !verify_is_text(&decoded)) {
+        status = qp_error_set(&error, QUIPU_CORRUPT, "message %lld has an event id that is no text",
+                              (long long)message->seq);
+    }
+    if (status == QUIPU_CORRUPT || status == QUIPU_INVALID || status == QUIPU_LIMIT) {
         qp_findings_add(walk->findings, QUIPU_PROBLEM_MESSAGE, message->seq, "%s", error.message);
         return QUIPU_OK;
     }
@@ -220,10 +263,11 @@ static quipu_status verify_messages(ent_db *db, verify_walk *walk, quipu_error *
         status = verify_message(walk, &message, reterr);
     }
     quipu_status ended = qp_message_iter_end(&iter, &error);
-    if (status == QUIPU_OK && ended == QUIPU_CORRUPT && error.field[0] != '\0') {
-        /* A value is outside its field's enum or type. */
-        qp_findings_add(walk->findings, QUIPU_PROBLEM_MESSAGE, walk->before + 1, "%s",
-                        error.message);
+    if (status == QUIPU_OK && ended == QUIPU_CORRUPT) {
+        /* A value is outside its field's enum or type, or a page is damaged. */
+        qp_findings_add(walk->findings,
+                        error.field[0] != '\0' ? QUIPU_PROBLEM_MESSAGE : QUIPU_PROBLEM_FILE,
+                        walk->before + 1, "%s", error.message);
         walk->findings->cut = true;
         return QUIPU_OK;
     }
@@ -257,18 +301,58 @@ static void verify_header(const verify_walk *walk)
         qp_findings_add(findings, QUIPU_PROBLEM_TOTALS, 0, "it counts %lld tokens, not %lld",
                         (long long)row->token_count, (long long)walk->total);
     }
-    /* Messages behind the watermark are found by `index_pending` only: without it no search would
-     * ever index them. */
-    if (walk->indexed && !row->index_pending && last >= walk->lowest && row->indexed_seq < last) {
-        qp_findings_add(findings, QUIPU_PROBLEM_SEARCH, row->indexed_seq + 1,
+}
+
+/* The watermark of the search index. Messages behind it are found by `index_pending` only: without
+ * it no search would ever index them. Also of a hidden session, whose messages are indexed under
+ * its own number. */
+static void verify_watermark(const verify_walk *walk)
+{
+    const qp_session *row = walk->row;
+    const int64_t last = walk->findings->last_seq;
+
+    assert(!walk->findings->cut);
+    if (walk->indexed && !row->index_pending && last > qp_session_base(row) &&
+        row->indexed_seq < last) {
+        qp_findings_add(walk->findings, QUIPU_PROBLEM_SEARCH, row->indexed_seq + 1,
                         "its messages behind %lld are in no search index, and nobody knows",
                         (long long)row->indexed_seq);
     }
     if (row->indexed_seq < 0 || row->indexed_seq >= row->next_seq) {
-        qp_findings_add(findings, QUIPU_PROBLEM_SEARCH, 0,
+        qp_findings_add(walk->findings, QUIPU_PROBLEM_SEARCH, 0,
                         "the search index reaches to %lld, the messages to %lld",
                         (long long)row->indexed_seq, (long long)row->next_seq - 1);
     }
+}
+
+/* What the row alone shows: the rules of its fields, and those that calls keep. Only a row that
+ * passes is read further: the numbers of another would mislead every other check. */
+static quipu_status verify_row(const qp_session *row, qp_findings *findings, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status = qp_row_sound(&qp_session_entity, row, &error);
+
+    if (status == QUIPU_OK) {
+        status = qp_object_check(row->metadata, "metadata", &error);
+    }
+    if (status == QUIPU_OK && row->key.p != NULL) {
+        status = qp_key_check(row->key, &error);
+    }
+    if (status == QUIPU_OK &&
+        (row->id < 1 || row->revision < 0 || row->compact_seq < 0 || row->turn_seq < 0 ||
+         row->token_rule < 0 || (row->ttl_ms.has && row->ttl_ms.v < 1))) {
+        status =
+            qp_error_set(&error, QUIPU_INVALID,
+                         "its row has a number that it cannot have (id, revision, compact_seq, "
+                         "turn_seq, token_rule or ttl_ms)");
+    }
+    if (status == QUIPU_NOMEM) {
+        return qp_error_pass(reterr, &error);
+    }
+    if (status != QUIPU_OK) {
+        qp_findings_add(findings, QUIPU_PROBLEM_SESSION, 0, "%s", error.message);
+    }
+    return QUIPU_OK;
 }
 
 /* The summary with which the view begins must be there, and be one. */
@@ -305,6 +389,15 @@ static quipu_status verify_view(ent_db *db, const qp_session *row, qp_findings *
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
+/* Numbers are never reused: a fork has a larger one than its parent. */
+static bool verify_can_fork(const qp_session *row)
+{
+    const int64_t base = qp_session_base(row);
+
+    return !row->parent_id.has || (row->parent_id.v >= 1 && row->parent_id.v < row->id &&
+                                   base >= 0 && base < row->next_seq);
+}
+
 /* The past that a fork shares must be there: as many messages as there are numbers. They are
  * counted, not read: reading is their holder's check. */
 static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *findings,
@@ -321,8 +414,15 @@ static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *
         qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0, "it is half a fork");
         return QUIPU_OK;
     }
-    /* It shows nothing of its parent any more. */
-    if (base < row->first_seq) {
+    if (!verify_can_fork(row)) {
+        qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0,
+                        "it is a fork of session number %lld at %lld, which cannot be",
+                        (long long)row->parent_id.v, (long long)base);
+        return QUIPU_OK;
+    }
+    /* It shows nothing of its parent any more. Of what a hidden session shares only what its forks
+     * reach has to be there, which is theirs to check. */
+    if (base < row->first_seq || row->key.p == NULL) {
         return QUIPU_OK;
     }
     status = qp_chain_resolve(db, row, row->first_seq, base, &chain, &error);
@@ -368,7 +468,30 @@ static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings
     return status;
 }
 
-/* The messages first: what they say is the measure for the row. */
+/* What the row says, compared with what the walk over its messages has seen. */
+static quipu_status verify_against(ent_db *db, const verify_walk *walk, quipu_error *reterr)
+{
+    const qp_session *row = walk->row;
+    quipu_status status = QUIPU_OK;
+
+    /* Half of the messages say nothing about counts, totals and the index. */
+    if (!walk->findings->cut) {
+        verify_watermark(walk);
+    }
+    if (row->key.p == NULL) {
+        status = verify_hidden(db, row, walk->findings, reterr);
+    } else {
+        /* A hidden row keeps its old numbers; nothing reads them, so that they are not compared. */
+        if (!walk->findings->cut) {
+            verify_header(walk);
+        }
+        status = verify_view(db, row, walk->findings, reterr);
+    }
+    return status == QUIPU_OK ? verify_past(db, row, walk->findings, reterr) : status;
+}
+
+/* The messages first: what they say is the measure for the row. Damage that stops the check is a
+ * finding as well: the caller goes on with the next session. */
 quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *ret_findings,
                                quipu_error *reterr)
 {
@@ -376,6 +499,7 @@ quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *r
                         .findings = ret_findings,
                         .lowest = qp_verify_lowest(row),
                         .indexed = qp_search_is_there(db, &qp_message_entity)};
+    quipu_error error = {0};
     quipu_status status;
 
     assert(ent_depth(db) > 0 && ret_findings != NULL);
@@ -383,28 +507,26 @@ quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *r
     walk.expected = walk.lowest;
     walk.before = walk.lowest - 1;
     qp_json_init(&walk.doc);
-    status = verify_base(db, row, &walk.known, ret_findings, reterr);
+    status = verify_row(row, ret_findings, &error);
+    if (status == QUIPU_OK) {
+        status = verify_base(db, row, &walk.known, ret_findings, &error);
+    }
     walk.total = ret_findings->base_total;
     if (status == QUIPU_OK) {
-        status = verify_messages(db, &walk, reterr);
+        status = verify_messages(db, &walk, &error);
     }
     ret_findings->last_total = walk.total;
-    /* A hidden row keeps its old numbers; nothing reads them, so that they are not compared. */
-    if (status == QUIPU_OK && row->key.p == NULL) {
-        status = verify_hidden(db, row, ret_findings, reterr);
-    } else if (status == QUIPU_OK) {
-        /* Half of the messages say nothing about counts and totals. */
-        if (!ret_findings->cut) {
-            verify_header(&walk);
-        }
-        status = verify_view(db, row, ret_findings, reterr);
-        if (status == QUIPU_OK) {
-            status = verify_past(db, row, ret_findings, reterr);
-        }
+    if (status == QUIPU_OK) {
+        status = verify_against(db, &walk, &error);
     }
     qp_json_free(&walk.doc);
     quipu_arena_free(&walk.arena);
-    return status;
+    if (status == QUIPU_CORRUPT) {
+        qp_findings_add(ret_findings, QUIPU_PROBLEM_FILE, 0, "%s", error.message);
+        ret_findings->cut = true;
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
 /* ---- the whole store --------------------------------------------------------------------------
@@ -421,55 +543,151 @@ static quipu_status verify_hear(void *ctx, quipu_str text)
 static quipu_status verify_file_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
+    quipu_error error = {0};
+    quipu_status status = QUIPU_OK;
+
     assert(ent_depth(db) == 0);
     (void)scratch;
-    return qp_maintenance_check(db, verify_hear, ctx, reterr);
+    status = qp_maintenance_layout(db, &qp_quipu_schema, verify_hear, ctx, &error);
+    if (status == QUIPU_OK) {
+        status = qp_maintenance_check(db, verify_hear, ctx, &error);
+    }
+    if (status == QUIPU_CORRUPT) {
+        return verify_hear(ctx, quipu_cstr(error.message)); /* the check itself cannot go on */
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
 /* The walk over all sessions by number, of all tenants that the connection may read: they share the
- * file. `id` is the last one that was checked. */
+ * file. `id` is the last one that was checked or skipped. */
 typedef struct verify_next {
     qp_verify_run *run;
     int64_t id;
-    bool found;
-    const qp_session *row;
+    bool found;   /* a session was read: `findings` are of it */
+    bool skipped; /* one was not: `text` says why */
+    bool ended;   /* nothing can be read behind `id` */
+    int unreadable;
     qp_findings findings;
+    char text[QP_PROBLEM_TEXT_SIZE];
 } verify_next;
 
+/* The lowest session number behind `after`, when the row itself cannot be read: halves the range by
+ * asking whether there is any, which reads no column. */
+static quipu_status verify_seek(ent_db *db, int64_t after, int64_t *ret_id, quipu_error *reterr)
+{
+    int64_t low = after + 1;
+    int64_t high = INT64_MAX;
+    quipu_status status = QUIPU_OK;
+
+    assert(after >= 0 && after < INT64_MAX);
+    while (status == QUIPU_OK && low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        bool exists = false;
+
+        status = qp_session_exists(db, &(qp_session_where){.id = ent_between(low, middle)}, &exists,
+                                   reterr);
+        if (exists) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    *ret_id = low;
+    return status;
+}
+
+/* A row that cannot be read is a problem, and the walk goes on behind it; when its number cannot be
+ * found either, or too many rows were skipped, the walk ends. */
+static void verify_skip(verify_next *next, ent_db *db, const quipu_error *why)
+{
+    quipu_error error = {0};
+    int64_t id = 0;
+    const quipu_status status = verify_seek(db, next->id, &id, &error);
+
+    next->skipped = true;
+    next->ended = status != QUIPU_OK || ++next->unreadable > VERIFY_UNREADABLE_MAX;
+    if (next->ended) {
+        qp_problem_say(next->text, "the sessions behind number %lld cannot be read: %s",
+                       (long long)next->id, why->message);
+        return;
+    }
+    assert(id > next->id);
+    next->id = id;
+    qp_problem_say(next->text, "session number %lld cannot be read: %s", (long long)id,
+                   why->message);
+}
+
+/* Reads the session behind `id`; NULL at the end. A row that does not stand behind it would make
+ * the walk endless: the file is damaged. */
+static quipu_status verify_read_next(verify_next *next, ent_db *db, quipu_arena *scratch,
+                                     const qp_session **ret_row, quipu_error *reterr)
+{
+    const qp_session_query query = {
+        .limit = 1, .order = {QP_SESSION_BY_ID(ASC)}, .where = {.id = ent_gt(next->id)}};
+    quipu_error error = {0};
+    qp_session_list list = {0};
+    quipu_status status = qp_session_find(db, scratch, &query, &list, &error);
+
+    if (status == QUIPU_OK && list.n > 0 && list.items[0].id <= next->id) {
+        status = qp_error_set(&error, QUIPU_CORRUPT, "rows are not in the order of their numbers");
+    }
+    if (status == QUIPU_CORRUPT) {
+        verify_skip(next, db, &error);
+        return QUIPU_OK;
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
+    }
+    *ret_row = list.n > 0 ? &list.items[0] : NULL;
+    return QUIPU_OK;
+}
+
+/* Reports what the step found; with repairs, repair.c reports the problems of a session. */
+static void verify_report(const verify_next *next, const qp_session *row)
+{
+    const bool is_text = row != NULL && qp_text_check(row->key, NULL) == QP_TEXT_OK;
+
+    if (next->skipped) {
+        qp_verify_tell(next->run, next->ended ? QUIPU_PROBLEM_FILE : QUIPU_PROBLEM_SESSION,
+                       QP_STR_ABSENT, QP_STR_ABSENT, 0, quipu_cstr(next->text), false);
+    }
+    for (int kind = 1; kind < QP_PROBLEM_KINDS && row != NULL && !next->run->repairs; kind++) {
+        if (next->findings.has[kind]) {
+            next->run->search = next->run->search || kind == QUIPU_PROBLEM_SEARCH;
+            qp_verify_tell(next->run, (quipu_problem_kind)kind, row->tenant,
+                           is_text ? row->key : QP_STR_ABSENT, next->findings.seq[kind],
+                           quipu_cstr(next->findings.text[kind]), false);
+        }
+    }
+}
+
 /* Check the session behind number `id`. Its problems are reported outside of the snapshot, so that
- * a slow function keeps nobody waiting; with repairs, repair.c reports them. A retry reports
- * nothing twice: reports come behind everything that can fail. */
+ * a slow function keeps nobody waiting. A retry reports nothing twice: reports come behind
+ * everything that can fail. */
 static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
     verify_next *next = ctx;
-    const qp_session_query query = {
-        .limit = 1, .order = {QP_SESSION_BY_ID(ASC)}, .where = {.id = ent_gt(next->id)}};
-    qp_session_list list = {0};
+    const qp_session *row = NULL;
     quipu_status status = ent_begin(db, ENT_READ, reterr);
 
+    next->skipped = false;
     if (status == QUIPU_OK) {
-        status = qp_session_find(db, scratch, &query, &list, reterr);
+        status = verify_read_next(next, db, scratch, &row, reterr);
     }
-    next->found = status == QUIPU_OK && list.n > 0;
-    if (!next->found) {
-        return status;
+    next->found = status == QUIPU_OK && row != NULL;
+    if (next->found) {
+        status = qp_verify_session(db, row, &next->findings, reterr);
     }
-    status = qp_verify_session(db, &list.items[0], &next->findings, reterr);
-    if (status == QUIPU_OK) {
-        next->id = list.items[0].id; /* a try that failed is repeated from the same one */
+    if (status == QUIPU_OK && next->found) {
+        next->id = row->id; /* a try that failed is repeated from the same one */
     }
     while (ent_depth(db) > 0) {
         ent_rollback(db); /* nobody waits while the callback runs */
     }
     assert(ent_depth(db) == 0);
-    for (int kind = 1; kind < QP_PROBLEM_KINDS && status == QUIPU_OK && !next->run->repairs;
-         kind++) {
-        if (next->findings.has[kind]) {
-            qp_verify_tell(next->run, (quipu_problem_kind)kind, list.items[0].tenant,
-                           list.items[0].key, next->findings.seq[kind],
-                           quipu_cstr(next->findings.text[kind]), false);
-        }
+    if (status == QUIPU_OK) {
+        verify_report(next, row);
     }
     return status;
 }
@@ -483,96 +701,67 @@ static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, qui
 
     for (;;) {
         status = qp_store_read_apart(run->store, call, verify_next_work, &next, reterr);
-        if (status != QUIPU_OK || !next.found) {
+        if (status != QUIPU_OK || next.ended || (!next.found && !next.skipped)) {
             return status;
         }
-        assert(next.findings.messages >= 0);
-        run->done.sessions++;
-        run->done.messages += next.findings.messages;
-        /* The repair checks again in its own transaction: the session may have changed since. */
-        if (run->repairs && qp_findings_any(&next.findings)) {
-            status = qp_repair_session(run, call, next.id, reterr);
+        if (next.found) {
+            assert(next.findings.messages >= 0);
+            run->done.sessions++;
+            run->done.messages += next.findings.messages;
+            /* The repair checks again in its own transaction: the session may have changed. */
+            if (run->repairs && qp_findings_any(&next.findings)) {
+                status = qp_repair_session(run, call, next.id, reterr);
+            }
+            qp_call_tell(call, run->done.sessions);
         }
-        qp_call_tell(call, run->done.sessions);
+        if (status == QUIPU_OK) {
+            status = qp_call_check(call, reterr);
+        }
         if (status != QUIPU_OK) {
             return status;
         }
     }
 }
 
-/* The walk over the state of sessions, for rows whose session is not there. `row` is the one that
- * was found, and where the next look begins. */
-typedef struct verify_state {
-    qp_verify_run *run;
-    quipu_arena arena; /* holds `row` */
-    const qp_state *row;
-} verify_state;
-
-/* Find the next row without a session. Rows are passed over one by one, in the order of the key; a
- * retry begins behind the last one that was seen. The row that was found lies in an arena of its
- * own, which is exchanged only when the next row is known. */
-static quipu_status verify_state_work(void *ctx, ent_db *db, quipu_arena *scratch,
+/* Whether the index holds the words of exactly the messages up to each session's watermark. */
+static quipu_status verify_index_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
-    verify_state *state = ctx;
-    qp_state_query query = {.limit = 1,
-                            .order = {QP_STATE_BY_TENANT(ASC), QP_STATE_BY_APP_NAME(ASC),
-                                      QP_STATE_BY_USER_ID(ASC), QP_STATE_BY_SESSION_NUMBER(ASC)},
-                            .where = {.scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION)}};
-    quipu_arena fresh = QUIPU_ARENA_INIT;
-    qp_state_list list = {0};
-    quipu_status status = QUIPU_OK;
-    bool exists = true;
+    bool *differs = ctx;
+    quipu_error error = {0};
+    quipu_status status = ent_begin(db, ENT_READ, reterr);
 
     (void)scratch;
-    while (status == QUIPU_OK && exists) {
-        query.after = state->row;
-        status = qp_state_find(db, &fresh, &query, &list, reterr);
-        if (status != QUIPU_OK || list.n == 0) {
-            break;
-        }
-        status = qp_session_exists(
-            db, &(qp_session_where){.id = ent_eq(list.items[0].session_number)}, &exists, reterr);
-        if (status == QUIPU_OK) { /* a try that failed is repeated from the same row */
-            quipu_arena_free(&state->arena);
-            state->arena = fresh;
-            fresh = (quipu_arena)QUIPU_ARENA_INIT;
-            state->row = &list.items[0];
-        }
-    }
-    assert(status != QUIPU_OK || exists || state->row != NULL);
-    quipu_arena_free(&fresh);
-    if (status == QUIPU_OK && exists) {
-        state->row = NULL; /* the end */
+    *differs = false;
+    if (status == QUIPU_OK && qp_search_is_there(db, &qp_message_entity)) {
+        /* A term of an order names its field by number + 1. */
+        const qp_session_order watermark = QP_SESSION_BY_INDEXED_SEQ(ASC);
+        status = qp_search_check_index(db, &qp_message_entity,
+                                       &qp_session_entity.fields[watermark.field - 1], &error);
+        *differs = status == QUIPU_CORRUPT;
+        status = *differs || status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
     }
     return status;
 }
 
-/* Report or remove such rows until none is left. */
-static quipu_status verify_states(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
+/* Runs once, behind all sessions: their repairs decide whether the index is rebuilt in any case,
+ * and one whose watermarks are wrong is not compared. */
+static quipu_status verify_index(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
-    verify_state state = {.run = run};
-    char text[QP_PROBLEM_TEXT_SIZE];
+    bool differs = false;
     quipu_status status = QUIPU_OK;
 
-    do {
-        status = qp_store_read_apart(run->store, call, verify_state_work, &state, reterr);
-        if (status == QUIPU_OK && state.row != NULL) {
-            (void)snprintf(text, sizeof(text),
-                           "there is state \"%.*s\" of session number %lld, which is not there",
-                           (int)qp_utf8_cut(state.row->name, VERIFY_NAME_SHOWN), state.row->name.p,
-                           (long long)state.row->session_number);
-            /* Reported as repaired only when the removal is committed. */
-            if (run->repairs) {
-                status = qp_repair_state(run, call, state.row, reterr);
-            }
-            if (status == QUIPU_OK) {
-                qp_verify_tell(run, QUIPU_PROBLEM_STATE, state.row->tenant, QP_STR_ABSENT, 0,
-                               quipu_cstr(text), run->repairs);
-            }
-        }
-    } while (status == QUIPU_OK && state.row != NULL);
-    quipu_arena_free(&state.arena);
+    if (!run->search) {
+        status = qp_store_read_apart(run->store, call, verify_index_work, &differs, reterr);
+        run->search = status == QUIPU_OK && differs;
+    }
+    if (status == QUIPU_OK && run->search && run->repairs) {
+        status = qp_repair_search(run, call, reterr);
+    }
+    if (status == QUIPU_OK && differs) {
+        qp_verify_tell(run, QUIPU_PROBLEM_SEARCH, QP_STR_ABSENT, QP_STR_ABSENT, 0,
+                       QUIPU_STR("the search index and the messages differ"), run->repairs);
+    }
     return status;
 }
 
@@ -582,7 +771,8 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
                                quipu_verified *ret_verified, quipu_error *reterr)
 {
     qp_call within;
-    quipu_status status = qp_maintain_enter(run->store, call, &within, reterr);
+    quipu_status status =
+        qp_maintain_enter_by(run->store, call, QUIPU_VERIFY_DEADLINE_MS, &within, reterr);
 
     assert(run->done.sessions == 0 && run->done.problems == 0);
     if (status == QUIPU_OK) {
@@ -599,11 +789,10 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
         status = verify_sessions(run, &within, reterr);
     }
     if (status == QUIPU_OK) {
-        status = verify_states(run, &within, reterr);
+        status = qp_verify_rows(run, &within, reterr);
     }
-    if (status == QUIPU_OK && run->repairs) {
-        /* Behind the sessions: their repairs decide whether the index is rebuilt. */
-        status = qp_repair_search(run, &within, reterr);
+    if (status == QUIPU_OK) {
+        status = verify_index(run, &within, reterr);
     }
     if (status == QUIPU_OK) {
         assert(run->repairs || run->done.repaired == 0);

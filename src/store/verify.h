@@ -2,7 +2,7 @@
  * repair.c share.
  *
  * Owns: qp_findings, a value without memory of its own.
- * Called by: verify.c, repair.c, import_session.c, src/import.
+ * Called by: verify.c, verify_rows.c, repair.c, import_session.c, src/import.
  * Transactions: qp_verify_session() reads in the caller's; the qp_repair_*() functions begin their
  * own, in the commit group. */
 #ifndef QP_STORE_VERIFY_H
@@ -10,7 +10,7 @@
 
 #include "store/maintain.h"
 
-#define QP_PROBLEM_KINDS (QUIPU_PROBLEM_DELETED + 1)
+#define QP_PROBLEM_KINDS (QUIPU_PROBLEM_FACTOR + 1)
 #define QP_PROBLEM_TEXT_SIZE 200
 
 /* What is wrong with one session: the first finding of each kind. Later ones of a kind mostly
@@ -38,6 +38,10 @@ int64_t qp_verify_lowest(const qp_session *row);
 /* Whether anything is wrong. */
 bool qp_findings_any(const qp_findings *findings);
 
+/* Write the text of a problem. A text that is too long is cut; what is no UTF-8 becomes '?'. */
+void qp_problem_say(char ret_text[QP_PROBLEM_TEXT_SIZE], const char *format, ...)
+    QUIPU_PRINTF(2, 3);
+
 /* Record a finding, unless there is one of its kind. A text that is too long is cut. */
 void qp_findings_add(qp_findings *findings, quipu_problem_kind kind, int64_t seq,
                      const char *format, ...) QUIPU_PRINTF(4, 5);
@@ -61,14 +65,19 @@ void qp_verify_tell(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenan
 QUIPU_MUST_USE quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t id,
                                               quipu_error *reterr);
 
-/* repair.c: empty the search index when it is known to be wrong, or holds other words than the
- * messages; the next search fills it. Only here are words compared: SQLite needs the write lock for
- * that, which verify does not take. */
+/* repair.c: empty the search index; the next search fills it. */
 QUIPU_MUST_USE quipu_status qp_repair_search(qp_verify_run *run, const qp_call *call,
                                              quipu_error *reterr);
 
-/* repair.c: remove the state of a session that is not there. */
+/* repair.c: remove a row of state, or an event of state, whose session is not there. Of `row` only
+ * the key counts. */
 QUIPU_MUST_USE quipu_status qp_repair_state(qp_verify_run *run, const qp_call *call,
                                             const qp_state *row, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_repair_state_event(qp_verify_run *run, const qp_call *call,
+                                                  const qp_state_event *row, quipu_error *reterr);
+
+/* verify_rows.c: check every row of the tables beside sessions and messages. */
+QUIPU_MUST_USE quipu_status qp_verify_rows(qp_verify_run *run, const qp_call *call,
+                                           quipu_error *reterr);
 
 #endif

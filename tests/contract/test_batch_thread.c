@@ -433,6 +433,74 @@ static void one_member_of_the_greatest_batch_fails_alone(void **state)
     free(crowd);
 }
 
+/* ---- a commit whose answer is lost, and a repeat that meets something else ---------------------- */
+
+static const qp_engine *lost_real; /* the engine behind the one that loses the first answer */
+static int lost_commits;
+
+static quipu_status lost_commit(void *conn, int depth, quipu_error *reterr)
+{
+    const quipu_status status = lost_real->commit(conn, depth, reterr);
+
+    return lost_commits++ > 0 || status != QUIPU_OK
+               ? status
+               : qp_error_set(reterr, QUIPU_IO, "the answer is lost by plan");
+}
+
+static bool lost_is_transient(void *conn)
+{
+    (void)conn;
+    return lost_commits == 1;
+}
+
+static quipu_status lost_answer; /* what the repeat meets */
+
+static quipu_status lost_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    bt_member *self = ctx;
+
+    if (self->runs == 0) {
+        return bt_bump(ctx, db, scratch, reterr);
+    }
+    self->runs++;
+    lost_commits = 2; /* nothing is transient any more */
+    return qp_error_set(reterr, lost_answer, "met by plan");
+}
+
+/* The first try may be stored, and is: a repeat that cannot look must not say that it is not. */
+static void an_unknown_outcome_stays_unknown_until_a_repeat_finds_out(void **state)
+{
+    static const struct {
+        quipu_status met;
+        quipu_status told;
+    } cases[] = {{QUIPU_CORRUPT, QUIPU_UNKNOWN},
+                 {QUIPU_UNSUPPORTED, QUIPU_UNKNOWN},
+                 {QUIPU_IO, QUIPU_UNKNOWN},
+                 {QUIPU_NOMEM, QUIPU_UNKNOWN},
+                 {QUIPU_CONFLICT, QUIPU_CONFLICT}};
+    world *w = *state;
+    ent_db *db = w->store->group.db;
+    qp_engine losing = *db->engine;
+    int64_t revision = 1;
+
+    T_SQLITE_ONLY("the commit of this engine is replaced");
+    lost_real = db->engine;
+    losing.commit = lost_commit;
+    losing.is_transient = lost_is_transient;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bt_member member = bt_append_like(w->store, "a", lost_work);
+
+        lost_commits = 0;
+        lost_answer = cases[i].met;
+        db->engine = &losing;
+        bt_do(&member);
+        db->engine = lost_real;
+        T_STATUS(member.status, cases[i].told);
+        assert_int_equal(member.runs, 2);
+        assert_int_equal(bt_revision(w->store, "a"), ++revision);
+    }
+}
+
 #define BATCH_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -456,6 +524,7 @@ int main(void)
         BATCH_TEST(a_leader_that_is_cancelled_while_it_waits_for_a_transaction_leaves),
         BATCH_TEST(an_outside_write_runs_between_batches),
         BATCH_TEST(one_member_of_the_greatest_batch_fails_alone),
+        BATCH_TEST(an_unknown_outcome_stays_unknown_until_a_repeat_finds_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

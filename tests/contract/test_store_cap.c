@@ -235,6 +235,22 @@ static void summary_goes_with_the_turns_around_it(void **state)
     quipu_close(store);
 }
 
+/* A compaction removes nothing, as it promises; the next append holds the cap. */
+static void compaction_at_the_cap_removes_nothing(void **state)
+{
+    quipu_store *store = capped(4, 0, NULL);
+
+    (void)state;
+    st_create(store, "k");
+    ht_script(store, "k", "uaua");
+    assert_int_equal(ht_compact(store, "k", 2, "sum"), 5);
+    HT_ALL(store, "k", "1 2 3 4 5");
+    HT_VIEW(store, "k", "5 3 4");
+    ht_script(store, "k", "u");
+    HT_ALL(store, "k", "3 4 5 6");
+    quipu_close(store);
+}
+
 static void cap_below_zero_is_misuse(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
@@ -309,6 +325,7 @@ int main(void)
         cmocka_unit_test(cap_finds_turns_that_were_stored_before_it),
         cmocka_unit_test(ids_of_capped_messages_are_forgotten),
         cmocka_unit_test(summary_goes_with_the_turns_around_it),
+        cmocka_unit_test(compaction_at_the_cap_removes_nothing),
         cmocka_unit_test(cap_below_zero_is_misuse),
         cmocka_unit_test(capped_messages_stay_for_the_forks_that_share_them),
         cmocka_unit_test(append_to_one_long_turn_reads_a_few_rows),

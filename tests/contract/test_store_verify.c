@@ -53,14 +53,69 @@ static const damage damages[] = {
      QUIPU_PROBLEM_MESSAGE, "plain", false},
     {"PRAGMA foreign_keys = OFF; UPDATE sessions SET fork_parent = 4711 WHERE key = 'fork'",
      QUIPU_PROBLEM_FILE, NULL, false},
+    {"UPDATE messages SET content = CAST(x'61ff62' AS TEXT) WHERE seq = 2 AND session_messages "
+     "= " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"UPDATE messages SET author = CAST(x'61c0' AS TEXT) WHERE seq = 2 AND session_messages "
+     "= " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"UPDATE messages SET extra = '{\"a\":' WHERE seq = 2 AND session_messages = " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"UPDATE messages SET event_id = x'00ff' WHERE seq = 2 AND session_messages = " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"UPDATE sessions SET metadata = '{' WHERE key = 'plain'", QUIPU_PROBLEM_SESSION, "plain",
+     false},
+    {"UPDATE sessions SET metadata = '[1]' WHERE key = 'plain'", QUIPU_PROBLEM_SESSION, "plain",
+     false},
+    {"UPDATE sessions SET title = CAST(x'c328' AS TEXT) WHERE key = 'plain'", QUIPU_PROBLEM_SESSION,
+     "plain", false},
+    {"UPDATE sessions SET turn_seq = -1 WHERE key = 'plain'", QUIPU_PROBLEM_SESSION, "plain",
+     false},
+    {"UPDATE sessions SET created_at = 'yesterday' WHERE key = 'plain'", QUIPU_PROBLEM_SESSION, "",
+     false},
+    {"UPDATE sessions SET fork_parent = id WHERE key = 'fork'", QUIPU_PROBLEM_FORK, "fork", false},
+    {"UPDATE sessions SET indexed_seq = 0, lags = 0 WHERE key IS NULL", QUIPU_PROBLEM_SEARCH, "",
+     true},
+    {"UPDATE state SET value = '{\"a\"' WHERE scope = 'app'", QUIPU_PROBLEM_STATE, NULL, false},
+    {"UPDATE state SET name = CAST(x'ff' AS TEXT) WHERE scope = 'user'", QUIPU_PROBLEM_STATE, NULL,
+     false},
+    {"UPDATE state SET session_number = 7 WHERE scope = 'app'", QUIPU_PROBLEM_STATE, NULL, false},
+    {"UPDATE state SET app_name = 'other' WHERE scope = 'session'", QUIPU_PROBLEM_STATE, "plain",
+     false},
+    {"UPDATE state SET scope = 'world' WHERE scope = 'app'", QUIPU_PROBLEM_STATE, NULL, false},
+    {"UPDATE state_events SET session_number = 4711", QUIPU_PROBLEM_STATE, NULL, true},
+    {"UPDATE state_events SET digest = x'01'", QUIPU_PROBLEM_STATE, "plain", false},
+    {"UPDATE observations SET content = ''", QUIPU_PROBLEM_MEMORY, NULL, false},
+    {"UPDATE observations SET source_start_index = 9", QUIPU_PROBLEM_MEMORY, "plain", false},
+    {"UPDATE reflections SET content = CAST(x'80' AS TEXT)", QUIPU_PROBLEM_MEMORY, NULL, false},
+    {"UPDATE reflections SET token_count = -3", QUIPU_PROBLEM_MEMORY, "plain", false},
+    {"UPDATE model_factors SET ppm = 0", QUIPU_PROBLEM_FACTOR, NULL, false},
+    {"UPDATE model_factors SET model = ''", QUIPU_PROBLEM_FACTOR, NULL, false},
+    {"UPDATE feed SET kind = 'burnt' WHERE id = 2", QUIPU_PROBLEM_FEED, NULL, false},
+    {"UPDATE feed SET last_seq = -1 WHERE id = 2", QUIPU_PROBLEM_FEED, NULL, false},
+    {"DELETE FROM messages_search_docsize", QUIPU_PROBLEM_SEARCH, "", true},
+    {"UPDATE messages_search_data SET block = x'00' WHERE id > 10", QUIPU_PROBLEM_SEARCH, "", true},
 };
 
+/* A store that has a row in every table, and messages in the search index and behind it. */
 static quipu_store *damaged_store(const char *sql, char path[T_PATH_MAX])
 {
-    quipu_store *store = st_open_new(NULL, path);
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store *store = NULL;
 
+    options.flags = QUIPU_OPEN_FEED;
+    store = st_open_new(&options, path);
+    st_create(store, "indexed");
+    st_append_many(store, "indexed", 3);
+    T_OK(quipu_search_index(store, NULL, NULL, NULL));
     st_create(store, "plain");
     st_append_many(store, "plain", 5);
+    mt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"dark\"");
+    mt_state(path, QP_STATE_SCOPE_USER, "app", "user", NULL, "lang", "1");
+    mt_state(path, QP_STATE_SCOPE_SESSION, "", "", "plain", "cart", "null");
+    mt_memory(store, QUIPU_OBSERVATION, "plain", "saw one");
+    mt_memory(store, QUIPU_REFLECTION, "plain", "thought");
+    mt_learned(path, "plain");
     st_create(store, "root");
     st_append_many(store, "root", 4);
     mt_fork(store, "root", 3, "fork");
@@ -101,7 +156,7 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
         assert_int_equal(verified.problems, heard.count);
         assert_int_equal(verified.repaired, heard.repaired);
         if (one->mends) {
-            if (heard.repaired != heard.count) {
+            if (heard.count == 0 || heard.repaired != heard.count) {
                 fail_msg("%s: %d of %d repaired: %s", one->sql, heard.repaired, heard.count,
                          heard.text);
             }
@@ -119,6 +174,43 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
         }
         quipu_close(store);
     }
+}
+
+/* A key of state that does not stand where it sorts: pages by key came back to the rows before it,
+ * for ever. */
+static void verify_ends_when_keys_are_out_of_order(void **state)
+{
+    T_SQLITE_ONLY("the damage is SQLite's");
+    static const char *const names[] = {"aaaa-key", "bbbb-key", "cccc-key", "dddd-key"};
+    char path[T_PATH_MAX];
+    char *bytes = NULL;
+    size_t size = 0;
+    size_t flipped = 0;
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
+    mt_problems heard = {0};
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "k");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        mt_state(path, QP_STATE_SCOPE_SESSION, "", "", "k", names[i], "1");
+    }
+    quipu_close(store);
+    bytes = t_file_read(path, &size);
+    for (size_t i = 0; i + 8 <= size; i++) {
+        if (memcmp(bytes + i, "cccc-key", 8) == 0) {
+            bytes[i] ^= 0x03; /* "`ccc-key" */
+            flipped++;
+        }
+    }
+    assert_int_equal(flipped, 1);
+    t_file_write(path, bytes, size);
+    free(bytes);
+    store = st_open(path);
+    T_OK(quipu_store_verify(store, 0, mt_hear, &heard, NULL, &verified, &err));
+    assert_true(heard.kinds[QUIPU_PROBLEM_FILE] > 0);
+    quipu_close(store);
 }
 
 /* A summary is stored behind the last message that it covers. One that claims to cover messages
@@ -300,9 +392,9 @@ static void search_finds_again_after_repair(void **state)
     quipu_close(store);
 }
 
-/* A word that is in no message, or a message whose words are not in the index: verify leaves that
- * to repair, which does not touch an index that is right. */
-static void repair_compares_the_words_of_the_search_index(void **state)
+/* A word that is in no message, or a message whose words are not in the index; while other messages
+ * wait to be indexed, too. A repair does not touch an index that is right. */
+static void verify_compares_the_words_of_the_search_index(void **state)
 {
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
@@ -317,7 +409,14 @@ static void repair_compares_the_words_of_the_search_index(void **state)
     T_OK(quipu_search_index(store, NULL, NULL, &err));
     T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, NULL, &err));
     assert_int_equal(heard.count, 0);
-    mt_sql(path, "UPDATE messages SET content = 'other words'");
+    st_create(store, "pending");
+    st_append(store, "pending", "words that wait");
+    mt_clean(store);
+    mt_sql(path, "UPDATE messages SET content = 'other words' WHERE content = 'needle in hay'");
+    heard = mt_verify(store);
+    assert_int_equal(heard.count, 1);
+    assert_int_equal(heard.kinds[QUIPU_PROBLEM_SEARCH], 1);
+    heard = (mt_problems){0};
     T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, NULL, &err));
     assert_int_equal(heard.count, 1);
     assert_int_equal(heard.kinds[QUIPU_PROBLEM_SEARCH], 1);
@@ -409,6 +508,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_damage_is_told_and_mended_where_it_can_be),
+        cmocka_unit_test(verify_ends_when_keys_are_out_of_order),
         cmocka_unit_test(prune_refuses_a_summary_that_covers_what_follows_it),
         cmocka_unit_test(sound_store_has_no_problem),
         cmocka_unit_test(long_calls_count_what_they_have_done),
@@ -417,7 +517,7 @@ int main(void)
         cmocka_unit_test(capped_and_pruned_sessions_are_sound),
         cmocka_unit_test(verify_of_a_read_only_store_works_and_repair_is_misuse),
         cmocka_unit_test(search_finds_again_after_repair),
-        cmocka_unit_test(repair_compares_the_words_of_the_search_index),
+        cmocka_unit_test(verify_compares_the_words_of_the_search_index),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,7 +142,8 @@ int main(int argc, char **argv)
     static uint8_t data[DRIVER_SIZE_MAX];
     const char *only = getenv("QUIPU_FUZZ_RUN");
     size_t seed_count = 0;
-    int64_t runs = t_count(DRIVER_RUNS_SHORT, DRIVER_RUNS_LONG);
+    int64_t runs = t_count(&fuzz_runs_short != NULL ? fuzz_runs_short : DRIVER_RUNS_SHORT,
+                           &fuzz_runs_long != NULL ? fuzz_runs_long : DRIVER_RUNS_LONG);
     uint64_t seed;
 
     if (argc == 3 && strcmp(argv[1], "--seeds") == 0) {

@@ -21,6 +21,11 @@ typedef struct fuzz_seed {
 /* All of them; ends with one whose `p` is NULL. */
 extern const fuzz_seed fuzz_seeds[];
 
+/* How many inputs our driver gives a target that is slow; a target that does not define them gets
+ * the driver's own numbers. */
+extern const int64_t fuzz_runs_short __attribute__((weak));
+extern const int64_t fuzz_runs_long __attribute__((weak));
+
 /* A claim about the code under test; breaking it ends the process, as libFuzzer wants. */
 #define FUZZ_CHECK(claim)                                                                          \
     do {                                                                                           \

@@ -1,0 +1,521 @@
+/* Verify what is stored beside sessions and messages: state, the ids of state events, memories, the
+ * feed and factors. Each table is walked in the order of its key, a page at a time.
+ *
+ *    page:  rows behind `after` ──▶ key behind the one before?  ── no ──▶ FILE, the table ends
+ *                                   rules of the fields hold?      (qp_row_sound)
+ *                                   belongs where it stands?       (one function a table)
+ *
+ * Owns: what a sound row of these tables is.
+ * Called by: quipu_store_verify(), behind the sessions.
+ * Transactions: reads only, a short snapshot for each page. Problems are reported and mended
+ * outside of it.
+ * On return: every row was looked at, or a problem says behind which row none was. Every page ends
+ * behind the row where it began, so that the walk ends on any bytes. */
+#include "store/verify.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/str.h"
+#include "ent/row.h"
+#include "store/state.h"
+
+#define VERIFY_ROWS_PAGE 1024   /* rows of one snapshot */
+#define VERIFY_ROWS_FINDINGS 32 /* of one page, which ends with the last of them */
+#define VERIFY_ROWS_NAME 60     /* bytes of a name that a text shows */
+
+/* A row of any of the tables. */
+typedef union rows_any {
+    qp_state state;
+    qp_state_event event;
+    qp_observation observation;
+    qp_reflection reflection;
+    qp_feed feed;
+    qp_model_factor factor;
+} rows_any;
+
+/* The same for a query that has nothing but the head, which every query begins with. */
+typedef union rows_query {
+    ent_query head;
+    qp_state_query state;
+    qp_state_event_query event;
+    qp_observation_query observation;
+    qp_reflection_query reflection;
+    qp_feed_query feed;
+    qp_model_factor_query factor;
+} rows_query;
+
+/* One problem of a page. `key` is the row's key alone, for its removal. */
+typedef struct rows_finding {
+    quipu_problem_kind kind;
+    bool orphan; /* its session is not there: a repair removes it */
+    rows_any key;
+    quipu_str tenant;
+    quipu_str session_key;
+    char text[QP_PROBLEM_TEXT_SIZE];
+} rows_finding;
+
+typedef struct rows_table rows_table;
+
+/* The walk over one table. */
+typedef struct rows_walk {
+    qp_verify_run *run;
+    const rows_table *table;
+    ent_db *db;
+    bool begun;
+    bool ended;
+    rows_any after; /* the key of the last row of the page before... */
+    quipu_arena after_arena;
+    rows_any last;           /* ...and of this page */
+    quipu_arena arena;       /* holds what this page found */
+    int64_t session;         /* number of the session that was looked up last... */
+    const qp_session *owner; /* ...and its row; NULL: there is none */
+    size_t count;
+    rows_finding findings[VERIFY_ROWS_FINDINGS];
+} rows_walk;
+
+struct rows_table {
+    const ent_entity *entity;
+    quipu_problem_kind kind;
+    /* What the rules of the fields do not say. Writes a sentence when the row is not sound. */
+    quipu_status (*check)(rows_walk *walk, const rows_any *row, rows_finding *finding,
+                          quipu_error *reterr);
+};
+
+/* ---- keys -------------------------------------------------------------------------------------
+ */
+
+/* -1, 0, 1 by the order of the table: texts and UUIDs byte by byte, as both engines do. */
+static int verify_rows_cmp_value(const qp_value *a, const qp_value *b)
+{
+    assert(a->kind == b->kind);
+    if (a->kind == QP_INT) {
+        return (a->as.i > b->as.i) - (a->as.i < b->as.i);
+    }
+    if (a->kind == QP_UUID) {
+        return memcmp(a->as.uuid.b, b->as.uuid.b, sizeof(a->as.uuid.b));
+    }
+    assert(a->kind == QP_TEXT);
+    return qp_str_cmp(a->as.text, b->as.text);
+}
+
+static int verify_rows_cmp(const ent_entity *entity, const void *a, const void *b)
+{
+    int order = 0;
+
+    assert(entity->key_count > 0);
+    for (size_t i = 0; i < entity->key_count && order == 0; i++) {
+        const ent_field *field = &entity->fields[entity->key[i]];
+        const qp_value left = qp_row_value(field, a);
+        const qp_value right = qp_row_value(field, b);
+
+        order = verify_rows_cmp_value(&left, &right);
+    }
+    return order;
+}
+
+/* Copies the key of a row; its other texts are absent in the copy. */
+static quipu_status verify_rows_key(const ent_entity *entity, const void *row, quipu_arena *arena,
+                                    rows_any *ret, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    assert(entity->row_size <= sizeof(*ret));
+    memset(ret, 0, sizeof(*ret));
+    for (size_t i = 0; i < entity->key_count && status == QUIPU_OK; i++) {
+        const ent_field *field = &entity->fields[entity->key[i]];
+        char *member = (char *)ret + field->row;
+
+        memcpy(member, (const char *)row + field->row, qp_types[field->type].size);
+        if (field->type == ENT_TEXT) {
+            quipu_str text;
+            memcpy(&text, member, sizeof(text));
+            status = quipu_arena_copy(arena, text, &text);
+            memcpy(member, &text, sizeof(text));
+        }
+    }
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, status, "out of memory for the key of a row");
+}
+
+/* ---- tables -----------------------------------------------------------------------------------
+ */
+
+/* The session of a number, living or not; NULL when there is none. Rows of one session stand
+ * together, so that the last answer is kept. A session that cannot be read is the session walk's
+ * finding: *ret_known is false. */
+static quipu_status verify_rows_owner(rows_walk *walk, int64_t number, bool *ret_known,
+                                      quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status = QUIPU_OK;
+
+    *ret_known = true;
+    if (number == walk->session) {
+        return QUIPU_OK;
+    }
+    walk->owner = NULL;
+    walk->session = 0;
+    if (number != 0) {
+        status = qp_session_get(walk->db, &walk->arena, number, &walk->owner, &error);
+    }
+    if (status == QUIPU_CORRUPT) {
+        *ret_known = false;
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_OK || status == QUIPU_NOT_FOUND) {
+        walk->session = number;
+        return QUIPU_OK;
+    }
+    return qp_error_pass(reterr, &error);
+}
+
+/* State belongs where its scope says (state.c has the table), and state of a session to one that
+ * can be reached. */
+static quipu_status verify_rows_state(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                      quipu_error *reterr)
+{
+    const qp_state *row = &any->state;
+    const int shown = (int)qp_utf8_cut(row->name, VERIFY_ROWS_NAME);
+    bool known = false;
+    quipu_status status;
+
+    finding->tenant = row->tenant;
+    if (!qp_state_placed(row->scope, row->user_id, row->session_number)) {
+        qp_problem_say(finding->text,
+                       "state \"%.*s\" names a user or a session that its scope has not", shown,
+                       row->name.p);
+        return QUIPU_OK;
+    }
+    if (row->name.n > QP_STATE_NAME_MAX) {
+        qp_problem_say(finding->text, "a key of state has %zu bytes", row->name.n);
+        return QUIPU_OK;
+    }
+    if (row->scope != QP_STATE_SCOPE_SESSION) {
+        return QUIPU_OK;
+    }
+    status = verify_rows_owner(walk, row->session_number, &known, reterr);
+    if (status != QUIPU_OK || !known) {
+        return status;
+    }
+    finding->orphan = walk->owner == NULL || walk->owner->key.p == NULL;
+    if (finding->orphan) {
+        qp_problem_say(finding->text,
+                       "there is state \"%.*s\" of session number %lld, which is not there", shown,
+                       row->name.p, (long long)row->session_number);
+    } else if (!quipu_str_eq(row->tenant, walk->owner->tenant) ||
+               !quipu_str_eq(row->app_name, walk->owner->app_name) ||
+               !quipu_str_eq(row->user_id, walk->owner->user_id)) {
+        finding->session_key = walk->owner->key;
+        qp_problem_say(finding->text,
+                       "state \"%.*s\" stands under another app or user than its session", shown,
+                       row->name.p);
+    }
+    return QUIPU_OK;
+}
+
+/* An event of state has a session, an id, a digest, and a number that the session has reached. */
+static quipu_status verify_rows_event(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                      quipu_error *reterr)
+{
+    const qp_state_event *row = &any->event;
+    bool known = false;
+    quipu_status status = verify_rows_owner(walk, row->session_number, &known, reterr);
+
+    if (status != QUIPU_OK || !known) {
+        return status;
+    }
+    finding->orphan = walk->owner == NULL || walk->owner->key.p == NULL;
+    if (finding->orphan) {
+        qp_problem_say(finding->text,
+                       "there is an event of state of session number %lld, which is not there",
+                       (long long)row->session_number);
+        return QUIPU_OK;
+    }
+    finding->tenant = walk->owner->tenant;
+    finding->session_key = walk->owner->key;
+    if (row->event_id.n > QUIPU_EVENT_ID_MAX || row->digest.n != QP_SHA256_SIZE ||
+        row->number < 0 || row->number > walk->owner->revision) {
+        qp_problem_say(finding->text,
+                       "the event of state %lld has no number, id or digest that it can have",
+                       (long long)row->number);
+    }
+    return QUIPU_OK;
+}
+
+/* Both kinds of memories. */
+static void verify_rows_memory(rows_finding *finding, quipu_str tenant, quipu_str key,
+                               const char *what, bool sound)
+{
+    finding->tenant = tenant;
+    finding->session_key = key;
+    if (!sound || key.n > QUIPU_KEY_MAX) {
+        qp_problem_say(finding->text, "%s has a number or a key that it cannot have", what);
+    }
+}
+
+static quipu_status verify_rows_observation(rows_walk *walk, const rows_any *any,
+                                            rows_finding *finding, quipu_error *reterr)
+{
+    const qp_observation *row = &any->observation;
+
+    (void)walk;
+    (void)reterr;
+    verify_rows_memory(finding, row->tenant, row->session_key, "an observation",
+                       row->number >= 0 &&
+                           qp_memory_numbers(row->token_count, row->source_start_index,
+                                             row->source_end_index, 0, NULL) == QUIPU_OK);
+    return QUIPU_OK;
+}
+
+static quipu_status verify_rows_reflection(rows_walk *walk, const rows_any *any,
+                                           rows_finding *finding, quipu_error *reterr)
+{
+    const qp_reflection *row = &any->reflection;
+
+    (void)walk;
+    (void)reterr;
+    verify_rows_memory(finding, row->tenant, row->session_key, "a reflection",
+                       row->number >= 0 && qp_memory_numbers(row->token_count, 0, 0,
+                                                             row->generation, NULL) == QUIPU_OK);
+    return QUIPU_OK;
+}
+
+static quipu_status verify_rows_feed(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                     quipu_error *reterr)
+{
+    const qp_feed *row = &any->feed;
+
+    (void)walk;
+    (void)reterr;
+    finding->tenant = row->tenant;
+    if (row->id < 1 || row->revision < 0 || row->first_seq < 0 || row->last_seq < row->first_seq ||
+        row->session_key.n > QUIPU_KEY_MAX) {
+        qp_problem_say(finding->text,
+                       "change %lld of the feed has a number or a key that it cannot have",
+                       (long long)row->id);
+    }
+    return QUIPU_OK;
+}
+
+static quipu_status verify_rows_factor(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                       quipu_error *reterr)
+{
+    const qp_model_factor *row = &any->factor;
+
+    (void)walk;
+    (void)reterr;
+    finding->tenant = row->tenant;
+    if (row->model.n > QUIPU_MODEL_NAME_MAX || row->samples < 0 || row->ppm < QUIPU_FACTOR_MIN ||
+        row->ppm > QUIPU_FACTOR_MAX) {
+        qp_problem_say(finding->text, "the factor of model \"%.*s\" is outside its bounds",
+                       (int)qp_utf8_cut(row->model, VERIFY_ROWS_NAME), row->model.p);
+    }
+    return QUIPU_OK;
+}
+
+static const rows_table verify_rows_tables[] = {
+    {&qp_state_entity, QUIPU_PROBLEM_STATE, verify_rows_state},
+    {&qp_state_event_entity, QUIPU_PROBLEM_STATE, verify_rows_event},
+    {&qp_observation_entity, QUIPU_PROBLEM_MEMORY, verify_rows_observation},
+    {&qp_reflection_entity, QUIPU_PROBLEM_MEMORY, verify_rows_reflection},
+    {&qp_feed_entity, QUIPU_PROBLEM_FEED, verify_rows_feed},
+    {&qp_model_factor_entity, QUIPU_PROBLEM_FACTOR, verify_rows_factor},
+};
+
+/* ---- pages ------------------------------------------------------------------------------------
+ */
+
+/* Keeps a finding until the snapshot has ended. Texts that are no text are shown as absent. */
+static quipu_status verify_rows_keep(rows_walk *walk, const rows_any *row,
+                                     const rows_finding *finding, quipu_error *reterr)
+{
+    rows_finding *kept = &walk->findings[walk->count];
+    quipu_status status = QUIPU_OK;
+
+    assert(walk->count < VERIFY_ROWS_FINDINGS && finding->text[0] != '\0');
+    *kept = *finding;
+    kept->tenant = kept->session_key = QP_STR_ABSENT;
+    if (qp_text_check(finding->tenant, NULL) == QP_TEXT_OK) {
+        status = quipu_arena_copy(&walk->arena, finding->tenant, &kept->tenant);
+    }
+    if (status == QUIPU_OK && qp_text_check(finding->session_key, NULL) == QP_TEXT_OK) {
+        status = quipu_arena_copy(&walk->arena, finding->session_key, &kept->session_key);
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "out of memory for a problem");
+    }
+    status = row != NULL
+                 ? verify_rows_key(walk->table->entity, row, &walk->arena, &kept->key, reterr)
+                 : QUIPU_OK;
+    walk->count += status == QUIPU_OK;
+    return status;
+}
+
+/* Ends the walk of a table with a problem: what stands behind cannot be read or trusted. */
+static quipu_status verify_rows_cut(rows_walk *walk, quipu_problem_kind kind, const char *why,
+                                    quipu_error *reterr)
+{
+    rows_finding finding = {.kind = kind};
+
+    qp_problem_say(finding.text, "%s; rows of %s behind it were not checked", why,
+                   walk->table->entity->name);
+    walk->ended = true;
+    return verify_rows_keep(walk, NULL, &finding, reterr);
+}
+
+/* One row: its place behind `before`, the rules of its fields, what its table demands. */
+static quipu_status verify_rows_one(rows_walk *walk, const rows_any *before, const rows_any *row,
+                                    quipu_error *reterr)
+{
+    const rows_table *table = walk->table;
+    rows_finding finding = {.kind = table->kind};
+    quipu_error error = {0};
+    quipu_status status;
+
+    if (before != NULL && verify_rows_cmp(table->entity, before, row) >= 0) {
+        return verify_rows_cut(walk, QUIPU_PROBLEM_FILE, "rows are not in the order of their keys",
+                               reterr);
+    }
+    status = qp_row_sound(table->entity, row, &error);
+    if (status == QUIPU_INVALID || status == QUIPU_LIMIT) {
+        qp_problem_say(finding.text, "%s", error.message);
+    } else if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
+    } else {
+        status = table->check(walk, row, &finding, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+    return finding.text[0] != '\0' ? verify_rows_keep(walk, row, &finding, reterr) : QUIPU_OK;
+}
+
+/* The rows of a page, in one snapshot. */
+static quipu_status verify_rows_step(rows_walk *walk, const rows_query *query, int64_t *ret_rows,
+                                     quipu_error *reterr)
+{
+    const ent_entity *entity = walk->table->entity;
+    const rows_any *before = walk->begun ? &walk->after : NULL;
+    quipu_error error = {0};
+    int64_t rows = 0;
+    ent_iter iter;
+    rows_any row;
+    quipu_status ended = ent_iter_begin(walk->db, entity, query, &iter, &error);
+    const bool begun = ended == QUIPU_OK;
+    quipu_status status = QUIPU_OK;
+
+    while (begun && status == QUIPU_OK && !walk->ended && walk->count < VERIFY_ROWS_FINDINGS - 1 &&
+           ent_iter_next(&iter, &row)) {
+        status = verify_rows_one(walk, before, &row, reterr);
+        if (status == QUIPU_OK) {
+            status = verify_rows_key(entity, &row, &walk->arena, &walk->last, reterr);
+            before = &walk->last;
+            rows++;
+        }
+    }
+    if (begun) {
+        ended = ent_iter_end(&iter, &error);
+    }
+    *ret_rows = rows;
+    if (status == QUIPU_OK && ended == QUIPU_CORRUPT) {
+        /* A value is outside its field's enum or type, or the pages of the table are damaged. */
+        return verify_rows_cut(walk,
+                               error.field[0] != '\0' ? walk->table->kind : QUIPU_PROBLEM_FILE,
+                               error.message, reterr);
+    }
+    return status == QUIPU_OK && ended != QUIPU_OK ? qp_error_pass(reterr, &error) : status;
+}
+
+/* A qp_work_fn. A retry begins with the page as it was. */
+static quipu_status verify_rows_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    rows_walk *walk = ctx;
+    rows_query query = {.head = {.limit = VERIFY_ROWS_PAGE}};
+    int64_t rows = 0;
+    quipu_status status = ent_begin(db, ENT_READ, reterr);
+
+    (void)scratch;
+    quipu_arena_free(&walk->arena);
+    walk->db = db;
+    walk->count = 0;
+    walk->ended = false;
+    walk->session = 0;
+    walk->owner = NULL;
+    query.head.after = walk->begun ? &walk->after : NULL;
+    if (status == QUIPU_OK) {
+        status = verify_rows_step(walk, &query, &rows, reterr);
+    }
+    /* A page that was not filled, by rows or by findings, was the last one. */
+    if (rows < VERIFY_ROWS_PAGE && walk->count < VERIFY_ROWS_FINDINGS - 1) {
+        walk->ended = true;
+    }
+    return status;
+}
+
+/* Reports what a page found; a repair removes rows whose session is not there. Reported as repaired
+ * only when the removal is committed. */
+static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, quipu_error *reterr)
+{
+    qp_verify_run *run = walk->run;
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < walk->count && status == QUIPU_OK; i++) {
+        const rows_finding *finding = &walk->findings[i];
+        const bool mends = run->repairs && finding->orphan;
+
+        if (mends) {
+            status = walk->table->entity == &qp_state_entity
+                         ? qp_repair_state(run, call, &finding->key.state, reterr)
+                         : qp_repair_state_event(run, call, &finding->key.event, reterr);
+        }
+        if (status == QUIPU_OK) {
+            qp_verify_tell(run, finding->kind, finding->tenant, finding->session_key, 0,
+                           quipu_cstr(finding->text), mends);
+        }
+    }
+    return status;
+}
+
+static quipu_status verify_rows_table(qp_verify_run *run, const qp_call *call,
+                                      const rows_table *table, quipu_error *reterr)
+{
+    rows_walk walk = {.run = run, .table = table};
+    quipu_status status = QUIPU_OK;
+
+    while (status == QUIPU_OK && !walk.ended) {
+        status = qp_store_read_apart(run->store, call, verify_rows_work, &walk, reterr);
+        if (status == QUIPU_OK) {
+            status = verify_rows_report(&walk, call, reterr);
+        }
+        if (status == QUIPU_OK && !walk.ended) {
+            /* The next page begins behind this one's last row, whose texts move along. */
+            quipu_arena_free(&walk.after_arena);
+            walk.after_arena = walk.arena;
+            walk.arena = (quipu_arena)QUIPU_ARENA_INIT;
+            walk.after = walk.last;
+            walk.begun = true;
+            status = qp_call_check(call, reterr);
+        }
+    }
+    quipu_arena_free(&walk.arena);
+    quipu_arena_free(&walk.after_arena);
+    return status;
+}
+
+quipu_status qp_verify_rows(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < sizeof(verify_rows_tables) / sizeof(verify_rows_tables[0]); i++) {
+        /* An older file that is read without an upgrade may lack a table: ent reads it as empty. */
+        if (status == QUIPU_OK) {
+            status = verify_rows_table(run, call, &verify_rows_tables[i], reterr);
+        }
+    }
+    return status;
+}
