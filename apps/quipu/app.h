@@ -403,6 +403,9 @@ typedef struct app_column {
 #define APP_TABLE_LEAST 8
 
 /* Set out, colours, columns (0: no limit), kinds and count; leave the rest zero. */
+/* In a pipe nothing is cut, but a longer cell does not pad the column of all the others. */
+#define APP_TABLE_PIPE_MAX 48
+
 typedef struct app_table {
     FILE *out;
     bool colours;

@@ -76,6 +76,16 @@ static void table_fit(app_table *table)
     }
 }
 
+/* Without a limit: one long key must not pad every row to its length. */
+static void table_limit(app_table *table)
+{
+    for (size_t c = 0; c < table->count; c++) {
+        if (table->kinds[c].fits && table->widths[c] > APP_TABLE_PIPE_MAX) {
+            table->widths[c] = APP_TABLE_PIPE_MAX;
+        }
+    }
+}
+
 /* One row. Padding is written only before the next cell, so that no line ends with spaces. */
 static void table_row(const app_table *table, const quipu_str *cells)
 {
@@ -122,6 +132,8 @@ void app_table_print(app_table *table, const quipu_str *cells, size_t rows)
         }
         if (table->columns > 0) {
             table_fit(table);
+        } else {
+            table_limit(table);
         }
         fputs(app_style(table->colours, APP_BOLD), table->out);
         table_row(table, titles);

@@ -16,8 +16,8 @@
 /* Whether an instant is one that can be stored: years 1 to 9999, ns below a second. */
 bool qp_time_valid(quipu_time time);
 
-/* For tests: moves the library's wall clock, quipu_time_now(), by so many milliseconds from what the
- * system says; 0 ends it. Also for ids that hold a time. */
+/* For tests: moves the library's wall clock, quipu_time_now(), by so many milliseconds from what
+ * the system says; 0 ends it. Also for ids that hold a time. */
 void qp_time_step(int64_t ms);
 
 /* Move an instant; QUIPU_INVALID when it would leave the years 1 to 9999. */

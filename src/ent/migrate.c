@@ -309,6 +309,12 @@ static quipu_status migrate_read_only(qp_migration *m, const qp_journal_state *s
     if (status == QUIPU_OK) {
         status = migrate_diff(m, m->schema, &shape, QP_DIFF_READ, &diff, reterr);
     }
+    if (status == QUIPU_OK && !state->found &&
+        (diff.table_count == 0 || diff.problem.status != QUIPU_OK)) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "this is a database of another program, and no store; name another "
+                            "file");
+    }
     if (status == QUIPU_OK) {
         status = migrate_problem(&diff, reterr);
     }

@@ -23,6 +23,8 @@
 #include "ent_sqlite/stmt.h"
 
 #define OPEN_MEMORY ":memory:"
+#define OPEN_VERSION_AT 18  /* offset of the write version in the file's header... */
+#define OPEN_VERSION_WAL 2  /* ...and its value for a write-ahead log */
 #define OPEN_WAIT_MS_MAX 25 /* the longest sleep between two attempts to lock */
 
 /* ---- waiting for another writer ------------------------------------------------------------ */
@@ -185,6 +187,20 @@ static int open_pragma_retry(qp_sqlite *conn, const char *sql, const char *text,
     return rc;
 }
 
+/* Whether the file's header says that it is kept with a write-ahead log: the version that writes
+ * it. Read below SQLite, so that an open costs no statement. */
+static bool open_is_wal(const qp_sqlite *conn)
+{
+    unsigned char version = 0;
+    sqlite3_file *file = NULL;
+
+    return sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_FILE_POINTER, (void *)&file) ==
+               SQLITE_OK &&
+           file != NULL && file->pMethods != NULL &&
+           file->pMethods->xRead(file, &version, 1, OPEN_VERSION_AT) == SQLITE_OK &&
+           version == OPEN_VERSION_WAL;
+}
+
 /* See open.h. A file system without shared memory mappings answers with another mode. The mode is
  * stored in the file's header: once is enough, and a second call changes nothing. A private
  * temporary file needs no log that other processes can read. */
@@ -195,7 +211,8 @@ quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr)
     int rc;
 
     assert(self->db != NULL);
-    if (self->read_only || strcmp(self->path, OPEN_MEMORY) == 0 || self->path[0] == '\0') {
+    if (self->read_only || strcmp(self->path, OPEN_MEMORY) == 0 || self->path[0] == '\0' ||
+        open_is_wal(self)) {
         return QUIPU_OK;
     }
     rc = open_pragma_retry(self, "PRAGMA journal_mode=WAL", "wal", &wal);

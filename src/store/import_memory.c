@@ -61,6 +61,21 @@ static quipu_status import_memory_repeat(const qp_lines_import *run, const impor
                         same ? " already" : ", and says something else");
 }
 
+/* What a save would refuse as well. `observation` NULL: it is the reflection. */
+static quipu_status import_memory_check(const qp_observation_new *observation,
+                                        const qp_reflection_new *reflection, quipu_str key,
+                                        quipu_error *reterr)
+{
+    const int64_t generation = reflection->generation.has ? reflection->generation.v : 0;
+    quipu_status status =
+        observation != NULL
+            ? qp_memory_numbers(observation->token_count, observation->source_start_index,
+                                observation->source_end_index, 0, reterr)
+            : qp_memory_numbers(reflection->token_count, 0, 0, generation, reterr);
+
+    return status == QUIPU_OK ? qp_key_check(key, reterr) : status;
+}
+
 /* Both kinds differ in their tables only; a line without an id is always new. */
 quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                    quipu_memory_kind kind, quipu_error *reterr)
@@ -81,14 +96,8 @@ quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena
 
     assert(ent_depth(db) > 0);
     if (status == QUIPU_OK) {
-        status = seen ? qp_memory_numbers(observation.token_count, observation.source_start_index,
-                                          observation.source_end_index, 0, reterr)
-                      : qp_memory_numbers(reflection.token_count, 0, 0,
-                                          reflection.generation.has ? reflection.generation.v : 0,
-                                          reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_key_check(made.session_key, reterr);
+        status =
+            import_memory_check(seen ? &observation : NULL, &reflection, made.session_key, reterr);
     }
     if (status == QUIPU_OK && id.has) {
         status = import_memory_known(db, scratch, kind, id.v, &known, &is_known, reterr);

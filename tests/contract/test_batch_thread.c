@@ -433,7 +433,7 @@ static void one_member_of_the_greatest_batch_fails_alone(void **state)
     free(crowd);
 }
 
-/* ---- a commit whose answer is lost, and a repeat that meets something else ---------------------- */
+/* ---- a commit whose answer is lost, and a repeat that meets something else ---------------- */
 
 static const qp_engine *lost_real; /* the engine behind the one that loses the first answer */
 static int lost_commits;

@@ -1,7 +1,7 @@
-/* Damaged files of our own: flipped bits, splices and cuts in store files, logs and exports, through
- * every verb of the library. No crash, no call that does not end, and no wrong answer over which
- * verify says nothing, but for values that changed into other sound values: those are counted, and
- * with page checksums there are none. */
+/* Damaged files of our own: flipped bits, splices and cuts in store files, logs and exports,
+ * through every verb of the library. No crash, no call that does not end, and no wrong answer over
+ * which verify says nothing, but for values that changed into other sound values: those are
+ * counted, and with page checksums there are none. */
 #include "contract/maintain_t.h"
 #include "lib/t_corrupt.h"
 

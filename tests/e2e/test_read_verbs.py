@@ -41,6 +41,21 @@ class Long(harness.Case):
         out = self.run_quipu("ls", "--limit", 0).out
         self.assertIn("the-longest-key-of-all-of-these-sessions ", out)
 
+    def test_one_long_key_pads_no_other_row_of_a_pipe(self):
+        harness.make_store(self, {"k" * 1024: [], "short": []})
+        lines = self.run_quipu("ls").out.splitlines()
+        self.assertTrue(any(line.startswith("k" * 1024) for line in lines))
+        self.assertTrue(all(len(line) < 200 for line in lines if not line.startswith("kkk")))
+
+    def test_a_database_of_another_program_is_named_as_that(self):
+        path = os.path.join(self.folder, "foreign.db")
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            db.execute("CREATE TABLE t (a)")
+            db.commit()
+        error = self.run_quipu("ls", "--store", path, code=None).err
+        self.assertIn("database of another program", error)
+        self.assertNotIn("migrate", error)
+
 class List(Reading):
     def test_sessions_come_newest_first_or_oldest_first(self):
         keys = [line["key"] for line in self.run_quipu("ls", "--json").lines()]

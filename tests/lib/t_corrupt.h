@@ -137,11 +137,42 @@ static inline quipu_status t_corrupt_remember(quipu_store *store, quipu_memory_k
     return quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, NULL, NULL);
 }
 
+/* State of an app, a user and a session. */
+static inline quipu_status t_corrupt_state(quipu_store *store)
+{
+    const quipu_session_ref ref = {QUIPU_STR("app"), QUIPU_STR("user"), QUIPU_STR("of adk")};
+    const quipu_json state = {
+        QUIPU_STR("{\"app:theme\":\"dark\",\"user:lang\":[\"en\",1.50],\"cart\":{\"n\":1},"
+                  "\"step\":3}")};
+    quipu_service *service = NULL;
+    quipu_live *live = NULL;
+    quipu_status status = quipu_service_new(store, NULL, &service, NULL);
+
+    if (status == QUIPU_OK) {
+        status = quipu_service_create(service, &ref, state, NULL, &live, NULL);
+    }
+    quipu_live_free(live);
+    quipu_service_free(service);
+    return status;
+}
+
+/* What belongs to no message: state, memories, a factor. */
+static inline quipu_status t_corrupt_fill_rest(quipu_store *store)
+{
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
+    quipu_status status = t_corrupt_state(store);
+
+    status = status == QUIPU_OK ? t_corrupt_remember(store, QUIPU_OBSERVATION) : status;
+    status = status == QUIPU_OK ? t_corrupt_remember(store, QUIPU_REFLECTION) : status;
+    return status == QUIPU_OK ? quipu_model_factor_learn(store, QUIPU_STR("model"), 1000, 1200,
+                                                         NULL, &factor, NULL)
+                              : status;
+}
+
 /* A row in every table: forks, a hidden session, a compaction, state, memories, factors, the feed;
  * an index, and messages that it lacks. */
 static inline quipu_status t_corrupt_fill(quipu_store *store)
 {
-    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
     quipu_status status = t_corrupt_create(store, "one");
 
     status = status == QUIPU_OK ? t_corrupt_say(store, "one", 1, 12) : status;
@@ -157,11 +188,7 @@ static inline quipu_status t_corrupt_fill(quipu_store *store)
     status = status == QUIPU_OK ? quipu_session_compact(store, QUIPU_STR("compact"), 6,
                                                         QUIPU_STR("in short"), NULL, NULL, NULL)
                                 : status;
-    status = status == QUIPU_OK ? t_corrupt_remember(store, QUIPU_OBSERVATION) : status;
-    status = status == QUIPU_OK ? t_corrupt_remember(store, QUIPU_REFLECTION) : status;
-    status = status == QUIPU_OK ? quipu_model_factor_learn(store, QUIPU_STR("model"), 1000, 1200,
-                                                           NULL, &factor, NULL)
-                                : status;
+    status = status == QUIPU_OK ? t_corrupt_fill_rest(store) : status;
     status = status == QUIPU_OK ? quipu_search_index(store, NULL, NULL, NULL) : status;
     status = status == QUIPU_OK ? t_corrupt_create(store, "pending") : status;
     return status == QUIPU_OK ? t_corrupt_say(store, "pending", 1, 3) : status;

@@ -186,8 +186,8 @@ static inline const char *t_oracle_import(t_bytes *exported)
 
 /* What must work when verify has reported nothing. Deletes all sessions at the end. `exported` gets
  * what the store held. *ret_index_changed: words stayed in the search index, although it had passed
- * its check. FTS5 compares sums of words, in which a word that damage made twice cancels itself out:
- * only page checksums find that. */
+ * its check. FTS5 compares sums of words, in which a word that damage made twice cancels itself
+ * out: only page checksums find that. */
 static inline const char *t_oracle(quipu_store *store, t_bytes *exported, bool *ret_index_changed)
 {
     const quipu_call_options call = t_oracle_call();
