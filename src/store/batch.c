@@ -203,8 +203,8 @@ static void batch_exclusive_retry(qp_batch *batch)
 /* ---- LOCKED and OPTIMISTIC --------------------------------------------------------------------
  */
 
-/* Takes the waiting writes, and those that arrive soon, into the batch. Nobody joins after this: a lock that is taken
- * late may be out of order. */
+/* Takes the waiting writes, and those that arrive soon, into the batch. Nobody joins after this: a
+ * lock that is taken late may be out of order. */
 static void batch_gather(qp_batch *batch)
 {
     qp_queue *queue = &batch->group->queue;

@@ -1,7 +1,7 @@
 /* An adopted file that Lango opens again: its migration fails before it changes anything. A file
  * that was rebuilt all the same is recognized at opening, and repaired with what is left. The
- * statements are those that ent's migration of Lango's schema sends (tests/go/test_lango.sh runs ent
- * itself). */
+ * statements are those that ent's migration of Lango's schema sends (tests/go/test_lango.sh runs
+ * ent itself). */
 #include "contract/maintain_t.h"
 #include "lib/short.h"
 
