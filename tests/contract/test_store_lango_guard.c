@@ -357,8 +357,8 @@ static void repair_keeps_the_numbers_of_a_session_that_does_not_begin_with_one(v
     (void)state;
     guard_adopted(path);
     quipu_store *store = st_open(path);
-    T_OK(quipu_session_fork(store, QUIPU_STR("adk:an%2Fapp/ana/s%251"), 1, &fork, NULL, NULL,
-                            &err));
+    T_OK(
+        quipu_session_fork(store, QUIPU_STR("adk:an%2Fapp/ana/s%251"), 1, &fork, NULL, NULL, &err));
     st_append(store, "a fork", "the fork's own");
     quipu_close(store);
     guard_must(path, GUARD_DROP GUARD_REBUILD);

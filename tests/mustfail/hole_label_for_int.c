@@ -9,7 +9,6 @@ quipu_status planted(void)
                           err);
 #else
     return session_create(
-        db, NULL, &(session_new){.key = text, .revision = ent_some(MESSAGE_ROLE_TOOL)},
-        NULL, err);
+        db, NULL, &(session_new){.key = text, .revision = ent_some(MESSAGE_ROLE_TOOL)}, NULL, err);
 #endif
 }
