@@ -43,8 +43,8 @@
 #define OPEN_STORE_ADOPTED ".bak-lango-adopt-2" /* and the rest of a time stamp */
 
 /* Brings the database to this program's schema or, read-only, compares it. The named steps adopt
- * Lango's files and guard them, and mark what is not indexed in files from before that mark; `again`
- * is one more, or NULL. Outside of any transaction; costs two
+ * Lango's files and guard them, and mark what is not indexed in files from before that mark;
+ * `again` is one more, or NULL. Outside of any transaction; costs two
  * reads where nothing has to be done. */
 static quipu_status open_store_migrate(ent_db *db, const ent_step *again,
                                        ent_migrate_report *ret_report, quipu_error *reterr)

@@ -17,7 +17,8 @@ static quipu_status pending_step_needed(ent_db *db, void *ctx, bool *ret_needed,
 {
     bool has_mark = false;
     bool has_watermark = false;
-    quipu_status status = ent_step_has_column(db, "sessions", "indexed_seq", &has_watermark, reterr);
+    quipu_status status =
+        ent_step_has_column(db, "sessions", "indexed_seq", &has_watermark, reterr);
 
     (void)ctx;
     if (status == QUIPU_OK) {
@@ -29,8 +30,8 @@ static quipu_status pending_step_needed(ent_db *db, void *ctx, bool *ret_needed,
 
 /* Marks the sessions of a page; `after` moves behind it. Row by row, because a change of all at once
  * would set updated_at of all. */
-static quipu_status pending_step_page(ent_db *db, quipu_arena *arena, int64_t *after, bool *ret_more,
-                                      quipu_error *reterr)
+static quipu_status pending_step_page(ent_db *db, quipu_arena *arena, int64_t *after,
+                                      bool *ret_more, quipu_error *reterr)
 {
     const qp_session_query query = {.limit = PENDING_STEP_PAGE,
                                     .order = {QP_SESSION_BY_ID(ASC)},
