@@ -8,12 +8,14 @@
 #include "ent_sqlite/ddl.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "ent/diff.h"
 #include "ent/plan.h"
 
+#define DDL_NAME_SIZE 512 /* of a table's name with a suffix */
 #define DDL_TOKENIZE "tokenize='" QP_SQLITE_TOKENIZER "'"
 
 /* The suffix is ours and needs no escaping. */
@@ -690,25 +692,20 @@ qp_search_state qp_sqlite_search_state(const ent_entity *entity, const qp_file_s
     const qp_table_shape *content = qp_shape_table(shape, entity->table);
     const qp_table_shape *table = NULL;
     size_t found = 0;
-    qp_buf name;
+    char name[DDL_NAME_SIZE]; /* no memory is needed, so that none can be lacking */
 
     assert(entity != NULL && shape != NULL);
     if (!ddl_has_search(entity)) {
         return QP_SEARCH_OK;
     }
-    qp_buf_init(&name, 4096);
-    qp_buf_puts(&name, entity->table);
-    qp_buf_puts(&name, QP_SQLITE_SEARCH_SUFFIX);
-    table = qp_shape_table(shape, qp_buf_str(&name).p);
+    (void)snprintf(name, sizeof(name), "%s" QP_SQLITE_SEARCH_SUFFIX, entity->table);
+    table = qp_shape_table(shape, name);
     for (size_t i = 0; content != NULL && i < content->trigger_count; i++) {
         for (size_t j = 0; j < 3; j++) {
-            qp_buf_reset(&name);
-            qp_buf_puts(&name, entity->table);
-            qp_buf_puts(&name, triggers[j]);
-            found += qp_name_eq(content->triggers[i].name, qp_buf_str(&name).p) ? 1 : 0;
+            (void)snprintf(name, sizeof(name), "%s%s", entity->table, triggers[j]);
+            found += qp_name_eq(content->triggers[i].name, name) ? 1 : 0;
         }
     }
-    qp_buf_free(&name);
     if (table == NULL) {
         return QP_SEARCH_MISSING;
     }

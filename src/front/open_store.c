@@ -28,6 +28,7 @@
 #include "import/import.h"
 #include "store/lango.h"
 #include "store/row_security.h"
+#include "store/search.h"
 #include "store/size.h"
 #include "store/store.h"
 
@@ -42,17 +43,18 @@
 #define OPEN_STORE_ADOPTED ".bak-lango-adopt-2" /* and the rest of a time stamp */
 
 /* Brings the database to this program's schema or, read-only, compares it. The named steps adopt
- * Lango's files and guard them; `again` is one more, or NULL. Outside of any transaction; costs two
+ * Lango's files and guard them, and mark what is not indexed in files from before that mark;
+ * `again` is one more, or NULL. Outside of any transaction; costs two
  * reads where nothing has to be done. */
 static quipu_status open_store_migrate(ent_db *db, const ent_step *again,
                                        ent_migrate_report *ret_report, quipu_error *reterr)
 {
-    ent_step steps[3] = {qp_lango_adopt, qp_lango_guard};
+    ent_step steps[4] = {qp_lango_adopt, qp_lango_guard, qp_search_pending_step};
     ent_migrate_options options = ENT_MIGRATE_OPTIONS_INIT;
 
     options.program = "quipu " QUIPU_VERSION_TEXT;
     options.steps = steps;
-    options.step_count = 2;
+    options.step_count = 3;
     if (again != NULL) {
         steps[options.step_count++] = *again;
     }

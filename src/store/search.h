@@ -14,6 +14,8 @@
 #ifndef QP_STORE_SEARCH_H
 #define QP_STORE_SEARCH_H
 
+#include <ent/migrate.h>
+
 #include "store/store.h"
 
 /* A session is about to be created with `count` messages: sets its watermark. Once they are stored,
@@ -63,5 +65,8 @@ QUIPU_MUST_USE quipu_status qp_search_walk_on(quipu_store *store, const qp_call 
 
 /* QUIPU_UNSUPPORTED when the store was opened without search. */
 QUIPU_MUST_USE quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr);
+
+/* pending_step.c: a step of the migration, for files from before `index_pending`. */
+extern const ent_step qp_search_pending_step;
 
 #endif

@@ -160,6 +160,7 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
 /* What the walk over a session's messages remembers. It sees every message that the session holds,
  * also those that only forks still show: these must be readable, but need not be without gaps. */
 typedef struct verify_walk {
+    ent_db *db;
     const qp_session *row;
     qp_findings *findings;
     int64_t lowest;
@@ -200,21 +201,73 @@ static bool verify_is_text(const quipu_message *decoded)
            qp_utf8_valid(decoded->event_id);
 }
 
+/* Whether a message that only forks still show can be found by its number. There may be gaps
+ * between such messages, so that their count says nothing: where the engine packs numbers into its
+ * own key, the two may differ. */
+static quipu_status verify_kept(verify_walk *walk, const qp_message *message, quipu_error *reterr)
+{
+    bool exists = false;
+    quipu_status status = qp_message_exists(
+        walk->db,
+        &(qp_message_where){.session_id = ent_eq(walk->row->id), .seq = ent_eq(message->seq)},
+        &exists, reterr);
+
+    if (status == QUIPU_OK && !exists) {
+        qp_findings_add(walk->findings, QUIPU_PROBLEM_SEQ, message->seq,
+                        "message %lld stands under another number", (long long)message->seq);
+    }
+    return status;
+}
+
+/* The same for the messages that the session shows: as many stand under their numbers as there are
+ * numbers. */
+static quipu_status verify_shown(ent_db *db, const verify_walk *walk, quipu_error *reterr)
+{
+    const int64_t last = walk->expected - 1;
+    int64_t count = 0;
+    quipu_status status = QUIPU_OK;
+
+    if (last < walk->lowest) {
+        return QUIPU_OK;
+    }
+    status = qp_message_count(db,
+                              &(qp_message_where){.session_id = ent_eq(walk->row->id),
+                                                  .seq = ent_between(walk->lowest, last)},
+                              &count, reterr);
+    if (status == QUIPU_OK && count != last - walk->lowest + 1) {
+        qp_findings_add(walk->findings, QUIPU_PROBLEM_SEQ, 0,
+                        "of the messages %lld to %lld, %lld stand under their numbers",
+                        (long long)walk->lowest, (long long)last, (long long)count);
+    }
+    return status;
+}
+
 /* One message: its place, its total, and whether it can be decoded. A living session shows its own
  * messages without gaps; of a hidden one only what forks reach is left. */
 static quipu_status verify_message(verify_walk *walk, const qp_message *message,
                                    quipu_error *reterr)
 {
     const qp_session *row = walk->row;
+    const bool shown = message->seq >= walk->lowest && row->key.p != NULL;
     quipu_error error = {0};
     quipu_message decoded;
-    quipu_status status;
+    quipu_status status = QUIPU_OK;
 
     assert(!walk->findings->cut);
+    if (walk->findings->messages > 0 && message->seq <= walk->findings->last_seq) {
+        qp_findings_add(walk->findings, QUIPU_PROBLEM_SEQ, message->seq,
+                        "message %lld stands behind message %lld", (long long)message->seq,
+                        (long long)walk->findings->last_seq);
+    }
     walk->findings->messages++;
     walk->findings->last_seq = message->seq;
     /* Messages below are kept for forks only; there may be gaps between them. */
-    if (message->seq >= walk->lowest && row->key.p != NULL) {
+    if (!shown) {
+        status = verify_kept(walk, message, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    } else {
         if (message->seq != walk->expected) {
             qp_findings_add(walk->findings, QUIPU_PROBLEM_SEQ, walk->expected,
                             "message %lld is missing", (long long)walk->expected);
@@ -484,8 +537,11 @@ static quipu_status verify_against(ent_db *db, const verify_walk *walk, quipu_er
         /* A hidden row keeps its old numbers; nothing reads them, so that they are not compared. */
         if (!walk->findings->cut) {
             verify_header(walk);
+            status = verify_shown(db, walk, reterr);
         }
-        status = verify_view(db, row, walk->findings, reterr);
+        if (status == QUIPU_OK) {
+            status = verify_view(db, row, walk->findings, reterr);
+        }
     }
     return status == QUIPU_OK ? verify_past(db, row, walk->findings, reterr) : status;
 }
@@ -495,7 +551,8 @@ static quipu_status verify_against(ent_db *db, const verify_walk *walk, quipu_er
 quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *ret_findings,
                                quipu_error *reterr)
 {
-    verify_walk walk = {.row = row,
+    verify_walk walk = {.db = db,
+                        .row = row,
                         .findings = ret_findings,
                         .lowest = qp_verify_lowest(row),
                         .indexed = qp_search_is_there(db, &qp_message_entity)};

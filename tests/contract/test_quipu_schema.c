@@ -150,6 +150,83 @@ static void role_is_an_enum_in_c_and_text_in_the_file(void **state)
     assert_string_equal(text, "user assistant tool function model system");
 }
 
+/* What another program writes into the file. */
+static void schema_write(const char *sql)
+{
+    sqlite3 *raw = NULL;
+
+    assert_int_equal(sqlite3_open(schema_path, &raw), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(raw, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+}
+
+/* Labels that another program wrote as text come back as the enum; one that is none is damage. */
+static void role_text_in_the_file_is_an_enum_again_when_it_is_read(void **state)
+{
+    ent_db *db = *state;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_message *stored = NULL;
+    quipu_error err = {0};
+    int64_t id = schema_session(db, "read");
+    static const char *const labels[] = {"user",     "assistant", "tool",
+                                         "function", "model",     "system"};
+
+    for (int i = 0; i < 6; i++) {
+        char sql[128];
+        qp_message_new message = schema_message(id, i + 1, QP_MESSAGE_ROLE_USER, QUIPU_STR("x"));
+
+        T_OK(qp_message_create(db, NULL, &message, NULL, &err));
+        (void)snprintf(sql, sizeof(sql), "UPDATE messages SET role = '%s' WHERE seq = %d",
+                       labels[i], i + 1);
+        schema_write(sql);
+        T_OK(qp_message_get(db, &arena, id, i + 1, &stored, &err));
+        assert_int_equal(stored->role, i + 1);
+        assert_string_equal(qp_message_role_text(stored->role), labels[i]);
+    }
+    schema_write("UPDATE messages SET role = 'king' WHERE seq = 1");
+    T_STATUS(qp_message_get(db, &arena, id, 1, &stored, &err), QUIPU_CORRUPT);
+    assert_string_equal(err.field, "role");
+    quipu_arena_free(&arena);
+}
+
+/* The generated functions alone make, find, change and remove a session, with members of its own
+ * types; tests/mustfail shows what they do not accept. */
+static void generated_code_creates_reads_updates_and_deletes_sessions(void **state)
+{
+    ent_db *db = *state;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_session *made = NULL;
+    const qp_session *found = NULL;
+    qp_session_list list = {0};
+    int64_t count = 0;
+    quipu_error err = {0};
+
+    T_OK(qp_session_create(db, &arena,
+                           &(qp_session_new){.key = QUIPU_STR("s"),
+                                             .model = QUIPU_STR("m"),
+                                             .metadata = ent_json(QUIPU_STR("{\"a\":1}"))},
+                           &made, &err));
+    assert_true(made->id > 0);
+    T_OK(qp_session_get(db, &arena, made->id, &found, &err));
+    T_STR(found->key, "s");
+    T_STR(found->model, "m");
+    T_STR(found->metadata.text, "{\"a\":1}");
+    assert_int_equal(found->next_seq, 1);
+    T_OK(qp_session_update(db, &(qp_session_where){.id = ent_eq(made->id)},
+                           &(qp_session_patch){.model = ent_set("other"), .revision = ent_set(2)},
+                           &count, &err));
+    assert_int_equal(count, 1);
+    T_OK(qp_session_find(db, &arena,
+                         &(qp_session_query){.limit = 5, .where = {.model = ent_eq("other")}},
+                         &list, &err));
+    assert_int_equal(list.n, 1);
+    assert_int_equal(list.items[0].revision, 2);
+    T_OK(qp_session_delete(db, &(qp_session_where){.id = ent_eq(made->id)}, &count, &err));
+    assert_int_equal(count, 1);
+    T_STATUS(qp_session_get(db, &arena, made->id, &found, &err), QUIPU_NOT_FOUND);
+    quipu_arena_free(&arena);
+}
+
 static void author_is_empty_unless_given(void **state)
 {
     ent_db *db = *state;
@@ -299,6 +376,8 @@ static void reflection_fields_and_defaults(void **state)
     ent_db *db = *state;
     quipu_arena arena = QUIPU_ARENA_INIT;
     const qp_reflection *stored = NULL;
+    const quipu_time before = quipu_time_now();
+    quipu_uuid first;
     quipu_error err = {0};
 
     T_OK(qp_reflection_create(
@@ -307,12 +386,29 @@ static void reflection_fields_and_defaults(void **state)
         &err));
     assert_int_equal(stored->generation, 1);
     assert_int_equal(stored->token_count, 0);
+    assert_int_equal(stored->id.b[6] >> 4, 4); /* a random UUID */
+    assert_true(quipu_time_cmp(stored->created_at, before) >= 0);
+    assert_true(quipu_time_cmp(stored->created_at, quipu_time_now()) <= 0);
+    first = stored->id;
+    T_STATUS(qp_reflection_create(
+                 db, NULL,
+                 &(qp_reflection_new){.session_key = QUIPU_STR("k"), .content = QUIPU_STR("")},
+                 NULL, &err),
+             QUIPU_INVALID);
+    assert_string_equal(err.field, "content");
+    T_STATUS(qp_reflection_create(
+                 db, NULL,
+                 &(qp_reflection_new){.session_key = QUIPU_STR(""), .content = QUIPU_STR("c")},
+                 NULL, &err),
+             QUIPU_INVALID);
+    assert_string_equal(err.field, "session_key");
     T_OK(qp_reflection_create(db, &arena,
                               &(qp_reflection_new){.session_key = QUIPU_STR("k"),
                                                    .content = QUIPU_STR("again"),
                                                    .generation = ent_some(2)},
                               &stored, &err));
     assert_int_equal(stored->generation, 2);
+    assert_true(memcmp(stored->id.b, first.b, sizeof(first.b)) != 0);
     quipu_arena_free(&arena);
 }
 
@@ -407,7 +503,9 @@ int main(void)
         SCHEMA_TEST(new_file_gets_every_table_and_says_what_it_is),
         SCHEMA_TEST(second_open_changes_nothing),
         SCHEMA_TEST(session_loads_its_messages_with_it),
+        SCHEMA_TEST(generated_code_creates_reads_updates_and_deletes_sessions),
         SCHEMA_TEST(role_is_an_enum_in_c_and_text_in_the_file),
+        SCHEMA_TEST(role_text_in_the_file_is_an_enum_again_when_it_is_read),
         SCHEMA_TEST(author_is_empty_unless_given),
         SCHEMA_TEST(tool_calls_come_back_byte_for_byte),
         SCHEMA_TEST(second_message_with_an_event_id_is_refused),

@@ -470,9 +470,38 @@ static void every_failed_allocation_of_a_read_is_reported(void **state)
     t_fault_remove();
 }
 
+/* The column that says so is added with the value "nothing is pending". */
+static void messages_from_before_the_mark_are_found_by_the_first_search(void **state)
+{
+    T_SQLITE_ONLY("the fixtures are SQLite's");
+    static const char *const names[] = {"97fe72c.db", "f0d1dbe.db"};
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_error err = {0};
+
+    (void)state;
+    options.query = QUIPU_STR("Cusco");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char path[T_PATH_MAX];
+        quipu_search_results *results = NULL;
+        quipu_store *store = NULL;
+        char fixture[T_PATH_MAX];
+
+        t_path(QUIPU_SOURCE_DIR "/tests/fixtures/older", names[i], fixture);
+        t_path(t_tmpdir(), "older.db", path);
+        t_file_copy(fixture, path);
+        store = st_open(path);
+        T_OK(quipu_search(store, &options, NULL, &results, &err));
+        assert_true(results->hits.count > 0);
+        quipu_free(results);
+        mt_clean(store);
+        quipu_close(store);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_from_before_the_mark_are_found_by_the_first_search),
         cmocka_unit_test(each_column_may_be_missing),
         cmocka_unit_test(all_columns_may_be_missing_at_once),
         cmocka_unit_test(tables_and_indexes_may_be_missing),

@@ -93,6 +93,14 @@ static const damage damages[] = {
     {"UPDATE model_factors SET model = ''", QUIPU_PROBLEM_FACTOR, NULL, false},
     {"UPDATE feed SET kind = 'burnt' WHERE id = 2", QUIPU_PROBLEM_FEED, NULL, false},
     {"UPDATE feed SET last_seq = -1 WHERE id = 2", QUIPU_PROBLEM_FEED, NULL, false},
+    {"UPDATE messages SET id = id + 5 WHERE seq = 5 AND session_messages = " OF("plain"),
+     QUIPU_PROBLEM_SEQ, "plain", false},
+    {"UPDATE messages SET seq = 7 WHERE seq = 2 AND session_messages = (SELECT id FROM sessions "
+     "WHERE key IS NULL)",
+     QUIPU_PROBLEM_SEQ, "", false},
+    {"UPDATE messages SET seq = 1 WHERE seq = 2 AND session_messages = (SELECT id FROM sessions "
+     "WHERE key IS NULL)",
+     QUIPU_PROBLEM_SEQ, "", false},
     {"DELETE FROM messages_search_docsize", QUIPU_PROBLEM_SEARCH, "", true},
     {"UPDATE messages_search_data SET block = x'00' WHERE id > 10", QUIPU_PROBLEM_SEARCH, "", true},
 };

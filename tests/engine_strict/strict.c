@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "ent/db.h"
 #include "ent/maintenance.h"
 #include "ent/migrate_engine.h"
@@ -86,7 +87,13 @@ static quipu_status strict_leave(void *conn, quipu_status status, const quipu_er
 #define STRICT_
 #define STRICT_migrate_ migrator->
 #define STRICT_maintain_ maintenance->
+#define STRICT_search_ searcher->
 
+STRICT_PASS(search_, check,
+            (void *conn, const ent_entity *entity, const ent_field *reaches, quipu_error *reterr),
+            (file->conn, entity, reaches, reterr))
+STRICT_PASS(search_, discard, (void *conn, const ent_entity *entity, quipu_error *reterr),
+            (file->conn, entity, reterr))
 STRICT_ASK(int64_t, changes)
 STRICT_ASK(int64_t, total_changes)
 STRICT_ASK(int64_t, last_key)
@@ -328,6 +335,17 @@ static const qp_maintenance strict_maintenance = {
     .engine = strict_maintain_engine,
 };
 
+/* The real one's statements; only the functions that take a connection are replaced. */
+static qp_searcher strict_searcher;
+static qp_once strict_once = QP_ONCE_INIT;
+
+static void strict_make_searcher(void)
+{
+    strict_searcher = qp_sqlite_searcher;
+    strict_searcher.check = strict_search_check;
+    strict_searcher.discard = strict_search_discard;
+}
+
 static const qp_engine strict_engine = {
     .version = 1,
     .name = "strict",
@@ -355,7 +373,7 @@ static const qp_engine strict_engine = {
     .execute = strict_execute,
     .migrator = &strict_migrator,
     .set_interrupt = strict_set_interrupt,
-    .searcher = &qp_sqlite_searcher,
+    .searcher = &strict_searcher,
     .maintenance = &strict_maintenance,
     .data_version = strict_data_version,
 };
@@ -368,6 +386,7 @@ static quipu_status strict_open(const qp_place *place, bool read_only, ent_db **
     quipu_status status;
 
     STRICT(self != NULL);
+    qp_once_run(&strict_once, strict_make_searcher);
     file.name += strlen(STRICT_SCHEME);
     status = qp_engine_sqlite.open(&file, read_only, &self->file, reterr);
     if (status == QUIPU_OK) {
