@@ -354,7 +354,7 @@ static quipu_status open_store_again(const qp_place *self, ent_db *db, ent_migra
     open_store_found found = {.path = NULL};
     qp_place beside = *self;
     qp_lango_again again = {.backup = NULL};
-    char name[sizeof(OPEN_STORE_AGAIN_NAME) + 8];
+    char name[sizeof(OPEN_STORE_AGAIN_NAME) + 10];
     const ent_step step = {.name = name,
                            .text = "a file that Lango has rebuilt adopted once more",
                            .run = qp_lango_again_run,
