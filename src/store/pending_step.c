@@ -1,6 +1,6 @@
-/* The migration step "index-pending", for files from before the column `lags`: it marks the sessions
- * whose messages are not all in the search index. The column's default says that nothing is pending,
- * so that no search would index those messages before the session's next append.
+/* The migration step "index-pending", for files from before the column `lags`: it marks sessions
+ * whose messages are not all in the search index. The column's default says that nothing is
+ * pending, so that no search would index those messages before the session's next append.
  *
  * Owns: the step. Called by: src/front, at opening.
  * Transactions: the migration's. On return every session says whether it has messages behind its
@@ -28,8 +28,8 @@ static quipu_status pending_step_needed(ent_db *db, void *ctx, bool *ret_needed,
     return status;
 }
 
-/* Marks the sessions of a page; `after` moves behind it. Row by row, because a change of all at once
- * would set updated_at of all. */
+/* Marks the sessions of a page; `after` moves behind it. Row by row, because a change of all at
+ * once would set updated_at of all. */
 static quipu_status pending_step_page(ent_db *db, quipu_arena *arena, int64_t *after,
                                       bool *ret_more, quipu_error *reterr)
 {

@@ -125,7 +125,7 @@ static void no_order_comes_from_the_clock(void **state)
 
     st_create(store, "s");
     for (int i = 1; i <= 5; i++) {
-        char text[16];
+        char text[24];
         quipu_uuid uuid;
 
         qp_time_step(-i * HOUR_MS);
@@ -141,7 +141,7 @@ static void no_order_comes_from_the_clock(void **state)
     T_OK(quipu_memory_find(store, &query, NULL, &list, &err));
     assert_int_equal(list->memories.count, 5);
     for (size_t i = 0; i < 5; i++) {
-        char text[16];
+        char text[24];
         (void)snprintf(text, sizeof(text), "text %zu", i + 1);
         T_STR(quipu_memory_at(list->memories, i)->content, text);
     }
