@@ -51,6 +51,7 @@ bool qp_findings_any(const qp_findings *findings)
 }
 
 /* A text may quote a damaged value: what is no UTF-8 in it is shown as '?'. */
+QUIPU_PRINTF(2, 0)
 static void verify_say(char ret_text[QP_PROBLEM_TEXT_SIZE], const char *format, va_list args)
 {
     size_t at = 0;
