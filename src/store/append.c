@@ -21,9 +21,6 @@
 #include "store/session.h"
 #include "store/state_internal.h"
 
-/* How far from its beginning a session is searched for its first turn. */
-#define APPEND_FIRST_TURN_MAX 100
-
 typedef struct append_call {
     quipu_store *store;
     quipu_str key;
@@ -161,21 +158,12 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
     return QUIPU_OK;
 }
 
-static bool append_opens(void *ctx, const qp_message *row)
-{
-    bool *opens = ctx;
-
-    *opens = qp_message_opens(row);
-    return !*opens;
-}
-
 /* Whether a turn begins before these messages: then they do not give the session its first words.
  * For a row that says turn_seq 0. A program that did not know the column, or another program, may
  * have written it. Happens once a session: the row knows afterwards. */
 static quipu_status append_look_for_turn(ent_db *db, const qp_session *row, qp_encoded *encoded,
                                          quipu_error *reterr)
 {
-    const qp_scan scan = {row->first_seq, row->next_seq - 1, false};
     quipu_status status = QUIPU_OK;
     bool asks = false;
 
@@ -185,14 +173,8 @@ static quipu_status append_look_for_turn(ent_db *db, const qp_session *row, qp_e
     }
     encoded->later_turn = asks;
     /* Where messages are gone, or too many are there, nobody can tell which one was the first. */
-    if (asks && row->first_seq == 1 && row->next_seq <= APPEND_FIRST_TURN_MAX + 1) {
-        qp_chain chain;
-
-        encoded->later_turn = false;
-        status = qp_chain_resolve(db, row, scan.from, scan.to, &chain, reterr);
-        if (status == QUIPU_OK) {
-            status = qp_chain_each(db, &chain, &scan, append_opens, &encoded->later_turn, reterr);
-        }
+    if (asks && row->first_seq == 1 && row->next_seq <= QP_FIRST_TURN_MAX + 1) {
+        status = qp_chain_has_turn(db, row, row->next_seq - 1, &encoded->later_turn, reterr);
     }
     return status;
 }
