@@ -69,7 +69,8 @@ def vectors(seed, count):
     for _ in range(count):
         pool = rng.choice((letters, letters, plain))
         text = "".join(chr(rng.choice(rng.choice((pool, marks)))) for _ in range(rng.randint(1, 6)))
-        text = unicodedata.normalize(rng.choice(("NFD", "NFC")), text) if rng.random() < 0.5 else text
+        if rng.random() < 0.5:
+            text = unicodedata.normalize(rng.choice(("NFD", "NFC")), text)
         print(text.encode().hex(), unicodedata.normalize("NFC", text).encode().hex())
 
 

@@ -46,6 +46,7 @@
     X(show)                                                                                        \
     X(tail)                                                                                        \
     X(search)                                                                                      \
+    X(recall)                                                                                      \
     X(stats)                                                                                       \
     X(memory)                                                                                      \
     X(chat)                                                                                        \

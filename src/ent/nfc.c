@@ -63,7 +63,7 @@ static uint64_t nfc_pair_of(uint32_t point)
         }
     }
     return low < qp_nfc_pairs_count && nfc_composite(qp_nfc_pairs[low]) == point ? qp_nfc_pairs[low]
-                                                                                : 0;
+                                                                                 : 0;
 }
 
 /* The canonical combining class: 0 for starters. */
@@ -242,7 +242,8 @@ static void nfc_recompose(nfc_run *run)
         const bool adjacent = n > 0 && starter == n - 1;
         uint32_t made = 0;
 
-        if (starter < n && (adjacent || (run->classes[n - 1] < class && run->classes[n - 1] != 0))) {
+        if (starter < n &&
+            (adjacent || (run->classes[n - 1] < class && run->classes[n - 1] != 0))) {
             made = nfc_compose(run->points[starter], run->points[i]);
         }
         if (made != 0) {

@@ -6,8 +6,8 @@
  *
  * The rules are those of M. F. Porter, "An algorithm for suffix stripping", Program 14 (1980), with
  * the three departures that its author published later with his own programs: "bli" and "logi" in
- * step 2, and words of one or two letters stay. Notation of the paper: a word is [C](VC)^m[V], where
- * C is a run of consonants and V one of vowels; m is its measure. */
+ * step 2, and words of one or two letters stay. Notation of the paper: a word is [C](VC)^m[V],
+ * where C is a run of consonants and V one of vowels; m is its measure. */
 #include "ent/stem.h"
 
 #include <assert.h>
@@ -170,20 +170,20 @@ static void stem_step_1c(stem_word *word)
 /* Double endings become single ones: relational, relate. */
 static void stem_step_2(stem_word *word)
 {
-    static const stem_rule rules[] = {
-        {"ational", "ate"}, {"tional", "tion"}, {"enci", "ence"},   {"anci", "ance"},
-        {"izer", "ize"},    {"bli", "ble"},     {"alli", "al"},     {"entli", "ent"},
-        {"eli", "e"},       {"ousli", "ous"},   {"ization", "ize"}, {"ation", "ate"},
-        {"ator", "ate"},    {"alism", "al"},    {"iveness", "ive"}, {"fulness", "ful"},
-        {"ousness", "ous"}, {"aliti", "al"},    {"iviti", "ive"},   {"biliti", "ble"},
-        {"logi", "log"}};
+    static const stem_rule rules[] = {{"ational", "ate"}, {"tional", "tion"}, {"enci", "ence"},
+                                      {"anci", "ance"},   {"izer", "ize"},    {"bli", "ble"},
+                                      {"alli", "al"},     {"entli", "ent"},   {"eli", "e"},
+                                      {"ousli", "ous"},   {"ization", "ize"}, {"ation", "ate"},
+                                      {"ator", "ate"},    {"alism", "al"},    {"iveness", "ive"},
+                                      {"fulness", "ful"}, {"ousness", "ous"}, {"aliti", "al"},
+                                      {"iviti", "ive"},   {"biliti", "ble"},  {"logi", "log"}};
 
     stem_apply(word, rules, sizeof(rules) / sizeof(rules[0]), 0);
 }
 
 static void stem_step_3(stem_word *word)
 {
-    static const stem_rule rules[] = {{"icate", "ic"}, {"ative", ""}, {"alize", "al"},
+    static const stem_rule rules[] = {{"icate", "ic"}, {"ative", ""},  {"alize", "al"},
                                       {"iciti", "ic"}, {"ical", "ic"}, {"ful", ""},
                                       {"ness", ""}};
 
@@ -193,11 +193,10 @@ static void stem_step_3(stem_word *word)
 /* The single endings go from words that are long enough. */
 static void stem_step_4(stem_word *word)
 {
-    static const stem_rule rules[] = {{"al", ""},    {"ance", ""}, {"ence", ""}, {"er", ""},
-                                      {"ic", ""},    {"able", ""}, {"ible", ""}, {"ant", ""},
-                                      {"ement", ""}, {"ment", ""}, {"ent", ""},  {"ou", ""},
-                                      {"ism", ""},   {"ate", ""},  {"iti", ""},  {"ous", ""},
-                                      {"ive", ""},   {"ize", ""}};
+    static const stem_rule rules[] = {
+        {"al", ""},   {"ance", ""}, {"ence", ""},  {"er", ""},   {"ic", ""},  {"able", ""},
+        {"ible", ""}, {"ant", ""},  {"ement", ""}, {"ment", ""}, {"ent", ""}, {"ou", ""},
+        {"ism", ""},  {"ate", ""},  {"iti", ""},   {"ous", ""},  {"ive", ""}, {"ize", ""}};
 
     if (stem_ends(word, "ion")) {
         /* Only behind s or t: "adoption", not "onion". */
@@ -220,8 +219,7 @@ static void stem_step_5(stem_word *word)
         }
     }
     word->stem = word->n;
-    if (stem_is_double(word->p, word->n) && word->p[word->n - 1] == 'l' &&
-        stem_measure(word) > 1) {
+    if (stem_is_double(word->p, word->n) && word->p[word->n - 1] == 'l' && stem_measure(word) > 1) {
         word->n--;
     }
 }
@@ -255,14 +253,14 @@ size_t qp_word_stem(char *word, size_t n)
 /* Sorted, for a binary search. Letters that an apostrophe leaves behind are among them: the word
  * reader cuts "don't" into "don" and "t". */
 static const char *const stem_stops[] = {
-    "a",     "about", "am",    "an",    "and",   "any",  "are",   "as",    "at",    "be",
-    "been",  "but",   "by",    "can",   "could", "d",    "did",   "do",    "does",  "for",
-    "from",  "had",   "has",   "have",  "he",    "her",  "him",   "his",   "how",   "i",
-    "if",    "in",    "into",  "is",    "it",    "its",  "ll",    "m",     "me",    "my",
-    "of",    "on",    "or",    "our",   "re",    "s",    "she",   "should", "so",   "some",
-    "t",     "that",  "the",   "their", "them",  "then", "there", "these", "they",  "this",
-    "to",    "us",    "ve",    "was",   "we",    "were", "what",  "when",  "where", "which",
-    "who",   "whose", "why",   "will",  "with",  "would", "you",  "your"};
+    "a",    "about", "am",   "an",    "and",   "any",   "are",   "as",     "at",    "be",
+    "been", "but",   "by",   "can",   "could", "d",     "did",   "do",     "does",  "for",
+    "from", "had",   "has",  "have",  "he",    "her",   "him",   "his",    "how",   "i",
+    "if",   "in",    "into", "is",    "it",    "its",   "ll",    "m",      "me",    "my",
+    "of",   "on",    "or",   "our",   "re",    "s",     "she",   "should", "so",    "some",
+    "t",    "that",  "the",  "their", "them",  "then",  "there", "these",  "they",  "this",
+    "to",   "us",    "ve",   "was",   "we",    "were",  "what",  "when",   "where", "which",
+    "who",  "whose", "why",  "will",  "with",  "would", "you",   "your"};
 
 bool qp_word_is_stop(quipu_str word)
 {

@@ -1,5 +1,6 @@
 /* Normalization Form C against what Python's unicodedata makes of random texts
- * (tests/vectors/nfc.txt, printed by tools/make_nfc.py --vectors 400), and rules of the standard. */
+ * (tests/vectors/nfc.txt, printed by tools/make_nfc.py --vectors 400), and rules of the standard.
+ */
 #include "lib/t.h"
 
 #include <ctype.h>
@@ -32,9 +33,11 @@ static size_t nfc_hex(const char **at, char ret[NFC_TEXT_MAX])
 
     while (isxdigit((unsigned char)(*at)[0]) != 0) {
         char digits[3] = {(*at)[0], (*at)[1], '\0'};
+        char *end = NULL;
 
         assert_true(n < NFC_TEXT_MAX - 1);
-        ret[n++] = (char)strtol(digits, NULL, 16);
+        ret[n++] = (char)strtol(digits, &end, 16);
+        assert_ptr_equal(end, digits + 2);
         *at += 2;
     }
     ret[n] = '\0';
@@ -77,8 +80,8 @@ static void decomposed_korean_and_japanese_is_composed(void **state)
 
 static void common_texts_need_no_closer_look(void **state)
 {
-    static const char *const texts[] = {"", "plain", "naïve café", "Привет", "北京", "がぱ", "한글",
-                                        "Tiếng Việt", "😀"};
+    static const char *const texts[] = {"",     "plain", "naïve café", "Привет", "北京",
+                                        "がぱ", "한글",  "Tiếng Việt", "😀"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -118,8 +121,7 @@ static void a_run_of_marks_is_bounded(void **state)
         const bool first = memcmp(made.p + 3, "\xcc\x9b", 2) == 0 || made.p[0] != 'e';
         assert_int_equal(made.n >= n - 2, true);
         assert_true(first);
-        assert_int_equal(memcmp(made.p + made.n - 2, "\xcc\x9b", 2) == 0,
-                         marks == QP_NFC_RUN_MAX);
+        assert_int_equal(memcmp(made.p + made.n - 2, "\xcc\x9b", 2) == 0, marks == QP_NFC_RUN_MAX);
         qp_buf_free(&buf);
     }
 }
