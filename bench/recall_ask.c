@@ -52,12 +52,12 @@ static void ask_append(quipu_store *store, char *const fields[ASK_FIELDS_MAX])
                                     .key = quipu_cstr(fields[1]),
                                     .app_name = quipu_cstr(fields[2]),
                                     .user_id = quipu_cstr(fields[3])};
-    const quipu_message message = {
-        .role = strcmp(fields[5], "user") == 0 ? QUIPU_ROLE_USER : QUIPU_ROLE_ASSISTANT,
-        .author = quipu_cstr(fields[4]),
-        .content = quipu_cstr(fields[7]),
-        .has_timestamp = true,
-        .timestamp = {.s = strtoll(fields[6], NULL, 10)}};
+    const quipu_message message = {.role = strcmp(fields[5], "user") == 0 ? QUIPU_ROLE_USER
+                                                                          : QUIPU_ROLE_ASSISTANT,
+                                   .author = quipu_cstr(fields[4]),
+                                   .content = quipu_cstr(fields[7]),
+                                   .has_timestamp = true,
+                                   .timestamp = {.s = strtoll(fields[6], NULL, 10)}};
     quipu_error error = {0};
     quipu_status status = quipu_message_append(store, made.key, quipu_messages_of(&message, 1),
                                                NULL, NULL, NULL, &error);
@@ -80,8 +80,8 @@ static qp_recall_weights ask_weights(char *const fields[ASK_FIELDS_MAX], size_t 
     const struct {
         const char *name;
         double *value;
-    } known[] = {{"k1", &weights.k1},     {"b", &weights.b},       {"near", &weights.near},
-                 {"far", &weights.far},   {"date", &weights.date}, {"session", &weights.session},
+    } known[] = {{"k1", &weights.k1},     {"b", &weights.b},          {"near", &weights.near},
+                 {"far", &weights.far},   {"date", &weights.date},    {"session", &weights.session},
                  {"pair", &weights.pair}, {"author", &weights.author}};
 
     for (size_t i = 1; i + 1 < count; i += 2) {

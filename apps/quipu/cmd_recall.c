@@ -6,8 +6,8 @@
 #include "app.h"
 #include "render.h"
 
-#define RECALL_MARGIN 4       /* columns before a text */
-#define RECALL_TEXT_MAX 600   /* bytes of a message that are shown; --json has all of it */
+#define RECALL_MARGIN 4     /* columns before a text */
+#define RECALL_TEXT_MAX 600 /* bytes of a message that are shown; --json has all of it */
 #define RECALL_BUDGET_MAX (INT64_C(1) << 40)
 
 static const app_option recall_options[] = {
@@ -53,6 +53,7 @@ static void recall_json(const quipu_recall_hit *hit, bool parts)
     app_json_open(&json, NULL, '{');
     app_json_text(&json, "key", hit->session_key);
     app_json_int(&json, "seq", hit->seq);
+    app_json_text(&json, "event_id", hit->event_id);
     app_json_cstr(&json, "role", app_role_name(hit->role));
     app_json_text(&json, "author", hit->author);
     app_json_time(&json, "timestamp", hit->timestamp);
@@ -133,8 +134,7 @@ static void recall_report_none(const app_call *call, const quipu_recall_results 
     }
 }
 
-static int recall_ask(const app_call *call, quipu_store *store,
-                      const quipu_recall_options *options)
+static int recall_ask(const app_call *call, quipu_store *store, const quipu_recall_options *options)
 {
     const bool json = app_given(call, "json");
     const bool colours = app_colours(call);

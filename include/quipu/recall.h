@@ -18,8 +18,8 @@ extern "C" {
 #define QUIPU_RECALL_QUESTION_MAX 65536 /* bytes of a question */
 #define QUIPU_RECALL_LIMIT_MAX 1000     /* hits of one call */
 #define QUIPU_RECALL_LIMIT_DEFAULT 10   /* hits without a limit */
-#define QUIPU_RECALL_WORDS_MAX 256      /* different words of a question that are read; of these... */
-#define QUIPU_RECALL_TERMS_MAX 16       /* ...the rarest in the scope decide */
+#define QUIPU_RECALL_WORDS_MAX 256 /* different words of a question that are read; of these... */
+#define QUIPU_RECALL_TERMS_MAX 16  /* ...the rarest in the scope decide */
 
 /* Flags of quipu_recall_options. */
 #define QUIPU_RECALL_EVERYTHING UINT32_C(1) /* the scope is every session of the tenant */
@@ -46,6 +46,7 @@ typedef struct quipu_recall_hit {
     quipu_str session_key;
     int64_t seq;
     quipu_role role;
+    quipu_str event_id;
     quipu_str author;
     quipu_time timestamp;
     quipu_str content;

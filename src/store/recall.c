@@ -17,6 +17,7 @@
 #include "base/option.h"
 #include "base/result.h"
 #include "base/str.h"
+#include "store/message.h"
 #include "store/recall_scope.h"
 
 #define RECALL_SPARE 64 /* more of the best than are wanted, in case some are repeated texts... */
@@ -50,9 +51,9 @@ static quipu_status recall_nomem(quipu_status status, quipu_error *reterr)
 static quipu_status recall_read_part(ent_db *db, const qp_recall_part *part,
                                      qp_recall_ranker *ranker, quipu_error *reterr)
 {
-    const qp_message_query query = {.order = {QP_MESSAGE_BY_SEQ(ASC)},
-                                    .where = {.session_id = ent_eq(part->holder),
-                                              .seq = ent_between(part->from, part->to)}};
+    const qp_message_query query = {
+        .order = {QP_MESSAGE_BY_SEQ(ASC)},
+        .where = {.session_id = ent_eq(part->holder), .seq = ent_between(part->from, part->to)}};
     int64_t left = part->to - part->from + 1;
     qp_message_iter iter;
     qp_message row;
@@ -117,6 +118,15 @@ static bool recall_is_repeated(const quipu_recall_hit *hits, size_t count, quipu
     return at < count;
 }
 
+/* Why a row became no hit. */
+static quipu_status recall_failed(int64_t seq, quipu_status status, quipu_error *reterr)
+{
+    return status == QUIPU_CORRUPT
+               ? qp_error_set(reterr, status, "message %lld is damaged; restore a backup",
+                              (long long)seq)
+               : recall_nomem(status, reterr);
+}
+
 /* Copies a row to a hit. */
 static quipu_status recall_fill(quipu_arena *arena, const qp_message *row,
                                 const qp_recall_best *best, quipu_str key, quipu_recall_hit *ret)
@@ -131,6 +141,9 @@ static quipu_status recall_fill(quipu_arena *arena, const qp_message *row,
                             .from_session = best->session};
     quipu_status status = quipu_arena_copy(arena, key, &hit.session_key);
 
+    if (status == QUIPU_OK) {
+        status = qp_event_id_text(row->event_id, arena, &hit.event_id);
+    }
     if (status == QUIPU_OK) {
         status = quipu_arena_copy(arena, row->author, &hit.author);
     }
@@ -162,7 +175,7 @@ static quipu_status recall_load(const recall_call *call, ent_db *db, const qp_re
         if (status == QUIPU_OK && row->content.n > 0 && row->tokens <= left &&
             !recall_is_repeated(hits, taken, row->content)) {
             status = recall_fill(arena, row, &best[i], scope->keys[best[i].group], &hits[taken]);
-            status = status == QUIPU_OK ? QUIPU_OK : recall_nomem(status, reterr);
+            status = status == QUIPU_OK ? QUIPU_OK : recall_failed(row->seq, status, reterr);
             left -= row->tokens;
             taken++;
         }
@@ -202,8 +215,8 @@ static quipu_status recall_rank_scope(const recall_call *call, ent_db *db, quipu
         }
     }
     if (status == QUIPU_OK && ranker->messages > 0) {
-        status = qp_recall_ranker_best(ranker, scope->parts, scope->part_count, wanted, &best,
-                                       &count);
+        status =
+            qp_recall_ranker_best(ranker, scope->parts, scope->part_count, wanted, &best, &count);
         status = status == QUIPU_OK ? recall_load(call, db, scope, best, count, reterr)
                                     : recall_nomem(status, reterr);
     }
@@ -241,8 +254,7 @@ static quipu_status recall_check_scope(const quipu_recall_options *options, quip
         (options->session_key.p != NULL) + (options->app_name.p != NULL) + (everything ? 1 : 0);
 
     if (options->user_id.p != NULL && options->app_name.p == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "a recall for a user needs the app of the user");
+        return qp_error_set(reterr, QUIPU_MISUSE, "a recall for a user needs the app of the user");
     }
     if (scopes != 1) {
         return qp_error_set(reterr, QUIPU_MISUSE,
@@ -287,8 +299,7 @@ quipu_status qp_recall_weighted(quipu_store *store, const quipu_recall_options *
                                 const qp_recall_weights *weights, const quipu_call_options *call,
                                 quipu_recall_results **ret_results, quipu_error *reterr)
 {
-    recall_call recall = {
-        .store = store, .options = QUIPU_RECALL_OPTIONS_INIT, .weights = weights};
+    recall_call recall = {.store = store, .options = QUIPU_RECALL_OPTIONS_INIT, .weights = weights};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 

@@ -4,11 +4,8 @@
 
 #include "store/recall_rank.h"
 
-QUIPU_MUST_USE quipu_status qp_recall_weighted(quipu_store *store,
-                                               const quipu_recall_options *options,
-                                               const qp_recall_weights *weights,
-                                               const quipu_call_options *call,
-                                               quipu_recall_results **ret_results,
-                                               quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_recall_weighted(
+    quipu_store *store, const quipu_recall_options *options, const qp_recall_weights *weights,
+    const quipu_call_options *call, quipu_recall_results **ret_results, quipu_error *reterr);
 
 #endif

@@ -263,10 +263,9 @@ static void recall_rank_sessions(recall_rank *rank)
         recall_rank_sum(rank, at, end, sums);
         for (size_t term = 0; term < terms; term++) {
             if (sums[term] > 0 && rank->weight[term] > 0) {
-                sum += recall_rank_part(&ranker->weights,
-                                        recall_rank_idf(with[term], (int64_t)ranker->group_count),
-                                        (double)sums[term],
-                                        (double)ranker->lengths[group] / average);
+                sum += recall_rank_part(
+                    &ranker->weights, recall_rank_idf(with[term], (int64_t)ranker->group_count),
+                    (double)sums[term], (double)ranker->lengths[group] / average);
             }
         }
         rank->sessions[group] = sum;
@@ -291,8 +290,8 @@ static qp_recall_best recall_rank_near(const recall_rank *rank, size_t at, int64
     const size_t from = at > span ? at - span : 0;
 
     for (size_t i = from; i < rank->doc_count && i <= at + span; i++) {
-        const int64_t way = rank->docs[i].seq > seq ? rank->docs[i].seq - seq
-                                                    : seq - rank->docs[i].seq;
+        const int64_t way =
+            rank->docs[i].seq > seq ? rank->docs[i].seq - seq : seq - rank->docs[i].seq;
         if (rank->docs[i].group != group || way > RECALL_RANK_REACH) {
             continue;
         }

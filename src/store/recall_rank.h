@@ -60,7 +60,7 @@ typedef struct qp_recall_ranker {
     int64_t *lengths; /* words of each group */
     size_t group_count;
     int64_t messages;
-    int64_t length; /* of all messages */
+    int64_t length;                       /* of all messages */
     int64_t with[QUIPU_RECALL_WORDS_MAX]; /* messages that have the term */
 } qp_recall_ranker;
 

@@ -256,8 +256,8 @@ quipu_status qp_recall_scope_read(const quipu_store *store, ent_db *db,
     qp_buf_init(&own, RECALL_SCOPE_BYTES_MAX);
     qp_buf_init(&shared, RECALL_SCOPE_BYTES_MAX);
     if (options->session_key.p != NULL) {
-        status = qp_session_load(store, db, arena, options->session_key, quipu_time_now(), &row,
-                                 reterr);
+        status =
+            qp_session_load(store, db, arena, options->session_key, quipu_time_now(), &row, reterr);
         if (status == QUIPU_OK && recall_scope_keep(row, arena, &sessions) != QUIPU_OK) {
             status = recall_scope_nomem(reterr);
         }

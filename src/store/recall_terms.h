@@ -14,9 +14,9 @@
 #include "base/buf.h"
 #include "ent/words.h"
 
-#define QP_RECALL_SLOTS 1024    /* of the hash table: a power of 2, much more than terms */
-#define QP_RECALL_STARTS 65536  /* two bytes */
-#define QP_RECALL_DATES_MAX 8   /* years, months or days of one question; more are ignored */
+#define QP_RECALL_SLOTS 1024   /* of the hash table: a power of 2, much more than terms */
+#define QP_RECALL_STARTS 65536 /* two bytes */
+#define QP_RECALL_DATES_MAX 8  /* years, months or days of one question; more are ignored */
 
 /* The days that a question names: "in May 2023", "on 8 May", "2023-05-08". */
 typedef struct qp_recall_dates {

@@ -40,7 +40,8 @@ static void composed_and_decomposed_spellings_are_the_same(void **state)
     quipu_store *store = *state;
 
     st_create(store, "a");
-    st_append(store, "a", "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab\xe1\x84\x80\xe1\x85\xb3\xe1\x86\xaf");
+    st_append(store, "a",
+              "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab\xe1\x84\x80\xe1\x85\xb3\xe1\x86\xaf");
     st_append(store, "a", "カ\xe3\x82\x99ラス");
     st_append(store, "a", "Cafe\xcc\x81");
     assert_int_equal(strncmp(recalled(store, recall_everything("한글")), "a:1 ", 4), 0);
@@ -104,10 +105,8 @@ static void the_author_that_a_question_names_comes_first(void **state)
 static void a_day_that_a_question_names_counts(void **state)
 {
     static const char *const questions[] = {"What about the meeting in July?",
-                                            "the meeting on 9 July 2023",
-                                            "the meeting on July 9th",
-                                            "the meeting of 2023-07-09",
-                                            "the meeting of Jul 9"};
+                                            "the meeting on 9 July 2023", "the meeting on July 9th",
+                                            "the meeting of 2023-07-09", "the meeting of Jul 9"};
     quipu_store *store = *state;
 
     recall_create(store, "a", "app", "u");
@@ -117,14 +116,13 @@ static void a_day_that_a_question_names_counts(void **state)
     recall_say(store, "b", "x", "2023-07-09T23:59:59Z", "our meeting was long");
     recall_say(store, "c", "x", "2022-03-08T10:00:00Z", "the meeting is over");
     for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
-        assert_int_equal(
-            strncmp(recalled(store, recall_user("app", "u", questions[i])), "b:1 ", 4), 0);
+        assert_int_equal(strncmp(recalled(store, recall_user("app", "u", questions[i])), "b:1 ", 4),
+                         0);
     }
     assert_string_equal(recalled(store, recall_everything("may we march to the meeting?")),
                         "b:1 c:1 a:1 "); /* no month: the longest text comes last */
-    assert_int_equal(strncmp(recalled(store, recall_everything("the meeting in March 2022")),
-                             "c:1 ", 4),
-                     0);
+    assert_int_equal(
+        strncmp(recalled(store, recall_everything("the meeting in March 2022")), "c:1 ", 4), 0);
 }
 
 static void a_neighbour_of_a_match_is_found_behind_it(void **state)
@@ -168,6 +166,7 @@ static void score_parts_add_up_and_fall(void **state)
         last = hit->score;
     }
     T_STR(quipu_recall_hit_at(results->hits, 0)->content, "a red apple");
+    assert_int_equal(quipu_recall_hit_at(results->hits, 0)->event_id.n, 36);
     assert_int_equal(quipu_recall_hit_at(results->hits, 0)->role, QUIPU_ROLE_USER);
     quipu_free(results);
 }
@@ -345,7 +344,7 @@ static void a_scope_is_required_and_only_one(void **state)
 static void any_text_is_a_question(void **state)
 {
     static const char *const questions[] = {
-        "",      " \t\n",       "?!*\"",        "\"apple",      "apple*",    "NEAR(apple)",
+        "",      " \t\n",        "?!*\"",  "\"apple",   "apple*",         "NEAR(apple)",
         "a AND", "apple OR pie", "-apple", "col:apple", "\xff\xfe apple", "苹果 apple яблоко"};
     quipu_store *store = *state;
 
@@ -400,8 +399,7 @@ static void a_question_has_as_many_words_as_the_limit_says(void **state)
         }
         qp_buf_puts(&text, "apple");
         options.question = qp_buf_str(&text);
-        assert_string_equal(recalled(store, options),
-                            words < QUIPU_RECALL_WORDS_MAX ? "a:1 " : "");
+        assert_string_equal(recalled(store, options), words < QUIPU_RECALL_WORDS_MAX ? "a:1 " : "");
         qp_buf_free(&text);
     }
 }
@@ -432,9 +430,9 @@ static void the_rarest_terms_decide(void **state)
 /* The same random conversations in two stores: equal hits, in the same order, with equal scores. */
 static void every_engine_returns_the_same_hits(void **state)
 {
-    static const char *const words[] = {"apple", "pear",  "running", "runs",  "Cusco", "train",
-                                        "ticket", "北京", "大学",    "한글",  "café",  "the",
-                                        "when",  "may",   "2023",    "meeting"};
+    static const char *const words[] = {"apple",  "pear", "running", "runs",   "Cusco", "train",
+                                        "ticket", "北京", "大学",    "한글",   "café",  "the",
+                                        "when",   "may",  "2023",    "meeting"};
     const size_t word_count = sizeof(words) / sizeof(words[0]);
     quipu_store *store = *state;
     quipu_store *file = NULL;

@@ -30,12 +30,12 @@ static void fixture_session(quipu_store *store, const char *user, json_t *sessio
     {
         char time[64];
 
-        messages[i] = (quipu_message){.role = quipu_str_eq(fixture_text(item, "role"),
-                                                           QUIPU_STR("user"))
-                                                  ? QUIPU_ROLE_USER
-                                                  : QUIPU_ROLE_ASSISTANT,
-                                      .content = fixture_text(item, "content"),
-                                      .has_timestamp = true};
+        messages[i] =
+            (quipu_message){.role = quipu_str_eq(fixture_text(item, "role"), QUIPU_STR("user"))
+                                        ? QUIPU_ROLE_USER
+                                        : QUIPU_ROLE_ASSISTANT,
+                            .content = fixture_text(item, "content"),
+                            .has_timestamp = true};
         (void)snprintf(time, sizeof(time), "%sZ",
                        json_string_value(json_object_get(item, "created_at")));
         T_OK(quipu_time_parse(quipu_cstr(time), &messages[i].timestamp));
