@@ -80,7 +80,11 @@ class Store:
 
     def __init__(self, program, uri):
         self.process = subprocess.Popen(
-            [program, uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            [program, uri],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
         )
 
     def tell(self, *fields):

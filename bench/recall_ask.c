@@ -46,6 +46,19 @@ static size_t ask_split(char *line, char *fields[ASK_FIELDS_MAX])
     return count;
 }
 
+/* A number that is the whole field. */
+static double ask_number(const char *text)
+{
+    char *end = NULL;
+    const double number = strtod(text, &end);
+
+    if (end == text || *end != '\0') {
+        (void)fprintf(stderr, "quipu_recall_ask: %s is no number\n", text);
+        exit(1);
+    }
+    return number;
+}
+
 static void ask_append(quipu_store *store, char *const fields[ASK_FIELDS_MAX])
 {
     const quipu_session_new made = {.struct_size = (uint32_t)sizeof(made),
@@ -57,7 +70,7 @@ static void ask_append(quipu_store *store, char *const fields[ASK_FIELDS_MAX])
                                    .author = quipu_cstr(fields[4]),
                                    .content = quipu_cstr(fields[7]),
                                    .has_timestamp = true,
-                                   .timestamp = {.s = strtoll(fields[6], NULL, 10)}};
+                                   .timestamp = {.s = (int64_t)ask_number(fields[6])}};
     quipu_error error = {0};
     quipu_status status = quipu_message_append(store, made.key, quipu_messages_of(&message, 1),
                                                NULL, NULL, NULL, &error);
@@ -87,7 +100,7 @@ static qp_recall_weights ask_weights(char *const fields[ASK_FIELDS_MAX], size_t 
     for (size_t i = 1; i + 1 < count; i += 2) {
         for (size_t j = 0; j < sizeof(known) / sizeof(known[0]); j++) {
             if (strcmp(fields[i], known[j].name) == 0) {
-                *known[j].value = strtod(fields[i + 1], NULL);
+                *known[j].value = ask_number(fields[i + 1]);
             }
         }
     }
@@ -106,7 +119,7 @@ static void ask_question(quipu_store *store, const qp_recall_weights *weights,
 
     options.app_name = quipu_cstr(fields[1]);
     options.user_id = quipu_cstr(fields[2]);
-    options.limit = strtoll(fields[3], NULL, 10);
+    options.limit = (int64_t)ask_number(fields[3]);
     options.question = quipu_cstr(fields[4]);
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
     status = qp_recall_weighted(store, &options, weights, NULL, &results, &error);

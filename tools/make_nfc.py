@@ -85,8 +85,12 @@ def main():
     composing = [i for i, row in enumerate(rows) if not row[3] and row[2]]
     composing.sort(key=lambda i: (rows[i][1], rows[i][2]))
     text = HEAD.format(version=unicodedata.unidata_version)
-    packed = [point << 36 | first << 18 | second << 1 | kept for point, first, second, kept in rows]
-    text += table("uint64_t", "qp_nfc_pairs", packed)
+    marks = [0] + sorted({second for _, _, second, _ in rows if second})
+    text += table("uint32_t", "qp_nfc_marks", marks)
+    pairs_packed = [first << 7 | marks.index(second) for _, first, second, _ in rows]
+    text += table("uint32_t", "qp_nfc_pairs", pairs_packed)
+    starts = [i for i, row in enumerate(rows) if i == 0 or row[0] != rows[i - 1][0] + 1]
+    text += table("uint32_t", "qp_nfc_runs", [rows[i][0] << 12 | i for i in starts])
     text += table("uint16_t", "qp_nfc_composing", composing)
     seconds = {rows[i][2] for i in composing} - {p for p in POINTS if unicodedata.combining(chr(p))}
     text += table("uint32_t", "qp_nfc_seconds", sorted(seconds))

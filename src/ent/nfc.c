@@ -14,7 +14,8 @@
 
 #include "base/str.h"
 
-#define NFC_FIRST 0x300 /* no character below it can change or combine with the one before it */
+#define NFC_FIRST 0x300   /* no character below it can change or combine with the one before it */
+#define NFC_NONE SIZE_MAX /* no pair */
 #define NFC_DECOMPOSED_MAX 4 /* characters of one full decomposition */
 
 #define NFC_S 0xac00 /* Hangul: syllables, and the letters that make them */
@@ -33,37 +34,56 @@ typedef struct nfc_run {
     size_t n;
 } nfc_run;
 
-static uint32_t nfc_composite(uint64_t pair)
+static uint32_t nfc_first(size_t pair)
 {
-    return (uint32_t)(pair >> 36);
+    return qp_nfc_pairs[pair] >> 7;
 }
 
-static uint32_t nfc_first(uint64_t pair)
+static uint32_t nfc_second(size_t pair)
 {
-    return (uint32_t)(pair >> 18) & 0x3ffff;
+    return qp_nfc_marks[qp_nfc_pairs[pair] & 0x7f];
 }
 
-static uint32_t nfc_second(uint64_t pair)
-{
-    return (uint32_t)(pair >> 1) & 0x1ffff;
-}
-
-/* The decomposition of a character, or 0: binary search. */
-static uint64_t nfc_pair_of(uint32_t point)
+/* The last run whose number, shifted by `shift` and masked, is not above `wanted`; the count of
+ * runs when there is none. Composites and places both ascend. */
+static size_t nfc_run_of(uint32_t wanted, unsigned shift, uint32_t mask)
 {
     size_t low = 0;
-    size_t high = qp_nfc_pairs_count;
+    size_t high = qp_nfc_runs_count;
 
     while (low < high) {
-        size_t at = (low + high) / 2;
-        if (nfc_composite(qp_nfc_pairs[at]) < point) {
+        const size_t at = (low + high) / 2;
+        if ((qp_nfc_runs[at] >> shift & mask) <= wanted) {
             low = at + 1;
         } else {
             high = at;
         }
     }
-    return low < qp_nfc_pairs_count && nfc_composite(qp_nfc_pairs[low]) == point ? qp_nfc_pairs[low]
-                                                                                 : 0;
+    return low > 0 ? low - 1 : qp_nfc_runs_count;
+}
+
+/* The place of a character's decomposition, or NFC_NONE. */
+static size_t nfc_pair_of(uint32_t point)
+{
+    const size_t run = nfc_run_of(point, 12, 0xfffff);
+
+    if (run == qp_nfc_runs_count) {
+        return NFC_NONE;
+    }
+    const size_t place = qp_nfc_runs[run] & 0xfff;
+    const size_t end =
+        run + 1 < qp_nfc_runs_count ? qp_nfc_runs[run + 1] & 0xfff : qp_nfc_pairs_count;
+    const size_t way = point - (qp_nfc_runs[run] >> 12);
+    return way < end - place ? place + way : NFC_NONE;
+}
+
+/* The character that a pair is the decomposition of. */
+static uint32_t nfc_composite(size_t pair)
+{
+    const size_t run = nfc_run_of((uint32_t)pair, 0, 0xfff);
+
+    assert(run < qp_nfc_runs_count);
+    return (qp_nfc_runs[run] >> 12) + (uint32_t)pair - (qp_nfc_runs[run] & 0xfff);
 }
 
 /* The canonical combining class: 0 for starters. */
@@ -103,21 +123,21 @@ static uint32_t nfc_hangul(uint32_t first, uint32_t second)
 /* What two characters compose to, or 0. */
 static uint32_t nfc_compose(uint32_t first, uint32_t second)
 {
-    const uint64_t wanted = (uint64_t)first << 18 | second;
+    const uint64_t wanted = (uint64_t)first << 32 | second;
     size_t low = 0;
     size_t high = qp_nfc_composing_count;
 
     while (low < high) {
-        size_t at = (low + high) / 2;
-        const uint64_t pair = qp_nfc_pairs[qp_nfc_composing[at]];
-        if (((uint64_t)nfc_first(pair) << 18 | nfc_second(pair)) < wanted) {
+        const size_t at = (low + high) / 2;
+        const size_t pair = qp_nfc_composing[at];
+        if (((uint64_t)nfc_first(pair) << 32 | nfc_second(pair)) < wanted) {
             low = at + 1;
         } else {
             high = at;
         }
     }
     if (low < qp_nfc_composing_count) {
-        const uint64_t pair = qp_nfc_pairs[qp_nfc_composing[low]];
+        const size_t pair = qp_nfc_composing[low];
         if (nfc_first(pair) == first && nfc_second(pair) == second) {
             return nfc_composite(pair);
         }
@@ -150,7 +170,9 @@ static bool nfc_is_inert(uint32_t point)
         (point >= NFC_S && point < NFC_S + NFC_S_COUNT)) {
         return true;
     }
-    return nfc_class_of(point) == 0 && (nfc_pair_of(point) & 1) == 0 && !nfc_is_second(point);
+    const size_t pair = nfc_pair_of(point);
+    return nfc_class_of(point) == 0 && !nfc_is_second(point) &&
+           (pair == NFC_NONE || nfc_compose(nfc_first(pair), nfc_second(pair)) == point);
 }
 
 bool qp_nfc_is(quipu_str text)
@@ -182,7 +204,7 @@ static void nfc_decompose(uint32_t point, nfc_run *run)
 {
     uint32_t behind[NFC_DECOMPOSED_MAX];
     size_t n = 0;
-    uint64_t pair;
+    size_t pair;
 
     if (point >= NFC_S && point < NFC_S + NFC_S_COUNT) {
         const uint32_t at = point - NFC_S;
@@ -195,7 +217,7 @@ static void nfc_decompose(uint32_t point, nfc_run *run)
         run->n += last != 0 ? 3 : 2;
         return;
     }
-    while ((pair = nfc_pair_of(point)) != 0) {
+    while ((pair = nfc_pair_of(point)) != NFC_NONE) {
         if (nfc_second(pair) != 0) {
             assert(n < NFC_DECOMPOSED_MAX - 1);
             behind[n++] = nfc_second(pair);

@@ -26,10 +26,16 @@ void qp_nfc_put(quipu_str text, qp_buf *ret);
 /* ---- nfc_table.c ------------------------------------------------------------------------------
  */
 
-/* Canonical decompositions, by composite: composite << 36 | first << 18 | second << 1 | whether
- * Form C keeps it decomposed. Second 0: one character stands for another. */
-extern const uint64_t qp_nfc_pairs[];
+/* Canonical decompositions, by composite: first << 7 | the place of the second in qp_nfc_marks,
+ * which is 0 where one character stands for another. */
+extern const uint32_t qp_nfc_pairs[];
 extern const size_t qp_nfc_pairs_count;
+extern const uint32_t qp_nfc_marks[];
+extern const size_t qp_nfc_marks_count;
+/* Which composites the pairs are of: runs of neighbours, composite << 12 | place in qp_nfc_pairs. A
+ * run ends where the next one begins. */
+extern const uint32_t qp_nfc_runs[];
+extern const size_t qp_nfc_runs_count;
 /* The places in qp_nfc_pairs of those that compose, by first and second. */
 extern const uint16_t qp_nfc_composing[];
 extern const size_t qp_nfc_composing_count;

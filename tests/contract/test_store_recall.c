@@ -76,7 +76,7 @@ static void a_question_of_stop_words_is_asked_with_them(void **state)
 static void rare_words_count_more_than_common_ones(void **state)
 {
     quipu_store *store = *state;
-    char key[8];
+    char key[16];
 
     for (int i = 0; i < 9; i++) {
         (void)snprintf(key, sizeof(key), "k%d", i);

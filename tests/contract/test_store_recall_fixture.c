@@ -83,7 +83,7 @@ static void the_session_that_answers_comes_first_on_every_engine(void **state)
     T_OK(quipu_open(":memory:", NULL, &reference, &err));
     for (int i = 0; i < 4; i++) {
         char *end = memchr(at, '\n', (size_t)(file + size - at));
-        char user[8];
+        char user[16];
         size_t n;
         json_t *session;
 
@@ -99,7 +99,7 @@ static void the_session_that_answers_comes_first_on_every_engine(void **state)
         }
     }
     for (int i = 0; i < 4; i++) {
-        char user[8];
+        char user[16];
 
         (void)snprintf(user, sizeof(user), "u%d", i);
         fixture_question(store, reference, user,

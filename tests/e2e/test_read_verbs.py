@@ -244,6 +244,16 @@ class Search(Reading):
         hits = self.run_quipu("search", "--json", "列車").lines()
         self.assertEqual([hit["key"] for hit in hits], ["東京旅行"])
 
+    def test_a_search_that_finds_nothing_says_which_words_occur(self):
+        err = self.run_quipu("search", "train", "zebra", "seats", "elephant").err
+        self.assertIn("alone occur: train, seats\n", err)
+        self.assertIn("quipu recall", err)
+        err = self.run_quipu("search", '"the train" zebra').err
+        self.assertIn('alone occur: "the train"\n', err)
+        self.assertIn("no message has one of the words", self.run_quipu("search", "y1", "y2").err)
+        self.assertNotIn("alone", self.run_quipu("search", "zebra").err)
+        self.assertEqual(self.run_quipu("search", "--json", "train", "zebra").err, "")
+
     def test_no_words_are_an_error_of_the_search(self):
         self.assertIn("nothing was found", self.run_quipu("search", '"(*', "zzz").err)
         self.assertIn("no session", self.run_quipu("search", "x", "--session", "none", code=3).err)
