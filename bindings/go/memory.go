@@ -56,12 +56,12 @@ type Recalled struct {
 
 // Recall finds the messages that may answer a question, best first.
 func (s *Store) Recall(ctx context.Context, question string, options RecallOptions) ([]Recalled, error) {
-	if err := s.keeper.enter(); err != nil {
+	if err := s.gate.enter(); err != nil {
 		return nil, err
 	}
-	defer s.keeper.leave()
+	defer s.gate.leave()
 	var results unsafe.Pointer
-	err := withCall(ctx, func(call uintptr) error {
+	err := withCall(ctx, time.Time{}, func(call uintptr) error {
 		var pins runtime.Pinner
 		defer pins.Unpin()
 		to := &lib.RecallOptions{Limit: options.Limit, Budget: options.Budget}
@@ -171,23 +171,14 @@ func (m *MemoryService) holds(ctx context.Context, live *liveSession) (bool, err
 	if err != nil {
 		return false, err
 	}
-	given, err := live.uid()
-	if err != nil {
-		return false, err
-	}
-	found, err := stored.Session.(*liveSession).uid()
-	return given == found, err
+	return stored.Session.(*liveSession).life() == live.life(), nil
 }
 
-// uid is the session's identity for its life.
-func (s *liveSession) uid() (string, error) {
-	var uid string
-	err := s.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
-		head, status := s.head(arena, failure)
-		uid = lib.UUID(head.UID)
-		return status
-	})
-	return uid, err
+// life is the session's uid: a deleted session that is created again has another one.
+func (s *liveSession) life() [16]byte {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.uid
 }
 
 // shelf is the memory's own session for the events of another one, created when it is missing.
