@@ -1,6 +1,5 @@
 /* quipu recall: the messages that may answer a question, best first. Reads only. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app.h"
@@ -20,31 +19,6 @@ static const app_option recall_options[] = {
     {.name = "parts", .help = "show what each score is made of"},
     {.name = NULL},
 };
-
-/* Joins all arguments to one question. NULL: it is too long. */
-static char *recall_join(const app_call *call)
-{
-    char *question = malloc(QUIPU_RECALL_QUESTION_MAX + 1);
-    size_t used = 0;
-
-    for (int i = 0; question != NULL && i < call->argument_count; i++) {
-        const size_t n = strlen(call->arguments[i]);
-
-        if (used + (i > 0) + n > QUIPU_RECALL_QUESTION_MAX) {
-            free(question);
-            return NULL;
-        }
-        if (i > 0) {
-            question[used++] = ' ';
-        }
-        memcpy(question + used, call->arguments[i], n);
-        used += n;
-    }
-    if (question != NULL) {
-        question[used] = '\0';
-    }
-    return question;
-}
 
 static void recall_json(const quipu_recall_hit *hit, bool parts)
 {
@@ -75,17 +49,10 @@ static void recall_text(quipu_str text)
     const int columns = app_table_width();
     const int room = columns > 0 ? columns - RECALL_MARGIN : INT32_MAX;
     char flat[RECALL_TEXT_MAX + sizeof("…")];
-    size_t n = 0;
     size_t at = 0;
+    size_t n = app_flatten(text, flat, RECALL_TEXT_MAX, &at);
     quipu_str line;
 
-    for (; at < text.n && n < RECALL_TEXT_MAX; at++) {
-        const bool space = app_is_blank((quipu_str){text.p + at, 1});
-
-        if (!space || n == 0 || flat[n - 1] != ' ') {
-            flat[n++] = space ? ' ' : text.p[at];
-        }
-    }
     if (at < text.n) {
         /* Not in the middle of a character. */
         while (n > 0 && ((unsigned char)text.p[at] & 0xc0) == 0x80) {
@@ -187,7 +154,7 @@ static int recall_run(const app_call *call)
 {
     quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
     quipu_store *store = NULL;
-    char *question;
+    char question[QUIPU_RECALL_QUESTION_MAX + 1];
     int code = recall_scope(call, &options);
 
     if (code != APP_OK) {
@@ -197,8 +164,7 @@ static int recall_run(const app_call *call)
         !app_number(call, "budget", 1, RECALL_BUDGET_MAX, &options.budget)) {
         return APP_USAGE;
     }
-    question = recall_join(call);
-    if (question == NULL) {
+    if (!app_join(call, question, sizeof(question))) {
         return app_usage(call, "the question is longer than %d bytes", QUIPU_RECALL_QUESTION_MAX);
     }
     options.question = quipu_cstr(question);
@@ -207,7 +173,6 @@ static int recall_run(const app_call *call)
         code = recall_ask(call, store, &options);
         quipu_close(store);
     }
-    free(question);
     return code;
 }
 

@@ -28,27 +28,6 @@ static const app_option search_options[] = {
     {.name = NULL},
 };
 
-/* Joins all arguments to one query; false when it is too long. */
-static bool search_join(const app_call *call, char ret_query[QUIPU_SEARCH_QUERY_MAX + 1])
-{
-    size_t used = 0;
-
-    for (int i = 0; i < call->argument_count; i++) {
-        const size_t n = strlen(call->arguments[i]);
-
-        if (used + (i > 0) + n > QUIPU_SEARCH_QUERY_MAX) {
-            return false;
-        }
-        if (i > 0) {
-            ret_query[used++] = ' ';
-        }
-        memcpy(ret_query + used, call->arguments[i], n);
-        used += n;
-    }
-    ret_query[used] = '\0';
-    return true;
-}
-
 /* Matches are marked with brackets by the library. */
 static void search_json(const quipu_search_hit *hit)
 {
@@ -109,19 +88,14 @@ static void search_snippet(quipu_str snippet, bool colours)
     const int room = columns > 0 ? columns - SEARCH_MARGIN : INT_MAX;
     char *flat = malloc(snippet.n + 1);
     bool marked = false;
-    size_t n = 0;
+    size_t read = 0;
+    size_t n;
     quipu_str line;
 
     if (flat == NULL) {
         return; /* no memory: the hit's location was printed, only its text is missing */
     }
-    for (size_t i = 0; i < snippet.n; i++) {
-        const bool space = app_is_blank((quipu_str){snippet.p + i, 1});
-
-        if (!space || n == 0 || flat[n - 1] != ' ') {
-            flat[n++] = space ? ' ' : snippet.p[i];
-        }
-    }
+    n = app_flatten(snippet, flat, snippet.n, &read);
     for (size_t at = 0; app_line_next((quipu_str){flat, n}, room, &at, &line);) {
         printf("%*s", SEARCH_MARGIN, "");
         search_marked(line, colours, &marked);
@@ -276,7 +250,7 @@ static int search_run(const app_call *call)
     quipu_store *store = NULL;
     int code;
 
-    if (!search_join(call, query)) {
+    if (!app_join(call, query, sizeof(query))) {
         return app_usage(call, "the query is longer than %d bytes", QUIPU_SEARCH_QUERY_MAX);
     }
     if (!app_number(call, "limit", 1, QUIPU_SEARCH_LIMIT_MAX, &options.limit) ||

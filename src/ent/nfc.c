@@ -2,7 +2,7 @@
  * order, compose. The tables are nfc_table.c's; Hangul syllables are composed by arithmetic.
  *
  * Owns: nothing; pure functions over a text.
- * Called by: recall_text.c of the store, for questions and messages alike.
+ * Called by: recall_terms.c of the store, for questions and messages alike.
  *
  *   text ─▶ characters that cannot change: copied as they are
  *        ─▶ run: a starter and all behind it that may combine with it

@@ -1,7 +1,7 @@
 /* Porter's stemmer and a list of stop words.
  *
  * Owns: nothing; pure functions over one folded word.
- * Called by: recall_text.c of the store, for questions and messages alike: one function for both
+ * Called by: recall_terms.c of the store, for questions and messages alike: one function for both
  * sides, so that a change here changes no stored byte.
  *
  * The rules are those of M. F. Porter, "An algorithm for suffix stripping", Program 14 (1980), with
