@@ -267,7 +267,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_layout(quipu_store *store,
  *            server: its administrator decides, or the file's pages have 512 bytes), QUIPU_BUSY,
  *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_UNKNOWN, QUIPU_NOMEM, QUIPU_CANCELLED,
  *            QUIPU_MISUSE.
- * Since:     0.3
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_upgrade(quipu_store *store, uint32_t flags,
                                                           const quipu_call_options *call,

@@ -274,8 +274,8 @@ static quipu_status maintenance_report_pages(const qp_sqlite *self, const qp_pag
 }
 
 /* The structure of the file: pages, indexes, NOT NULL; it reads every page that is in use. A page
- * that fails its checksum ends SQLite's check, and is reported as a finding. The page cache is emptied
- * before: the file is what is checked. */
+ * that fails its checksum ends SQLite's check, and is reported as a finding. The page cache is
+ * emptied before: the file is what is checked. */
 static quipu_status maintenance_intact(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     qp_sqlite *self = conn;

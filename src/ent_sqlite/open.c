@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "ent/db.h"
+#include "ent_sqlite/identity.h"
 #include "ent_sqlite/open_file.h"
 #include "ent_sqlite/page_seal.h"
 #include "ent_sqlite/page_vfs.h"
@@ -380,7 +381,10 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(conn, rc, "cannot open", reterr);
     }
-    return open_setup(conn, options, file, reterr);
+    if (is_file && !file->immutable) {
+        status = qp_sqlite_check_identity(conn, reterr);
+    }
+    return status == QUIPU_OK ? open_setup(conn, options, file, reterr) : status;
 }
 
 /* Allocates a connection that is not open yet. Nothing here touches the file. Both allocations are

@@ -8,8 +8,8 @@
  * Reads the main file without verifying it and without the log: the name is the best that is known,
  * and every number that comes from a page is checked before it is used.
  *
- * Two rounds. The first looks at the trees only: the pages above the leaves name the leaves, so that
- * no leaf is read. The second reads the leaves, for the overflow pages of large values. */
+ * Two rounds. The first looks at the trees only: the pages above the leaves name the leaves, so
+ * that no leaf is read. The second reads the leaves, for the overflow pages of large values. */
 #include "ent_sqlite/page_owner.h"
 
 #include <assert.h>

@@ -39,8 +39,8 @@ typedef struct qp_page_header {
     bool logs;       /* write-ahead logging, by the file's format version */
 } qp_page_header;
 
-/* The checksum of a page: four lanes of 64 bits, for 8 bytes each. An error within one such word
- * is always found, any other with probability 1 - 2^-64. `size` counts the checksum's own bytes. */
+/* The checksum of a page: four lanes over words of 8 bytes. A wrong page number is always found,
+ * any error in the bytes with probability 1 - 2^-64. `size` counts the checksum's own bytes. */
 uint64_t qp_page_sum(const uint8_t *page, size_t size, uint32_t number);
 
 /* Completes the trailer, as the last thing before the page goes to the file. `stale`: page 1 goes

@@ -7,12 +7,12 @@
  * Locks: none of its own but SQLite's application mutex while it is registered. Reads and writes
  * happen under the locks that SQLite holds for them.
  *
- *             SQLite's page cache: trailers say "unsealed"
- *                  │ commit                      ▲ read, frame verified by SQLite's own checksum
- *                  ▼                             │
- *              the log: pages as they were in the cache ─── checkpoint ──▶ sealed ──▶ main file
- *                                                                                      │
- *              SQLite's page cache ◀── trailer set to "unsealed" ◀── checksum verified ┘
+ *      SQLite's page cache ── commit ──▶ the log ── checkpoint ──▶ sealed ──▶ main file
+ *        trailers say          pages as in the cache,    checksum filled in
+ *        "unsealed"            SQLite's frame checksums
+ *
+ *      main file ── checksum verified ──▶ trailer set to "unsealed" ──▶ SQLite's page cache
+ *      the log ── frame checksum verified ──▶ SQLite's page cache, or a checkpoint
  *
  * A frame of the log cannot carry our checksum: SQLite computes its frame checksums before the VFS
  * sees the page. They cover the page as well, but SQLite verifies them in recovery only; this layer
@@ -79,7 +79,7 @@ static bool page_vfs_scratch(page_file *self, uint32_t size)
     return self->page != NULL;
 }
 
-/* ---- what kind of file it is ------------------------------------------------------------------ */
+/* ---- what kind of file it is ----------------------------------------------------------------- */
 
 /* Learns from a header, as it is in the file. A file is ours when page 1 has our mark or hides its
  * size: damage to one of them must not switch the checks off. Reserved bytes that are 0 are ours,
@@ -115,8 +115,8 @@ static void page_vfs_refresh(page_file *self)
     }
 }
 
-/* Reads page 1 from the file into the scratch page and judges it. QP_PAGE_WRONG also for a file that
- * is not ours any more. */
+/* Reads page 1 from the file into the scratch page and judges it. QP_PAGE_WRONG also for a file
+ * that is not ours any more. */
 static int page_vfs_judge_first(page_file *self, qp_page_verdict *ret)
 {
     const uint32_t *size = &self->state.page_size;
@@ -138,7 +138,7 @@ static int page_vfs_judge_first(page_file *self, qp_page_verdict *ret)
     return rc == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : rc;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Remembers a bad page and gives the code that SQLite passes on. SQLITE_CORRUPT and no code of
  * SQLITE_IOERR, after which SQLite would roll back a transaction that only reads. */
@@ -309,7 +309,7 @@ static int page_vfs_read(sqlite3_file *file, void *to, int size, sqlite3_int64 a
     return rc;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* Page 1 goes to the file: it says whether the file's pages have checksums from now on. Pages come
  * in ascending order, in a checkpoint as in a commit, so that the rest of a rewritten file follows.
@@ -383,7 +383,7 @@ static int page_vfs_write(sqlite3_file *file, const void *from, int size, sqlite
     return below->pMethods->xWrite(below, from, size, at);
 }
 
-/* ---- the other methods of a file -------------------------------------------------------------- */
+/* ---- the other methods of a file ------------------------------------------------------------- */
 
 static int page_vfs_close(sqlite3_file *file)
 {
@@ -538,7 +538,7 @@ static bool page_vfs_is_ours(const sqlite3_file *file)
            (file->pMethods == &page_vfs_methods_1 || file->pMethods == &page_vfs_methods_2);
 }
 
-/* ---- the VFS ---------------------------------------------------------------------------------- */
+/* ---- the VFS --------------------------------------------------------------------------------- */
 
 static sqlite3_vfs *page_vfs_under(sqlite3_vfs *vfs)
 {
@@ -744,7 +744,7 @@ const char *qp_page_vfs(const char *below)
     return vfs != NULL ? vfs->zName : NULL;
 }
 
-/* ---- for the rest of the room ----------------------------------------------------------------- */
+/* ---- for the rest of the room ---------------------------------------------------------------- */
 
 /* The main file of a connection, or NULL where it is not ours. */
 static page_file *page_vfs_file(sqlite3 *db)

@@ -27,8 +27,8 @@ const char *qp_page_vfs(const char *below);
  * database in memory, or another VFS. */
 bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret);
 
-/* Looks at page 1 of the file anew, whether another program wrote to it. Pages that were read before
- * do not count any more. */
+/* Looks at page 1 of the file anew, whether another program wrote to it. Pages that were read
+ * before do not count any more. */
 void qp_page_vfs_look(sqlite3 *db);
 
 /* Forgets the bad pages, before a check that lists them. */
@@ -42,8 +42,8 @@ void qp_page_vfs_expect(sqlite3 *db, uint32_t page_size);
  * after they were verified otherwise. */
 void qp_page_vfs_reseal(sqlite3 *db, bool on);
 
-/* Reads a page as it is in the file, without verifying it, into `ret` of `page_size` bytes; SQLite's
- * code. For page_owner.c. */
+/* Reads a page as it is in the file, without verifying it, into `ret` of `page_size` bytes; gives
+ * SQLite's code. For page_owner.c. */
 int qp_page_vfs_read_raw(sqlite3 *db, uint32_t number, uint32_t page_size, uint8_t *ret);
 
 #endif
