@@ -209,6 +209,13 @@ quipu_status qp_sqlite_check_path(const char *path, uint32_t flags, qp_sqlite_fi
         return qp_error_set(reterr, QUIPU_IO, "cannot open %s: it is %s; give the path of a file",
                             path, S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
     }
+    if (info.st_nlink > 1) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "cannot open %s: the file has %lu names (hard links), and each would "
+                            "get a log of its own, which destroys it; remove the other names, or "
+                            "copy the file and open the copy",
+                            path, (unsigned long)info.st_nlink);
+    }
     if (!read_only) {
         status = open_file_local(path, reterr);
     } else if (info.st_size == 0) {
