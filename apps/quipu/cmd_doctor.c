@@ -328,6 +328,17 @@ static void doctor_mode(doctor_job *job, const struct stat *file)
     }
 }
 
+/* Each name would get a log of its own. Opening refuses such a file with the same reason. */
+static void doctor_names(doctor_job *job, const struct stat *file)
+{
+    if (file->st_nlink > 1) {
+        doctor_report(job, DOCTOR_BAD, "names",
+                      "remove the other hard links, or copy the file and use the copy",
+                      "the file has %lu names, and each would get a log of its own",
+                      (unsigned long)file->st_nlink);
+    }
+}
+
 /* The write-ahead log: a reader that never ends keeps it growing. */
 static void doctor_log(doctor_job *job)
 {
@@ -363,6 +374,7 @@ static void doctor_file(doctor_job *job)
     }
     doctor_head(job);
     doctor_mode(job, &file);
+    doctor_names(job, &file);
     doctor_log(job);
 }
 

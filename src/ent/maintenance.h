@@ -15,12 +15,6 @@ typedef struct qp_sizes {
     int64_t durability_level; /* disks that hold a commit when it returns: see quipu_stats */
 } qp_sizes;
 
-/* The finding of a check about a file that another program wrote to without its checksums. */
-#define QP_MAINTENANCE_STALE                                                                       \
-    "another program has written to the file without its checksums; \"quipu upgrade "              \
-    "--checksums\" "                                                                               \
-    "writes them again"
-
 /* Whether the database's pages have checksums. */
 typedef enum qp_checksums {
     QP_CHECKSUMS_OFF = 0,

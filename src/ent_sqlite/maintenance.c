@@ -253,8 +253,7 @@ static quipu_status maintenance_report_dangling(sqlite3_stmt *stmt, qp_report_fn
     return fn(ctx, quipu_cstr(text));
 }
 
-/* The pages that failed their checksum while the structure was checked, each with its owner; and a
- * program that wrote to the file without checksums. */
+/* The pages that failed their checksum while the structure was checked, each with its owner. */
 static quipu_status maintenance_report_pages(const qp_sqlite *self, const qp_page_state *state,
                                              qp_report_fn fn, void *ctx)
 {
@@ -266,9 +265,6 @@ static quipu_status maintenance_report_pages(const qp_sqlite *self, const qp_pag
         qp_sqlite_page_text(self->db, state->bad[i], state->bad_is_log && i + 1 == state->bad_count,
                             text, sizeof(text));
         status = fn(ctx, quipu_cstr(text));
-    }
-    if (status == QUIPU_OK && state->stale) {
-        status = fn(ctx, QUIPU_STR(QP_MAINTENANCE_STALE));
     }
     return status;
 }
@@ -285,7 +281,6 @@ static quipu_status maintenance_intact(void *conn, qp_report_fn fn, void *ctx, q
     char sql[96];
 
     assert(conn != NULL);
-    qp_page_vfs_look(self->db);
     qp_page_vfs_forget(self->db);
     (void)sqlite3_db_release_memory(self->db);
     (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)",

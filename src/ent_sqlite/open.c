@@ -26,8 +26,8 @@
 #include "ent_sqlite/stmt.h"
 
 #define OPEN_MEMORY ":memory:"
-#define OPEN_VERSION_AT 18  /* offset of the write version in the file's header... */
-#define OPEN_VERSION_WAL 2  /* ...and its value for a write-ahead log */
+#define OPEN_VERSION_AT 18 /* offset of the write version in the file's header... */
+#define OPEN_VERSION_WAL 2 /* ...and its value for a write-ahead log */
 #define OPEN_FLAGS (ENT_SQLITE_READ_ONLY | ENT_SQLITE_MUST_EXIST | ENT_SQLITE_NO_CHECKSUMS)
 #define OPEN_WAIT_MS_MAX 25 /* the longest sleep between two attempts to lock */
 
@@ -340,6 +340,17 @@ static quipu_status open_options(const ent_sqlite_options *given, ent_sqlite_opt
     return QUIPU_OK;
 }
 
+/* The page layer could not be made over the VFS that the options name. */
+static quipu_status open_no_vfs(const qp_sqlite *conn, const ent_sqlite_options *options,
+                                quipu_error *reterr)
+{
+    assert(conn->db == NULL);
+    return sqlite3_vfs_find(options->vfs) == NULL
+               ? qp_error_set(reterr, QUIPU_IO, "cannot open %s: SQLite knows no VFS \"%s\"",
+                              conn->path, options->vfs != NULL ? options->vfs : "")
+               : qp_error_set(reterr, QUIPU_NOMEM, "cannot open %s: out of memory", conn->path);
+}
+
 /* sqlite3_open_v2() with a URI: the path is escaped (open_file.c), so that a '?' in it is no
  * option. NOMUTEX: a connection belongs to one thread at a time. SQLite returns a handle also where
  * opening fails, for the error's text; open_path() closes it. */
@@ -357,10 +368,7 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
 
     assert(conn->db == NULL);
     if (is_file && vfs == NULL) {
-        return sqlite3_vfs_find(options->vfs) == NULL
-                   ? qp_error_set(reterr, QUIPU_IO, "cannot open %s: SQLite knows no VFS \"%s\"",
-                                  conn->path, options->vfs != NULL ? options->vfs : "")
-                   : qp_error_set(reterr, QUIPU_NOMEM, "cannot open %s: out of memory", conn->path);
+        return open_no_vfs(conn, options, reterr);
     }
     qp_buf_init(&uri, (size_t)3 * QP_SQLITE_PATH_MAX + 64);
     if (memory) {

@@ -33,11 +33,11 @@ typedef struct page_owner {
     uint32_t usable; /* bytes of a page that SQLite uses */
     bool overflow;   /* the second round */
     uint32_t reads;
-    uint8_t *page;  /* page_size bytes: the page that is looked at */
-    uint8_t *chain; /* page_size bytes: an overflow page */
-    uint32_t *todo; /* a tree's pages; QP_PAGE_OWNER_READS_MAX of them */
-    uint8_t *depth; /* of each */
-    uint32_t todo_count;
+    uint8_t *page;   /* page_size bytes: the page that is looked at */
+    uint8_t *chain;  /* page_size bytes: an overflow page */
+    uint32_t *pages; /* a tree's pages; QP_PAGE_OWNER_READS_MAX of them */
+    uint8_t *depth;  /* of each */
+    uint32_t page_count;
 } page_owner;
 
 static uint32_t page_owner_get(const uint8_t *p, int n)
@@ -130,10 +130,10 @@ static bool page_owner_in_chain(page_owner *self, uint32_t number)
 /* Adds a page of the tree; true: it is the wanted one. */
 static bool page_owner_add(page_owner *self, uint32_t number, uint8_t depth)
 {
-    assert(self->todo_count <= QP_PAGE_OWNER_READS_MAX);
-    if (self->todo_count < QP_PAGE_OWNER_READS_MAX) {
-        self->depth[self->todo_count] = depth;
-        self->todo[self->todo_count++] = number;
+    assert(self->page_count <= QP_PAGE_OWNER_READS_MAX);
+    if (self->page_count < QP_PAGE_OWNER_READS_MAX) {
+        self->depth[self->page_count] = depth;
+        self->pages[self->page_count++] = number;
     }
     return number == self->wanted;
 }
@@ -191,14 +191,14 @@ static bool page_owner_in_tree(page_owner *self, uint32_t root)
     const uint8_t leaves = page_owner_depth(self, root);
     bool found;
 
-    self->todo_count = 0;
+    self->page_count = 0;
     found = page_owner_add(self, root, 0);
-    assert(self->todo_count == 1);
-    for (uint32_t i = 0; i < self->todo_count && !found; i++) {
+    assert(self->page_count == 1);
+    for (uint32_t i = 0; i < self->page_count && !found; i++) {
         const uint8_t depth = self->depth[i];
         if ((depth < leaves || (self->overflow && depth == leaves)) &&
-            page_owner_read(self, self->todo[i], self->page)) {
-            found = page_owner_look(self, self->todo[i], (uint8_t)(depth + 1));
+            page_owner_read(self, self->pages[i], self->page)) {
+            found = page_owner_look(self, self->pages[i], (uint8_t)(depth + 1));
         }
     }
     return found;
@@ -252,16 +252,16 @@ bool qp_page_owner(sqlite3 *db, uint32_t number, char ret[QP_PAGE_OWNER_SIZE])
     self.usable = state.page_size - (state.sealed ? QP_PAGE_RESERVE : 0);
     self.page = qp_malloc(state.page_size);
     self.chain = qp_malloc(state.page_size);
-    self.todo = qp_malloc(QP_PAGE_OWNER_READS_MAX * sizeof(*self.todo));
+    self.pages = qp_malloc(QP_PAGE_OWNER_READS_MAX * sizeof(*self.pages));
     self.depth = qp_malloc(QP_PAGE_OWNER_READS_MAX);
-    if (self.page != NULL && self.chain != NULL && self.todo != NULL && self.depth != NULL) {
+    if (self.page != NULL && self.chain != NULL && self.pages != NULL && self.depth != NULL) {
         found = page_owner_round(&self, ret);
         self.overflow = true;
         self.reads = 0;
         found = found || page_owner_round(&self, ret);
     }
     qp_free(self.depth);
-    qp_free(self.todo);
+    qp_free(self.pages);
     qp_free(self.chain);
     qp_free(self.page);
     return found;

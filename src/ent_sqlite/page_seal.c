@@ -160,6 +160,7 @@ qp_page_header qp_page_header_read(const uint8_t *header)
         ret.page_size = size;
         ret.reserve = header[PAGE_SEAL_RESERVE_AT];
         ret.hides_size = page_seal_hides(header);
+        ret.counter = page_seal_get(header + PAGE_SEAL_COUNTER_AT);
         ret.logs = header[PAGE_SEAL_WRITE_VERSION_AT] == PAGE_SEAL_LOGS;
     }
     return ret;

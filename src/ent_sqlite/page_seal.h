@@ -35,8 +35,9 @@ typedef struct qp_page_header {
     bool valid; /* SQLite's magic and a possible page size */
     uint32_t page_size;
     uint32_t reserve;
-    bool hides_size; /* page 1 has the form that only qp_page_seal() writes */
-    bool logs;       /* write-ahead logging, by the file's format version */
+    bool hides_size;  /* page 1 has the form that only qp_page_seal() writes */
+    uint32_t counter; /* SQLite's change counter */
+    bool logs;        /* write-ahead logging, by the file's format version */
 } qp_page_header;
 
 /* The checksum of a page: four lanes over words of 8 bytes. A wrong page number is always found,

@@ -43,7 +43,9 @@ typedef struct page_file {
     sqlite3_file base;
     struct page_file *peer; /* of the main file its log, of the log its main file; or NULL */
     bool is_log;
-    bool reseals; /* page 1 may forget that another program wrote to the file */
+    bool reseals;         /* page 1 may forget that another program wrote to the file */
+    bool met_unsealed;    /* a page that such a program moved from the log into the file */
+    uint32_t met_counter; /* the change counter at that time */
     qp_page_state state;
     qp_page_frames frames; /* of a log */
     uint8_t *page;         /* scratch for one page, or NULL; from sqlite3_malloc64() */
@@ -188,6 +190,19 @@ static int page_vfs_wrong(page_file *self, const uint8_t *page, uint32_t number)
     return page_vfs_bad(self, number, false);
 }
 
+/* Remembers that the file has such a page, until page 1 changes: sealing the file changes it. */
+static void page_vfs_met_unsealed(page_file *self)
+{
+    uint8_t header[QP_PAGE_HEADER];
+
+    assert(!self->is_log);
+    if (!self->met_unsealed && page_vfs_below_read(self, header, sizeof(header), 0) == SQLITE_OK) {
+        self->met_unsealed = true;
+        self->met_counter = qp_page_header_read(header).counter;
+    }
+    self->state.stale = true;
+}
+
 /* Verifies a whole page of the main file and makes it SQLite's. */
 static int page_vfs_verify(page_file *self, uint8_t *page, uint32_t number)
 {
@@ -199,8 +214,10 @@ static int page_vfs_verify(page_file *self, uint8_t *page, uint32_t number)
         break;
     case QP_PAGE_STALE:
     case QP_PAGE_FOREIGN:
-    case QP_PAGE_UNSEALED:
         self->state.stale = true;
+        break;
+    case QP_PAGE_UNSEALED:
+        page_vfs_met_unsealed(self);
         break;
     case QP_PAGE_WRONG:
         rc = page_vfs_wrong(self, page, number);
@@ -776,7 +793,10 @@ void qp_page_vfs_look(sqlite3 *db)
 
     if (self != NULL && page_vfs_judge_first(self, &first) == SQLITE_OK) {
         assert(!self->is_log);
-        self->state.stale = first == QP_PAGE_STALE || first == QP_PAGE_FOREIGN;
+        self->met_unsealed = self->met_unsealed && self->state.sealed &&
+                             qp_page_header_read(self->page).counter == self->met_counter;
+        self->state.stale =
+            self->met_unsealed || first == QP_PAGE_STALE || first == QP_PAGE_FOREIGN;
     }
 }
 
@@ -809,6 +829,7 @@ void qp_page_vfs_reseal(sqlite3 *db, bool on)
     if (self != NULL) {
         assert(!self->is_log);
         self->reseals = on;
+        self->met_unsealed = false;
         self->state.stale = false;
     }
 }

@@ -27,8 +27,7 @@ const char *qp_page_vfs(const char *below);
  * database in memory, or another VFS. */
 bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret);
 
-/* Looks at page 1 of the file anew, whether another program wrote to it. Pages that were read
- * before do not count any more. */
+/* Looks at page 1 of the file anew, whether another program wrote to it. */
 void qp_page_vfs_look(sqlite3 *db);
 
 /* Forgets the bad pages, before a check that lists them. */

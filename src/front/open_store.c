@@ -53,9 +53,9 @@ static quipu_status open_store_migrate(ent_db *db, const ent_step *again,
         qp_maintenance_seals(db) ? qp_maintenance_checksums(db, &checksums, reterr) : QUIPU_OK;
 
     assert(db != NULL);
-    return status == QUIPU_OK ? qp_upgrade_layout(db, again, checksums != QP_CHECKSUMS_OFF,
-                                                  ret_report, reterr)
-                              : status;
+    return status == QUIPU_OK
+               ? qp_upgrade_layout(db, again, checksums != QP_CHECKSUMS_OFF, ret_report, reterr)
+               : status;
 }
 
 /* The store's connector: opens one more connection to the same place, on whichever thread needs

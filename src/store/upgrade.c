@@ -44,8 +44,8 @@ quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, bool checksums
     return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
 }
 
-/* What the verification found, besides what the rewrite solves, and besides the search index: it
- * holds nothing that the messages do not. */
+/* What the verification found, besides the search index: it holds nothing that the messages do
+ * not. */
 typedef struct upgrade_problems {
     int64_t count;
     char first[UPGRADE_TEXT_SIZE];
@@ -56,8 +56,7 @@ static void upgrade_problem(void *ctx, const quipu_problem *problem)
     upgrade_problems *problems = ctx;
 
     assert(problem->text.p != NULL);
-    if (problem->kind == QUIPU_PROBLEM_SEARCH ||
-        quipu_str_eq(problem->text, QUIPU_STR(QP_MAINTENANCE_STALE))) {
+    if (problem->kind == QUIPU_PROBLEM_SEARCH) {
         return;
     }
     if (problems->count++ == 0) {

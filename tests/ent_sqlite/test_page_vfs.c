@@ -512,9 +512,7 @@ static void a_write_of_another_program_is_reported_as_that_and_not_as_damage(voi
         db = pv_open(path, 0);
         assert_int_equal(pv_state(db), QP_CHECKSUMS_STALE);
         assert_int_not_equal(pv_contents(db), -1);
-        pv_findings findings = pv_check(db);
-        assert_int_equal(findings.count, 1);
-        assert_non_null(strstr(findings.texts, "another program"));
+        assert_int_equal(pv_check(db).count, 0);
         /* Our own writes do not make the file forget it. */
         pv_run(db, "CREATE TABLE ours (id INTEGER PRIMARY KEY, c)");
         T_OK(qp_maintenance_flush(db, NULL));
@@ -550,11 +548,11 @@ static void a_log_that_another_program_moved_into_the_file_is_reported_as_that(v
     pv_plain(copy, "SELECT count(*) FROM small");
     db = pv_open(copy, 0);
     assert_int_equal(pv_number(pv_raw(db), "SELECT count(*) FROM small WHERE a = 'new'"), 49);
-    pv_findings findings = pv_check(db);
-    assert_int_equal(findings.count, 1);
-    assert_non_null(strstr(findings.texts, "another program"));
+    assert_int_equal(pv_check(db).count, 0);
+    assert_int_equal(pv_state(db), QP_CHECKSUMS_STALE);
     T_OK(qp_maintenance_seal(db, NULL));
     assert_int_equal(pv_check(db).count, 0);
+    assert_int_equal(pv_state(db), QP_CHECKSUMS_ON);
     ent_close(db);
 }
 
@@ -575,9 +573,7 @@ static void a_connection_goes_on_while_another_program_writes(void **state)
                                     "PRAGMA wal_checkpoint(TRUNCATE)");
     }
     assert_int_not_equal(pv_contents(db), -1);
-    for (int i = 0; i < pv_check(db).count; i++) {
-        assert_non_null(strstr(pv_check(db).texts, "another program"));
-    }
+    assert_int_equal(pv_check(db).count, 0);
     ent_close(db);
 }
 
