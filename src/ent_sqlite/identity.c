@@ -57,6 +57,7 @@
 typedef struct identity_view {
     bool main_locked;
     bool log_used;
+    bool log_is_ours; /* this process has the log open */
 } identity_view;
 
 /* Whether a descriptor is of this file. */
@@ -103,40 +104,45 @@ static bool identity_locked(int fd, off_t at, off_t size)
 
 /* Whether the shared memory that we would use is in use. If this process has it open it is; then it
  * must not be opened and closed here. */
-static bool identity_log_used(const char *shm)
+static void identity_look_log(const char *shm, identity_view *view)
 {
     struct stat info;
-    bool used = false;
     int fd;
 
-    assert(shm != NULL);
+    assert(shm != NULL && !view->log_used);
     if (stat(shm, &info) != 0) {
-        return false;
+        return;
     }
-    if (identity_find(&info) >= 0) {
-        return true;
+    view->log_is_ours = identity_find(&info) >= 0;
+    view->log_used = view->log_is_ours;
+    if (view->log_is_ours) {
+        return;
     }
     fd = open(shm, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return true; /* no right to look: SQLite reports what it cannot do */
+        view->log_used = true; /* no right to look: SQLite reports what it cannot do */
+        return;
     }
-    used = identity_locked(fd, IDENTITY_SWITCH_AT, 1);
+    view->log_used = identity_locked(fd, IDENTITY_SWITCH_AT, 1);
     (void)close(fd);
-    return used;
 }
 
-/* Both locks. A file outside of WAL mode has no log: its users have a lock and nothing else. Without
- * a descriptor to ask, as without /proc, nothing is known, which counts as nothing wrong. The
- * descriptor is looked up each time: another connection may close the one that was found. */
+/* Both locks. Some differences mean nothing: a file outside of WAL mode has no log, and its users
+ * have a lock and nothing else; without a descriptor to ask, as without /proc, nothing is known; and
+ * a process that has the log open may have lost its lock on the main file, because POSIX drops it
+ * when any part of the process reads the file and closes it. The descriptor is looked up each time:
+ * another connection may close the one that was found. */
 static identity_view identity_look(const struct stat *file, const char *shm)
 {
     uint8_t header[QP_PAGE_HEADER] = {0};
-    identity_view view = {.log_used = identity_log_used(shm)};
+    identity_view view = {0};
     const int fd = identity_find(file);
 
+    identity_look_log(shm, &view);
     view.main_locked = fd >= 0 && identity_locked(fd, IDENTITY_SHARED_AT, IDENTITY_SHARED_SIZE);
     if (view.main_locked != view.log_used &&
-        (fd < 0 || pread(fd, header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
+        (fd < 0 || view.log_is_ours ||
+         pread(fd, header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
          !qp_page_header_read(header).logs)) {
         view.log_used = view.main_locked;
     }
