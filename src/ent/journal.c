@@ -209,7 +209,7 @@ quipu_status qp_journal_write(qp_migration *m, const qp_journal_state *state, in
         state->min_reader > schema->min_reader ? state->min_reader : schema->min_reader;
     uint32_t writer =
         state->min_writer > schema->min_writer ? state->min_writer : schema->min_writer;
-    const uint32_t asked = m->options.min_writer;
+    const uint32_t asked = journal_version((int64_t)(m->options.min_writer & UINT32_MAX));
     bool is_step = step >= 0;
     const char *program = m->options.program != NULL ? m->options.program : "";
     const qp_value values[] = {

@@ -128,10 +128,10 @@ static void identity_look_log(const char *shm, identity_view *view)
 }
 
 /* Both locks. Some differences mean nothing: a file outside of WAL mode has no log, and its users
- * have a lock and nothing else; without a descriptor to ask, as without /proc, nothing is known; and
- * a process that has the log open may have lost its lock on the main file, because POSIX drops it
- * when any part of the process reads the file and closes it. The descriptor is looked up each time:
- * another connection may close the one that was found. */
+ * have a lock and nothing else; without a descriptor to ask, as without /proc, nothing is known;
+ * and a process that has the log open may have lost its lock on the main file, because POSIX drops
+ * it when any part of the process reads the file and closes it. The descriptor is looked up each
+ * time: another connection may close the one that was found. */
 static identity_view identity_look(const struct stat *file, const char *shm)
 {
     uint8_t header[QP_PAGE_HEADER] = {0};

@@ -43,8 +43,8 @@
 #define OPEN_STORE_ADOPTED ".bak-lango-adopt-2" /* and the rest of a time stamp */
 
 /* Brings the database to this program's schema or, read-only, compares it; `again` is one more
- * step, or NULL. Where a file's pages have checksums, programs that write none may not write; a server's
- * own checksums are not its clients' matter. */
+ * step, or NULL. Where a file's pages have checksums, programs that write none may not write; a
+ * server's own checksums are not its clients' matter. */
 static quipu_status open_store_migrate(ent_db *db, const ent_step *again,
                                        ent_migrate_report *ret_report, quipu_error *reterr)
 {
