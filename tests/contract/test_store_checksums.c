@@ -3,6 +3,7 @@
 
 #include <ent/migrate.h>
 #include <ent/sqlite.h>
+#include <quipu/search.h>
 #include <sqlite3.h>
 
 #include "gen/quipu.h"
@@ -47,6 +48,29 @@ static uint64_t sc_contents(quipu_store *store)
     return hash;
 }
 
+/* The oldest version of the schema whose programs may write to the file, which nobody has open. */
+static int sc_min_writer(const char *path)
+{
+    char uri[T_PATH_MAX + 32];
+    sqlite3 *db = NULL;
+    sqlite3_stmt *stmt = NULL;
+    int version;
+
+    (void)snprintf(uri, sizeof(uri), "file:%s?immutable=1", path);
+    assert_int_equal(sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db,
+                                        "SELECT min_writer FROM ent_journal ORDER BY seq DESC "
+                                        "LIMIT 1",
+                                        -1, &stmt, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    version = sqlite3_column_int(stmt, 0);
+    sqlite3_finalize(stmt);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    return version;
+}
+
 static void a_new_store_has_checksums_and_asks_for_a_writer_that_knows_them(void **state)
 {
     char path[T_PATH_MAX];
@@ -60,7 +84,8 @@ static void a_new_store_has_checksums_and_asks_for_a_writer_that_knows_them(void
     (void)st_append(store, "a", "hello");
     assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_ON);
     quipu_close(store);
-    older.version = 1; /* what programs before checksums call themselves */
+    assert_int_equal(sc_min_writer(path), 3);
+    older.version = 2; /* what the last programs before checksums call themselves */
     T_OK(ent_sqlite_open(path, &options, &db, NULL));
     T_STATUS(ent_migrate(db, &older, NULL, NULL, NULL), QUIPU_NEWER);
     ent_close(db);
@@ -89,6 +114,53 @@ static void an_older_file_gets_checksums_and_keeps_its_contents(void **state)
     assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_ON);
     assert_true(sc_contents(store) == contents);
     quipu_close(store);
+}
+
+static void sc_whole(quipu_store *store)
+{
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *results = NULL;
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
+
+    options.query = QUIPU_STR("Cusco");
+    T_OK(quipu_search(store, &options, NULL, &results, NULL));
+    assert_int_equal(results->hits.count, 1);
+    quipu_free(results);
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    assert_int_equal(verified.problems, 0);
+}
+
+/* Version 1 does not mark what its index lacks, version 2 does, version 3 writes checksums: a file
+ * takes the steps that it lacks, in that order, and each closes it for programs without that
+ * step. */
+static void a_file_of_each_version_takes_the_steps_that_it_lacks(void **state)
+{
+    static const char *const files[] = {"97fe72c.db", "f0d1dbe.db", "9d9f59e.db", "985549f.db"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char fixture[T_PATH_MAX];
+        char path[T_PATH_MAX];
+
+        t_path(QUIPU_SOURCE_DIR "/tests/fixtures/older", files[i], fixture);
+        t_path(t_tmpdir(), files[i], path);
+        t_file_copy(fixture, path);
+        quipu_store *store = st_open(path);
+        assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_OFF);
+        sc_whole(store);
+        const uint64_t contents = sc_contents(store);
+        quipu_close(store);
+        assert_int_equal(sc_min_writer(path), 2);
+        store = st_open(path);
+        T_OK(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, NULL));
+        assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_ON);
+        sc_whole(store);
+        assert_true(sc_contents(store) == contents);
+        quipu_close(store);
+        assert_int_equal(sc_min_writer(path), 3);
+        quipu_close(st_open(path));
+        assert_int_equal(sc_min_writer(path), 3);
+    }
 }
 
 static void a_store_that_another_program_wrote_to_works_and_is_sealed_again(void **state)
@@ -151,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_store_has_checksums_and_asks_for_a_writer_that_knows_them),
         cmocka_unit_test(an_older_file_gets_checksums_and_keeps_its_contents),
+        cmocka_unit_test(a_file_of_each_version_takes_the_steps_that_it_lacks),
         cmocka_unit_test(a_store_that_another_program_wrote_to_works_and_is_sealed_again),
         cmocka_unit_test(a_store_with_problems_is_not_sealed),
         cmocka_unit_test(an_upgrade_needs_a_known_flag_and_a_store_that_can_be_written),
