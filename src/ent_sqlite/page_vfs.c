@@ -44,6 +44,7 @@ typedef struct page_file {
     struct page_file *peer; /* of the main file its log, of the log its main file; or NULL */
     bool is_log;
     bool reseals;         /* page 1 may forget that another program wrote to the file */
+    bool overwrites;      /* the open transaction replaces every page: see page_vfs_control() */
     bool met_unsealed;    /* a page that such a program moved from the log into the file */
     uint32_t met_counter; /* the change counter at that time */
     qp_page_state state;
@@ -166,16 +167,21 @@ static int page_vfs_bad(page_file *self, uint32_t number, bool in_log)
     return SQLITE_CORRUPT;
 }
 
-/* A checksum does not fit. Page 1 decides whether that is damage: it is read again, because another
- * process may have rewritten the file since this connection looked. A page of zeros in a file
+/* A checksum does not fit. A page that is read to be overwritten may hold anything. Else page 1
+ * decides whether that is damage: it is read again, because another process may have rewritten the
+ * file since this connection looked. A page of zeros in a file
  * without a log was never written: SQLite skips pages that are freed in the transaction that
  * allocated them. */
 static int page_vfs_wrong(page_file *self, const uint8_t *page, uint32_t number)
 {
     qp_page_verdict first = QP_PAGE_WRONG;
-    int rc = page_vfs_judge_first(self, &first);
+    int rc = SQLITE_OK;
 
     assert(number > 0);
+    if (self->overwrites && number != 1) {
+        return SQLITE_OK;
+    }
+    rc = page_vfs_judge_first(self, &first);
     if (rc != SQLITE_OK || !self->state.sealed) {
         return rc;
     }
@@ -320,7 +326,7 @@ static int page_vfs_read(sqlite3_file *file, void *to, int size, sqlite3_int64 a
         rc = qp_page_frame_check(&self->frames, page_vfs_below(file), self->peer->state.page_size,
                                  to, size, at, &number);
         if (rc == SQLITE_CORRUPT) {
-            rc = page_vfs_bad(self->peer, number, true);
+            rc = self->peer->overwrites ? SQLITE_OK : page_vfs_bad(self->peer, number, true);
         }
     }
     return rc;
@@ -452,6 +458,7 @@ static int page_vfs_unlock(sqlite3_file *file, int level)
     sqlite3_file *below = page_vfs_below(file);
 
     assert(below->pMethods != NULL);
+    ((page_file *)file)->overwrites = false;
     return below->pMethods->xUnlock(below, level);
 }
 
@@ -464,14 +471,21 @@ static int page_vfs_check_reserved(sqlite3_file *file, int *ret)
 }
 
 /* A checkpoint that copies the log of a file that another process rewrote begins with page 1 when
- * the log has it; else the file has it. */
+ * the log has it; else the file has it.
+ *
+ * A VACUUM has read everything that is in use when it says that it overwrites the file. From then
+ * on it reads pages only to replace them, also those that no table has any more: of a search index
+ * that was discarded because they are damaged. */
 static int page_vfs_control(sqlite3_file *file, int code, void *arg)
 {
     sqlite3_file *below = page_vfs_below(file);
+    page_file *self = (page_file *)file;
 
     assert(below->pMethods != NULL);
-    if (code == SQLITE_FCNTL_CKPT_START && !((page_file *)file)->is_log) {
-        page_vfs_refresh((page_file *)file);
+    if (code == SQLITE_FCNTL_CKPT_START && !self->is_log) {
+        page_vfs_refresh(self);
+    } else if (code == SQLITE_FCNTL_OVERWRITE && !self->is_log) {
+        self->overwrites = true;
     }
     return below->pMethods->xFileControl(below, code, arg);
 }
@@ -503,15 +517,19 @@ static int page_vfs_shm_map(sqlite3_file *file, int region, int size, int extend
     return below->pMethods->xShmMap(below, region, size, extend, ret);
 }
 
-/* The end of the write lock ends the transaction whose frames have no final checksum yet. */
+/* The end of the write lock ends the transaction whose frames have no final checksum yet, and the
+ * one that overwrites the file. */
 static int page_vfs_shm_lock(sqlite3_file *file, int offset, int n, int flags)
 {
     page_file *self = (page_file *)file;
     sqlite3_file *below = page_vfs_below(file);
 
     assert(below->pMethods->iVersion >= 2);
-    if (offset == PAGE_VFS_WRITE_LOCK && (flags & SQLITE_SHM_UNLOCK) != 0 && self->peer != NULL) {
-        qp_page_frames_committed(&self->peer->frames);
+    if (offset == PAGE_VFS_WRITE_LOCK && (flags & SQLITE_SHM_UNLOCK) != 0) {
+        self->overwrites = false;
+        if (self->peer != NULL) {
+            qp_page_frames_committed(&self->peer->frames);
+        }
     }
     return below->pMethods->xShmLock(below, offset, n, flags);
 }

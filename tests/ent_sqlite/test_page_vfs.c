@@ -374,6 +374,49 @@ static void the_error_names_the_page_and_what_it_belongs_to(void **state)
 }
 
 /* A page that page 1 counts and the file lacks. */
+/* Where a table or an index begins in the file. */
+static int64_t pv_root(const char *path, const char *name)
+{
+    char sql[128];
+    ent_db *db = pv_open(path, 0);
+    int64_t root;
+
+    (void)snprintf(sql, sizeof(sql), "SELECT rootpage FROM sqlite_schema WHERE name = '%s'", name);
+    root = pv_number(pv_raw(db), sql);
+    ent_close(db);
+    return (root - 1) * PAGE;
+}
+
+/* A VACUUM reads everything that is in use, then replaces every page of the file. */
+static void a_rewrite_fails_over_damage_and_replaces_damaged_pages_that_nothing_uses(void **state)
+{
+    char path[T_PATH_MAX];
+
+    (void)state;
+    pv_path(path);
+    pv_make(path, 0);
+    pv_flip(path, pv_root(path, "small_a") + 50, 3);
+    ent_db *db = pv_open(path, 0);
+    T_STATUS(qp_maintenance_rewrite(db, NULL), QUIPU_CORRUPT);
+    assert_int_equal(pv_contents(db), -1); /* and not taken for right since */
+    pv_run(db, "PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'small_a';"
+               "PRAGMA writable_schema = RESET");
+    T_OK(qp_maintenance_rewrite(db, NULL));
+    pv_run(db, "CREATE INDEX small_a ON small (a)");
+    const int64_t contents = pv_contents(db);
+    assert_int_not_equal(contents, -1);
+    assert_int_equal(pv_state(db), QP_CHECKSUMS_ON);
+    ent_close(db);
+    pv_flip(path, pv_root(path, "large") + 50, 3);
+    db = pv_open(path, 0);
+    T_STATUS(qp_maintenance_rewrite(db, NULL), QUIPU_CORRUPT);
+    ent_close(db);
+    pv_flip(path, pv_root(path, "large") + 50, 3);
+    db = pv_open(path, 0);
+    assert_int_equal(pv_contents(db), contents);
+    ent_close(db);
+}
+
 static void a_truncated_file_is_found(void **state)
 {
     char path[T_PATH_MAX];
@@ -887,6 +930,7 @@ int main(void)
         cmocka_unit_test(a_flipped_bit_never_changes_data_silently),
         cmocka_unit_test(a_page_in_the_place_of_another_is_found),
         cmocka_unit_test(the_error_names_the_page_and_what_it_belongs_to),
+        cmocka_unit_test(a_rewrite_fails_over_damage_and_replaces_damaged_pages_that_nothing_uses),
         cmocka_unit_test(a_truncated_file_is_found),
         cmocka_unit_test(a_flipped_bit_in_the_log_is_found_and_not_sealed_into_the_file),
         cmocka_unit_test(a_transaction_larger_than_the_cache_reads_its_own_pages_back),
