@@ -37,7 +37,8 @@ def exchange(writer, reader, folder):
     run(reader, "append", KEY, "--text", "a knot from another place: käse 結び", *store)
     run(writer, "append", KEY, "--text", "and one from here", *store)
     run(writer, "verify", *store)
-    for words in (("export",), ("show", KEY), ("ls", "--json"), ("search", "knot"), ("search", "結")):
+    verbs = (("export",), ("show", KEY), ("ls", "--json"), ("search", "knot"), ("search", "結"))
+    for words in verbs:
         same(" ".join(words), run(writer, *words, *store), run(reader, *words, *store))
     found = run(reader, "search", "knot", "--json", *store)
     if b"another place" not in found:

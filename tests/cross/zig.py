@@ -47,12 +47,13 @@ def claim(name):
 
 def must(command, **more):
     """Run a command; its failure is the test's."""
+    words = list(map(str, command))
     done = subprocess.run(
-        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **more
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **more
     )
     if done.returncode != 0:
         print(done.stdout.decode(errors="replace"))
-        raise SystemExit(f"[  FAILED  ] {' '.join(map(str, command[:6]))}")
+        raise SystemExit(f"[  FAILED  ] {' '.join(words[:6])}")
     return done.stdout
 
 
