@@ -96,7 +96,7 @@ def quiet(command, log, **more):
 
 
 def build(commit):
-    """The folder with a commit's example, its program and the probe; None when it does not build."""
+    """A commit's folder with example, program and probe; None when it does not build."""
     folder = HOME / commit[:10]
     if (folder / "failed").exists():
         return None
