@@ -228,6 +228,7 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* A new transaction has met no damage; a savepoint shares what its transaction met. */
     db->index_failed &= db->depth > 0;
     start_ns = db->trace == NULL ? 0 : qp_clock_ns();
     status = db->engine->begin(db->conn, db->depth, kind, reterr);

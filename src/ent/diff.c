@@ -523,7 +523,8 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
     return QUIPU_OK;
 }
 
-/* Where a reference needs the other table: those of what was added come after all tables. */
+/* Where a reference needs the other table: those of what was added come after all tables. Only the
+ * changes that were there at the beginning are looked at; references add none themselves. */
 static void diff_late_references(diff_work *work)
 {
     size_t n = work->n;

@@ -266,6 +266,7 @@ static quipu_status eager_target(eager_edge *e, quipu_error *reterr)
         status = eager_nomem(reterr);
     }
     for (size_t i = 0; i < e->parents->n && status == QUIPU_OK; i++) {
+        /* Rows are noted by number: db->rows still moves. */
         const qp_value key = qp_row_value(field, e->parents->rows + i * row_size);
         size_t before = e->count;
         bool is_new = false;

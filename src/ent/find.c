@@ -366,6 +366,7 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
                                   "%s.%s is needed to get a row", entity->name, field->name);
         }
     }
+    /* The shard comes first: sql_get() numbers it 1. */
     find_shard(plan, &(find_values){fields, n, values});
     if (index < 0 && plan->packs) {
         qp_plan_bind_int(plan, qp_cluster_key(values[0].as.i, values[1].as.i));

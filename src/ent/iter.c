@@ -33,6 +33,7 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
     }
     status = qp_find_plan(db, entity, query, 0, reterr);
     memcpy(&head, query, sizeof(head));
+    /* Only an unlimited read can be too large to hold at once. */
     if (head.limit == 0 && head.offset == 0) {
         qp_find_in_chunks(db);
     }

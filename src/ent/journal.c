@@ -170,7 +170,9 @@ static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, q
     return status;
 }
 
-/* Newest rows first: the fast path stops at the newest row of this schema. */
+/* Newest rows first: the fast path stops at the newest row of this schema, however long the journal
+ * is. A file without the table is QUIPU_UNSUPPORTED, which migrate_look() takes for "no
+ * journal". */
 quipu_status qp_journal_read(qp_migration *m, bool all, qp_journal_state *ret_state,
                              quipu_error *reterr)
 {

@@ -186,7 +186,8 @@ static void older_put_empty(const qp_migration *m, const ent_entity *entity, qp_
     qp_buf_puts(sql, " WHERE 1=0");
 }
 
-/* All columns of a table, the missing ones as constants. */
+/* All columns of a table, the missing ones as constants; a missing table as one without rows. The
+ * text lies in the arena that qp_older_free() frees. */
 static quipu_status older_write_from(qp_migration *m, const qp_file_shape *shape,
                                      const qp_diff *diff, const ent_entity *entity,
                                      quipu_arena *arena, const char **ret_from, quipu_error *reterr)
@@ -314,7 +315,10 @@ static void older_describe_one(const qp_ddl *change, char *ret_text, size_t size
     }
 }
 
-/* All missing things, cut where they do not fit. */
+/* All missing things, cut where they do not fit, at a whole item:
+ *
+ *   table "feed", column "title" of table "sessions", ...
+ */
 void qp_older_describe(const qp_diff *diff, char *ret_text, size_t size)
 {
     static const char cut[] = ", ...";

@@ -100,7 +100,8 @@ static void schema_text_type(qp_buf *out, const ent_field *field)
     }
 }
 
-/* `= x`, `= now`, `= random`; nothing for a field without a default. */
+/* `= x`, `= now`, `= random`; nothing for a field without a default. Labels of an enum stand
+ * without quotes, as the language has them. */
 static void schema_text_default(qp_buf *out, const ent_field *field)
 {
     assert((field->flags & ENT_F_NOW) == 0 || (field->flags & ENT_F_RANDOM) == 0);

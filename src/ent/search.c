@@ -106,7 +106,8 @@ static quipu_status search_check_words(const ent_entity *entity, quipu_str words
     return QUIPU_OK;
 }
 
-/* Runs db->plan and counts the rows. The statement is released in any case. */
+/* Runs db->plan and counts the rows. The statement is released in any case. Because the count is
+ * asked for, the write is never deferred: its failure is this call's. */
 static quipu_status search_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     int64_t count = 0;

@@ -346,7 +346,8 @@ static quipu_status step_prepare_carry(qp_migration *m, qp_rebuild *rebuild, qui
     return status;
 }
 
-/* Copies the columns that the entity does not know. */
+/* Copies the columns that the entity does not know, of one row. A row that is not there yet is an
+ * error: the step inserts it first. */
 quipu_status ent_step_carry(ent_db *db, const ent_entity *entity, int64_t old_key, int64_t new_key,
                             quipu_error *reterr)
 {

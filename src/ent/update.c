@@ -53,7 +53,12 @@ static bool update_moves(const qp_plan *plan, size_t number, unsigned op)
     return op == ENT_OP_SET && memchr(shard->texts, (int)number, shard->text_count) != NULL;
 }
 
-/* Checks one change and adds it to the plan: field, operator, value. */
+/* Checks one change and adds it to the plan: field, operator, value.
+ *
+ *   SET     a value that obeys the field's rules; absence is what CLEAR is for
+ *   ADD     an int; the engine checks the sum, because only it knows the old value
+ *   CLEAR   an optional field
+ */
 static quipu_status update_field(qp_plan *plan, size_t number, unsigned op, const void *patch,
                                  quipu_error *reterr)
 {

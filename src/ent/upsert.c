@@ -51,7 +51,9 @@ static unsigned upsert_how(const ent_entity *entity, size_t number, int on, cons
     return (field->flags & ENT_F_ON_UPDATE) != 0 ? QP_UPSERT_NOW : QP_UPSERT_KEEP;
 }
 
-/* The statement ends, and outside of a transaction commits, with the step behind its row. */
+/* The statement ends, and outside of a transaction commits, with the step behind its row. Both
+ * outcomes of an upsert return the row; none at all, which a trigger of the file can cause, is
+ * QUIPU_CORRUPT. */
 static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                                void *ret_row, quipu_error *reterr)
 {

@@ -139,7 +139,8 @@ static bool view_in(const ent_field *field, uint32_t classes)
     return field->data_class != 0 && (classes & ENT_CLASS(field->data_class)) != 0;
 }
 
-/* The constant default as a member would hold it; false when there is none. */
+/* The constant default as a member would hold it; false when there is none. A text points into the
+ * descriptor, which lives as long as the program. */
 static bool view_default(const ent_field *field, void *ret_member)
 {
     qp_value value;
