@@ -90,7 +90,8 @@ static quipu_status turn_window_read(qp_turn *turn, int64_t coming, quipu_window
     return status;
 }
 
-/* Doubles both arrays. The old ones stay in the arena until the turn ends. */
+/* Doubles both arrays. The old ones stay in the arena until the turn ends, together at most as
+ * large as the new ones. */
 static quipu_status turn_window_grow(qp_turn *turn, quipu_error *reterr)
 {
     size_t cap = turn->cap > 0 ? turn->cap * 2 : TURN_WINDOW_FIRST;

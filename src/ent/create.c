@@ -71,11 +71,12 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
                           "%s.%s is required", entity->name, field->name);
 }
 
-/* qp_shard_value_fn over a new row. */
+/* qp_shard_value_fn over a new row. Every field has a value by now, NULL among them. */
 static bool create_value(const void *ctx, size_t field, qp_value *ret)
 {
     const qp_new_row *row = ctx;
 
+    assert(field < ENT_FIELDS_MAX);
     assert(ret != NULL);
     *ret = row->slots[1 + field];
     return true;
@@ -115,7 +116,7 @@ static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_ro
 }
 
 /* slots[0]: the packed key, or the shard. Cluster limits are checked in every engine, packed or
- * not. */
+ * not. Where the owner's number carries a shard in its low bits, the limit is that of its count. */
 static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  quipu_error *reterr)
 {
@@ -131,7 +132,9 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
     return status == QUIPU_OK && shards ? create_shard(entity, row, reterr) : status;
 }
 
-/* Fills in defaults and checks the rules of one new row. `now` is shared by the rows of a bulk. */
+/* Fills in defaults and checks the rules of one new row. `now` is shared by the rows of a bulk.
+ * Runs before any statement: a row that breaks a rule costs no round trip and leaves nothing to
+ * undo. */
 quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
                              const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr)
 {
@@ -172,8 +175,9 @@ quipu_time qp_new_row_now(qp_new_row *row)
     return row->now;
 }
 
-/* A number that carries its shard is counted without it. Shared writers get no keys: allocation
- * relies on being the only writer (ent_postgres/number.c). */
+/* A number that carries its shard is counted without it: count << ENT_SHARD_BITS | shard. Shared
+ * writers get no keys: allocation relies on being the only writer (ent_postgres/number.c), and the
+ * transaction that is begun here where none is open lasts until the row is stored. */
 quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  bool *ret_own, quipu_error *reterr)
 {
@@ -217,6 +221,7 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
         return qp_db_failed(db, qp_new_row_end(db, own, status, reterr));
     }
     if (bits != 0) {
+        assert(row->slots[0].kind == QP_INT); /* the shard: create_front() */
         number = (int64_t)((uint64_t)number << bits) | row->slots[0].as.i;
     }
     *key = (qp_value){.kind = QP_INT, .as.i = number};
@@ -228,6 +233,7 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
 /* Ends the transaction that qp_new_row_next_key() began, if it did. */
 quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_error *reterr)
 {
+    assert(!own || db->depth == 0);
     if (own && status == QUIPU_OK) {
         return db->engine->commit(db->conn, 0, reterr);
     }
@@ -250,6 +256,7 @@ const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, con
     } else if (row->key_given_out) {
         first = 2;
     }
+    assert(first != 0 || !row->key_given_out);
     *ret_count = 1 + (size_t)entity->field_count - first;
     return row->slots + first;
 }
@@ -289,6 +296,7 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
     bool more = false;
     size_t n = 0;
 
+    assert(*cached == NULL || (*cached)->entity == entity);
     if (*cached == NULL) {
         qp_plan_begin(&db->plan, entity, db->engine, QP_OP_INSERT);
         qp_plan_mark(&db->plan, row->key_given_out);
@@ -308,7 +316,8 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
     return status == QUIPU_OK ? QUIPU_OK : qp_explain(entity, status, false, reterr);
 }
 
-/* Memory for the returned row comes first: once the row is stored the call must not fail. */
+/* Memory for the returned row comes first: once the row is stored the call must not fail. A key
+ * that the engine allocates is 0 in it until the insert is done. */
 static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                                       qp_new_row *row, void *ret_row, quipu_error *reterr)
 {
@@ -318,6 +327,7 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
     quipu_status status;
     void *made = NULL;
 
+    assert(!row->key_given_out || entity->fields[key].type == ENT_INT);
     if (row->key_given_out) {
         *QP_NEW_ROW_VALUE(row, key) = (qp_value){.kind = QP_INT, .as.i = 0};
     }
@@ -340,6 +350,8 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
     return status;
 }
 
+/* One statement: outside of a transaction it commits by itself, unless the key has to be allocated
+ * before. Nothing is stored when the call fails. */
 quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                         const void *values, void *ret_row, quipu_error *reterr)
 {
@@ -390,6 +402,7 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
             status = qp_new_row_next_key(db, entity, &row, &own, reterr);
         }
         if (status == QUIPU_OK) {
+            assert(!own); /* the bulk's transaction is open */
             status = create_run(db, entity, &row, &cached[row.key_given_out], reterr);
         }
     }
@@ -404,7 +417,8 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
     return status;
 }
 
-/* All rows or none. */
+/* All rows or none: a transaction, or a savepoint inside of the caller's. An empty bulk writes
+ * nothing and begins none. */
 quipu_status ent_create_many(ent_db *db, const ent_entity *entity, const void *values, size_t n,
                              quipu_error *reterr)
 {

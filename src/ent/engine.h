@@ -59,6 +59,11 @@ struct qp_row_policy;                     /* ent/row_security.h */
  * ENT_READ takes the snapshot at once. */
 #define QP_TX_DEFERRED ((ent_tx_kind)64)
 
+/* The life of a statement; a connection may have many, and several that run at the same time:
+ *
+ *   prepare ─▶ bind ─▶ step: a row ─▶ ... ─▶ step: no row ─▶ reset ─▶ bind ... ─▶ finalize
+ *
+ * A run may be reset before its last row, and a statement finalized while it runs. */
 typedef struct qp_engine {
     uint32_t version; /* 1; functions are only ever appended */
     const char *name; /* "sqlite" */
