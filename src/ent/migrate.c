@@ -685,6 +685,7 @@ static quipu_status migrate_slowly(qp_migration *m, quipu_error *reterr)
     quipu_status restored;
     quipu_status status = m->migrator->enforce_references(m->conn, false, reterr);
 
+    assert(m->db->depth == 0 && !m->db->read_only);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -704,7 +705,6 @@ static quipu_status migrate_slowly(qp_migration *m, quipu_error *reterr)
             ent_rollback(m->db); /* also what a failed step left open */
         }
     }
-    assert(m->db->depth == 0 && !m->db->read_only);
     assert(m->db->depth == 0);
     restored = m->migrator->enforce_references(m->conn, true, &error);
     if (status == QUIPU_OK && restored != QUIPU_OK) {

@@ -222,6 +222,7 @@ static void nfc_decompose(uint32_t point, nfc_run *run)
     size_t n = 0;
     size_t pair;
 
+    assert(run->n < QP_NFC_RUN_MAX); /* qp_nfc_put() flushes before */
     if (point >= NFC_S && point < NFC_S + NFC_S_COUNT) {
         const uint32_t at = point - NFC_S;
         const uint32_t last = at % NFC_T_COUNT;
@@ -246,7 +247,6 @@ static void nfc_decompose(uint32_t point, nfc_run *run)
         run->classes[run->n] = nfc_class_of(behind[n]);
         run->n++;
     }
-    assert(run->n < QP_NFC_RUN_MAX);
     assert(run->n <= QP_NFC_RUN_MAX + NFC_DECOMPOSED_MAX);
 }
 

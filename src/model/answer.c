@@ -100,8 +100,7 @@ static quipu_status answer_piece(qp_answer *answer, quipu_part_kind kind, bool b
         answer->pieces = pieces;
         answer->cap = cap;
     }
-    assert(answer->count <= answer->cap);
-    assert(answer->pieces != NULL);
+    assert(answer->pieces != NULL && answer->count < answer->cap);
     piece = &answer->pieces[answer->count++];
     *piece = (qp_answer_piece){.kind = kind};
     qp_buf_init(&piece->text, QUIPU_RESPONSE_BYTES_MAX);
