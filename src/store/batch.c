@@ -20,6 +20,7 @@
 #include "ent/db.h"
 #include "ent/find.h"
 #include "store/group.h"
+#include "store/shard.h"
 #include "store/store.h"
 
 /* A commit that costs less is not worth waiting for more members. */
@@ -334,6 +335,42 @@ static void batch_lock_failed(qp_batch *batch)
     qp_batch_move(batch, QP_BATCH_OUTCOME);
 }
 
+static int batch_compare_shards(const void *a, const void *b)
+{
+    const uint32_t left = *(const uint32_t *)a;
+    const uint32_t right = *(const uint32_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+/* Locks the key counters that members draw the numbers of new sessions from, behind all session
+ * rows and in the order of shards: the same for every process, as with the rows. */
+static quipu_status batch_lock_counters(qp_batch *batch)
+{
+    qp_group *group = batch->group;
+    uint32_t shards[QUIPU_GROUP_MAX];
+    size_t count = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const quipu_str texts[2] = {group->sessions.tenant, batch->members[i]->call->session};
+
+        if (batch->members[i]->call->creates && !qp_session_cache_has(&group->sessions, texts[1])) {
+            shards[count++] = qp_shard_of_key(texts, 2) & ENT_SHARD_MAX;
+        }
+    }
+    if (count == 0) {
+        return QUIPU_OK;
+    }
+    qsort(shards, count, sizeof(shards[0]), batch_compare_shards);
+    for (size_t i = 0; i < count; i++) {
+        if (n == 0 || shards[n - 1] != shards[i]) {
+            shards[n++] = shards[i];
+        }
+    }
+    return qp_db_lock_keys(group->db, &qp_session_entity, shards, n, batch->own->reterr);
+}
+
 static void batch_locked(qp_batch *batch)
 {
     qp_group *group = batch->group;
@@ -343,6 +380,9 @@ static void batch_locked(qp_batch *batch)
     batch_watch_locks(batch);
     own->status = qp_session_cache_begin_locked(&group->sessions, group->db, batch->keys,
                                                 batch->key_count, own->reterr);
+    if (own->status == QUIPU_OK) {
+        own->status = batch_lock_counters(batch);
+    }
     ent_watch(group->db, 0, NULL, NULL);
     if (own->status != QUIPU_OK) {
         batch_lock_failed(batch);
