@@ -17,6 +17,7 @@
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
+#include "store/last_change.h"
 #include "store/search.h"
 #include "store/session.h"
 #include "store/state_internal.h"
@@ -186,7 +187,7 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
                                 quipu_error *reterr)
 {
     const int64_t count = (int64_t)encoded->count;
-    qp_session_patch patch = {.revision = ent_set(row->revision + 1), .updated_at = ent_set(now)};
+    qp_session_patch patch = {.revision = ent_set(row->revision + 1)};
     quipu_status status = QUIPU_OK;
 
     assert(count > 0 && row->next_seq >= row->first_seq);
@@ -196,6 +197,7 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
     if (status != QUIPU_OK) {
         return status;
     }
+    qp_last_change_set(row, now, &patch);
     qp_encoded_place(encoded, row, now);
     qp_header_patch(&encoded->header, &patch);
     if (encoded->summary) {
@@ -248,8 +250,8 @@ static quipu_status append_only_state(const append_call *call, ent_db *db, const
         qp_state_event_add(db, row, row->revision + 1, also->event_id, also->changes, reterr);
 
     *ret_patch = (qp_session_patch){.revision = ent_set(row->revision + 1),
-                                    .updated_at = ent_set(now),
                                     .last_event_at = ent_set(also->time)};
+    qp_last_change_set(row, now, ret_patch);
     qp_session_slide(row, now, ret_patch);
     if (status == QUIPU_OK) {
         status =

@@ -146,7 +146,7 @@ quipu_status qp_search_rebuild(ent_db *db, bool *ret_discarded, quipu_error *ret
     quipu_status status = qp_search_clear(db, &qp_message_entity, ret_discarded, reterr);
 
     assert(ent_depth(db) > 0);
-    /* Row by row, because a change of all at once would set updated_at of all. */
+    /* Row by row: whether one is pending depends on its numbers. */
     do {
         const qp_session_query query = {.limit = QUIPU_PAGE_MAX / 10,
                                         .order = {QP_SESSION_BY_ID(ASC)},
@@ -162,8 +162,7 @@ quipu_status qp_search_rebuild(ent_db *db, bool *ret_discarded, quipu_error *ret
         for (size_t i = 0; i < page.n && status == QUIPU_OK; i++) {
             const qp_session *row = &page.items[i];
             const qp_session_patch patch = {.indexed_seq = ent_set((int64_t)0),
-                                            .index_pending = ent_bool_set(row->next_seq > 1),
-                                            .updated_at = ent_set(row->updated_at)};
+                                            .index_pending = ent_bool_set(row->next_seq > 1)};
             after = row->id;
             status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL,
                                        reterr);
@@ -298,8 +297,7 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
      * over. */
     if (status == QUIPU_OK && row->index_pending && to > row->indexed_seq) {
         const qp_session_patch patch = {.indexed_seq = ent_set(to),
-                                        .index_pending = ent_bool_set(to < row->next_seq - 1),
-                                        .updated_at = ent_set(row->updated_at)};
+                                        .index_pending = ent_bool_set(to < row->next_seq - 1)};
         status =
             qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
     }

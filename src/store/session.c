@@ -22,6 +22,7 @@
 #include "ent/patch.h"
 #include "store/cap.h"
 #include "store/feed.h"
+#include "store/last_change.h"
 #include "store/message.h"
 #include "store/read.h"
 #include "store/search.h"
@@ -459,7 +460,7 @@ typedef struct session_change {
     int64_t revision;
 } session_change;
 
-/* The caller's settings as a patch of the row. Revision and updated_at move, and the expiry slides,
+/* The caller's settings as a patch of the row. Revision and last change move, and the expiry slides,
  * as with every write. A new time to live counts from now; "never" clears the expiry. */
 static void session_patch(const session_change *change, const qp_session *row, quipu_time now,
                           qp_session_patch *ret)
@@ -468,7 +469,8 @@ static void session_patch(const session_change *change, const qp_session *row, q
     const uint32_t set = given->set;
 
     assert((set & ent_view_bits(&qp_session_patch_view)) != 0); /* session_patch_check() */
-    *ret = (qp_session_patch){.revision = ent_set(row->revision + 1), .updated_at = ent_set(now)};
+    *ret = (qp_session_patch){.revision = ent_set(row->revision + 1)};
+    qp_last_change_set(row, now, ret);
     ent_view_patch(&qp_session_patch_view, set, given, ret);
     if ((set & QUIPU_SET_TTL) == 0) {
         qp_session_slide(row, now, ret);

@@ -304,7 +304,7 @@ void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
 /* What an optimistic append relied on. The UPDATE fails where any of it is different. */
 static qp_session_where session_cache_must_match(const qp_session *row)
 {
-    return (qp_session_where){.id = ent_eq(row->id),
+    qp_session_where where = {.id = ent_eq(row->id),
                               .key = ent_eq(row->key),
                               .revision = ent_eq(row->revision),
                               .updated_at = ent_eq(row->updated_at),
@@ -315,7 +315,13 @@ static qp_session_where session_cache_must_match(const qp_session *row)
                               .indexed_seq = ent_eq(row->indexed_seq),
                               .index_pending = ent_bool_eq(row->index_pending),
                               .compact_seq = ent_eq(row->compact_seq),
-                              .turn_seq = ent_eq(row->turn_seq)};
+                              .turn_seq = ent_eq(row->turn_seq),
+                              .expires_at = ENT_IS_NULL};
+
+    if (row->expires_at.has) {
+        where.expires_at = ent_eq(row->expires_at.v);
+    }
+    return where;
 }
 
 quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db, quipu_error *reterr)

@@ -173,8 +173,8 @@ static void numbers_go_on_behind_those_of_an_older_program(void **state)
     assert_int_equal(count_of(uri, "new"), 1001);
     assert_int_equal(count_of(uri, "newer"), 1002);
     /* An older program that still runs has no counter any more: it cannot repeat a number. */
-    assert_int_equal(
-        ask(uri, "SELECT COUNT(*) FROM ent_numbers WHERE name = 'number of sessions'"), 0);
+    assert_int_equal(ask(uri, "SELECT COUNT(*) FROM ent_numbers WHERE name = 'number of sessions'"),
+                     0);
     check_store(store);
     quipu_close(store);
 }
@@ -301,8 +301,8 @@ static int process_run(const char *uri, counts *shared, int number)
 
 static void of_programs_that_race_for_a_key_one_creates_and_all_append(void **state)
 {
-    counts *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                          -1, 0);
+    counts *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     char uri[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, uri);
     pid_t pids[PROCESSES];

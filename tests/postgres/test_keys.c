@@ -529,7 +529,7 @@ static void writes_go_down_the_key(void **state)
     check_plan(uri, "on sessions", "(id = $15)");
     T_OK(qp_session_update(db, &(qp_session_where){.id = ent_eq(id)},
                            &(qp_session_patch){.next_seq = ent_set((int64_t)2)}, NULL, &err));
-    check_plan(uri, "on sessions", "(id = $4)");
+    check_plan(uri, "on sessions", "(id = $3)");
     T_OK(qp_message_delete(
         db, &(qp_message_where){.session_id = ent_eq(id), .seq = ent_le((int64_t)1)}, NULL, &err));
     check_plan(uri, "using messages_pkey on messages",
