@@ -116,8 +116,8 @@ static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_ro
     return QUIPU_OK;
 }
 
-/* slots[0]: the packed key, or the shard. Cluster limits are checked in every engine, packed or
- * not. */
+/* slots[0]: the packed key, or the shard. The limit of `seq` is checked in every engine; that of
+ * the owner only where both are packed into one integer. */
 static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  quipu_error *reterr)
 {
@@ -125,10 +125,12 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
     quipu_status status = QUIPU_OK;
 
     if ((entity->flags & ENT_E_CLUSTER) != 0) {
+        const int64_t owner = QP_NEW_ROW_VALUE(row, entity->key[0])->as.i;
+
         row->slots[0].kind = QP_INT;
-        status = qp_cluster_pack(
-            entity, QP_NEW_ROW_VALUE(row, entity->key[0])->as.i >> (shards ? ENT_SHARD_BITS : 0),
-            QP_NEW_ROW_VALUE(row, entity->key[1])->as.i, &row->slots[0].as.i, reterr);
+        status = qp_cluster_pack(entity, shards && owner > 0 ? 1 : owner,
+                                 QP_NEW_ROW_VALUE(row, entity->key[1])->as.i, &row->slots[0].as.i,
+                                 reterr);
     }
     return status == QUIPU_OK && shards ? create_shard(entity, row, reterr) : status;
 }

@@ -220,19 +220,34 @@ static void batch_gather(qp_batch *batch)
     } while (batch->count > before);
 }
 
+static int batch_compare_keys(const void *a, const void *b)
+{
+    const quipu_str left = *(const quipu_str *)a;
+    const quipu_str right = *(const quipu_str *)b;
+    const int order = memcmp(left.p, right.p, left.n < right.n ? left.n : right.n);
+
+    return order != 0 ? order : (left.n > right.n) - (left.n < right.n);
+}
+
 static int batch_compare(const void *a, const void *b)
 {
     const qp_write *one = *(qp_write *const *)a;
     const qp_write *two = *(qp_write *const *)b;
-    const quipu_str left = one->call->session;
-    const quipu_str right = two->call->session;
-    int order = memcmp(left.p, right.p, left.n < right.n ? left.n : right.n);
+    const int order = batch_compare_keys(&one->call->session, &two->call->session);
 
-    if (order == 0) {
-        order = left.n == right.n ? (one->arrival > two->arrival) - (one->arrival < two->arrival)
-                                  : (left.n > right.n) - (left.n < right.n);
-    }
-    return order;
+    return order != 0 ? order : (one->arrival > two->arrival) - (one->arrival < two->arrival);
+}
+
+/* The same for a write that names several sessions, and has the batch for itself. */
+static void batch_sort_sessions(qp_batch *batch)
+{
+    const qp_call *call = batch->own->call;
+
+    assert(batch->count == 1 && call->session_count <= QUIPU_GROUP_MAX);
+    batch->members[0] = batch->own;
+    batch->key_count = call->session_count;
+    memcpy(batch->keys, call->sessions, call->session_count * sizeof(batch->keys[0]));
+    qsort(batch->keys, batch->key_count, sizeof(batch->keys[0]), batch_compare_keys);
 }
 
 /* Sorts the members by session, those of one session as they arrived, and lists the sessions. The
@@ -241,6 +256,10 @@ static void batch_sort(qp_batch *batch)
 {
     size_t n = 0;
 
+    if (batch->own->call->session_count > 0) {
+        batch_sort_sessions(batch);
+        return;
+    }
     for (qp_write *write = batch->own; write != NULL; write = write->next) {
         assert(write->call->session.p != NULL);
         write->arrival = n;
@@ -355,6 +374,7 @@ static quipu_status batch_lock_counters(qp_batch *batch)
     for (size_t i = 0; i < batch->count; i++) {
         const quipu_str texts[2] = {group->sessions.tenant, batch->members[i]->call->session};
 
+        assert(texts[1].p != NULL || !batch->members[i]->call->creates);
         if (batch->members[i]->call->creates && !qp_session_cache_has(&group->sessions, texts[1])) {
             shards[count++] = qp_shard_of_key(texts, 2) & ENT_SHARD_MAX;
         }
@@ -401,8 +421,9 @@ static void batch_locked(qp_batch *batch)
 static void batch_start(qp_batch *batch)
 {
     qp_group *group = batch->group;
-    const bool shared =
-        !batch->is_retry && batch->own->call->session.p != NULL && qp_db_locks_rows(group->db);
+    const qp_call *call = batch->own->call;
+    const bool shared = !batch->is_retry && (call->session.p != NULL || call->session_count > 0) &&
+                        qp_db_locks_rows(group->db);
 
     batch->own->status = qp_batch_begin(batch, shared ? ENT_WRITE_ROWS : ENT_WRITE);
     if (batch->own->status != QUIPU_OK) {
@@ -414,7 +435,9 @@ static void batch_start(qp_batch *batch)
         qp_batch_move(batch, QP_BATCH_EXCLUSIVE);
         return;
     }
-    batch_gather(batch);
+    if (call->session_count == 0) {
+        batch_gather(batch);
+    }
     batch_sort(batch);
     batch->optimistic = batch_begin_optimistic(batch);
     qp_batch_move(batch, batch->optimistic ? QP_BATCH_OPTIMISTIC : QP_BATCH_LOCKED);

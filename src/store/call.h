@@ -28,8 +28,12 @@ typedef struct qp_call {
     bool creates;         /* its work inserts the row of `session` when there is none */
     const bool *consumed; /* set once its work cannot be run again, or NULL */
     /* Its work changes this session's row and what belongs to it, and nothing else, and gets the
-     * row from the session cache. Absent: it must be the only writer. */
+     * row from the session cache. Absent: it must be the only writer... */
     quipu_str session;
+    /* ...unless it names several sessions here, at most QUIPU_GROUP_MAX. The same holds for them,
+     * and no other write shares its transaction. */
+    const quipu_str *sessions;
+    size_t session_count;
 } qp_call;
 
 /* Read the caller's struct; `deadline_ms` is the store's. QUIPU_CANCELLED when it is too late. */

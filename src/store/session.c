@@ -460,8 +460,8 @@ typedef struct session_change {
     int64_t revision;
 } session_change;
 
-/* The caller's settings as a patch of the row. Revision and last change move, and the expiry slides,
- * as with every write. A new time to live counts from now; "never" clears the expiry. */
+/* The caller's settings as a patch of the row. Revision and last change move, and the expiry
+ * slides, as with every write. A new time to live counts from now; "never" clears the expiry. */
 static void session_patch(const session_change *change, const qp_session *row, quipu_time now,
                           qp_session_patch *ret)
 {

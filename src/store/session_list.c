@@ -2,10 +2,10 @@
  *
  * Owns the order and the cursor. The index knows the last change rounded up to a minute for busy
  * sessions (last_change.h), so that a page is read in two or three short scans of it and sorted
- * here; see session_list_find(). The cursor names the last row of a page by its time and its number, so that a page costs
- * the same wherever it lies, and sessions that change meanwhile move to another page instead of
- * shifting all others. Called by quipu_session_list() only. Reads one page from one snapshot,
- * without locks; two pages come from two snapshots. */
+ * here; see session_list_find(). The cursor names the last row of a page by its time and its
+ * number, so that a page costs the same wherever it lies, and sessions that change meanwhile move
+ * to another page instead of shifting all others. Called by quipu_session_list() only. Reads one
+ * page from one snapshot, without locks; two pages come from two snapshots. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
