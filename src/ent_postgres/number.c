@@ -30,6 +30,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "ent/shard.h"
 
 #define NUMBER_TEXT_MAX ((size_t)1 << 20) /* of a parameter that lists shards or numbers */
 #define NUMBER_MAKE_TRIES 3               /* a counter that is still missing then was deleted */
@@ -138,7 +139,7 @@ static quipu_status number_run(qp_pg *conn, const char *sql, const char *const *
 {
     quipu_status status;
 
-    assert(conn->in_transaction && conn->writes);
+    assert(conn->in_transaction);
     *call = (qp_pg_call){.doing = "cannot number rows of",
                          .deadline_ns = qp_interrupt_deadline(&conn->interrupt)};
     qp_pg_batch(conn);
@@ -427,6 +428,99 @@ quipu_status qp_pg_send_numbers(qp_pg *conn, quipu_error *reterr)
             (void)snprintf(text, sizeof(text), "%lld", (long long)number->last);
             qp_pg_send_values(conn, sql, values, 2);
         }
+    }
+    return status;
+}
+
+/* ---- counters that are behind -----------------------------------------------------------------
+ *
+ * One statement sees one state: it cannot meet a writer between a row and its counter.
+ */
+
+/* Counter, its value (-1: it is missing), and the highest key, which is more. $1 is the table. The
+ * shard of a key is in its low bits; a shard without a counter starts at the base, and without a
+ * base no shard gets one. */
+#define NUMBER_BEHIND_SHARDS                                                                       \
+    "WITH c(name, last) AS (SELECT \"name\", \"last\" FROM \"" QP_PG_TABLE "\"), "                 \
+    "b(last) AS (SELECT MAX(last) FROM c WHERE name IN ('" QP_PG_NUMBER                            \
+    "' || $1, '" QP_PG_NUMBER_BASE "' || $1)), "                                                   \
+    "k(s, top) AS (SELECT id & %d, MAX(id) >> %d FROM (SELECT \"%s\" AS id FROM \"%s\") r GROUP "  \
+    "BY "                                                                                          \
+    "1) SELECT name, last, top FROM (SELECT n.name, COALESCE(c.last, b.last, -1) AS last, n.top "  \
+    "FROM (SELECT " NUMBER_NAME " AS name, top FROM k) n CROSS JOIN b LEFT JOIN c ON c.name = "    \
+    "n.name UNION ALL SELECT '" QP_PG_NUMBER_BASE "' || $1, -1, COALESCE((SELECT MAX(top) FROM "   \
+    "k), 0) FROM b WHERE b.last IS NULL) f WHERE top > last"
+#define NUMBER_BEHIND                                                                              \
+    "SELECT '" QP_PG_NUMBER "' || $1 AS name, COALESCE(c.\"last\", -1) AS last, k.top FROM "       \
+    "(SELECT COALESCE(MAX(\"%s\"), 0) AS top FROM \"%s\") k LEFT JOIN \"" QP_PG_TABLE              \
+    "\" c ON c.\"name\" = '" QP_PG_NUMBER "' || $1 WHERE k.top > COALESCE(c.\"last\", -1)"
+
+/* Runs the query for an entity, between `front` and `end`. */
+static quipu_status number_run_behind(qp_pg *conn, const ent_entity *entity, const char *front,
+                                      const char *end, qp_pg_call *call, quipu_error *reterr)
+{
+    const char *values[1] = {entity->table};
+    quipu_status status;
+    qp_buf sql;
+
+    qp_buf_init(&sql, NUMBER_TEXT_MAX);
+    qp_buf_puts(&sql, front);
+    if (qp_shard_in_key(entity)) {
+        qp_buf_printf(&sql, NUMBER_BEHIND_SHARDS, ENT_SHARD_MAX, ENT_SHARD_BITS,
+                      entity->fields[0].column, entity->table);
+    } else {
+        qp_buf_printf(&sql, NUMBER_BEHIND, entity->fields[0].column, entity->table);
+    }
+    qp_buf_puts(&sql, end);
+    status = qp_buf_status(&sql);
+    status = status == QUIPU_OK ? number_run(conn, qp_buf_str(&sql).p, values, 1, call, reterr)
+                                : qp_error_set(reterr, status, "no memory to look at counters");
+    qp_buf_free(&sql);
+    return status;
+}
+
+quipu_status qp_pg_counters(void *conn, const ent_entity *entity, qp_report_fn fn, void *ctx,
+                            quipu_error *reterr)
+{
+    qp_pg_call call = {0};
+    quipu_status status = number_run_behind(conn, entity, "", " ORDER BY 1", &call, reterr);
+
+    assert(fn != NULL);
+    for (int i = 0;
+         status == QUIPU_OK && i < PQntuples(call.result) && i < QP_MAINTENANCE_FINDINGS_MAX; i++) {
+        const int64_t last = qp_pg_int(call.result, i, 1);
+        const int64_t top = qp_pg_int(call.result, i, 2);
+        char text[256];
+
+        if (last < 0) {
+            (void)snprintf(text, sizeof(text), "the counter \"%s\" is missing: no row can be added",
+                           PQgetvalue(call.result, i, 0));
+        } else {
+            (void)snprintf(text, sizeof(text), QP_MAINTENANCE_BEHIND, PQgetvalue(call.result, i, 0),
+                           (long long)last, (long long)top);
+        }
+        status = fn(ctx, quipu_cstr(text));
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+/* All writer slots are held: nobody else allocates keys. The open transaction has read no counter.
+ */
+quipu_status qp_pg_mend_counters(void *conn, const ent_entity *entity, quipu_error *reterr)
+{
+    qp_pg *self = conn;
+    qp_pg_call call = {0};
+    quipu_status status;
+
+    assert(self->writes && self->moved >= QP_PG_WRITER_SLOTS && self->number_count == 0);
+    status = number_run_behind(
+        self, entity,
+        "INSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") SELECT name, top FROM (",
+        ") m ON CONFLICT (\"name\") DO UPDATE SET \"last\" = EXCLUDED.\"last\"", &call, reterr);
+    qp_pg_call_done(&call);
+    for (size_t i = 0; i < self->numbered_count; i++) {
+        self->numbered[i].is_read = false; /* `highest` may be behind as well */
     }
     return status;
 }

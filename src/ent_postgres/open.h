@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "ent/engine.h"
 #include "ent/interrupt.h"
+#include "ent/maintenance.h"
 #include "ent_postgres/libpq.h"
 
 /* The engine's own table: one row a counter, found by its name. The names are on disk since 0.1 and
@@ -370,6 +371,10 @@ void qp_pg_begin_numbers(qp_pg *conn);
 /* Sends the statements that write the counters back; called before COMMIT. QUIPU_NOMEM: it could
  * not, and the transaction must not be committed. */
 quipu_status qp_pg_send_numbers(qp_pg *conn, quipu_error *reterr);
+/* The maintenance of counters (ent/maintenance.h). */
+quipu_status qp_pg_counters(void *conn, const ent_entity *entity, qp_report_fn fn, void *ctx,
+                            quipu_error *reterr);
+quipu_status qp_pg_mend_counters(void *conn, const ent_entity *entity, quipu_error *reterr);
 /* The transaction committed: its numbers are taken. */
 void qp_pg_keep_numbers(qp_pg *conn);
 
