@@ -422,9 +422,8 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
     const quipu_store *store = append->store;
 
     if (status == QUIPU_OK) {
-        const bool local = append->also == NULL
-                               ? store->is_local
-                               : qp_session_is_local(store, append->also->changes);
+        const bool local = append->also == NULL ? store->is_local
+                                                : qp_session_is_local(store, append->also->changes);
 
         within->session = local ? append->key : (quipu_str){NULL, 0};
         within->coalesces = true;

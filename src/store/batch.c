@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "ent/db.h"
 #include "ent/find.h"
@@ -117,7 +118,7 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
     if (!coalesces && qp_session_cache_flush(&group->sessions, group->db, NULL) != QUIPU_OK) {
         return false;
     }
-    if (group->scratch.head != NULL) {
+    if (QP_ARENA_IS_USED(&group->scratch)) {
         quipu_arena_reset(&group->scratch);
     }
     changes = qp_db_total_changes(group->db);

@@ -416,6 +416,38 @@ static void times_are_rounded_to_the_end_of_their_minute(void **state)
     assert_int_equal(quipu_time_cmp(qp_last_change_round(last), last), 0); /* the calendar ends */
 }
 
+/* Of any row, rounded or exact, and any time: what is written reads as the time of the change. */
+static void a_change_is_read_back_at_the_edges_of_its_minute(void **state)
+{
+    static const quipu_time times[] = {{59, 999999999},  {60, 0},  {60, 1},  {61, 0},
+                                       {119, 999999999}, {120, 0}, {120, 1}, {181, 0},
+                                       {-60, 0},         {-1, 1}};
+    const size_t n = sizeof(times) / sizeof(times[0]);
+
+    (void)state;
+    for (size_t i = 0; i < n * n * 2; i++) {
+        const quipu_time before = times[i / 2 / n];
+        const quipu_time now = times[i / 2 % n];
+        qp_session row = {.updated_at = before};
+        qp_session_patch patch = {.turn_seq = {0}};
+
+        if (i % 2 == 1) { /* as another change left it */
+            row.updated_at = qp_last_change_round(before);
+            row.changed_at = ent_some(before);
+        }
+        qp_last_change_set(&row, now, &patch);
+        if (patch.updated_at.op == ENT_OP_SET) {
+            row.updated_at = patch.updated_at.v;
+        }
+        row.changed_at.has = patch.changed_at.op == ENT_OP_SET ||
+                             (patch.changed_at.op != ENT_OP_CLEAR && row.changed_at.has);
+        row.changed_at.v =
+            patch.changed_at.op == ENT_OP_SET ? patch.changed_at.v : row.changed_at.v;
+        assert_int_equal(quipu_time_cmp(qp_last_change(&row), now), 0);
+        assert_int_equal(quipu_time_cmp(row.updated_at, qp_last_change_round(now)), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +465,7 @@ int main(void)
         cmocka_unit_test(a_list_has_the_exact_order_of_rounded_times),
         cmocka_unit_test(a_busy_session_shows_when_it_changed_and_moves_its_index_entry_rarely),
         cmocka_unit_test(times_are_rounded_to_the_end_of_their_minute),
+        cmocka_unit_test(a_change_is_read_back_at_the_edges_of_its_minute),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
