@@ -3,7 +3,8 @@
  *
  * Owns: qp_new_row.
  * Called by: users of include/ent, src/store.
- * Locks: inside of the caller's transaction, or in one of its own; allocating keys needs ENT_WRITE.
+ * Locks: inside of the caller's transaction, or in one of its own. Allocating keys needs ENT_WRITE,
+ * unless the key carries its shard.
  *
  *   values ─▶ defaults, rules ─▶ packed key or shard ─▶ next_key ─▶ memory for the row ─▶ INSERT
  */
@@ -15,6 +16,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/uuid.h"
+#include "ent/diff.h"
 #include "ent/plan.h"
 #include "ent/row.h"
 #include "ent/shard.h"
@@ -115,8 +117,8 @@ static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_ro
     return QUIPU_OK;
 }
 
-/* slots[0]: the packed key, or the shard. Cluster limits are checked in every engine, packed or
- * not. Where the owner's number carries a shard in its low bits, the limit is that of its count. */
+/* slots[0]: the packed key, or the shard. The limit of `seq` is checked in every engine; that of
+ * the owner only where both are packed into one integer. */
 static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  quipu_error *reterr)
 {
@@ -124,10 +126,12 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
     quipu_status status = QUIPU_OK;
 
     if ((entity->flags & ENT_E_CLUSTER) != 0) {
+        const int64_t owner = QP_NEW_ROW_VALUE(row, entity->key[0])->as.i;
+
         row->slots[0].kind = QP_INT;
-        status = qp_cluster_pack(
-            entity, QP_NEW_ROW_VALUE(row, entity->key[0])->as.i >> (shards ? ENT_SHARD_BITS : 0),
-            QP_NEW_ROW_VALUE(row, entity->key[1])->as.i, &row->slots[0].as.i, reterr);
+        status = qp_cluster_pack(entity, shards && owner > 0 ? 1 : owner,
+                                 QP_NEW_ROW_VALUE(row, entity->key[1])->as.i, &row->slots[0].as.i,
+                                 reterr);
     }
     return status == QUIPU_OK && shards ? create_shard(entity, row, reterr) : status;
 }
@@ -175,17 +179,58 @@ quipu_time qp_new_row_now(qp_new_row *row)
     return row->now;
 }
 
-/* A number that carries its shard is counted without it: count << ENT_SHARD_BITS | shard. Shared
- * writers get no keys: allocation relies on being the only writer (ent_postgres/number.c), and the
- * transaction that is begun here where none is open lasts until the row is stored. */
+/* A row that refers to another one of its entity (a fork, to its parent) gets a larger number than
+ * that one: whoever reads rows by number meets the parent first. */
+static int64_t create_above(const ent_entity *entity, qp_new_row *row)
+{
+    int64_t above = 0;
+
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_edge *edge = qp_entity_reference(entity, &entity->fields[i]);
+        const qp_value *value = QP_NEW_ROW_VALUE(row, i);
+
+        if (edge != NULL && edge->to == entity && value->kind == QP_INT && value->as.i > above) {
+            above = value->as.i;
+        }
+    }
+    return above;
+}
+
+/* Asks the engine for the row's number. A number that carries its shard is counted without it, by
+ * its shard's counter. */
+static quipu_status create_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
+                                    quipu_error *reterr)
+{
+    const bool carries = qp_shard_in_key(entity) && db->engine->shards;
+    const int bits = carries ? ENT_SHARD_BITS : 0;
+    qp_value *key = QP_NEW_ROW_VALUE(row, 0);
+    const qp_key_request request = {.shard = carries ? (int32_t)row->slots[0].as.i : QP_NO_SHARD,
+                                    .given = row->key_given_out ? 0 : key->as.i >> bits,
+                                    .above = carries ? create_above(entity, row) >> bits : 0};
+    int64_t number = 0;
+    quipu_status status = db->engine->next_key(db->conn, entity->table, &request, &number, reterr);
+
+    assert(!carries || (row->slots[0].as.i >= 0 && row->slots[0].as.i <= ENT_SHARD_MAX));
+    if (status == QUIPU_OK && number > INT64_MAX >> bits) {
+        status = qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left",
+                              entity->table);
+    }
+    if (status == QUIPU_OK) {
+        number = carries ? (int64_t)((uint64_t)number << bits) | row->slots[0].as.i : number;
+        *key = (qp_value){.kind = QP_INT, .as.i = number};
+        row->key_given_out = false;
+    }
+    return status;
+}
+
+/* Shared writers get keys from the counter of a shard only, which has a row to lock; a table's one
+ * counter relies on being read by the only writer (ent_postgres/number.c). A transaction that is
+ * begun here, where none is open, lasts until the row is stored. */
 quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  bool *ret_own, quipu_error *reterr)
 {
-    qp_value *key = QP_NEW_ROW_VALUE(row, 0);
     quipu_status status = QUIPU_OK;
     bool own = db->depth == 0;
-    int64_t number = 0;
-    int bits = 0;
 
     assert(row != NULL);
     assert(ret_own != NULL);
@@ -193,10 +238,10 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     if ((entity->fields[0].flags & ENT_F_AUTO) == 0) {
         return QUIPU_OK;
     }
-    if (!own && db->kind == ENT_WRITE_ROWS) {
+    if (!own && db->kind == ENT_WRITE_ROWS && !qp_shard_in_key(entity)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "%s: integer keys are allocated in exclusive writes only; begin with "
-                            "ENT_WRITE",
+                            "%s: integer keys without a shard are allocated in exclusive writes "
+                            "only; begin with ENT_WRITE",
                             entity->name);
     }
     if (db->engine->next_key == NULL) {
@@ -208,24 +253,10 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     if (status != QUIPU_OK) {
         return qp_db_failed(db, status);
     }
-    if (db->engine->shards && entity->shard != NULL && entity->shard->number == 1) {
-        bits = ENT_SHARD_BITS;
-    }
-    status = db->engine->next_key(db->conn, entity->table,
-                                  row->key_given_out ? 0 : key->as.i >> bits, &number, reterr);
-    if (status == QUIPU_OK && number > INT64_MAX >> bits) {
-        status = qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left",
-                              entity->table);
-    }
+    status = create_next_key(db, entity, row, reterr);
     if (status != QUIPU_OK) {
         return qp_db_failed(db, qp_new_row_end(db, own, status, reterr));
     }
-    if (bits != 0) {
-        assert(row->slots[0].kind == QP_INT); /* the shard: create_front() */
-        number = (int64_t)((uint64_t)number << bits) | row->slots[0].as.i;
-    }
-    *key = (qp_value){.kind = QP_INT, .as.i = number};
-    row->key_given_out = false;
     *ret_own = own;
     return QUIPU_OK;
 }

@@ -205,6 +205,22 @@ bool qp_db_locks_rows(const ent_db *db)
     return db->engine->row_lock != NULL;
 }
 
+quipu_status qp_db_lock_keys(ent_db *db, const ent_entity *entity, const uint32_t *shards, size_t n,
+                             quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_write(db, reterr);
+
+    assert(db->depth > 0 && n > 0);
+    for (size_t i = 1; i < n; i++) {
+        assert(shards[i - 1] < shards[i]);
+    }
+    if (status != QUIPU_OK || db->engine->lock_keys == NULL) {
+        return status;
+    }
+    status = db->engine->lock_keys(db->conn, entity->table, shards, n, reterr);
+    return status == QUIPU_OK ? QUIPU_OK : qp_db_failed(db, status);
+}
+
 /* ---- transactions ----------------------------------------------------------------------------
  * Nested by savepoints. Own depth, kind and, with qp_db_failed(), broken; db.h has the states.
  */

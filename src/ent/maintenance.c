@@ -2,6 +2,8 @@
  * by src/store. Calls that need the whole file are refused inside of a transaction. */
 #include "ent/maintenance.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "ent/db.h"
 #include "ent/diff.h"
@@ -32,6 +34,13 @@ static const qp_maintenance *maintenance_enter_apart(ent_db *db, bool writes,
         return NULL;
     }
     return maintenance;
+}
+
+/* Whether the entity's keys come from a counter that can be looked at. */
+static bool maintenance_counts(const ent_db *db, const ent_entity *entity)
+{
+    return (entity->fields[0].flags & ENT_F_AUTO) != 0 && db->older == NULL &&
+           db->engine->maintenance->counters != NULL;
 }
 
 quipu_status qp_maintenance_sizes(ent_db *db, qp_sizes *ret_sizes, quipu_error *reterr)
@@ -155,6 +164,29 @@ quipu_status qp_maintenance_backups(ent_db *db, qp_report_fn fn, void *ctx, quip
     const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
 
     return maintenance != NULL ? maintenance->backups(db->conn, fn, ctx, reterr) : status;
+}
+
+quipu_status qp_maintenance_counters(ent_db *db, const ent_entity *entity, qp_report_fn fn,
+                                     void *ctx, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
+
+    assert(db->depth > 0 && fn != NULL);
+    return maintenance != NULL && maintenance_counts(db, entity)
+               ? maintenance->counters(db->conn, entity, fn, ctx, reterr)
+               : status;
+}
+
+quipu_status qp_maintenance_mend_counters(ent_db *db, const ent_entity *entity, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_maintenance *maintenance = maintenance_enter(db, true, &status, reterr);
+
+    assert(db->depth > 0 && db->kind == ENT_WRITE);
+    return maintenance != NULL && maintenance_counts(db, entity)
+               ? maintenance->mend_counters(db->conn, entity, reterr)
+               : status;
 }
 
 /* What adding cannot change, and what is missing: as a migration would find it. Inspects the tables

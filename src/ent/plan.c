@@ -163,8 +163,7 @@ bool qp_plan_pins_one(const qp_plan *plan)
  * Pure functions over a plan; called by create.c, where.c, order.c and search.c.
  */
 
-/* Both numbers start at 1. The limits hold in every engine, so that a store can move between them.
- */
+/* Both numbers start at 1. Engines that do not pack pass an owner that fits. */
 quipu_status qp_cluster_pack(const ent_entity *entity, int64_t owner, int64_t seq,
                              int64_t *ret_packed, quipu_error *reterr)
 {

@@ -93,6 +93,12 @@ bool qp_shard_find(const ent_entity *entity, qp_shard_value_fn value, const void
 /* ---- columns ----------------------------------------------------------------------------------
  */
 
+bool qp_shard_in_key(const ent_entity *entity)
+{
+    return entity->shard != NULL && entity->shard->number == 1 &&
+           (entity->fields[0].flags & ENT_F_AUTO) != 0;
+}
+
 /* Follows the reference that the number is. */
 const ent_entity *qp_shard_owner(const ent_entity *entity)
 {

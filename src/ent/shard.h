@@ -36,6 +36,9 @@ typedef bool (*qp_shard_value_fn)(const void *ctx, size_t field, qp_value *ret);
 bool qp_shard_find(const ent_entity *entity, qp_shard_value_fn value, const void *ctx,
                    int64_t *ret_shard);
 
+/* Whether the engine allocates the entity's key, and the key carries its shard. */
+bool qp_shard_in_key(const ent_entity *entity);
+
 /* The owner: the entity whose number determines the shard of `entity`, and whose natural key
  * replaces that number in the key of `entity`; NULL: none. */
 const ent_entity *qp_shard_owner(const ent_entity *entity);
