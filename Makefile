@@ -5,7 +5,8 @@ PYTHON ?= python3
 CLUSTER_KILLS ?= 5
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
-.PHONY: bench-go bench-lango install clean format deps release test-adk-upstream bench-python
+.PHONY: bench-go bench-lango bench-recall install clean format deps release bench-python
+.PHONY: test-adk-upstream
 .PHONY: test-cluster test-cluster-nightly
 
 help:
@@ -14,7 +15,7 @@ help:
 	@echo "make test        everything that must be green: suites, sanitizers, compilers, check-fast"
 	@echo "make check       the slow checks: clang-tidy, cppcheck, gcc -fanalyzer, documentation, ABI"
 	@echo "make check-fast  format, layers, symbols, style, measures, headers, generated, requirements"
-	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, millions"
+	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, every earlier layout"
 	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"
 	@echo "make test-adk-upstream ADK_SOURCE=...  ADK's own suite from a checkout, over our service"
 	@echo "make bench-python  the Python package against ADK's services and SQLiteSession"
@@ -24,6 +25,7 @@ help:
 	@echo "make static      one self-contained program: build/static/bin/quipu"
 	@echo "make amalgamation  build/amalgamation/quipu.c and quipu.h, for who embeds by copying"
 	@echo "make bench       measure against the bars; writes build/bench.json"
+	@echo "make bench-recall DATA=file  how often recall finds answers (docs/recall.md)"
 	@echo "make bench-go    the Go bindings beside adk-go's own service (downloads modules once)"
 	@echo "make bench-lango  Lango's store before and after ent and the pure-Go driver, and quipu"
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
@@ -100,6 +102,10 @@ bench: release
 	@tools/deps.sh bench
 	@cmake --build --preset release --target quipu_bench
 	@$(PYTHON) bench/run.py
+
+bench-recall:
+	$(call build_release,--target quipu_recall_ask)
+	@$(PYTHON) bench/recall.py $(if $(DATA),"$(DATA)") $(RECALL_OPTIONS)
 
 bench-go: release
 	@cd bench/go && QUIPU_LIBRARY="$(CURDIR)/build/release/libquipu.so" CGO_ENABLED=0 \

@@ -76,7 +76,9 @@ set(quipu_tests_of_every_engine
     contract.store_fork_model contract.store_fork_thread contract.store_group_thread
     contract.store_list contract.store_log contract.store_log_thread contract.store_memory
     contract.store_memory_thread contract.store_message contract.store_message_parse
-    contract.store_model contract.store_older contract.store_pool contract.store_search
+    contract.store_model contract.store_older contract.store_pool contract.store_recall
+    contract.store_recall_fixture
+    contract.store_search
     contract.store_search_index contract.store_search_thread contract.store_session
     contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
     contract.store_window
@@ -212,6 +214,8 @@ function(quipu_add_test_folder folder)
     endif()
     if(folder STREQUAL "contract")
       add_dependencies(contract_tests ${target})
+    elseif(folder MATCHES "^(base|ent|ent_sqlite|store)$")
+      add_dependencies(room_tests ${target})
     endif()
     quipu_test_register(${folder}.${topic} ${folder} "${labels}" ${target})
     if(QUIPU_POSTGRES AND (folder MATCHES "postgres$" OR ("${folder}.${topic}" IN_LIST
@@ -375,6 +379,7 @@ function(quipu_add_tests)
   add_library(t_lib OBJECT ${lib})
   add_custom_target(thread_tests) # what the TSan stage builds
   add_custom_target(contract_tests) # what the cross stages build
+  add_custom_target(room_tests) # what the stage of the big-endian processor builds, too
   quipu_test_compile(t_lib)
   file(GLOB folders CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tests"
        "${PROJECT_SOURCE_DIR}/tests/*")

@@ -46,6 +46,7 @@
     X(show)                                                                                        \
     X(tail)                                                                                        \
     X(search)                                                                                      \
+    X(recall)                                                                                      \
     X(stats)                                                                                       \
     X(memory)                                                                                      \
     X(chat)                                                                                        \
@@ -62,6 +63,7 @@
     X(backup)                                                                                      \
     X(verify)                                                                                      \
     X(repair)                                                                                      \
+    X(upgrade)                                                                                     \
     X(sweep)
 
 /* An option: --name, or --name VALUE when `value` names the value. */
@@ -166,6 +168,10 @@ bool app_instant(const app_call *call, const char *name, bool *ret_given, quipu_
 
 /* An argument as text; absent when it is not there. */
 quipu_str app_argument(const app_call *call, int number);
+
+/* Joins all arguments by spaces, so that quoting them is optional; false: they do not fit into
+ * `size` bytes with their NUL. */
+bool app_join(const app_call *call, char *ret_text, size_t size);
 
 /* An option's value as text; absent when it was not given. */
 quipu_str app_text_value(const app_call *call, const char *name);
@@ -338,6 +344,9 @@ void app_progress_resume(void);
  * cannot be read. */
 quipu_stats app_progress_stats(const app_call *call, quipu_store *store);
 
+/* "off", "on" or "stale"; part of the output format. */
+const char *app_checksums_name(quipu_checksums checksums);
+
 /* The bytes processed so far; -1: unknown. */
 typedef int64_t (*app_look_fn)(void *ctx);
 
@@ -368,6 +377,10 @@ void app_watch_end(app_watch *watch);
 
 /* Whether a text has nothing but spaces, tabs and line ends. */
 bool app_is_blank(quipu_str text);
+
+/* Copies the beginning of a text, at most `size` bytes, with each run of white space as one space.
+ * Returns the bytes written; *ret_read: how much of the text they are. */
+size_t app_flatten(quipu_str text, char *ret_flat, size_t size, size_t *ret_read);
 
 /* The columns of a text as app_put() writes it. */
 int app_width(quipu_str text);

@@ -12,7 +12,8 @@
 #define SEARCH_MARK_BEFORE "\xee\x80\x81"
 #define SEARCH_MARK_AFTER "\xee\x80\x82"
 #define SEARCH_MARK_BYTES 3
-#define SEARCH_MARGIN 4 /* columns before a snippet */
+#define SEARCH_MARGIN 4       /* columns before a snippet */
+#define SEARCH_WORDS_ASKED 16 /* words that are looked for alone when nothing has all of them */
 
 static const app_option search_options[] = {
     {.name = "limit", .letter = 'n', .value = "N", .help = "at most N hits; default 20"},
@@ -26,27 +27,6 @@ static const app_option search_options[] = {
     {.name = "before", .value = "TIME", .help = "only earlier messages"},
     {.name = NULL},
 };
-
-/* Joins all arguments to one query; false when it is too long. */
-static bool search_join(const app_call *call, char ret_query[QUIPU_SEARCH_QUERY_MAX + 1])
-{
-    size_t used = 0;
-
-    for (int i = 0; i < call->argument_count; i++) {
-        const size_t n = strlen(call->arguments[i]);
-
-        if (used + (i > 0) + n > QUIPU_SEARCH_QUERY_MAX) {
-            return false;
-        }
-        if (i > 0) {
-            ret_query[used++] = ' ';
-        }
-        memcpy(ret_query + used, call->arguments[i], n);
-        used += n;
-    }
-    ret_query[used] = '\0';
-    return true;
-}
 
 /* Matches are marked with brackets by the library. */
 static void search_json(const quipu_search_hit *hit)
@@ -108,19 +88,14 @@ static void search_snippet(quipu_str snippet, bool colours)
     const int room = columns > 0 ? columns - SEARCH_MARGIN : INT_MAX;
     char *flat = malloc(snippet.n + 1);
     bool marked = false;
-    size_t n = 0;
+    size_t read = 0;
+    size_t n;
     quipu_str line;
 
     if (flat == NULL) {
         return; /* no memory: the hit's location was printed, only its text is missing */
     }
-    for (size_t i = 0; i < snippet.n; i++) {
-        const bool space = app_is_blank((quipu_str){snippet.p + i, 1});
-
-        if (!space || n == 0 || flat[n - 1] != ' ') {
-            flat[n++] = space ? ' ' : snippet.p[i];
-        }
-    }
+    n = app_flatten(snippet, flat, snippet.n, &read);
     for (size_t at = 0; app_line_next((quipu_str){flat, n}, room, &at, &line);) {
         printf("%*s", SEARCH_MARGIN, "");
         search_marked(line, colours, &marked);
@@ -176,6 +151,54 @@ static int search_index(const app_call *call, quipu_store **store)
     return status == QUIPU_OK ? APP_OK : app_fail(call, "the search", status, &error);
 }
 
+/* The next word or quoted phrase of a query from `at` on; empty at the end. */
+static quipu_str search_word(const char *at)
+{
+    size_t n;
+
+    at += strspn(at, " ");
+    n = *at == '"' ? 1 + strcspn(at + 1, "\"") : strcspn(at, " ");
+    n += *at == '"' && at[n] == '"' ? 1 : 0;
+    return (quipu_str){at, n};
+}
+
+/* Nothing has all words: reports which of them occur alone, under the same filters. */
+static void search_report_none(const app_call *call, quipu_store *store,
+                               const quipu_search_options *options)
+{
+    char occur[APP_MESSAGE_MAX / 2] = "";
+    quipu_str word = search_word(options->query.p);
+    size_t used = 0;
+    int asked = 0;
+
+    for (; word.n > 0 && asked < SEARCH_WORDS_ASKED; asked++) {
+        quipu_search_options one = *options;
+        quipu_search_results *results = NULL;
+
+        one.query = word;
+        one.limit = 1;
+        one.offset = 0;
+        if (quipu_search(store, &one, NULL, &results, NULL) == QUIPU_OK &&
+            results->hits.count > 0 && used + word.n + 3 < sizeof(occur)) {
+            used += (size_t)snprintf(occur + used, sizeof(occur) - used, "%s%.*s",
+                                     used > 0 ? ", " : "", (int)word.n, word.p);
+        }
+        quipu_free(results);
+        word = search_word(word.p + word.n);
+    }
+    if (used > 0 && asked > 1) {
+        app_report(call,
+                   "nothing was found: no message has all words; alone occur: %s\n"
+                   "\"quipu recall\" finds messages by a question, with any of its words",
+                   occur);
+    } else {
+        app_report(call,
+                   "nothing was found: no message has %s\n"
+                   "\"quipu recall\" also finds other forms of a word",
+                   asked > 1 ? "one of the words" : "this");
+    }
+}
+
 /* Searches and prints; indexes first when the index is not up to date. */
 static int search_find(const app_call *call, quipu_store **store, quipu_search_options *options)
 {
@@ -208,7 +231,7 @@ static int search_find(const app_call *call, quipu_store **store, quipu_search_o
         }
     }
     if (results->hits.count == 0 && !json) {
-        app_report(call, "nothing was found");
+        search_report_none(call, *store, options);
     }
     if (results->more) {
         app_report(call, "there are more; continue with --offset %lld",
@@ -227,7 +250,7 @@ static int search_run(const app_call *call)
     quipu_store *store = NULL;
     int code;
 
-    if (!search_join(call, query)) {
+    if (!app_join(call, query, sizeof(query))) {
         return app_usage(call, "the query is longer than %d bytes", QUIPU_SEARCH_QUERY_MAX);
     }
     if (!app_number(call, "limit", 1, QUIPU_SEARCH_LIMIT_MAX, &options.limit) ||

@@ -294,6 +294,26 @@ quipu_str app_argument(const app_call *call, int number)
     return quipu_cstr(number < call->argument_count ? call->arguments[number] : NULL);
 }
 
+bool app_join(const app_call *call, char *ret_text, size_t size)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < call->argument_count; i++) {
+        const size_t n = strlen(call->arguments[i]);
+
+        if (used + (i > 0) + n >= size) {
+            return false;
+        }
+        if (i > 0) {
+            ret_text[used++] = ' ';
+        }
+        memcpy(ret_text + used, call->arguments[i], n);
+        used += n;
+    }
+    ret_text[used] = '\0';
+    return true;
+}
+
 /* Decimal, without white space; strtoll() alone would accept trailing text. */
 bool app_number(const app_call *call, const char *name, int64_t least, int64_t most,
                 int64_t *ret_value)

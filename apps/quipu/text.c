@@ -313,3 +313,19 @@ bool app_is_blank(quipu_str text)
     }
     return true;
 }
+
+size_t app_flatten(quipu_str text, char *ret_flat, size_t size, size_t *ret_read)
+{
+    size_t n = 0;
+    size_t at = 0;
+
+    for (; at < text.n && n < size; at++) {
+        const bool space = app_is_blank((quipu_str){text.p + at, 1});
+
+        if (!space || n == 0 || ret_flat[n - 1] != ' ') {
+            ret_flat[n++] = space ? ' ' : text.p[at];
+        }
+    }
+    *ret_read = at;
+    return n;
+}

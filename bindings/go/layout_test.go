@@ -41,6 +41,9 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var between lib.Range
 	var patch lib.Patch
 	var history lib.History
+	var recall lib.RecallOptions
+	var hit lib.RecallHit
+	var recalled lib.RecallResults
 	// Sized structs and the items of sized slices may grow: only the offsets of members matter.
 	want := offsets("quipu_open_options", 0, unsafe.Offsetof(open.Durability),
 		unsafe.Offsetof(open.TTLMS), unsafe.Offsetof(open.Tenant), unsafe.Offsetof(open.MaxBytes)) +
@@ -65,8 +68,15 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_range", 0, unsafe.Offsetof(between.Flags), unsafe.Offsetof(between.Limit)) +
 		offsets("quipu_session_patch", 0, unsafe.Offsetof(patch.Set)) +
 		offsets("quipu_history", 0, unsafe.Offsetof(history.Session)) +
+		offsets("quipu_recall_options", 0, unsafe.Offsetof(recall.Question),
+			unsafe.Offsetof(recall.UserID), unsafe.Offsetof(recall.Budget)) +
+		offsets("quipu_recall_hit", 0, unsafe.Offsetof(hit.Role), unsafe.Offsetof(hit.EventID),
+			unsafe.Offsetof(hit.Timestamp), unsafe.Offsetof(hit.Content),
+			unsafe.Offsetof(hit.FromSession)) +
+		offsets("quipu_recall_results", 0, unsafe.Offsetof(recalled.Hits)) +
 		offsets("numbers", lib.ServiceGo, lib.ServiceRebase, lib.KeysCamel, lib.BytesStd,
-			lib.TimesRFC3339, lib.GetAfter, lib.OpenReadOnly, lib.OpenMustExist)
+			lib.TimesRFC3339, lib.GetAfter, lib.OpenReadOnly, lib.OpenMustExist,
+			lib.RecallAll, lib.RoleUser)
 	folder := t.TempDir()
 	source := filepath.Join(folder, "ask.c")
 	if err := os.WriteFile(source, []byte(ask), 0o600); err != nil {
@@ -116,9 +126,16 @@ int main(void)
     BEGIN_GROWING(quipu_range); AT(quipu_range, flags); AT(quipu_range, limit); END();
     BEGIN_GROWING(quipu_session_patch); AT(quipu_session_patch, set); END();
     BEGIN_GROWING(quipu_history); AT(quipu_history, session); END();
-    printf("numbers %d %d %d %d %d %d %d %d\n", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,
+    BEGIN_GROWING(quipu_recall_options); AT(quipu_recall_options, question);
+    AT(quipu_recall_options, user_id); AT(quipu_recall_options, budget); END();
+    BEGIN_GROWING(quipu_recall_hit); AT(quipu_recall_hit, role); AT(quipu_recall_hit, event_id);
+    AT(quipu_recall_hit, timestamp); AT(quipu_recall_hit, content);
+    AT(quipu_recall_hit, from_session); END();
+    BEGIN_GROWING(quipu_recall_results); AT(quipu_recall_results, hits); END();
+    printf("numbers %d %d %d %d %d %d %d %d %d %d\n", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,
            QUIPU_KEYS_CAMEL, QUIPU_BYTES_STD, QUIPU_TIMES_RFC3339, (int)QUIPU_GET_AFTER,
-           (int)QUIPU_OPEN_READ_ONLY, (int)QUIPU_OPEN_MUST_EXIST);
+           (int)QUIPU_OPEN_READ_ONLY, (int)QUIPU_OPEN_MUST_EXIST, (int)QUIPU_RECALL_EVERYTHING,
+           QUIPU_ROLE_USER);
     return 0;
 }
 `

@@ -640,6 +640,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_delete(quipu_store *store,
 
 #include <quipu/history.h>
 #include <quipu/maintain.h>
+#include <quipu/recall.h>
 #include <quipu/search.h>
 #include <quipu/tail.h>
 

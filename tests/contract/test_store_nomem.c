@@ -46,6 +46,21 @@ static void nomem_messages(quipu_message ret[2])
     ret[1] = st_says(QUIPU_ROLE_ASSISTANT, "plain");
 }
 
+/* The question is not in Form C, so that its copy can fail, too. */
+static quipu_status run_recall(quipu_store *store, quipu_error *err)
+{
+    quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
+    quipu_recall_results *results = NULL;
+
+    options.question = QUIPU_STR("a plain cafe\xcc\x81");
+    options.flags = QUIPU_RECALL_EVERYTHING;
+    const quipu_status status = quipu_recall(store, &options, NULL, &results, err);
+    assert_int_equal(results != NULL, status == QUIPU_OK);
+    assert_true(status != QUIPU_OK || results->hits.count == 2);
+    quipu_free(results);
+    return status;
+}
+
 static void prepare_nothing(quipu_store *store)
 {
     (void)store;
@@ -305,6 +320,7 @@ static const nomem_op nomem_ops[] = {
     {"update", prepare_session, run_update, check_updated},
     {"delete", prepare_messages, run_delete, check_deleted},
     {"list", prepare_messages, run_list, check_two},
+    {"recall", prepare_messages, run_recall, check_two},
     {"memory", prepare_session, run_memory, check_memory},
     {"sweep", prepare_expired, run_sweep, check_swept},
     {"window", prepare_pairs, run_cut, check_pairs},

@@ -145,6 +145,42 @@ class List(Reading):
         self.assertEqual(self.store.read_bytes(), before)
 
 
+class Recall(Reading):
+    def test_a_question_finds_the_message_that_answers_it(self):
+        question = "who wants seats on a train?"
+        hits = self.run_quipu("recall", "--json", "--everything", question).lines()
+        self.assertIn("Three seats on the train", hits[0]["content"])
+        scores = [hit["score"] for hit in hits]
+        self.assertEqual(scores, sorted(scores, reverse=True))
+        self.assertNotIn("words", hits[0])
+
+    def test_parts_of_a_score_add_up(self):
+        for hit in self.run_quipu("recall", "--json", "--parts", "--everything", "train").lines():
+            parts = hit["words"] + hit["neighbours"] + hit["session"]
+            self.assertAlmostEqual(hit["score"], parts)
+        text = self.run_quipu("recall", "--parts", "--everything", "train").out
+        self.assertIn(" = words ", text)
+
+    def test_a_scope_is_needed(self):
+        self.assertIn("say where to look", self.run_quipu("recall", "x", code=2).err)
+        both = self.run_quipu("recall", "x", "--everything", "--session", "first", code=2)
+        self.assertIn("say where to look", both.err)
+        self.assertIn("--app", self.run_quipu("recall", "x", "--user", "ana", code=2).err)
+        self.assertIn("no session", self.run_quipu("recall", "x", "--session", "none", code=3).err)
+
+    def test_nothing_found_says_why(self):
+        self.assertIn("no words", self.run_quipu("recall", "--everything", "?!").err)
+        self.assertIn("none of", self.run_quipu("recall", "--everything", "zzzz").err)
+        self.assertIn("no such session", self.run_quipu("recall", "--app", "none", "train").err)
+        self.assertIn("65536", self.run_quipu("recall", "--everything", "x" * 65537, code=2).err)
+
+    def test_reading_is_enough_and_hostile_text_is_shown_harmlessly(self):
+        before = self.store.read_bytes()
+        self.assert_harmless(self.run_quipu("recall", "--everything", "comes").out)
+        self.assert_harmless(self.run_terminal("recall", "--everything", "comes"), colours=True)
+        self.assertEqual(self.store.read_bytes(), before)
+
+
 class Search(Reading):
     def test_hits_come_with_their_words_marked(self):
         hits = self.run_quipu("search", "--json", "train").lines()
@@ -207,6 +243,16 @@ class Search(Reading):
     def test_japanese_is_found_wherever_it_stands(self):
         hits = self.run_quipu("search", "--json", "列車").lines()
         self.assertEqual([hit["key"] for hit in hits], ["東京旅行"])
+
+    def test_a_search_that_finds_nothing_says_which_words_occur(self):
+        err = self.run_quipu("search", "train", "zebra", "seats", "elephant").err
+        self.assertIn("alone occur: train, seats\n", err)
+        self.assertIn("quipu recall", err)
+        err = self.run_quipu("search", '"the train" zebra').err
+        self.assertIn('alone occur: "the train"\n', err)
+        self.assertIn("no message has one of the words", self.run_quipu("search", "y1", "y2").err)
+        self.assertNotIn("alone", self.run_quipu("search", "zebra").err)
+        self.assertEqual(self.run_quipu("search", "--json", "train", "zebra").err, "")
 
     def test_no_words_are_an_error_of_the_search(self):
         self.assertIn("nothing was found", self.run_quipu("search", '"(*', "zzz").err)

@@ -17,6 +17,7 @@ enum {
     QPY_APPEND,
     QPY_WINDOW,
     QPY_SEARCH,
+    QPY_RECALL,
     QPY_FORK,
     QPY_COMPACT,
     QPY_SWEEP,

@@ -25,6 +25,7 @@ static const job_fn job_runs[QPY_OP_COUNT] = {
     [QPY_APPEND] = qpy_append,
     [QPY_WINDOW] = qpy_window,
     [QPY_SEARCH] = qpy_search,
+    [QPY_RECALL] = qpy_recall,
     [QPY_FORK] = qpy_fork,
     [QPY_COMPACT] = qpy_compact,
     [QPY_SWEEP] = qpy_sweep,

@@ -100,6 +100,7 @@ quipu_status qpy_list(qpy_task *task);
 quipu_status qpy_append(qpy_task *task);
 quipu_status qpy_window(qpy_task *task);
 quipu_status qpy_search(qpy_task *task);
+quipu_status qpy_recall(qpy_task *task);
 quipu_status qpy_fork(qpy_task *task);
 quipu_status qpy_compact(qpy_task *task);
 quipu_status qpy_sweep(qpy_task *task);

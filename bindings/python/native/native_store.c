@@ -270,18 +270,24 @@ quipu_status qpy_window(qpy_task *task)
     return status;
 }
 
+/* The bits of a double: numbers are integers. */
+static void store_put_double(qpy_task *task, double value)
+{
+    int64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    qpy_put_number(task, bits);
+}
+
 static void store_put_hit(qpy_task *task, const quipu_search_hit *hit)
 {
-    int64_t rank; /* the bits of a double: numbers are integers */
-
-    memcpy(&rank, &hit->rank, sizeof(rank));
     qpy_put_text(task, hit->session_key);
     qpy_put_text(task, hit->author);
     qpy_put_text(task, hit->snippet);
     qpy_put_number(task, hit->seq);
     qpy_put_number(task, hit->role);
     qpy_put_time(task, hit->timestamp);
-    qpy_put_number(task, rank);
+    store_put_double(task, hit->rank);
 }
 
 /* Texts: the query, app, user, key, author; numbers: role, limit, offset. */
@@ -305,6 +311,45 @@ quipu_status qpy_search(qpy_task *task)
     }
     if (status == QUIPU_OK) {
         qpy_put_number(task, results->more);
+    }
+    quipu_free(results);
+    return status;
+}
+
+static void store_put_recalled(qpy_task *task, const quipu_recall_hit *hit)
+{
+    qpy_put_text(task, hit->session_key);
+    qpy_put_text(task, hit->author);
+    qpy_put_text(task, hit->content);
+    qpy_put_text(task, hit->event_id);
+    qpy_put_number(task, hit->seq);
+    qpy_put_number(task, hit->role);
+    qpy_put_time(task, hit->timestamp);
+    qpy_put_number(task, hit->tokens);
+    store_put_double(task, hit->score);
+    store_put_double(task, hit->from_words);
+    store_put_double(task, hit->from_neighbours);
+    store_put_double(task, hit->from_session);
+}
+
+/* Texts: the question, app, user, key; numbers: everything, before, limit, budget. */
+quipu_status qpy_recall(qpy_task *task)
+{
+    quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
+    quipu_recall_results *results = NULL;
+    quipu_status status;
+
+    options.question = task->in[0];
+    options.app_name = task->in[1];
+    options.user_id = task->in[2];
+    options.session_key = task->in[3];
+    options.flags = task->given[0] != 0 ? QUIPU_RECALL_EVERYTHING : 0;
+    options.before_seq = task->given[1];
+    options.limit = task->given[2];
+    options.budget = task->given[3];
+    status = quipu_recall(task->on->store, &options, NULL, &results, &task->error);
+    for (size_t i = 0; status == QUIPU_OK && i < results->hits.count; i++) {
+        store_put_recalled(task, quipu_recall_hit_at(results->hits, i));
     }
     quipu_free(results);
     return status;

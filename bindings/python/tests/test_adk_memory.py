@@ -47,6 +47,29 @@ async def test_added_sessions_are_found_by_any_word(memory: QuipuMemoryService) 
     assert await texts(memory, '"*?!') == []
 
 
+async def test_a_question_finds_its_answer(memory: QuipuMemoryService) -> None:
+    await memory.add_session_to_memory(
+        foreign(
+            says("The weather was fine and I walked home"),
+            says("I redeemed a $5 coupon for coffee creamer at Target"),
+            says("What did you buy?"),
+        )
+    )
+    found = await texts(memory, "Where did I redeem the coupons for creamer?")
+    assert found == ["I redeemed a $5 coupon for coffee creamer at Target"]
+    assert len(await texts(memory, "coupon " * 20000)) == 1  # the beginning of it is asked
+
+
+async def test_what_another_process_wrote_a_moment_ago_is_found(path: pathlib.Path) -> None:
+    async with QuipuSessionService(path) as writer:
+        memory = QuipuMemoryService(path)
+        session = await writer.create_session(app_name="app", user_id="u", session_id="s")
+        for number in range(3):
+            await writer.append_event(session, says(f"walnut number {number}"))
+            assert len(await texts(memory, "how many walnuts?")) == number + 1
+        await memory.close()
+
+
 async def test_more_words_come_first(memory: QuipuMemoryService) -> None:
     await memory.add_session_to_memory(
         foreign(says("red car"), says("red fast car of mine"), says("a blue bike"))

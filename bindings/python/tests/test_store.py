@@ -11,7 +11,7 @@ import threading
 import pytest
 
 import quipu
-from quipu import AsyncStore, Message, Store, ToolCall
+from quipu import AsyncStore, Limit, Message, Misuse, Store, ToolCall
 
 
 def test_a_session_comes_back_as_it_was_made(store: Store) -> None:
@@ -107,6 +107,28 @@ def test_search_finds_what_was_said(store: Store) -> None:
     assert hits.hits[0].rank != 0
     assert not hits.more
     assert store.search("fox", role="assistant").hits == []
+
+
+def test_recall_finds_what_answers_a_question(store: Store) -> None:
+    store.create("k", app_name="app", user_id="ana")
+    store.append("k", [Message("user", "I redeemed a coupon at Target"), Message("model", "Fine")])
+    question = "Where did I redeem the coupons?"
+    hits = store.recall(question, app_name="app", user_id="ana")
+    assert [(hit.session_key, hit.seq, hit.role) for hit in hits] == [
+        ("k", 1, "user"),
+        ("k", 2, "model"),
+    ]
+    first = hits[0]
+    assert first.content == "I redeemed a coupon at Target" and first.tokens > 0
+    assert first.score == first.from_words + first.from_neighbours + first.from_session
+    assert store.recall(question, key="k", limit=1) == [first]
+    assert store.recall(question, key="k", before=1) == []
+    assert store.recall(question, everything=True) == hits
+    assert store.recall(question, app_name="app", user_id="eve") == []
+    with pytest.raises(Misuse, match="scope"):
+        store.recall(question)
+    with pytest.raises(Limit):
+        store.recall("x" * 65537, everything=True)
 
 
 def test_lists_come_in_pages(store: Store) -> None:

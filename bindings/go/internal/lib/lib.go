@@ -31,7 +31,7 @@ type functions struct {
 	ArenaDel                        uintptr
 	Field                           uintptr
 	SessionCreate, SessionGet       uintptr
-	SessionUpdate                   uintptr
+	SessionUpdate, Recall           uintptr
 }
 
 // Call holds the addresses after Load.
@@ -54,7 +54,7 @@ var load = sync.OnceValue(func() error {
 		"quipu_live_event": &Call.Event, "quipu_live_state": &Call.State,
 		"quipu_arena_free": &Call.ArenaDel, "quipu_field_get": &Call.Field,
 		"quipu_session_create": &Call.SessionCreate, "quipu_session_get": &Call.SessionGet,
-		"quipu_session_update": &Call.SessionUpdate,
+		"quipu_session_update": &Call.SessionUpdate, "quipu_recall": &Call.Recall,
 	} {
 		if *into, err = purego.Dlsym(handle, name); err != nil {
 			return fmt.Errorf("quipu: libquipu lacks %s, it is too old for these bindings: %w", name, err)
@@ -231,6 +231,33 @@ type History struct {
 	Session unsafe.Pointer
 }
 
+// RecallOptions is quipu_recall_options.
+type RecallOptions struct {
+	StructSize, Flags           uint32
+	Question                    Str
+	SessionKey, AppName, UserID Str
+	BeforeSeq, Limit, Budget    int64
+}
+
+// RecallHit is quipu_recall_hit.
+type RecallHit struct {
+	SessionKey                             Str
+	Seq                                    int64
+	Role                                   int32
+	_                                      int32
+	EventID, Author                        Str
+	Timestamp                              Time
+	Content                                Str
+	Tokens                                 int64
+	Score                                  float64
+	FromWords, FromNeighbours, FromSession float64
+}
+
+// RecallResults is how quipu_recall_results begins.
+type RecallResults struct {
+	Hits Slice
+}
+
 // Patch is how quipu_session_patch begins.
 type Patch struct {
 	StructSize, Set uint32
@@ -247,6 +274,8 @@ const (
 	TimesRFC3339    = 2
 	GetAfter        = 1
 	RangeHeader     = 1
+	RecallAll       = 1
+	RoleUser        = 1
 	StatusNotFound  = -1
 	StatusExists    = -2
 	StatusConflict  = -4

@@ -25,7 +25,7 @@ from ._errors import (
 )
 from ._fields import Session, SessionNew, SessionPatch
 from ._store import AsyncStore, Store
-from ._types import Appended, History, Hit, Hits, Message, Page, Role, ToolCall, Window
+from ._types import Appended, History, Hit, Hits, Message, Page, Recalled, Role, ToolCall, Window
 from ._version import __version__
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "NotFound",
     "Page",
     "QuipuError",
+    "Recalled",
     "Role",
     "Session",
     "SessionNew",

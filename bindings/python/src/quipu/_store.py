@@ -213,6 +213,28 @@ def _search(
     )
 
 
+def _recall(
+    question: str,
+    *,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    key: str | None = None,
+    everything: bool = False,
+    before: int = 0,
+    limit: int = 0,
+    budget: int = 0,
+) -> _Request[list[_types.Recalled]]:
+    """Return the messages that may answer a question, best first. Say where to look: in the session
+    `key` (up to the number `before`), in the sessions of an app, of one of its users, or
+    `everything`. `budget`: at most as many tokens together."""
+    return _Request(
+        lib.QPY_RECALL,
+        [question.encode(), _text(app_name), _text(user_id), _text(key)],
+        [everything, before, limit, budget],
+        lambda answer: _types.recalled_of(answer.texts, answer.numbers),
+    )
+
+
 def _fork(key: str, new_key: str, *, at: int) -> _Request[None]:
     """Create a session that shares the messages of another up to number `at`; nothing is copied."""
     return _Request(lib.QPY_FORK, [key.encode(), new_key.encode()], [at], _nothing)
@@ -374,6 +396,7 @@ class Store(_Base):
     append = _now(_append)
     window = _now(_window)
     search = _now(_search)
+    recall = _now(_recall)
     fork = _now(_fork)
     compact = _now(_compact)
     sweep = _now(_sweep)
@@ -413,6 +436,7 @@ class AsyncStore(_Base):
     append = _later(_append)
     window = _later(_window)
     search = _later(_search)
+    recall = _later(_recall)
     fork = _later(_fork)
     compact = _later(_compact)
     sweep = _later(_sweep)

@@ -179,6 +179,25 @@ class Hits:
     more: bool
 
 
+@dataclass(slots=True)
+class Recalled:
+    """A message that may answer a question. A higher score is better; it is the sum of what the
+    message's own words, its neighbours and its session are worth."""
+
+    session_key: str
+    seq: int
+    role: Role
+    author: str
+    timestamp: datetime.datetime
+    content: str
+    event_id: str
+    tokens: int
+    score: float
+    from_words: float
+    from_neighbours: float
+    from_session: float
+
+
 class _Field(NamedTuple):
     """A member of a struct of the library, as the library lists it."""
 
@@ -294,6 +313,39 @@ def page_of(texts: list[bytes | None], numbers: list[int]) -> Page:
     )
 
 
+def _double(bits: int) -> float:
+    """Decode a float that came as its bits."""
+    value: float = struct.unpack("d", struct.pack("q", bits))[0]
+    return value
+
+
+def recalled_of(texts: list[bytes | None], numbers: list[int]) -> list[Recalled]:
+    """Decode four texts and nine numbers for each hit."""
+    found = []
+    for row in range(len(texts) // 4):
+        own = [(text or b"").decode() for text in texts[4 * row : 4 * row + 4]]
+        key, author, content, event_id = own
+        seq, role, seconds, nanoseconds, tokens, *scores = numbers[9 * row : 9 * row + 9]
+        score, words, neighbours, session = map(_double, scores)
+        found.append(
+            Recalled(
+                session_key=key,
+                seq=seq,
+                role=ROLES[role - 1],
+                author=author,
+                timestamp=time_of(seconds, nanoseconds),
+                content=content,
+                event_id=event_id,
+                tokens=tokens,
+                score=score,
+                from_words=words,
+                from_neighbours=neighbours,
+                from_session=session,
+            )
+        )
+    return found
+
+
 def hits_of(texts: list[bytes | None], numbers: list[int]) -> Hits:
     """Decode three texts and five numbers for each hit, then whether there are more."""
     found = []
@@ -308,7 +360,7 @@ def hits_of(texts: list[bytes | None], numbers: list[int]) -> Hits:
                 author=author,
                 timestamp=time_of(seconds, nanoseconds),
                 snippet=snippet,
-                rank=struct.unpack("d", struct.pack("q", rank))[0],
+                rank=_double(rank),
             )
         )
     return Hits(found, bool(numbers[-1]))

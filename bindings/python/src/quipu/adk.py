@@ -1,7 +1,7 @@
 """Services for Google's Agent Development Kit, on a quipu store.
 
 `QuipuSessionService` keeps every event as it was appended and detects stale sessions by a revision
-counter, not by clocks. `QuipuMemoryService` finds what was said, by the store's full text search.
+counter, not by clocks. `QuipuMemoryService` finds what answers a question, by the store's recall.
 For `adk web --session_service_uri quipu:///agents.db` a services.yaml in the agents' folder names
 them; see docs/python.md.
 """
@@ -13,8 +13,6 @@ import contextlib
 import json
 import math
 import os
-import re
-import unicodedata
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -58,8 +56,8 @@ _MEMORY_ADDED = "added-memories"  # the session of what add_memory() is given
 _MEMORY_DELETED = "deleted-memories"  # the session that tells what delete_memory() was given
 _MEMORY_GONE = "gone:"  # before the id of a deleted memory, in the state of its user
 _MEMORY_ENTRY = "quipu_memory"  # among an event's metadata: what an entry has beside its content
-_MEMORY_WORDS_MAX = 32  # words of a query that are looked for
-_MEMORY_HITS = 50  # of each word
+_MEMORY_QUERY_MAX = 65536  # bytes of a query that are read
+_MEMORY_HITS = 100  # messages that are looked at: some of them were deleted or have no content
 _MEMORY_RESULTS = 10  # as many as ADK's own service gives
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
@@ -393,15 +391,8 @@ def _stale(session: Session) -> StaleSessionError:
 # ---- memory --------------------------------------------------------------------------------------
 
 
-def _words(query: str) -> list[str]:
-    """Return the distinct words of a query."""
-    text = unicodedata.normalize("NFC", query)
-    found = dict.fromkeys(word.lower() for word in re.findall(r"\w+", text))
-    return list(found)[:_MEMORY_WORDS_MAX]
-
-
 class QuipuMemoryService(BaseMemoryService):
-    """ADK's memory: a search over the messages of a user's sessions.
+    """ADK's memory: recall over the messages of a user's sessions.
 
     Sessions of a QuipuSessionService on the same store are found as they are, at once; nothing is
     copied. Sessions of other services are copied in when they are added.
@@ -544,22 +535,24 @@ class QuipuMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        found: dict[tuple[str, int], tuple[int, float]] = {}
-        for word in _words(query):
-            for app in (app_name, _MEMORY_APP + app_name):
-                hits = await self.store.search(
-                    word, app_name=app, user_id=user_id, limit=_MEMORY_HITS
-                )
-                for hit in hits.hits:
-                    count, rank = found.get((hit.session_key, hit.seq), (0, 0.0))
-                    found[hit.session_key, hit.seq] = (count + 1, rank + hit.rank)
+        question = query.encode()[:_MEMORY_QUERY_MAX].decode(errors="ignore")
+        # What other services hand over is a scope of its own; scores of both have one scale. A
+        # message is a memory by its own words, not by those of its neighbours.
+        found = [
+            hit
+            for app in (app_name, _MEMORY_APP + app_name)
+            for hit in await self.store.recall(
+                question, app_name=app, user_id=user_id, limit=_MEMORY_HITS
+            )
+            if hit.from_words > 0
+        ]
+        found.sort(key=lambda hit: hit.score, reverse=True)
         gone = await self._gone(app_name, user_id) if found else set()
-        best = sorted(found, key=lambda place: found[place], reverse=True)
         memories: dict[str, MemoryEntry] = {}
-        for key, seq in best:
+        for hit in found:
             if len(memories) == _MEMORY_RESULTS:
                 break
-            entry = await self._entry(key, seq)
+            entry = await self._entry(hit.session_key, hit.seq)
             if entry is not None and entry.id not in gone:
                 memories.setdefault(entry.id or "", entry)
         return SearchMemoryResponse(memories=list(memories.values()))

@@ -1,0 +1,189 @@
+/* quipu recall: the messages that may answer a question, best first. Reads only. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "app.h"
+#include "render.h"
+
+#define RECALL_MARGIN 4     /* columns before a text */
+#define RECALL_TEXT_MAX 600 /* bytes of a message that are shown; --json has all of it */
+#define RECALL_BUDGET_MAX (INT64_C(1) << 40)
+
+static const app_option recall_options[] = {
+    {.name = "session", .value = "KEY", .help = "in this session"},
+    {.name = "app", .value = "NAME", .help = "in the sessions of this app"},
+    {.name = "user", .value = "ID", .help = "in those of this user of the app"},
+    {.name = "everything", .help = "in all sessions of the store"},
+    {.name = "limit", .letter = 'n', .value = "N", .help = "at most N messages; default 10"},
+    {.name = "budget", .value = "TOKENS", .help = "at most as many tokens together"},
+    {.name = "parts", .help = "show what each score is made of"},
+    {.name = NULL},
+};
+
+static void recall_json(const quipu_recall_hit *hit, bool parts)
+{
+    app_json json = {.out = stdout};
+
+    app_json_open(&json, NULL, '{');
+    app_json_text(&json, "key", hit->session_key);
+    app_json_int(&json, "seq", hit->seq);
+    app_json_text(&json, "event_id", hit->event_id);
+    app_json_cstr(&json, "role", app_role_name(hit->role));
+    app_json_text(&json, "author", hit->author);
+    app_json_time(&json, "timestamp", hit->timestamp);
+    app_json_text(&json, "content", hit->content);
+    app_json_int(&json, "tokens", hit->tokens);
+    app_json_double(&json, "score", hit->score);
+    if (parts) {
+        app_json_double(&json, "words", hit->from_words);
+        app_json_double(&json, "neighbours", hit->from_neighbours);
+        app_json_double(&json, "session", hit->from_session);
+    }
+    app_json_close(&json, '}');
+}
+
+/* The beginning of a text with each run of white space as one space: wrapped at the terminal's
+ * width, one line in a pipe. */
+static void recall_text(quipu_str text)
+{
+    const int columns = app_table_width();
+    const int room = columns > 0 ? columns - RECALL_MARGIN : INT32_MAX;
+    char flat[RECALL_TEXT_MAX + sizeof("…")];
+    size_t at = 0;
+    size_t n = app_flatten(text, flat, RECALL_TEXT_MAX, &at);
+    quipu_str line;
+
+    if (at < text.n) {
+        /* Not in the middle of a character. */
+        while (n > 0 && ((unsigned char)text.p[at] & 0xc0) == 0x80) {
+            at--;
+            n--;
+        }
+        memcpy(flat + n, "…", sizeof("…") - 1);
+        n += sizeof("…") - 1;
+    }
+    for (size_t from = 0; app_line_next((quipu_str){flat, n}, room, &from, &line);) {
+        printf("%*s", RECALL_MARGIN, "");
+        app_put(stdout, line);
+        fputc('\n', stdout);
+    }
+}
+
+/* A line with the location and the score, then the text. */
+static void recall_print(const quipu_recall_hit *hit, bool parts, bool colours)
+{
+    char time[QUIPU_TIME_TEXT_SIZE];
+
+    app_time_text(hit->timestamp, time, sizeof(time));
+    fputs(app_style(colours, APP_GREEN), stdout);
+    app_put(stdout, hit->session_key);
+    printf("%s  %" PRId64 "  ", app_style(colours, APP_PLAIN), hit->seq);
+    app_put(stdout, hit->author.n > 0 ? hit->author : quipu_cstr(app_role_name(hit->role)));
+    printf("  %s%s  %.3f", app_style(colours, APP_DIM), time, hit->score);
+    if (parts) {
+        printf(" = words %.3f + neighbours %.3f + session %.3f", hit->from_words,
+               hit->from_neighbours, hit->from_session);
+    }
+    printf("%s\n", app_style(colours, APP_PLAIN));
+    recall_text(hit->content);
+}
+
+/* What to try, when nothing was found. */
+static void recall_report_none(const app_call *call, const quipu_recall_results *results)
+{
+    if (results->sessions == 0) {
+        app_report(call, "there is no such session: \"quipu ls\" lists apps and users");
+    } else if (results->terms == 0) {
+        app_report(call, "the question has no words");
+    } else {
+        app_report(call, "none of %" PRId64 " messages has a word of the question",
+                   results->messages);
+    }
+}
+
+static int recall_ask(const app_call *call, quipu_store *store, const quipu_recall_options *options)
+{
+    const bool json = app_given(call, "json");
+    const bool colours = app_colours(call);
+    const bool parts = app_given(call, "parts");
+    quipu_recall_results *results = NULL;
+    quipu_error error = {0};
+    const quipu_status status = quipu_recall(store, options, NULL, &results, &error);
+
+    if (status != QUIPU_OK) {
+        return options->session_key.p != NULL
+                   ? app_fail_session(call, options->session_key, status, &error)
+                   : app_fail(call, "the recall", status, &error);
+    }
+    for (size_t i = 0; i < results->hits.count; i++) {
+        if (json) {
+            recall_json(quipu_recall_hit_at(results->hits, i), parts);
+        } else {
+            recall_print(quipu_recall_hit_at(results->hits, i), parts, colours);
+        }
+    }
+    if (results->hits.count == 0 && !json) {
+        recall_report_none(call, results);
+    }
+    quipu_free(results);
+    return APP_OK;
+}
+
+/* The scope of the options; reports a missing one, or two. */
+static int recall_scope(const app_call *call, quipu_recall_options *options)
+{
+    const bool everything = app_given(call, "everything");
+
+    options->session_key = app_text_value(call, "session");
+    options->app_name = app_text_value(call, "app");
+    options->user_id = app_text_value(call, "user");
+    options->flags = everything ? QUIPU_RECALL_EVERYTHING : 0;
+    if (options->user_id.p != NULL && options->app_name.p == NULL) {
+        return app_usage(call, "--user needs --app: users belong to an app");
+    }
+    if ((options->session_key.p != NULL) + (options->app_name.p != NULL) + (everything ? 1 : 0) !=
+        1) {
+        return app_usage(call, "say where to look: --session KEY, --app NAME [--user ID], or "
+                               "--everything");
+    }
+    return APP_OK;
+}
+
+/* All arguments are words of one question, so quoting is optional. */
+static int recall_run(const app_call *call)
+{
+    quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
+    quipu_store *store = NULL;
+    char question[QUIPU_RECALL_QUESTION_MAX + 1];
+    int code = recall_scope(call, &options);
+
+    if (code != APP_OK) {
+        return code;
+    }
+    if (!app_number(call, "limit", 1, QUIPU_RECALL_LIMIT_MAX, &options.limit) ||
+        !app_number(call, "budget", 1, RECALL_BUDGET_MAX, &options.budget)) {
+        return APP_USAGE;
+    }
+    if (!app_join(call, question, sizeof(question))) {
+        return app_usage(call, "the question is longer than %d bytes", QUIPU_RECALL_QUESTION_MAX);
+    }
+    options.question = quipu_cstr(question);
+    code = app_open(call, APP_NEED_READ, &store);
+    if (code == APP_OK) {
+        code = recall_ask(call, store, &options);
+        quipu_close(store);
+    }
+    return code;
+}
+
+const app_verb app_verb_recall = {
+    .name = "recall",
+    .group = APP_GROUP_READ,
+    .arguments = "WORD...",
+    .arguments_min = 1,
+    .arguments_max = APP_WORDS_MAX,
+    .summary = "find the messages that answer a question",
+    .common = APP_READS,
+    .options = recall_options,
+    .run = recall_run,
+};

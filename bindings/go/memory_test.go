@@ -1,0 +1,147 @@
+package quipu
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/adk/v2/memory"
+	"google.golang.org/adk/v2/session"
+	"google.golang.org/genai"
+)
+
+func newMemory(t *testing.T, path string) (*Store, *MemoryService) {
+	t.Helper()
+	store, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := NewMemoryService(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = service.Close()
+		_ = store.Close()
+	})
+	return store, service
+}
+
+// said is a new session of a service with events of these texts.
+func said(t *testing.T, service session.Service, user string, texts ...string) session.Session {
+	t.Helper()
+	made, err := service.Create(t.Context(), &session.CreateRequest{AppName: "app", UserID: user})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range texts {
+		tell(t, service, made.Session, text)
+	}
+	return made.Session
+}
+
+func tell(t *testing.T, service session.Service, to session.Session, text string) {
+	t.Helper()
+	event := session.NewEvent(t.Context(), "i")
+	event.Author = "user"
+	event.LLMResponse.Content = genai.NewContentFromText(text, genai.RoleUser)
+	if err := service.AppendEvent(t.Context(), to, event); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func found(t *testing.T, service memory.Service, user, query string) string {
+	t.Helper()
+	response, err := service.SearchMemory(t.Context(),
+		&memory.SearchRequest{AppName: "app", UserID: user, Query: query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, entry := range response.Memories {
+		if entry.ID == "" || entry.Author != "user" || time.Since(entry.Timestamp) > time.Hour {
+			t.Errorf("entry %+v", entry)
+		}
+		texts = append(texts, entry.Content.Parts[0].Text)
+	}
+	return strings.Join(texts, "|")
+}
+
+func expect(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAQuestionFindsItsAnswerForItsUserOnly(t *testing.T) {
+	store, service := newMemory(t, filepath.Join(t.TempDir(), "agents.db"))
+	sessions, err := NewSessionService(store, ServiceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sessions.Close()
+	own := said(t, sessions, "ana", "I redeemed a coupon at Target", "What did you buy?")
+	said(t, sessions, "bob", "the coupon of bob")
+	expect(t, found(t, service, "ana", "Where did I redeem the coupons?"), "I redeemed a coupon at Target")
+	tell(t, sessions, own, "another coupon, a moment ago")
+	expect(t, found(t, service, "ana", "a moment ago"), "another coupon, a moment ago")
+	expect(t, found(t, service, "eve", "coupon"), "")
+	expect(t, found(t, service, "ana", "?!"), "")
+	expect(t, found(t, service, "ana", strings.Repeat("redeem ", 20000)), "I redeemed a coupon at Target")
+	// Adding what the store holds copies nothing.
+	if err := service.AddSessionToMemory(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, found(t, service, "ana", "redeem"), "I redeemed a coupon at Target")
+}
+
+func TestSessionsOfOtherServicesAreCopiedOnce(t *testing.T) {
+	_, service := newMemory(t, filepath.Join(t.TempDir(), "agents.db"))
+	other := session.InMemoryService()
+	given := said(t, other, "ana", "figs and dates")
+	for range 2 {
+		got, err := other.Get(t.Context(), &session.GetRequest{
+			AppName: "app", UserID: "ana", SessionID: given.ID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := service.AddSessionToMemory(t.Context(), got.Session); err != nil {
+			t.Fatal(err)
+		}
+		tell(t, other, got.Session, "more figs")
+	}
+	expect(t, found(t, service, "ana", "figs"), "more figs|figs and dates")
+	expect(t, found(t, service, "bob", "figs"), "")
+}
+
+func TestAtMostTenMemoriesComeBack(t *testing.T) {
+	_, service := newMemory(t, filepath.Join(t.TempDir(), "agents.db"))
+	var texts []string
+	for i := range 25 {
+		texts = append(texts, "grape "+string(rune('a'+i)))
+	}
+	if err := service.AddSessionToMemory(t.Context(), said(t, session.InMemoryService(), "ana", texts...)); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(found(t, service, "ana", "grape"), "|"); got != 9 {
+		t.Errorf("%d memories", got+1)
+	}
+}
+
+func TestARecallNeedsAScope(t *testing.T) {
+	store, service := newMemory(t, filepath.Join(t.TempDir(), "agents.db"))
+	if _, err := store.Recall(t.Context(), "x", RecallOptions{}); !errors.Is(err, Misuse) {
+		t.Errorf("no scope: %v", err)
+	}
+	if _, err := service.SearchMemory(t.Context(), &memory.SearchRequest{Query: "x"}); err == nil {
+		t.Error("no user was no error")
+	}
+	said(t, service.sessions, "ana", "an apple")
+	hits, err := store.Recall(t.Context(), "apples", RecallOptions{Scope: Scope{Everything: true}})
+	if err != nil || len(hits) != 1 || hits[0].Content != "an apple" || !hits[0].FromUser {
+		t.Errorf("%+v, %v", hits, err)
+	}
+}

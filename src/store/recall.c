@@ -1,0 +1,339 @@
+/* quipu_recall(): reads the messages of a scope, ranks them, loads the best.
+ *
+ * Owns: the call. Called by users of the library.
+ * Transactions: one reading transaction for everything, so that all is of one snapshot; no lock.
+ * Takes no part in the search index: it works on the messages themselves, in Form C and by stems,
+ * and costs nothing until it is called.
+ *
+ *   scope (recall_scope.c) ─▶ each message (recall_rank.c) ─▶ the best ─▶ rows, without duplicates
+ */
+#include "store/recall.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/option.h"
+#include "base/result.h"
+#include "base/str.h"
+#include "store/message.h"
+#include "store/recall_scope.h"
+
+#define RECALL_SPARE 64 /* more of the best than are wanted, in case some are repeated texts... */
+#define RECALL_GROWTH 4 /* ...and this many times as many as are wanted */
+
+/* The result that callers get; its arena owns hits and texts. */
+typedef struct recall_results {
+    qp_result head;
+    quipu_recall_results pub;
+} recall_results;
+
+QP_RESULT(recall_results);
+
+/* One call. */
+typedef struct recall_call {
+    const quipu_store *store;
+    quipu_recall_options options;
+    const qp_recall_weights *weights;
+    recall_results *results;
+} recall_call;
+
+static quipu_status recall_nomem(quipu_status status, quipu_error *reterr)
+{
+    return qp_error_set(reterr, status, "out of memory for a recall");
+}
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+/* Adds the messages of one part to the ranker. A number that is missing is damage. */
+static quipu_status recall_read_part(ent_db *db, const qp_recall_part *part,
+                                     qp_recall_ranker *ranker, quipu_error *reterr)
+{
+    const qp_message_query query = {
+        .order = {QP_MESSAGE_BY_SEQ(ASC)},
+        .where = {.session_id = ent_eq(part->holder), .seq = ent_between(part->from, part->to)}};
+    int64_t left = part->to - part->from + 1;
+    qp_message_iter iter;
+    qp_message row;
+    quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
+
+    assert(part->from <= part->to);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_message_iter_next(&iter, &row)) {
+        const qp_recall_input input = {part->group, row.seq, row.author, row.content,
+                                       row.timestamp};
+
+        status = qp_recall_ranker_add(ranker, &input);
+        left--;
+    }
+    quipu_status ended = qp_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    if (status != QUIPU_OK) {
+        return recall_nomem(status, reterr);
+    }
+    if (ended == QUIPU_OK && left != 0) {
+        ended = qp_error_set(reterr, QUIPU_CORRUPT,
+                             "%lld of the messages %lld to %lld are missing; restore a backup",
+                             (long long)left, (long long)part->from, (long long)part->to);
+    }
+    return ended;
+}
+
+/* ---- the hits ---------------------------------------------------------------------------------
+ */
+
+/* Where a message lies: binary search among the parts, which are sorted by group and number. */
+static const qp_recall_part *recall_part_of(const qp_recall_scope *scope,
+                                            const qp_recall_best *best)
+{
+    size_t low = 0;
+    size_t high = scope->part_count;
+
+    while (low < high) {
+        const size_t at = (low + high) / 2;
+        const qp_recall_part *part = &scope->parts[at];
+
+        if (part->group < best->group || (part->group == best->group && part->to < best->seq)) {
+            low = at + 1;
+        } else {
+            high = at;
+        }
+    }
+    assert(low < scope->part_count && scope->parts[low].group == best->group &&
+           scope->parts[low].from <= best->seq);
+    return &scope->parts[low];
+}
+
+/* Whether a text is among the hits already. */
+static bool recall_is_repeated(const quipu_recall_hit *hits, size_t count, quipu_str content)
+{
+    size_t at = 0;
+
+    while (at < count && !quipu_str_eq(hits[at].content, content)) {
+        at++;
+    }
+    return at < count;
+}
+
+/* Why a row became no hit. */
+static quipu_status recall_failed(int64_t seq, quipu_status status, quipu_error *reterr)
+{
+    return status == QUIPU_CORRUPT
+               ? qp_error_set(reterr, status, "message %lld is damaged; restore a backup",
+                              (long long)seq)
+               : recall_nomem(status, reterr);
+}
+
+/* Copies a row to a hit. */
+static quipu_status recall_fill(quipu_arena *arena, const qp_message *row,
+                                const qp_recall_best *best, quipu_str key, quipu_recall_hit *ret)
+{
+    quipu_recall_hit hit = {.seq = row->seq,
+                            .role = (quipu_role)row->role,
+                            .timestamp = row->timestamp,
+                            .tokens = row->tokens,
+                            .score = best->score,
+                            .from_words = best->words,
+                            .from_neighbours = best->neighbours,
+                            .from_session = best->session};
+    quipu_status status = quipu_arena_copy(arena, key, &hit.session_key);
+
+    if (status == QUIPU_OK) {
+        status = qp_event_id_text(row->event_id, arena, &hit.event_id);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, row->author, &hit.author);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, row->content, &hit.content);
+    }
+    *ret = hit;
+    return status;
+}
+
+/* Loads the best, from the first on, until there are enough: without messages that have no text or
+ * a text that a better hit has, and without those that do not fit into the budget. */
+static quipu_status recall_load(const recall_call *call, ent_db *db, const qp_recall_scope *scope,
+                                const qp_recall_best *best, size_t count, quipu_error *reterr)
+{
+    quipu_arena *arena = &call->results->head.arena;
+    const size_t limit = (size_t)call->options.limit;
+    quipu_recall_hit *hits = qp_arena_take(arena, limit * sizeof(*hits));
+    int64_t left = call->options.budget > 0 ? call->options.budget : INT64_MAX;
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    quipu_status status = hits != NULL ? QUIPU_OK : recall_nomem(QUIPU_NOMEM, reterr);
+    size_t taken = 0;
+
+    for (size_t i = 0; i < count && taken < limit && status == QUIPU_OK; i++) {
+        const qp_message *row = NULL;
+
+        status = qp_message_get(db, &scratch, recall_part_of(scope, &best[i])->holder, best[i].seq,
+                                &row, reterr);
+        if (status == QUIPU_OK && row->content.n > 0 && row->tokens <= left &&
+            !recall_is_repeated(hits, taken, row->content)) {
+            status = recall_fill(arena, row, &best[i], scope->keys[best[i].group], &hits[taken]);
+            status = status == QUIPU_OK ? QUIPU_OK : recall_failed(row->seq, status, reterr);
+            left -= row->tokens;
+            taken++;
+        }
+        quipu_arena_reset(&scratch);
+    }
+    quipu_arena_free(&scratch);
+    call->results->pub.hits = quipu_recall_hits_of(hits, taken);
+    return status;
+}
+
+/* ---- the call ---------------------------------------------------------------------------------
+ */
+
+/* Reads all parts, ranks and loads. */
+static quipu_status recall_rank_scope(const recall_call *call, ent_db *db, quipu_arena *scratch,
+                                      const qp_recall_scope *scope,
+                                      const qp_recall_question *question, quipu_error *reterr)
+{
+    quipu_recall_results *pub = &call->results->pub;
+    const size_t wanted = RECALL_SPARE + RECALL_GROWTH * (size_t)call->options.limit;
+    qp_recall_ranker *ranker = qp_arena_take(scratch, sizeof(*ranker));
+    qp_recall_best *best = NULL;
+    size_t count = 0;
+    quipu_status status;
+
+    if (ranker == NULL) {
+        return recall_nomem(QUIPU_NOMEM, reterr);
+    }
+    status = qp_recall_ranker_init(ranker, scratch, question, call->weights, scope->count);
+    if (status != QUIPU_OK) {
+        (void)recall_nomem(status, reterr);
+    }
+    for (size_t i = 0; i < scope->part_count && status == QUIPU_OK; i++) {
+        pub->messages += scope->parts[i].to - scope->parts[i].from + 1;
+        if (question->count > 0) {
+            status = recall_read_part(db, &scope->parts[i], ranker, reterr);
+        }
+    }
+    if (status == QUIPU_OK && ranker->messages > 0) {
+        status =
+            qp_recall_ranker_best(ranker, scope->parts, scope->part_count, wanted, &best, &count);
+        status = status == QUIPU_OK ? recall_load(call, db, scope, best, count, reterr)
+                                    : recall_nomem(status, reterr);
+    }
+    qp_recall_ranker_free(ranker);
+    return status;
+}
+
+/* May run again: results of a run before are dropped. */
+static quipu_status recall_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    const recall_call *call = ctx;
+    const qp_recall_question *question = NULL;
+    qp_recall_scope scope = {.count = 0};
+    quipu_status status;
+
+    quipu_arena_free(&call->results->head.arena);
+    call->results->pub = (quipu_recall_results){.hits = quipu_recall_hits_of(NULL, 0)};
+    status = qp_recall_question_make(scratch, call->options.question, &question, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_recall_scope_read(call->store, db, &call->options, scratch, &scope, reterr);
+    }
+    if (status == QUIPU_OK) {
+        call->results->pub.sessions = (int64_t)scope.count;
+        call->results->pub.terms = (int64_t)question->count;
+        status = recall_rank_scope(call, db, scratch, &scope, question, reterr);
+    }
+    return status;
+}
+
+/* Exactly one scope; everything only by its flag. */
+static quipu_status recall_check_scope(const quipu_recall_options *options, quipu_error *reterr)
+{
+    const bool everything = (options->flags & QUIPU_RECALL_EVERYTHING) != 0;
+    const int scopes =
+        (options->session_key.p != NULL) + (options->app_name.p != NULL) + (everything ? 1 : 0);
+
+    if (options->user_id.p != NULL && options->app_name.p == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a recall for a user needs the app of the user");
+    }
+    if (scopes != 1) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a recall needs one scope: a session, an app, a user within an app, or "
+                            "QUIPU_RECALL_EVERYTHING; %d were given",
+                            scopes);
+    }
+    if (options->before_seq != 0 && options->session_key.p == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "before_seq needs the session that it is of");
+    }
+    if (qp_text_check(options->app_name, NULL) != QP_TEXT_OK ||
+        qp_text_check(options->user_id, NULL) != QP_TEXT_OK) {
+        return qp_error_set(reterr, QUIPU_INVALID, "the app or the user is no UTF-8 without NUL");
+    }
+    return options->session_key.p != NULL ? qp_key_check(options->session_key, reterr) : QUIPU_OK;
+}
+
+/* The caller's options, with the default of the limit. Any text is a question: bytes that are no
+ * UTF-8 stand between its words. */
+static quipu_status recall_check(quipu_recall_options *options, quipu_error *reterr)
+{
+    if (options->question.p == NULL || (options->flags & ~QUIPU_RECALL_EVERYTHING) != 0 ||
+        options->limit < 0 || options->budget < 0 || options->before_seq < 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a recall needs a question, known flags, and no negative limit, budget "
+                            "or number");
+    }
+    if (options->question.n > QUIPU_RECALL_QUESTION_MAX ||
+        options->limit > QUIPU_RECALL_LIMIT_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "a question of %zu bytes with %lld hits; at most %d bytes and %d hits "
+                            "are allowed: ask with fewer words",
+                            options->question.n, (long long)options->limit,
+                            QUIPU_RECALL_QUESTION_MAX, QUIPU_RECALL_LIMIT_MAX);
+    }
+    options->limit = options->limit == 0 ? QUIPU_RECALL_LIMIT_DEFAULT : options->limit;
+    assert(options->limit > 0);
+    return recall_check_scope(options, reterr);
+}
+
+quipu_status qp_recall_weighted(quipu_store *store, const quipu_recall_options *options,
+                                const qp_recall_weights *weights, const quipu_call_options *call,
+                                quipu_recall_results **ret_results, quipu_error *reterr)
+{
+    recall_call recall = {.store = store, .options = QUIPU_RECALL_OPTIONS_INIT, .weights = weights};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && (options == NULL || ret_results == NULL)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a recall needs options and a place for the results");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&recall.options, sizeof(recall.options), options,
+                                 "quipu_recall_options", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = recall_check(&recall.options, reterr);
+    }
+    if (status == QUIPU_OK) {
+        recall.results = qp_result_new(sizeof(*recall.results));
+        status = recall.results != NULL
+                     ? qp_store_read(store, &within, recall_work, &recall, reterr)
+                     : recall_nomem(QUIPU_NOMEM, reterr);
+    }
+    if (status == QUIPU_OK) {
+        assert(ret_results != NULL);
+        *ret_results = &recall.results->pub;
+    } else if (recall.results != NULL) {
+        quipu_free(&recall.results->pub);
+    }
+    qp_store_leave(&within);
+    return status;
+}
+
+quipu_status quipu_recall(quipu_store *store, const quipu_recall_options *options,
+                          const quipu_call_options *call, quipu_recall_results **ret_results,
+                          quipu_error *reterr)
+{
+    return qp_recall_weighted(store, options, &qp_recall_weights_default, call, ret_results,
+                              reterr);
+}

@@ -1,0 +1,458 @@
+/* Scores of messages and sessions, and the best of them. See recall_rank.h. */
+#include "store/recall_rank.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+#define RECALL_RANK_BYTES_MAX ((size_t)1 << 40) /* of records: memory ends before */
+#define RECALL_RANK_REACH 2                     /* how far a neighbour counts */
+#define RECALL_RANK_SERIES 29 /* the last power of the logarithm's series: 16 digits */
+
+const qp_recall_weights qp_recall_weights_default = {.k1 = 1.2,
+                                                     .b = 0.75,
+                                                     .near = 0.5,
+                                                     .far = 0.2,
+                                                     .session = 0.5,
+                                                     .date = 2,
+                                                     .pair = 1.2,
+                                                     .author = 1.2};
+
+/* A message that has a term. */
+typedef struct recall_rank_doc {
+    int64_t seq;
+    uint32_t group;
+    uint32_t length;
+    size_t first; /* of its counts */
+    uint16_t count;
+    bool pair;
+    bool author;
+    bool date;
+} recall_rank_doc;
+
+typedef struct recall_rank_count {
+    uint16_t term;
+    uint16_t count;
+} recall_rank_count;
+
+/* What the scoring works on, once all messages are added. */
+typedef struct recall_rank {
+    const qp_recall_ranker *ranker;
+    const recall_rank_doc *docs;
+    size_t doc_count;
+    const recall_rank_count *counts;
+    double weight[QUIPU_RECALL_WORDS_MAX]; /* idf among messages; 0: the term does not count */
+    double *words;                         /* of each doc */
+    double *sessions;                      /* of each group */
+    double words_max;                      /* of words and neighbours together */
+    double sessions_max;
+    const qp_recall_part *parts;
+    size_t part_count;
+} recall_rank;
+
+/* ---- adding -----------------------------------------------------------------------------------
+ */
+
+quipu_status qp_recall_ranker_init(qp_recall_ranker *ranker, quipu_arena *arena,
+                                   const qp_recall_question *question,
+                                   const qp_recall_weights *weights, size_t groups)
+{
+    memset(ranker, 0, sizeof(*ranker));
+    ranker->question = question;
+    ranker->weights = *weights;
+    ranker->arena = arena;
+    ranker->group_count = groups;
+    qp_buf_init(&ranker->docs, RECALL_RANK_BYTES_MAX);
+    qp_buf_init(&ranker->counts, RECALL_RANK_BYTES_MAX);
+    qp_buf_init(&ranker->text, RECALL_RANK_BYTES_MAX);
+    ranker->lengths = qp_arena_take(arena, (groups + 1) * sizeof(*ranker->lengths));
+    if (ranker->lengths == NULL) {
+        return QUIPU_NOMEM;
+    }
+    memset(ranker->lengths, 0, (groups + 1) * sizeof(*ranker->lengths));
+    return QUIPU_OK;
+}
+
+void qp_recall_ranker_free(qp_recall_ranker *ranker)
+{
+    qp_buf_free(&ranker->docs);
+    qp_buf_free(&ranker->counts);
+    qp_buf_free(&ranker->text);
+}
+
+/* Records the terms of the message: those of its content, and of its author's name. */
+static void recall_rank_record(qp_recall_ranker *ranker, const qp_recall_input *input)
+{
+    const qp_recall_counts *content = &ranker->content;
+    const qp_recall_counts *author = &ranker->author;
+    recall_rank_doc doc;
+
+    memset(&doc, 0, sizeof(doc)); /* its padding is copied, too */
+    doc.seq = input->seq;
+    doc.group = (uint32_t)input->group;
+    doc.length = content->length + author->length;
+    doc.first = ranker->counts.n / sizeof(recall_rank_count);
+    doc.pair = content->pair;
+    doc.author = author->met_count > 0;
+    doc.date = qp_recall_dates_match(&ranker->question->dates, input->timestamp);
+    /* In the order of the question, so that equal messages get equal sums. */
+    for (size_t term = 0; term < ranker->question->count; term++) {
+        const uint32_t n = content->counts[term] + author->counts[term];
+
+        if (n > 0) {
+            const recall_rank_count count = {(uint16_t)term,
+                                             (uint16_t)(n < UINT16_MAX ? n : UINT16_MAX)};
+            qp_buf_put(&ranker->counts, (quipu_str){(const char *)&count, sizeof(count)});
+            ranker->with[term]++;
+            doc.count++;
+        }
+    }
+    assert(doc.count > 0);
+    qp_buf_put(&ranker->docs, (quipu_str){(const char *)&doc, sizeof(doc)});
+}
+
+quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker, const qp_recall_input *input)
+{
+    quipu_status status;
+
+    assert(input->group < ranker->group_count);
+    qp_recall_counts_clear(&ranker->content);
+    qp_recall_counts_clear(&ranker->author);
+    status = qp_recall_count(ranker->question, input->content, &ranker->text, &ranker->content);
+    if (status == QUIPU_OK) {
+        status = qp_recall_count(ranker->question, input->author, &ranker->text, &ranker->author);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    const int64_t length = (int64_t)ranker->content.length + ranker->author.length;
+    ranker->messages++;
+    ranker->length += length;
+    ranker->lengths[input->group] += length;
+    if (ranker->content.met_count + ranker->author.met_count > 0) {
+        recall_rank_record(ranker, input);
+    }
+    status = qp_buf_status(&ranker->docs);
+    return status == QUIPU_OK ? qp_buf_status(&ranker->counts) : status;
+}
+
+/* ---- scores -----------------------------------------------------------------------------------
+ */
+
+/* The natural logarithm of a number of 1 or more, by the series of the inverse hyperbolic tangent:
+ * every machine gets the same bits, which libm does not promise. */
+static double recall_rank_log(double x)
+{
+    const double ln2 = 0.69314718055994530942;
+    double sum = 0;
+    int twos = 0;
+
+    assert(x >= 1);
+    for (; x >= 2; x /= 2) {
+        twos++;
+    }
+    const double z = (x - 1) / (x + 1);
+    double power = z;
+    for (int i = 1; i <= RECALL_RANK_SERIES; i += 2) {
+        sum += power / i;
+        power *= z * z;
+    }
+    return 2 * sum + twos * ln2;
+}
+
+/* BM25's weight of a term that `with` of `all` texts have. */
+static double recall_rank_idf(int64_t with, int64_t all)
+{
+    assert(with <= all);
+    return recall_rank_log(1 + ((double)(all - with) + 0.5) / ((double)with + 0.5));
+}
+
+/* BM25's part of a term that a text has `count` times. `relative` is the text's length by the
+ * average. */
+static double recall_rank_part(const qp_recall_weights *weights, double idf, double count,
+                               double relative)
+{
+    return idf * count * (weights->k1 + 1) /
+           (count + weights->k1 * (1 - weights->b + weights->b * relative));
+}
+
+/* Weights of the rarest terms that occur, at most QUIPU_RECALL_TERMS_MAX; 0 for the others. Of
+ * equally rare ones the question's first count. */
+static void recall_rank_choose(recall_rank *rank)
+{
+    const qp_recall_ranker *ranker = rank->ranker;
+
+    for (size_t i = 0; i < ranker->question->count; i++) {
+        size_t rarer = 0;
+
+        for (size_t j = 0; j < ranker->question->count; j++) {
+            rarer += ranker->with[j] > 0 && (ranker->with[j] < ranker->with[i] ||
+                                             (ranker->with[j] == ranker->with[i] && j < i));
+        }
+        rank->weight[i] = ranker->with[i] > 0 && rarer < QUIPU_RECALL_TERMS_MAX
+                              ? recall_rank_idf(ranker->with[i], ranker->messages)
+                              : 0;
+    }
+}
+
+/* The words of one message. */
+static double recall_rank_words(const recall_rank *rank, const recall_rank_doc *doc)
+{
+    const qp_recall_ranker *ranker = rank->ranker;
+    const qp_recall_weights *weights = &ranker->weights;
+    const double average = (double)ranker->length / (double)ranker->messages;
+    double sum = 0;
+
+    for (size_t i = 0; i < doc->count; i++) {
+        const recall_rank_count *count = &rank->counts[doc->first + i];
+        sum += recall_rank_part(weights, rank->weight[count->term], count->count,
+                                doc->length / average);
+    }
+    return sum * (doc->pair ? weights->pair : 1) * (doc->author ? weights->author : 1) *
+           (doc->date ? weights->date : 1);
+}
+
+/* One past the last doc of the group that begins with doc `at`. */
+static size_t recall_rank_group_end(const recall_rank *rank, size_t at)
+{
+    const uint32_t group = rank->docs[at].group;
+
+    while (at < rank->doc_count && rank->docs[at].group == group) {
+        at++;
+    }
+    return at;
+}
+
+/* Adds up the terms of docs `from` to `to`. */
+static void recall_rank_sum(const recall_rank *rank, size_t from, size_t to,
+                            int64_t ret_sums[QUIPU_RECALL_WORDS_MAX])
+{
+    memset(ret_sums, 0, QUIPU_RECALL_WORDS_MAX * sizeof(*ret_sums));
+    for (size_t i = from; i < to; i++) {
+        for (size_t j = 0; j < rank->docs[i].count; j++) {
+            const recall_rank_count *count = &rank->counts[rank->docs[i].first + j];
+            ret_sums[count->term] += count->count;
+        }
+    }
+}
+
+/* BM25 with each session as one text. */
+static void recall_rank_sessions(recall_rank *rank)
+{
+    const qp_recall_ranker *ranker = rank->ranker;
+    const size_t terms = ranker->question->count;
+    const double average = (double)ranker->length / (double)ranker->group_count;
+    int64_t with[QUIPU_RECALL_WORDS_MAX] = {0};
+    int64_t sums[QUIPU_RECALL_WORDS_MAX];
+    size_t end;
+
+    for (size_t at = 0; at < rank->doc_count; at = end) {
+        end = recall_rank_group_end(rank, at);
+        recall_rank_sum(rank, at, end, sums);
+        for (size_t term = 0; term < terms; term++) {
+            with[term] += sums[term] > 0;
+        }
+    }
+    for (size_t at = 0; at < rank->doc_count; at = end) {
+        const uint32_t group = rank->docs[at].group;
+        double sum = 0;
+
+        end = recall_rank_group_end(rank, at);
+        recall_rank_sum(rank, at, end, sums);
+        for (size_t term = 0; term < terms; term++) {
+            if (sums[term] > 0 && rank->weight[term] > 0) {
+                sum += recall_rank_part(
+                    &ranker->weights, recall_rank_idf(with[term], (int64_t)ranker->group_count),
+                    (double)sums[term], (double)ranker->lengths[group] / average);
+            }
+        }
+        rank->sessions[group] = sum;
+        rank->sessions_max = sum > rank->sessions_max ? sum : rank->sessions_max;
+    }
+}
+
+/* ---- the best ---------------------------------------------------------------------------------
+ */
+
+/* Called with one candidate. */
+typedef void (*recall_rank_fn)(void *ctx, const recall_rank *rank, const qp_recall_best *found);
+
+/* A candidate near doc `at`: the words of the docs within reach, which lie close by in the array.
+ */
+static qp_recall_best recall_rank_near(const recall_rank *rank, size_t at, int64_t seq)
+{
+    const qp_recall_weights *weights = &rank->ranker->weights;
+    const uint32_t group = rank->docs[at].group;
+    qp_recall_best found = {.group = group, .seq = seq};
+    const size_t span = (size_t)2 * RECALL_RANK_REACH;
+    const size_t from = at > span ? at - span : 0;
+
+    for (size_t i = from; i < rank->doc_count && i <= at + span; i++) {
+        const int64_t way =
+            rank->docs[i].seq > seq ? rank->docs[i].seq - seq : seq - rank->docs[i].seq;
+        if (rank->docs[i].group != group || way > RECALL_RANK_REACH) {
+            continue;
+        }
+        if (way == 0) {
+            found.words = rank->words[i];
+        } else {
+            found.neighbours += rank->words[i] * (way == 1 ? weights->near : weights->far);
+        }
+    }
+    return found;
+}
+
+/* Whether the group has this message. *part is the place of the last answer: numbers ascend. */
+static bool recall_rank_exists(const recall_rank *rank, size_t group, int64_t seq, size_t *part)
+{
+    size_t at = *part;
+
+    while (at < rank->part_count &&
+           (rank->parts[at].group < group ||
+            (rank->parts[at].group == group && rank->parts[at].to < seq))) {
+        at++;
+    }
+    *part = at;
+    return at < rank->part_count && rank->parts[at].group == group && rank->parts[at].from <= seq;
+}
+
+/* Calls `fn` with every message that has a term or a neighbour with one, by group and number. */
+static void recall_rank_each(const recall_rank *rank, recall_rank_fn fn, void *ctx)
+{
+    int64_t last = 0;
+    size_t part = 0;
+
+    for (size_t at = 0; at < rank->doc_count; at++) {
+        const recall_rank_doc *doc = &rank->docs[at];
+
+        if (at == 0 || rank->docs[at - 1].group != doc->group) {
+            last = INT64_MIN;
+        }
+        for (int64_t way = -RECALL_RANK_REACH; way <= RECALL_RANK_REACH; way++) {
+            const int64_t seq = doc->seq + way;
+
+            if (seq > last && recall_rank_exists(rank, doc->group, seq, &part)) {
+                const qp_recall_best found = recall_rank_near(rank, at, seq);
+                fn(ctx, rank, &found);
+                last = seq;
+            }
+        }
+    }
+}
+
+/* A recall_rank_fn: finds the maximum, which is ctx. */
+static void recall_rank_max(void *ctx, const recall_rank *rank, const qp_recall_best *found)
+{
+    double *max = ctx;
+
+    (void)rank;
+    if (found->words + found->neighbours > *max) {
+        *max = found->words + found->neighbours;
+    }
+}
+
+/* Whether a comes before b: by score, group, and then from the newest on. */
+static bool recall_rank_before(const qp_recall_best *a, const qp_recall_best *b)
+{
+    if (a->score != b->score) {
+        return a->score > b->score;
+    }
+    return a->group != b->group ? a->group < b->group : a->seq > b->seq;
+}
+
+/* The best so far: a heap whose root is the worst of them. */
+typedef struct recall_rank_heap {
+    qp_recall_best *items;
+    size_t count;
+    size_t room;
+} recall_rank_heap;
+
+/* Puts `item` into the place `at`, or below it, where everything above is worse. */
+static void recall_rank_sink(recall_rank_heap *heap, size_t at, qp_recall_best item)
+{
+    for (;;) {
+        size_t child = 2 * at + 1;
+
+        if (child + 1 < heap->count &&
+            recall_rank_before(&heap->items[child], &heap->items[child + 1])) {
+            child++;
+        }
+        if (child >= heap->count || !recall_rank_before(&item, &heap->items[child])) {
+            break;
+        }
+        heap->items[at] = heap->items[child];
+        at = child;
+    }
+    heap->items[at] = item;
+}
+
+/* A recall_rank_fn: the final score; ctx is the heap. */
+static void recall_rank_keep(void *ctx, const recall_rank *rank, const qp_recall_best *found)
+{
+    recall_rank_heap *heap = ctx;
+    qp_recall_best item = *found;
+
+    if (item.words + item.neighbours <= 0) {
+        return; /* all of its terms were too common to count */
+    }
+    item.words /= rank->words_max;
+    item.neighbours /= rank->words_max;
+    item.session = rank->sessions_max > 0 ? rank->ranker->weights.session *
+                                                rank->sessions[item.group] / rank->sessions_max
+                                          : 0;
+    item.score = item.words + item.neighbours + item.session;
+    if (heap->count < heap->room) {
+        size_t at = heap->count++;
+
+        while (at > 0 && recall_rank_before(&heap->items[(at - 1) / 2], &item)) {
+            heap->items[at] = heap->items[(at - 1) / 2];
+            at = (at - 1) / 2;
+        }
+        heap->items[at] = item;
+    } else if (recall_rank_before(&item, &heap->items[0])) {
+        recall_rank_sink(heap, 0, item);
+    }
+}
+
+/* For qsort(). */
+static int recall_rank_compare(const void *left, const void *right)
+{
+    return recall_rank_before(left, right) ? -1 : 1;
+}
+
+quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker, const qp_recall_part *parts,
+                                   size_t part_count, size_t wanted, qp_recall_best **ret_best,
+                                   size_t *ret_count)
+{
+    recall_rank rank = {.ranker = ranker,
+                        .docs = (const void *)qp_buf_str(&ranker->docs).p,
+                        .doc_count = ranker->docs.n / sizeof(recall_rank_doc),
+                        .counts = (const void *)qp_buf_str(&ranker->counts).p,
+                        .parts = parts,
+                        .part_count = part_count};
+    recall_rank_heap heap = {.room = wanted};
+
+    assert(wanted > 0);
+    rank.words = qp_arena_take(ranker->arena, (rank.doc_count + 1) * sizeof(*rank.words));
+    rank.sessions =
+        qp_arena_take(ranker->arena, (ranker->group_count + 1) * sizeof(*rank.sessions));
+    heap.items = qp_arena_take(ranker->arena, wanted * sizeof(*heap.items));
+    if (rank.words == NULL || rank.sessions == NULL || heap.items == NULL) {
+        return QUIPU_NOMEM;
+    }
+    recall_rank_choose(&rank);
+    for (size_t i = 0; i < rank.doc_count; i++) {
+        rank.words[i] = recall_rank_words(&rank, &rank.docs[i]);
+    }
+    recall_rank_sessions(&rank);
+    recall_rank_each(&rank, recall_rank_max, &rank.words_max);
+    if (rank.words_max > 0) {
+        recall_rank_each(&rank, recall_rank_keep, &heap);
+    }
+    qsort(heap.items, heap.count, sizeof(*heap.items), recall_rank_compare);
+    *ret_best = heap.items;
+    *ret_count = heap.count;
+    return QUIPU_OK;
+}

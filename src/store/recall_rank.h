@@ -1,0 +1,96 @@
+/* The ranking of recall: one function for all engines, over what the messages of a scope have of a
+ * question.
+ *
+ *   words       BM25 over the messages of the scope; times `date`, `pair`, `author` where they hold
+ *   neighbours  `near` of the words of the next messages, `far` of those next but one
+ *   session     BM25 over the sessions of the scope, each as one text
+ *   score       (words + neighbours) / best of them  +  `session` * session / best session
+ *
+ * Owns: qp_recall_ranker: a record for each message that has a term. Memory grows with these; the
+ * other messages are only counted.
+ * Called by: recall.c, which adds the groups (sessions) and their messages in order. No
+ * transaction, no lock. Sums are made in the order of numbers inside of a group, and integers
+ * across groups: engines that list sessions in different orders get equal scores. */
+#ifndef QP_STORE_RECALL_RANK_H
+#define QP_STORE_RECALL_RANK_H
+
+#include "base/buf.h"
+#include "store/recall_terms.h"
+
+/* See docs/recall.md for what each of them is worth. */
+typedef struct qp_recall_weights {
+    double k1;      /* how fast repeating a word saturates */
+    double b;       /* how much long messages pay for their length */
+    double near;    /* share of a direct neighbour's words */
+    double far;     /* share of the next but one */
+    double session; /* the best session's part, beside 1 for the best message */
+    double date;    /* factor for a message of a day that the question names */
+    double pair;    /* factor for two words side by side, as in the question */
+    double author;  /* factor for a message whose author the question names */
+} qp_recall_weights;
+
+extern const qp_recall_weights qp_recall_weights_default;
+
+/* Messages `from` to `to` of a group lie in session number `holder`. */
+typedef struct qp_recall_part {
+    int64_t holder;
+    int64_t from;
+    int64_t to;
+    size_t group;
+} qp_recall_part;
+
+/* One message on its way into the ranker; texts are borrowed. */
+typedef struct qp_recall_input {
+    size_t group;
+    int64_t seq;
+    quipu_str author;
+    quipu_str content;
+    quipu_time timestamp;
+} qp_recall_input;
+
+typedef struct qp_recall_ranker {
+    const qp_recall_question *question;
+    qp_recall_weights weights;
+    quipu_arena *arena; /* for what is made at the end */
+    qp_buf docs;        /* recall_rank_doc, in the order they were added */
+    qp_buf counts;      /* recall_rank_count: the terms of each */
+    qp_buf text;        /* scratch of qp_recall_count() */
+    qp_recall_counts content;
+    qp_recall_counts author;
+    int64_t *lengths; /* words of each group */
+    size_t group_count;
+    int64_t messages;
+    int64_t length;                       /* of all messages */
+    int64_t with[QUIPU_RECALL_WORDS_MAX]; /* messages that have the term */
+} qp_recall_ranker;
+
+/* One of the best messages. */
+typedef struct qp_recall_best {
+    size_t group;
+    int64_t seq;
+    double score;
+    double words;
+    double neighbours;
+    double session;
+} qp_recall_best;
+
+/* Begins with `groups` groups; free it in any case. QUIPU_NOMEM. */
+QUIPU_MUST_USE quipu_status qp_recall_ranker_init(qp_recall_ranker *ranker, quipu_arena *arena,
+                                                  const qp_recall_question *question,
+                                                  const qp_recall_weights *weights, size_t groups);
+void qp_recall_ranker_free(qp_recall_ranker *ranker);
+
+/* Adds a message. Groups come in ascending order, messages of a group in that of their numbers.
+ * QUIPU_NOMEM, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker,
+                                                 const qp_recall_input *input);
+
+/* The best `wanted` messages, best first; ties by group, then the newest first. A message without
+ * any term is among them when its neighbours have some. `parts` are all parts of all groups, by
+ * group and number: a number outside of them is no message. QUIPU_NOMEM. */
+QUIPU_MUST_USE quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker,
+                                                  const qp_recall_part *parts, size_t part_count,
+                                                  size_t wanted, qp_recall_best **ret_best,
+                                                  size_t *ret_count);
+
+#endif
