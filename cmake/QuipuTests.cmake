@@ -218,6 +218,8 @@ function(quipu_add_test_folder folder)
     endif()
     if(folder STREQUAL "contract")
       add_dependencies(contract_tests ${target})
+    elseif(folder MATCHES "^(base|ent|ent_sqlite|store)$")
+      add_dependencies(room_tests ${target})
     endif()
     quipu_test_register(${folder}.${topic} ${folder} "${labels}" ${target})
     if(QUIPU_POSTGRES AND (folder MATCHES "postgres$" OR ("${folder}.${topic}" IN_LIST
@@ -238,6 +240,9 @@ function(quipu_add_test_folder folder)
                                                           "${PROJECT_BINARY_DIR}/tests/${folder}")
       if("thread" IN_LIST labels)
         add_dependencies(thread_tests ${target}_portable)
+      endif()
+      if(NOT folder STREQUAL "contract")
+        add_dependencies(room_tests ${target}_portable)
       endif()
       quipu_test_register(${folder}.${topic}.portable ${folder} "${labels};portable"
                           ${target}_portable)
@@ -381,6 +386,7 @@ function(quipu_add_tests)
   add_library(t_lib OBJECT ${lib})
   add_custom_target(thread_tests) # what the TSan stage builds
   add_custom_target(contract_tests) # what the cross stages build
+  add_custom_target(room_tests) # what the stage of the big-endian processor builds, too
   quipu_test_compile(t_lib)
   file(GLOB folders CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tests"
        "${PROJECT_SOURCE_DIR}/tests/*")

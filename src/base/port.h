@@ -7,6 +7,7 @@
  *   what                     Linux                       elsewhere                  file
  *   latches, timed waits     futex, monotonic condition  mutexes and conditions     thread.c
  *   commits of others        inotify                     the caller polls           change_watch.c
+ *   who has a file open      locks, /proc                nothing is known           identity.c
  *   create a database file   mknod(2)                    open(2) under a mutex      open_file.c
  *
  * Three differences have no second form that Linux could run: where getentropy(3) is declared

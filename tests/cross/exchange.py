@@ -7,6 +7,7 @@ continues and exports to the same bytes; and the reverse.
 OURS and THEIRS are programs `quipu`; EMULATOR runs THEIRS where this machine cannot."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,30 @@ def exchange(writer, reader, folder):
     same("export of the backup", run(writer, "export", *copied), run(writer, "export", *store))
 
 
+def crash(writer, reader, folder):
+    """A log that `writer` left behind, as after a crash: `reader` recovers it. The copy is made
+    while a tail keeps the store open, so that nothing has moved the log into the file."""
+    run(writer, "demo", folder)
+    store = ("--store", folder / "store.db")
+    words = [*writer, "tail", "-f", KEY, *store]
+    copy = folder / "copy"
+    copy.mkdir()
+    with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE) as tail:
+        tail.stdout.readline()
+        run(writer, "append", KEY, "--text", "a knot in the log", *store)
+        for name in ("store.db", "store.db-wal"):
+            shutil.copy(folder / name, copy)
+        tail.kill()
+    if (copy / "store.db-wal").stat().st_size == 0:
+        raise SystemExit("[  FAILED  ] the log is empty: nothing was tested")
+    recovered = ("--store", copy / "store.db")
+    if b"in the log" not in run(reader, "show", KEY, *recovered):
+        raise SystemExit("[  FAILED  ] the message in the log is lost")
+    run(reader, "append", KEY, "--text", "and one behind it", *recovered)
+    run(reader, "verify", *recovered)
+    run(writer, "verify", *recovered)
+
+
 def main():
     if len(sys.argv) not in (3, 4):
         raise SystemExit(__doc__)
@@ -62,6 +87,10 @@ def main():
         print("[       OK ] store_written_there_is_continued_here", flush=True)
         exchange(ours, theirs, place / "ours")
         print("[       OK ] store_written_here_is_continued_there", flush=True)
+        crash(theirs, ours, place / "their log")
+        print("[       OK ] log_left_there_is_recovered_here", flush=True)
+        crash(ours, theirs, place / "our log")
+        print("[       OK ] log_left_here_is_recovered_there", flush=True)
 
 
 if __name__ == "__main__":
