@@ -87,10 +87,7 @@ static bool search_query_before(quipu_str value, qp_message_where *ret)
 
 static const search_query_filter search_query_filters[] = {
     {{"author:", 7}, search_query_author, "a name, in quotes when it has spaces", true},
-    {{"role:", 5},
-     search_query_role,
-     "user, assistant, tool, function, model or system",
-     true},
+    {{"role:", 5}, search_query_role, "user, assistant, tool, function, model or system", true},
     {{"after:", 6}, search_query_after, "a day or a time, such as 2026-03-01", false},
     {{"before:", 7}, search_query_before, "a day or a time, such as 2026-03-01", false},
 };
@@ -166,10 +163,9 @@ static quipu_status search_query_add(qp_search_query *query, const search_query_
         return search_query_invalid(found, "the filter needs ", found->filter->values, reterr);
     }
     if (excluded && !found->filter->excludes) {
-        return search_query_invalid(found, "NOT does not go with it; use ",
-                                    found->filter->read == search_query_after ? "before:"
-                                                                              : "after:",
-                                    reterr);
+        return search_query_invalid(
+            found, "NOT does not go with it; use ",
+            found->filter->read == search_query_after ? "before:" : "after:", reterr);
     }
     if (query->wanted_count + query->excluded_count == QP_SEARCH_FILTERS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a search takes at most %d filters",
@@ -242,8 +238,8 @@ quipu_status qp_search_query_read(qp_search_query *query, quipu_str text, quipu_
         place = (size_t)(phrase.text.p - query->clean);
     }
     if (status == QUIPU_OK && found.filter != NULL && !search_query_has_words(query->words)) {
-        status = search_query_invalid(&found, "a filter needs a word to look for", " beside it",
-                                      reterr);
+        status =
+            search_query_invalid(&found, "a filter needs a word to look for", " beside it", reterr);
     }
     return status;
 }

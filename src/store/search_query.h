@@ -16,8 +16,8 @@
 typedef struct qp_search_query {
     quipu_str words; /* the query with spaces where a filter stood */
     qp_message_where filters[QP_SEARCH_FILTERS_MAX];
-    size_t wanted_count;   /* at the beginning of `filters` */
-    size_t excluded_count; /* at its end */
+    size_t wanted_count;                /* at the beginning of `filters` */
+    size_t excluded_count;              /* at its end */
     char text[QUIPU_SEARCH_QUERY_MAX];  /* of `words` */
     char clean[QUIPU_SEARCH_QUERY_MAX]; /* the query with a space for whatever is not text */
 } qp_search_query;

@@ -271,8 +271,8 @@ static void filters_have_a_limit(void **state)
 
     fill(store);
     for (int i = 0; i < QP_SEARCH_FILTERS_MAX; i++) {
-        n += (size_t)snprintf(text + n, sizeof(text) - n, i % 2 == 0 ? " role:user" :
-                                                                       " NOT author:x");
+        n += (size_t)snprintf(text + n, sizeof(text) - n,
+                              i % 2 == 0 ? " role:user" : " NOT author:x");
     }
     assert_string_equal(numbers(store, text), "15");
     (void)snprintf(text + n, sizeof(text) - n, " role:user");
@@ -282,9 +282,9 @@ static void filters_have_a_limit(void **state)
 /* Whatever is typed gives hits, or an error that names a filter. */
 static void every_text_is_a_query_or_names_its_filter(void **state)
 {
-    static const char *const parts[] = {"red",   " OR ",   " NOT ", " AND ",    "author:", "role:",
-                                        "user",  " ",      "\"",    "after:",   "before:", "*",
-                                        "\xff",  "2026-03-01", " ", "\xe5\x8c\x97", "(",   " bus "};
+    static const char *const parts[] = {
+        "red",    " OR ",    " NOT ", " AND ", "author:",    "role:", "user",         " ", "\"",
+        "after:", "before:", "*",     "\xff",  "2026-03-01", " ",     "\xe5\x8c\x97", "(", " bus "};
     quipu_store *store = *state;
     uint64_t seed = t_seed();
 
