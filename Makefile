@@ -15,7 +15,7 @@ help:
 	@echo "make test        everything that must be green: suites, sanitizers, compilers, check-fast"
 	@echo "make check       the slow checks: clang-tidy, cppcheck, gcc -fanalyzer, documentation, ABI"
 	@echo "make check-fast  format, layers, symbols, style, measures, headers, generated, requirements"
-	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, millions"
+	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, every earlier layout"
 	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"
 	@echo "make test-adk-upstream ADK_SOURCE=...  ADK's own suite from a checkout, over our service"
 	@echo "make bench-python  the Python package against ADK's services and SQLiteSession"

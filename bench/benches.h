@@ -37,6 +37,10 @@ void bench_store_window_flat(const bench_arguments *arguments);
 void bench_store_near_flat(const bench_arguments *arguments);
 void bench_store_bytes(const bench_arguments *arguments);
 
+/* checksum_bench.c: with page checksums and without. */
+void bench_store_checksums_load(const bench_arguments *arguments);
+void bench_store_checksums_append(const bench_arguments *arguments);
+
 /* mixed_bench.c: interleaved sessions. */
 void bench_store_mixed(const bench_arguments *arguments);
 

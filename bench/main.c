@@ -36,6 +36,8 @@ static const bench_entry main_benches[] = {
     {"store.interleaved", bench_store_mixed, NULL},
     {"store.load_peak_memory", bench_store_peak, NULL},
     {"store.cold_start", bench_store_cold, NULL},
+    {"store.checksums_load", bench_store_checksums_load, NULL},
+    {"store.checksums_append", bench_store_checksums_append, NULL},
     {"store.search", bench_store_search, NULL},
     {"adk.event_decode", bench_event_decode, NULL},
     {"adk.event_encode", bench_event_encode, NULL},

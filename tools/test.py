@@ -219,6 +219,8 @@ def stages(what):
     elif what == "test-long":
         yield suite("debug: long forms", "debug", ["-L", "^long$"], timeout_s=7200)
         yield suite("asan+ubsan: long forms of fuzz", "asan", ["-L", "^fuzz$"], timeout_s=7200)
+        versions = [sys.executable, "tests/versions/run.py"]
+        yield scripts("versions: files of every layout", [("versions", versions)])
     elif what == "test-cross":
         yield from cross_stages()
 

@@ -63,6 +63,7 @@
     X(backup)                                                                                      \
     X(verify)                                                                                      \
     X(repair)                                                                                      \
+    X(upgrade)                                                                                     \
     X(sweep)
 
 /* An option: --name, or --name VALUE when `value` names the value. */
@@ -342,6 +343,9 @@ void app_progress_resume(void);
 /* The store's statistics, to estimate a total. All zero when no bar would be shown, or when they
  * cannot be read. */
 quipu_stats app_progress_stats(const app_call *call, quipu_store *store);
+
+/* "off", "on" or "stale"; part of the output format. */
+const char *app_checksums_name(quipu_checksums checksums);
 
 /* The bytes processed so far; -1: unknown. */
 typedef int64_t (*app_look_fn)(void *ctx);

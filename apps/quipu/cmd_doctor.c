@@ -145,6 +145,31 @@ static void doctor_durability(doctor_job *job, quipu_store *store)
     }
 }
 
+/* Whether damage to a page would be found. A server's setting is its administrator's. */
+static void doctor_checksums(doctor_job *job, quipu_store *store)
+{
+    quipu_stats stats = QUIPU_STATS_INIT;
+    quipu_error error = {0};
+
+    if (quipu_store_stats(store, NULL, &stats, &error) != QUIPU_OK) {
+        doctor_report(job, DOCTOR_BAD, "checksums", NULL, "%s", error.message);
+    } else if (stats.checksums == QUIPU_CHECKSUMS_ON) {
+        doctor_report(job, DOCTOR_OK, "checksums", NULL, "%s",
+                      job->is_file ? "on every page of the file" : "data_checksums is on");
+    } else if (stats.checksums == QUIPU_CHECKSUMS_STALE) {
+        doctor_report(job, DOCTOR_NOTE, "checksums",
+                      "\"quipu upgrade --checksums\" verifies the store and writes them again",
+                      "another program has written to the file without its checksums");
+    } else {
+        doctor_report(job, DOCTOR_NOTE, "checksums",
+                      job->is_file ? "\"quipu upgrade --checksums\" writes them"
+                                   : "pg_checksums --enable, while the server is stopped",
+                      "%s",
+                      job->is_file ? "none: a page that the disk damages may go unnoticed"
+                                   : "data_checksums is off");
+    }
+}
+
 /* Libraries loaded on demand; without one, only the feature that needs it is missing. */
 static void doctor_libraries(doctor_job *job)
 {
@@ -303,6 +328,17 @@ static void doctor_mode(doctor_job *job, const struct stat *file)
     }
 }
 
+/* Each name would get a log of its own. Opening refuses such a file with the same reason. */
+static void doctor_names(doctor_job *job, const struct stat *file)
+{
+    if (file->st_nlink > 1) {
+        doctor_report(job, DOCTOR_BAD, "names",
+                      "remove the other hard links, or copy the file and use the copy",
+                      "the file has %lu names, and each would get a log of its own",
+                      (unsigned long)file->st_nlink);
+    }
+}
+
 /* The write-ahead log: a reader that never ends keeps it growing. */
 static void doctor_log(doctor_job *job)
 {
@@ -338,6 +374,7 @@ static void doctor_file(doctor_job *job)
     }
     doctor_head(job);
     doctor_mode(job, &file);
+    doctor_names(job, &file);
     doctor_log(job);
 }
 
@@ -444,6 +481,7 @@ static void doctor_open(doctor_job *job, const quipu_open_options *options)
         doctor_durability(job, store);
     }
     doctor_layout(job, store);
+    doctor_checksums(job, store);
     if (!app_given(job->call, "quick")) {
         doctor_verify(job, store);
     }

@@ -21,6 +21,7 @@ static void stats_json(const quipu_stats *stats)
     app_json_int(&json, "unindexed", stats->unindexed);
     app_json_int(&json, "expired", stats->expired);
     app_json_int(&json, "disks", stats->durability_level);
+    app_json_cstr(&json, "checksums", app_checksums_name(stats->checksums));
     if (stats->sessions > 0) {
         app_json_cstr(&json, "largestKey", stats->largest_key);
         app_json_int(&json, "largestMessages", stats->largest_messages);

@@ -1,6 +1,18 @@
 /* quipu verify: checks the whole store and changes nothing. */
 #include "problems.h"
 
+/* What no check of the contents can show: pages that could not be verified. */
+static void verify_checksums(const app_call *call, quipu_store *store)
+{
+    quipu_stats stats = QUIPU_STATS_INIT;
+
+    if (quipu_store_stats(store, NULL, &stats, NULL) == QUIPU_OK &&
+        stats.checksums == QUIPU_CHECKSUMS_STALE) {
+        app_report(call, "another program has written to the file without its checksums; \"quipu "
+                         "upgrade --checksums\" writes them again");
+    }
+}
+
 /* Read-only. APP_FAILURE: problems were found, and repair may help. */
 static int verify_run(const app_call *call)
 {
@@ -13,6 +25,7 @@ static int verify_run(const app_call *call)
             app_report(call, "copy the file first; then \"quipu repair\" fixes what can be "
                              "derived from the messages");
         }
+        verify_checksums(call, store);
     }
     quipu_close(store);
     return code;

@@ -47,6 +47,13 @@ quipu_stats app_progress_stats(const app_call *call, quipu_store *store)
     return stats;
 }
 
+const char *app_checksums_name(quipu_checksums checksums)
+{
+    return checksums == QUIPU_CHECKSUMS_ON      ? "on"
+           : checksums == QUIPU_CHECKSUMS_STALE ? "stale"
+                                                : "off";
+}
+
 /* Nothing is drawn yet: short calls never show a bar. */
 void app_progress_begin(app_progress *progress, const app_call *call, const char *what,
                         const char *unit, int64_t total)

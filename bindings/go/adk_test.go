@@ -33,14 +33,7 @@ func TestCloseReleasesTheFileWhileSessionsAreHeld(t *testing.T) {
 	var held []session.Session
 	before := descriptors(t)
 	for i := range 50 {
-		store, err := Open(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		service, err := NewSessionService(store, ServiceOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store, service := openService(t, path, ServiceOptions{})
 		live := create(t, service, fmt.Sprint(i))
 		mustAppend(t, service, live, say("here"))
 		held = append(held, live)
@@ -63,14 +56,7 @@ func TestEveryCallAfterCloseFailsAndWritesNothing(t *testing.T) {
 	for _, closed := range []string{"store", "session service"} {
 		t.Run(closed, func(t *testing.T) {
 			path := storePath(t)
-			store, err := Open(path, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			service, err := NewSessionService(store, ServiceOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			store, service := openService(t, path, ServiceOptions{})
 			live := create(t, service, "s")
 			listed, err := service.List(t.Context(), &session.ListRequest{AppName: "app"})
 			if err != nil {

@@ -8,7 +8,8 @@ import (
 	"google.golang.org/adk/v2/session/sessiontestsuite"
 )
 
-func newService(t *testing.T, path string, options ServiceOptions) *SessionService {
+// openService is for tests that close store and service by themselves.
+func openService(t *testing.T, path string, options ServiceOptions) (*Store, *SessionService) {
 	t.Helper()
 	store, err := Open(path, Options{})
 	if err != nil {
@@ -18,6 +19,12 @@ func newService(t *testing.T, path string, options ServiceOptions) *SessionServi
 	if err != nil {
 		t.Fatal(err)
 	}
+	return store, service
+}
+
+func newService(t *testing.T, path string, options ServiceOptions) *SessionService {
+	t.Helper()
+	store, service := openService(t, path, options)
 	t.Cleanup(func() {
 		_ = service.Close()
 		_ = store.Close()

@@ -311,15 +311,7 @@ func TestSessionsThatNobodyHoldsAreFreed(t *testing.T) {
 }
 
 func TestReadSessionOutlivesTheService(t *testing.T) {
-	path := storePath(t)
-	store, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	service, err := NewSessionService(store, ServiceOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store, service := openService(t, storePath(t), ServiceOptions{})
 	live := create(t, service, "s")
 	mustAppend(t, service, live, say("still here"))
 	if err := errors.Join(service.Close(), store.Close()); err != nil {

@@ -32,10 +32,12 @@ typedef struct ent_migrate_options {
     const ent_step *steps; /* run in this order */
     size_t step_count;
     uint32_t backups_kept; /* newest ones that stay beside the file; 0 counts as 1 */
+    uint64_t min_writer;   /* programs below this version may not write from now on; 0: as the
+                            * schema and the file say. 64 bits: not in what was padding */
 } ent_migrate_options;
 
 #define ENT_MIGRATE_OPTIONS_INIT                                                                   \
-    {(uint32_t)sizeof(ent_migrate_options), 0, NULL, NULL, 0, ENT_BACKUPS_KEPT_DEFAULT}
+    {(uint32_t)sizeof(ent_migrate_options), 0, NULL, NULL, 0, ENT_BACKUPS_KEPT_DEFAULT, 0}
 
 typedef struct ent_migrate_report {
     bool created;        /* the file had none of our tables */

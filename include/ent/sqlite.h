@@ -19,6 +19,8 @@ typedef enum ent_sqlite_durability {
 #define ENT_SQLITE_READ_ONLY                                                                       \
     1u /* the file's bytes do not change; it may be on a read-only medium */
 #define ENT_SQLITE_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND instead of a new one */
+#define ENT_SQLITE_NO_CHECKSUMS                                                                    \
+    4u /* a new file gets no page checksums; one that exists stays as it is */
 
 typedef struct ent_sqlite_options {
     uint32_t struct_size; /* filled by the initializer; lets the struct grow without an ABI break */

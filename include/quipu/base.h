@@ -38,7 +38,7 @@ extern "C" {
  * the size that the caller was compiled with and every other member to its default. The library
  * reads or writes no byte behind struct_size. A size of 0 is QUIPU_MISUSE.
  *
- * A sized slice is an array that states the size of one item: whoever makes the array sets
+ * A sized slice is an array that states the size of one item: its maker sets
  * `item_size`. Use the helpers that QUIPU_SLICE() declares, never `items[i]`. In a slice that is
  * passed to the library, members that the caller does not know are taken as zero; an item that
  * sets a member that the library does not know is QUIPU_UNSUPPORTED, and an item_size of 0 is

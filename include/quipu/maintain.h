@@ -186,6 +186,13 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_backup(quipu_store *store, con
 
 #define QUIPU_ENGINE_SIZE 128 /* of an engine's name with its NUL; a longer name is cut */
 
+/* Whether damage to the store's pages is found when they are read. */
+typedef enum quipu_checksums {
+    QUIPU_CHECKSUMS_OFF = 0, /* pages have none */
+    QUIPU_CHECKSUMS_ON,
+    QUIPU_CHECKSUMS_STALE /* another program has written to the file without them since */
+} quipu_checksums;
+
 typedef struct quipu_stats {
     uint32_t struct_size;
     int64_t sessions; /* of the tenant, expired ones too */
@@ -207,6 +214,7 @@ typedef struct quipu_stats {
      * newest; 1 the disk of the file or of the server; 2 also a standby's. */
     int64_t durability_level;
     char engine[QUIPU_ENGINE_SIZE]; /* in use, and its version: "SQLite 3.40.1" */
+    quipu_checksums checksums;
 } quipu_stats;
 
 #define QUIPU_STATS_INIT QUIPU_INIT(quipu_stats)
@@ -239,6 +247,31 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_stats(quipu_store *store,
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_layout(quipu_store *store,
                                                          char ret_text[QUIPU_LAYOUT_SIZE],
                                                          quipu_error *reterr);
+
+#define QUIPU_UPGRADE_CHECKSUMS 1u /* write a checksum on every page of the file */
+
+/**
+ * Bring a store to what new ones have. Opening it for writing upgrades its layout; this call adds
+ * what costs a rewrite, as the flags ask.
+ *
+ * QUIPU_UPGRADE_CHECKSUMS verifies the store as quipu_store_verify() does and, when it finds no
+ * problem, rewrites the file so that every page carries a checksum; nothing happens when the file
+ * has them. A file that another program wrote to without checksums is no problem here: it is what
+ * the call is for. The rewrite is one transaction and needs free disk space of twice the file's
+ * size; older programs may read the file afterwards, and not write. The call's progress counts
+ * sessions as they are verified. docs/integrity.md says what checksums find.
+ *
+ * Ownership: `call` may be NULL.
+ * Threads:   any, same store; nobody should write meanwhile: the call waits, and so would they.
+ * Errors:    QUIPU_INVALID (verify found problems: nothing was changed), QUIPU_UNSUPPORTED (a
+ *            server: its administrator decides, or the file's pages have 512 bytes), QUIPU_BUSY,
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_UNKNOWN, QUIPU_NOMEM, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_upgrade(quipu_store *store, uint32_t flags,
+                                                          const quipu_call_options *call,
+                                                          quipu_error *reterr);
 
 /* ---- verify and repair ----------------------------------------------------------------------- */
 

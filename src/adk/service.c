@@ -200,7 +200,7 @@ static quipu_status service_copy_ref(quipu_arena *arena, quipu_session_ref *ref)
 /* Whether ids are texts that a column can hold. A session with other ids, or with a key above
  * QUIPU_KEY_MAX, cannot exist: reading or deleting it is like reading or deleting a missing one;
  * only creating it is an error. */
-static bool service_are_texts(quipu_str app_name, quipu_str user_id, quipu_str session_id)
+bool qp_service_are_texts(quipu_str app_name, quipu_str user_id, quipu_str session_id)
 {
     return qp_text_check(app_name, NULL) == QP_TEXT_OK &&
            qp_text_check(user_id, NULL) == QP_TEXT_OK &&
@@ -219,7 +219,7 @@ static quipu_status service_check_ref(const quipu_service *service, const quipu_
     if (ref->session_id.n == 0) {
         return qp_error_set(reterr, QUIPU_INVALID, "a session needs a session id");
     }
-    if (!service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
+    if (!qp_service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
         return qp_error_set(reterr, QUIPU_INVALID,
                             "app name, user id and session id must be UTF-8 without NUL");
     }
@@ -517,7 +517,7 @@ quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *
     create = status == QUIPU_OK && (service_wants(service, QUIPU_SERVICE_AUTO_CREATE) ||
                                     (opt.flags & QUIPU_GET_CREATE) != 0);
     if (status == QUIPU_OK && !create &&
-        !service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
+        !qp_service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
         return service_missing(service, ret_session, reterr);
     }
     if (status == QUIPU_OK) {
@@ -554,7 +554,7 @@ quipu_status quipu_service_delete(quipu_service *service, const quipu_session_re
     quipu_str key = {NULL, 0};
     quipu_status status = service_enter(service, ref, ref, reterr);
 
-    if (status == QUIPU_OK && !service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
+    if (status == QUIPU_OK && !qp_service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
         return QUIPU_OK;
     }
     if (status == QUIPU_OK) {
@@ -578,7 +578,7 @@ quipu_status quipu_service_user_state(quipu_service *service, quipu_str app_name
     qp_state_map map = {NULL, 0, 0};
     quipu_status status = service_enter(service, arena, ret_state, reterr);
 
-    if (status == QUIPU_OK && service_are_texts(app_name, user_id, QUIPU_STR(""))) {
+    if (status == QUIPU_OK && qp_service_are_texts(app_name, user_id, QUIPU_STR(""))) {
         status =
             qp_state_of_user(service->store, app_name, user_id, call, &scratch, &state, reterr);
     }

@@ -134,6 +134,9 @@ QUIPU_MUST_USE quipu_status qp_view_make(const quipu_message *messages, size_t c
                                          const quipu_view_options *options, quipu_arena *arena,
                                          quipu_view *ret_view, quipu_error *reterr);
 
+/* Whether ids are texts that a column can hold: a session with others cannot exist. */
+bool qp_service_are_texts(quipu_str app_name, quipu_str user_id, quipu_str session_id);
+
 /* The root agent's name. */
 quipu_str qp_service_root(const quipu_service *service);
 

@@ -113,8 +113,7 @@ quipu_status quipu_service_list(quipu_service *service, quipu_str app_name, quip
         user_id = user_id.n == 0 ? QP_STR_ABSENT : user_id;
     }
     /* No session has names that are not texts: an empty list. */
-    texts =
-        qp_text_check(app_name, NULL) == QP_TEXT_OK && qp_text_check(user_id, NULL) == QP_TEXT_OK;
+    texts = qp_service_are_texts(app_name, user_id, QP_STR_ABSENT);
     all = qp_result_new(sizeof(*all));
     if (all == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list");

@@ -18,7 +18,7 @@
 
 #define TURN_RECALL_HEAD                                                                           \
     "Earlier messages of this conversation that may matter here, recalled by their words:\n"
-#define TURN_RECALL_ASKED 4       /* hits asked for, for each that is wanted: some are sent anyway */
+#define TURN_RECALL_ASKED 4        /* hits asked for each that is wanted: some are sent anyway */
 #define TURN_RECALL_LINE_TOKENS 12 /* of number, author and day before a message */
 #define TURN_RECALL_DAY 10         /* bytes of "2026-03-01" */
 

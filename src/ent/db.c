@@ -118,11 +118,6 @@ bool qp_db_is_transient(const ent_db *db)
            (db->engine->is_transient != NULL && db->engine->is_transient(db->conn));
 }
 
-bool qp_db_index_failed(const ent_db *db)
-{
-    return db->index_failed;
-}
-
 /* The backoff has no deadline of its own: it is at most QP_ATTEMPTS_MAX * QP_BACKOFF_MS_MAX long.
  */
 bool qp_db_backoff(const ent_db *db, quipu_status status, int tries)
@@ -135,10 +130,10 @@ bool qp_db_backoff(const ent_db *db, quipu_status status, int tries)
                                 QP_BACKOFF_MS_MAX - QP_BACKOFF_MS_MIN);
 }
 
-bool qp_db_is_broken(const ent_db *db)
+bool qp_db_can_go_on(const ent_db *db)
 {
     assert(db != NULL);
-    return db->broken != QUIPU_OK;
+    return db->broken == QUIPU_OK && !db->index_failed;
 }
 
 /* A hook that was set while the statement ran has no start to count from. */

@@ -58,15 +58,13 @@ quipu_status qp_db_enter_write(ent_db *db, quipu_error *reterr);
  * Returns `status`. */
 quipu_status qp_db_failed(ent_db *db, quipu_status status);
 
-/* Whether the engine has rolled the open transaction back by itself. */
-bool qp_db_is_broken(const ent_db *db);
+/* Whether the open transaction can go on: the engine has not rolled it back by itself, and no
+ * statement of it met a damaged full-text index, see search_engine.h. */
+bool qp_db_can_go_on(const ent_db *db);
 
 /* Whether the last transaction failed in a way that a retry may not, see qp_engine.is_transient; a
  * full-text index that was found damaged is passed over by the retry. */
 bool qp_db_is_transient(const ent_db *db);
-
-/* Whether the transaction that began last met a damaged full-text index (search_engine.h). */
-bool qp_db_index_failed(const ent_db *db);
 
 /* Whether a transaction that failed with `status` after so many attempts is retried; sleeps with
  * jitter before it returns true. */

@@ -209,6 +209,7 @@ quipu_status qp_journal_write(qp_migration *m, const qp_journal_state *state, in
         state->min_reader > schema->min_reader ? state->min_reader : schema->min_reader;
     uint32_t writer =
         state->min_writer > schema->min_writer ? state->min_writer : schema->min_writer;
+    const uint32_t asked = journal_version((int64_t)(m->options.min_writer & UINT32_MAX));
     bool is_step = step >= 0;
     const char *program = m->options.program != NULL ? m->options.program : "";
     const qp_value values[] = {
@@ -218,7 +219,7 @@ quipu_status qp_journal_write(qp_migration *m, const qp_journal_state *state, in
         journal_text(quipu_cstr(m->schema_hash)),
         journal_text(is_step ? QUIPU_STR("") : m->schema_text),
         journal_int(reader),
-        journal_int(writer),
+        journal_int(writer > asked ? writer : asked),
         is_step ? journal_text(quipu_cstr(m->options.steps[step].name))
                 : (qp_value){.kind = QP_NULL},
         journal_text(quipu_cstr(is_step ? m->steps[step].hash : m->steps_hash)),

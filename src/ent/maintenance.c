@@ -74,6 +74,32 @@ quipu_status qp_maintenance_rewrite(ent_db *db, quipu_error *reterr)
     return maintenance != NULL ? maintenance->rewrite(db->conn, reterr) : status;
 }
 
+quipu_status qp_maintenance_checksums(ent_db *db, qp_checksums *ret_checksums, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
+
+    return maintenance != NULL ? maintenance->checksums(db->conn, ret_checksums, reterr) : status;
+}
+
+bool qp_maintenance_seals(const ent_db *db)
+{
+    return db->engine->maintenance != NULL && db->engine->maintenance->seal != NULL;
+}
+
+quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_maintenance *maintenance = maintenance_enter_apart(db, true, &status, reterr);
+
+    if (maintenance != NULL && maintenance->seal == NULL) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "the server's administrator decides about its data checksums "
+                            "(pg_checksums)");
+    }
+    return maintenance != NULL ? maintenance->seal(db->conn, reterr) : status;
+}
+
 quipu_status qp_maintenance_copy(ent_db *db, const char *path, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

@@ -15,6 +15,13 @@ typedef struct qp_sizes {
     int64_t durability_level; /* disks that hold a commit when it returns: see quipu_stats */
 } qp_sizes;
 
+/* Whether the database's pages have checksums. */
+typedef enum qp_checksums {
+    QP_CHECKSUMS_OFF = 0,
+    QP_CHECKSUMS_ON,
+    QP_CHECKSUMS_STALE /* on, but another program has written to the file without them */
+} qp_checksums;
+
 /* Called with one text after the other; anything but QUIPU_OK ends the call with that status. */
 typedef quipu_status (*qp_report_fn)(void *ctx, quipu_str text);
 
@@ -35,6 +42,8 @@ typedef struct qp_maintenance {
     /* Where erased text may remain beyond our reach: sentences, NULL behind the last. A failed
      * rewrite adds one. NULL: there is nothing but the file. */
     const char *const *remnants;
+    quipu_status (*checksums)(void *conn, qp_checksums *ret, quipu_error *reterr);
+    quipu_status (*seal)(void *conn, quipu_error *reterr); /* or NULL */
 } qp_maintenance;
 
 /* How large the file is now. */
@@ -57,6 +66,17 @@ QUIPU_MUST_USE quipu_status qp_maintenance_flush(ent_db *db, quipu_error *reterr
 /* VACUUM: rewrites the file without free pages and without remains of deleted rows; on a server,
  * frees the space of deleted rows while others go on. */
 QUIPU_MUST_USE quipu_status qp_maintenance_rewrite(ent_db *db, quipu_error *reterr);
+
+/* Whether the pages have checksums. */
+QUIPU_MUST_USE quipu_status qp_maintenance_checksums(ent_db *db, qp_checksums *ret_checksums,
+                                                     quipu_error *reterr);
+
+/* Whether the engine writes checksums of its own: a file has them, a server's are its own. */
+bool qp_maintenance_seals(const ent_db *db);
+
+/* Rewrites the file so that each page has a checksum, all or nothing. The caller has verified the
+ * contents: whatever the pages hold counts as right from now on. QUIPU_UNSUPPORTED on a server. */
+QUIPU_MUST_USE quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr);
 
 /* See qp_maintenance.remnants. */
 const char *const *qp_maintenance_remnants(const ent_db *db);

@@ -241,7 +241,8 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
     }
     if (status == QUIPU_OK) {
         *ret_state = state;
-        *ret_current = state.known && id == m->schema->application_id;
+        *ret_current = state.known && id == m->schema->application_id &&
+                       (m->db->read_only || state.min_writer >= m->options.min_writer);
     }
     return status;
 }

@@ -91,6 +91,29 @@ static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, 
     return QUIPU_OK;
 }
 
+/* A parameter of the server's whole cluster, which initdb or pg_checksums sets. */
+static quipu_status maintenance_checksums(void *conn, qp_checksums *ret, quipu_error *reterr)
+{
+    qp_pg *self = conn;
+    qp_pg_call call = {0};
+    quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ensure_connected(self, reterr);
+
+    assert(ret != NULL);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = qp_pg_query(self,
+                         "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'data_checksums'",
+                         &call, reterr);
+    if (status == QUIPU_OK) {
+        const bool on =
+            PQntuples(call.result) == 1 && strcmp(PQgetvalue(call.result, 0, 0), "on") == 0;
+        *ret = on ? QP_CHECKSUMS_ON : QP_CHECKSUMS_OFF;
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
 /* Quotas are a tablespace's matter; only "no cap" can be granted. */
 static quipu_status maintenance_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
 {
@@ -215,4 +238,5 @@ const struct qp_maintenance qp_pg_maintenance = {
     .backups = maintenance_backups,
     .engine = maintenance_engine,
     .remnants = maintenance_remnants,
+    .checksums = maintenance_checksums,
 };

@@ -21,8 +21,11 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "ent_sqlite/inspect.h"
 #include "ent_sqlite/open.h"
 #include "ent_sqlite/open_file.h"
+#include "ent_sqlite/page_seal.h"
+#include "ent_sqlite/page_vfs.h"
 
 #define BACKUP_MARK ".bak-"
 
@@ -187,6 +190,26 @@ static int backup_snapshot(qp_sqlite *self, sqlite3 *from)
     return rc;
 }
 
+/* Has the copy's pages sealed from the first one on, when the source's pages have room for it:
+ * page 1, which would say so, may be written last. */
+static int backup_expect(sqlite3 *from, sqlite3 *to)
+{
+    qp_page_state state = {.sealed = true}; /* of a database in memory, which is copied as ours */
+    int reserve = -1;                       /* only asks */
+    int64_t page_size = 0;
+    int rc = sqlite3_file_control(from, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserve);
+
+    assert(from != NULL && to != NULL);
+    if (rc == SQLITE_OK) {
+        rc = qp_sqlite_query_int(from, "PRAGMA main.page_size", 0, &page_size);
+    }
+    (void)qp_page_vfs_state(from, &state);
+    if (rc == SQLITE_OK && reserve == QP_PAGE_RESERVE && state.sealed) {
+        qp_page_vfs_expect(to, (uint32_t)page_size);
+    }
+    return rc;
+}
+
 /* Opens both ends and copies. The target needs no journal, because a half-written copy is deleted;
  * its commit syncs it. A database in memory has only this connection to be read through. On return
  * both handles are closed. The target's close counts as part of the copy: an error there would
@@ -207,12 +230,14 @@ static int backup_fill(qp_sqlite *self, const char *file, const char *path, cons
         rc = backup_snapshot(self, from);
     }
     if (rc == SQLITE_OK) {
-        rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
-                             memory ? NULL : vfs);
+        rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, vfs);
     }
     if (rc == SQLITE_OK) {
         rc = sqlite3_exec(to, "PRAGMA journal_mode = OFF; PRAGMA synchronous = FULL", NULL, NULL,
                           NULL);
+    }
+    if (rc == SQLITE_OK) {
+        rc = backup_expect(memory ? self->db : from, to);
     }
     if (rc == SQLITE_OK) {
         rc = backup_copy(self, memory ? self->db : from, to);
@@ -290,16 +315,17 @@ static quipu_status backup_sync_folder(const char *path, quipu_error *reterr)
     return status;
 }
 
-/* The name of a connection's VFS, NULL for the default. Copies use the same one: a program that
- * brings its own VFS, to encrypt or to fail on purpose in a test, means all of its files. */
-static const char *backup_vfs(sqlite3 *db)
+/* The name of the VFS for copies: the connection's own, because a program that brings a VFS, to
+ * encrypt or to fail on purpose in a test, means all of its files. A database in memory has one
+ * without files; its copy gets our layer over the default. */
+static const char *backup_vfs(sqlite3 *db, bool memory)
 {
     sqlite3_vfs *vfs = NULL;
 
     assert(db != NULL);
-    if (sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
+    if (memory || sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
         vfs == NULL) {
-        return NULL;
+        return qp_page_vfs(NULL);
     }
     return vfs->zName;
 }
@@ -311,7 +337,7 @@ static const char *backup_vfs(sqlite3 *db)
 static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error *reterr)
 {
     const char *file = sqlite3_db_filename(self->db, "main");
-    const char *vfs = backup_vfs(self->db);
+    const char *vfs = backup_vfs(self->db, file == NULL || file[0] == '\0');
     quipu_status status = QUIPU_OK;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int rc = SQLITE_OK;
@@ -326,7 +352,7 @@ static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error 
         status = backup_engine_error(self, rc, path, reterr);
     }
     if (status == QUIPU_OK) {
-        status = backup_verify(path, file == NULL || file[0] == '\0' ? NULL : vfs, reterr);
+        status = backup_verify(path, vfs, reterr);
     }
     if (status == QUIPU_OK) {
         status = backup_sync_folder(path, reterr);

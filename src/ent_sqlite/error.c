@@ -9,10 +9,13 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "ent_sqlite/open_file.h"
+#include "ent_sqlite/page_owner.h"
+#include "ent_sqlite/page_vfs.h"
 
 /* SQLITE_INTERRUPT and SQLITE_BUSY are the interrupt's status when that ended the statement.
  * SQLITE_ERROR and SQLITE_SCHEMA are SQL that does not fit the file's tables: a file that is not
@@ -157,6 +160,33 @@ static const char *error_rule(int rc, const char *text)
     }
 }
 
+/* The sentence about one bad page: where it is and what it belongs to. */
+void qp_sqlite_page_text(sqlite3 *db, uint32_t page, bool in_log, char *ret, size_t size)
+{
+    char owner[QP_PAGE_OWNER_SIZE];
+    const bool known = qp_page_owner(db, page, owner);
+
+    assert(ret != NULL && size > 0);
+    (void)snprintf(ret, size, "page %u%s%s%s does not fit its checksum%s", (unsigned)page,
+                   known ? " (" : "", known ? owner : "", known ? ")" : "",
+                   in_log ? " in the write-ahead log" : "");
+}
+
+/* A page that failed its checksum in the call that just ended: named once, so that a later error
+ * of another kind does not name it again. */
+static bool error_page(qp_sqlite *conn, char *ret, size_t size)
+{
+    qp_page_state state = {0};
+
+    assert(conn->db != NULL);
+    if (!qp_page_vfs_state(conn->db, &state) || state.bad_count == 0) {
+        return false;
+    }
+    qp_sqlite_page_text(conn->db, state.bad[state.bad_count - 1], state.bad_is_log, ret, size);
+    qp_page_vfs_forget(conn->db);
+    return true;
+}
+
 /* A refused addition comes first: to SQLite it is a plain error of a function (dialect.c). A
  * constraint has no sentence yet: `message` is the list of columns, for explain.c. Everything that
  * this reads of the connection belongs to the last call on it. */
@@ -164,6 +194,7 @@ quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_er
 {
     quipu_status status = qp_sqlite_status(conn, rc);
     const char *text = sqlite3_errmsg(conn->db);
+    char page[QP_SQLITE_PAGE_TEXT_SIZE];
 
     assert(rc != SQLITE_OK);
     assert(doing != NULL);
@@ -175,6 +206,9 @@ quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_er
         if (reterr != NULL) {
             error_list(text, reterr);
         }
+    } else if (status == QUIPU_CORRUPT && error_page(conn, page, sizeof(page))) {
+        (void)qp_error_set(reterr, status, "%s %s: %s: it is damaged; restore a backup", doing,
+                           conn->path, page);
     } else {
         (void)qp_error_set(reterr, status, "%s %s: %s", doing, conn->path,
                            error_advice(conn, rc, status));

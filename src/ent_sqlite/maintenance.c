@@ -19,6 +19,8 @@
 #include "ent_sqlite/backup.h"
 #include "ent_sqlite/inspect.h"
 #include "ent_sqlite/open.h"
+#include "ent_sqlite/page_seal.h"
+#include "ent_sqlite/page_vfs.h"
 
 #define MAINTENANCE_SYNCS_FULL 2                  /* PRAGMA synchronous: every commit is synced */
 #define MAINTENANCE_PAGES_MAX INT64_C(4294967294) /* SQLITE_MAX_PAGE_COUNT: no cap */
@@ -142,15 +144,71 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
     return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot rewrite", reterr);
 }
 
+/* ---- checksums --------------------------------------------------------------------------------
+ */
+
+/* A database in memory has none, and needs none. */
+static quipu_status maintenance_checksums(void *conn, qp_checksums *ret, quipu_error *reterr)
+{
+    const qp_sqlite *self = conn;
+    qp_page_state state = {0};
+
+    assert(ret != NULL);
+    (void)reterr;
+    qp_page_vfs_look(self->db);
+    (void)qp_page_vfs_state(self->db, &state);
+    *ret = !state.sealed ? QP_CHECKSUMS_OFF : state.stale ? QP_CHECKSUMS_STALE : QP_CHECKSUMS_ON;
+    return QUIPU_OK;
+}
+
+/* A VACUUM that leaves room for trailers, and a checkpoint, in which the page layer fills them in.
+ * The VACUUM is one commit in the log: a crash before it leaves the file as it was, one behind it a
+ * log that the next opening recovers and whose checkpoint seals the pages. */
+static quipu_status maintenance_seal(void *conn, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    int reserve = QP_PAGE_RESERVE;
+    int64_t page_size = 0;
+    int rc = qp_sqlite_query_int(self->db, "PRAGMA main.page_size", 0, &page_size);
+    quipu_status status;
+
+    assert(sqlite3_get_autocommit(self->db) != 0);
+    if (rc != SQLITE_OK) {
+        return qp_sqlite_fail(self, rc, "cannot read", reterr);
+    }
+    if (page_size <= QP_PAGE_SIZE_MIN) { /* SQLite needs 480 usable bytes */
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "%s has pages of %d bytes, which have no room for checksums; copy it "
+                            "to a new store (quipu copy)",
+                            self->path, QP_PAGE_SIZE_MIN);
+    }
+    status = qp_sqlite_use_wal(self, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    rc = sqlite3_file_control(self->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserve);
+    if (rc != SQLITE_OK) {
+        return qp_sqlite_fail(self, rc, "cannot rewrite", reterr);
+    }
+    qp_page_vfs_reseal(self->db, true);
+    status = maintenance_rewrite(self, reterr);
+    if (status == QUIPU_OK) {
+        status = maintenance_flush(self, reterr);
+    }
+    qp_page_vfs_reseal(self->db, false);
+    return status;
+}
+
 /* ---- checks -----------------------------------------------------------------------------------
  */
 
 /* Passes each row of a statement to `report`, which calls the caller's function. `fn` ends the loop
- * with any status but QUIPU_OK, which is returned without a message of its own. */
-static quipu_status maintenance_each(qp_sqlite *self, const char *sql,
-                                     quipu_status (*report)(sqlite3_stmt *stmt, qp_report_fn fn,
-                                                            void *ctx),
-                                     qp_report_fn fn, void *ctx, quipu_error *reterr)
+ * with any status but QUIPU_OK, which is returned without a message of its own. *ret_pages is what
+ * the page layer knows at the end. */
+static quipu_status
+maintenance_each(qp_sqlite *self, const char *sql,
+                 quipu_status (*report)(sqlite3_stmt *stmt, qp_report_fn fn, void *ctx),
+                 qp_report_fn fn, void *ctx, qp_page_state *ret_pages, quipu_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     quipu_status status = QUIPU_OK;
@@ -164,6 +222,7 @@ static quipu_status maintenance_each(qp_sqlite *self, const char *sql,
         status = report(stmt, fn, ctx);
         rc = sqlite3_step(stmt);
     }
+    (void)qp_page_vfs_state(self->db, ret_pages); /* before an error names one and forgets it */
     if (status == QUIPU_OK && rc != SQLITE_DONE) {
         status = qp_sqlite_fail(self, rc, "cannot check", reterr);
     }
@@ -194,15 +253,50 @@ static quipu_status maintenance_report_dangling(sqlite3_stmt *stmt, qp_report_fn
     return fn(ctx, quipu_cstr(text));
 }
 
-/* The structure of the file: pages, indexes, NOT NULL. */
+/* The pages that failed their checksum while the structure was checked, each with its owner. */
+static quipu_status maintenance_report_pages(const qp_sqlite *self, const qp_page_state *state,
+                                             qp_report_fn fn, void *ctx)
+{
+    char text[QP_SQLITE_PAGE_TEXT_SIZE];
+    quipu_status status = QUIPU_OK;
+
+    assert(state->bad_count <= QP_PAGE_BAD_MAX);
+    for (uint32_t i = 0; i < state->bad_count && status == QUIPU_OK; i++) {
+        qp_sqlite_page_text(self->db, state->bad[i], state->bad_is_log && i + 1 == state->bad_count,
+                            text, sizeof(text));
+        status = fn(ctx, quipu_cstr(text));
+    }
+    return status;
+}
+
+/* The structure of the file: pages, indexes, NOT NULL; it reads every page that is in use. A page
+ * that fails its checksum ends SQLite's check, and is reported as a finding. The page cache is
+ * emptied before: the file is what is checked. */
 static quipu_status maintenance_intact(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
+    qp_sqlite *self = conn;
+    qp_page_state state = {0};
+    quipu_error error = {0};
+    quipu_status status;
     char sql[96];
 
     assert(conn != NULL);
+    qp_page_vfs_forget(self->db);
+    (void)sqlite3_db_release_memory(self->db);
     (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)",
                    QP_MAINTENANCE_FINDINGS_MAX);
-    return maintenance_each(conn, sql, maintenance_report_finding, fn, ctx, reterr);
+    status = maintenance_each(conn, sql, maintenance_report_finding, fn, ctx, &state, &error);
+    if (status == QUIPU_CORRUPT && state.bad_count > 0) {
+        status = QUIPU_OK;
+    }
+    if (status == QUIPU_OK) {
+        status = maintenance_report_pages(self, &state, fn, ctx);
+    }
+    qp_page_vfs_forget(self->db);
+    if (status != QUIPU_OK && error.status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
+    }
+    return status;
 }
 
 /* The structure, and references without a target. Both list at most QP_MAINTENANCE_FINDINGS_MAX
@@ -210,6 +304,7 @@ static quipu_status maintenance_intact(void *conn, qp_report_fn fn, void *ctx, q
 static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     char sql[96];
+    qp_page_state pages = {0};
     quipu_status status = maintenance_intact(conn, fn, ctx, reterr);
 
     assert(conn != NULL);
@@ -217,7 +312,7 @@ static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, qu
         (void)snprintf(sql, sizeof(sql),
                        "SELECT \"table\", rowid, parent FROM pragma_foreign_key_check LIMIT %d",
                        QP_MAINTENANCE_FINDINGS_MAX);
-        status = maintenance_each(conn, sql, maintenance_report_dangling, fn, ctx, reterr);
+        status = maintenance_each(conn, sql, maintenance_report_dangling, fn, ctx, &pages, reterr);
     }
     return status;
 }
@@ -234,4 +329,6 @@ const struct qp_maintenance qp_sqlite_maintenance = {
     .image = qp_sqlite_image,
     .intact = maintenance_intact,
     .engine = maintenance_engine,
+    .checksums = maintenance_checksums,
+    .seal = maintenance_seal,
 };

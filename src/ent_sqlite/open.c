@@ -18,13 +18,17 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "ent/db.h"
+#include "ent_sqlite/identity.h"
 #include "ent_sqlite/open_file.h"
+#include "ent_sqlite/page_seal.h"
+#include "ent_sqlite/page_vfs.h"
 #include "ent_sqlite/search.h"
 #include "ent_sqlite/stmt.h"
 
 #define OPEN_MEMORY ":memory:"
-#define OPEN_VERSION_AT 18  /* offset of the write version in the file's header... */
-#define OPEN_VERSION_WAL 2  /* ...and its value for a write-ahead log */
+#define OPEN_VERSION_AT 18 /* offset of the write version in the file's header... */
+#define OPEN_VERSION_WAL 2 /* ...and its value for a write-ahead log */
+#define OPEN_FLAGS (ENT_SQLITE_READ_ONLY | ENT_SQLITE_MUST_EXIST | ENT_SQLITE_NO_CHECKSUMS)
 #define OPEN_WAIT_MS_MAX 25 /* the longest sleep between two attempts to lock */
 
 /* ---- waiting for another writer ------------------------------------------------------------ */
@@ -228,6 +232,20 @@ quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* A new database leaves room for the trailer of each page, before its first page is written: later
+ * only a VACUUM could. A file that another process has filled meanwhile keeps its layout. A private
+ * temporary file is never read again. */
+static int open_reserve(qp_sqlite *conn, const ent_sqlite_options *options)
+{
+    int reserve = QP_PAGE_RESERVE;
+
+    assert(conn->db != NULL);
+    if ((options->flags & ENT_SQLITE_NO_CHECKSUMS) != 0 || conn->path[0] == '\0') {
+        return SQLITE_OK;
+    }
+    return sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserve);
+}
+
 /* The settings of every connection. trusted_schema stays on: the triggers of an FTS5 index need it.
  * Our own functions are SQLITE_DIRECTONLY, so that no schema in a foreign file can call them.
  * foreign_keys is read back, because a build without them ignores the PRAGMA. */
@@ -253,6 +271,9 @@ static quipu_status open_pragmas(qp_sqlite *conn, const ent_sqlite_options *opti
     if (rc == SQLITE_OK && value != 1) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                             "this SQLite was built without foreign keys; use another build");
+    }
+    if (rc == SQLITE_OK && file->empty) {
+        rc = open_reserve(conn, options);
     }
     if (rc == SQLITE_OK && file->empty) {
         status = qp_sqlite_use_wal(conn, reterr);
@@ -310,13 +331,24 @@ static quipu_status open_options(const ent_sqlite_options *given, ent_sqlite_opt
                             (unsigned)given->struct_size);
     }
     *ret = *given;
-    if ((ret->flags & ~(ENT_SQLITE_READ_ONLY | ENT_SQLITE_MUST_EXIST)) != 0 || ret->busy_ms < 0 ||
+    if ((ret->flags & ~OPEN_FLAGS) != 0 || ret->busy_ms < 0 ||
         (ret->durability != ENT_SQLITE_FULL && ret->durability != ENT_SQLITE_NORMAL)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an option is out of range: flags 0x%x, busy_ms %d, durability %d",
                             (unsigned)ret->flags, (int)ret->busy_ms, (int)ret->durability);
     }
     return QUIPU_OK;
+}
+
+/* The page layer could not be made over the VFS that the options name. */
+static quipu_status open_no_vfs(const qp_sqlite *conn, const ent_sqlite_options *options,
+                                quipu_error *reterr)
+{
+    assert(conn->db == NULL);
+    return sqlite3_vfs_find(options->vfs) == NULL
+               ? qp_error_set(reterr, QUIPU_IO, "cannot open %s: SQLite knows no VFS \"%s\"",
+                              conn->path, options->vfs != NULL ? options->vfs : "")
+               : qp_error_set(reterr, QUIPU_NOMEM, "cannot open %s: out of memory", conn->path);
 }
 
 /* sqlite3_open_v2() with a URI: the path is escaped (open_file.c), so that a '?' in it is no
@@ -328,15 +360,20 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
     const int flags = SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
                       (conn->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE);
     bool memory = strcmp(conn->path, OPEN_MEMORY) == 0;
+    bool is_file = !memory && conn->path[0] != '\0';
+    const char *vfs = is_file ? qp_page_vfs(options->vfs) : options->vfs;
     quipu_status status = QUIPU_OK;
     qp_buf uri;
     int rc;
 
     assert(conn->db == NULL);
+    if (is_file && vfs == NULL) {
+        return open_no_vfs(conn, options, reterr);
+    }
     qp_buf_init(&uri, (size_t)3 * QP_SQLITE_PATH_MAX + 64);
     if (memory) {
         qp_buf_puts(&uri, "file::memory:?mode=memory");
-    } else if (conn->path[0] != '\0') { /* "" is SQLite's name for a private temporary file */
+    } else if (is_file) { /* "" is SQLite's name for a private temporary file */
         qp_sqlite_uri(conn->path, options->flags, file, &uri);
     }
     status = qp_buf_status(&uri);
@@ -344,7 +381,7 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
         qp_buf_free(&uri);
         return qp_error_set(reterr, status, "cannot open %s: out of memory", conn->path);
     }
-    rc = sqlite3_open_v2(qp_buf_str(&uri).p, &conn->db, flags, options->vfs);
+    rc = sqlite3_open_v2(qp_buf_str(&uri).p, &conn->db, flags, vfs);
     qp_buf_free(&uri);
     if (conn->db == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "cannot open %s: out of memory", conn->path);
@@ -352,7 +389,10 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(conn, rc, "cannot open", reterr);
     }
-    return open_setup(conn, options, file, reterr);
+    if (is_file && !file->immutable) {
+        status = qp_sqlite_check_identity(conn, reterr);
+    }
+    return status == QUIPU_OK ? open_setup(conn, options, file, reterr) : status;
 }
 
 /* Allocates a connection that is not open yet. Nothing here touches the file. Both allocations are

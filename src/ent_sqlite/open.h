@@ -50,6 +50,12 @@ extern const struct qp_change_watch_source qp_sqlite_change_watch; /* change_wat
  * one's. */
 quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_error *reterr);
 
+#define QP_SQLITE_PAGE_TEXT_SIZE 256
+
+/* error.c: "page 12 (table "messages") does not fit its checksum". Reads the file to find the
+ * owner. */
+void qp_sqlite_page_text(sqlite3 *db, uint32_t page, bool in_log, char *ret, size_t size);
+
 /* The status of an (extended) result code, without a message. */
 quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc);
 

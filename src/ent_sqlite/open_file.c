@@ -179,6 +179,25 @@ bool qp_sqlite_log_is_empty(const char *path)
     return path != NULL && stat(path, &info) == 0 && info.st_size == 0;
 }
 
+/* A regular file with one name: SQLite keeps the log beside the name under which the file is
+ * opened, so that two names give one file two logs (identity.c). */
+static quipu_status open_file_kind(const char *path, const struct stat *info, quipu_error *reterr)
+{
+    assert(info != NULL);
+    if (!S_ISREG(info->st_mode)) {
+        return qp_error_set(reterr, QUIPU_IO, "cannot open %s: it is %s; give the path of a file",
+                            path, S_ISDIR(info->st_mode) ? "a folder" : "no regular file");
+    }
+    if (info->st_nlink > 1) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "cannot open %s: the file has %lu names (hard links), and each would "
+                            "get a log of its own, which destroys it; remove the other names, or "
+                            "copy the file and open the copy",
+                            path, (unsigned long)info->st_nlink);
+    }
+    return QUIPU_OK;
+}
+
 /* A missing file is created, an existing one looked at. Between this call and SQLite's open another
  * process may replace the file: SQLite then reports what it finds, with a plainer message. */
 quipu_status qp_sqlite_check_path(const char *path, uint32_t flags, qp_sqlite_file *ret_file,
@@ -205,9 +224,9 @@ quipu_status qp_sqlite_check_path(const char *path, uint32_t flags, qp_sqlite_fi
         }
         return status;
     }
-    if (!S_ISREG(info.st_mode)) {
-        return qp_error_set(reterr, QUIPU_IO, "cannot open %s: it is %s; give the path of a file",
-                            path, S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
+    status = open_file_kind(path, &info, reterr);
+    if (status != QUIPU_OK) {
+        return status;
     }
     if (!read_only) {
         status = open_file_local(path, reterr);

@@ -28,9 +28,9 @@
 #include "import/import.h"
 #include "store/lango.h"
 #include "store/row_security.h"
-#include "store/search.h"
 #include "store/size.h"
 #include "store/store.h"
+#include "store/upgrade.h"
 
 /* The URI's own parts: a scheme for files, and quipu's one parameter of a server's URI. */
 #define OPEN_STORE_SCHEME "file:"
@@ -42,23 +42,20 @@
 #define OPEN_STORE_AGAIN_NAME "lango-adopt-again-%d"
 #define OPEN_STORE_ADOPTED ".bak-lango-adopt-2" /* and the rest of a time stamp */
 
-/* Brings the database to this program's schema or, read-only, compares it. The named steps adopt
- * Lango's files and guard them, and mark what is not indexed in files from before that mark;
- * `again` is one more, or NULL. Outside of any transaction; costs two
- * reads where nothing has to be done. */
+/* Brings the database to this program's schema or, read-only, compares it; `again` is one more
+ * step, or NULL. Where a file's pages have checksums, programs that write none may not write; a
+ * server's own checksums are not its clients' matter. */
 static quipu_status open_store_migrate(ent_db *db, const ent_step *again,
                                        ent_migrate_report *ret_report, quipu_error *reterr)
 {
-    ent_step steps[4] = {qp_lango_adopt, qp_lango_guard, qp_search_pending_step};
-    ent_migrate_options options = ENT_MIGRATE_OPTIONS_INIT;
+    qp_checksums checksums = QP_CHECKSUMS_OFF;
+    quipu_status status =
+        qp_maintenance_seals(db) ? qp_maintenance_checksums(db, &checksums, reterr) : QUIPU_OK;
 
-    options.program = "quipu " QUIPU_VERSION_TEXT;
-    options.steps = steps;
-    options.step_count = 3;
-    if (again != NULL) {
-        steps[options.step_count++] = *again;
-    }
-    return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
+    assert(db != NULL);
+    return status == QUIPU_OK
+               ? qp_upgrade_layout(db, again, checksums != QP_CHECKSUMS_OFF, ret_report, reterr)
+               : status;
 }
 
 /* The store's connector: opens one more connection to the same place, on whichever thread needs

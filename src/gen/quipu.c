@@ -459,6 +459,6 @@ static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_sess
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 8, .hash = "07799cea2941128a", .application_id = 0x51495055, .version = 2,
+    .entity_count = 8, .hash = "a1b802451bda9e7d", .application_id = 0x51495055, .version = 3,
     .min_reader = 1, .min_writer = 2, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

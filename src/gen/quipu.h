@@ -601,7 +601,7 @@ extern const ent_view qp_reflection_memory_view; /* quipu_memory */
 typedef enum qp_feed_kind { QP_FEED_KIND_CREATED = 1, QP_FEED_KIND_APPENDED, QP_FEED_KIND_UPDATED,
     QP_FEED_KIND_DELETED, QP_FEED_KIND_FORKED } qp_feed_kind;
 ENT_ENUM(qp_feed_kind)
-/* What happened to which session, for those who follow the whole store. Written on request only.
+/* What happened to which session, for readers that follow the whole store. Written on request only.
  The newest so many are kept; numbers are never used again, so a reader's place stays right. */
 struct qp_feed {
     int64_t id;

@@ -21,9 +21,6 @@
 #include "store/session.h"
 #include "store/state_internal.h"
 
-/* How far from its beginning a session is searched for its first turn. */
-#define APPEND_FIRST_TURN_MAX 100
-
 typedef struct append_call {
     quipu_store *store;
     quipu_str key;
@@ -133,7 +130,7 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
             reterr, QUIPU_EXISTS, "Message", "event_id", "unique",
             "%zu of the %zu messages are there already; %s", found, call->encoded.count,
             unnamed > 0 ? "whether those without an event id are, only the history "
-                          "tells: read it, and give every message of a batch an id"
+                          "says: read it, and give every message of a batch an id"
                         : "the others are new, or were capped or pruned: append only "
                           "those that are new");
     }
@@ -161,21 +158,12 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
     return QUIPU_OK;
 }
 
-static bool append_opens(void *ctx, const qp_message *row)
-{
-    bool *opens = ctx;
-
-    *opens = qp_message_opens(row);
-    return !*opens;
-}
-
 /* Whether a turn begins before these messages: then they do not give the session its first words.
  * For a row that says turn_seq 0. A program that did not know the column, or another program, may
  * have written it. Happens once a session: the row knows afterwards. */
 static quipu_status append_look_for_turn(ent_db *db, const qp_session *row, qp_encoded *encoded,
                                          quipu_error *reterr)
 {
-    const qp_scan scan = {row->first_seq, row->next_seq - 1, false};
     quipu_status status = QUIPU_OK;
     bool asks = false;
 
@@ -185,14 +173,8 @@ static quipu_status append_look_for_turn(ent_db *db, const qp_session *row, qp_e
     }
     encoded->later_turn = asks;
     /* Where messages are gone, or too many are there, nobody can tell which one was the first. */
-    if (asks && row->first_seq == 1 && row->next_seq <= APPEND_FIRST_TURN_MAX + 1) {
-        qp_chain chain;
-
-        encoded->later_turn = false;
-        status = qp_chain_resolve(db, row, scan.from, scan.to, &chain, reterr);
-        if (status == QUIPU_OK) {
-            status = qp_chain_each(db, &chain, &scan, append_opens, &encoded->later_turn, reterr);
-        }
+    if (asks && row->first_seq == 1 && row->next_seq <= QP_FIRST_TURN_MAX + 1) {
+        status = qp_chain_has_turn(db, row, row->next_seq - 1, &encoded->later_turn, reterr);
     }
     return status;
 }
@@ -398,12 +380,14 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
 }
 
 /* A first try failed with `cause`. Appends again, creating the session, when that was missing. */
-static quipu_status append_create(append_call *append, qp_call *within, quipu_status status,
-                                  const quipu_error *cause, quipu_error *reterr)
+static quipu_status append_create(append_call *append, qp_call *within, quipu_error *reterr)
 {
-    assert(append->creates && status != QUIPU_OK);
+    quipu_error missing = {.status = QUIPU_OK}; /* that the session is, is no error of the call */
+    quipu_status status = qp_store_write(append->store, within, append_work, append, &missing);
+
+    assert(append->creates);
     if (status != QUIPU_NOT_FOUND && status != QUIPU_EXPIRED) {
-        return qp_error_pass(reterr, cause);
+        return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &missing);
     }
     if (qp_uuid_v7(&append->uid) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
@@ -418,7 +402,6 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
                                quipu_appended *ret_appended, quipu_error *reterr)
 {
     const quipu_store *store = append->store;
-    quipu_error missing = {.status = QUIPU_OK}; /* that the session is, is no error of the call */
 
     if (status == QUIPU_OK) {
         /* Whether the append concerns its session alone. The feed numbers its changes store-wide; a
@@ -432,11 +415,9 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
         within->session = local ? append->key : (quipu_str){NULL, 0};
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */
-        status = qp_store_write(append->store, within, append_work, append,
-                                append->creates ? &missing : reterr);
-        if (append->creates && status != QUIPU_OK) {
-            status = append_create(append, within, status, &missing, reterr);
-        }
+        status = append->creates
+                     ? append_create(append, within, reterr)
+                     : qp_store_write(append->store, within, append_work, append, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));

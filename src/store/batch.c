@@ -121,7 +121,7 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
     }
     changes = qp_db_total_changes(group->db);
     write->status = write->work(write->ctx, group->db, &group->scratch, write->reterr);
-    if (write->status == QUIPU_OK && qp_db_is_broken(group->db)) {
+    if (write->status == QUIPU_OK && !qp_db_can_go_on(group->db)) {
         /* The work ignored a failure that cost it the transaction: nothing may be acknowledged. */
         write->status = qp_db_enter_read(group->db, write->reterr);
     }
@@ -132,7 +132,7 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
         qp_session_cache_detach_all(&group->sessions);
     }
     batch->any = batch->any || write->status == QUIPU_OK;
-    return !qp_db_is_broken(group->db) && !qp_db_index_failed(group->db) &&
+    return qp_db_can_go_on(group->db) &&
            (write->status == QUIPU_OK || qp_db_total_changes(group->db) == changes);
 }
 

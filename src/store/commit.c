@@ -28,7 +28,7 @@ static quipu_status commit_status(quipu_status status, quipu_error *error)
     return QUIPU_UNKNOWN;
 }
 
-/* Counts what the commit held, and notifies those who wait for changes, also of a commit that only
+/* Counts what the commit held, and notifies the waiters for changes, also of a commit that only
  * may have been one. */
 static void commit_report(const qp_batch *batch, bool committed)
 {

@@ -22,8 +22,7 @@
 #include "store/read.h"
 #include "store/session.h"
 
-#define FORK_COPY_BATCH 256     /* messages copied at once when a fork is flattened */
-#define FORK_FIRST_TURN_MAX 100 /* messages searched for the parent's first turn */
+#define FORK_COPY_BATCH 256 /* messages copied at once when a fork is flattened */
 
 /* One fork. The uid is drawn before the transaction, so that a work that runs again makes the same
  * session. */
@@ -118,32 +117,18 @@ static quipu_status fork_settings(const fork_call *call, const qp_session *paren
     return status;
 }
 
-static bool fork_opens(void *ctx, const qp_message *row)
-{
-    bool *opens = ctx;
-
-    *opens = qp_message_opens(row);
-    return !*opens;
-}
-
 /* First words are content of a message: the fork keeps its parent's when it shares that message.
  * Most often the row knows. Else a short past is searched; a long one has a user's message. */
 static quipu_status fork_first_words(const fork_call *call, ent_db *db, const qp_session *parent,
                                      qp_session_new *ret, quipu_error *reterr)
 {
-    const qp_scan scan = {parent->first_seq, call->seq, false};
     quipu_status status = QUIPU_OK;
     bool shared = parent->turn_seq != 0 && parent->turn_seq <= call->seq;
 
     /* A first message that was capped or pruned came before all that are there. */
-    shared = shared || call->seq > FORK_FIRST_TURN_MAX || (call->seq > 0 && parent->first_seq > 1);
+    shared = shared || call->seq > QP_FIRST_TURN_MAX || (call->seq > 0 && parent->first_seq > 1);
     if (!shared && call->seq > 0 && parent->first_words.p != NULL) {
-        qp_chain chain;
-
-        status = qp_chain_resolve(db, parent, scan.from, scan.to, &chain, reterr);
-        if (status == QUIPU_OK) {
-            status = qp_chain_each(db, &chain, &scan, fork_opens, &shared, reterr);
-        }
+        status = qp_chain_has_turn(db, parent, call->seq, &shared, reterr);
     }
     if (!shared) {
         ret->first_words = (quipu_str){NULL, 0};

@@ -175,6 +175,30 @@ static bool fork_chain_total(void *ctx, const qp_message *row)
     return true;
 }
 
+/* A qp_chain_fn: ends the walk at the first message that opens a turn. */
+static bool fork_chain_opens(void *ctx, const qp_message *row)
+{
+    bool *opens = ctx;
+
+    *opens = qp_message_opens(row);
+    return !*opens;
+}
+
+quipu_status qp_chain_has_turn(ent_db *db, const qp_session *row, int64_t to, bool *ret_has,
+                               quipu_error *reterr)
+{
+    const qp_scan scan = {.from = row->first_seq, .to = to, .newest = false};
+    qp_chain chain;
+    quipu_status status = qp_chain_resolve(db, row, scan.from, scan.to, &chain, reterr);
+
+    assert(to - row->first_seq < QP_FIRST_TURN_MAX);
+    *ret_has = false;
+    if (status == QUIPU_OK) {
+        status = qp_chain_each(db, &chain, &scan, fork_chain_opens, ret_has, reterr);
+    }
+    return status;
+}
+
 /* The totals of one message: one row by its key. */
 static quipu_status fork_chain_probe(ent_db *db, const qp_chain *chain, int64_t seq,
                                      fork_chain_totals *ret, quipu_error *reterr)

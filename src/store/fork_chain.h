@@ -72,6 +72,14 @@ QUIPU_MUST_USE quipu_status qp_chain_budget(ent_db *db, const qp_chain *chain, i
 /* Whether a turn begins with this message: it is a user's own. */
 bool qp_message_opens(const qp_message *row);
 
+/* At most so many messages are searched for the first turn. A longer past is taken to have one. */
+#define QP_FIRST_TURN_MAX 100
+
+/* Whether a turn begins among the messages from the session's first_seq to `to`. Reads up to the
+ * first that opens one. */
+QUIPU_MUST_USE quipu_status qp_chain_has_turn(ent_db *db, const qp_session *row, int64_t to,
+                                              bool *ret_has, quipu_error *reterr);
+
 /* Whether a message answers a tool call that stands before it, and must not be parted from it. */
 bool qp_message_answers(const qp_message *row);
 

@@ -15,11 +15,6 @@
 
 #define QP_LANGO_EVENT_ID_SIZE 32
 
-/* A session's messages in their true order: by instant, then by id. The file's own order, that of
- * its time texts, is wrong as soon as two of them have different zones. */
-QUIPU_MUST_USE quipu_status qp_lango_messages(ent_db *db, quipu_arena *arena, int64_t session_id,
-                                              qp_lango_message_list *ret_list, quipu_error *reterr);
-
 /* A message of Lango's as one of quipu's, but for its number, its total and its event id; what the
  * columns cannot hold is kept in `extra`, and so is the number of a session other than `session`.
  * Texts lie in the old row, the arena and the buffer. QUIPU_NOMEM, QUIPU_LIMIT. */

@@ -195,46 +195,29 @@ static quipu_uuid adopt_uid(const qp_lango_session *old)
     return uid;
 }
 
-/* Takes the next id out of a key that quipu made of three: up to a '/', "%2F" and "%25" undone. */
-static quipu_status adopt_key_part(quipu_str *rest, quipu_arena *arena, quipu_str *ret)
-{
-    const char *slash = memchr(rest->p, '/', rest->n);
-    const size_t n = slash != NULL ? (size_t)(slash - rest->p) : rest->n;
-    char *text = qp_arena_take(arena, n + 1);
-    size_t used = 0;
-
-    if (text == NULL) {
-        return qp_arena_why(arena, n + 1);
-    }
-    for (size_t i = 0; i < n; i++) {
-        const bool escaped = rest->p[i] == '%' && n - i >= 3;
-
-        text[used++] = !escaped ? rest->p[i] : (rest->p[i + 2] == 'F' ? '/' : '%');
-        i += escaped ? 2 : 0;
-    }
-    *ret = (quipu_str){text, used};
-    rest->p += slash != NULL ? n + 1 : n;
-    rest->n -= slash != NULL ? n + 1 : n;
-    return QUIPU_OK;
-}
-
 /* App, user and session id of a key that quipu's ADK service made; other keys are their session id.
  * (store/shard.h describes the form.) */
 static quipu_status adopt_ids(quipu_str key, quipu_arena *arena, qp_session_new *session)
 {
-    const size_t n = sizeof(QP_KEY_OF_USER) - 1;
-    quipu_str rest = {key.p, key.n};
-    quipu_status status = QUIPU_OK;
+    quipu_str *const ids[QP_KEY_NAMES] = {&session->app_name, &session->user_id,
+                                          &session->session_id};
+    quipu_str names[QP_KEY_NAMES];
+    size_t length = 0;
+    bool splits = qp_key_split(key, names);
 
-    if (key.n <= n || memcmp(key.p, QP_KEY_OF_USER, n) != 0) {
-        return QUIPU_OK;
+    for (size_t i = 0; splits && i < QP_KEY_NAMES; i++) {
+        splits = qp_key_unescape(names[i], NULL, &length);
     }
-    rest = (quipu_str){key.p + n, key.n - n};
-    status = adopt_key_part(&rest, arena, &session->app_name);
-    if (status == QUIPU_OK) {
-        status = adopt_key_part(&rest, arena, &session->user_id);
+    for (size_t i = 0; splits && i < QP_KEY_NAMES; i++) {
+        char *text = qp_arena_take(arena, names[i].n + 1);
+
+        if (text == NULL) {
+            return qp_arena_why(arena, names[i].n + 1);
+        }
+        (void)qp_key_unescape(names[i], text, &length);
+        *ids[i] = (quipu_str){text, length};
     }
-    return status == QUIPU_OK ? adopt_key_part(&rest, arena, &session->session_id) : status;
+    return QUIPU_OK;
 }
 
 /* One session into the new table, under its old number: messages of Lango's name it by that.
@@ -405,22 +388,6 @@ static quipu_status adopt_orphans_session(ent_db *db, int64_t *ret_id, quipu_err
     return status;
 }
 
-/* Lango writes an empty list, or null, where a message has no tool calls; here the column is absent
- * then, because a user's message without calls begins a turn and one with calls is an answer. */
-static bool adopt_is_no_call(quipu_str json)
-{
-    char plain[5] = ""; /* without white space; one more than is looked for */
-    size_t n = 0;
-
-    for (size_t i = 0; i < json.n && n < sizeof(plain); i++) {
-        if (memchr(" \t\r\n", json.p[i], 4) == NULL) {
-            plain[n++] = json.p[i];
-        }
-    }
-    return quipu_str_eq((quipu_str){plain, n}, QUIPU_STR("[]")) ||
-           quipu_str_eq((quipu_str){plain, n}, QUIPU_STR("null"));
-}
-
 /* `extra` for what the columns cannot say; absent when they say it all. Compares what was made with
  * what was there, so that a change of the mapping above needs no change here. Each member is named
  * after Lango's column, with "_base64" behind when it holds bytes. */
@@ -446,7 +413,7 @@ static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_ne
     }
     /* Valid JSON is taken over by its pointer; another pointer means that it was not. */
     if (old->tool_calls.text.p != message->tool_calls.text.p &&
-        !adopt_is_no_call(old->tool_calls.text)) {
+        !qp_tool_calls_none(old->tool_calls.text)) {
         adopt_keep_bytes(&writer, "lango_tool_calls_base64", old->tool_calls.text);
     }
     if (old->session_messages.has && old->session_messages.v != message->session_id) {
@@ -480,7 +447,7 @@ quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t sessio
         status = adopt_view(arena, ret->author, &ret->author);
     }
     /* Tool calls that are not valid JSON are kept in `extra` only. */
-    if (old->tool_calls.text.p != NULL && !adopt_is_no_call(old->tool_calls.text) &&
+    if (old->tool_calls.text.p != NULL && !qp_tool_calls_none(old->tool_calls.text) &&
         qp_json_check(old->tool_calls.text, NULL, NULL) == QUIPU_OK) {
         ret->tool_calls = old->tool_calls;
     }

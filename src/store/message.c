@@ -517,7 +517,10 @@ void qp_header_see(qp_header *header, const qp_message_new *message)
     header->message_count++;
     header->token_count += message->tokens;
     header->last_event_at = message->timestamp.v;
-    if (message->role == QP_MESSAGE_ROLE_USER && qp_tool_calls_none(message->tool_calls.text)) {
+    const bool calls =
+        message->tool_calls.text.p != NULL && !qp_tool_calls_none(message->tool_calls.text);
+
+    if (message->role == QP_MESSAGE_ROLE_USER && !calls) {
         header->turn_seq = message->seq;
         if (header->wants_words) {
             message_words(header, message->content);

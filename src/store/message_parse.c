@@ -247,8 +247,8 @@ static const message_parse_member *message_parse_find(qp_json_node key)
     return NULL;
 }
 
-/* Reads the members in the order of the text. A member that stands twice is refused: whoever wrote
- * it meant one of the two. Only the role is required. */
+/* Reads the members in the order of the text. A member that stands twice is refused: its
+ * writer meant one of the two. Only the role is required. */
 static quipu_status message_parse_object(qp_json_node root, quipu_arena *arena, quipu_message *ret,
                                          quipu_error *reterr)
 {

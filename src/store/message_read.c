@@ -89,8 +89,8 @@ quipu_status qp_encoded_equals(const qp_encoded *encoded, size_t at, const qp_me
 /* ---- decoding ---------------------------------------------------------------------------------
  */
 
-/* The tag tells the two forms apart: a UUID comes back in its one canonical spelling, because only
- * canonical ones were packed. */
+/* The tag says which of the two forms it is: a UUID comes back in its one canonical spelling,
+ * because only canonical ones were packed. */
 quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret)
 {
     const uint8_t *bytes = id.p;

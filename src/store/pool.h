@@ -24,7 +24,7 @@ typedef struct qp_pool {
     const qp_connector *connector;
     const qp_log *log; /* the store's, or NULL */
     qp_mutex mutex;
-    qp_cond freed; /* for those who wait for a connection */
+    qp_cond freed; /* for threads that wait for a connection */
     size_t max;
     size_t open_count;
     size_t idle_count;

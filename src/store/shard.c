@@ -24,19 +24,24 @@ static char shard_unescape(const char *p, size_t n)
     return (char)(p[2] == 'F' ? '/' : p[2] == '5' ? '%' : '\0');
 }
 
-/* How long an escaped name is without its escapes; false when no key of the ADK room has it. */
-static bool shard_length(quipu_str name, size_t *ret)
+bool qp_key_unescape(quipu_str name, char *ret_text, size_t *ret_length)
 {
     size_t length = 0;
 
     for (size_t i = 0; i < name.n; length++) {
-        if (name.p[i] == '%' && shard_unescape(name.p + i, name.n - i) == '\0') {
+        const bool escaped = name.p[i] == '%';
+        const char byte = escaped ? shard_unescape(name.p + i, name.n - i) : name.p[i];
+
+        if (escaped && byte == '\0') {
             return false;
         }
-        i += name.p[i] == '%' ? SHARD_ESCAPE : 1;
+        if (ret_text != NULL) {
+            ret_text[length] = byte;
+        }
+        i += escaped ? SHARD_ESCAPE : 1;
     }
     assert(length <= name.n);
-    *ret = length;
+    *ret_length = length;
     return true;
 }
 
@@ -45,14 +50,13 @@ static void shard_add(qp_sha256 *sha, quipu_str name)
 {
     for (size_t i = 0; i < name.n; i += name.p[i] == '%' ? SHARD_ESCAPE : 1) {
         const char byte = name.p[i] == '%' ? shard_unescape(name.p + i, name.n - i) : name.p[i];
-        assert(byte != '\0' || name.p[i] == '\0'); /* shard_length() has seen every escape */
+        assert(byte != '\0' || name.p[i] == '\0'); /* qp_key_unescape() has seen every escape */
         qp_sha256_add(sha, &byte, 1);
     }
 }
 
-/* App and user, still escaped, of a key that holds them: exactly three names with a slash between
- * them. */
-static bool shard_split(quipu_str key, quipu_str ret_names[2])
+/* Exactly three names with a slash between them. */
+bool qp_key_split(quipu_str key, quipu_str ret_names[QP_KEY_NAMES])
 {
     const size_t head = sizeof(QP_KEY_OF_USER) - 1;
     const char *end = key.p + key.n;
@@ -61,7 +65,7 @@ static bool shard_split(quipu_str key, quipu_str ret_names[2])
     if (key.n < head || memcmp(key.p, QP_KEY_OF_USER, head) != 0) {
         return false;
     }
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i + 1 < QP_KEY_NAMES; i++) {
         const char *slash = memchr(at, '/', (size_t)(end - at));
 
         if (slash == NULL) {
@@ -71,19 +75,20 @@ static bool shard_split(quipu_str key, quipu_str ret_names[2])
         ret_names[i] = (quipu_str){at, (size_t)(slash - at)};
         at = slash + 1;
     }
+    ret_names[QP_KEY_NAMES - 1] = (quipu_str){at, (size_t)(end - at)};
     return memchr(at, '/', (size_t)(end - at)) == NULL;
 }
 
 /* A key that only looks like one of the ADK room is hashed as it is: every key has a shard. */
 uint32_t qp_shard_of_key(const quipu_str *texts, size_t n)
 {
-    quipu_str names[2];
-    size_t lengths[2];
+    quipu_str names[QP_KEY_NAMES];
+    size_t lengths[2]; /* of app and user; the session id has no part in it */
     qp_sha256 sha;
 
     assert(n == 2);
-    if (!shard_split(texts[1], names) || !shard_length(names[0], &lengths[0]) ||
-        !shard_length(names[1], &lengths[1])) {
+    if (!qp_key_split(texts[1], names) || !qp_key_unescape(names[0], NULL, &lengths[0]) ||
+        !qp_key_unescape(names[1], NULL, &lengths[1])) {
         return qp_shard_of_texts(texts, n);
     }
     assert(lengths[0] <= names[0].n && lengths[1] <= names[1].n);

@@ -7,8 +7,18 @@
 #ifndef QP_STORE_SHARD_H
 #define QP_STORE_SHARD_H
 
+#include <quipu/base.h>
+
 /* What the key of a session of an app and a user begins with. App, user and session id follow, '/'
  * between them, with "%2F" for a '/' and "%25" for a '%' inside. */
 #define QP_KEY_OF_USER "adk:"
+#define QP_KEY_NAMES 3 /* app, user, session id */
+
+/* The names of a key that holds them, still escaped; false: it is another key. */
+bool qp_key_split(quipu_str key, quipu_str ret_names[QP_KEY_NAMES]);
+
+/* A name without its escapes. `ret_text` has room for name.n bytes, or is NULL: only *ret_length
+ * is wanted then. False when it has an escape that no key of the ADK room has. */
+bool qp_key_unescape(quipu_str name, char *ret_text, size_t *ret_length);
 
 #endif

@@ -24,8 +24,8 @@ typedef struct qp_state_items {
 } qp_state_items;
 
 /* Whether a store can be used by this process. QUIPU_MISUSE: it is NULL, or was opened before
- * fork(2). */
-QUIPU_MUST_USE quipu_status qp_store_check(const quipu_store *store, quipu_error *reterr);
+ * fork(2). Any other call says the same by itself. */
+QUIPU_MUST_USE quipu_status qp_store_check(quipu_store *store, quipu_error *reterr);
 
 /* ---- appending --------------------------------------------------------------------------------
  */

@@ -12,6 +12,11 @@
 #include "ent/maintenance.h"
 #include "store/maintain.h"
 
+_Static_assert((int)QUIPU_CHECKSUMS_OFF == (int)QP_CHECKSUMS_OFF &&
+                   (int)QUIPU_CHECKSUMS_ON == (int)QP_CHECKSUMS_ON &&
+                   (int)QUIPU_CHECKSUMS_STALE == (int)QP_CHECKSUMS_STALE,
+               "the engine's words are the caller's");
+
 /* One call; the work sets `stats` anew when it is retried. */
 typedef struct stats_call {
     quipu_store *store;
@@ -71,6 +76,7 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     stats_call *call = ctx;
     quipu_stats *stats = &call->stats;
     qp_sizes sizes = {0};
+    qp_checksums checksums = QP_CHECKSUMS_OFF;
     quipu_status status = qp_maintenance_sizes(db, &sizes, reterr);
 
     assert(ent_depth(db) == 0);
@@ -80,6 +86,10 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
                            .free_bytes = sizes.free_bytes,
                            .log_bytes = sizes.log_bytes,
                            .durability_level = sizes.durability_level};
+    if (status == QUIPU_OK) {
+        status = qp_maintenance_checksums(db, &checksums, reterr);
+        stats->checksums = (quipu_checksums)checksums;
+    }
     if (status == QUIPU_OK) {
         status = qp_maintenance_engine(db, stats->engine, sizeof(stats->engine), reterr);
     }

@@ -173,26 +173,16 @@ void quipu_close(quipu_store *store)
 
 /* In a child of fork(2) nothing but `pid` is looked at: the mutexes of the group and the pool may
  * have been copied while they were locked. */
-quipu_status qp_store_check(const quipu_store *store, quipu_error *reterr)
+quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
+                            quipu_error *reterr)
 {
+    *ret = (qp_call){.store = NULL};
     if (store == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the store is NULL; open it with quipu_open");
     }
     if (store->pid != (int64_t)getpid()) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the store was opened before fork(2); open it again in the child");
-    }
-    return QUIPU_OK;
-}
-
-quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
-                            quipu_error *reterr)
-{
-    quipu_status checked = qp_store_check(store, reterr);
-
-    *ret = (qp_call){.store = NULL};
-    if (checked != QUIPU_OK) {
-        return checked;
     }
     /* From here on quipu_close() waits. A failure below does not undo it: the caller leaves on
      * every path. */
@@ -219,6 +209,15 @@ void qp_store_leave(qp_call *call)
         qp_latch_set(&store->left, STORE_LEFT);
     }
     call->store = NULL;
+}
+
+quipu_status qp_store_check(quipu_store *store, quipu_error *reterr)
+{
+    qp_call call;
+    quipu_status status = qp_store_enter(store, NULL, &call, reterr);
+
+    qp_store_leave(&call);
+    return status;
 }
 
 /* Asked by calls that wait for changes, so that a tail without a deadline does not hold up a

@@ -124,18 +124,21 @@ static quipu_status tool_calls_count(qp_json_node calls, quipu_str content, int6
 }
 
 /* For every message that a window, a cap or a pair looks at: decides by the first bytes, without
- * parsing. The store itself writes no column where there is no call. */
+ * parsing. The store itself writes no column where there is no call; Lango writes an empty list or
+ * null. */
 bool qp_tool_calls_none(quipu_str json)
 {
-    char seen[sizeof("null")] = "";
+    char seen[sizeof("null")] = ""; /* without white space; one byte more than is looked for */
     size_t n = 0;
 
-    for (size_t i = 0; i < json.n && n < sizeof(seen) - 1; i++) {
-        if (json.p[i] > ' ') {
+    for (size_t i = 0; i < json.n && n < sizeof(seen); i++) {
+        if (memchr(" \t\r\n", json.p[i], 4) == NULL) {
             seen[n++] = json.p[i];
         }
     }
-    return json.p == NULL || strcmp(seen, "[]") == 0 || strcmp(seen, "null") == 0;
+    const quipu_str word = {seen, n};
+    return json.p == NULL || quipu_str_eq(word, QUIPU_STR("[]")) ||
+           quipu_str_eq(word, QUIPU_STR("null"));
 }
 
 /* For a column that another program wrote (lango_adopt.c): counts without decoding calls. */

@@ -9,7 +9,7 @@
  *    next_seq, counts    the messages that are there
  *    compact_seq         a message that is a summary
  *    parent, fork_seq    ancestors that are there, with all shared messages
- *    indexed_seq         the messages; words are compared by a repair only
+ *    indexed_seq         the messages; the index has their words, no others (search_engine.h)
  *    hidden              holds no value of its own, has a fork
  *
  * Owns: what a sound session is.

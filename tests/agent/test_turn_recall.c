@@ -4,7 +4,7 @@
 
 #define RECALL_BATCH 100
 #define RECALL_TEXT 80
-#define RECALL_OLD 300   /* messages before the first turn */
+#define RECALL_OLD 300 /* messages before the first turn */
 #define RECALL_BUDGET 2000
 #define RECALL_HEAD "Earlier messages of this conversation"
 
@@ -174,9 +174,8 @@ static void nothing_is_recalled_without_need(void **state)
     quipu_turn_options options = script_options(world->script, "What did the quince cost?");
 
     options.token_budget = 100000; /* all of it fits */
-    assert_int_equal(script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK)
-                         .recalled,
-                     0);
+    assert_int_equal(
+        script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).recalled, 0);
     assert_int_equal(recall_says(world, "What did the quince cost?", QUIPU_TURN_NO_RECALL).recalled,
                      0);
     assert_int_equal(recall_says(world, "xylophone?", 0).recalled, 0);
@@ -222,7 +221,8 @@ static void a_fork_keeps_what_was_recalled(void **state)
     quipu_error err = {0};
 
     (void)recall_says(world, "What did the loquat cost?", 0);
-    T_OK(quipu_session_fork(world->store, QUIPU_STR("s"), RECALL_OLD + 2, &values, NULL, NULL, &err));
+    T_OK(quipu_session_fork(world->store, QUIPU_STR("s"), RECALL_OLD + 2, &values, NULL, NULL,
+                            &err));
     T_OK(quipu_session_delete(world->store, QUIPU_STR("s"), NULL, &err));
     options.key = QUIPU_STR("f");
     options.token_budget = RECALL_BUDGET;
@@ -254,9 +254,8 @@ static void limits_of_a_recall_hold(void **state)
     (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_MISUSE);
     options.recall_tokens = 1; /* not even the heading fits */
     options.token_budget = RECALL_BUDGET;
-    assert_int_equal(script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK)
-                         .recalled,
-                     0);
+    assert_int_equal(
+        script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).recalled, 0);
 }
 
 /* Of a very long session the messages just before the window are looked at, and no others. */
@@ -275,7 +274,10 @@ static void messages_far_before_the_window_are_left_alone(void **state)
     (void)recall_says(world, "window?", 0); /* what it begins with stays for the next turns */
     const char *oldest = strstr(recall_prompt(world), "user: filler ");
     assert_non_null(oldest);
-    const int64_t before = RECALL_OLD + 1 + strtol(oldest + strlen("user: filler "), NULL, 10);
+    oldest += strlen("user: filler ");
+    char *end = NULL;
+    const int64_t before = RECALL_OLD + 1 + strtol(oldest, &end, 10);
+    assert_true(end > oldest);
     const int64_t from = before - QUIPU_TURN_RECALL_MESSAGES;
     assert_true(from > 2 && from % 20 > 2); /* neither it nor the one before tells a price */
     /* Message number n says "line number n - 1". */

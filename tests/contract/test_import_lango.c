@@ -153,6 +153,23 @@ static void the_file_itself_stays_as_it_was(void **state)
     quipu_close(store);
 }
 
+/* Lango counts messages from 0, quipu from 1: the highest number has none above it. */
+static void an_observation_of_the_last_number_comes_in_and_one_behind_it_is_refused(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+
+    (void)state;
+    t_fixture("lango-mattn.db", path);
+    import_exec(path, "UPDATE observations SET source_end_index = 9223372036854775807");
+    T_STATUS(quipu_source_import(store, path, NULL, NULL, NULL, &err), QUIPU_INVALID);
+    assert_non_null(strstr(err.message, "to 9223372036854775807, which cannot be"));
+    import_exec(path, "UPDATE observations SET source_end_index = 9223372036854775806");
+    assert_int_equal(import_ok(store, path, NULL).memories, 5);
+    quipu_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +178,7 @@ int main(void)
         cmocka_unit_test(orphans_are_counted_and_left_out),
         cmocka_unit_test(an_early_file_without_authors_and_memory_comes_in),
         cmocka_unit_test(the_file_itself_stays_as_it_was),
+        cmocka_unit_test(an_observation_of_the_last_number_comes_in_and_one_behind_it_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,9 +94,13 @@ static void lango_check_messages(ent_db *db)
     qp_lango_message_list list = {0};
     quipu_error err = {0};
 
-    T_OK(qp_lango_messages(db, &arena, 1, &list, &err));
+    qp_lango_message_query query = {.where = {.session_messages = ent_eq(1)},
+                                    .order = {QP_LANGO_MESSAGE_BY_ID(ASC)}};
+
+    T_OK(qp_lango_message_find(db, &arena, &query, &list, &err));
     lango_check_first_history(&list);
-    T_OK(qp_lango_messages(db, &arena, 2, &list, &err));
+    query.where.session_messages = ent_eq(2);
+    T_OK(qp_lango_message_find(db, &arena, &query, &list, &err));
     assert_int_equal(list.n, 2);
     /* 18:30:01.5 in Seoul is 09:30:01.5 UTC; the compaction's summary came long after it. */
     lango_time_is(list.items[0].timestamp, "2026-04-13 09:30:01.500000000+00:00");

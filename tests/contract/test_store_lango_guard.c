@@ -144,6 +144,43 @@ static void file_adopted_before_there_was_a_guard_gets_it_when_it_is_opened(void
     quipu_close(st_open(path));
 }
 
+static quipu_checksums guard_checksums(quipu_store *store)
+{
+    quipu_stats stats = QUIPU_STATS_INIT;
+
+    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    return stats.checksums;
+}
+
+/* The rewrite copies the guard; Lango's rebuild of a file without it is a write without checksums,
+ * which repair and a second upgrade undo. */
+static void adopted_file_with_checksums_is_guarded_and_repaired(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_error err = {0};
+
+    (void)state;
+    guard_adopted(path); /* the fixture has pages of 512 bytes, to be small */
+    guard_must(path, "PRAGMA journal_mode = DELETE; PRAGMA page_size = 4096; VACUUM");
+    quipu_store *store = st_open(path);
+    assert_int_equal(guard_checksums(store), QUIPU_CHECKSUMS_OFF);
+    T_OK(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, &err));
+    mt_clean(store);
+    quipu_close(store);
+    assert_int_not_equal(guard_run(path, GUARD_REBUILD), SQLITE_OK);
+    store = st_open(path);
+    assert_int_equal(guard_checksums(store), QUIPU_CHECKSUMS_ON);
+    quipu_close(store);
+    guard_must(path, GUARD_DROP GUARD_REBUILD);
+    store = guard_repair(path);
+    assert_int_equal(guard_checksums(store), QUIPU_CHECKSUMS_STALE);
+    mt_clean(store);
+    T_OK(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, &err));
+    assert_int_equal(guard_checksums(store), QUIPU_CHECKSUMS_ON);
+    quipu_close(store);
+    assert_int_not_equal(guard_run(path, GUARD_REBUILD), SQLITE_OK);
+}
+
 static void quipus_own_file_has_no_guard(void **state)
 {
     char path[T_PATH_MAX];
@@ -392,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(langos_migration_fails_on_an_adopted_file_and_changes_nothing),
         cmocka_unit_test(file_adopted_before_there_was_a_guard_gets_it_when_it_is_opened),
+        cmocka_unit_test(adopted_file_with_checksums_is_guarded_and_repaired),
         cmocka_unit_test(quipus_own_file_has_no_guard),
         cmocka_unit_test(rebuilt_file_is_refused_at_opening_and_stays_as_it_is),
         cmocka_unit_test(repair_adopts_a_rebuilt_file_again_with_what_the_backup_has),

@@ -21,16 +21,21 @@ class Postgres(harness.Case):
         super().setUpClass()
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        place = os.path.join(cls.folder.name, "pg")
+        cls.server = cls.start("pg")
+
+    @classmethod
+    def start(cls, name, **env):
+        """Starts a server that lives as long as the class; its URI."""
+        place = os.path.join(cls.folder.name, name)
         cls.addClassCleanup(subprocess.run, ["bash", str(SERVER), "stop", place], check=False)
         done = subprocess.run(["bash", str(SERVER), "start", place], check=False,
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, env={**os.environ, **env})
         if done.returncode == 77:
             print(done.stdout.strip())
             raise unittest.SkipTest(done.stdout.strip())
         if done.returncode != 0:
             raise AssertionError(done.stderr)
-        cls.server = pathlib.Path(place, "uri").read_text(encoding="utf-8").strip()
+        return pathlib.Path(place, "uri").read_text(encoding="utf-8").strip()
 
     def setUp(self):
         super().setUp()
@@ -80,6 +85,30 @@ class Postgres(harness.Case):
         found = self.on("doctor").out  # the test server does not sync
         self.assertIn("a power cut may lose the newest writes", found)
         self.assertNotIn("replicated", found)
+
+    def checksums(self):
+        """What the server says about its pages, and what doctor and stats report."""
+        setting = subprocess.run(["psql", "-Atc", "SHOW data_checksums", self.uri], check=True,
+                                 capture_output=True, text=True).stdout.strip()
+        found = {f["check"]: f for f in self.on("doctor", "--json").lines()}["checksums"]
+        return setting, self.on("stats", "--json").lines()[0]["checksums"], found
+
+    def test_doctor_reports_the_servers_data_checksums(self):
+        setting, stats, found = self.checksums()
+        self.assertEqual(stats, setting)
+        self.assertIn(f"data_checksums is {setting}", found["text"])
+        if setting == "off":  # initdb's default before PostgreSQL 18
+            self.assertIn("pg_checksums --enable", found["advice"])
+        self.uri = self.start("sums", QUIPU_PG_INITDB="--data-checksums")
+        self.on("init")
+        setting, stats, found = self.checksums()
+        self.assertEqual((setting, stats, found["verdict"]), ("on", "on", "ok"))
+        self.assertIn("data_checksums is on", found["text"])
+
+    def test_upgrade_leaves_checksums_to_the_servers_administrator(self):
+        self.on("upgrade")
+        if self.checksums()[0] == "off":
+            self.assertIn("pg_checksums", self.on("upgrade", "--checksums", code=1).err)
 
     def test_what_a_server_cannot_do_is_reported_by_name(self):
         self.session("k", "hello")

@@ -617,6 +617,22 @@ class Sound(Verbs):
         self.assertIn("repaired", self.run_quipu("repair").out)
         self.sound()
 
+    def test_upgrade_seals_what_another_program_wrote(self):
+        self.session("one", "hello")
+        self.damage("UPDATE sessions SET title = 'by others'")
+        self.assertIn("another program", self.run_quipu("verify").err)
+        done = self.run_quipu("upgrade", "--checksums", "--json")
+        self.assertEqual(done.json()["checksums"], "on")
+        self.assertNotIn("another program", self.run_quipu("verify").err)
+
+    def test_doctor_names_hard_links(self):
+        self.session("one", "hello")
+        os.link(self.store, f"{self.store}.link")
+        found = self.run_quipu("doctor", "--json", code=1).out
+        self.assertIn("2 names", found)
+        os.unlink(f"{self.store}.link")
+        self.run_quipu("doctor")
+
     def test_what_cannot_be_repaired_fails(self):
         self.session("k", "a", "b", "c")
         self.damage("DELETE FROM messages WHERE seq = 2")

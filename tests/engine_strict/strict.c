@@ -136,6 +136,9 @@ STRICT_PASS(maintain_, intact, (void *conn, qp_report_fn fn, void *ctx, quipu_er
             (file->conn, fn, ctx, reterr))
 STRICT_PASS(maintain_, engine, (void *conn, char *ret, size_t size, quipu_error *reterr),
             (file->conn, ret, size, reterr))
+STRICT_PASS(maintain_, checksums, (void *conn, qp_checksums *ret, quipu_error *reterr),
+            (file->conn, ret, reterr))
+STRICT_PASS(maintain_, seal, (void *conn, quipu_error *reterr), (file->conn, reterr))
 
 static void strict_backup_end(void *conn, const char *path, uint32_t keep)
 {
@@ -333,6 +336,8 @@ static const qp_maintenance strict_maintenance = {
     .backups = strict_maintain_backups,
     .intact = strict_maintain_intact,
     .engine = strict_maintain_engine,
+    .checksums = strict_maintain_checksums,
+    .seal = strict_maintain_seal,
 };
 
 /* The real one's statements; only the functions that take a connection are replaced. */

@@ -3,7 +3,8 @@
 # socket in a temporary folder, without durability. FOLDER/uri names it. halt ends it as a crash
 # would, resume starts it again; freeze stops its processes where they are, thaw lets them go on.
 # As root the server runs as another user, because it refuses root. QUIPU_PG_CONF may hold more
-# lines of its configuration. Exits 77 where no server is installed.
+# lines of its configuration, QUIPU_PG_INITDB an option of initdb. Exits 77 where no server is
+# installed.
 set -eu
 
 verb=${1:?start or stop}
@@ -61,7 +62,8 @@ start)
     if [ "$(id -u)" = 0 ]; then
         chown "$(id -un postgres 2>/dev/null || echo nobody)" "$data"
     fi
-    as_user "${bin}initdb" -D "$data/db" -U quipu -A trust -E UTF8 --locale=C --no-sync >/dev/null
+    as_user "${bin}initdb" -D "$data/db" -U quipu -A trust -E UTF8 --locale=C --no-sync \
+        ${QUIPU_PG_INITDB:+"$QUIPU_PG_INITDB"} >/dev/null
     cat >"$data/conf" <<EOF
 listen_addresses = ''
 unix_socket_directories = '$data'

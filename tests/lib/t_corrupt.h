@@ -38,6 +38,7 @@ typedef struct t_corrupt_seen {
     int64_t runs;
     int64_t refused;   /* the file did not open, or the import failed */
     int64_t found;     /* verify reported it */
+    int64_t sums;      /* of both: by a page's checksum, or a log frame's */
     int64_t harmless;  /* the same export */
     int64_t changed;   /* a change of the file that only page checksums find */
     int64_t lost_tail; /* of the log: commits that only a chain of hashes finds */
@@ -287,6 +288,30 @@ static inline const char *t_corrupt_verbs(quipu_store *store, t_bytes *scratch)
     return wrong;
 }
 
+/* A quipu_problem_fn that notes whether a checksum found something. */
+static inline void t_corrupt_hear(void *ctx, const quipu_problem *problem)
+{
+    bool *by_sum = ctx;
+    char text[512];
+
+    (void)snprintf(text, sizeof(text), "%.*s", (int)problem->text.n, problem->text.p);
+    *by_sum = *by_sum || strstr(text, "does not fit its checksum") != NULL;
+}
+
+/* As t_oracle_verify(); *ret_by_sum: a checksum found something. */
+static inline quipu_status t_corrupt_verify(quipu_store *store, bool *ret_clean, bool *ret_by_sum,
+                                            quipu_error *err)
+{
+    const quipu_call_options call = t_oracle_call();
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
+    quipu_status status =
+        quipu_store_verify(store, 0, t_corrupt_hear, ret_by_sum, &call, &verified, err);
+
+    *ret_clean = status == QUIPU_OK && verified.problems == 0;
+    *ret_by_sum = *ret_by_sum || strstr(err->message, "does not fit its checksum") != NULL;
+    return status;
+}
+
 /* A store file and its log, damaged. */
 static inline const char *t_corrupt_store(t_corrupt_base *base, t_corrupt_target target,
                                           t_corrupt_seen *seen)
@@ -297,6 +322,7 @@ static inline const char *t_corrupt_store(t_corrupt_base *base, t_corrupt_target
     quipu_error err = {0};
     bool clean = false;
     bool index_changed = false;
+    bool by_sum = false;
     const char *wrong = NULL;
     quipu_status status;
 
@@ -304,9 +330,11 @@ static inline const char *t_corrupt_store(t_corrupt_base *base, t_corrupt_target
     status = quipu_open(base->path, &options, &store, &err);
     if (status != QUIPU_OK) {
         seen->refused++;
+        seen->sums += strstr(err.message, "does not fit its checksum") != NULL;
         return t_corrupt_ended("open", status, &err);
     }
-    status = t_oracle_verify(store, 0, &clean, &err);
+    status = t_corrupt_verify(store, &clean, &by_sum, &err);
+    seen->sums += by_sum;
     wrong = t_corrupt_ended("verify", status, &err);
     if (wrong == NULL && clean) {
         wrong = t_oracle(store, &scratch, &index_changed);

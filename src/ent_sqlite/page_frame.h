@@ -1,0 +1,28 @@
+/* Frames of SQLite's write-ahead log: verifies one when it is read. See page_frame.c. */
+#ifndef QP_ENT_SQLITE_PAGE_FRAME_H
+#define QP_ENT_SQLITE_PAGE_FRAME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sqlite3.h>
+
+/* What one handle of a log remembers between calls; zeros at first. */
+typedef struct qp_page_frames {
+    bool big_endian;   /* the words of the checksum, by the log's header */
+    int64_t header;    /* the frame, from 1, whose header this handle wrote last, or 0 */
+    int64_t rewritten; /* the first frame of the transaction under way that was overwritten, or 0 */
+} qp_page_frames;
+
+/* Verifies what was read at `at` when it is the page of a frame; else does nothing. SQLITE_CORRUPT:
+ * it does not fit; *ret_page is the page's number. Other codes: the log cannot be read. */
+int qp_page_frame_check(qp_page_frames *frames, sqlite3_file *log, uint32_t page_size,
+                        const uint8_t *bytes, int size, int64_t at, uint32_t *ret_page);
+
+/* Called before a write to the log. */
+void qp_page_frame_written(qp_page_frames *frames, uint32_t page_size, int size, int64_t at);
+
+/* The transaction has ended: every frame has its checksum. */
+void qp_page_frames_committed(qp_page_frames *frames);
+
+#endif

@@ -1,0 +1,863 @@
+/* The page layer: a VFS of ours between SQLite and the system's that completes each page with a
+ * checksum when it goes to the main file, and verifies it when it comes back.
+ *
+ * Owns: page_file, one for each main file and write-ahead log that SQLite opens through it. Every
+ * other kind of file (rollback journals, temporary files) is the VFS's below, untouched.
+ * Called by: SQLite, on the thread that uses the connection; open.c and others through page_vfs.h.
+ * Locks: none of its own but SQLite's application mutex while it is registered. Reads and writes
+ * happen under the locks that SQLite holds for them.
+ *
+ *      SQLite's page cache ── commit ──▶ the log ── checkpoint ──▶ sealed ──▶ main file
+ *        trailers say          pages as in the cache,    checksum filled in
+ *        "unsealed"            SQLite's frame checksums
+ *
+ *      main file ── checksum verified ──▶ trailer set to "unsealed" ──▶ SQLite's page cache
+ *      the log ── frame checksum verified ──▶ SQLite's page cache, or a checkpoint
+ *
+ * A frame of the log cannot carry our checksum: SQLite computes its frame checksums before the VFS
+ * sees the page. They cover the page as well, but SQLite verifies them in recovery only; this layer
+ * verifies the frame of each page that is read, also for a checkpoint, so that damage in the log is
+ * not sealed into the file.
+ *
+ * A page that does not fit is damage, unless page 1 says that a program without checksums wrote to
+ * the file (page_seal.c): then nothing can be verified, and pages are handed out as they are until
+ * the file is sealed again. Page 1 remembers it, whoever writes it later.
+ *
+ * Invariant: a trailer is only written where the page on its way to the file has room for it: the
+ * file's header reserves QP_PAGE_RESERVE bytes and the page has a mark or zeros there. */
+#include "ent_sqlite/page_vfs.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ent_sqlite/page_frame.h"
+#include "ent_sqlite/page_seal.h"
+
+#define PAGE_VFS_NAME "quipu-pages"
+#define PAGE_VFS_NAME_MAX 256
+#define PAGE_VFS_WRITE_LOCK 0 /* the slot of xShmLock() that a writer holds: WAL_WRITE_LOCK */
+
+/* A main file or its log. The file of the VFS below lies directly behind it. */
+typedef struct page_file {
+    sqlite3_file base;
+    struct page_file *peer; /* of the main file its log, of the log its main file; or NULL */
+    bool is_log;
+    bool reseals;         /* page 1 may forget that another program wrote to the file */
+    bool overwrites;      /* the open transaction replaces every page: see page_vfs_control() */
+    bool met_unsealed;    /* a page that such a program moved from the log into the file */
+    uint32_t met_counter; /* the change counter at that time */
+    qp_page_state state;
+    qp_page_frames frames; /* of a log */
+    uint8_t *page;         /* scratch for one page, or NULL; from sqlite3_malloc64() */
+    uint32_t page_room;    /* its bytes */
+} page_file;
+
+/* Where the file of the VFS below begins; a multiple of any alignment it may need. */
+#define PAGE_VFS_BELOW_AT ((sizeof(page_file) + 15) / 16 * 16)
+
+static sqlite3_file *page_vfs_below(sqlite3_file *file)
+{
+    assert(file != NULL);
+    return (sqlite3_file *)((char *)file + PAGE_VFS_BELOW_AT);
+}
+
+static int page_vfs_below_read(page_file *self, void *to, int size, sqlite3_int64 at)
+{
+    sqlite3_file *below = page_vfs_below(&self->base);
+
+    assert(below->pMethods != NULL);
+    return below->pMethods->xRead(below, to, size, at);
+}
+
+/* Room for one page of the file's size; false: no memory. */
+static bool page_vfs_scratch(page_file *self, uint32_t size)
+{
+    assert(size >= QP_PAGE_SIZE_MIN && size <= QP_PAGE_SIZE_MAX);
+    if (self->page_room < size) {
+        sqlite3_free(self->page);
+        self->page = sqlite3_malloc64(size);
+        self->page_room = self->page != NULL ? size : 0;
+    }
+    return self->page != NULL;
+}
+
+/* ---- what kind of file it is ----------------------------------------------------------------- */
+
+/* Learns from a header, as it is in the file. A file is ours when page 1 has our mark or hides its
+ * size: damage to one of them must not switch the checks off. Reserved bytes that are 0 are ours,
+ * too: a VACUUM of another program leaves such pages. */
+static void page_vfs_learn(page_file *self, const uint8_t *header)
+{
+    const qp_page_header known = qp_page_header_read(header);
+    uint8_t trailer[QP_PAGE_RESERVE] = {0};
+
+    assert(!self->is_log);
+    if (!known.valid) {
+        return;
+    }
+    self->state.page_size = known.page_size;
+    self->state.sealed = false;
+    if (known.reserve == QP_PAGE_RESERVE && known.hides_size) {
+        self->state.sealed = true;
+    } else if (page_vfs_below_read(self, trailer, QP_PAGE_RESERVE,
+                                   (sqlite3_int64)known.page_size - QP_PAGE_RESERVE) == SQLITE_OK) {
+        self->state.sealed = qp_page_is_marked(trailer) ||
+                             (known.reserve == QP_PAGE_RESERVE && qp_page_is_blank(trailer));
+    }
+}
+
+/* Learns from the file: another process may have rewritten it, with or without checksums. */
+static void page_vfs_refresh(page_file *self)
+{
+    uint8_t header[QP_PAGE_HEADER];
+
+    assert(!self->is_log);
+    if (page_vfs_below_read(self, header, sizeof(header), 0) == SQLITE_OK) {
+        page_vfs_learn(self, header);
+    }
+}
+
+/* Reads page 1 from the file into the scratch page and judges it. QP_PAGE_WRONG also for a file
+ * that is not ours any more. */
+static int page_vfs_judge_first(page_file *self, qp_page_verdict *ret)
+{
+    const uint32_t *size = &self->state.page_size;
+    int rc = SQLITE_OK;
+
+    assert(ret != NULL);
+    *ret = QP_PAGE_WRONG;
+    page_vfs_refresh(self);
+    if (!self->state.sealed) {
+        return SQLITE_OK;
+    }
+    if (!page_vfs_scratch(self, *size)) {
+        return SQLITE_IOERR_NOMEM;
+    }
+    rc = page_vfs_below_read(self, self->page, (int)*size, 0);
+    if (rc == SQLITE_OK) {
+        *ret = qp_page_judge(self->page, *size, 1);
+    }
+    return rc == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : rc;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Remembers a bad page and gives the code that SQLite passes on. SQLITE_CORRUPT and no code of
+ * SQLITE_IOERR, after which SQLite would roll back a transaction that only reads. */
+static int page_vfs_bad(page_file *self, uint32_t number, bool in_log)
+{
+    qp_page_state *state = &self->state;
+
+    assert(!self->is_log && number > 0);
+    state->bad_is_log = in_log;
+    for (uint32_t i = 0; i < state->bad_count; i++) {
+        if (state->bad[i] == number) { /* moves to the end: the last one is the newest */
+            memmove(state->bad + i, state->bad + i + 1,
+                    (state->bad_count - i - 1) * sizeof(state->bad[0]));
+            state->bad_count--;
+            break;
+        }
+    }
+    if (state->bad_count == QP_PAGE_BAD_MAX) {
+        memmove(state->bad, state->bad + 1, (QP_PAGE_BAD_MAX - 1) * sizeof(state->bad[0]));
+        state->bad_count--;
+    }
+    state->bad[state->bad_count++] = number;
+    return SQLITE_CORRUPT;
+}
+
+/* A checksum does not fit. A page that is read to be overwritten may hold anything. Else page 1
+ * decides whether that is damage: it is read again, because another process may have rewritten the
+ * file since this connection looked. A page of zeros in a file
+ * without a log was never written: SQLite skips pages that are freed in the transaction that
+ * allocated them. */
+static int page_vfs_wrong(page_file *self, const uint8_t *page, uint32_t number)
+{
+    qp_page_verdict first = QP_PAGE_WRONG;
+    int rc = SQLITE_OK;
+
+    assert(number > 0);
+    if (self->overwrites && number != 1) {
+        return SQLITE_OK;
+    }
+    rc = page_vfs_judge_first(self, &first);
+    if (rc != SQLITE_OK || !self->state.sealed) {
+        return rc;
+    }
+    if (number != 1 && (first == QP_PAGE_STALE || first == QP_PAGE_FOREIGN)) {
+        self->state.stale = true;
+        return SQLITE_OK;
+    }
+    if (first == QP_PAGE_FITS && !qp_page_header_read(self->page).logs && page[0] == 0 &&
+        memcmp(page, page + 1, self->state.page_size - 1) == 0) {
+        return SQLITE_OK;
+    }
+    return page_vfs_bad(self, number, false);
+}
+
+/* Remembers that the file has such a page, until page 1 changes: sealing the file changes it. */
+static void page_vfs_met_unsealed(page_file *self)
+{
+    uint8_t header[QP_PAGE_HEADER];
+
+    assert(!self->is_log);
+    if (!self->met_unsealed && page_vfs_below_read(self, header, sizeof(header), 0) == SQLITE_OK) {
+        self->met_unsealed = true;
+        self->met_counter = qp_page_header_read(header).counter;
+    }
+    self->state.stale = true;
+}
+
+/* Verifies a whole page of the main file and makes it SQLite's. */
+static int page_vfs_verify(page_file *self, uint8_t *page, uint32_t number)
+{
+    int rc = SQLITE_OK;
+
+    assert(self->state.sealed && number > 0);
+    switch (qp_page_judge(page, self->state.page_size, number)) {
+    case QP_PAGE_FITS:
+        break;
+    case QP_PAGE_STALE:
+    case QP_PAGE_FOREIGN:
+        self->state.stale = true;
+        break;
+    case QP_PAGE_UNSEALED:
+        page_vfs_met_unsealed(self);
+        break;
+    case QP_PAGE_WRONG:
+        rc = page_vfs_wrong(self, page, number);
+        break;
+    }
+    if (rc == SQLITE_OK && self->state.sealed) {
+        qp_page_open(page, self->state.page_size, number);
+    }
+    return rc;
+}
+
+/* A read of less than a page. SQLite reads the header so when it opens a file; it is not verified
+ * here: a crash during a checkpoint may leave page 1 torn, and the log has it whole. Anything else
+ * is cut out of its page, which is verified. */
+static int page_vfs_read_part(page_file *self, uint8_t *to, int size, sqlite3_int64 at)
+{
+    const uint32_t page_size = self->state.page_size;
+    const sqlite3_int64 number = at / page_size + 1;
+    const sqlite3_int64 offset = at % page_size;
+    int rc;
+
+    assert(size > 0 && self->state.sealed);
+    if (at + size <= QP_PAGE_HEADER) {
+        uint8_t header[QP_PAGE_HEADER];
+        rc = page_vfs_below_read(self, header, sizeof(header), 0);
+        if (rc == SQLITE_OK) {
+            qp_page_header_open(header);
+            memcpy(to, header + at, (size_t)size);
+        }
+        return rc;
+    }
+    if (offset + size > page_size) {
+        return SQLITE_OK; /* SQLite does not read across pages */
+    }
+    uint8_t *page = sqlite3_malloc64(page_size); /* page_vfs_wrong() needs the scratch page */
+    if (page == NULL) {
+        return SQLITE_IOERR_NOMEM;
+    }
+    rc = page_vfs_below_read(self, page, (int)page_size, at - offset);
+    if (rc == SQLITE_OK) {
+        rc = page_vfs_verify(self, page, (uint32_t)number);
+    }
+    if (rc == SQLITE_OK) {
+        memcpy(to, page + offset, (size_t)size);
+    }
+    sqlite3_free(page);
+    return rc;
+}
+
+/* A page behind the file's end, which SQLite reads as zeros. It is missing when page 1 counts it: a
+ * page that only the log has is read there. */
+static int page_vfs_read_short(page_file *self, uint32_t number)
+{
+    qp_page_verdict first = QP_PAGE_WRONG;
+    int rc = page_vfs_judge_first(self, &first);
+
+    assert(number > 0);
+    if (rc != SQLITE_OK) {
+        return rc;
+    }
+    if (number > 1 && first == QP_PAGE_FITS && qp_page_header_count(self->page) >= number) {
+        return page_vfs_bad(self, number, false);
+    }
+    return SQLITE_IOERR_SHORT_READ;
+}
+
+/* A read of the main file. */
+static int page_vfs_read_main(page_file *self, uint8_t *to, int size, sqlite3_int64 at, int rc)
+{
+    const qp_page_state *state = &self->state;
+
+    assert(rc == SQLITE_OK || rc == SQLITE_IOERR_SHORT_READ);
+    if (at == 0 && rc == SQLITE_OK && size >= QP_PAGE_HEADER) {
+        page_vfs_learn(self, to);
+    }
+    if (!state->sealed) {
+        return rc;
+    }
+    if ((uint32_t)size != state->page_size || at % state->page_size != 0) {
+        return rc == SQLITE_OK ? page_vfs_read_part(self, to, size, at) : rc;
+    }
+    const uint32_t number = (uint32_t)(at / state->page_size) + 1;
+    return rc == SQLITE_OK ? page_vfs_verify(self, to, number) : page_vfs_read_short(self, number);
+}
+
+static int page_vfs_read(sqlite3_file *file, void *to, int size, sqlite3_int64 at)
+{
+    page_file *self = (page_file *)file;
+    int rc = page_vfs_below_read(self, to, size, at);
+
+    assert(size >= 0);
+    if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ) {
+        return rc;
+    }
+    if (!self->is_log) {
+        return page_vfs_read_main(self, to, size, at, rc);
+    }
+    if (rc == SQLITE_OK && self->peer != NULL && self->peer->state.sealed) {
+        uint32_t number = 0;
+        rc = qp_page_frame_check(&self->frames, page_vfs_below(file), self->peer->state.page_size,
+                                 to, size, at, &number);
+        if (rc == SQLITE_CORRUPT) {
+            rc = self->peer->overwrites ? SQLITE_OK : page_vfs_bad(self->peer, number, true);
+        }
+    }
+    return rc;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Page 1 goes to the file: it says whether the file's pages have checksums from now on. Pages come
+ * in ascending order, in a checkpoint as in a commit, so that the rest of a rewritten file follows.
+ * A file that reserves the bytes for another program has that program's bytes there. */
+static void page_vfs_learn_written(page_file *self, const uint8_t *page, int size)
+{
+    const qp_page_header given = qp_page_header_read(page);
+
+    assert(!self->is_log);
+    if (given.valid && given.page_size == (uint32_t)size) {
+        self->state.page_size = given.page_size;
+        self->state.sealed =
+            given.reserve == QP_PAGE_RESERVE && qp_page_has_room(page, (size_t)size);
+    }
+}
+
+/* Whether page 1 must say that another program wrote to the file: it says so now. */
+static int page_vfs_stays_stale(page_file *self, bool *ret)
+{
+    const qp_page_state state = self->state;
+    qp_page_verdict first = QP_PAGE_WRONG;
+    int rc = page_vfs_judge_first(self, &first);
+
+    assert(state.sealed && ret != NULL);
+    *ret = self->state.sealed && !self->reseals &&
+           (first == QP_PAGE_STALE || first == QP_PAGE_FOREIGN);
+    self->state = state; /* judging looked at the page that is about to be replaced */
+    return rc;
+}
+
+/* SQLite writes whole pages. The page is completed in a copy: the caller's bytes are its cache. */
+static int page_vfs_write_main(page_file *self, const uint8_t *from, int size, sqlite3_int64 at)
+{
+    sqlite3_file *below = page_vfs_below(&self->base);
+    const uint32_t page_size = (uint32_t)size;
+    bool stale = false;
+    int rc = SQLITE_OK;
+
+    assert(!self->is_log && size > 0);
+    if (at == 0 && size >= QP_PAGE_SIZE_MIN) {
+        page_vfs_learn_written(self, from, size);
+    }
+    if (!self->state.sealed || self->state.page_size != page_size || at % size != 0 ||
+        !qp_page_has_room(from, page_size)) {
+        return below->pMethods->xWrite(below, from, size, at);
+    }
+    if (at == 0) {
+        rc = page_vfs_stays_stale(self, &stale);
+        self->state.stale = stale || (self->state.stale && !self->reseals);
+    }
+    if (rc != SQLITE_OK || !page_vfs_scratch(self, page_size)) {
+        return rc != SQLITE_OK ? rc : SQLITE_IOERR_NOMEM;
+    }
+    memcpy(self->page, from, page_size);
+    qp_page_seal(self->page, page_size, (uint32_t)(at / size) + 1, stale);
+    return below->pMethods->xWrite(below, self->page, size, at);
+}
+
+static int page_vfs_write(sqlite3_file *file, const void *from, int size, sqlite3_int64 at)
+{
+    page_file *self = (page_file *)file;
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(size >= 0);
+    if (!self->is_log) {
+        return page_vfs_write_main(self, from, size, at);
+    }
+    if (self->peer != NULL) {
+        qp_page_frame_written(&self->frames, self->peer->state.page_size, size, at);
+    }
+    return below->pMethods->xWrite(below, from, size, at);
+}
+
+/* ---- the other methods of a file ------------------------------------------------------------- */
+
+static int page_vfs_close(sqlite3_file *file)
+{
+    page_file *self = (page_file *)file;
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(self->peer == NULL || self->peer->peer == self);
+    if (self->peer != NULL) {
+        self->peer->peer = NULL;
+    }
+    sqlite3_free(self->page);
+    return below->pMethods->xClose(below);
+}
+
+static int page_vfs_truncate(sqlite3_file *file, sqlite3_int64 size)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(below->pMethods != NULL);
+    return below->pMethods->xTruncate(below, size);
+}
+
+static int page_vfs_sync(sqlite3_file *file, int flags)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(below->pMethods != NULL);
+    return below->pMethods->xSync(below, flags);
+}
+
+static int page_vfs_file_size(sqlite3_file *file, sqlite3_int64 *ret)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(ret != NULL);
+    return below->pMethods->xFileSize(below, ret);
+}
+
+static int page_vfs_lock(sqlite3_file *file, int level)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(below->pMethods != NULL);
+    return below->pMethods->xLock(below, level);
+}
+
+static int page_vfs_unlock(sqlite3_file *file, int level)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(below->pMethods != NULL);
+    ((page_file *)file)->overwrites = false;
+    return below->pMethods->xUnlock(below, level);
+}
+
+static int page_vfs_check_reserved(sqlite3_file *file, int *ret)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(ret != NULL);
+    return below->pMethods->xCheckReservedLock(below, ret);
+}
+
+/* A checkpoint that copies the log of a file that another process rewrote begins with page 1 when
+ * the log has it; else the file has it.
+ *
+ * A VACUUM has read everything that is in use when it says that it overwrites the file. From then
+ * on it reads pages only to replace them, also those that no table has any more: of a search index
+ * that was discarded because they are damaged. */
+static int page_vfs_control(sqlite3_file *file, int code, void *arg)
+{
+    sqlite3_file *below = page_vfs_below(file);
+    page_file *self = (page_file *)file;
+
+    assert(below->pMethods != NULL);
+    if (code == SQLITE_FCNTL_CKPT_START && !self->is_log) {
+        page_vfs_refresh(self);
+    } else if (code == SQLITE_FCNTL_OVERWRITE && !self->is_log) {
+        self->overwrites = true;
+    }
+    return below->pMethods->xFileControl(below, code, arg);
+}
+
+static int page_vfs_sector_size(sqlite3_file *file)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(below->pMethods != NULL);
+    return below->pMethods->xSectorSize(below);
+}
+
+/* SQLITE_IOCAP_SUBPAGE_READ (1 << 15, from SQLite 3.48) is withheld: each part would cost a whole
+ * page and its checksum. */
+static int page_vfs_capabilities(sqlite3_file *file)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(below->pMethods != NULL);
+    return below->pMethods->xDeviceCharacteristics(below) & ~0x8000;
+}
+
+static int page_vfs_shm_map(sqlite3_file *file, int region, int size, int extend,
+                            void volatile **ret)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(below->pMethods->iVersion >= 2);
+    return below->pMethods->xShmMap(below, region, size, extend, ret);
+}
+
+/* The end of the write lock ends the transaction whose frames have no final checksum yet, and the
+ * one that overwrites the file. */
+static int page_vfs_shm_lock(sqlite3_file *file, int offset, int n, int flags)
+{
+    page_file *self = (page_file *)file;
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(below->pMethods->iVersion >= 2);
+    if (offset == PAGE_VFS_WRITE_LOCK && (flags & SQLITE_SHM_UNLOCK) != 0) {
+        self->overwrites = false;
+        if (self->peer != NULL) {
+            qp_page_frames_committed(&self->peer->frames);
+        }
+    }
+    return below->pMethods->xShmLock(below, offset, n, flags);
+}
+
+static void page_vfs_shm_barrier(sqlite3_file *file)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(below->pMethods->iVersion >= 2);
+    below->pMethods->xShmBarrier(below);
+}
+
+static int page_vfs_shm_unmap(sqlite3_file *file, int delete)
+{
+    sqlite3_file *below = page_vfs_below(file);
+
+    assert(below->pMethods->iVersion >= 2);
+    return below->pMethods->xShmUnmap(below, delete);
+}
+
+/* Version 2 and not 3: pages in a memory map (xFetch) would reach SQLite unverified. Version 1 is
+ * for a VFS below that has no shared memory. */
+#define PAGE_VFS_METHODS                                                                           \
+    .xClose = page_vfs_close, .xRead = page_vfs_read, .xWrite = page_vfs_write,                    \
+    .xTruncate = page_vfs_truncate, .xSync = page_vfs_sync, .xFileSize = page_vfs_file_size,       \
+    .xLock = page_vfs_lock, .xUnlock = page_vfs_unlock,                                            \
+    .xCheckReservedLock = page_vfs_check_reserved, .xFileControl = page_vfs_control,               \
+    .xSectorSize = page_vfs_sector_size, .xDeviceCharacteristics = page_vfs_capabilities
+
+static const sqlite3_io_methods page_vfs_methods_1 = {.iVersion = 1, PAGE_VFS_METHODS};
+static const sqlite3_io_methods page_vfs_methods_2 = {.iVersion = 2,
+                                                      PAGE_VFS_METHODS,
+                                                      .xShmMap = page_vfs_shm_map,
+                                                      .xShmLock = page_vfs_shm_lock,
+                                                      .xShmBarrier = page_vfs_shm_barrier,
+                                                      .xShmUnmap = page_vfs_shm_unmap};
+
+static bool page_vfs_is_ours(const sqlite3_file *file)
+{
+    return file != NULL &&
+           (file->pMethods == &page_vfs_methods_1 || file->pMethods == &page_vfs_methods_2);
+}
+
+/* ---- the VFS --------------------------------------------------------------------------------- */
+
+static sqlite3_vfs *page_vfs_under(sqlite3_vfs *vfs)
+{
+    assert(vfs->pAppData != NULL);
+    return vfs->pAppData;
+}
+
+/* A log finds its main file through its name, which SQLite made from the main file's. */
+static int page_vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+                         int *ret_flags)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+    page_file *self = (page_file *)file;
+    sqlite3_file *below = NULL;
+    int rc;
+
+    assert(file != NULL);
+    if (name == NULL || (flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL)) == 0) {
+        return under->xOpen(under, name, file, flags, ret_flags);
+    }
+    memset(self, 0, PAGE_VFS_BELOW_AT);
+    below = page_vfs_below(file);
+    below->pMethods = NULL;
+    rc = under->xOpen(under, name, below, flags, ret_flags);
+    if (below->pMethods == NULL) {
+        return rc; /* SQLite closes only a file that has methods */
+    }
+    self->base.pMethods =
+        below->pMethods->iVersion >= 2 ? &page_vfs_methods_2 : &page_vfs_methods_1;
+    self->is_log = (flags & SQLITE_OPEN_WAL) != 0;
+    if (self->is_log) {
+        sqlite3_file *main_file = sqlite3_database_file_object(name);
+        if (page_vfs_is_ours(main_file)) {
+            self->peer = (page_file *)main_file;
+            self->peer->peer = self;
+        }
+    }
+    return rc;
+}
+
+static int page_vfs_delete(sqlite3_vfs *vfs, const char *name, int sync_folder)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(name != NULL);
+    return under->xDelete(under, name, sync_folder);
+}
+
+static int page_vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(ret != NULL);
+    return under->xAccess(under, name, flags, ret);
+}
+
+static int page_vfs_full_path(sqlite3_vfs *vfs, const char *name, int size, char *ret)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(name != NULL && ret != NULL);
+    return under->xFullPathname(under, name, size, ret);
+}
+
+static void *page_vfs_dl_open(sqlite3_vfs *vfs, const char *name)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(under->xDlOpen != NULL);
+    return under->xDlOpen(under, name);
+}
+
+static void page_vfs_dl_error(sqlite3_vfs *vfs, int size, char *ret)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(under->xDlError != NULL);
+    under->xDlError(under, size, ret);
+}
+
+static void (*page_vfs_dl_symbol(sqlite3_vfs *vfs, void *library, const char *name))(void)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(under->xDlSym != NULL);
+    return under->xDlSym(under, library, name);
+}
+
+static void page_vfs_dl_close(sqlite3_vfs *vfs, void *library)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(under->xDlClose != NULL);
+    under->xDlClose(under, library);
+}
+
+static int page_vfs_randomness(sqlite3_vfs *vfs, int size, char *ret)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(ret != NULL);
+    return under->xRandomness(under, size, ret);
+}
+
+static int page_vfs_sleep(sqlite3_vfs *vfs, int microseconds)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(microseconds >= 0);
+    return under->xSleep(under, microseconds);
+}
+
+static int page_vfs_current_time(sqlite3_vfs *vfs, double *ret)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(ret != NULL);
+    return under->xCurrentTime(under, ret);
+}
+
+static int page_vfs_last_error(sqlite3_vfs *vfs, int size, char *ret)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    return under->xGetLastError != NULL ? under->xGetLastError(under, size, ret) : 0;
+}
+
+static int page_vfs_current_time_ms(sqlite3_vfs *vfs, sqlite3_int64 *ret)
+{
+    sqlite3_vfs *under = page_vfs_under(vfs);
+
+    assert(under->iVersion >= 2 && under->xCurrentTimeInt64 != NULL);
+    return under->xCurrentTimeInt64(under, ret);
+}
+
+/* The layer over one VFS: allocated once, with its name behind it, and never freed, because SQLite
+ * hands out pointers to it. */
+static sqlite3_vfs *page_vfs_make(sqlite3_vfs *under, const char *name)
+{
+    const size_t size = strlen(name) + 1;
+    sqlite3_vfs *vfs = sqlite3_malloc64(sizeof(*vfs) + size);
+    const bool has_ms = under->iVersion >= 2 && under->xCurrentTimeInt64 != NULL;
+
+    assert(under != NULL);
+    if (vfs == NULL) {
+        return NULL;
+    }
+    memcpy(vfs + 1, name, size);
+    *vfs = (sqlite3_vfs){.iVersion = has_ms ? 2 : 1,
+                         .szOsFile = (int)PAGE_VFS_BELOW_AT + under->szOsFile,
+                         .mxPathname = under->mxPathname,
+                         .zName = (const char *)(vfs + 1),
+                         .pAppData = under,
+                         .xOpen = page_vfs_open,
+                         .xDelete = page_vfs_delete,
+                         .xAccess = page_vfs_access,
+                         .xFullPathname = page_vfs_full_path,
+                         .xDlOpen = page_vfs_dl_open,
+                         .xDlError = page_vfs_dl_error,
+                         .xDlSym = page_vfs_dl_symbol,
+                         .xDlClose = page_vfs_dl_close,
+                         .xRandomness = page_vfs_randomness,
+                         .xSleep = page_vfs_sleep,
+                         .xCurrentTime = page_vfs_current_time,
+                         .xGetLastError = page_vfs_last_error,
+                         .xCurrentTimeInt64 = has_ms ? page_vfs_current_time_ms : NULL};
+    return vfs;
+}
+
+/* "quipu-pages" over the default VFS, "quipu-pages:<name>" over another. The mutex is one that
+ * SQLite keeps for applications: two threads that open the first file make one layer. */
+const char *qp_page_vfs(const char *below)
+{
+    sqlite3_mutex *mutex = NULL;
+    sqlite3_vfs *under = NULL;
+    sqlite3_vfs *vfs = NULL;
+    char name[PAGE_VFS_NAME_MAX];
+    int n;
+
+    if (sqlite3_initialize() != SQLITE_OK) {
+        return NULL;
+    }
+    under = sqlite3_vfs_find(below);
+    n = under == NULL ? -1 : snprintf(name, sizeof(name), PAGE_VFS_NAME ":%s", under->zName);
+    if (n < 0 || (size_t)n >= sizeof(name)) {
+        return NULL;
+    }
+    if (under->xOpen == page_vfs_open) {
+        return under->zName; /* a layer of ours already, by its name */
+    }
+    mutex = sqlite3_mutex_alloc(SQLITE_MUTEX_STATIC_APP1);
+    sqlite3_mutex_enter(mutex);
+    vfs = sqlite3_vfs_find(name);
+    if (vfs == NULL) {
+        vfs = page_vfs_make(under, name);
+        if (vfs != NULL && sqlite3_vfs_register(vfs, 0) != SQLITE_OK) {
+            sqlite3_free(vfs);
+            vfs = NULL;
+        }
+    }
+    sqlite3_mutex_leave(mutex);
+    assert(vfs == NULL || vfs->xOpen == page_vfs_open);
+    return vfs != NULL ? vfs->zName : NULL;
+}
+
+/* ---- for the rest of the room ---------------------------------------------------------------- */
+
+/* The main file of a connection, or NULL where it is not ours. */
+static page_file *page_vfs_file(sqlite3 *db)
+{
+    sqlite3_file *file = NULL;
+
+    assert(db != NULL);
+    return sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK &&
+                   page_vfs_is_ours(file)
+               ? (page_file *)file
+               : NULL;
+}
+
+bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret)
+{
+    const page_file *self = page_vfs_file(db);
+
+    assert(ret != NULL);
+    if (self != NULL) {
+        *ret = self->state;
+    }
+    return self != NULL;
+}
+
+void qp_page_vfs_look(sqlite3 *db)
+{
+    page_file *self = page_vfs_file(db);
+    qp_page_verdict first = QP_PAGE_WRONG;
+
+    if (self != NULL && page_vfs_judge_first(self, &first) == SQLITE_OK) {
+        assert(!self->is_log);
+        self->met_unsealed = self->met_unsealed && self->state.sealed &&
+                             qp_page_header_read(self->page).counter == self->met_counter;
+        self->state.stale =
+            self->met_unsealed || first == QP_PAGE_STALE || first == QP_PAGE_FOREIGN;
+    }
+}
+
+void qp_page_vfs_forget(sqlite3 *db)
+{
+    page_file *self = page_vfs_file(db);
+
+    if (self != NULL) {
+        assert(!self->is_log);
+        self->state.bad_count = 0;
+        self->state.bad_is_log = false;
+    }
+}
+
+void qp_page_vfs_expect(sqlite3 *db, uint32_t page_size)
+{
+    page_file *self = page_vfs_file(db);
+
+    if (self != NULL) {
+        assert(page_size >= QP_PAGE_SIZE_MIN);
+        self->state.page_size = page_size;
+        self->state.sealed = true;
+    }
+}
+
+void qp_page_vfs_reseal(sqlite3 *db, bool on)
+{
+    page_file *self = page_vfs_file(db);
+
+    if (self != NULL) {
+        assert(!self->is_log);
+        self->reseals = on;
+        self->met_unsealed = false;
+        self->state.stale = false;
+    }
+}
+
+int qp_page_vfs_read_raw(sqlite3 *db, uint32_t number, uint32_t page_size, uint8_t *ret)
+{
+    page_file *self = page_vfs_file(db);
+
+    assert(number > 0 && ret != NULL);
+    return self == NULL ? SQLITE_NOTFOUND
+                        : page_vfs_below_read(self, ret, (int)page_size,
+                                              (sqlite3_int64)(number - 1) * page_size);
+}

@@ -1,0 +1,48 @@
+/* The VFS layer that puts a checksum on every page of our files and verifies it: see page_vfs.c. */
+#ifndef QP_ENT_SQLITE_PAGE_VFS_H
+#define QP_ENT_SQLITE_PAGE_VFS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sqlite3.h>
+
+#define QP_PAGE_BAD_MAX 16 /* bad pages that a connection remembers */
+
+/* What a connection knows about the checksums of its file. */
+typedef struct qp_page_state {
+    bool sealed; /* the file's pages have them */
+    bool stale;  /* ...but a program without them has written to the file */
+    uint32_t page_size;
+    uint32_t bad[QP_PAGE_BAD_MAX]; /* page numbers, in the order in which they were met */
+    uint32_t bad_count;            /* at most QP_PAGE_BAD_MAX */
+    bool bad_is_log;               /* the last one is a frame of the write-ahead log */
+} qp_page_state;
+
+/* The name of our layer over the VFS `below` (NULL: SQLite's default), registered with the first
+ * call. NULL: no memory, or there is no such VFS. The name lives as long as the process. */
+const char *qp_page_vfs(const char *below);
+
+/* What is known about the main database's file; false where the connection has no file of ours: a
+ * database in memory, or another VFS. */
+bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret);
+
+/* Looks at page 1 of the file anew, whether another program wrote to it. */
+void qp_page_vfs_look(sqlite3 *db);
+
+/* Forgets the bad pages, before a check that lists them. */
+void qp_page_vfs_forget(sqlite3 *db);
+
+/* Says that the pages of a new, empty file will have QP_PAGE_RESERVE bytes: a backup writes others
+ * before page 1, which says so. */
+void qp_page_vfs_expect(sqlite3 *db, uint32_t page_size);
+
+/* While `on`, page 1 is written as that of a file that only we wrote: for a rewrite of all pages,
+ * after they were verified otherwise. */
+void qp_page_vfs_reseal(sqlite3 *db, bool on);
+
+/* Reads a page as it is in the file, without verifying it, into `ret` of `page_size` bytes; gives
+ * SQLite's code. For page_owner.c. */
+int qp_page_vfs_read_raw(sqlite3 *db, uint32_t number, uint32_t page_size, uint8_t *ret);
+
+#endif

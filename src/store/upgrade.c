@@ -1,0 +1,143 @@
+/* Upgrading a store: the layout at opening, and checksums on request.
+ *
+ * Owns: the call quipu_store_upgrade(), and the options with which this program migrates.
+ * Called by: src/front at opening; any thread for the call.
+ * Locks: the verification reads, one session at a time. The rewrite has the writing connection to
+ * itself and waits for other processes until the deadline; it is one transaction of the engine.
+ *
+ *   verify ── problems ──▶ QUIPU_INVALID, nothing is changed
+ *     └─ clean ──▶ journal: older programs may not write ──▶ rewrite with checksums ──▶ checkpoint
+ *
+ * A crash between the last two leaves a file without checksums that older programs refuse to
+ * write; the call can be repeated. In the other order such a program could write unsealed pages. */
+#include "store/upgrade.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <quipu/maintain.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "ent/maintenance.h"
+#include "store/lango.h"
+#include "store/maintain.h"
+#include "store/search.h"
+
+#define UPGRADE_TEXT_SIZE 200 /* of the first problem, for the error */
+
+quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, bool checksums,
+                               ent_migrate_report *ret_report, quipu_error *reterr)
+{
+    ent_step steps[4] = {qp_lango_adopt, qp_lango_guard, qp_search_pending_step};
+    ent_migrate_options options = ENT_MIGRATE_OPTIONS_INIT;
+
+    assert(ent_depth(db) == 0);
+    options.program = "quipu " QUIPU_VERSION_TEXT;
+    options.steps = steps;
+    options.step_count = 3;
+    if (again != NULL) {
+        steps[options.step_count++] = *again;
+    }
+    options.min_writer = checksums ? QP_UPGRADE_CHECKSUM_WRITER : 0;
+    return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
+}
+
+/* What the verification found, besides the search index: it holds nothing that the messages do
+ * not. */
+typedef struct upgrade_problems {
+    int64_t count;
+    char first[UPGRADE_TEXT_SIZE];
+} upgrade_problems;
+
+static void upgrade_problem(void *ctx, const quipu_problem *problem)
+{
+    upgrade_problems *problems = ctx;
+
+    assert(problem->text.p != NULL);
+    if (problem->kind == QUIPU_PROBLEM_SEARCH) {
+        return;
+    }
+    if (problems->count++ == 0) {
+        (void)snprintf(problems->first, sizeof(problems->first), "%.*s",
+                       (int)qp_utf8_cut(problem->text, sizeof(problems->first) - 1),
+                       problem->text.p);
+    }
+}
+
+/* The file's state, on a reading connection. */
+static quipu_status upgrade_look_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    assert(ctx != NULL);
+    (void)scratch;
+    return qp_maintenance_checksums(db, ctx, reterr);
+}
+
+/* The rewrite, on the writing connection. */
+static quipu_status upgrade_seal_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    quipu_status status = qp_upgrade_layout(db, NULL, true, NULL, reterr);
+
+    (void)ctx;
+    (void)scratch;
+    return status == QUIPU_OK ? qp_maintenance_seal(db, reterr) : status;
+}
+
+/* A file without checksums is verified by its contents only; what they hold now is what the
+ * checksums will protect. */
+static quipu_status upgrade_checksums(quipu_store *store, const quipu_call_options *call,
+                                      quipu_error *reterr)
+{
+    upgrade_problems problems = {0};
+    qp_call within;
+    quipu_status status =
+        quipu_store_verify(store, 0, upgrade_problem, &problems, call, NULL, reterr);
+
+    if (status == QUIPU_OK && problems.count > 0) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "verify found %lld problems, the first: %s; repair the store first "
+                              "(quipu repair), nothing was changed",
+                              (long long)problems.count, problems.first);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = qp_maintain_enter(store, call, &within, reterr);
+    if (status == QUIPU_OK) {
+        assert(problems.count == 0);
+        status = qp_maintain_write(store, &within, upgrade_seal_work, NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        QP_LOG(&store->log, QUIPU_LOG_INFO, "store", "upgrade", QP_LOG_NUMBER("checksums", 1));
+    }
+    qp_store_leave(&within);
+    return status;
+}
+
+/* Looks first: a file that has its checksums costs two reads. */
+quipu_status quipu_store_upgrade(quipu_store *store, uint32_t flags, const quipu_call_options *call,
+                                 quipu_error *reterr)
+{
+    qp_checksums checksums = QP_CHECKSUMS_OFF;
+    qp_call within;
+    quipu_status status = qp_maintain_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && flags != QUIPU_UPGRADE_CHECKSUMS) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_UPGRADE_*",
+                              (unsigned)flags);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_writable(store, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_read_apart(store, &within, upgrade_look_work, &checksums, reterr);
+    }
+    qp_store_leave(&within);
+    if (status != QUIPU_OK || checksums == QP_CHECKSUMS_ON) {
+        return status;
+    }
+    return upgrade_checksums(store, call, reterr);
+}
