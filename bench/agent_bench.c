@@ -72,7 +72,7 @@ static double agent_flat(const bench_arguments *arguments, const char *name, con
     char path[STORE_PATH_MAX];
     double first;
 
-    store_path(arguments->folder, "turn.db", path);
+    store_path(arguments->folder, few == AGENT_SHORT ? "turn.db" : "turn_recall.db", path);
     quipu_store *store = wall_open(path, false);
     wall_fill(store, QUIPU_STR("short"), few);
     wall_fill(store, QUIPU_STR("long"), sides_most());
@@ -106,7 +106,7 @@ void bench_agent_recall_flat(const bench_arguments *arguments)
 
     (void)snprintf(options, sizeof(options), "p50 of a turn that recalls, at %lld messages, %s",
                    (long long)sides_most(), sides_form());
-    const double ns = agent_flat(arguments, "agent.recall_flat", "the same at 12,000 messages",
+    const double ns = agent_flat(arguments, "agent.recall_flat", "the same at 6,000 messages",
                                  QUIPU_TURN_RECALL_MESSAGES + 2000, 0, options);
     bench_print_count("agent.recall_turn_us", ns / 1000, "us", "the store and the model's answer",
                       options);

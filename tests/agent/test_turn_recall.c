@@ -264,7 +264,7 @@ static void messages_far_before_the_window_are_left_alone(void **state)
     recall_world *world = *state;
     char texts[RECALL_BATCH][RECALL_TEXT];
 
-    for (size_t done = 0; done < QUIPU_TURN_RECALL_MESSAGES; done += RECALL_BATCH) {
+    for (size_t done = 0; done < QUIPU_TURN_RECALL_MESSAGES + 500; done += RECALL_BATCH) {
         for (size_t i = 0; i < RECALL_BATCH; i++) {
             (void)snprintf(texts[i], RECALL_TEXT,
                            "filler %zu with more words, so that few of them fit", done + i);
@@ -276,17 +276,14 @@ static void messages_far_before_the_window_are_left_alone(void **state)
     assert_non_null(oldest);
     oldest += strlen("user: filler ");
     char *end = NULL;
-    const int64_t before = RECALL_OLD + 1 + strtol(oldest, &end, 10);
-    assert_true(end > oldest);
-    const int64_t from = before - QUIPU_TURN_RECALL_MESSAGES;
-    assert_true(from > 2 && from % 20 > 2); /* neither it nor the one before tells a price */
-    /* Message number n says "line number n - 1". */
-    (void)snprintf(texts[0], sizeof(texts[0]), "line number %lld?", (long long)from - 1);
-    (void)snprintf(texts[1], sizeof(texts[1]), "] line number %lld talks", (long long)from - 1);
+    const long from = strtol(oldest, &end, 10) - QUIPU_TURN_RECALL_MESSAGES;
+    assert_true(end > oldest && from > 0);
+    (void)snprintf(texts[0], RECALL_TEXT, "filler %ld?", from);
+    (void)snprintf(texts[1], RECALL_TEXT, "] filler %ld with", from);
     (void)recall_says(world, texts[0], 0);
     assert_non_null(strstr(recall_prompt(world), texts[1]));
-    (void)snprintf(texts[0], sizeof(texts[0]), "line number %lld?", (long long)from - 2);
-    (void)snprintf(texts[1], sizeof(texts[1]), "] line number %lld talks", (long long)from - 2);
+    (void)snprintf(texts[0], RECALL_TEXT, "filler %ld?", from - 1);
+    (void)snprintf(texts[1], RECALL_TEXT, "] filler %ld with", from - 1);
     (void)recall_says(world, texts[0], 0);
     assert_null(strstr(recall_prompt(world), texts[1]));
 }
