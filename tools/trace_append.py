@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FLAGS = "-std=c11 -O0 -g -no-pie -finstrument-functions -D_DEFAULT_SOURCE".split()
 FLAGS += ["-D_POSIX_C_SOURCE=200809L", f"-I{ROOT}/include", f"-I{ROOT}/src"]
 LEFT_OUT = {"provider"}  # another library, and no part of an append
+BELOW = "src/ent_sqlite/page_"  # the page layer: SQLite calls it, nobody else
 
 
 def sources(postgres):
@@ -81,7 +82,12 @@ def main():
     if not options.short:
         for path, functions in files.items():
             print(f"{path}: {' '.join(functions)}")
-    print(f"trace_append: {sum(map(len, files.values()))} functions in {len(files)} files")
+    below = {path: names for path, names in files.items() if path.startswith(BELOW)}
+    above = {path: names for path, names in files.items() if path not in below}
+    print(
+        f"trace_append: {sum(map(len, above.values()))} functions in {len(above)} files above the "
+        f"engine, {sum(map(len, below.values()))} in {len(below)} below it"
+    )
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ static const char *problems_kind(quipu_problem_kind kind)
         [QUIPU_PROBLEM_STATE] = "state",       [QUIPU_PROBLEM_SEARCH] = "search",
         [QUIPU_PROBLEM_DELETED] = "deleted",   [QUIPU_PROBLEM_SESSION] = "session",
         [QUIPU_PROBLEM_MEMORY] = "memory",     [QUIPU_PROBLEM_FEED] = "feed",
-        [QUIPU_PROBLEM_FACTOR] = "factor"};
+        [QUIPU_PROBLEM_FACTOR] = "factor",     [QUIPU_PROBLEM_COUNTER] = "counter"};
     const size_t number = (size_t)kind;
 
     return number > 0 && number < sizeof(names) / sizeof(names[0]) ? names[number] : "other";

@@ -290,7 +290,8 @@ typedef enum quipu_problem_kind {
     QUIPU_PROBLEM_SESSION,  /* a session's row has a value that it cannot have */
     QUIPU_PROBLEM_MEMORY,   /* the same of an observation or a reflection */
     QUIPU_PROBLEM_FEED,     /* the same of a change in the feed */
-    QUIPU_PROBLEM_FACTOR    /* the same of what was learned about a model */
+    QUIPU_PROBLEM_FACTOR,   /* the same of what was learned about a model */
+    QUIPU_PROBLEM_COUNTER   /* a counter of keys is behind the highest key */
 } quipu_problem_kind;
 
 /* One problem; texts live until the callback returns. */

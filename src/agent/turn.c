@@ -64,7 +64,8 @@ quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call, qui
 
 /* ---- what is asked ------------------------------------------------------------------------- */
 
-/* Checks what the caller gave, before anything is read or written. */
+/* Checks what the caller gave, before anything is read or written. The request has no contents of
+ * its own, because the turn fills them from the session. */
 static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
 {
     const quipu_turn_options *options = &turn->options;
@@ -93,7 +94,9 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
     return qp_model_rows_check(options->models, reterr);
 }
 
-/* Estimated tokens of what every prompt contains: the system instruction and the tools. */
+/* Estimated tokens of what every prompt contains: the system instruction and the tools. A window
+ * gets what they leave of the budget. Of a tool's two schemas the one that qp_tool_schema() prefers
+ * is counted. */
 static int64_t turn_fixed(const quipu_model_request *request)
 {
     int64_t tokens = 0;
@@ -112,7 +115,8 @@ static int64_t turn_fixed(const quipu_model_request *request)
     return tokens;
 }
 
-/* The caller's structs and slices as this version reads them; copies go to the turn's memory. */
+/* The caller's structs and slices as this version reads them; copies go to the turn's memory. A
+ * turn without a request keeps the defaults of an empty one. */
 static quipu_status turn_read(qp_turn *turn, const quipu_turn_options *options,
                               const quipu_call_options *call, quipu_call_options *ret_within,
                               quipu_error *reterr)
@@ -190,7 +194,8 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
 /* ---- the model ----------------------------------------------------------------------------- */
 
 /* Collects streamed text, in case the answer breaks off, and passes the event on to the caller. A
- * status other than QUIPU_OK ends the request. */
+ * status other than QUIPU_OK ends the request. Thoughts are not collected: they are no part of what
+ * was said. */
 static quipu_status turn_event(void *ctx, const quipu_model_event *event)
 {
     qp_turn *turn = ctx;
@@ -226,7 +231,8 @@ static void turn_usage(qp_turn *turn, const quipu_usage *reported)
     turn_count(&turn->usage.thoughts, reported->thoughts);
 }
 
-/* Asks the model once and stores its answer. An answer without parts is not stored. */
+/* Asks the model once and stores its answer. An answer without parts is not stored. The response's
+ * texts lie in the turn's memory, as the prompt's do: both live until the turn ends. */
 static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, quipu_error *reterr)
 {
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
@@ -318,8 +324,8 @@ static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error
     return status == QUIPU_OK ? qp_turn_append(turn, &message, 1, &safe, reterr) : status;
 }
 
-/* Runs the calls of one answer in their order. *ret_any: there was one, so the model is asked
- * again. */
+/* Runs the calls of one answer in their order; each result is stored before the next call begins.
+ * *ret_any: there was one, so the model is asked again. */
 static quipu_status turn_tools(qp_turn *turn, quipu_parts parts, bool *ret_any, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -373,7 +379,8 @@ static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
     return status;
 }
 
-/* Hand the result over: what it points to moves to the caller's arena. */
+/* Hand the result over: what it points to moves to the caller's arena, since the turn's memory is
+ * freed. A failure here loses nothing of the history: the answer is stored. */
 static quipu_status turn_give(qp_turn *turn, quipu_arena *arena, quipu_turn_result *ret_result,
                               quipu_error *reterr)
 {

@@ -178,7 +178,8 @@ static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *res
     qp_jsonw_object_end(writer);
 }
 
-/* Indexes of redacted thoughts; false: there are none. */
+/* Indexes of redacted thoughts; false: there are none. turn_content_is_redacted() reads them
+ * back. */
 static bool turn_content_redacted(qp_jsonw *writer, const quipu_content *content)
 {
     bool begun = false;
@@ -365,7 +366,9 @@ static quipu_status turn_content_read_function(qp_json_node function, const char
     return status;
 }
 
-/* One part of an event. The kind stays 0 for a part that has nothing for a model. */
+/* One part of an event. The kind stays 0 for a part that has nothing for a model: ADK's events know
+ * more kinds of parts (code, files by URI) than a request takes. A signature without text is kept,
+ * because a redacted thought consists of it. */
 static quipu_status turn_content_read_part(qp_json_node node, quipu_arena *arena,
                                            quipu_part *ret_part)
 {

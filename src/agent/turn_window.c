@@ -87,7 +87,8 @@ static quipu_status turn_window_measure(qp_turn *turn, turn_window *window, quip
     return status;
 }
 
-/* Doubles the arrays. The old ones stay in the arena until the turn ends. */
+/* Doubles the arrays. The old ones stay in the arena until the turn ends, together at most as large
+ * as the new ones. */
 static quipu_status turn_window_grow(qp_turn *turn, quipu_error *reterr)
 {
     size_t cap = turn->cap > 0 ? turn->cap * 2 : TURN_WINDOW_FIRST;

@@ -45,6 +45,12 @@ QP_INLINE_FAST void *qp_arena_take(quipu_arena *arena, size_t size)
     return qp_arena_grow(arena, size);
 }
 
+/* Whether something was taken since the arena was made or reset: there is something to reset. */
+#define QP_ARENA_IS_USED(arena)                                                                    \
+    ((arena)->head != NULL &&                                                                      \
+     ((arena)->head->next != NULL ||                                                               \
+      (arena)->head->at != (char *)(arena)->head + sizeof(*(arena)->head)))
+
 /* Why a take of `size` bytes gave NULL: QUIPU_LIMIT or QUIPU_NOMEM. */
 quipu_status qp_arena_why(const quipu_arena *arena, size_t size);
 

@@ -3,7 +3,8 @@
  *
  * Owns: qp_new_row.
  * Called by: users of include/ent, src/store.
- * Locks: inside of the caller's transaction, or in one of its own; allocating keys needs ENT_WRITE.
+ * Locks: inside of the caller's transaction, or in one of its own. Allocating keys needs ENT_WRITE,
+ * unless the key carries its shard.
  *
  *   values ─▶ defaults, rules ─▶ packed key or shard ─▶ next_key ─▶ memory for the row ─▶ INSERT
  */
@@ -15,6 +16,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/uuid.h"
+#include "ent/diff.h"
 #include "ent/plan.h"
 #include "ent/row.h"
 #include "ent/shard.h"
@@ -71,11 +73,12 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
                           "%s.%s is required", entity->name, field->name);
 }
 
-/* qp_shard_value_fn over a new row. */
+/* qp_shard_value_fn over a new row. Every field has a value by now, NULL among them. */
 static bool create_value(const void *ctx, size_t field, qp_value *ret)
 {
     const qp_new_row *row = ctx;
 
+    assert(field < ENT_FIELDS_MAX);
     assert(ret != NULL);
     *ret = row->slots[1 + field];
     return true;
@@ -114,8 +117,8 @@ static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_ro
     return QUIPU_OK;
 }
 
-/* slots[0]: the packed key, or the shard. Cluster limits are checked in every engine, packed or
- * not. */
+/* slots[0]: the packed key, or the shard. The limit of `seq` is checked in every engine; that of
+ * the owner only where both are packed into one integer. */
 static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  quipu_error *reterr)
 {
@@ -123,15 +126,19 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
     quipu_status status = QUIPU_OK;
 
     if ((entity->flags & ENT_E_CLUSTER) != 0) {
+        const int64_t owner = QP_NEW_ROW_VALUE(row, entity->key[0])->as.i;
+
         row->slots[0].kind = QP_INT;
-        status = qp_cluster_pack(
-            entity, QP_NEW_ROW_VALUE(row, entity->key[0])->as.i >> (shards ? ENT_SHARD_BITS : 0),
-            QP_NEW_ROW_VALUE(row, entity->key[1])->as.i, &row->slots[0].as.i, reterr);
+        status = qp_cluster_pack(entity, shards && owner > 0 ? 1 : owner,
+                                 QP_NEW_ROW_VALUE(row, entity->key[1])->as.i, &row->slots[0].as.i,
+                                 reterr);
     }
     return status == QUIPU_OK && shards ? create_shard(entity, row, reterr) : status;
 }
 
-/* Fills in defaults and checks the rules of one new row. `now` is shared by the rows of a bulk. */
+/* Fills in defaults and checks the rules of one new row. `now` is shared by the rows of a bulk.
+ * Runs before any statement: a row that breaks a rule costs no round trip and leaves nothing to
+ * undo. */
 quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
                              const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr)
 {
@@ -172,16 +179,58 @@ quipu_time qp_new_row_now(qp_new_row *row)
     return row->now;
 }
 
-/* A number that carries its shard is counted without it. Shared writers get no keys: allocation
- * relies on being the only writer (ent_postgres/number.c). */
+/* A row that refers to another one of its entity (a fork, to its parent) gets a larger number than
+ * that one: whoever reads rows by number meets the parent first. */
+static int64_t create_above(const ent_entity *entity, qp_new_row *row)
+{
+    int64_t above = 0;
+
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_edge *edge = qp_entity_reference(entity, &entity->fields[i]);
+        const qp_value *value = QP_NEW_ROW_VALUE(row, i);
+
+        if (edge != NULL && edge->to == entity && value->kind == QP_INT && value->as.i > above) {
+            above = value->as.i;
+        }
+    }
+    return above;
+}
+
+/* Asks the engine for the row's number. A number that carries its shard is counted without it, by
+ * its shard's counter. */
+static quipu_status create_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
+                                    quipu_error *reterr)
+{
+    const bool carries = qp_shard_in_key(entity) && db->engine->shards;
+    const int bits = carries ? ENT_SHARD_BITS : 0;
+    qp_value *key = QP_NEW_ROW_VALUE(row, 0);
+    const qp_key_request request = {.shard = carries ? (int32_t)row->slots[0].as.i : QP_NO_SHARD,
+                                    .given = row->key_given_out ? 0 : key->as.i >> bits,
+                                    .above = carries ? create_above(entity, row) >> bits : 0};
+    int64_t number = 0;
+    quipu_status status = db->engine->next_key(db->conn, entity->table, &request, &number, reterr);
+
+    assert(!carries || (row->slots[0].as.i >= 0 && row->slots[0].as.i <= ENT_SHARD_MAX));
+    if (status == QUIPU_OK && number > INT64_MAX >> bits) {
+        status = qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left",
+                              entity->table);
+    }
+    if (status == QUIPU_OK) {
+        number = carries ? (int64_t)((uint64_t)number << bits) | row->slots[0].as.i : number;
+        *key = (qp_value){.kind = QP_INT, .as.i = number};
+        row->key_given_out = false;
+    }
+    return status;
+}
+
+/* Shared writers get keys from the counter of a shard only, which has a row to lock; a table's one
+ * counter relies on being read by the only writer (ent_postgres/number.c). A transaction that is
+ * begun here, where none is open, lasts until the row is stored. */
 quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  bool *ret_own, quipu_error *reterr)
 {
-    qp_value *key = QP_NEW_ROW_VALUE(row, 0);
     quipu_status status = QUIPU_OK;
     bool own = db->depth == 0;
-    int64_t number = 0;
-    int bits = 0;
 
     assert(row != NULL);
     assert(ret_own != NULL);
@@ -189,10 +238,10 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     if ((entity->fields[0].flags & ENT_F_AUTO) == 0) {
         return QUIPU_OK;
     }
-    if (!own && db->kind == ENT_WRITE_ROWS) {
+    if (!own && db->kind == ENT_WRITE_ROWS && !qp_shard_in_key(entity)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "%s: integer keys are allocated in exclusive writes only; begin with "
-                            "ENT_WRITE",
+                            "%s: integer keys without a shard are allocated in exclusive writes "
+                            "only; begin with ENT_WRITE",
                             entity->name);
     }
     if (db->engine->next_key == NULL) {
@@ -204,23 +253,10 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     if (status != QUIPU_OK) {
         return qp_db_failed(db, status);
     }
-    if (db->engine->shards && entity->shard != NULL && entity->shard->number == 1) {
-        bits = ENT_SHARD_BITS;
-    }
-    status = db->engine->next_key(db->conn, entity->table,
-                                  row->key_given_out ? 0 : key->as.i >> bits, &number, reterr);
-    if (status == QUIPU_OK && number > INT64_MAX >> bits) {
-        status = qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left",
-                              entity->table);
-    }
+    status = create_next_key(db, entity, row, reterr);
     if (status != QUIPU_OK) {
         return qp_db_failed(db, qp_new_row_end(db, own, status, reterr));
     }
-    if (bits != 0) {
-        number = (int64_t)((uint64_t)number << bits) | row->slots[0].as.i;
-    }
-    *key = (qp_value){.kind = QP_INT, .as.i = number};
-    row->key_given_out = false;
     *ret_own = own;
     return QUIPU_OK;
 }
@@ -228,6 +264,7 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
 /* Ends the transaction that qp_new_row_next_key() began, if it did. */
 quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_error *reterr)
 {
+    assert(!own || db->depth == 0);
     if (own && status == QUIPU_OK) {
         return db->engine->commit(db->conn, 0, reterr);
     }
@@ -250,6 +287,7 @@ const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, con
     } else if (row->key_given_out) {
         first = 2;
     }
+    assert(first != 0 || !row->key_given_out);
     *ret_count = 1 + (size_t)entity->field_count - first;
     return row->slots + first;
 }
@@ -289,6 +327,7 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
     bool more = false;
     size_t n = 0;
 
+    assert(*cached == NULL || (*cached)->entity == entity);
     if (*cached == NULL) {
         qp_plan_begin(&db->plan, entity, db->engine, QP_OP_INSERT);
         qp_plan_mark(&db->plan, row->key_given_out);
@@ -308,7 +347,8 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
     return status == QUIPU_OK ? QUIPU_OK : qp_explain(entity, status, false, reterr);
 }
 
-/* Memory for the returned row comes first: once the row is stored the call must not fail. */
+/* Memory for the returned row comes first: once the row is stored the call must not fail. A key
+ * that the engine allocates is 0 in it until the insert is done. */
 static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                                       qp_new_row *row, void *ret_row, quipu_error *reterr)
 {
@@ -318,6 +358,7 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
     quipu_status status;
     void *made = NULL;
 
+    assert(!row->key_given_out || entity->fields[key].type == ENT_INT);
     if (row->key_given_out) {
         *QP_NEW_ROW_VALUE(row, key) = (qp_value){.kind = QP_INT, .as.i = 0};
     }
@@ -340,6 +381,8 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
     return status;
 }
 
+/* One statement: outside of a transaction it commits by itself, unless the key has to be allocated
+ * before. Nothing is stored when the call fails. */
 quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                         const void *values, void *ret_row, quipu_error *reterr)
 {
@@ -390,6 +433,7 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
             status = qp_new_row_next_key(db, entity, &row, &own, reterr);
         }
         if (status == QUIPU_OK) {
+            assert(!own); /* the bulk's transaction is open */
             status = create_run(db, entity, &row, &cached[row.key_given_out], reterr);
         }
     }
@@ -404,7 +448,8 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
     return status;
 }
 
-/* All rows or none. */
+/* All rows or none: a transaction, or a savepoint inside of the caller's. An empty bulk writes
+ * nothing and begins none. */
 quipu_status ent_create_many(ent_db *db, const ent_entity *entity, const void *values, size_t n,
                              quipu_error *reterr)
 {

@@ -55,10 +55,25 @@ typedef struct qp_value {
 typedef struct qp_statement qp_statement; /* the engine's */
 struct qp_row_policy;                     /* ent/row_security.h */
 
+#define QP_NO_SHARD (-1)
+
+/* Which integer key a new row asks for. Keys of one shard are unique and grow; so do all keys that
+ * one connection allocates. */
+typedef struct qp_key_request {
+    int32_t shard; /* whose counter allocates it, or QP_NO_SHARD: the table has one counter */
+    int64_t given; /* not 0: the row brings this key, and later keys are larger */
+    int64_t above; /* the key is larger than this one */
+} qp_key_request;
+
 /* A read transaction whose snapshot is that of its first statement (SQLite's BEGIN DEFERRED).
  * ENT_READ takes the snapshot at once. */
 #define QP_TX_DEFERRED ((ent_tx_kind)64)
 
+/* The life of a statement; a connection may have many, and several that run at the same time:
+ *
+ *   prepare ─▶ bind ─▶ step: a row ─▶ ... ─▶ step: no row ─▶ reset ─▶ bind ... ─▶ finalize
+ *
+ * A run may be reset before its last row, and a statement finalized while it runs. */
 typedef struct qp_engine {
     uint32_t version; /* 1; functions are only ever appended */
     const char *name; /* "sqlite" */
@@ -130,11 +145,11 @@ typedef struct qp_engine {
     /* ent/change_watch.h; NULL: callers poll the data version. */
     const struct qp_change_watch_source *change_watch;
 
-    /* Allocates the next integer key of `table`, inside of an exclusive write. A `given` number
-     * other than 0 is returned as it is, and later ones are larger. NULL: an INTEGER PRIMARY KEY
-     * allocates its values, and last_key returns them. */
-    quipu_status (*next_key)(void *conn, const char *table, int64_t given, int64_t *ret_number,
-                             quipu_error *reterr);
+    /* Allocates the next integer key of `table`, inside of a write; without a shard, inside of an
+     * exclusive one. NULL: an INTEGER PRIMARY KEY allocates its values, and last_key returns them.
+     */
+    quipu_status (*next_key)(void *conn, const char *table, const qp_key_request *request,
+                             int64_t *ret_number, quipu_error *reterr);
     /* Whether the last transaction failed in a way that a retry may not: serialization failure,
      * deadlock, lost connection. NULL: there are no such failures. */
     bool (*is_transient)(void *conn);
@@ -162,6 +177,11 @@ typedef struct qp_engine {
     /* The suffix of an unlimited SELECT that is read row by row inside of a transaction: the engine
      * then fetches chunks. NULL: it holds one row at a time anyway. */
     const char *chunked;
+    /* Locks the key counters of these shards until the transaction ends, in the order given. A
+     * shared writer that allocates keys of several shards calls it before its first write, with
+     * ascending shards: writers then cannot deadlock on counters. NULL: nobody else writes. */
+    quipu_status (*lock_keys)(void *conn, const char *table, const uint32_t *shards, size_t n,
+                              quipu_error *reterr);
 } qp_engine;
 
 #endif

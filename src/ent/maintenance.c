@@ -2,6 +2,8 @@
  * by src/store. Calls that need the whole file are refused inside of a transaction. */
 #include "ent/maintenance.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "ent/db.h"
 #include "ent/diff.h"
@@ -34,6 +36,13 @@ static const qp_maintenance *maintenance_enter_apart(ent_db *db, bool writes,
     return maintenance;
 }
 
+/* Whether the entity's keys come from a counter that can be looked at. */
+static bool maintenance_counts(const ent_db *db, const ent_entity *entity)
+{
+    return (entity->fields[0].flags & ENT_F_AUTO) != 0 && db->older == NULL &&
+           db->engine->maintenance->counters != NULL;
+}
+
 quipu_status qp_maintenance_sizes(ent_db *db, qp_sizes *ret_sizes, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -50,6 +59,7 @@ quipu_status qp_maintenance_engine(ent_db *db, char *ret_text, size_t size, quip
     return maintenance != NULL ? maintenance->engine(db->conn, ret_text, size, reterr) : status;
 }
 
+/* Inside of a transaction, too: the store lifts the cap while it deletes. */
 quipu_status qp_maintenance_limit(ent_db *db, int64_t max_bytes, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -58,6 +68,7 @@ quipu_status qp_maintenance_limit(ent_db *db, int64_t max_bytes, quipu_error *re
     return maintenance != NULL ? maintenance->limit(db->conn, max_bytes, reterr) : status;
 }
 
+/* Apart: an open transaction of this connection would keep the log in use. */
 quipu_status qp_maintenance_flush(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -66,6 +77,7 @@ quipu_status qp_maintenance_flush(ent_db *db, quipu_error *reterr)
     return maintenance != NULL ? maintenance->flush(db->conn, reterr) : status;
 }
 
+/* Apart: VACUUM refuses to run inside of a transaction, in both engines. */
 quipu_status qp_maintenance_rewrite(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -100,6 +112,8 @@ quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr)
     return maintenance != NULL ? maintenance->seal(db->conn, reterr) : status;
 }
 
+/* Apart: the copy is of the committed state, without what an open transaction wrote. A read-only
+ * connection can copy. */
 quipu_status qp_maintenance_copy(ent_db *db, const char *path, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -152,7 +166,32 @@ quipu_status qp_maintenance_backups(ent_db *db, qp_report_fn fn, void *ctx, quip
     return maintenance != NULL ? maintenance->backups(db->conn, fn, ctx, reterr) : status;
 }
 
-/* What adding cannot change, and what is missing: as a migration would find it. */
+quipu_status qp_maintenance_counters(ent_db *db, const ent_entity *entity, qp_report_fn fn,
+                                     void *ctx, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
+
+    assert(db->depth > 0 && fn != NULL);
+    return maintenance != NULL && maintenance_counts(db, entity)
+               ? maintenance->counters(db->conn, entity, fn, ctx, reterr)
+               : status;
+}
+
+quipu_status qp_maintenance_mend_counters(ent_db *db, const ent_entity *entity, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_maintenance *maintenance = maintenance_enter(db, true, &status, reterr);
+
+    assert(db->depth > 0 && db->kind == ENT_WRITE);
+    return maintenance != NULL && maintenance_counts(db, entity)
+               ? maintenance->mend_counters(db->conn, entity, reterr)
+               : status;
+}
+
+/* What adding cannot change, and what is missing: as a migration would find it. Inspects the tables
+ * and changes nothing. An older file that is read as it is has been compared already, when it was
+ * opened. */
 quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema, qp_report_fn fn, void *ctx,
                                    quipu_error *reterr)
 {

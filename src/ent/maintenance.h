@@ -7,6 +7,11 @@
 
 #define QP_MAINTENANCE_FINDINGS_MAX 100 /* of one check */
 
+/* How engines report a counter: the table, the counter, the highest key. */
+#define QP_MAINTENANCE_BEHIND                                                                      \
+    "the counter of %s is %lld, behind its highest key %lld: a new row could get a key that "      \
+    "was used"
+
 typedef struct qp_sizes {
     int64_t page_bytes; /* the engine's unit of growth */
     int64_t file_bytes;
@@ -25,8 +30,8 @@ typedef enum qp_checksums {
 /* Called with one text after the other; anything but QUIPU_OK ends the call with that status. */
 typedef quipu_status (*qp_report_fn)(void *ctx, quipu_str text);
 
-/* Every function but `limit` is called outside of a transaction; `check` and `intact` also inside
- * of one. */
+/* Every function but `limit` and those of counters is called outside of a transaction; `check` and
+ * `intact` also inside of one. */
 typedef struct qp_maintenance {
     uint32_t version; /* 1; functions are only ever appended */
     quipu_status (*sizes)(void *conn, qp_sizes *ret, quipu_error *reterr);
@@ -44,6 +49,11 @@ typedef struct qp_maintenance {
     const char *const *remnants;
     quipu_status (*checksums)(void *conn, qp_checksums *ret, quipu_error *reterr);
     quipu_status (*seal)(void *conn, quipu_error *reterr); /* or NULL */
+    /* Counters that allocate integer keys. Both are called inside of a transaction, the second one
+     * of an exclusive write. */
+    quipu_status (*counters)(void *conn, const ent_entity *entity, qp_report_fn fn, void *ctx,
+                             quipu_error *reterr);
+    quipu_status (*mend_counters)(void *conn, const ent_entity *entity, quipu_error *reterr);
 } qp_maintenance;
 
 /* How large the file is now. */
@@ -102,6 +112,18 @@ QUIPU_MUST_USE quipu_status qp_maintenance_intact(ent_db *db, qp_report_fn fn, v
  * another program changed. Nothing for an older layout that is read as it is (older.h). */
 QUIPU_MUST_USE quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema,
                                                   qp_report_fn fn, void *ctx, quipu_error *reterr);
+
+/* Reports counters of the entity's integer keys that are missing, or behind the highest key: a new
+ * row could get a key that was used. At most QP_MAINTENANCE_FINDINGS_MAX. Nothing for an entity
+ * without allocated keys, and for an older layout, which nobody writes to. Inside of a transaction.
+ */
+QUIPU_MUST_USE quipu_status qp_maintenance_counters(ent_db *db, const ent_entity *entity,
+                                                    qp_report_fn fn, void *ctx,
+                                                    quipu_error *reterr);
+
+/* Moves those counters to the highest key. Inside of an exclusive write. */
+QUIPU_MUST_USE quipu_status qp_maintenance_mend_counters(ent_db *db, const ent_entity *entity,
+                                                         quipu_error *reterr);
 
 /* Reports the paths of the backups beside the file, oldest first. */
 QUIPU_MUST_USE quipu_status qp_maintenance_backups(ent_db *db, qp_report_fn fn, void *ctx,

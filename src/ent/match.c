@@ -3,6 +3,12 @@
  *
  *   now[i] = matches(word, query[i]) && (i begins a phrase || before[i - 1])     its end: now[last]
  *
+ *   query "big red" car       text    a    big   big   red   car
+ *     now[0], big                     .    x     x     .     .
+ *     now[1], red                     .    .     .     x     .        the phrase ends at "red"
+ *     now[2], car                     .    .     .     .     x
+ *
+ * Cost: words of the text times words of the query, and no backtracking.
  * Called by search.c, snippet.c and ent_postgres; allocates from the caller's arena. */
 #include "ent/match.h"
 
@@ -20,13 +26,15 @@ static quipu_status match_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the words of a search");
 }
 
-/* The words of one part, behind those that there are. */
+/* The words of one part, behind those that there are. They are copied, because a reader folds each
+ * word into the same buffer. A part without a word (a lone comma) makes no phrase. */
 static quipu_status match_add(quipu_arena *arena, const qp_query_part *part, qp_match_query *query)
 {
     const size_t first = query->word_count;
     qp_word_reader reader;
     qp_word word;
 
+    assert(query->words != NULL && query->phrases != NULL);
     qp_words_begin(&reader, part->phrase.text, query->cjk);
     while (qp_words_next(&reader, &word)) {
         if (quipu_arena_copy(arena, word.text, &query->words[query->word_count]) != QUIPU_OK) {
@@ -80,7 +88,8 @@ quipu_status qp_matcher_make(quipu_arena *arena, const qp_match_query *query, qp
     return ret->now != NULL && ret->before != NULL ? QUIPU_OK : match_nomem(reterr);
 }
 
-/* A new text: no phrase is under way. */
+/* A new text: no phrase is under way, so that none can reach over the end of a text. `before` needs
+ * no clearing: the first step swaps the cleared row into its place. */
 void qp_matcher_begin(qp_matcher *matcher, quipu_str text)
 {
     assert(matcher != NULL);
@@ -92,16 +101,19 @@ void qp_matcher_begin(qp_matcher *matcher, quipu_str text)
 /* Both are folded; a prefix matches the beginning. */
 static bool match_word(quipu_str wanted, quipu_str word, bool prefix)
 {
+    assert(wanted.n > 0);
     return prefix ? wanted.n <= word.n && memcmp(wanted.p, word.p, wanted.n) == 0
                   : quipu_str_eq(wanted, word);
 }
 
-/* Advances one word and swaps the two rows. */
+/* Advances one word and swaps the two rows, which costs no copy. Every flag of the new row is
+ * written, since each word of the query belongs to exactly one phrase. */
 bool qp_matcher_next(qp_matcher *matcher)
 {
     const qp_match_query *query = matcher->query;
     bool *now = matcher->before;
 
+    assert(matcher->now != matcher->before);
     assert(matcher->now != NULL);
     if (!qp_words_next(&matcher->reader, &matcher->word)) {
         return false;

@@ -4,7 +4,11 @@
  *
  * A number that carries its shard (a session's) is count << ENT_SHARD_BITS | shard. An entity with
  * `shard (...) key uid` has the primary key (part, uid), and entities whose cluster it owns have
- * (part, uid, seq); the number is an ordinary column there. */
+ * (part, uid, seq); the number is an ordinary column there.
+ *
+ *   bits 63 ... 12   11 ... 0
+ *        count       shard          session 28677 = 7 << 12 | 5 lies in shard 5
+ */
 #ifndef QP_ENT_SHARD_H
 #define QP_ENT_SHARD_H
 
@@ -31,6 +35,9 @@ typedef bool (*qp_shard_value_fn)(const void *ctx, size_t field, qp_value *ret);
 /* The shard that these values determine; false: they do not. */
 bool qp_shard_find(const ent_entity *entity, qp_shard_value_fn value, const void *ctx,
                    int64_t *ret_shard);
+
+/* Whether the engine allocates the entity's key, and the key carries its shard. */
+bool qp_shard_in_key(const ent_entity *entity);
 
 /* The owner: the entity whose number determines the shard of `entity`, and whose natural key
  * replaces that number in the key of `entity`; NULL: none. */

@@ -1,6 +1,12 @@
 /* The snippet of a match: the passage around the place where most of the query is close together.
  * Bounded in bytes, never splits a character, and stops reading as soon as nothing better can come.
- * Called by search.c with the texts of one row; allocates from the caller's scratch arena. */
+ * Called by search.c with the texts of one row; allocates from the caller's scratch arena.
+ *
+ *   ... w9 | w10 w11 w12 w13 w14 w15 [w16] w17 [w18 w19] ... w41 | w42 ...
+ *            └─ SNIPPET_LEAD words ─┘  └ the chosen place      └ SNIPPET_WORDS in all
+ *
+ * Two readings: the first finds where phrases begin and chooses the place, the second marks every
+ * match of the chosen window. Words are counted within their text, from 0. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +23,8 @@
 #define SNIPPET_MATCHES 1024                /* that are looked at to choose the window */
 #define SNIPPET_SIZE_MAX ((size_t)16 << 20) /* with its marks */
 #define SNIPPET_MORE "\xe2\x80\xa6"         /* an ellipsis */
+
+static_assert(SNIPPET_LEAD < SNIPPET_WORDS, "the match itself is in its window");
 
 /* A place where a phrase begins. */
 typedef struct snippet_place {
@@ -83,11 +91,14 @@ static bool snippet_together(const snippet_search *search, size_t text)
     return false;
 }
 
-/* Notes the wanted phrases that end at the current word; returns whether any does. */
+/* Notes the wanted phrases that end at the current word; returns whether any does. Beyond
+ * SNIPPET_MATCHES places are only counted as seen: a text that repeats one word must not take
+ * memory for each. */
 static bool snippet_note(snippet_search *search, size_t text)
 {
     bool any = false;
 
+    assert(search->places <= SNIPPET_MATCHES);
     for (size_t i = 0; i < search->query->phrase_count; i++) {
         const qp_match_phrase *phrase = &search->query->phrases[i];
         snippet_place place = {text, search->matcher.at + 1 - phrase->count, i};
@@ -137,13 +148,15 @@ static int snippet_compare(const void *left, const void *right)
     return (l->phrase > r->phrase) - (l->phrase < r->phrase);
 }
 
-/* How many different phrases begin within a window that begins with place `at`. */
+/* How many different phrases begin within a window that begins with place `at`. 64 bits tell
+ * phrases apart; of longer queries some share a bit, which only makes the choice less sharp. */
 static int snippet_score(const snippet_search *search, size_t at)
 {
     const snippet_place *first = &search->found[at];
     uint64_t seen = 0;
     int score = 0;
 
+    assert(at < search->places);
     for (size_t i = at; i < search->places && i < at + SNIPPET_WORDS; i++) {
         const snippet_place *place = &search->found[i];
         if (place->text != first->text || place->word >= first->word + SNIPPET_REACH) {
@@ -155,12 +168,14 @@ static int snippet_score(const snippet_search *search, size_t at)
     return score;
 }
 
-/* The first of the best windows. */
+/* The first of the best windows. Phrases are noted where they end, so that places have to be sorted
+ * by where they begin. */
 static void snippet_choose(snippet_search *search, snippet_window *ret)
 {
     size_t best = 0;
     int best_score = -1;
 
+    assert(search->places > 0);
     qsort(search->found, search->places, sizeof(search->found[0]), snippet_compare);
     for (size_t i = 0; i < search->places; i++) {
         int score = snippet_score(search, i);
@@ -180,6 +195,7 @@ static void snippet_choose(snippet_search *search, snippet_window *ret)
 /* A phrase of `count` words ends at word number `last`. */
 static void snippet_mark(snippet_window *window, size_t last, size_t count)
 {
+    assert(count >= 1 && last + 1 >= count);
     for (size_t word = last + 1 - count; word <= last; word++) {
         if (word >= window->first && word < window->first + SNIPPET_WORDS) {
             window->marked[word - window->first] = true;
@@ -196,6 +212,7 @@ static void snippet_read(snippet_search *search, quipu_str text, snippet_window 
     /* A phrase that begins in the window may end behind it. */
     const size_t end = window->first + SNIPPET_WORDS + query->longest;
 
+    assert(window->count == 0);
     qp_matcher_begin(matcher, text);
     while (qp_matcher_next(matcher) && matcher->at < end) {
         if (matcher->at >= window->first + SNIPPET_WORDS) {
@@ -219,6 +236,7 @@ static snippet_span snippet_bounds(const snippet_window *window, quipu_str text,
                          window->more ? window->words[window->count - 1].end : text.n};
     size_t match = 0;
 
+    assert(window->count > 0);
     while (match + 1 < window->count && !window->marked[match]) {
         match++;
     }
@@ -231,6 +249,7 @@ static snippet_span snippet_bounds(const snippet_window *window, quipu_str text,
             span.end = qp_utf8_cut(text, span.start + size_max);
         }
     }
+    assert(span.start <= span.end && span.end <= text.n);
     return span;
 }
 
@@ -240,10 +259,12 @@ static snippet_span snippet_bounds(const snippet_window *window, quipu_str text,
 /* A part of the text as it is. */
 static void snippet_part(qp_buf *out, quipu_str text, size_t from, size_t to)
 {
+    assert(from <= to && to <= text.n);
     qp_buf_put(out, (quipu_str){text.p + from, to - from});
 }
 
-/* The matches of the window between their marks, those that touch or overlap as one. */
+/* The matches of the window between their marks, those that touch or overlap as one. A match that
+ * the bounds cut is marked as far as it is shown. */
 static void snippet_write(const snippet_window *window, quipu_str text, snippet_span shown,
                           const ent_marks *marks, qp_buf *out)
 {
@@ -292,6 +313,8 @@ static quipu_status snippet_made(const snippet_window *window, quipu_str text,
     return status;
 }
 
+/* Texts that lack a phrase give an empty snippet: the row has changed since it was found. The
+ * search struct has 24 KiB of places and is kept off the caller's stack. */
 quipu_status qp_match_snippet(quipu_arena *arena, const qp_match_query *query,
                               const quipu_str *texts, size_t n, const ent_marks *marks,
                               quipu_str *ret_snippet, quipu_error *reterr)

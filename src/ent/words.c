@@ -3,7 +3,11 @@
  * Owns: the definition of a word. A change here makes every stored index stale.
  * Called by: tokenizer.c of SQLite's engine, search_text.c of PostgreSQL's, match.c and snippet.c:
  * one code, so that all engines find the same and snippets mark what was found. Pure functions over
- * a text; a reader's buffer holds one folded word at a time. */
+ * a text; a reader's buffer holds one folded word at a time.
+ *
+ *   text     Crème brûlée, 2nd TRY: 東京          cjk: 東 and 京 are words, otherwise 東京 is one
+ *   words    creme brulee 2nd try 東 京
+ */
 #include "ent/words.h"
 
 #include <assert.h>
@@ -35,6 +39,7 @@ bool qp_word_is_cjk(uint32_t point)
     const size_t count = sizeof(ranges) / sizeof(ranges[0]);
     size_t at = 0;
 
+    /* The ranges ascend: the first that does not end before the character decides. */
     while (at < count && point > ranges[at].high) {
         at++;
     }
@@ -103,6 +108,7 @@ static size_t words_step(const qp_word_reader *reader, words_kind *ret_kind, uin
     uint32_t point = 0;
     size_t n = 1;
 
+    assert(reader->at < reader->end);
     if (c < 0x80) {
         bool upper = c >= 'A' && c <= 'Z';
         *ret_kind =
@@ -158,6 +164,7 @@ bool qp_words_next(qp_word_reader *reader, qp_word *ret)
     if (reader->at >= reader->end) {
         return false;
     }
+    assert(kind == WORDS_LETTER || kind == WORDS_CJK);
     start = reader->at;
     if (kind == WORDS_CJK) {
         reader->at += step;
@@ -193,26 +200,32 @@ bool qp_words_next(qp_word_reader *reader, qp_word *ret)
  * spaces of Unicode stay inside of a phrase, where the word reader skips them. */
 static size_t words_space(const char *p, const char *end)
 {
+    assert(p < end);
     if (*p == ' ' || (*p >= '\t' && *p <= '\r')) {
         return 1;
     }
     return end - p >= 3 && p[0] == '\xe3' && p[1] == '\x80' && p[2] == '\x80' ? 3 : 0;
 }
 
-/* From behind an opening quote to behind the closing one; without one, the rest is the phrase. */
+/* From behind an opening quote to behind the closing one; without one, the rest is the phrase.
+ * There is no escape: no word contains a quote. */
 static const char *words_quoted(const char *p, const char *end, qp_phrase *ret)
 {
     const char *close = memchr(p, '"', (size_t)(end - p));
     const char *stop = close == NULL ? end : close;
 
+    assert(p <= end && p[-1] == '"');
     ret->quoted = true;
     ret->prefix = close != NULL && close + 1 < end && close[1] == '*';
     ret->text = (quipu_str){p, (size_t)(stop - p)};
     return close == NULL ? end : close + (ret->prefix ? 2 : 1);
 }
 
-/* Never fails: a quote that is not closed extends to the end. A lone "*" is a word and no prefix: p
- * - start > 1. Prefixes of nothing would match everything. */
+/* Never fails: a quote that is not closed extends to the end. A lone "*" is no prefix (hence
+ * p - start > 1): prefixes of nothing would match everything.
+ *
+ *   red "big car" whe*"x      red | big car | whe, prefix | x
+ */
 bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret)
 {
     const char *p = *at;

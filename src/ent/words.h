@@ -81,7 +81,7 @@ bool qp_query_next(qp_query_reader *reader, qp_query_part *ret);
  */
 
 /* `more + 1` characters from this one on that are no letters: they stand between words, or are left
- * out of a word that goes on. */
+ * out of a word that goes on. {0x300, 0x4, 1}: U+0300 to U+0304 are marks. */
 typedef struct qp_word_gap {
     uint32_t low : 21;
     uint32_t more : 10;
@@ -89,7 +89,11 @@ typedef struct qp_word_gap {
 } qp_word_gap;
 
 /* `count` letters from this one on, each or every second one, count as others as far away; where
- * they are 0 apart, all of them count as one and the same. */
+ * they are 0 apart, all of them count as one and the same.
+ *
+ *   {0xc0, 6, 0, 0x61}   U+00C0 to U+00C5 count as a
+ *   {0xd1, 2, 1, 0x6e}   U+00D1 counts as n, U+00D2 as o
+ */
 typedef struct qp_word_fold {
     uint32_t from : 21;
     uint32_t count : 9;

@@ -239,4 +239,6 @@ const struct qp_maintenance qp_pg_maintenance = {
     .engine = maintenance_engine,
     .remnants = maintenance_remnants,
     .checksums = maintenance_checksums,
+    .counters = qp_pg_counters,
+    .mend_counters = qp_pg_mend_counters,
 };

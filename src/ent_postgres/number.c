@@ -1,125 +1,526 @@
-/* Integer keys. There is no sequence: a transaction that rolls back returns its numbers, because
- * the store's numbers have no gaps.
+/* Integer keys. There is no sequence: a transaction that rolls back returns its numbers, and an
+ * import that brings its own keys moves the counter behind them.
  *
- * Owns: qp_pg.numbers, the last key of each table that the open transaction inserts into.
- * Called by: src/ent (next_key) inside of an exclusive write; tx.c before COMMIT.
- * Locks: relies on all writer slots being held: no other writer takes numbers meanwhile, so that
- * they are read once a table, counted here, and written back with the COMMIT. */
+ * Owns: the counters in QP_PG_TABLE, and qp_pg.numbers, their values in the open transaction.
+ * Called by: src/ent (next_key, lock_keys) inside of a write; tx.c at its begin and its end.
+ *
+ * A counter is read once a transaction, counted on in memory and written back with the COMMIT:
+ *
+ *   counter                    read by                        locked by
+ *   number of <table>          SELECT                         all writer slots: exclusive writers
+ *   number of <table>/<shard>  SELECT ... FOR UPDATE          its row, until the transaction ends
+ *
+ * So shared writers allocate keys of different shards side by side, and take turns in one shard.
+ *
+ * Numbers grow in every shard. Those of one connection grow across shards as well, because each is
+ * larger than all that the connection took or saw in the counters before (qp_pg_numbered.highest):
+ * a program that creates sessions one after the other finds them in that order. Between programs
+ * that write at the same time the order of numbers says nothing.
+ *
+ * A store of an older program has the one counter "number of sessions". The first writer that
+ * misses the counter of a shard renames it to "base of sessions", under a lock of that row, and
+ * counters of shards start from it: their numbers lie above all older ones. An older program that
+ * still runs misses its counter from then on and creates nothing; it could otherwise hand out a
+ * number twice. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
+#include "ent/shard.h"
 
-/* The last key of a table, from its row of QP_PG_TABLE; the migration inserts that row. */
-static quipu_status number_read(qp_pg *conn, const char *table, int64_t *ret_last,
-                                quipu_error *reterr)
+#define NUMBER_TEXT_MAX ((size_t)1 << 20) /* of a parameter that lists shards or numbers */
+#define NUMBER_MAKE_TRIES 3               /* a counter that is still missing then was deleted */
+
+/* The name of a shard's counter, in SQL: $1 is the table, `s` the shard. */
+#define NUMBER_NAME "'" QP_PG_NUMBER "' || $1 || '/' || lpad(CAST(s AS text), 4, '0')"
+
+/* ---- the counters in memory -------------------------------------------------------------------
+ */
+
+void qp_pg_begin_numbers(qp_pg *conn)
+{
+    assert(conn->numbered_count <= QP_PG_NUMBERED_MAX);
+    conn->number_count = 0;
+    for (size_t i = 0; i < conn->numbered_count; i++) {
+        conn->numbered[i].taken = 0;
+    }
+}
+
+void qp_pg_keep_numbers(qp_pg *conn)
+{
+    for (size_t i = 0; i < conn->numbered_count; i++) {
+        qp_pg_numbered *table = &conn->numbered[i];
+
+        table->highest = table->taken > table->highest ? table->taken : table->highest;
+    }
+}
+
+/* Where a counter is in the sorted list, or where it belongs. */
+static size_t number_place(const qp_pg *conn, int32_t table, int32_t shard, bool *ret_found)
+{
+    size_t low = 0;
+    size_t high = conn->number_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const qp_pg_number *number = &conn->numbers[middle];
+
+        if (number->table < table || (number->table == table && number->shard < shard)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *ret_found = low < conn->number_count && conn->numbers[low].table == table &&
+                 conn->numbers[low].shard == shard;
+    return low;
+}
+
+static quipu_status number_add(qp_pg *conn, int32_t table, int32_t shard, int64_t last,
+                               quipu_error *reterr)
+{
+    bool found = false;
+    const size_t place = number_place(conn, table, shard, &found);
+
+    assert(!found && place <= conn->number_count);
+    if (conn->number_count == conn->number_capacity) {
+        const size_t capacity = conn->number_capacity == 0 ? 16 : 2 * conn->number_capacity;
+        qp_pg_number *more = qp_realloc(conn->numbers, capacity * sizeof(*more));
+
+        if (more == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "no memory to number rows");
+        }
+        conn->numbers = more;
+        conn->number_capacity = capacity;
+    }
+    memmove(conn->numbers + place + 1, conn->numbers + place,
+            (conn->number_count - place) * sizeof(*conn->numbers));
+    conn->numbers[place] = (qp_pg_number){.table = table, .shard = shard, .last = last};
+    conn->number_count++;
+    return QUIPU_OK;
+}
+
+/* The table's place in qp_pg.numbered, which it gets with its first use. */
+static quipu_status number_table(qp_pg *conn, const char *name, int32_t *ret, quipu_error *reterr)
+{
+    qp_pg_numbered *table;
+
+    assert(conn->numbered_count <= QP_PG_NUMBERED_MAX);
+    for (size_t i = 0; i < conn->numbered_count; i++) {
+        if (strcmp(conn->numbered[i].name, name) == 0) {
+            *ret = (int32_t)i;
+            return QUIPU_OK;
+        }
+    }
+    if (conn->numbered_count == QP_PG_NUMBERED_MAX || strlen(name) >= QP_PG_NAME_SIZE) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "a connection numbers rows of at most %d tables, with names of at "
+                            "most %d bytes",
+                            QP_PG_NUMBERED_MAX, QP_PG_NAME_SIZE - 1);
+    }
+    *ret = (int32_t)conn->numbered_count;
+    table = &conn->numbered[conn->numbered_count++];
+    *table = (qp_pg_numbered){.is_read = false};
+    (void)snprintf(table->name, sizeof(table->name), "%s", name);
+    return QUIPU_OK;
+}
+
+/* ---- the counters at the server ---------------------------------------------------------------
+ */
+
+/* Runs one statement whose parameters are the table and, where n is 2, a list. A failure rolls the
+ * transaction back. It may wait for another writer's lock, until the deadline. */
+static quipu_status number_run(qp_pg *conn, const char *sql, const char *const *values, int n,
+                               qp_pg_call *call, quipu_error *reterr)
+{
+    quipu_status status;
+
+    assert(conn->in_transaction);
+    *call = (qp_pg_call){.doing = "cannot number rows of",
+                         .deadline_ns = qp_interrupt_deadline(&conn->interrupt)};
+    qp_pg_batch(conn);
+    qp_pg_send_pending_tx(conn);
+    call->wanted = conn->sent;
+    qp_pg_send_values(conn, sql, values, n);
+    status = qp_pg_run(conn, call, reterr);
+    if (status != QUIPU_OK) {
+        qp_pg_rollback_all(conn);
+    }
+    return status;
+}
+
+static quipu_status number_missing(const char *table, quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_CORRUPT,
+                        "the table \"%s\" has no number in \"" QP_PG_TABLE "\"", table);
+}
+
+/* The last key of a table without shards; the migration inserts that row. */
+static quipu_status number_read(qp_pg *conn, int32_t table, quipu_error *reterr)
 {
     static const char sql[] =
         "SELECT \"last\" FROM \"" QP_PG_TABLE "\" WHERE \"name\" = '" QP_PG_NUMBER "' || $1";
-    const char *values[1] = {table};
-    qp_pg_call call = {.doing = "cannot number rows of"};
-    quipu_status status;
+    const char *values[1] = {conn->numbered[table].name};
+    qp_pg_call call;
+    quipu_status status = number_run(conn, sql, values, 1, &call, reterr);
 
-    assert(conn->in_transaction && conn->writes);
-    assert(ret_last != NULL);
-    qp_pg_batch(conn);
-    qp_pg_send_pending_tx(conn);
-    call.wanted = conn->sent;
-    qp_pg_send_values(conn, sql, values, 1);
-    status = qp_pg_run(conn, &call, reterr);
+    assert(status != QUIPU_OK || conn->moved >= QP_PG_WRITER_SLOTS);
     if (status == QUIPU_OK && PQntuples(call.result) != 1) {
-        status = qp_error_set(reterr, QUIPU_CORRUPT,
-                              "the table \"%s\" has no number in \"" QP_PG_TABLE "\"", table);
+        status = number_missing(values[0], reterr);
     } else if (status == QUIPU_OK) {
-        *ret_last = qp_pg_int(call.result, 0, 0);
-    } else {
-        qp_pg_rollback_all(conn);
+        status = number_add(conn, table, QP_NO_SHARD, qp_pg_int(call.result, 0, 0), reterr);
     }
     qp_pg_call_done(&call);
     return status;
 }
 
-/* The counter of a table, read with its first use in the transaction. */
-static quipu_status number_of(qp_pg *conn, const char *table, qp_pg_number **ret,
-                              quipu_error *reterr)
+/* The highest number of any shard, once a connection. */
+static quipu_status number_read_highest(qp_pg *conn, qp_pg_numbered *table, quipu_error *reterr)
 {
-    qp_pg_number *number;
-    quipu_status status;
+    static const char sql[] =
+        "SELECT COALESCE(MAX(\"last\"), 0) FROM \"" QP_PG_TABLE "\" WHERE \"name\" IN ("
+        "'" QP_PG_NUMBER "' || $1, '" QP_PG_NUMBER_BASE "' || $1) OR (\"name\" > '" QP_PG_NUMBER
+        "' || $1 || '/' AND \"name\" < '" QP_PG_NUMBER "' || $1 || '0')";
+    const char *values[1] = {table->name};
+    qp_pg_call call;
+    quipu_status status = number_run(conn, sql, values, 1, &call, reterr);
 
-    assert(conn->number_count <= QP_PG_NUMBERS_MAX);
-    assert(table != NULL);
-    for (size_t i = 0; i < conn->number_count; i++) {
-        if (strcmp(conn->numbers[i].table, table) == 0) {
-            *ret = &conn->numbers[i];
-            return QUIPU_OK;
+    if (status == QUIPU_OK) {
+        table->highest = qp_pg_int(call.result, 0, 0);
+        table->is_read = true;
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+/* Makes the counters of these shards that do not exist. Each statement sees what was committed
+ * before it: a writer that waited for another one's rename finds the base. */
+static quipu_status number_make(qp_pg *conn, const char *const values[2], quipu_error *reterr)
+{
+    static const char rename[] = "UPDATE \"" QP_PG_TABLE "\" SET \"name\" = '" QP_PG_NUMBER_BASE
+                                 "' || $1 WHERE \"name\" = '" QP_PG_NUMBER "' || $1";
+    static const char insert[] =
+        "INSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") SELECT " NUMBER_NAME
+        ", b.\"last\" FROM unnest(CAST($2 AS integer[])) s, \"" QP_PG_TABLE
+        "\" b WHERE b.\"name\" = '" QP_PG_NUMBER_BASE "' || $1 ORDER BY s "
+        "ON CONFLICT (\"name\") DO NOTHING";
+    qp_pg_call call;
+    quipu_status status = number_run(conn, rename, values, 1, &call, reterr);
+
+    qp_pg_call_done(&call);
+    if (status == QUIPU_OK) {
+        status = number_run(conn, insert, values, 2, &call, reterr);
+        qp_pg_call_done(&call);
+    }
+    return status;
+}
+
+/* Locks the counters of these shards in their order and reads them; *ret_found: how many exist.
+ * Unless all do, none is kept. */
+static quipu_status number_try_lock(qp_pg *conn, int32_t table, const char *list, size_t n,
+                                    size_t *ret_found, quipu_error *reterr)
+{
+    static const char sql[] =
+        "SELECT CAST(right(\"name\", 4) AS bigint), \"last\" FROM \"" QP_PG_TABLE
+        "\" WHERE \"name\" = ANY (ARRAY(SELECT " NUMBER_NAME
+        " FROM unnest(CAST($2 AS integer[])) s)) ORDER BY \"name\"" QP_PG_ROW_LOCK;
+    const char *values[2] = {conn->numbered[table].name, list};
+    qp_pg_call call;
+    quipu_status status = number_run(conn, sql, values, 2, &call, reterr);
+
+    *ret_found = status == QUIPU_OK ? (size_t)PQntuples(call.result) : 0;
+    for (size_t i = 0; *ret_found == n && i < n && status == QUIPU_OK; i++) {
+        status = number_add(conn, table, (int32_t)qp_pg_int(call.result, (int)i, 0),
+                            qp_pg_int(call.result, (int)i, 1), reterr);
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+/* Locks the counters of a list of shards, "{1,66}", and makes those that are missing. */
+static quipu_status number_lock(qp_pg *conn, int32_t table, const char *list, size_t n,
+                                quipu_error *reterr)
+{
+    const char *const values[2] = {conn->numbered[table].name, list};
+    size_t found = 0;
+    quipu_status status = number_try_lock(conn, table, list, n, &found, reterr);
+
+    for (int tries = 0; status == QUIPU_OK && found < n && tries < NUMBER_MAKE_TRIES; tries++) {
+        status = number_make(conn, values, reterr);
+        if (status == QUIPU_OK) {
+            status = number_try_lock(conn, table, list, n, &found, reterr);
         }
     }
-    if (conn->number_count == QP_PG_NUMBERS_MAX || strlen(table) >= QP_PG_NAME_SIZE) {
-        return qp_error_set(reterr, QUIPU_LIMIT,
-                            "a transaction numbers rows of at most %d tables, with names of at "
-                            "most %d bytes",
-                            QP_PG_NUMBERS_MAX, QP_PG_NAME_SIZE - 1);
+    return status == QUIPU_OK && found < n ? number_missing(values[0], reterr) : status;
+}
+
+/* The engine's lock_keys: only those that the transaction has not locked yet. */
+quipu_status qp_pg_lock_keys(void *conn, const char *table, const uint32_t *shards, size_t n,
+                             quipu_error *reterr)
+{
+    qp_pg *self = conn;
+    int32_t at = 0;
+    size_t missing = 0;
+    quipu_status status = number_table(self, table, &at, reterr);
+    qp_buf list;
+
+    assert(shards != NULL && n > 0);
+    qp_buf_init(&list, NUMBER_TEXT_MAX);
+    qp_buf_putc(&list, '{');
+    for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
+        bool found = false;
+
+        assert(shards[i] <= ENT_SHARD_MAX);
+        (void)number_place(self, at, (int32_t)shards[i], &found);
+        if (!found) {
+            qp_buf_printf(&list, "%s%u", missing > 0 ? "," : "", (unsigned)shards[i]);
+            missing++;
+        }
     }
-    number = &conn->numbers[conn->number_count];
-    *number = (qp_pg_number){.moved = false};
-    (void)snprintf(number->table, sizeof(number->table), "%s", table);
-    status = number_read(conn, table, &number->last, reterr);
+    qp_buf_putc(&list, '}');
+    if (status == QUIPU_OK && qp_buf_status(&list) != QUIPU_OK) {
+        status = qp_error_set(reterr, qp_buf_status(&list), "no memory to number rows");
+    }
+    if (status == QUIPU_OK && missing > 0) {
+        status = number_lock(self, at, qp_buf_str(&list).p, missing, reterr);
+    }
+    qp_buf_free(&list);
+    return status;
+}
+
+/* The counter that a request asks for, read with its first use in the transaction. */
+static quipu_status number_of(qp_pg *conn, int32_t table, int32_t shard, qp_pg_number **ret,
+                              quipu_error *reterr)
+{
+    bool found = false;
+    size_t place = number_place(conn, table, shard, &found);
+    quipu_status status = QUIPU_OK;
+
+    assert(shard == QP_NO_SHARD || (shard >= 0 && shard <= ENT_SHARD_MAX));
+    if (!found && shard == QP_NO_SHARD) {
+        status = number_read(conn, table, reterr);
+    } else if (!found) {
+        const uint32_t one = (uint32_t)shard;
+
+        status = qp_pg_lock_keys(conn, conn->numbered[table].name, &one, 1, reterr);
+    }
     if (status == QUIPU_OK) {
-        conn->number_count++;
-        *ret = number;
+        place = number_place(conn, table, shard, &found);
+        assert(found);
+        *ret = &conn->numbers[place];
     }
     return status;
 }
 
 /* The engine's next_key. A number that the caller gives is returned as it is, and numbers taken
  * later lie above it: an import keeps its keys. */
-quipu_status qp_pg_next_key(void *conn, const char *table, int64_t given, int64_t *ret_number,
-                            quipu_error *reterr)
+quipu_status qp_pg_next_key(void *conn, const char *table, const qp_key_request *request,
+                            int64_t *ret_number, quipu_error *reterr)
 {
     qp_pg *self = conn;
+    qp_pg_numbered *numbered;
     qp_pg_number *number = NULL;
-    quipu_status status;
+    int64_t given = request->given;
+    int32_t at = 0;
+    quipu_status status = number_table(self, table, &at, reterr);
 
-    assert(given >= 0);
+    assert(given >= 0 && request->above >= 0);
     assert(table != NULL && ret_number != NULL);
     assert(self->writes);
-    status = number_of(self, table, &number, reterr);
+    numbered = &self->numbered[at];
+    if (status == QUIPU_OK && request->shard != QP_NO_SHARD && !numbered->is_read) {
+        status = number_read_highest(self, numbered, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = number_of(self, at, request->shard, &number, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }
-    assert(number != NULL);
-    if (given == 0 && number->last == INT64_MAX) {
-        return qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left", table);
-    }
     if (given == 0) {
-        given = number->last + 1;
+        int64_t last = number->last > request->above ? number->last : request->above;
+
+        last = numbered->taken > last ? numbered->taken : last;
+        last = numbered->highest > last ? numbered->highest : last;
+        if (last == INT64_MAX) {
+            return qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left", table);
+        }
+        given = last + 1;
     }
     if (given > number->last) {
         number->last = given;
         number->moved = true;
     }
+    numbered->taken = given > numbered->taken ? given : numbered->taken;
     *ret_number = given;
     return QUIPU_OK;
 }
 
+/* ---- writing them back ------------------------------------------------------------------------
+ */
+
+/* Sends the counters from..to, which are shards of one table, in one statement. A counter that a
+ * rollback to a savepoint removed again is inserted, and none ever moves back. */
+static quipu_status number_send_shards(qp_pg *conn, size_t from, size_t to, quipu_error *reterr)
+{
+    static const char sql[] =
+        "INSERT INTO \"" QP_PG_TABLE "\" AS n (\"name\", \"last\") SELECT " NUMBER_NAME
+        ", v FROM unnest(CAST($2 AS integer[]), CAST($3 AS bigint[])) t(s, v) ORDER BY s "
+        "ON CONFLICT (\"name\") DO UPDATE SET \"last\" = GREATEST(n.\"last\", EXCLUDED.\"last\")";
+    const char *values[3] = {conn->numbered[conn->numbers[from].table].name, NULL, NULL};
+    quipu_status status;
+    size_t moved = 0;
+    qp_buf shards;
+    qp_buf lasts;
+
+    qp_buf_init(&shards, NUMBER_TEXT_MAX);
+    qp_buf_init(&lasts, NUMBER_TEXT_MAX);
+    for (size_t i = from; i < to; i++) {
+        const qp_pg_number *number = &conn->numbers[i];
+
+        assert(number->shard != QP_NO_SHARD);
+        if (number->moved) {
+            qp_buf_printf(&shards, "%c%d", moved > 0 ? ',' : '{', (int)number->shard);
+            qp_buf_printf(&lasts, "%c%lld", moved > 0 ? ',' : '{', (long long)number->last);
+            moved++;
+        }
+    }
+    qp_buf_putc(&shards, '}');
+    qp_buf_putc(&lasts, '}');
+    status = qp_buf_status(&shards) != QUIPU_OK ? qp_buf_status(&shards) : qp_buf_status(&lasts);
+    if (status != QUIPU_OK) {
+        status = qp_error_set(reterr, status, "no memory to number rows");
+    } else if (moved > 0) {
+        values[1] = qp_buf_str(&shards).p;
+        values[2] = qp_buf_str(&lasts).p;
+        qp_pg_send_values(conn, sql, values, 3);
+    }
+    qp_buf_free(&shards);
+    qp_buf_free(&lasts);
+    return status;
+}
+
 /* Only counters that have moved are written. */
-void qp_pg_send_numbers(qp_pg *conn)
+quipu_status qp_pg_send_numbers(qp_pg *conn, quipu_error *reterr)
 {
     static const char sql[] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\" = CAST($2 AS bigint) "
                               "WHERE \"name\" = '" QP_PG_NUMBER "' || $1";
+    quipu_status status = QUIPU_OK;
+    size_t next;
 
     assert(conn->writes);
-    for (size_t i = 0; i < conn->number_count; i++) {
+    for (size_t i = 0; i < conn->number_count && status == QUIPU_OK; i = next) {
+        const qp_pg_number *number = &conn->numbers[i];
         char text[24];
-        const char *values[2] = {conn->numbers[i].table, text};
+        const char *values[2] = {conn->numbered[number->table].name, text};
 
-        if (!conn->numbers[i].moved) {
-            continue;
+        next = i + 1;
+        if (number->shard != QP_NO_SHARD) {
+            while (next < conn->number_count && conn->numbers[next].table == number->table) {
+                next++;
+            }
+            status = number_send_shards(conn, i, next, reterr);
+        } else if (number->moved) {
+            (void)snprintf(text, sizeof(text), "%lld", (long long)number->last);
+            qp_pg_send_values(conn, sql, values, 2);
         }
-        (void)snprintf(text, sizeof(text), "%lld", (long long)conn->numbers[i].last);
-        qp_pg_send_values(conn, sql, values, 2);
     }
+    return status;
+}
+
+/* ---- counters that are behind -----------------------------------------------------------------
+ *
+ * One statement sees one state: it cannot meet a writer between a row and its counter.
+ */
+
+/* Counter, its value (-1: it is missing), and the highest key, which is more. $1 is the table. The
+ * shard of a key is in its low bits; a shard without a counter starts at the base, and without a
+ * base no shard gets one. */
+#define NUMBER_BEHIND_SHARDS                                                                       \
+    "WITH c(name, last) AS (SELECT \"name\", \"last\" FROM \"" QP_PG_TABLE "\"), "                 \
+    "b(last) AS (SELECT MAX(last) FROM c WHERE name IN ('" QP_PG_NUMBER                            \
+    "' || $1, '" QP_PG_NUMBER_BASE "' || $1)), "                                                   \
+    "k(s, top) AS (SELECT id & %d, MAX(id) >> %d FROM (SELECT \"%s\" AS id FROM \"%s\") r GROUP "  \
+    "BY "                                                                                          \
+    "1) SELECT name, last, top FROM (SELECT n.name, COALESCE(c.last, b.last, -1) AS last, n.top "  \
+    "FROM (SELECT " NUMBER_NAME " AS name, top FROM k) n CROSS JOIN b LEFT JOIN c ON c.name = "    \
+    "n.name UNION ALL SELECT '" QP_PG_NUMBER_BASE "' || $1, -1, COALESCE((SELECT MAX(top) FROM "   \
+    "k), 0) FROM b WHERE b.last IS NULL) f WHERE top > last"
+#define NUMBER_BEHIND                                                                              \
+    "SELECT '" QP_PG_NUMBER "' || $1 AS name, COALESCE(c.\"last\", -1) AS last, k.top FROM "       \
+    "(SELECT COALESCE(MAX(\"%s\"), 0) AS top FROM \"%s\") k LEFT JOIN \"" QP_PG_TABLE              \
+    "\" c ON c.\"name\" = '" QP_PG_NUMBER "' || $1 WHERE k.top > COALESCE(c.\"last\", -1)"
+
+/* Runs the query for an entity, between `front` and `end`. */
+static quipu_status number_run_behind(qp_pg *conn, const ent_entity *entity, const char *front,
+                                      const char *end, qp_pg_call *call, quipu_error *reterr)
+{
+    const char *values[1] = {entity->table};
+    quipu_status status;
+    qp_buf sql;
+
+    qp_buf_init(&sql, NUMBER_TEXT_MAX);
+    qp_buf_puts(&sql, front);
+    if (qp_shard_in_key(entity)) {
+        qp_buf_printf(&sql, NUMBER_BEHIND_SHARDS, ENT_SHARD_MAX, ENT_SHARD_BITS,
+                      entity->fields[0].column, entity->table);
+    } else {
+        qp_buf_printf(&sql, NUMBER_BEHIND, entity->fields[0].column, entity->table);
+    }
+    qp_buf_puts(&sql, end);
+    status = qp_buf_status(&sql);
+    status = status == QUIPU_OK ? number_run(conn, qp_buf_str(&sql).p, values, 1, call, reterr)
+                                : qp_error_set(reterr, status, "no memory to look at counters");
+    qp_buf_free(&sql);
+    return status;
+}
+
+quipu_status qp_pg_counters(void *conn, const ent_entity *entity, qp_report_fn fn, void *ctx,
+                            quipu_error *reterr)
+{
+    qp_pg_call call = {0};
+    quipu_status status = number_run_behind(conn, entity, "", " ORDER BY 1", &call, reterr);
+
+    assert(fn != NULL);
+    for (int i = 0;
+         status == QUIPU_OK && i < PQntuples(call.result) && i < QP_MAINTENANCE_FINDINGS_MAX; i++) {
+        const int64_t last = qp_pg_int(call.result, i, 1);
+        const int64_t top = qp_pg_int(call.result, i, 2);
+        char text[256];
+
+        if (last < 0) {
+            (void)snprintf(text, sizeof(text), "the counter \"%s\" is missing: no row can be added",
+                           PQgetvalue(call.result, i, 0));
+        } else {
+            (void)snprintf(text, sizeof(text), QP_MAINTENANCE_BEHIND, PQgetvalue(call.result, i, 0),
+                           (long long)last, (long long)top);
+        }
+        status = fn(ctx, quipu_cstr(text));
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+/* All writer slots are held: nobody else allocates keys. The open transaction has read no counter.
+ */
+quipu_status qp_pg_mend_counters(void *conn, const ent_entity *entity, quipu_error *reterr)
+{
+    qp_pg *self = conn;
+    qp_pg_call call = {0};
+    quipu_status status;
+
+    assert(self->writes && self->moved >= QP_PG_WRITER_SLOTS && self->number_count == 0);
+    status = number_run_behind(
+        self, entity,
+        "INSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") SELECT name, top FROM (",
+        ") m ON CONFLICT (\"name\") DO UPDATE SET \"last\" = EXCLUDED.\"last\"", &call, reterr);
+    qp_pg_call_done(&call);
+    for (size_t i = 0; i < self->numbered_count; i++) {
+        self->numbered[i].is_read = false; /* `highest` may be behind as well */
+    }
+    return status;
 }

@@ -35,6 +35,7 @@ static void open_close(void *conn)
         PQfinish(self->pg);
         qp_free(self->uri);
         qp_free(self->tenant);
+        qp_free(self->numbers);
         qp_free(self);
     }
 }
@@ -115,6 +116,7 @@ const qp_engine qp_pg_engine = {
     .must_match_begin = QP_PG_MUST_MATCH_BEGIN,
     .must_match_end = QP_PG_MUST_MATCH_END,
     .chunked = QP_PG_CHUNKED,
+    .lock_keys = qp_pg_lock_keys,
     .is_read_only = open_is_read_only,
     .adopt = open_adopt,
     .execute = qp_pg_execute,

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "ent/engine.h"
 #include "ent/interrupt.h"
+#include "ent/maintenance.h"
 #include "ent_postgres/libpq.h"
 
 /* The engine's own table: one row a counter, found by its name. The names are on disk since 0.1 and
@@ -38,7 +39,11 @@
 /* Counts the connections that were assigned a slot, which they get round-robin. */
 #define QP_PG_WRITER_SLOTS_ASSIGNED "seats taken"
 #define QP_PG_IDENTITY "application_id"
-#define QP_PG_NUMBER "number of " /* and the table's name: the last integer key of that table */
+/* The last integer key of a table: "number of <table>", or one counter for each shard,
+ * "number of <table>/0042". Counters of shards are made when they are first needed and start at
+ * "base of <table>", which is what the table's one counter became (number.c). */
+#define QP_PG_NUMBER "number of "
+#define QP_PG_NUMBER_BASE "base of "
 
 #define QP_PG_ROW_LOCK " FOR UPDATE" /* ends a statement that may wait for another writer */
 
@@ -73,7 +78,7 @@
 #define QP_PG_SERVER_MIN 130000   /* the first server with gen_random_uuid() built in */
 #define QP_PG_HOSTS_MAX 16        /* hosts of a URI; longer lists are left to libpq */
 #define QP_PG_NAME_SIZE 64        /* NAMEDATALEN: a table's name with its NUL */
-#define QP_PG_NUMBERS_MAX 64      /* tables whose numbers one transaction may take */
+#define QP_PG_NUMBERED_MAX 64     /* tables whose numbers one connection may take */
 
 /* Type OIDs of pg_type that values are sent and read as; the plural is the array type. */
 typedef enum qp_pg_type {
@@ -112,9 +117,19 @@ typedef enum qp_pg_fixed {
     QP_PG_FIXED_COUNT
 } qp_pg_fixed;
 
-/* The last integer key of a table, read from QP_PG_TABLE by the open transaction. */
+/* A table whose integer keys this connection allocates. */
+typedef struct qp_pg_numbered {
+    char name[QP_PG_NAME_SIZE];
+    int64_t highest; /* of all counters when it was first read, and of our own commits since */
+    int64_t taken;   /* the highest number that the open transaction took */
+    bool is_read;    /* `highest` was read */
+} qp_pg_numbered;
+
+/* A counter of QP_PG_TABLE as the open transaction has it: the last key of a table, or of one of
+ * its shards. */
 typedef struct qp_pg_number {
-    char table[QP_PG_NAME_SIZE];
+    int32_t table; /* index in qp_pg.numbered */
+    int32_t shard; /* or QP_NO_SHARD */
     int64_t last;
     bool moved; /* taken from by the open transaction, which writes it back before COMMIT */
 } qp_pg_number;
@@ -169,8 +184,11 @@ typedef struct qp_pg {
     size_t pending_tx_count;
     int64_t changes;       /* rows that the last statement changed */
     int64_t total_changes; /* rows that all statements changed; a deferred write counts 1 */
-    qp_pg_number numbers[QP_PG_NUMBERS_MAX]; /* of the open transaction (number.c) */
+    qp_pg_numbered numbered[QP_PG_NUMBERED_MAX]; /* tables (number.c) */
+    size_t numbered_count;
+    qp_pg_number *numbers; /* counters of the open transaction, by table and shard; allocated */
     size_t number_count;
+    size_t number_capacity;
     char writer_slot[QP_PG_WRITER_SLOT_SIZE]; /* the row of this connection; "": none assigned */
     int64_t moved;      /* writer slots that the open transaction bumped: 1, or all */
     int64_t own_bumps;  /* bumps committed by this connection: no change of others */
@@ -344,10 +362,21 @@ void qp_pg_send_closing(qp_pg *conn);
 /* ---- number.c ---------------------------------------------------------------------------------
  */
 
-quipu_status qp_pg_next_key(void *conn, const char *table, int64_t given, int64_t *ret_number,
+quipu_status qp_pg_next_key(void *conn, const char *table, const qp_key_request *request,
+                            int64_t *ret_number, quipu_error *reterr);
+quipu_status qp_pg_lock_keys(void *conn, const char *table, const uint32_t *shards, size_t n,
+                             quipu_error *reterr);
+/* A transaction begins that may allocate numbers: it has read no counter yet. */
+void qp_pg_begin_numbers(qp_pg *conn);
+/* Sends the statements that write the counters back; called before COMMIT. QUIPU_NOMEM: it could
+ * not, and the transaction must not be committed. */
+quipu_status qp_pg_send_numbers(qp_pg *conn, quipu_error *reterr);
+/* The maintenance of counters (ent/maintenance.h). */
+quipu_status qp_pg_counters(void *conn, const ent_entity *entity, qp_report_fn fn, void *ctx,
                             quipu_error *reterr);
-/* Sends the UPDATEs that write the taken numbers back; called before COMMIT. */
-void qp_pg_send_numbers(qp_pg *conn);
+quipu_status qp_pg_mend_counters(void *conn, const ent_entity *entity, quipu_error *reterr);
+/* The transaction committed: its numbers are taken. */
+void qp_pg_keep_numbers(qp_pg *conn);
 
 /* ---- query.c ----------------------------------------------------------------------------------
  */

@@ -133,7 +133,7 @@ static void tx_set_writing(qp_pg *conn, int64_t moved)
     conn->writes = true;
     conn->moved = moved;
     conn->transient = false;
-    conn->number_count = 0; /* other writers may have taken numbers since */
+    qp_pg_begin_numbers(conn); /* other writers may have taken numbers since */
 }
 
 /* The batch of tx_send_begin() succeeded. *ret_retry: it only assigned the slot, the BEGIN follows.
@@ -375,8 +375,10 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
     }
     qp_pg_batch(conn);
     qp_pg_send_pending_tx(conn);
-    if (conn->writes) {
-        qp_pg_send_numbers(conn);
+    status = conn->writes ? qp_pg_send_numbers(conn, reterr) : QUIPU_OK;
+    if (status != QUIPU_OK) {
+        qp_pg_drop(conn); /* in the middle of a batch; the server rolls back */
+        return status;
     }
     qp_pg_send_fixed(conn, QP_PG_COMMIT);
     call.wanted = conn->sent - 1;
@@ -390,7 +392,10 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
                               "the commit is on the primary only: the wait for a synchronous "
                               "standby was cut short");
     }
-    conn->own_bumps += conn->writes && status == QUIPU_OK ? conn->moved : 0;
+    if (conn->writes && status == QUIPU_OK) {
+        conn->own_bumps += conn->moved;
+        qp_pg_keep_numbers(conn);
+    }
     if (status != QUIPU_OK) {
         qp_pg_rollback_all(conn);
     }

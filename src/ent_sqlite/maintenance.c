@@ -4,7 +4,7 @@
  * Owns: the table qp_sqlite_maintenance.
  * Called by: src/ent/maintenance.c.
  * Locks: checkpoint and VACUUM wait for readers and writers until the call's deadline; they run
- * outside of transactions. The others read.
+ * outside of transactions. Counters are mended inside of the caller's write. The others read.
  * On return no transaction is open that was not before. */
 #include "base/port.h"
 
@@ -22,7 +22,8 @@
 #include "ent_sqlite/page_seal.h"
 #include "ent_sqlite/page_vfs.h"
 
-#define MAINTENANCE_SYNCS_FULL 2                  /* PRAGMA synchronous: every commit is synced */
+#define MAINTENANCE_SYNCS_FULL 2 /* PRAGMA synchronous: every commit is synced */
+#define MAINTENANCE_SQL_MAX 512
 #define MAINTENANCE_PAGES_MAX INT64_C(4294967294) /* SQLITE_MAX_PAGE_COUNT: no cap */
 
 /* The size of a file, 0 where it does not exist. */
@@ -317,6 +318,108 @@ static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, qu
     return status;
 }
 
+/* ---- counters ---------------------------------------------------------------------------------
+ *
+ * The keys of an AUTOINCREMENT table come from its row in sqlite_sequence, which SQLite makes with
+ * the first insert. A counter behind the highest key is harmless while the row of that key exists,
+ * and hands its number out again once that row is deleted.
+ */
+
+/* Reads the counter and the highest key; 0 where there is none. */
+static quipu_status maintenance_counter(qp_sqlite *self, const ent_entity *entity,
+                                        int64_t *ret_counter, int64_t *ret_highest,
+                                        quipu_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    char sql[MAINTENANCE_SQL_MAX];
+    int rc;
+
+    /* Names of an entity are a program's own, and no input. */
+    (void)snprintf(sql, sizeof(sql),
+                   "SELECT (SELECT seq FROM main.sqlite_sequence WHERE name = ?1 ORDER BY rowid "
+                   "LIMIT 1), (SELECT max(\"%s\") FROM main.\"%s\")",
+                   entity->fields[0].column, entity->table);
+    rc = sqlite3_prepare_v2(self->db, sql, -1, &stmt, NULL);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_bind_text(stmt, 1, entity->table, -1, SQLITE_STATIC);
+    }
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(stmt);
+    }
+    if (rc == SQLITE_ROW) {
+        *ret_counter = sqlite3_column_int64(stmt, 0);
+        *ret_highest = sqlite3_column_int64(stmt, 1);
+        rc = sqlite3_step(stmt);
+    }
+    (void)sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot check", reterr);
+}
+
+static quipu_status maintenance_counters(void *conn, const ent_entity *entity, qp_report_fn fn,
+                                         void *ctx, quipu_error *reterr)
+{
+    int64_t counter = 0;
+    int64_t highest = 0;
+    char text[256];
+    quipu_status status = maintenance_counter(conn, entity, &counter, &highest, reterr);
+
+    assert(fn != NULL);
+    if (status != QUIPU_OK || counter >= highest) {
+        return status;
+    }
+    (void)snprintf(text, sizeof(text), QP_MAINTENANCE_BEHIND, entity->table, (long long)counter,
+                   (long long)highest);
+    return fn(ctx, quipu_cstr(text));
+}
+
+/* Runs a statement whose parameters are the table's name and a number. */
+static int maintenance_set_counter(qp_sqlite *self, const char *sql, const char *table,
+                                   int64_t number)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(self->db, sql, -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_bind_text(stmt, 1, table, -1, SQLITE_STATIC);
+    }
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_bind_int64(stmt, 2, number);
+    }
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(stmt);
+    }
+    (void)sqlite3_finalize(stmt);
+    return rc;
+}
+
+/* Replaces the row: one that a damaged file has twice would be read as the first. */
+static quipu_status maintenance_mend_counters(void *conn, const ent_entity *entity,
+                                              quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    int64_t counter = 0;
+    int64_t highest = 0;
+    int rc = SQLITE_DONE;
+    quipu_status status = maintenance_counter(self, entity, &counter, &highest, reterr);
+
+    assert(sqlite3_get_autocommit(self->db) == 0);
+    if (status != QUIPU_OK || counter >= highest) {
+        return status;
+    }
+    rc = maintenance_set_counter(self,
+                                 "DELETE FROM main.sqlite_sequence WHERE name = ?1 AND "
+                                 "CAST(coalesce(seq, 0) AS integer) < ?2",
+                                 entity->table, highest);
+    if (rc == SQLITE_DONE) {
+        rc = maintenance_set_counter(
+            self,
+            "INSERT INTO main.sqlite_sequence (name, seq) SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 "
+            "FROM main.sqlite_sequence WHERE name = ?1)",
+            entity->table, highest);
+    }
+    return rc == SQLITE_DONE ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot repair", reterr);
+}
+
 const struct qp_maintenance qp_sqlite_maintenance = {
     .version = 1,
     .sizes = maintenance_sizes,
@@ -331,4 +434,6 @@ const struct qp_maintenance qp_sqlite_maintenance = {
     .engine = maintenance_engine,
     .checksums = maintenance_checksums,
     .seal = maintenance_seal,
+    .counters = maintenance_counters,
+    .mend_counters = maintenance_mend_counters,
 };

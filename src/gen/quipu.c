@@ -21,8 +21,8 @@ static const ent_field qp_session_fields[] = {
      .data_class = QP_QUIPU_CLASS_SETTINGS},
     {ENT_FIXED(qp_session, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
      ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
-    {ENT_FIELD(qp_session, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
-     ENT_F_ON_UPDATE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, uid, "uid", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM,
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_session, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
@@ -66,13 +66,15 @@ static const ent_field qp_session_fields[] = {
     {ENT_FIELD(qp_session, first_words, "first_words", TEXT), .flags = ENT_F_NULLABLE |
      ENT_F_STRING, .rule = &(const ent_rule){.min = 1, .max = 120},
      .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_session, changed_at, "changed_at", TIME), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW | ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, parent_id, "fork_parent", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW |
      ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_edge qp_session_edges[] = {
-    {ENT_EDGE(qp_session, parent, qp_session, 30, TO_ONE, RESTRICT)},
+    {ENT_EDGE(qp_session, parent, qp_session, 31, TO_ONE, RESTRICT)},
     {ENT_EDGE(qp_session, messages, qp_message, 13, TO_MANY, CASCADE)},
-    {ENT_EDGE(qp_session, forks, qp_session, 30, TO_MANY, RESTRICT)},
+    {ENT_EDGE(qp_session, forks, qp_session, 31, TO_MANY, RESTRICT)},
 };
 static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .unique = true},
@@ -80,12 +82,12 @@ static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_updated_at", .fields = {10, 8}, .count = 2},
     {.name = "session_tenant_expires_at", .fields = {10, 23}, .count = 2},
     {.name = "session_tenant_lags", .fields = {10, 21}, .count = 2},
-    {.name = "session_fork_parent", .fields = {30}, .count = 1},
+    {.name = "session_fork_parent", .fields = {31}, .count = 1},
 };
 static const ent_shard qp_session_shard = {.number = 1, .key = 10, .texts = {10, 1},
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_session_entity = {
-    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 31, .key =
+    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 32, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
     .index_count = 6, .where_match = ENT_ABSENT, .shard = &qp_session_shard, ENT_SIZES(qp_session)};
 ENT_SHAPE(qp_session);
@@ -112,7 +114,7 @@ static const ent_shown qp_session_info_shown[] = {
     {ENT_SHOW(quipu_session_info, fork_seq, 26, INT)},
     {ENT_SHOW(quipu_session_info, title, 28, TEXT)},
     {ENT_SHOW(quipu_session_info, first_words, 29, TEXT)},
-    {ENT_SHOW_IS(quipu_session_info, is_fork, 30)},
+    {ENT_SHOW_IS(quipu_session_info, is_fork, 31)},
 };
 ENT_SHOW_TYPE(quipu_session_info, key, quipu_str);
 ENT_SHOW_TYPE(quipu_session_info, agent_id, quipu_str);
@@ -459,6 +461,6 @@ static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_sess
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 8, .hash = "a1b802451bda9e7d", .application_id = 0x51495055, .version = 3,
+    .entity_count = 8, .hash = "91451e1d8d9d6eea", .application_id = 0x51495055, .version = 3,
     .min_reader = 1, .min_writer = 2, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

@@ -71,6 +71,9 @@ struct qp_session {
     quipu_str title;
     /* How its first user message begins, in one line. */
     quipu_str first_words;
+    /* The last change, where updated_at is rounded up so that its index entry moves rarely
+     (src/store/last_change.h). Absent: updated_at is exact. */
+    ent_opt_time changed_at;
     ent_opt_int parent_id;
     const struct qp_session *parent;
     qp_message_list messages;
@@ -107,6 +110,7 @@ typedef struct qp_session_new {
     int64_t turn_seq; /* default 0 */
     quipu_str title;
     quipu_str first_words;
+    ent_opt_time changed_at;
     ent_opt_int parent_id;
 } qp_session_new;
 typedef struct qp_session_patch {
@@ -137,6 +141,7 @@ typedef struct qp_session_patch {
     ent_patch_int turn_seq;
     ent_patch_text title;
     ent_patch_text first_words;
+    ent_patch_time changed_at;
     ent_patch_int parent_id;
 } qp_session_patch;
 struct qp_session_where {
@@ -170,6 +175,7 @@ struct qp_session_where {
     ent_where_int turn_seq;
     ent_where_text title;
     ent_where_text first_words;
+    ent_where_time changed_at;
     ent_where_int parent_id;
     const qp_session_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
@@ -203,7 +209,8 @@ struct qp_session_where {
 #define QP_SESSION_BY_TURN_SEQ(dir) ((qp_session_order){28, ENT_##dir})
 #define QP_SESSION_BY_TITLE(dir) ((qp_session_order){29, ENT_##dir})
 #define QP_SESSION_BY_FIRST_WORDS(dir) ((qp_session_order){30, ENT_##dir})
-#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){31, ENT_##dir})
+#define QP_SESSION_BY_CHANGED_AT(dir) ((qp_session_order){31, ENT_##dir})
+#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){32, ENT_##dir})
 struct qp_session_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_session *after; /* the last row of the page before */

@@ -235,8 +235,8 @@ static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena 
     return status;
 }
 
-/* Applies the store's cap, as for a session that is created with a history. updated_at is restored,
- * since nobody used the session today. */
+/* Applies the store's cap, as for a session that is created with a history. updated_at stays, since
+ * nobody used the session today. */
 static quipu_status write_cap(const write_session *w, ent_db *db, quipu_arena *scratch,
                               quipu_error *reterr)
 {
@@ -250,11 +250,6 @@ static quipu_status write_cap(const write_session *w, ent_db *db, quipu_arena *s
     status = qp_session_get(db, scratch, w->row->id, &row, reterr);
     if (status == QUIPU_OK) {
         status = qp_cap_hold(store, db, scratch, row, reterr);
-    }
-    if (status == QUIPU_OK) {
-        const qp_session_patch patch = {.updated_at = ent_set(w->row->updated_at)};
-        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(w->row->id)}, &patch, NULL,
-                                   reterr);
     }
     return status;
 }
@@ -276,7 +271,7 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
         status = write_messages(w, db, reterr);
     }
     if (status == QUIPU_OK) {
-        qp_session_patch patch = {.updated_at = ent_set(w->row->updated_at)};
+        qp_session_patch patch = {.turn_seq = {0}};
 
         qp_header_patch(&w->header, &patch);
         patch.turn_seq = (ent_patch_int){0}; /* both stay as the row has them */

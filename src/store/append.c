@@ -17,6 +17,7 @@
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
+#include "store/last_change.h"
 #include "store/search.h"
 #include "store/session.h"
 #include "store/state_internal.h"
@@ -30,6 +31,7 @@ typedef struct append_call {
     quipu_appended result;
     bool is_retry;  /* the work has run before, and may have been stored then */
     bool creates;   /* the session, when there is none */
+    bool has_uid;   /* `uid` is drawn */
     quipu_uuid uid; /* of a session that the append creates */
 } append_call;
 
@@ -185,7 +187,7 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
                                 quipu_error *reterr)
 {
     const int64_t count = (int64_t)encoded->count;
-    qp_session_patch patch = {.revision = ent_set(row->revision + 1), .updated_at = ent_set(now)};
+    qp_session_patch patch = {.revision = ent_set(row->revision + 1)};
     quipu_status status = QUIPU_OK;
 
     assert(count > 0 && row->next_seq >= row->first_seq);
@@ -195,6 +197,7 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
     if (status != QUIPU_OK) {
         return status;
     }
+    qp_last_change_set(row, now, &patch);
     qp_encoded_place(encoded, row, now);
     qp_header_patch(&encoded->header, &patch);
     if (encoded->summary) {
@@ -247,8 +250,8 @@ static quipu_status append_only_state(const append_call *call, ent_db *db, const
         qp_state_event_add(db, row, row->revision + 1, also->event_id, also->changes, reterr);
 
     *ret_patch = (qp_session_patch){.revision = ent_set(row->revision + 1),
-                                    .updated_at = ent_set(now),
                                     .last_event_at = ent_set(also->time)};
+    qp_last_change_set(row, now, ret_patch);
     qp_session_slide(row, now, ret_patch);
     if (status == QUIPU_OK) {
         status =
@@ -359,41 +362,56 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
 /* ---- the calls --------------------------------------------------------------------------------
  */
 
-/* In an exclusive transaction: creates the session when it is missing or expired, then appends. The
- * session's row is read and written by statements that the cache does not see: what the cache holds
- * is written before them, and read anew after them. */
+/* Appends, and creates the session before when it is missing or expired. That session's row is read
+ * and written by statements that the cache does not see: what the cache holds is written before
+ * them, and read anew after them. */
 static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
     append_call *call = ctx;
     qp_session_cache *sessions = &call->store->group.sessions;
-    quipu_status status = qp_session_cache_flush(sessions, db, reterr);
+    const qp_session *row = NULL;
+    quipu_status status = qp_session_cache_get(sessions, db, call->key, &row, reterr);
 
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (row != NULL && !qp_session_expired(row, quipu_time_now())) {
+        return append_work(call, db, scratch, reterr);
+    }
+    assert(sessions->state != QP_BATCH_OPTIMISTIC || row != NULL);
+    if (sessions->state != QP_BATCH_EXCLUSIVE && row != NULL) {
+        /* To replace an expired session concerns its forks: append_run() comes back alone. */
+        return qp_session_living(row, quipu_time_now(), reterr);
+    }
+    /* Drawn once: a work that runs again creates the same session. */
+    if (!call->has_uid && qp_uuid_v7(&call->uid) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
+    }
+    call->has_uid = true;
+    status = qp_session_cache_flush(sessions, db, reterr);
     if (status == QUIPU_OK) {
         status = qp_session_ensure(call->store, db, scratch, call->key, call->uid, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && sessions->state == QP_BATCH_EXCLUSIVE) {
         qp_session_cache_detach_all(sessions);
-        status = append_work(call, db, scratch, reterr);
     }
-    return status;
+    return status == QUIPU_OK ? append_work(call, db, scratch, reterr) : status;
 }
 
-/* A first try failed with `cause`. Appends again, creating the session, when that was missing. */
+/* Writes an append that may create its session. One that has to replace an expired session is
+ * repeated as the only writer. */
 static quipu_status append_create(append_call *append, qp_call *within, quipu_error *reterr)
 {
-    quipu_error missing = {.status = QUIPU_OK}; /* that the session is, is no error of the call */
-    quipu_status status = qp_store_write(append->store, within, append_work, append, &missing);
+    quipu_error error = {.status = QUIPU_OK};
+    quipu_status status = qp_store_write(append->store, within, append_create_work, append, &error);
 
     assert(append->creates);
-    if (status != QUIPU_NOT_FOUND && status != QUIPU_EXPIRED) {
-        return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &missing);
+    if (status == QUIPU_EXPIRED) {
+        within->session = (quipu_str){NULL, 0};
+        return qp_store_write(append->store, within, append_create_work, append, reterr);
     }
-    if (qp_uuid_v7(&append->uid) != QUIPU_OK) {
-        return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
-    }
-    within->session = (quipu_str){NULL, 0}; /* a create draws a number */
-    return qp_store_write(append->store, within, append_create_work, append, reterr);
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
 /* The end of both calls: writes what was encoded unless `status` says that it is refused already,
@@ -404,16 +422,12 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
     const quipu_store *store = append->store;
 
     if (status == QUIPU_OK) {
-        /* Whether the append concerns its session alone. The feed numbers its changes store-wide; a
-         * cap looks at forks, whose own caps look back; and the state of a user or an app belongs
-         * to many sessions. */
-        bool local = !store->feed && store->cap_messages == 0 && store->cap_tokens == 0;
+        const bool local = append->also == NULL ? store->is_local
+                                                : qp_session_is_local(store, append->also->changes);
 
-        for (size_t i = 0; append->also != NULL && i < append->also->changes.count; i++) {
-            local = local && append->also->changes.items[i].scope == QP_SCOPE_SESSION;
-        }
         within->session = local ? append->key : (quipu_str){NULL, 0};
         within->coalesces = true;
+        within->creates = append->creates;
         within->idempotent = true; /* by the event ids */
         status = append->creates
                      ? append_create(append, within, reterr)

@@ -16,10 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "ent/db.h"
 #include "ent/find.h"
 #include "store/group.h"
+#include "store/shard.h"
 #include "store/store.h"
 
 /* A commit that costs less is not worth waiting for more members. */
@@ -116,7 +118,7 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
     if (!coalesces && qp_session_cache_flush(&group->sessions, group->db, NULL) != QUIPU_OK) {
         return false;
     }
-    if (group->scratch.head != NULL) {
+    if (QP_ARENA_IS_USED(&group->scratch)) {
         quipu_arena_reset(&group->scratch);
     }
     changes = qp_db_total_changes(group->db);
@@ -219,19 +221,34 @@ static void batch_gather(qp_batch *batch)
     } while (batch->count > before);
 }
 
+static int batch_compare_keys(const void *a, const void *b)
+{
+    const quipu_str left = *(const quipu_str *)a;
+    const quipu_str right = *(const quipu_str *)b;
+    const int order = memcmp(left.p, right.p, left.n < right.n ? left.n : right.n);
+
+    return order != 0 ? order : (left.n > right.n) - (left.n < right.n);
+}
+
 static int batch_compare(const void *a, const void *b)
 {
     const qp_write *one = *(qp_write *const *)a;
     const qp_write *two = *(qp_write *const *)b;
-    const quipu_str left = one->call->session;
-    const quipu_str right = two->call->session;
-    int order = memcmp(left.p, right.p, left.n < right.n ? left.n : right.n);
+    const int order = batch_compare_keys(&one->call->session, &two->call->session);
 
-    if (order == 0) {
-        order = left.n == right.n ? (one->arrival > two->arrival) - (one->arrival < two->arrival)
-                                  : (left.n > right.n) - (left.n < right.n);
-    }
-    return order;
+    return order != 0 ? order : (one->arrival > two->arrival) - (one->arrival < two->arrival);
+}
+
+/* The same for a write that names several sessions, and has the batch for itself. */
+static void batch_sort_sessions(qp_batch *batch)
+{
+    const qp_call *call = batch->own->call;
+
+    assert(batch->count == 1 && call->session_count <= QUIPU_GROUP_MAX);
+    batch->members[0] = batch->own;
+    batch->key_count = call->session_count;
+    memcpy(batch->keys, call->sessions, call->session_count * sizeof(batch->keys[0]));
+    qsort(batch->keys, batch->key_count, sizeof(batch->keys[0]), batch_compare_keys);
 }
 
 /* Sorts the members by session, those of one session as they arrived, and lists the sessions. The
@@ -240,6 +257,10 @@ static void batch_sort(qp_batch *batch)
 {
     size_t n = 0;
 
+    if (batch->own->call->session_count > 0) {
+        batch_sort_sessions(batch);
+        return;
+    }
     for (qp_write *write = batch->own; write != NULL; write = write->next) {
         assert(write->call->session.p != NULL);
         write->arrival = n;
@@ -334,6 +355,43 @@ static void batch_lock_failed(qp_batch *batch)
     qp_batch_move(batch, QP_BATCH_OUTCOME);
 }
 
+static int batch_compare_shards(const void *a, const void *b)
+{
+    const uint32_t left = *(const uint32_t *)a;
+    const uint32_t right = *(const uint32_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+/* Locks the key counters that members draw the numbers of new sessions from, behind all session
+ * rows and in the order of shards: the same for every process, as with the rows. */
+static quipu_status batch_lock_counters(qp_batch *batch)
+{
+    qp_group *group = batch->group;
+    uint32_t shards[QUIPU_GROUP_MAX];
+    size_t count = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const quipu_str texts[2] = {group->sessions.tenant, batch->members[i]->call->session};
+
+        assert(texts[1].p != NULL || !batch->members[i]->call->creates);
+        if (batch->members[i]->call->creates && !qp_session_cache_has(&group->sessions, texts[1])) {
+            shards[count++] = qp_shard_of_key(texts, 2) & ENT_SHARD_MAX;
+        }
+    }
+    if (count == 0) {
+        return QUIPU_OK;
+    }
+    qsort(shards, count, sizeof(shards[0]), batch_compare_shards);
+    for (size_t i = 0; i < count; i++) {
+        if (n == 0 || shards[n - 1] != shards[i]) {
+            shards[n++] = shards[i];
+        }
+    }
+    return qp_db_lock_keys(group->db, &qp_session_entity, shards, n, batch->own->reterr);
+}
+
 static void batch_locked(qp_batch *batch)
 {
     qp_group *group = batch->group;
@@ -343,6 +401,9 @@ static void batch_locked(qp_batch *batch)
     batch_watch_locks(batch);
     own->status = qp_session_cache_begin_locked(&group->sessions, group->db, batch->keys,
                                                 batch->key_count, own->reterr);
+    if (own->status == QUIPU_OK) {
+        own->status = batch_lock_counters(batch);
+    }
     ent_watch(group->db, 0, NULL, NULL);
     if (own->status != QUIPU_OK) {
         batch_lock_failed(batch);
@@ -361,8 +422,9 @@ static void batch_locked(qp_batch *batch)
 static void batch_start(qp_batch *batch)
 {
     qp_group *group = batch->group;
-    const bool shared =
-        !batch->is_retry && batch->own->call->session.p != NULL && qp_db_locks_rows(group->db);
+    const qp_call *call = batch->own->call;
+    const bool shared = !batch->is_retry && (call->session.p != NULL || call->session_count > 0) &&
+                        qp_db_locks_rows(group->db);
 
     batch->own->status = qp_batch_begin(batch, shared ? ENT_WRITE_ROWS : ENT_WRITE);
     if (batch->own->status != QUIPU_OK) {
@@ -374,7 +436,9 @@ static void batch_start(qp_batch *batch)
         qp_batch_move(batch, QP_BATCH_EXCLUSIVE);
         return;
     }
-    batch_gather(batch);
+    if (call->session_count == 0) {
+        batch_gather(batch);
+    }
     batch_sort(batch);
     batch->optimistic = batch_begin_optimistic(batch);
     qp_batch_move(batch, batch->optimistic ? QP_BATCH_OPTIMISTIC : QP_BATCH_LOCKED);

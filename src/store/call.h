@@ -25,10 +25,15 @@ typedef struct qp_call {
     quipu_store *store;   /* entered and not left yet, or NULL */
     bool coalesces;       /* its work changes session rows through the session cache only */
     bool idempotent;      /* its work finds by itself what an earlier try has stored */
+    bool creates;         /* its work inserts the row of `session` when there is none */
     const bool *consumed; /* set once its work cannot be run again, or NULL */
-    /* Its work changes this session's row and what belongs to it, and nothing else; it draws no
-     * number, and gets the row from the session cache. Absent: it must be the only writer. */
+    /* Its work changes this session's row and what belongs to it, and nothing else, and gets the
+     * row from the session cache. Absent: it must be the only writer... */
     quipu_str session;
+    /* ...unless it names several sessions here, at most QUIPU_GROUP_MAX. The same holds for them,
+     * and no other write shares its transaction. */
+    const quipu_str *sessions;
+    size_t session_count;
 } qp_call;
 
 /* Read the caller's struct; `deadline_ms` is the store's. QUIPU_CANCELLED when it is too late. */

@@ -18,6 +18,7 @@
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
+#include "store/last_change.h"
 #include "store/read.h"
 #include "store/session.h"
 #include "store/size.h"
@@ -169,7 +170,7 @@ static quipu_status compact_patch(const compact_call *call, const qp_session *ro
 {
     assert(ent_depth(db) > 0);
     patch->revision = ent_set(row->revision + 1);
-    patch->updated_at = ent_set(now);
+    qp_last_change_set(row, now, patch);
     qp_session_slide(row, now, patch);
     return qp_feed_tell(call->store, db, row,
                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);

@@ -24,6 +24,7 @@
 #include "store/export_lines.h"
 #include "store/export_row.h"
 #include "store/fork_chain.h"
+#include "store/last_change.h"
 #include "store/maintain.h"
 #include "store/message.h"
 
@@ -428,6 +429,7 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     static const char *const left_out[] = {"fork_seq", NULL};
     const bool flat = export_is_flat(run);
     quipu_status status = QUIPU_OK;
+    qp_session shown = *row;
 
     assert(run->db != NULL && row->id != 0);
     quipu_arena_reset(run->scratch);
@@ -439,7 +441,8 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
         return status;
     }
     /* A flat export names no parents, so that a fork number would mean nothing. */
-    qp_export_row(&run->writer, &qp_session_entity, row, flat ? left_out : NULL);
+    shown.updated_at = qp_last_change(row);
+    qp_export_row(&run->writer, &qp_session_entity, &shown, flat ? left_out : NULL);
     status = export_end(run, &run->done.sessions, reterr);
     if (status == QUIPU_OK) {
         status = flat ? export_shown(run, row, reterr) : export_held(run, row, reterr);

@@ -565,24 +565,15 @@ static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, const ado
  * search index is filled by the first search. */
 static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, quipu_error *reterr)
 {
-    quipu_arena arena = QUIPU_ARENA_INIT;
-    const qp_session *session = NULL;
-    quipu_status status = qp_session_get(db, &arena, tally->session, &session, reterr);
+    qp_session_patch patch = {.index_pending = ent_bool_set(true)};
 
     assert(tally->session != 0 && tally->header.message_count > 0);
-    if (status == QUIPU_OK) {
-        qp_session_patch patch = {.index_pending = ent_bool_set(true),
-                                  .updated_at = ent_set(session->updated_at)};
-
-        qp_header_patch(&tally->header, &patch);
-        patch.first_seq = ent_set(tally->first_seq);
-        patch.turn_seq = (ent_patch_int){0}; /* both stay as the row has them */
-        patch.last_event_at = (ent_patch_time){0};
-        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(tally->session)}, &patch,
-                                   NULL, reterr);
-    }
-    quipu_arena_free(&arena);
-    return status;
+    qp_header_patch(&tally->header, &patch);
+    patch.first_seq = ent_set(tally->first_seq);
+    patch.turn_seq = (ent_patch_int){0}; /* both stay as the row has them */
+    patch.last_event_at = (ent_patch_time){0};
+    return qp_session_update(db, &(qp_session_where){.id = ent_eq(tally->session)}, &patch, NULL,
+                             reterr);
 }
 
 /* Write all messages in their order; a session's row follows behind its last message. The arena is

@@ -28,8 +28,8 @@ static quipu_status pending_step_needed(ent_db *db, void *ctx, bool *ret_needed,
     return status;
 }
 
-/* Marks the sessions of a page; `after` moves behind it. Row by row, because a change of all at
- * once would set updated_at of all. */
+/* Marks the sessions of a page; `after` moves behind it. Row by row: whether one is pending depends
+ * on its numbers. */
 static quipu_status pending_step_page(ent_db *db, quipu_arena *arena, int64_t *after,
                                       bool *ret_more, quipu_error *reterr)
 {
@@ -41,8 +41,7 @@ static quipu_status pending_step_page(ent_db *db, quipu_arena *arena, int64_t *a
 
     for (size_t i = 0; i < page.n && status == QUIPU_OK; i++) {
         const qp_session *row = &page.items[i];
-        const qp_session_patch patch = {.index_pending = ent_bool_set(true),
-                                        .updated_at = ent_set(row->updated_at)};
+        const qp_session_patch patch = {.index_pending = ent_bool_set(true)};
 
         assert(row->id > *after);
         *after = row->id;

@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "store/last_change.h"
 #include "store/message.h"
 
 #define READ_FLAGS (QUIPU_RANGE_HEADER | QUIPU_RANGE_LAST | QUIPU_RANGE_VIEW)
@@ -29,6 +30,7 @@ quipu_session_info qp_session_info(const qp_session *row)
     quipu_session_info info = {.key = {NULL, 0}};
 
     ent_view_read(&qp_session_info_view, row, &info);
+    info.updated_at = qp_last_change(row);
     return info;
 }
 

@@ -3,7 +3,8 @@
  * Owns: `indexed_seq` and `index_pending` of every session, and the walk that catches up.
  * Called by: session.c, append.c, fork_release.c, erase.c, repair.c, search_find.c.
  * Transactions: see search.h. A batch of the walk is one transaction of the commit group, without
- * the size cap; its size is bounded, so that appends wait for a batch at most.
+ * the size cap; its size is bounded, so that appends wait for a batch at most. Where the engine
+ * locks rows, only appends to the batch's sessions do.
  * On return: the index holds exactly the messages up to each session's watermark, in every
  * committed state. */
 #include "store/search.h"
@@ -11,8 +12,12 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "ent/db.h"
 #include "ent/search_engine.h"
 #include "store/size.h"
+
+/* Sessions that a batch beside other writers locks at most: appends to them wait for it. */
+#define SEARCH_LOCKED_SESSIONS 16
 
 /* ---- beside a write -----------------------------------------------------------------------------
  */
@@ -146,7 +151,7 @@ quipu_status qp_search_rebuild(ent_db *db, bool *ret_discarded, quipu_error *ret
     quipu_status status = qp_search_clear(db, &qp_message_entity, ret_discarded, reterr);
 
     assert(ent_depth(db) > 0);
-    /* Row by row, because a change of all at once would set updated_at of all. */
+    /* Row by row: whether one is pending depends on its numbers. */
     do {
         const qp_session_query query = {.limit = QUIPU_PAGE_MAX / 10,
                                         .order = {QP_SESSION_BY_ID(ASC)},
@@ -162,8 +167,7 @@ quipu_status qp_search_rebuild(ent_db *db, bool *ret_discarded, quipu_error *ret
         for (size_t i = 0; i < page.n && status == QUIPU_OK; i++) {
             const qp_session *row = &page.items[i];
             const qp_session_patch patch = {.indexed_seq = ent_set((int64_t)0),
-                                            .index_pending = ent_bool_set(row->next_seq > 1),
-                                            .updated_at = ent_set(row->updated_at)};
+                                            .index_pending = ent_bool_set(row->next_seq > 1)};
             after = row->id;
             status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL,
                                        reterr);
@@ -191,45 +195,45 @@ quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr)
 typedef struct search_budget {
     int64_t messages;
     int64_t bytes;
+    bool used; /* by one message at least */
 } search_budget;
 
 /* One batch. The work may run again, and begins with `before` then; the walk becomes `after` only
  * when the batch is committed. */
 typedef struct search_batch {
-    const quipu_store *store;
+    quipu_store *store;
     qp_search_walk before;
     qp_search_walk after;
+    /* Sessions that a batch beside other writers locks, by number; none: the batch is exclusive. */
+    quipu_str keys[SEARCH_LOCKED_SESSIONS];
+    int64_t ids[SEARCH_LOCKED_SESSIONS];
+    size_t count;
+    bool are_last;     /* no session was pending behind them */
+    quipu_arena arena; /* of the keys */
 } search_batch;
 
-/* The next session that is pending, or NULL. A walk over given sessions takes them in their order,
- * pending or not: search_session() passes over those that are not. */
+/* The next sessions that are pending, at most `limit`. A walk over given sessions takes them in
+ * their order, pending or not: search_session() passes over those that are not. */
 static quipu_status search_next(const search_batch *batch, ent_db *db, quipu_arena *scratch,
-                                const qp_session **ret_row, quipu_error *reterr)
+                                int64_t limit, qp_session_list *ret, quipu_error *reterr)
 {
     const qp_search_walk *walk = &batch->after;
-    qp_session_query query = {.limit = 1,
+    qp_session_query query = {.limit = limit,
                               .order = {QP_SESSION_BY_ID(ASC)},
                               .where = {.tenant = ent_eq(batch->store->tenant),
                                         .index_pending = ent_is(true),
                                         .id = ent_between(walk->done + 1, walk->last)}};
-    qp_session_list list = {0};
-    quipu_status status;
 
     assert(walk->holder <= walk->holder_count || walk->holders == NULL);
     /* By number, whatever its tenant: a holder is an ancestor of a session that the caller may
      * see. */
     if (walk->holders != NULL) {
-        *ret_row = NULL;
         if (walk->holder == walk->holder_count) {
             return QUIPU_OK;
         }
         query.where = (qp_session_where){.id = ent_eq(walk->holders[walk->holder])};
     }
-    status = qp_session_find(db, scratch, &query, &list, reterr);
-    if (status == QUIPU_OK) {
-        *ret_row = list.n > 0 ? &list.items[0] : NULL;
-    }
-    return status;
+    return qp_session_find(db, scratch, &query, ret, reterr);
 }
 
 /* The number up to which messages fit into the budget, which shrinks. One message always fits,
@@ -255,13 +259,13 @@ static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t ta
     while (qp_message_iter_next(&iter, &message)) {
         /* Only the content is indexed, so that only its bytes count. */
         budget->bytes -= (int64_t)message.content.n;
-        if (budget->messages == 0 ||
-            (budget->bytes < 0 && (count > 0 || budget->messages < QUIPU_INDEX_BATCH))) {
+        if (budget->messages == 0 || (budget->bytes < 0 && budget->used)) {
             to = message.seq - 1; /* for the next transaction */
             budget->messages = 0;
             break;
         }
         count++;
+        budget->used = true;
         budget->messages--;
     }
     status = qp_message_iter_end(&iter, reterr);
@@ -298,8 +302,7 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
      * over. */
     if (status == QUIPU_OK && row->index_pending && to > row->indexed_seq) {
         const qp_session_patch patch = {.indexed_seq = ent_set(to),
-                                        .index_pending = ent_bool_set(to < row->next_seq - 1),
-                                        .updated_at = ent_set(row->updated_at)};
+                                        .index_pending = ent_bool_set(to < row->next_seq - 1)};
         status =
             qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
     }
@@ -316,7 +319,7 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
                                       quipu_error *reterr)
 {
     search_batch *batch = ctx;
-    search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES};
+    search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false};
     quipu_status status = QUIPU_OK;
 
     assert(!batch->before.ended && ent_depth(db) > 0);
@@ -325,8 +328,10 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
     /* The number of sessions is bounded too: one that needs no work at all counts as well. */
     for (int i = 0; i < QUIPU_INDEX_BATCH && budget.messages > 0 && status == QUIPU_OK; i++) {
         const qp_session *row = NULL;
+        qp_session_list list = {0};
 
-        status = search_next(batch, db, scratch, &row, reterr);
+        status = search_next(batch, db, scratch, 1, &list, reterr);
+        row = list.n > 0 ? &list.items[0] : NULL;
         if (status == QUIPU_OK && row == NULL && batch->after.holder < batch->after.holder_count) {
             batch->after.holder++; /* it is gone, and what it held too */
         } else if (status == QUIPU_OK && row == NULL) {
@@ -339,14 +344,98 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
     return status;
 }
 
+/* ---- beside other writers ---------------------------------------------------------------------
+ *
+ * Where the engine locks rows, a batch first looks for its sessions without a lock and then runs
+ * with the locks of their rows. Under its lock a session's numbers and watermark do not move, and
+ * its messages are not removed: only exclusive writers remove messages. */
+
+/* Chooses the sessions of the next batch from a snapshot. None that can be locked by its key: the
+ * batch is exclusive, as for the hidden sessions that forks still share. */
+static quipu_status search_plan_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    search_batch *batch = ctx;
+    qp_session_list list = {0};
+    quipu_status status = QUIPU_OK;
+
+    batch->count = 0;
+    batch->after = batch->before;
+    if (!qp_db_locks_rows(db)) {
+        return QUIPU_OK;
+    }
+    if (batch->arena.head != NULL) {
+        quipu_arena_reset(&batch->arena);
+    }
+    status = search_next(batch, db, scratch, SEARCH_LOCKED_SESSIONS, &list, reterr);
+    batch->after.ended =
+        status == QUIPU_OK && list.n == 0 && batch->after.holder >= batch->after.holder_count;
+    batch->are_last = list.n < SEARCH_LOCKED_SESSIONS;
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        const qp_session *row = &list.items[i];
+
+        if (row->key.p == NULL || !quipu_str_eq(row->tenant, batch->store->tenant)) {
+            break;
+        }
+        if (quipu_arena_copy(&batch->arena, row->key, &batch->keys[i]) != QUIPU_OK) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session's key");
+        }
+        batch->ids[i] = row->id;
+        batch->count = i + 1;
+    }
+    batch->are_last = batch->are_last && batch->count == list.n;
+    return status;
+}
+
+/* The batch under the locks of its sessions. One that was deleted or renewed meanwhile is passed
+ * over; what a renewed one holds is the next walk's. */
+static quipu_status search_locked_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    search_batch *batch = ctx;
+    qp_session_cache *sessions = &batch->store->group.sessions;
+    search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false};
+    quipu_status status = QUIPU_OK;
+
+    (void)scratch;
+    assert(ent_depth(db) > 0 && batch->count > 0);
+    batch->after = batch->before;
+    for (size_t i = 0; i < batch->count && budget.messages > 0 && status == QUIPU_OK; i++) {
+        const qp_session *row = NULL;
+
+        status = qp_session_cache_get(sessions, db, batch->keys[i], &row, reterr);
+        if (status == QUIPU_OK && row != NULL && row->id == batch->ids[i]) {
+            qp_session_cache_detach(sessions, row);
+            status = search_session(&batch->after, db, row, &budget, reterr);
+        } else if (status == QUIPU_OK) {
+            batch->after.done = batch->ids[i];
+            batch->after.holder++;
+        }
+    }
+    /* The budget was enough for all of them: an end without another look. */
+    batch->after.ended = batch->are_last && budget.messages > 0 &&
+                         batch->after.done == batch->ids[batch->count - 1] &&
+                         batch->after.holder >= batch->after.holder_count;
+    return status;
+}
+
 /* Without the size cap: a search must not fail because the file is full. */
 quipu_status qp_search_step(quipu_store *store, const qp_call *call, qp_search_walk *walk,
                             quipu_error *reterr)
 {
-    search_batch batch = {.store = store, .before = *walk};
-    quipu_status status = qp_size_exempt(store, call, search_batch_work, &batch, reterr);
+    search_batch batch = {.store = store, .before = *walk, .arena = QUIPU_ARENA_INIT};
+    quipu_status status = qp_store_read(store, call, search_plan_work, &batch, reterr);
+    qp_call within = *call;
 
     assert(!walk->ended);
+    if (status == QUIPU_OK && batch.count > 0) {
+        within.sessions = batch.keys;
+        within.session_count = batch.count;
+        status = qp_size_exempt(store, &within, search_locked_work, &batch, reterr);
+    } else if (status == QUIPU_OK && !batch.after.ended) {
+        status = qp_size_exempt(store, call, search_batch_work, &batch, reterr);
+    }
+    quipu_arena_free(&batch.arena);
     if (status == QUIPU_OK) {
         assert(batch.after.indexed >= walk->indexed && batch.after.holder >= walk->holder);
         *walk = batch.after;

@@ -3,8 +3,11 @@
  * Owns a session's row until its first append: uid, time to live, first messages, first state.
  * Called by the public session calls, by the ADK room (qp_live_create()) and by an append that
  * creates its session (qp_session_ensure()). Arguments are checked and messages encoded before any
- * lock is taken. A work that creates runs in an exclusive transaction, because the session's number
- * is drawn in it; an update needs the lock of its row only. When a work returns QUIPU_OK, row,
+ * lock is taken. A create draws the session's number under the lock of its shard's counter, beside
+ * writers of other sessions; one that replaces an expired session, numbers a feed, holds a cap or
+ * sets state of a user or an app is exclusive. An update needs the lock of its row only. A key that
+ * another process inserts at the same time fails the batch by the unique index, and the create is
+ * retried alone, where it finds that session. When a work returns QUIPU_OK, row,
  * messages, search index, state and feed agree; one that fails after its first write has its
  * transaction rolled back. */
 #include "store/session.h"
@@ -19,6 +22,7 @@
 #include "ent/patch.h"
 #include "store/cap.h"
 #include "store/feed.h"
+#include "store/last_change.h"
 #include "store/message.h"
 #include "store/read.h"
 #include "store/search.h"
@@ -81,7 +85,7 @@ quipu_status qp_session_ttl(const quipu_store *store, int64_t given, ent_opt_int
 /* One create or get-or-create, from the checked arguments to the result. The work may run more than
  * once (get-or-create reads first; a batch may be retried), so each run sets the outputs anew. */
 typedef struct session_create {
-    const quipu_store *store;
+    quipu_store *store;
     quipu_session_new values;
     ent_opt_int ttl_ms;
     quipu_uuid uid;
@@ -96,10 +100,9 @@ typedef struct session_create {
     qp_live live;
 } session_create;
 
-/* Inserts the session with its first messages and its first state, in the open exclusive
- * transaction. What the messages say of the session (qp_header) goes into the INSERT itself, so
- * that the row is written once. The cap comes last: it may delete some of the messages that were
- * just stored. */
+/* Inserts the session with its first messages and its first state, in the open transaction. What
+ * the messages say of the session (qp_header) goes into the INSERT itself, so that the row is
+ * written once. The cap comes last: it may delete some of the messages that were just stored. */
 static quipu_status session_insert(session_create *create, ent_db *db, quipu_arena *scratch,
                                    quipu_time now, quipu_error *reterr)
 {
@@ -167,6 +170,19 @@ static quipu_status session_read(session_create *create, ent_db *db, quipu_time 
                                                   &create->range, now, create->history, reterr);
 }
 
+/* The row of the key, or NULL. In a locked batch it is the one that the batch has locked; otherwise
+ * nobody else writes. */
+static quipu_status session_find(session_create *create, ent_db *db, quipu_arena *scratch,
+                                 const qp_session **ret_row, quipu_error *reterr)
+{
+    qp_session_cache *sessions = &create->store->group.sessions;
+
+    assert(sessions->state != QP_BATCH_OPTIMISTIC);
+    return sessions->state == QP_BATCH_LOCKED
+               ? qp_session_cache_get(sessions, db, create->values.key, ret_row, reterr)
+               : qp_session_lookup(create->store, db, scratch, create->values.key, ret_row, reterr);
+}
+
 /* Creates the session unless a living one has the key. An expired session is deleted in the same
  * transaction: the new one shares nothing with it but the key, and its uid shows that. The refusal
  * comes before the first write, so that it leaves nothing to undo in a shared batch. */
@@ -174,10 +190,11 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
                                         quipu_error *reterr)
 {
     session_create *create = ctx;
+    qp_session_cache *sessions = &create->store->group.sessions;
+    const bool locked = sessions->state == QP_BATCH_LOCKED;
     const quipu_time now = quipu_time_now();
     const qp_session *row = NULL;
-    quipu_status status =
-        qp_session_lookup(create->store, db, scratch, create->values.key, &row, reterr);
+    quipu_status status = session_find(create, db, scratch, &row, reterr);
 
     assert(ent_depth(db) > 0);
     create->created = row == NULL;
@@ -187,6 +204,10 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
             return qp_error_field(reterr, QUIPU_EXISTS, "Session", "key", "unique",
                                   "it exists already; get it, or use get-or-create");
         }
+        /* Removing what expired concerns its forks: session_create_write() comes back alone. */
+        if (create->created && locked) {
+            return qp_session_living(row, now, reterr);
+        }
         /* Messages that forks of the expired session share stay with them (fork_release.h). */
         if (create->created) {
             status = qp_session_remove(create->store, db, row, reterr);
@@ -195,6 +216,9 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
     assert(status != QUIPU_OK || create->created || create->reuse);
     if (status == QUIPU_OK && create->created) {
         status = session_insert(create, db, scratch, now, reterr);
+        if (locked) {
+            qp_session_cache_created(sessions);
+        }
     }
     if (status == QUIPU_OK && create->history != NULL) {
         status = session_read(create, db, now, reterr);
@@ -202,10 +226,41 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
     return status;
 }
 
+bool qp_session_is_local(const quipu_store *store, qp_state_items changes)
+{
+    bool local = store->is_local;
+
+    for (size_t i = 0; i < changes.count; i++) {
+        local = local && changes.items[i].scope == QP_SCOPE_SESSION;
+    }
+    return local;
+}
+
+/* Creates beside other writers, and alone where an expired session has the key. */
+static quipu_status session_create_write(session_create *create, qp_call *within,
+                                         quipu_error *reterr)
+{
+    quipu_status status;
+
+    within->creates = true;
+    if (qp_session_is_local(create->store, create->changes)) {
+        within->session = create->values.key;
+    }
+    status = qp_store_write(create->store, within, session_create_work, create, reterr);
+    if (status == QUIPU_EXPIRED) {
+        if (reterr != NULL) {
+            *reterr = (quipu_error){0};
+        }
+        within->session = (quipu_str){NULL, 0};
+        status = qp_store_write(create->store, within, session_create_work, create, reterr);
+    }
+    return status;
+}
+
 /* The append that calls this has checked the key. The session starts without messages: those of the
  * append follow in the same transaction, through the ordinary path. */
-quipu_status qp_session_ensure(const quipu_store *store, ent_db *db, quipu_arena *scratch,
-                               quipu_str key, quipu_uuid uid, quipu_error *reterr)
+quipu_status qp_session_ensure(quipu_store *store, ent_db *db, quipu_arena *scratch, quipu_str key,
+                               quipu_uuid uid, quipu_error *reterr)
 {
     session_create create = {
         .store = store, .values = QUIPU_SESSION_NEW_INIT, .reuse = true, .uid = uid};
@@ -284,7 +339,7 @@ quipu_status quipu_session_create(quipu_store *store, const quipu_session_new *v
         status = session_prepare(store, values, ret_history != NULL, &create, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_store_write(store, &within, session_create_work, &create, reterr);
+        status = session_create_write(&create, &within, reterr);
     }
     session_create_end(&create, status, ret_history);
     qp_store_leave(&within);
@@ -329,7 +384,7 @@ quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session
          * the read and the write: session_create_work() looks again under the lock. */
         status = qp_store_read(store, &within, session_peek_work, &create, &error);
         if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
-            status = qp_store_write(store, &within, session_create_work, &create, reterr);
+            status = session_create_write(&create, &within, reterr);
         } else if (status != QUIPU_OK) {
             (void)qp_error_pass(reterr, &error);
         }
@@ -375,7 +430,7 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
                                 ? qp_store_read(store, &within, session_peek_work, &create, &error)
                                 : QUIPU_NOT_FOUND;
         if (peek == QUIPU_NOT_FOUND || peek == QUIPU_EXPIRED) {
-            status = qp_store_write(store, &within, session_create_work, &create, reterr);
+            status = session_create_write(&create, &within, reterr);
         } else if (peek != QUIPU_OK) {
             status = qp_error_pass(reterr, &error);
         }
@@ -405,8 +460,8 @@ typedef struct session_change {
     int64_t revision;
 } session_change;
 
-/* The caller's settings as a patch of the row. Revision and updated_at move, and the expiry slides,
- * as with every write. A new time to live counts from now; "never" clears the expiry. */
+/* The caller's settings as a patch of the row. Revision and last change move, and the expiry
+ * slides, as with every write. A new time to live counts from now; "never" clears the expiry. */
 static void session_patch(const session_change *change, const qp_session *row, quipu_time now,
                           qp_session_patch *ret)
 {
@@ -414,7 +469,8 @@ static void session_patch(const session_change *change, const qp_session *row, q
     const uint32_t set = given->set;
 
     assert((set & ent_view_bits(&qp_session_patch_view)) != 0); /* session_patch_check() */
-    *ret = (qp_session_patch){.revision = ent_set(row->revision + 1), .updated_at = ent_set(now)};
+    *ret = (qp_session_patch){.revision = ent_set(row->revision + 1)};
+    qp_last_change_set(row, now, ret);
     ent_view_patch(&qp_session_patch_view, set, given, ret);
     if ((set & QUIPU_SET_TTL) == 0) {
         qp_session_slide(row, now, ret);

@@ -6,6 +6,7 @@
 #ifndef QP_STORE_SESSION_H
 #define QP_STORE_SESSION_H
 
+#include "store/state.h"
 #include "store/store.h"
 
 /* Every write moves the expiry of a session with a time to live: puts the new one into the patch of
@@ -21,10 +22,14 @@ quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now);
 QUIPU_MUST_USE quipu_status qp_session_ttl(const quipu_store *store, int64_t given,
                                            ent_opt_int *ret_ttl, quipu_error *reterr);
 
-/* In the open, exclusive transaction: create the plain session of a key with a new uid, or renew it
- * when it has expired. A living one stays as it is. */
-QUIPU_MUST_USE quipu_status qp_session_ensure(const quipu_store *store, ent_db *db,
-                                              quipu_arena *scratch, quipu_str key, quipu_uuid uid,
-                                              quipu_error *reterr);
+/* Whether a write with these changes of state concerns its session alone. The feed numbers its
+ * changes store-wide; a cap looks at forks, whose own caps look back; and the state of a user or an
+ * app belongs to many sessions. */
+bool qp_session_is_local(const quipu_store *store, qp_state_items changes);
+
+/* In the open transaction: create the plain session of a key with a new uid, or renew it when it
+ * has expired; in a locked batch that is QUIPU_EXPIRED. A living one stays as it is. */
+QUIPU_MUST_USE quipu_status qp_session_ensure(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                              quipu_str key, quipu_uuid uid, quipu_error *reterr);
 
 #endif

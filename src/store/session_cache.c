@@ -237,6 +237,7 @@ quipu_status qp_session_cache_begin_locked(qp_session_cache *cache, ent_db *db,
     assert(n > 0 && n <= QUIPU_GROUP_MAX);
     assert(cache->state == QP_BATCH_NONE && cache->pinned == NULL);
     cache->state = QP_BATCH_LOCKED;
+    cache->created = false;
     /* One statement a session: a list of keys would not give the engine the shard to look into. */
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
         status = session_cache_read(cache, db, keys[i], &row, reterr);
@@ -257,11 +258,31 @@ quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str
         entry->generation == cache->generation) {
         session_cache_pin(cache, entry);
     }
+    /* Under locks every session of the batch was looked for. To look again for one that had no row
+     * could lock a new row of another process, out of order: its key is met by the INSERT. */
+    if ((entry == NULL || !entry->pinned) && cache->state == QP_BATCH_LOCKED && !cache->created) {
+        *ret_row = NULL;
+        return QUIPU_OK;
+    }
     if (entry == NULL || !entry->pinned || entry->detached) {
         return session_cache_read(cache, db, key, ret_row, reterr);
     }
     *ret_row = &entry->row;
     return QUIPU_OK;
+}
+
+bool qp_session_cache_has(qp_session_cache *cache, quipu_str key)
+{
+    const qp_cached_session *entry = session_cache_find(cache, key);
+
+    assert(cache->state != QP_BATCH_NONE);
+    return entry != NULL && entry->pinned;
+}
+
+void qp_session_cache_created(qp_session_cache *cache)
+{
+    assert(cache->state == QP_BATCH_LOCKED || cache->state == QP_BATCH_EXCLUSIVE);
+    cache->created = true;
 }
 
 void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
@@ -283,7 +304,7 @@ void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
 /* What an optimistic append relied on. The UPDATE fails where any of it is different. */
 static qp_session_where session_cache_must_match(const qp_session *row)
 {
-    return (qp_session_where){.id = ent_eq(row->id),
+    qp_session_where where = {.id = ent_eq(row->id),
                               .key = ent_eq(row->key),
                               .revision = ent_eq(row->revision),
                               .updated_at = ent_eq(row->updated_at),
@@ -294,7 +315,13 @@ static qp_session_where session_cache_must_match(const qp_session *row)
                               .indexed_seq = ent_eq(row->indexed_seq),
                               .index_pending = ent_bool_eq(row->index_pending),
                               .compact_seq = ent_eq(row->compact_seq),
-                              .turn_seq = ent_eq(row->turn_seq)};
+                              .turn_seq = ent_eq(row->turn_seq),
+                              .expires_at = ENT_IS_NULL};
+
+    if (row->expires_at.has) {
+        where.expires_at = ent_eq(row->expires_at.v);
+    }
+    return where;
 }
 
 quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db, quipu_error *reterr)

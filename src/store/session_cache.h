@@ -29,6 +29,7 @@ typedef struct qp_session_cache {
     struct qp_cached_session *pinned;      /* those that the open transaction uses, in order */
     struct qp_cached_session *pinned_last; /* of them; nothing when there is none */
     struct qp_cached_session *last;        /* the entry that was asked for last, or NULL */
+    bool created;                          /* the open transaction has inserted a session */
     size_t next_victim;                    /* whose place the next new entry takes */
     int64_t peer_version;                  /* qp_db_peer_version() after the last transaction */
     uint64_t generation; /* moves when rows may have changed without the cache's knowledge */
@@ -47,7 +48,8 @@ void qp_session_cache_begin_exclusive(qp_session_cache *cache, ent_db *db);
 bool qp_session_cache_begin_optimistic(qp_session_cache *cache, const quipu_str *keys, size_t n);
 
 /* Begins a locked transaction: locks the rows of these sessions in the order given, which must be
- * the same for every process, and pins what it reads. */
+ * the same for every process, and pins what it reads. A session that has no row now has none for
+ * the rest of the transaction, unless qp_session_cache_created() says so. */
 QUIPU_MUST_USE quipu_status qp_session_cache_begin_locked(qp_session_cache *cache, ent_db *db,
                                                           const quipu_str *keys, size_t n,
                                                           quipu_error *reterr);
@@ -57,6 +59,13 @@ QUIPU_MUST_USE quipu_status qp_session_cache_begin_locked(qp_session_cache *cach
  * there. Pins the row. Valid until the row changes or the transaction ends. */
 QUIPU_MUST_USE quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str key,
                                                  const qp_session **ret_row, quipu_error *reterr);
+
+/* Whether the open transaction uses a row of this session. */
+bool qp_session_cache_has(qp_session_cache *cache, quipu_str key);
+
+/* The open transaction has inserted a session by a statement of its own: the cache looks again for
+ * sessions that it has not found. */
+void qp_session_cache_created(qp_session_cache *cache);
 
 /* Changes a row that qp_session_cache_get() returned in this transaction. The UPDATE is deferred to
  * the flush; a later patch of the same transaction is merged into it. */

@@ -1,18 +1,23 @@
 /* Pages of sessions by their last change.
  *
- * Owns the cursor: it names the last row of a page by its time and its number, so that a page costs
- * the same wherever it lies, and sessions that change meanwhile move to another page instead of
- * shifting all others. Called by quipu_session_list() only. Reads one page from one snapshot,
- * without locks; two pages come from two snapshots. */
+ * Owns the order and the cursor. The index knows the last change rounded up to a minute for busy
+ * sessions (last_change.h), so that a page is read in two or three short scans of it and sorted
+ * here; see session_list_find(). The cursor names the last row of a page by its time and its
+ * number, so that a page costs the same wherever it lies, and sessions that change meanwhile move
+ * to another page instead of shifting all others. Called by quipu_session_list() only. Reads one
+ * page from one snapshot, without locks; two pages come from two snapshots. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "store/last_change.h"
 #include "store/read.h"
 #include "store/tool_calls.h"
 
@@ -46,9 +51,10 @@ typedef struct session_list_call {
  *     |- seconds ----||- ns -||- number -----| */
 static quipu_status session_list_cursor(const qp_session *last, quipu_arena *arena, quipu_str *ret)
 {
+    const quipu_time at = qp_last_change(last);
     char text[SESSION_LIST_CURSOR + 1];
-    int n = snprintf(text, sizeof(text), "1.%016" PRIx64 "%08" PRIx32 "%016" PRIx64,
-                     (uint64_t)last->updated_at.s, last->updated_at.ns, (uint64_t)last->id);
+    int n = snprintf(text, sizeof(text), "1.%016" PRIx64 "%08" PRIx32 "%016" PRIx64, (uint64_t)at.s,
+                     at.ns, (uint64_t)last->id);
 
     assert(last->id != 0 && n == SESSION_LIST_CURSOR);
     return quipu_arena_copy(arena, (quipu_str){text, (size_t)n}, ret);
@@ -131,8 +137,8 @@ static quipu_status session_list_matches(const quipu_list_options *options, cons
     return status;
 }
 
-/* The query of the whole list; session_list_fill() adds place and limit. Hidden sessions have no
- * key and are left out. `unexpired` outlives the query, which borrows it. */
+/* The query of the whole list; session_list_find() adds order, place and limit. Hidden sessions
+ * have no key and are left out. `unexpired` outlives the query, which borrows it. */
 static qp_session_query session_list_query(const session_list_call *call,
                                            const qp_session_where unexpired[2])
 {
@@ -140,15 +146,6 @@ static qp_session_query session_list_query(const session_list_call *call,
     qp_session_query query = {
         .where = {.tenant = ent_eq(call->store->tenant), .key = ENT_NOT_NULL}};
 
-    /* Index (tenant, updated_at) gives both orders. The number breaks ties, so that rows of equal
-     * times have a fixed order and a cursor can lie between them. */
-    if ((options->flags & QUIPU_LIST_OLDEST_FIRST) != 0) {
-        query.order[0] = QP_SESSION_BY_UPDATED_AT(ASC);
-        query.order[1] = QP_SESSION_BY_ID(ASC);
-    } else {
-        query.order[0] = QP_SESSION_BY_UPDATED_AT(DESC);
-        query.order[1] = QP_SESSION_BY_ID(DESC);
-    }
     if (options->app_name.p != NULL) {
         query.where.app_name = ent_eq(options->app_name);
     }
@@ -166,6 +163,239 @@ static qp_session_query session_list_query(const session_list_call *call,
     return query;
 }
 
+/* ---- the order --------------------------------------------------------------------------------
+ *
+ * A list is ordered by (last change, number). The index orders by updated_at, which is the last
+ * change of most rows (exact ones) and its minute's end for the others (rounded ones, which have a
+ * changed_at). One scan sorts by (updated_at, changed_at, id): the rounded rows of a minute lie
+ * together at its end, in their own order, and NULL stands for exact.
+ *
+ *    index, newest first:   12:05 r r r | 12:04:50 | 12:04:20 | 12:04 r r | 12:03:30 | ...
+ *                                 last change of an r: anywhere in (12:04, 12:05]
+ */
+
+/* Rows that were read, and which the page's rows are taken from. */
+typedef struct session_list_rows {
+    qp_session *items; /* in the page's arena */
+    size_t n;
+    size_t capacity;
+    bool oldest_first;
+    const qp_session *after; /* the page begins behind this row, or NULL */
+} session_list_rows;
+
+static int session_list_cmp(quipu_time at, int64_t id, quipu_time other_at, int64_t other_id)
+{
+    const int order = quipu_time_cmp(at, other_at);
+
+    return order != 0 ? order : (id > other_id) - (id < other_id);
+}
+
+static int session_list_compare(const void *a, const void *b)
+{
+    const qp_session *one = a;
+    const qp_session *two = b;
+
+    return session_list_cmp(qp_last_change(one), one->id, qp_last_change(two), two->id);
+}
+
+static int session_list_compare_down(const void *a, const void *b)
+{
+    return session_list_compare(b, a);
+}
+
+/* Whether a row comes behind the one that the page begins after. */
+static bool session_list_follows(const session_list_rows *rows, const qp_session *row)
+{
+    const int order = rows->after == NULL ? 0 : session_list_compare(row, rows->after);
+
+    return rows->after == NULL || (rows->oldest_first ? order > 0 : order < 0);
+}
+
+/* Adds the rows of a scan that belong behind the place. */
+static quipu_status session_list_add(session_list_rows *rows, quipu_arena *arena,
+                                     const qp_session_list *list, quipu_error *reterr)
+{
+    if (rows->n + list->n > rows->capacity) {
+        const size_t capacity = 2 * (rows->n + list->n);
+        qp_session *items = qp_arena_take(arena, capacity * sizeof(*items));
+
+        if (items == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
+        }
+        if (rows->n > 0) {
+            memcpy(items, rows->items, rows->n * sizeof(*items));
+        }
+        rows->items = items;
+        rows->capacity = capacity;
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        if (session_list_follows(rows, &list->items[i])) {
+            rows->items[rows->n++] = list->items[i];
+        }
+    }
+    return QUIPU_OK;
+}
+
+/* Reads the rounded rows of the minute that ends at `end`, in their order, from the first or from
+ * behind `after` on: as many as a page may need. */
+static quipu_status session_list_minute(session_list_rows *rows, ent_db *db, quipu_arena *arena,
+                                        const qp_session_query *like, quipu_time end,
+                                        const qp_session *after, quipu_error *reterr)
+{
+    qp_session_query query = *like;
+    qp_session_list list = {0};
+    qp_session place;
+    quipu_status status;
+
+    query.where.updated_at = ent_eq(end);
+    query.where.changed_at = (ent_where_time)ENT_NOT_NULL;
+    query.order[0] =
+        rows->oldest_first ? QP_SESSION_BY_CHANGED_AT(ASC) : QP_SESSION_BY_CHANGED_AT(DESC);
+    query.order[1] = rows->oldest_first ? QP_SESSION_BY_ID(ASC) : QP_SESSION_BY_ID(DESC);
+    if (after != NULL) {
+        place = *after;
+        place.changed_at = ent_some(qp_last_change(after));
+        query.after = &place;
+    }
+    status = qp_session_find(db, arena, &query, &list, reterr);
+    return status == QUIPU_OK ? session_list_add(rows, arena, &list, reterr) : status;
+}
+
+/* One scan of the index from `place` on, or from its end. */
+static quipu_status session_list_scan(session_list_rows *rows, ent_db *db, quipu_arena *arena,
+                                      const qp_session_query *like, const qp_session *place,
+                                      qp_session_list *ret, quipu_error *reterr)
+{
+    qp_session_query query = *like;
+    quipu_status status;
+
+    query.order[0] =
+        rows->oldest_first ? QP_SESSION_BY_UPDATED_AT(ASC) : QP_SESSION_BY_UPDATED_AT(DESC);
+    query.order[1] =
+        rows->oldest_first ? QP_SESSION_BY_CHANGED_AT(ASC) : QP_SESSION_BY_CHANGED_AT(DESC);
+    query.order[2] = rows->oldest_first ? QP_SESSION_BY_ID(ASC) : QP_SESSION_BY_ID(DESC);
+    query.after = place;
+    status = qp_session_find(db, arena, &query, ret, reterr);
+    return status == QUIPU_OK ? session_list_add(rows, arena, ret, reterr) : status;
+}
+
+/* The place in the index that belongs to a time and a number of an exact row. */
+static qp_session session_list_place(quipu_time at, int64_t id)
+{
+    return (qp_session){.updated_at = at, .id = id};
+}
+
+/* Newest first. What a scan has not reached changed no later than where it ended: rows that are
+ * newer than that are final. Where it ended among the rounded rows of a minute, the rest of them is
+ * older than `limit` rows that were read, and the scan goes on behind them, with the exact rows. */
+static quipu_status session_list_newest(session_list_rows *rows, ent_db *db, quipu_arena *arena,
+                                        const qp_session_query *query, quipu_error *reterr)
+{
+    const size_t limit = (size_t)query->limit;
+    qp_session place = {.id = 0};
+    quipu_status status = QUIPU_OK;
+    bool final = false;
+
+    if (rows->after != NULL) {
+        const quipu_time at = qp_last_change(rows->after);
+
+        status = session_list_minute(rows, db, arena, query, qp_last_change_round(at), rows->after,
+                                     reterr);
+        place = session_list_place(at, rows->after->id);
+    }
+    while (status == QUIPU_OK && !final) {
+        qp_session_list list = {0};
+
+        status =
+            session_list_scan(rows, db, arena, query, place.id != 0 ? &place : NULL, &list, reterr);
+        if (status != QUIPU_OK || list.n < limit) {
+            break;
+        }
+        place = list.items[list.n - 1];
+        if (qp_last_change_is_rounded(&place)) {
+            place = session_list_place(place.updated_at, INT64_MAX);
+        }
+        qsort(rows->items, rows->n, sizeof(*rows->items), session_list_compare_down);
+        final = rows->n >= limit &&
+                session_list_cmp(qp_last_change(&rows->items[limit - 1]), rows->items[limit - 1].id,
+                                 place.updated_at, place.id) >= 0;
+        rows->n = rows->n > limit ? limit : rows->n;
+    }
+    return status;
+}
+
+/* Oldest first. The rounded rows of a minute lie at its end, behind its exact ones, and may be
+ * older: of the minute in which the scan ends, as many as a page may need are read as well. Those
+ * of the place's minute come first, and the scan leaves them out. */
+static quipu_status session_list_oldest(session_list_rows *rows, ent_db *db, quipu_arena *arena,
+                                        const qp_session_query *query, quipu_error *reterr)
+{
+    const size_t limit = (size_t)query->limit;
+    qp_session_query rest = *query;
+    qp_session_where in_minute = {.changed_at = ENT_NOT_NULL};
+    qp_session place = {.id = 0};
+    quipu_time minute = {0, 0}; /* whose rounded rows are read */
+    quipu_status status = QUIPU_OK;
+    qp_session_list list = {0};
+
+    if (rows->after != NULL) {
+        const quipu_time at = qp_last_change(rows->after);
+
+        minute = qp_last_change_round(at);
+        status = session_list_minute(rows, db, arena, query, minute, rows->after, reterr);
+        place = session_list_place(at, rows->after->id);
+        in_minute.updated_at = ent_eq(minute);
+        rest.where.none_of = &in_minute;
+        rest.where.none_n = 1;
+    }
+    do {
+        if (status == QUIPU_OK) {
+            status = session_list_scan(rows, db, arena, &rest, place.id != 0 ? &place : NULL, &list,
+                                       reterr);
+        }
+        if (status == QUIPU_OK && list.n > 0) {
+            place = list.items[list.n - 1];
+        }
+    } while (status == QUIPU_OK && list.n == limit && rows->n < limit);
+    if (status == QUIPU_OK && list.n == limit) {
+        const qp_session *end = &list.items[list.n - 1];
+        const quipu_time last = qp_last_change_round(end->updated_at);
+
+        if (rows->after == NULL || quipu_time_cmp(last, minute) != 0) {
+            status = session_list_minute(rows, db, arena, query, last,
+                                         qp_last_change_is_rounded(end) ? end : NULL, reterr);
+        }
+    }
+    return status;
+}
+
+/* Finds up to query->limit rows behind `after` in the order of the list. */
+static quipu_status session_list_find(const session_list_call *call, ent_db *db,
+                                      const qp_session_query *query, const qp_session *after,
+                                      qp_session_list *ret, quipu_error *reterr)
+{
+    quipu_arena *arena = &call->page->head.arena;
+    session_list_rows rows = {.oldest_first = (call->options.flags & QUIPU_LIST_OLDEST_FIRST) != 0,
+                              .after = after};
+    quipu_status status = (rows.oldest_first ? session_list_oldest : session_list_newest)(
+        &rows, db, arena, query, reterr);
+
+    assert(query->limit > 0);
+    if (status == QUIPU_OK && rows.n > 0) {
+        qsort(rows.items, rows.n, sizeof(*rows.items),
+              rows.oldest_first ? session_list_compare : session_list_compare_down);
+    }
+    if (status == QUIPU_OK) {
+        const size_t limit = (size_t)query->limit;
+
+        *ret = (qp_session_list){.items = rows.items, .n = rows.n > limit ? limit : rows.n};
+    }
+    return status;
+}
+
+/* ---- filling a page ---------------------------------------------------------------------------
+ */
+
 /* Reads rows until the page is full. Without a filter one find is enough: it asks for one row more
  * than fits, which shows whether another page follows. With a filter it goes on in steps, at most
  * QUIPU_LIST_SCAN_MAX rows, and may end with a page that is not full. *ret_last is the last row
@@ -176,7 +406,6 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
 {
     const size_t limit = (size_t)call->options.limit;
     const bool filters = call->options.metadata_name.p != NULL;
-    quipu_arena *arena = &call->page->head.arena;
     qp_session last = call->from;
     size_t count = 0;
     int64_t left = QUIPU_LIST_SCAN_MAX; /* rows that a filter may still look at */
@@ -189,9 +418,8 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
         query->limit = !filters                   ? (int64_t)limit + 1
                        : left < SESSION_LIST_STEP ? left
                                                   : SESSION_LIST_STEP;
-        query->after = last.id != 0 ? &last : NULL;
         assert(query->limit > 0);
-        status = qp_session_find(db, arena, query, &list, reterr);
+        status = session_list_find(call, db, query, last.id != 0 ? &last : NULL, &list, reterr);
         for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
             bool matches = false;
             /* This row shows only that more follow: the next page begins with it. */

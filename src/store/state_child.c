@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "store/append.h"
+#include "store/last_change.h"
 
 /* One end of a child; `encoded` holds the messages for the parent, encoded before the lock. */
 typedef struct state_child_call {
@@ -108,11 +109,12 @@ static quipu_status state_child_work(void *ctx, ent_db *db, quipu_arena *scratch
         return qp_session_remove(call->store, db, child, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(child->id)},
-                                   &(qp_session_patch){.metadata = ent_set(call->end->metadata),
-                                                       .revision = ent_set(child->revision + 1),
-                                                       .updated_at = ent_set(now)},
-                                   NULL, reterr);
+        qp_session_patch patch = {.metadata = ent_set(call->end->metadata),
+                                  .revision = ent_set(child->revision + 1)};
+
+        qp_last_change_set(child, now, &patch);
+        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(child->id)}, &patch, NULL,
+                                   reterr);
     }
     return status;
 }

@@ -34,6 +34,7 @@ struct quipu_store {
     quipu_search_mode search;
     int64_t cap_messages; /* 0: none */
     int64_t cap_tokens;   /* 0: none */
+    bool is_local;        /* neither feed nor cap: an append concerns its session alone */
     quipu_str tenant;
     qp_group group;          /* unused in a read-only store */
     qp_pool pool;            /* see qp_store_pools() */

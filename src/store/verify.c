@@ -1,5 +1,6 @@
 /* Verify: the file's structure first, then session by session, each from a snapshot of its own,
- * then the other tables (verify_rows.c), then the search index. Reports problems; with the flag,
+ * then the other tables (verify_rows.c), the counters of numbers (verify_counters.c), and the
+ * search index. Reports problems; with the flag,
  * repair.c mends them.
  *
  *    rows say            checked against
@@ -750,8 +751,8 @@ static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
-/* Session after session, until none is left. What is created meanwhile has a larger number and is
- * checked, too. */
+/* Session after session, until none is left. What is created meanwhile is checked, too, where its
+ * number is larger than the walk's. */
 static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     verify_next next = {.run = run};
@@ -848,6 +849,9 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
     }
     if (status == QUIPU_OK) {
         status = qp_verify_rows(run, &within, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_verify_counters(run, &within, reterr);
     }
     if (status == QUIPU_OK) {
         status = verify_index(run, &within, reterr);

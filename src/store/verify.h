@@ -10,7 +10,7 @@
 
 #include "store/maintain.h"
 
-#define QP_PROBLEM_KINDS (QUIPU_PROBLEM_FACTOR + 1)
+#define QP_PROBLEM_KINDS (QUIPU_PROBLEM_COUNTER + 1)
 #define QP_PROBLEM_TEXT_SIZE 200
 
 /* What is wrong with one session: the first finding of each kind. Later ones of a kind mostly
@@ -75,6 +75,10 @@ QUIPU_MUST_USE quipu_status qp_repair_state(qp_verify_run *run, const qp_call *c
                                             const qp_state *row, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_repair_state_event(qp_verify_run *run, const qp_call *call,
                                                   const qp_state_event *row, quipu_error *reterr);
+
+/* verify_counters.c: check the counters that number new rows. */
+QUIPU_MUST_USE quipu_status qp_verify_counters(qp_verify_run *run, const qp_call *call,
+                                               quipu_error *reterr);
 
 /* verify_rows.c: check every row of the tables beside sessions and messages. */
 QUIPU_MUST_USE quipu_status qp_verify_rows(qp_verify_run *run, const qp_call *call,

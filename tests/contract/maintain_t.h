@@ -211,7 +211,7 @@ static inline bool mt_files_hold(const char *path, const char *text)
 
 typedef struct mt_problems {
     int count;
-    int kinds[16];
+    int kinds[32];
     int repaired;
     char key[64];
     char text[256];

@@ -7,6 +7,7 @@
 #include "ent/patch.h"
 #include "ent/row.h"
 #include "store/classes.h"
+#include "store/last_change.h"
 #include "store/message.h"
 
 #define FIELDS_MARK "zebra" /* in every text, so that a row that keeps one is found */
@@ -421,9 +422,15 @@ static void an_export_carries_every_field_that_is_not_local(void **state)
         for (size_t i = 0; i < a.n; i++) {
             for (size_t f = 0; f < entity->field_count; f++) {
                 const ent_field *field = &entity->fields[f];
-                if ((field->flags & (ENT_F_LOCAL | ENT_F_AUTO)) == 0 &&
-                    !fields_same(field, (const char *)a.items + i * entity->row_size,
-                                 (const char *)b.items + i * entity->row_size)) {
+                if (entity == &qp_session_entity && strcmp(field->name, "updated_at") == 0) {
+                    /* An export has the exact time, however the store rounds it. */
+                    assert_int_equal(
+                        quipu_time_cmp(qp_last_change((const qp_session *)a.items + i),
+                                       qp_last_change((const qp_session *)b.items + i)),
+                        0);
+                } else if ((field->flags & (ENT_F_LOCAL | ENT_F_AUTO)) == 0 &&
+                           !fields_same(field, (const char *)a.items + i * entity->row_size,
+                                        (const char *)b.items + i * entity->row_size)) {
                     fail_msg("%s.%s is another after export and import", entity->name, field->name);
                 }
             }

@@ -1,6 +1,9 @@
 /* Pages of sessions: order, cursors, filters, limits. */
 #include "contract/store_t.h"
 
+#include "gen/quipu.h"
+#include "store/last_change.h"
+
 static quipu_session_page *list(quipu_store *store, const quipu_list_options *options)
 {
     quipu_session_page *page = NULL;
@@ -263,6 +266,188 @@ static void page_limit_holds_at_its_edge(void **state)
     T_STATUS(quipu_session_list(*state, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
 }
 
+/* ---- exact and rounded times ------------------------------------------------------------------
+ */
+
+#define TIMED 60                    /* sessions */
+#define TIMED_S INT64_C(1700000040) /* the end of a minute */
+
+/* Gives a session times as this program, an older one, or both one after the other leave them. The
+ * numbers are few, so that many times are equal or end a minute. */
+static void time_session(ent_db *db, uint64_t *random, const char *key)
+{
+    const uint64_t r = t_random(random);
+    const quipu_time at = {TIMED_S + (int64_t)(r % 13) * 15, r / 13 % 3 == 0 ? 1 : 0};
+    const quipu_time end = qp_last_change_round(at);
+    qp_session_patch patch = {.updated_at = ent_set(at), .changed_at = ENT_CLEAR};
+    quipu_error err = {0};
+
+    switch (r / 64 % 4) {
+    case 0: /* a busy session */
+    case 1:
+        patch.updated_at = ent_set(end);
+        if (quipu_time_cmp(at, end) < 0) {
+            patch.changed_at = ent_set(at);
+        }
+        break;
+    case 2: /* busy once, then written to by a program that knows updated_at only */
+        patch.updated_at = ent_set(((quipu_time){at.s, 2 + (uint32_t)(t_random(random) >> 40)}));
+        patch.changed_at = ent_set(((quipu_time){TIMED_S - 600, 5}));
+        break;
+    default:
+        break;
+    }
+    T_OK(qp_session_update(db, &(qp_session_where){.tenant = ent_eq(""), .key = ent_eq(key)},
+                           &patch, NULL, &err));
+}
+
+static int timed_order(const void *a, const void *b)
+{
+    const qp_session *one = *(const qp_session *const *)a;
+    const qp_session *two = *(const qp_session *const *)b;
+    const int order = quipu_time_cmp(qp_last_change(one), qp_last_change(two));
+
+    return order != 0 ? order : (one->id > two->id) - (one->id < two->id);
+}
+
+/* The keys of all sessions in the order of their last change, read without the list. */
+static void timed_keys(ent_db *db, bool oldest_first, char ret[1024])
+{
+    const qp_session_query all = {.order = {QP_SESSION_BY_ID(ASC)}};
+    const qp_session *rows[TIMED];
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_session_list found = {0};
+    size_t n = 0;
+
+    T_OK(qp_session_find(db, &arena, &all, &found, NULL));
+    assert_int_equal(found.n, TIMED);
+    for (size_t i = 0; i < TIMED; i++) {
+        rows[i] = &found.items[i];
+    }
+    qsort(rows, TIMED, sizeof(rows[0]), timed_order);
+    for (size_t i = 0; i < TIMED; i++) {
+        const qp_session *row = rows[oldest_first ? i : TIMED - 1 - i];
+        n += (size_t)snprintf(ret + n, 1024 - n, "%s%.*s", n == 0 ? "" : " ", (int)row->key.n,
+                              row->key.p);
+    }
+    quipu_arena_free(&arena);
+}
+
+static void a_list_has_the_exact_order_of_rounded_times(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    uint64_t random = t_seed();
+    ent_db *db;
+
+    (void)state;
+    for (int i = 0; i < TIMED; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "k%d", i);
+        st_create(store, key);
+    }
+    db = et_connect(path, 1000);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < TIMED; i++) {
+            char key[16];
+            (void)snprintf(key, sizeof(key), "k%d", i);
+            time_session(db, &random, key);
+        }
+        for (unsigned flags = 0; flags <= QUIPU_LIST_OLDEST_FIRST;
+             flags += QUIPU_LIST_OLDEST_FIRST) {
+            char expected[1024];
+
+            timed_keys(db, flags != 0, expected);
+            for (int64_t limit = 1; limit <= TIMED + 1; limit = limit * 2 + 1) {
+                char keys[1024];
+
+                all_keys(store, options_of(flags, limit), keys);
+                assert_string_equal(keys, expected);
+            }
+        }
+    }
+    ent_close(db);
+    quipu_close(store);
+}
+
+static void a_busy_session_shows_when_it_changed_and_moves_its_index_entry_rarely(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    ent_db *db = NULL;
+    int moves = 0;
+    quipu_time last = {0, 0};
+    quipu_time indexed = {0, 0};
+
+    (void)state;
+    st_create(store, "k");
+    db = et_connect(path, 1000);
+    for (int i = 0; i < 20; i++) {
+        quipu_arena arena = QUIPU_ARENA_INIT;
+        const qp_session *row = NULL;
+        quipu_history *history;
+
+        (void)st_append(store, "k", "x");
+        history = st_get(store, "k", NULL);
+        assert_true(quipu_time_cmp(history->session->updated_at, last) >= 0);
+        assert_true(quipu_time_cmp(history->session->updated_at, quipu_time_now()) <= 0);
+        last = history->session->updated_at;
+        quipu_free(history);
+        T_OK(qp_session_by_tenant_key(db, &arena, QUIPU_STR(""), QUIPU_STR("k"), &row, NULL));
+        moves += quipu_time_cmp(row->updated_at, indexed) != 0;
+        indexed = row->updated_at;
+        quipu_arena_free(&arena);
+    }
+    assert_true(moves <= 2); /* a minute may end meanwhile */
+    ent_close(db);
+    quipu_close(store);
+}
+
+static void times_are_rounded_to_the_end_of_their_minute(void **state)
+{
+    const quipu_time last = {INT64_C(253402300799), 999999999};
+
+    (void)state;
+    assert_int_equal(qp_last_change_round((quipu_time){60, 0}).s, 60);
+    assert_int_equal(qp_last_change_round((quipu_time){60, 1}).s, 120);
+    assert_int_equal(qp_last_change_round((quipu_time){119, 0}).s, 120);
+    assert_int_equal(qp_last_change_round((quipu_time){-61, 0}).s, -60);
+    assert_int_equal(qp_last_change_round((quipu_time){-60, 1}).s, 0);
+    assert_int_equal(quipu_time_cmp(qp_last_change_round(last), last), 0); /* the calendar ends */
+}
+
+/* Of any row, rounded or exact, and any time: what is written reads as the time of the change. */
+static void a_change_is_read_back_at_the_edges_of_its_minute(void **state)
+{
+    static const quipu_time times[] = {{59, 999999999},  {60, 0},  {60, 1},  {61, 0},
+                                       {119, 999999999}, {120, 0}, {120, 1}, {181, 0},
+                                       {-60, 0},         {-1, 1}};
+    const size_t n = sizeof(times) / sizeof(times[0]);
+
+    (void)state;
+    for (size_t i = 0; i < n * n * 2; i++) {
+        const quipu_time before = times[i / 2 / n];
+        const quipu_time now = times[i / 2 % n];
+        qp_session row = {.updated_at = before};
+        qp_session_patch patch = {.turn_seq = {0}};
+
+        if (i % 2 == 1) { /* as another change left it */
+            row.updated_at = qp_last_change_round(before);
+            row.changed_at = ent_some(before);
+        }
+        qp_last_change_set(&row, now, &patch);
+        if (patch.updated_at.op == ENT_OP_SET) {
+            row.updated_at = patch.updated_at.v;
+        }
+        row.changed_at.has = patch.changed_at.op == ENT_OP_SET ||
+                             (patch.changed_at.op != ENT_OP_CLEAR && row.changed_at.has);
+        row.changed_at.v =
+            patch.changed_at.op == ENT_OP_SET ? patch.changed_at.v : row.changed_at.v;
+        assert_int_equal(quipu_time_cmp(qp_last_change(&row), now), 0);
+        assert_int_equal(quipu_time_cmp(row.updated_at, qp_last_change_round(now)), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +462,10 @@ int main(void)
         ST_TEST(strange_cursors_are_refused),
         ST_TEST(page_that_names_no_limit_has_the_default),
         ST_TEST(page_limit_holds_at_its_edge),
+        cmocka_unit_test(a_list_has_the_exact_order_of_rounded_times),
+        cmocka_unit_test(a_busy_session_shows_when_it_changed_and_moves_its_index_entry_rarely),
+        cmocka_unit_test(times_are_rounded_to_the_end_of_their_minute),
+        cmocka_unit_test(a_change_is_read_back_at_the_edges_of_its_minute),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,6 +73,8 @@ static const damage damages[] = {
      false},
     {"UPDATE sessions SET created_at = 'yesterday' WHERE key = 'plain'", QUIPU_PROBLEM_SESSION, "",
      false},
+    {"UPDATE sessions SET changed_at = 'soon' WHERE key = 'plain'", QUIPU_PROBLEM_SESSION, "",
+     false},
     {"UPDATE sessions SET fork_parent = id WHERE key = 'fork'", QUIPU_PROBLEM_FORK, "fork", false},
     {"UPDATE sessions SET indexed_seq = 0, lags = 0 WHERE key IS NULL", QUIPU_PROBLEM_SEARCH, "",
      true},
@@ -180,6 +182,85 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
             heard = mt_verify(store);
             assert_true(heard.kinds[one->kind] > 0); /* still told: nothing was made up */
         }
+        quipu_close(store);
+    }
+}
+
+/* ---- counters ---------------------------------------------------------------------------------
+ */
+
+typedef struct counter_damage {
+    const char *file;   /* the statement for a file... */
+    const char *server; /* ...and for a server */
+    bool stops;         /* the server creates nothing more */
+} counter_damage;
+
+static const counter_damage counter_damages[] = {
+    {"UPDATE sqlite_sequence SET seq = 1 WHERE name = 'sessions'",
+     "UPDATE ent_numbers SET last = 0 WHERE name LIKE 'number of sessions/%'", false},
+    {"DELETE FROM sqlite_sequence WHERE name = 'sessions'",
+     "DELETE FROM ent_numbers WHERE name LIKE 'number of sessions/%'", false},
+    {"UPDATE sqlite_sequence SET seq = 'none' WHERE name = 'sessions'",
+     "DELETE FROM ent_numbers WHERE name IN ('base of sessions', 'number of sessions')", true},
+    {"UPDATE sqlite_sequence SET seq = 0 WHERE name = 'feed'",
+     "UPDATE ent_numbers SET last = 1 WHERE name = 'number of feed'", false},
+    {"DELETE FROM sqlite_sequence WHERE name = 'feed'",
+     "DELETE FROM ent_numbers WHERE name = 'number of feed'", true},
+};
+
+/* The highest number that the store has given to a session. */
+static int64_t highest_session(const char *path)
+{
+    const qp_session_query query = {.limit = 1, .order = {QP_SESSION_BY_ID(DESC)}};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_session_list list = {0};
+    quipu_error err = {0};
+    ent_db *db = et_connect(path, 0);
+    int64_t highest = 0;
+
+    T_OK(qp_session_find(db, &arena, &query, &list, &err));
+    assert_int_equal(list.n, 1);
+    highest = list.items[0].id;
+    ent_close(db);
+    quipu_arena_free(&arena);
+    return highest;
+}
+
+static void counter_behind_the_highest_number_is_found_and_mended(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(counter_damages) / sizeof(counter_damages[0]); i++) {
+        const counter_damage *one = &counter_damages[i];
+        char path[T_PATH_MAX];
+        quipu_store *store = damaged_store("SELECT 1", path);
+        quipu_verified verified = QUIPU_VERIFIED_INIT;
+        mt_problems heard = {0};
+        quipu_error err = {0};
+        int64_t highest;
+
+        mt_sql(path, et_is_server(path) ? one->server : one->file);
+        heard = mt_verify(store);
+        if (heard.kinds[QUIPU_PROBLEM_COUNTER] == 0) {
+            fail_msg("%s: %d problems: %s", one->file, heard.count, heard.text);
+        }
+        assert_int_equal(heard.kinds[QUIPU_PROBLEM_COUNTER], heard.count);
+        if (et_is_server(path) && one->stops) {
+            quipu_session_new values = st_values("no number");
+            assert_int_not_equal(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_OK);
+        }
+        heard = (mt_problems){0};
+        T_OK(
+            quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, &verified, &err));
+        assert_true(heard.count > 0);
+        assert_int_equal(heard.repaired, heard.count);
+        mt_clean(store);
+        /* Numbers go on behind the highest, also when its row is gone. */
+        highest = highest_session(path);
+        T_OK(quipu_session_delete(store, QUIPU_STR("of hidden"), NULL, NULL));
+        st_create(store, "after");
+        st_append_many(store, "after", 2);
+        assert_true(highest_session(path) > highest);
+        mt_clean(store);
         quipu_close(store);
     }
 }
@@ -516,6 +597,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_damage_is_told_and_mended_where_it_can_be),
+        cmocka_unit_test(counter_behind_the_highest_number_is_found_and_mended),
         cmocka_unit_test(verify_ends_when_keys_are_out_of_order),
         cmocka_unit_test(prune_refuses_a_summary_that_covers_what_follows_it),
         cmocka_unit_test(sound_store_has_no_problem),

@@ -139,6 +139,11 @@ STRICT_PASS(maintain_, engine, (void *conn, char *ret, size_t size, quipu_error 
 STRICT_PASS(maintain_, checksums, (void *conn, qp_checksums *ret, quipu_error *reterr),
             (file->conn, ret, reterr))
 STRICT_PASS(maintain_, seal, (void *conn, quipu_error *reterr), (file->conn, reterr))
+STRICT_PASS(maintain_, counters,
+            (void *conn, const ent_entity *entity, qp_report_fn fn, void *ctx, quipu_error *reterr),
+            (file->conn, entity, fn, ctx, reterr))
+STRICT_PASS(maintain_, mend_counters, (void *conn, const ent_entity *entity, quipu_error *reterr),
+            (file->conn, entity, reterr))
 
 static void strict_backup_end(void *conn, const char *path, uint32_t keep)
 {
@@ -338,6 +343,8 @@ static const qp_maintenance strict_maintenance = {
     .engine = strict_maintain_engine,
     .checksums = strict_maintain_checksums,
     .seal = strict_maintain_seal,
+    .counters = strict_maintain_counters,
+    .mend_counters = strict_maintain_mend_counters,
 };
 
 /* The real one's statements; only the functions that take a connection are replaced. */

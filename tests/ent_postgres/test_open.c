@@ -98,6 +98,13 @@ static void numbered(const char *uri, const char *table)
     t_pg_execute(uri, sql);
 }
 
+static quipu_status take(ent_db *db, const char *table, int64_t given, int64_t *ret_number,
+                         quipu_error *reterr)
+{
+    return qp_pg_next_key(db->conn, table, &(qp_key_request){.shard = QP_NO_SHARD, .given = given},
+                          ret_number, reterr);
+}
+
 static void numbers_are_given_back_when_the_transaction_is_rolled_back(void **state)
 {
     char uri[T_PATH_MAX];
@@ -112,18 +119,18 @@ static void numbers_are_given_back_when_the_transaction_is_rolled_back(void **st
     numbered(uri, "t");
     for (int round = 0; round < 2; round++) {
         T_OK(ent_begin(db, ENT_WRITE, NULL));
-        T_OK(qp_pg_next_key(db->conn, "t", 0, &number, NULL));
+        T_OK(take(db, "t", 0, &number, NULL));
         assert_int_equal(number, 1);
         ent_rollback(db);
     }
     T_OK(ent_begin(db, ENT_WRITE, NULL));
-    T_OK(qp_pg_next_key(db->conn, "t", 41, &number, NULL));
+    T_OK(take(db, "t", 41, &number, NULL));
     T_OK(ent_commit(db, NULL));
     T_OK(ent_begin(db, ENT_WRITE, NULL));
-    T_OK(qp_pg_next_key(db->conn, "t", 0, &number, NULL));
+    T_OK(take(db, "t", 0, &number, NULL));
     assert_int_equal(number, 42);
-    T_OK(qp_pg_next_key(db->conn, "t", INT64_MAX, &number, NULL));
-    T_STATUS(qp_pg_next_key(db->conn, "t", 0, &number, NULL), QUIPU_LIMIT);
+    T_OK(take(db, "t", INT64_MAX, &number, NULL));
+    T_STATUS(take(db, "t", 0, &number, NULL), QUIPU_LIMIT);
     ent_close(db);
 }
 
@@ -143,20 +150,20 @@ static void numbered_tables_of_a_transaction_are_limited(void **state)
     memset(name, 'x', sizeof(name));
     name[QP_PG_NAME_SIZE] = '\0';
     numbered(uri, name + 1);
-    for (int i = 1; i < QP_PG_NUMBERS_MAX; i++) {
+    for (int i = 1; i < QP_PG_NUMBERED_MAX; i++) {
         char table[16];
         (void)snprintf(table, sizeof(table), "t%d", i);
         numbered(uri, table);
     }
     T_OK(ent_begin(db, ENT_WRITE, NULL));
-    T_STATUS(qp_pg_next_key(db->conn, name, 0, &number, &err), QUIPU_LIMIT);
-    T_OK(qp_pg_next_key(db->conn, name + 1, 0, &number, &err));
-    for (int i = 1; i < QP_PG_NUMBERS_MAX; i++) {
+    T_STATUS(take(db, name, 0, &number, &err), QUIPU_LIMIT);
+    T_OK(take(db, name + 1, 0, &number, &err));
+    for (int i = 1; i < QP_PG_NUMBERED_MAX; i++) {
         char table[16];
         (void)snprintf(table, sizeof(table), "t%d", i);
-        T_OK(qp_pg_next_key(db->conn, table, 0, &number, &err));
+        T_OK(take(db, table, 0, &number, &err));
     }
-    T_STATUS(qp_pg_next_key(db->conn, "one_more", 0, &number, &err), QUIPU_LIMIT);
+    T_STATUS(take(db, "one_more", 0, &number, &err), QUIPU_LIMIT);
     T_OK(ent_commit(db, &err));
     ent_close(db);
 }

@@ -2,6 +2,8 @@
  * session queue up on its row, and exclusive writers get through between them. */
 #include "contract/store_t.h"
 
+#include <quipu/search.h>
+
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <pthread.h>
@@ -119,6 +121,42 @@ static void an_append_does_not_wait_for_a_lock_of_another_session(void **state)
     assert_int_equal(st_append(store, "a", "x"), 3);
     assert_int_equal(st_append(store, "b", "x"), 15);
     T_OK(quipu_session_delete(store, QUIPU_STR("b"), NULL, NULL));
+    quipu_close(store);
+}
+
+static void indexing_does_not_wait_for_a_writer_of_another_session(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    int64_t indexed = 0;
+    PGconn *pg;
+
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "k%d", i);
+        st_create(store, key);
+        st_append_many(store, key, 2);
+    }
+    T_OK(quipu_search_index(store, NULL, &indexed, NULL));
+    assert_int_equal(indexed, 80);
+    pg = hold(uri, "k7");
+    for (int i = 0; i < 40; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "k%d", i);
+        if (i != 7) {
+            T_OK(append_within(store, key, PATIENCE_MS));
+        }
+    }
+    call.deadline_ms = PATIENCE_MS;
+    T_OK(quipu_search_index(store, &call, &indexed, NULL));
+    assert_int_equal(indexed, 39);
+    release(pg);
+    assert_int_equal(st_append(store, "k7", "x"), 3);
+    T_OK(quipu_search_index(store, NULL, &indexed, NULL));
+    assert_int_equal(indexed, 1);
+    assert_int_equal(ask(uri, "SELECT COUNT(*) FROM sessions WHERE lags"), 0);
     quipu_close(store);
 }
 
@@ -479,6 +517,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_append_does_not_wait_for_a_lock_of_another_session),
+        cmocka_unit_test(indexing_does_not_wait_for_a_writer_of_another_session),
         cmocka_unit_test(callers_of_other_sessions_outlive_one_that_waits_in_vain),
         cmocka_unit_test(an_append_that_waits_for_its_session_can_be_cancelled),
         cmocka_unit_test(a_group_locks_as_many_sessions_as_it_has_callers),
