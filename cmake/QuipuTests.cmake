@@ -77,9 +77,8 @@ set(quipu_tests_of_every_engine
     contract.store_list contract.store_log contract.store_log_thread contract.store_memory
     contract.store_memory_thread contract.store_message contract.store_message_parse
     contract.store_model contract.store_older contract.store_pool contract.store_recall
-    contract.store_recall_fixture
-    contract.store_search
-    contract.store_search_index contract.store_search_thread contract.store_session
+    contract.store_recall_fixture contract.store_search contract.store_search_index
+    contract.store_search_query contract.store_search_thread contract.store_session
     contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
     contract.store_window
     contract.tool_pairs contract.tx contract.where)

@@ -25,6 +25,7 @@
 #define TURN_NS_PER_MS 1000000
 #define TURN_NEVER INT64_MAX
 #define TURN_NAME_SHOWN_MAX 64 /* bytes of a tool's name that an error quotes */
+#define TURN_FLAGS (QUIPU_TURN_WHOLE | QUIPU_TURN_MEMORY | QUIPU_TURN_NO_RECALL)
 #define TURN_NO_TOOL "{\"error\":\"there is no such tool\"}"
 
 /* ---- time ---------------------------------------------------------------------------------- */
@@ -69,12 +70,15 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
 {
     const quipu_turn_options *options = &turn->options;
 
-    if (options->key.n == 0 || (options->flags & ~(QUIPU_TURN_WHOLE | QUIPU_TURN_MEMORY)) != 0) {
+    if (options->key.n == 0 || (options->flags & ~TURN_FLAGS) != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a turn needs a session's key and known flags");
     }
     if (options->steps_max < 0 || options->steps_max > QUIPU_TURN_STEPS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a turn has 1 to %d steps, not %d",
                             QUIPU_TURN_STEPS_MAX, (int)options->steps_max);
+    }
+    if (options->recall_tokens < 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "recall_tokens is negative");
     }
     if (options->token_budget < 0 || options->token_budget > QUIPU_TURN_BUDGET_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a prompt has at most %d tokens",
@@ -133,6 +137,19 @@ static quipu_status turn_read(qp_turn *turn, const quipu_turn_options *options,
     return status;
 }
 
+/* Estimated tokens of what may be recalled; 0: nothing is. Call it with the budget filled in. */
+static int64_t turn_recall_tokens(const quipu_turn_options *options)
+{
+    const int64_t most = options->token_budget / QUIPU_TURN_RECALL_PART;
+    const int64_t asked =
+        options->recall_tokens > 0 ? options->recall_tokens : QUIPU_TURN_RECALL_TOKENS;
+
+    if (options->input.count == 0 || (options->flags & QUIPU_TURN_NO_RECALL) != 0) {
+        return 0;
+    }
+    return asked < most ? asked : most;
+}
+
 /* Reads the caller's options and request, checks them, and fixes the deadline. Nothing is read of
  * the store or asked of the model yet. */
 static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
@@ -162,6 +179,7 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
     if (turn->options.token_budget == 0) {
         turn->options.token_budget = qp_model_row(turn->model, turn->options.models).budget;
     }
+    turn->recall_tokens = turn_recall_tokens(&turn->options);
     turn->cancel = within.cancel;
     turn->deadline_ns = TURN_NEVER;
     /* -1: no deadline; 0: the default; the turn's clock starts here. */
@@ -248,7 +266,8 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
     if (content.parts.count == 0) {
         return QUIPU_OK; /* an empty answer: nothing to store */
     }
-    status = qp_turn_message(turn, &content, turn->options.author, ret_response, &message, reterr);
+    status =
+        qp_turn_message(turn, &content, turn->options.author, ret_response, NULL, &message, reterr);
     if (status == QUIPU_OK) {
         /* The tokens are paid for: the answer is stored even when the turn's time is up. */
         status = qp_turn_append(turn, &message, 1, &safe, reterr);
@@ -299,7 +318,8 @@ static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error
     }
     part.json = result;
     if (status == QUIPU_OK) {
-        status = qp_turn_message(turn, &content, turn->options.author, NULL, &message, reterr);
+        status =
+            qp_turn_message(turn, &content, turn->options.author, NULL, NULL, &message, reterr);
     }
     return status == QUIPU_OK ? qp_turn_append(turn, &message, 1, &safe, reterr) : status;
 }

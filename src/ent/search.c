@@ -314,9 +314,9 @@ static void search_tie(qp_plan *plan, char *where)
     }
 }
 
-/* Whether hits may have to be rechecked: those of phrases. An engine that indexes words without
- * their places finds all words of a phrase anywhere in the text. Only phrases of two words or more
- * can be wrong. */
+/* Whether hits may have to be rechecked: those of phrases, and those without something. An engine
+ * that indexes a long text in part finds the words of a phrase anywhere in it, and misses words
+ * that the text must not have. */
 static quipu_status search_needs_recheck(ent_db *db, const ent_entity *entity, quipu_str words,
                                          bool *ret_recheck, quipu_error *reterr)
 {
@@ -327,7 +327,7 @@ static quipu_status search_needs_recheck(ent_db *db, const ent_entity *entity, q
         status = qp_match_query_make(&db->scratch, words, qp_search_is_cjk(db->engine, entity),
                                      &query, reterr);
     }
-    *ret_recheck = query.longest > 1;
+    *ret_recheck = query.longest > 1 || query.excludes;
     return status;
 }
 

@@ -38,8 +38,9 @@ typedef struct snippet_search {
     qp_matcher matcher;
     size_t places;
     snippet_place found[SNIPPET_MATCHES];
-    snippet_place *last; /* of each phrase; its `phrase` is 0 while there is none, else 1 */
-    size_t missing;      /* phrases that were not seen yet */
+    snippet_place *last; /* of each phrase that was seen */
+    bool *seen;          /* which phrases were */
+    bool holds;          /* what was seen meets the query */
 } snippet_search;
 
 typedef struct snippet_span {
@@ -60,26 +61,39 @@ typedef struct snippet_window {
 /* ---- choosing the window ----------------------------------------------------------------------
  */
 
-/* Whether the last places of all phrases lie within one window: there is nothing better. */
+/* Whether the last places of all wanted phrases of an alternative lie within one window: there is
+ * nothing better. */
 static bool snippet_together(const snippet_search *search, size_t text)
 {
-    size_t low = SIZE_MAX;
-    size_t high = 0;
+    const qp_match_query *query = search->query;
+    size_t i = 0;
 
-    assert(search->missing == 0);
-    for (size_t i = 0; i < search->query->phrase_count; i++) {
-        const snippet_place *last = &search->last[i];
-        if (last->phrase == 0 || last->text != text) {
-            return false;
+    while (i < query->phrase_count) {
+        const size_t alternative = query->phrases[i].alternative;
+        size_t low = SIZE_MAX;
+        size_t high = 0;
+        bool here = true;
+
+        for (; i < query->phrase_count && query->phrases[i].alternative == alternative; i++) {
+            const snippet_place *last = &search->last[i];
+
+            if (query->phrases[i].excluded) {
+                continue;
+            }
+            here = here && search->seen[i] && last->text == text;
+            low = last->word < low ? last->word : low;
+            high = last->word > high ? last->word : high;
         }
-        low = last->word < low ? last->word : low;
-        high = last->word > high ? last->word : high;
+        if (here && low != SIZE_MAX && high < low + SNIPPET_REACH) {
+            return true;
+        }
     }
-    return high < low + SNIPPET_REACH;
+    return false;
 }
 
-/* Notes the phrases that end at the current word; returns whether any does. Beyond SNIPPET_MATCHES
- * places are only counted as seen: a text that repeats one word must not take memory for each. */
+/* Notes the wanted phrases that end at the current word; returns whether any does. Beyond
+ * SNIPPET_MATCHES places are only counted as seen: a text that repeats one word must not take
+ * memory for each. */
 static bool snippet_note(snippet_search *search, size_t text)
 {
     bool any = false;
@@ -89,16 +103,18 @@ static bool snippet_note(snippet_search *search, size_t text)
         const qp_match_phrase *phrase = &search->query->phrases[i];
         snippet_place place = {text, search->matcher.at + 1 - phrase->count, i};
 
-        if (!qp_matcher_ends(&search->matcher, phrase)) {
+        if (phrase->excluded || !qp_matcher_ends(&search->matcher, phrase)) {
             continue;
         }
         any = true;
         if (search->places < SNIPPET_MATCHES) {
             search->found[search->places++] = place;
         }
-        search->missing -= search->last[i].phrase == 0 ? 1 : 0;
-        place.phrase = 1;
         search->last[i] = place;
+        if (!search->seen[i]) {
+            search->seen[i] = true;
+            search->holds = qp_match_holds(search->query, search->seen);
+        }
     }
     return any;
 }
@@ -109,7 +125,7 @@ static void snippet_find(snippet_search *search, const quipu_str *texts, size_t 
     for (size_t i = 0; i < n; i++) {
         qp_matcher_begin(&search->matcher, texts[i]);
         while (qp_matcher_next(&search->matcher)) {
-            if (snippet_note(search, i) && search->missing == 0 &&
+            if (snippet_note(search, i) && search->holds &&
                 (search->places == SNIPPET_MATCHES || snippet_together(search, i))) {
                 return;
             }
@@ -205,7 +221,7 @@ static void snippet_read(snippet_search *search, quipu_str text, snippet_window 
             window->words[window->count++] = (snippet_span){matcher->word.start, matcher->word.end};
         }
         for (size_t i = 0; i < query->phrase_count; i++) {
-            if (qp_matcher_ends(matcher, &query->phrases[i])) {
+            if (!query->phrases[i].excluded && qp_matcher_ends(matcher, &query->phrases[i])) {
                 snippet_mark(window, matcher->at, query->phrases[i].count);
             }
         }
@@ -310,19 +326,21 @@ quipu_status qp_match_snippet(quipu_arena *arena, const qp_match_query *query,
     quipu_status status = QUIPU_OK;
 
     if (search != NULL) {
-        *search = (snippet_search){.query = query, .missing = query->phrase_count};
+        *search = (snippet_search){.query = query};
         search->last = qp_arena_take(arena, last_size);
+        search->seen = qp_arena_take(arena, query->phrase_count + 1);
     }
-    if (search == NULL || search->last == NULL) {
+    if (search == NULL || search->last == NULL || search->seen == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a snippet");
     }
     memset(search->last, 0, last_size);
+    memset(search->seen, 0, query->phrase_count + 1);
     status = qp_matcher_make(arena, query, &search->matcher, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
     snippet_find(search, texts, n);
-    if (search->missing == 0 && search->places > 0) {
+    if (search->holds && search->places > 0) {
         snippet_choose(search, &window);
         snippet_read(search, texts[window.text], &window);
         assert(window.count > 0);

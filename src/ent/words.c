@@ -215,6 +215,7 @@ static const char *words_quoted(const char *p, const char *end, qp_phrase *ret)
     const char *stop = close == NULL ? end : close;
 
     assert(p <= end && p[-1] == '"');
+    ret->quoted = true;
     ret->prefix = close != NULL && close + 1 < end && close[1] == '*';
     ret->text = (quipu_str){p, (size_t)(stop - p)};
     return close == NULL ? end : close + (ret->prefix ? 2 : 1);
@@ -247,8 +248,56 @@ bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret)
     while (p < end && *p != '"' && words_space(p, end) == 0) {
         p++;
     }
+    ret->quoted = false;
     ret->prefix = p - start > 1 && p[-1] == '*';
     ret->text = (quipu_str){start, (size_t)(p - start) - (ret->prefix ? 1 : 0)};
     *at = p;
     return true;
+}
+
+qp_operator qp_phrase_operator(const qp_phrase *phrase)
+{
+    if (phrase->quoted || phrase->prefix) {
+        return QP_OPERATOR_NONE;
+    }
+    if (quipu_str_eq(phrase->text, QUIPU_STR("AND"))) {
+        return QP_OPERATOR_AND;
+    }
+    if (quipu_str_eq(phrase->text, QUIPU_STR("OR"))) {
+        return QP_OPERATOR_OR;
+    }
+    return quipu_str_eq(phrase->text, QUIPU_STR("NOT")) ? QP_OPERATOR_NOT : QP_OPERATOR_NONE;
+}
+
+void qp_query_begin(qp_query_reader *reader, quipu_str query)
+{
+    assert(query.p != NULL || query.n == 0);
+    *reader = (qp_query_reader){.at = query.p, .end = query.p + query.n};
+}
+
+/* OR begins the next alternative when the current one has a part; NOT excludes the next part. */
+bool qp_query_next(qp_query_reader *reader, qp_query_part *ret)
+{
+    bool excluded = false;
+    qp_phrase phrase;
+
+    while (qp_phrase_next(&reader->at, reader->end, &phrase)) {
+        switch (qp_phrase_operator(&phrase)) {
+        case QP_OPERATOR_NONE:
+            reader->begun = true;
+            *ret = (qp_query_part){phrase, reader->alternative, excluded};
+            return true;
+        case QP_OPERATOR_OR:
+            reader->alternative += reader->begun ? 1 : 0;
+            reader->begun = false;
+            excluded = false;
+            break;
+        case QP_OPERATOR_NOT:
+            excluded = true;
+            break;
+        case QP_OPERATOR_AND:
+            break;
+        }
+    }
+    return false;
 }
