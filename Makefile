@@ -19,7 +19,7 @@ help:
 	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"
 	@echo "make test-adk-upstream ADK_SOURCE=...  ADK's own suite from a checkout, over our service"
 	@echo "make bench-python  the Python package against ADK's services and SQLiteSession"
-	@echo "make test-cross  aarch64 under qemu, the static program in a chroot, the amalgamation"
+	@echo "make test-cross  other processors under qemu, macOS and musl by zig, a chroot, one file"
 	@echo "make test-cluster  3 PostgreSQL under Patroni: the leader killed, cut off, frozen (root)"
 	@echo "make test-cluster-nightly  the same with CLUSTER_KILLS=20"
 	@echo "make static      one self-contained program: build/static/bin/quipu"

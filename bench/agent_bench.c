@@ -32,9 +32,9 @@ static quipu_status agent_answer(void *ctx, const quipu_model_params *params,
     return status == QUIPU_OK ? sink->put(sink->ctx, &deltas[1], reterr) : status;
 }
 
-static double agent_turn(quipu_store *store, quipu_str key)
+static double agent_turn(quipu_store *store, quipu_str key, uint32_t flags, quipu_str says)
 {
-    const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("And then?")};
+    const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = says};
     const quipu_content input = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
     size_t seen = 0;
     const quipu_provider provider = {.struct_size = (uint32_t)sizeof(provider),
@@ -48,6 +48,7 @@ static double agent_turn(quipu_store *store, quipu_str key)
     options.input = quipu_contents_of(&input, 1);
     options.model = QUIPU_STR("bench");
     options.token_budget = AGENT_BUDGET;
+    options.flags = flags;
     for (size_t i = 0; i < AGENT_ROUNDS; i++) {
         quipu_error error = {0};
         uint64_t start = wall_now();
@@ -61,27 +62,52 @@ static double agent_turn(quipu_store *store, quipu_str key)
     return wall_median(ns, AGENT_ROUNDS);
 }
 
-void bench_agent_turn_flat(const bench_arguments *arguments)
+/* Turns in a long session against turns in a short one; returns the first time. */
+static double agent_flat(const bench_arguments *arguments, const char *name, const char *yardstick,
+                         int64_t few, uint32_t flags, const char *options)
 {
+    const quipu_str says = QUIPU_STR("What was said about it?");
     size_t blocks = arguments->blocks;
     double *times = bench_alloc(2 * blocks * sizeof(*times));
     char path[STORE_PATH_MAX];
-    char options[96];
+    double first;
 
-    store_path(arguments->folder, "turn.db", path);
+    store_path(arguments->folder, few == AGENT_SHORT ? "turn.db" : "turn_recall.db", path);
     quipu_store *store = wall_open(path, false);
-    wall_fill(store, QUIPU_STR("short"), AGENT_SHORT);
+    wall_fill(store, QUIPU_STR("short"), few);
     wall_fill(store, QUIPU_STR("long"), sides_most());
     for (size_t i = 0; i < blocks; i++) {
-        times[i] = agent_turn(store, QUIPU_STR("long"));
-        times[blocks + i] = agent_turn(store, QUIPU_STR("short"));
+        times[i] = agent_turn(store, QUIPU_STR("long"), flags, says);
+        times[blocks + i] = agent_turn(store, QUIPU_STR("short"), flags, says);
     }
     quipu_close(store);
+    wall_print(name, yardstick, options, BENCH_COST_RATIO, times, times + blocks, blocks);
+    first = times[0];
+    free(times);
+    return first;
+}
+
+void bench_agent_turn_flat(const bench_arguments *arguments)
+{
+    char options[96];
+
     (void)snprintf(options, sizeof(options), "p50 of a turn of %d tokens at %lld messages, %s",
                    AGENT_BUDGET, (long long)sides_most(), sides_form());
-    wall_print("agent.turn_flat", "the same at 1,000 messages", options, BENCH_COST_RATIO, times,
-               times + blocks, blocks);
-    bench_print_count("agent.turn_us", times[0] / 1000, "us", "the store and the model's answer",
+    const double ns = agent_flat(arguments, "agent.turn_flat", "the same at 1,000 messages",
+                                 AGENT_SHORT, QUIPU_TURN_NO_RECALL, options);
+    bench_print_count("agent.turn_us", ns / 1000, "us", "the store and the model's answer",
                       options);
-    free(times);
+}
+
+/* With recall a turn looks at QUIPU_TURN_RECALL_MESSAGES messages and no more. */
+void bench_agent_recall_flat(const bench_arguments *arguments)
+{
+    char options[96];
+
+    (void)snprintf(options, sizeof(options), "p50 of a turn that recalls, at %lld messages, %s",
+                   (long long)sides_most(), sides_form());
+    const double ns = agent_flat(arguments, "agent.recall_flat", "the same at 6,000 messages",
+                                 QUIPU_TURN_RECALL_MESSAGES + 2000, 0, options);
+    bench_print_count("agent.recall_turn_us", ns / 1000, "us", "the store and the model's answer",
+                      options);
 }

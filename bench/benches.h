@@ -66,7 +66,9 @@ void bench_event_recent_texts(const bench_arguments *arguments);
 void bench_event_flat(const bench_arguments *arguments);
 
 /* agent_bench.c: an agent's turn. */
+void bench_recall_user(const bench_arguments *arguments);
 void bench_agent_turn_flat(const bench_arguments *arguments);
+void bench_agent_recall_flat(const bench_arguments *arguments);
 
 /* model_bench.c: answers of models as they stream in. */
 void bench_model_sse(const bench_arguments *arguments);

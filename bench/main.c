@@ -46,7 +46,9 @@ static const bench_entry main_benches[] = {
     {"adk.last_50_events", bench_event_recent, NULL},
     {"adk.last_50_events_as_texts", bench_event_recent_texts, NULL},
     {"adk.append_flat", bench_event_flat, "adk.last_50_flat"},
+    {"recall.user_flat", bench_recall_user, "recall.user_p50_us recall.user_p95_us"},
     {"agent.turn_flat", bench_agent_turn_flat, "agent.turn_us"},
+    {"agent.recall_flat", bench_agent_recall_flat, "agent.recall_turn_us"},
 #ifdef BENCH_POSTGRES /* built with libpq */
     {"postgres.append", bench_postgres_append, NULL},
     {"postgres.append_32_callers", bench_postgres_callers, NULL},

@@ -15,6 +15,9 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 # Strict ISO C hides POSIX; the base room needs clocks, threads and files.
 set(quipu_definitions _POSIX_C_SOURCE=200809L _DEFAULT_SOURCE)
+if(QUIPU_PORTABLE)
+  list(APPEND quipu_definitions QUIPU_PORTABLE)
+endif()
 
 set(quipu_warnings
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes

@@ -77,9 +77,8 @@ set(quipu_tests_of_every_engine
     contract.store_list contract.store_log contract.store_log_thread contract.store_memory
     contract.store_memory_thread contract.store_message contract.store_message_parse
     contract.store_model contract.store_older contract.store_pool contract.store_recall
-    contract.store_recall_fixture
-    contract.store_search
-    contract.store_search_index contract.store_search_thread contract.store_session
+    contract.store_recall_fixture contract.store_search contract.store_search_index
+    contract.store_search_query contract.store_search_thread contract.store_session
     contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
     contract.store_window
     contract.tool_pairs contract.tx contract.where)
@@ -131,6 +130,46 @@ function(quipu_test_objects_strict objects ret)
   set(${ret} "${objects}" PARENT_SCOPE)
 endfunction()
 
+# What also runs on the portable form of src/base/port.h, which macOS uses: threads, files that are
+# created, and readers that poll for commits of other processes.
+set(quipu_tests_of_the_portable_form
+    base.latch_thread base.uuid_thread store.queue_thread ent_sqlite.open
+    contract.store_close_thread contract.store_group_thread contract.store_pool
+    contract.store_tail_thread)
+
+# quipu_test_objects_portable(objects ret): the same objects, with the sources that have a form for
+# Linux (#if QP_LINUX) compiled in the other one.
+function(quipu_test_objects_portable objects ret)
+  foreach(room base ent_sqlite)
+    file(GLOB sources "${PROJECT_SOURCE_DIR}/src/${room}/*.c")
+    set(twofold "")
+    set(names "")
+    foreach(source IN LISTS sources)
+      file(STRINGS "${source}" found REGEX "^#if QP_LINUX" LIMIT_COUNT 1)
+      if(found)
+        get_filename_component(name "${source}" NAME_WE)
+        list(APPEND twofold "${source}")
+        list(APPEND names "${name}")
+      endif()
+    endforeach()
+    list(JOIN names "|" names)
+    if(NOT TARGET t_portable_${room})
+      add_library(t_portable_${room} OBJECT ${twofold})
+      quipu_compile(t_portable_${room})
+      target_compile_definitions(t_portable_${room} PRIVATE QUIPU_PORTABLE)
+      target_include_directories(t_portable_${room} PRIVATE "${PROJECT_SOURCE_DIR}/include"
+                                                            "${PROJECT_SOURCE_DIR}/src")
+    endif()
+    set(room_objects "$<TARGET_OBJECTS:qp_${room}>")
+    if(room_objects IN_LIST objects)
+      list(REMOVE_ITEM objects "${room_objects}")
+      list(APPEND objects "$<FILTER:${room_objects},EXCLUDE,/(${names})[.]c>"
+           $<TARGET_OBJECTS:t_portable_${room}>)
+    endif()
+  endforeach()
+  set(${ret} "${objects}" PARENT_SCOPE)
+endfunction()
+
 # quipu_add_test_folder(folder): every test_*.c there; its other sources (and gen/) are helpers.
 function(quipu_add_test_folder folder)
   set(root "${PROJECT_SOURCE_DIR}/tests/${folder}")
@@ -178,6 +217,8 @@ function(quipu_add_test_folder folder)
     endif()
     if(folder STREQUAL "contract")
       add_dependencies(contract_tests ${target})
+    elseif(folder MATCHES "^(base|ent|ent_sqlite|store)$")
+      add_dependencies(room_tests ${target})
     endif()
     quipu_test_register(${folder}.${topic} ${folder} "${labels}" ${target})
     if(QUIPU_POSTGRES AND (folder MATCHES "postgres$" OR ("${folder}.${topic}" IN_LIST
@@ -188,6 +229,22 @@ function(quipu_add_test_folder folder)
       quipu_test_register(${folder}.${topic}.strict ${folder} "${labels};strict" ${target})
       set_property(TEST ${folder}.${topic}.strict APPEND PROPERTY ENVIRONMENT
                                                                   "QUIPU_TEST_ENGINE=strict")
+    endif()
+    if(NOT QUIPU_AMALGAMATION AND NOT QUIPU_PORTABLE
+       AND "${folder}.${topic}" IN_LIST quipu_tests_of_the_portable_form)
+      quipu_test_objects_portable("${objects}" portable)
+      add_executable(${target}_portable "${source}" ${portable} $<TARGET_OBJECTS:t_lib>)
+      quipu_test_compile(${target}_portable)
+      set_target_properties(${target}_portable PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                                          "${PROJECT_BINARY_DIR}/tests/${folder}")
+      if("thread" IN_LIST labels)
+        add_dependencies(thread_tests ${target}_portable)
+      endif()
+      if(NOT folder STREQUAL "contract")
+        add_dependencies(room_tests ${target}_portable)
+      endif()
+      quipu_test_register(${folder}.${topic}.portable ${folder} "${labels};portable"
+                          ${target}_portable)
     endif()
   endforeach()
 endfunction()
@@ -328,6 +385,7 @@ function(quipu_add_tests)
   add_library(t_lib OBJECT ${lib})
   add_custom_target(thread_tests) # what the TSan stage builds
   add_custom_target(contract_tests) # what the cross stages build
+  add_custom_target(room_tests) # what the stage of the big-endian processor builds, too
   quipu_test_compile(t_lib)
   file(GLOB folders CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tests"
        "${PROJECT_SOURCE_DIR}/tests/*")

@@ -10,7 +10,7 @@ usage() {
     echo "  bench  run, and what 'make bench' needs"
     echo "  test   run, and what 'make test' needs"
     echo "  check  test, and what 'make check' needs"
-    echo "  cross  test, and what 'make test-cross' needs: a cross compiler, arm64 libraries, qemu"
+    echo "  cross  test, and what 'make test-cross' needs: cross compilers, arm64 libraries, qemu"
     echo "  cluster  test, and what 'make test-cluster' needs: servers, Patroni, etcd"
 }
 
@@ -22,6 +22,7 @@ test="$test sqlite3 python3 python3-dev python3-venv openssl zsh fish groff-base
 check="$test clang-tidy-19 cppcheck"
 cross="$test gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
 cross="$cross libsqlite3-dev:arm64 libcmocka-dev:arm64 libjansson-dev:arm64"
+cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross"
 cluster="$test patroni python3-etcd etcd-server iproute2 nftables"
 
 case "${1:-}" in

@@ -44,6 +44,7 @@ static const app_option chat_options[] = {
     {.name = "text", .value = "TEXT", .help = "send this, print the answer and exit"},
     {.name = "lines", .help = "from a pipe: each line is a turn, not the whole input"},
     {.name = "budget", .value = "N", .help = "tokens of a prompt; default: by the model"},
+    {.name = "no-recall", .help = "send nothing of what no longer fits the budget"},
     {.name = "max-tokens", .value = "N", .help = "the most tokens of an answer"},
     {.name = "timeout", .value = "SECONDS", .help = "the deadline of a turn"},
     {.name = NULL},
@@ -327,6 +328,7 @@ static int chat_turn(chat_run *run, quipu_str says)
     options.model = run->model;
     options.author = quipu_cstr("assistant");
     options.token_budget = run->budget;
+    options.flags = app_given(run->call, "no-recall") ? QUIPU_TURN_NO_RECALL : 0;
     options.on_event = chat_on_event;
     options.event_ctx = run;
     call.deadline_ms = (int32_t)(run->timeout_s * 1000);

@@ -151,51 +151,109 @@ static int search_index(const app_call *call, quipu_store **store)
     return status == QUIPU_OK ? APP_OK : app_fail(call, "the search", status, &error);
 }
 
-/* The next word or quoted phrase of a query from `at` on; empty at the end. */
+/* What a query looks for, for a report: its words, and its filters as they were typed. */
+typedef struct search_parts {
+    quipu_str words[SEARCH_WORDS_ASKED];
+    size_t count;
+    char filters[QUIPU_SEARCH_QUERY_MAX + 1];
+} search_parts;
+
+/* The next word, quoted phrase or filter of a query from `at` on; empty at the end. */
 static quipu_str search_word(const char *at)
 {
     size_t n;
 
     at += strspn(at, " ");
-    n = *at == '"' ? 1 + strcspn(at + 1, "\"") : strcspn(at, " ");
-    n += *at == '"' && at[n] == '"' ? 1 : 0;
+    n = strcspn(at, " \"");
+    if (at[n] == '"' && (n == 0 || at[n - 1] == ':')) {
+        n += 1 + strcspn(at + n + 1, "\"");
+        n += at[n] == '"' ? 1 : 0;
+    }
     return (quipu_str){at, n};
 }
 
-/* Nothing has all words: reports which of them occur alone, under the same filters. */
+static bool search_is_filter(quipu_str word)
+{
+    static const char *const names[] = {"author:", "role:", "after:", "before:"};
+    size_t i = 0;
+
+    while (i < sizeof(names) / sizeof(names[0]) &&
+           strncmp(word.p, names[i], strlen(names[i])) != 0) {
+        i++;
+    }
+    return i < sizeof(names) / sizeof(names[0]);
+}
+
+/* Words that are excluded are not looked for. */
+static void search_split(const char *query, search_parts *ret)
+{
+    bool excluded = false;
+    size_t used = 0;
+
+    ret->count = 0;
+    ret->filters[0] = '\0';
+    for (quipu_str word = search_word(query); word.n > 0; word = search_word(word.p + word.n)) {
+        const bool negates = quipu_str_eq(word, QUIPU_STR("NOT"));
+
+        if (search_is_filter(word)) {
+            used += (size_t)snprintf(ret->filters + used, sizeof(ret->filters) - used, " %s%.*s",
+                                     excluded ? "NOT " : "", (int)word.n, word.p);
+        } else if (!negates && !excluded && !quipu_str_eq(word, QUIPU_STR("OR")) &&
+                   !quipu_str_eq(word, QUIPU_STR("AND")) && ret->count < SEARCH_WORDS_ASKED) {
+            ret->words[ret->count++] = word;
+        }
+        excluded = negates;
+    }
+}
+
+/* Whether any message has the word, under the same filters. */
+static bool search_occurs(quipu_store *store, const quipu_search_options *options, quipu_str word,
+                          const char *filters)
+{
+    char query[QUIPU_SEARCH_QUERY_MAX + 2];
+    const int n = snprintf(query, sizeof(query), "%.*s%s", (int)word.n, word.p, filters);
+    quipu_search_options one = *options;
+    quipu_search_results *results = NULL;
+    bool found;
+
+    one.query = (quipu_str){query, (size_t)n};
+    one.limit = 1;
+    one.offset = 0;
+    found = quipu_search(store, &one, NULL, &results, NULL) == QUIPU_OK && results->hits.count > 0;
+    quipu_free(results);
+    return found;
+}
+
+/* Nothing meets the query: reports which of its words occur alone. */
 static void search_report_none(const app_call *call, quipu_store *store,
                                const quipu_search_options *options)
 {
     char occur[APP_MESSAGE_MAX / 2] = "";
-    quipu_str word = search_word(options->query.p);
+    search_parts parts;
     size_t used = 0;
-    int asked = 0;
 
-    for (; word.n > 0 && asked < SEARCH_WORDS_ASKED; asked++) {
-        quipu_search_options one = *options;
-        quipu_search_results *results = NULL;
+    search_split(options->query.p, &parts);
+    for (size_t i = 0; i < parts.count; i++) {
+        const quipu_str word = parts.words[i];
 
-        one.query = word;
-        one.limit = 1;
-        one.offset = 0;
-        if (quipu_search(store, &one, NULL, &results, NULL) == QUIPU_OK &&
-            results->hits.count > 0 && used + word.n + 3 < sizeof(occur)) {
+        if (used + word.n + 3 < sizeof(occur) &&
+            search_occurs(store, options, word, parts.filters)) {
             used += (size_t)snprintf(occur + used, sizeof(occur) - used, "%s%.*s",
                                      used > 0 ? ", " : "", (int)word.n, word.p);
         }
-        quipu_free(results);
-        word = search_word(word.p + word.n);
     }
-    if (used > 0 && asked > 1) {
+    if (parts.count == 0) {
+        app_report(call, "nothing was found: the query has no word to look for");
+    } else if (used > 0) {
         app_report(call,
-                   "nothing was found: no message has all words; alone occur: %s\n"
+                   "nothing was found: no message meets the whole query; alone occur: %s\n"
                    "\"quipu recall\" finds messages by a question, with any of its words",
                    occur);
     } else {
         app_report(call,
                    "nothing was found: no message has %s\n"
                    "\"quipu recall\" also finds other forms of a word",
-                   asked > 1 ? "one of the words" : "this");
+                   parts.count > 1 ? "one of the words" : "this");
     }
 }
 
@@ -280,6 +338,11 @@ const app_verb app_verb_search = {
     .arguments_min = 1,
     .arguments_max = APP_WORDS_MAX,
     .summary = "find messages by their words",
+    .note =
+        "Words side by side must all occur; OR asks for one side, NOT leaves messages out. "
+        "Filters\n"
+        "in the query: author:NAME, role:ROLE, after:TIME, before:TIME. \"quipu recall\" answers\n"
+        "questions.",
     .common = APP_READS | APP_QUIET,
     .options = search_options,
     .run = search_run,

@@ -513,7 +513,7 @@ static inline ent_patch_int ent_add(int64_t v)
     return (ent_patch_int){.op = (ent_wants_int)ENT_OP_ADD, .v = v};
 }
 
-/* Full-text search: `.search = ent_match(QUIPU_STR("red car*"))`. */
+/* Full-text search: `.search = ent_match(QUIPU_STR("red car* OR bicycle NOT old"))`. */
 static inline ent_where_match ent_match(quipu_str words)
 {
     return (ent_where_match){.op = (ent_wants_match)ENT_OP_MATCH, .words = words};

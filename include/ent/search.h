@@ -79,7 +79,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_index_check(ent_db *db, const ent_enti
                                                       quipu_error *reterr);
 
 /**
- * Start reading the rows that have all the words and meet a condition (NULL: any), best first,
+ * Start reading the rows that have the words (all of them; OR separates alternatives, NOT leaves
+ * rows out: see quipu_search()) and meet a condition (NULL: any), best first,
  * equal ones by key. Words are plain; "a phrase" stands in quotes; a * behind one matches a prefix;
  * no text is an error. `limit` 0 gives all.
  *

@@ -18,6 +18,10 @@ extern "C" {
 #define QUIPU_TURN_CLEANUP_MS 10000      /* for an interrupted turn to close its tool calls */
 #define QUIPU_TURN_BUDGET_MAX 1000000000 /* tokens of a prompt */
 #define QUIPU_MEMORY_TOKENS 4000         /* estimated, of memories in a prompt without a limit */
+#define QUIPU_TURN_RECALL_TOKENS 1000    /* estimated, of what is recalled for an input... */
+#define QUIPU_TURN_RECALL_PART 16        /* ...but at most the budget divided by this */
+#define QUIPU_TURN_RECALL_HITS 8         /* messages that are recalled for an input */
+#define QUIPU_TURN_RECALL_MESSAGES 4000  /* messages before the window that are looked at */
 
 /* Runs a tool for the model. `call` has its id, name and arguments (a JSON object); `within` the
  * rest of the turn's time and its cancel flag. The result is JSON: an object is used as it is,
@@ -45,6 +49,8 @@ typedef struct quipu_turn_options {
     void *tool_ctx;
     int64_t memory_tokens;          /* with QUIPU_TURN_MEMORY; 0: QUIPU_MEMORY_TOKENS */
     const quipu_model_rows *models; /* rows before the built-in ones: see quipu_model_find() */
+    int64_t recall_tokens;          /* 0: QUIPU_TURN_RECALL_TOKENS; never more than the budget
+                                     * divided by QUIPU_TURN_RECALL_PART */
 } quipu_turn_options;
 
 #define QUIPU_TURN_OPTIONS_INIT QUIPU_INIT(quipu_turn_options)
@@ -54,6 +60,8 @@ typedef struct quipu_turn_options {
  * reflections, one line each, then the observations as a list; the newest that fit memory_tokens,
  * reflections before observations, in the order of creation. One that is too large is left out. */
 #define QUIPU_TURN_MEMORY 2u
+/* Recall nothing: see quipu_turn(). */
+#define QUIPU_TURN_NO_RECALL 4u
 
 /* The result of a turn. */
 typedef struct quipu_turn_result {
@@ -69,6 +77,7 @@ typedef struct quipu_turn_result {
     const quipu_usage *usage; /* of all steps together */
     const quipu_usage *last;  /* of the last step: how full the context is */
     int64_t estimated;        /* tokens of the last prompt by the store's estimate */
+    int64_t recalled;         /* older messages that were recalled for the input */
 } quipu_turn_result;
 
 #define QUIPU_TURN_RESULT_INIT QUIPU_INIT(quipu_turn_result)
@@ -88,6 +97,13 @@ typedef struct quipu_turn_result {
  * The window is chosen by the stored estimates and the factor of the model, which every turn
  * updates. When older turns no longer fit, a good part of the budget is freed at once, so that the
  * prompt begins with the same bytes for many turns.
+ *
+ * When the window does not hold the whole history, quipu_recall() looks for the input among the
+ * QUIPU_TURN_RECALL_MESSAGES messages before it. The prompt has the best of them, whole, at its
+ * end, before the input's own parts. They are stored with the input (as "quipuRecall" in its
+ * event's customMetadata) and sent again unchanged, so that prompts still begin with the same
+ * bytes; a message that the window's inputs bring along is not recalled again. A later deletion of
+ * a recalled message does not change the inputs that it was recalled for: erase the session.
  *
  * Ownership: all inputs are borrowed; the arena owns what *ret_result (may be NULL) points to.
  * Threads:   any, same store; the arena one at a time. Callbacks run on this thread with no lock

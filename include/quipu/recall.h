@@ -37,6 +37,7 @@ typedef struct quipu_recall_options {
     int64_t limit;         /* 0: QUIPU_RECALL_LIMIT_DEFAULT; at most QUIPU_RECALL_LIMIT_MAX */
     int64_t budget;        /* tokens of all hits together at most; 0: any. A message that does not
                               fit is left out, never cut */
+    int64_t from_seq;      /* with session_key: only messages from this number on; 0: all */
 } quipu_recall_options;
 
 #define QUIPU_RECALL_OPTIONS_INIT QUIPU_INIT(quipu_recall_options)

@@ -67,8 +67,18 @@ typedef struct quipu_search_results {
 /**
  * Find the messages whose content has all words of a query. A "phrase" stands in quotes; a * behind
  * a word or a phrase matches what begins with it. Case and the accents of Latin letters are
- * ignored. A run of Chinese, Japanese or Korean characters matches anywhere in a text. No query
- * text is an error: what is no word is ignored, and a query without words finds nothing.
+ * ignored. A run of Chinese, Japanese or Korean characters matches anywhere in a text. What is no
+ * word is ignored, and a query without words finds nothing.
+ *
+ * In capitals and without quotes, OR separates alternatives, of which a message has to meet one:
+ * `red car OR bicycle` is (red AND car) OR bicycle. NOT leaves out the messages that have the word
+ * or the phrase behind it; beside it the alternative needs a word to look for. AND may stand
+ * between words. An operator that has nothing to join is passed over.
+ *
+ * Filters hold for the whole query, in addition to those of the options: `author:NAME`,
+ * `author:"A NAME"`, `role:ROLE` (user, assistant, tool, function, model, system), both also behind
+ * NOT, and `after:TIME` and `before:TIME` (a day in UTC such as 2026-03-01, or a time as
+ * quipu_time_parse() reads it). A query has at most 16. In quotes they are words like any other.
  *
  * A message that forks share is found once: for the session in the options, else for the session
  * that holds it or, when that session does not show it any more, for the first fork that does.
@@ -81,10 +91,10 @@ typedef struct quipu_search_results {
  * Ownership: free *ret_results with quipu_free().
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED (the session), QUIPU_INVALID (a filter or mark is not
- *            UTF-8), QUIPU_LIMIT, QUIPU_UNSUPPORTED (search is off, or a read-only store of an
- *            older layout has no index), QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
- *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also in a read-only store
- *            whose index is incomplete).
+ *            UTF-8, or a filter of the query is wrong, which the message names), QUIPU_LIMIT,
+ *            QUIPU_UNSUPPORTED (search is off, or a read-only store of an older layout has no
+ *            index), QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE (also in a read-only store whose index is incomplete).
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_search(quipu_store *store,

@@ -52,7 +52,11 @@ static int64_t budget_reserve(int64_t wanted, int64_t window)
 }
 
 /* Give the tokens of empty sections to the others, in proportion to what those have. Without a
- * section that takes them, or degraded, the budget stays as it is. */
+ * section that takes them, or degraded, the budget stays as it is. The headroom neither gives nor
+ * takes. Fractions are cut, so that the sum never exceeds what there was.
+ *
+ *   sections 300 250 250 100, the second empty     300 + 115, 0, 250 + 96, 100 + 38
+ */
 static void budget_donate(quipu_budget *budget, uint32_t empty)
 {
     int64_t given = 0;

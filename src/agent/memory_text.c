@@ -3,7 +3,16 @@
  *
  * Called by: users of the C API, and turn.c when QUIPU_TURN_MEMORY is set. No locks; reads the
  * store once for each kind. Budget: one budget for both kinds, spent on reflections first and on
- * the newest memories first. */
+ * the newest memories first.
+ *
+ *   ## Conversation Memory
+ *
+ *   ### Summary
+ *   (reflections, oldest first)
+ *
+ *   ### Recent Observations
+ *   - (observations, oldest first)
+ */
 #include <string.h>
 
 #include "agent/turn.h"
@@ -73,6 +82,7 @@ static quipu_status memory_text_put(const memory_text_part *part, const quipu_me
     return qp_buf_status(text);
 }
 
+/* See turn.h. Each kind's list is freed before the next is read: only the chosen texts are kept. */
 quipu_status qp_memory_text(quipu_store *store, quipu_str session_key, int64_t tokens,
                             const quipu_call_options *call, quipu_arena *arena, quipu_str *ret_text,
                             quipu_error *reterr)

@@ -25,6 +25,7 @@
 #define TURN_NS_PER_MS 1000000
 #define TURN_NEVER INT64_MAX
 #define TURN_NAME_SHOWN_MAX 64 /* bytes of a tool's name that an error quotes */
+#define TURN_FLAGS (QUIPU_TURN_WHOLE | QUIPU_TURN_MEMORY | QUIPU_TURN_NO_RECALL)
 #define TURN_NO_TOOL "{\"error\":\"there is no such tool\"}"
 
 /* ---- time ---------------------------------------------------------------------------------- */
@@ -63,17 +64,21 @@ quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call, qui
 
 /* ---- what is asked ------------------------------------------------------------------------- */
 
-/* Checks what the caller gave, before anything is read or written. */
+/* Checks what the caller gave, before anything is read or written. The request has no contents of
+ * its own, because the turn fills them from the session. */
 static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
 {
     const quipu_turn_options *options = &turn->options;
 
-    if (options->key.n == 0 || (options->flags & ~(QUIPU_TURN_WHOLE | QUIPU_TURN_MEMORY)) != 0) {
+    if (options->key.n == 0 || (options->flags & ~TURN_FLAGS) != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a turn needs a session's key and known flags");
     }
     if (options->steps_max < 0 || options->steps_max > QUIPU_TURN_STEPS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a turn has 1 to %d steps, not %d",
                             QUIPU_TURN_STEPS_MAX, (int)options->steps_max);
+    }
+    if (options->recall_tokens < 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "recall_tokens is negative");
     }
     if (options->token_budget < 0 || options->token_budget > QUIPU_TURN_BUDGET_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a prompt has at most %d tokens",
@@ -89,7 +94,9 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
     return qp_model_rows_check(options->models, reterr);
 }
 
-/* Estimated tokens of what every prompt contains: the system instruction and the tools. */
+/* Estimated tokens of what every prompt contains: the system instruction and the tools. A window
+ * gets what they leave of the budget. Of a tool's two schemas the one that qp_tool_schema() prefers
+ * is counted. */
 static int64_t turn_fixed(const quipu_model_request *request)
 {
     int64_t tokens = 0;
@@ -108,7 +115,8 @@ static int64_t turn_fixed(const quipu_model_request *request)
     return tokens;
 }
 
-/* The caller's structs and slices as this version reads them; copies go to the turn's memory. */
+/* The caller's structs and slices as this version reads them; copies go to the turn's memory. A
+ * turn without a request keeps the defaults of an empty one. */
 static quipu_status turn_read(qp_turn *turn, const quipu_turn_options *options,
                               const quipu_call_options *call, quipu_call_options *ret_within,
                               quipu_error *reterr)
@@ -127,6 +135,19 @@ static quipu_status turn_read(qp_turn *turn, const quipu_turn_options *options,
             qp_options_read(ret_within, sizeof(*ret_within), call, "quipu_call_options", reterr);
     }
     return status;
+}
+
+/* Estimated tokens of what may be recalled; 0: nothing is. Call it with the budget filled in. */
+static int64_t turn_recall_tokens(const quipu_turn_options *options)
+{
+    const int64_t most = options->token_budget / QUIPU_TURN_RECALL_PART;
+    const int64_t asked =
+        options->recall_tokens > 0 ? options->recall_tokens : QUIPU_TURN_RECALL_TOKENS;
+
+    if (options->input.count == 0 || (options->flags & QUIPU_TURN_NO_RECALL) != 0) {
+        return 0;
+    }
+    return asked < most ? asked : most;
 }
 
 /* Reads the caller's options and request, checks them, and fixes the deadline. Nothing is read of
@@ -158,6 +179,7 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
     if (turn->options.token_budget == 0) {
         turn->options.token_budget = qp_model_row(turn->model, turn->options.models).budget;
     }
+    turn->recall_tokens = turn_recall_tokens(&turn->options);
     turn->cancel = within.cancel;
     turn->deadline_ns = TURN_NEVER;
     /* -1: no deadline; 0: the default; the turn's clock starts here. */
@@ -172,7 +194,8 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
 /* ---- the model ----------------------------------------------------------------------------- */
 
 /* Collects streamed text, in case the answer breaks off, and passes the event on to the caller. A
- * status other than QUIPU_OK ends the request. */
+ * status other than QUIPU_OK ends the request. Thoughts are not collected: they are no part of what
+ * was said. */
 static quipu_status turn_event(void *ctx, const quipu_model_event *event)
 {
     qp_turn *turn = ctx;
@@ -208,7 +231,8 @@ static void turn_usage(qp_turn *turn, const quipu_usage *reported)
     turn_count(&turn->usage.thoughts, reported->thoughts);
 }
 
-/* Asks the model once and stores its answer. An answer without parts is not stored. */
+/* Asks the model once and stores its answer. An answer without parts is not stored. The response's
+ * texts lie in the turn's memory, as the prompt's do: both live until the turn ends. */
 static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, quipu_error *reterr)
 {
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
@@ -242,7 +266,8 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
     if (content.parts.count == 0) {
         return QUIPU_OK; /* an empty answer: nothing to store */
     }
-    status = qp_turn_message(turn, &content, turn->options.author, ret_response, &message, reterr);
+    status =
+        qp_turn_message(turn, &content, turn->options.author, ret_response, NULL, &message, reterr);
     if (status == QUIPU_OK) {
         /* The tokens are paid for: the answer is stored even when the turn's time is up. */
         status = qp_turn_append(turn, &message, 1, &safe, reterr);
@@ -293,13 +318,14 @@ static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error
     }
     part.json = result;
     if (status == QUIPU_OK) {
-        status = qp_turn_message(turn, &content, turn->options.author, NULL, &message, reterr);
+        status =
+            qp_turn_message(turn, &content, turn->options.author, NULL, NULL, &message, reterr);
     }
     return status == QUIPU_OK ? qp_turn_append(turn, &message, 1, &safe, reterr) : status;
 }
 
-/* Runs the calls of one answer in their order. *ret_any: there was one, so the model is asked
- * again. */
+/* Runs the calls of one answer in their order; each result is stored before the next call begins.
+ * *ret_any: there was one, so the model is asked again. */
 static quipu_status turn_tools(qp_turn *turn, quipu_parts parts, bool *ret_any, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -353,7 +379,8 @@ static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
     return status;
 }
 
-/* Hand the result over: what it points to moves to the caller's arena. */
+/* Hand the result over: what it points to moves to the caller's arena, since the turn's memory is
+ * freed. A failure here loses nothing of the history: the answer is stored. */
 static quipu_status turn_give(qp_turn *turn, quipu_arena *arena, quipu_turn_result *ret_result,
                               quipu_error *reterr)
 {

@@ -11,6 +11,15 @@
 
 #define QP_TURN_TRIES 8 /* attempts of a write that loses against other writers */
 
+/* What was recalled for an input, and is stored with it. */
+typedef struct qp_turn_recall {
+    quipu_str text;      /* as the model gets it */
+    const int64_t *seqs; /* of the messages in it */
+    size_t count;        /* 0: nothing was */
+    int64_t tokens;      /* estimated, of the text */
+    int64_t before;      /* of what was recalled for earlier inputs of the session */
+} qp_turn_recall;
+
 /* One turn: what the caller asked for, the prompt as it grows, and what the store said last.
  * messages[i] and contents[i] are the same message; count never shrinks except when the window is
  * loaded again. */
@@ -28,10 +37,12 @@ typedef struct qp_turn {
     quipu_window *window;    /* owns the texts of messages that were stored before the turn */
     quipu_message *messages; /* the prompt, as the store has it */
     quipu_content *contents; /* the prompt, as the model gets it; same count */
+    qp_turn_recall *recalls; /* what the messages bring along; same count */
     size_t count;
     size_t cap;
-    int64_t fixed;  /* estimated tokens of the system instruction and the tools */
-    int64_t tokens; /* estimated tokens of the messages */
+    int64_t fixed;         /* estimated tokens of the system instruction and the tools */
+    int64_t tokens;        /* estimated tokens of the messages and of what they bring along */
+    int64_t recall_tokens; /* estimated, of what may be recalled; 0: nothing is */
 
     int64_t revision; /* of the session as this turn knows it */
     int64_t next_seq;
@@ -61,15 +72,19 @@ QUIPU_MUST_USE quipu_status qp_turn_remember(qp_turn *turn, quipu_error *reterr)
 
 /* ---- turn_content.c: messages and contents ------------------------------------------------- */
 
-/* Makes a message of a content: an event of this turn, by `author`. `response`, which may be NULL,
- * adds model, usage and finish reason. All texts lie in the turn's memory. */
+/* Makes a message of a content: an event of this turn, by `author`. `response` adds model, usage
+ * and finish reason, `recall` what was recalled; both may be NULL. All texts lie in the turn's
+ * memory. */
 QUIPU_MUST_USE quipu_status qp_turn_message(qp_turn *turn, const quipu_content *content,
                                             quipu_str author, const quipu_model_response *response,
+                                            const qp_turn_recall *recall,
                                             quipu_message *ret_message, quipu_error *reterr);
 
-/* The content that a model gets for a message. Texts lie in the message or in the arena. */
+/* The content that a model gets for a message, what was recalled for it first. Texts lie in the
+ * message or in the arena. */
 QUIPU_MUST_USE quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
-                                            quipu_content *ret_content, quipu_error *reterr);
+                                            quipu_content *ret_content, qp_turn_recall *ret_recall,
+                                            quipu_error *reterr);
 
 /* The estimate that the store makes of a message. */
 int64_t qp_turn_tokens(const quipu_message *message);
@@ -83,9 +98,19 @@ QUIPU_MUST_USE quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_er
 QUIPU_MUST_USE quipu_status qp_turn_add(qp_turn *turn, const quipu_message *message,
                                         quipu_error *reterr);
 
+/* Estimated tokens of what was recalled for the session's inputs, as far as the prompt knows. */
+int64_t qp_turn_recalled(const qp_turn *turn);
+
 /* Records the provider's token count, to correct later estimates. Best effort: failures are
  * ignored. */
 void qp_turn_learn(const qp_turn *turn);
+
+/* ---- turn_recall.c: older messages at the tail --------------------------------------------- */
+
+/* Looks for the input among the messages before the loaded window. ret->count 0: nothing fits, or
+ * there is nothing before the window. */
+QUIPU_MUST_USE quipu_status qp_turn_recall_find(qp_turn *turn, const quipu_content *input,
+                                                qp_turn_recall *ret, quipu_error *reterr);
 
 /* ---- turn_record.c: what goes into the history --------------------------------------------- */
 

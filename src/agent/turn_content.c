@@ -26,7 +26,9 @@
 #include "base/token.h"
 #include "base/uuid.h"
 
-#define TURN_CONTENT_REDACTED "quipuRedacted" /* in customMetadata: indexes of redacted thoughts */
+#define TURN_CONTENT_META "customMetadata"
+#define TURN_CONTENT_REDACTED "quipuRedacted" /* in it: indexes of redacted thoughts... */
+#define TURN_CONTENT_RECALL "quipuRecall"     /* ...and what was recalled */
 
 /* ---- content to message -------------------------------------------------------------------- */
 
@@ -176,8 +178,9 @@ static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *res
     qp_jsonw_object_end(writer);
 }
 
-/* ADK has no field for redacted thoughts, so their part indexes stand in customMetadata. */
-static void turn_content_redacted(qp_jsonw *writer, const quipu_content *content)
+/* Indexes of redacted thoughts; false: there are none. turn_content_is_redacted() reads them
+ * back. */
+static bool turn_content_redacted(qp_jsonw *writer, const quipu_content *content)
 {
     bool begun = false;
 
@@ -188,7 +191,7 @@ static void turn_content_redacted(qp_jsonw *writer, const quipu_content *content
             continue;
         }
         if (!begun) {
-            turn_content_key(writer, "customMetadata");
+            turn_content_key(writer, TURN_CONTENT_META);
             qp_jsonw_object(writer);
             turn_content_key(writer, TURN_CONTENT_REDACTED);
             qp_jsonw_array(writer);
@@ -198,13 +201,44 @@ static void turn_content_redacted(qp_jsonw *writer, const quipu_content *content
     }
     if (begun) {
         qp_jsonw_array_end(writer);
+    }
+    return begun;
+}
+
+/* ADK has no fields for redacted thoughts and for what was recalled: they stand in its
+ * customMetadata, which other runtimes keep as it is. */
+static void turn_content_metadata(qp_jsonw *writer, const quipu_content *content,
+                                  const qp_turn_recall *recall)
+{
+    bool begun = turn_content_redacted(writer, content);
+
+    if (recall != NULL && recall->count > 0) {
+        if (!begun) {
+            turn_content_key(writer, TURN_CONTENT_META);
+            qp_jsonw_object(writer);
+            begun = true;
+        }
+        turn_content_key(writer, TURN_CONTENT_RECALL);
+        qp_jsonw_object(writer);
+        turn_content_key(writer, "seqs");
+        qp_jsonw_array(writer);
+        for (size_t i = 0; i < recall->count; i++) {
+            qp_jsonw_i64(writer, recall->seqs[i]);
+        }
+        qp_jsonw_array_end(writer);
+        turn_content_count(writer, "tokensBefore", recall->before);
+        turn_content_member(writer, "text", recall->text);
+        qp_jsonw_object_end(writer);
+    }
+    if (begun) {
         qp_jsonw_object_end(writer);
     }
 }
 
 /* The event of a content, without id and time: the codec and the store add them. */
 static void turn_content_event(const qp_turn *turn, const quipu_content *content, quipu_str author,
-                               const quipu_model_response *response, qp_jsonw *writer)
+                               const quipu_model_response *response, const qp_turn_recall *recall,
+                               qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
     turn_content_member(writer, "invocationId", quipu_cstr(turn->invocation));
@@ -222,7 +256,7 @@ static void turn_content_event(const qp_turn *turn, const quipu_content *content
     if (response != NULL) {
         turn_content_facts(writer, response);
     }
-    turn_content_redacted(writer, content);
+    turn_content_metadata(writer, content, recall);
     qp_jsonw_object_end(writer);
 }
 
@@ -263,8 +297,8 @@ static quipu_status turn_content_encode(qp_turn *turn, quipu_str json, quipu_mes
 
 /* Writes the event, then encodes it as the ADK codec does for every event. */
 quipu_status qp_turn_message(qp_turn *turn, const quipu_content *content, quipu_str author,
-                             const quipu_model_response *response, quipu_message *ret_message,
-                             quipu_error *reterr)
+                             const quipu_model_response *response, const qp_turn_recall *recall,
+                             quipu_message *ret_message, quipu_error *reterr)
 {
     quipu_status status;
     qp_jsonw writer;
@@ -272,7 +306,7 @@ quipu_status qp_turn_message(qp_turn *turn, const quipu_content *content, quipu_
 
     qp_buf_init(&json, QUIPU_MESSAGE_BYTES_LIMIT);
     qp_jsonw_begin(&writer, &json);
-    turn_content_event(turn, content, author, response, &writer);
+    turn_content_event(turn, content, author, response, recall, &writer);
     status = qp_jsonw_end(&writer);
     if (status == QUIPU_OK) {
         status = turn_content_encode(turn, qp_buf_str(&json), ret_message, reterr);
@@ -332,7 +366,9 @@ static quipu_status turn_content_read_function(qp_json_node function, const char
     return status;
 }
 
-/* One part of an event. The kind stays 0 for a part that has nothing for a model. */
+/* One part of an event. The kind stays 0 for a part that has nothing for a model: ADK's events know
+ * more kinds of parts (code, files by URI) than a request takes. A signature without text is kept,
+ * because a redacted thought consists of it. */
 static quipu_status turn_content_read_part(qp_json_node node, quipu_arena *arena,
                                            quipu_part *ret_part)
 {
@@ -373,7 +409,7 @@ static quipu_status turn_content_read_part(qp_json_node node, quipu_arena *arena
 static bool turn_content_is_redacted(qp_json_node event, size_t index)
 {
     qp_json_iter iter = qp_json_each(
-        turn_content_get(turn_content_get(event, "customMetadata"), TURN_CONTENT_REDACTED));
+        turn_content_get(turn_content_get(event, TURN_CONTENT_META), TURN_CONTENT_REDACTED));
     int64_t value = -1;
 
     while (qp_json_next(&iter)) {
@@ -384,18 +420,50 @@ static bool turn_content_is_redacted(qp_json_node event, size_t index)
     return false;
 }
 
-/* The parts of an event's content that a model takes. The index that customMetadata names is that
- * in the event, not that in the list of parts. */
+/* What was recalled for the event; a value of another form counts as nothing. */
+static quipu_status turn_content_recall(qp_json_node event, quipu_arena *arena, qp_turn_recall *ret)
+{
+    qp_json_node node =
+        turn_content_get(turn_content_get(event, TURN_CONTENT_META), TURN_CONTENT_RECALL);
+    qp_json_node list = turn_content_get(node, "seqs");
+    qp_json_iter iter = qp_json_each(list);
+    size_t size = (qp_json_count(list) + 1) * sizeof(int64_t);
+    int64_t *seqs = qp_arena_take(arena, size);
+    quipu_status status = seqs != NULL ? QUIPU_OK : qp_arena_why(arena, size);
+
+    *ret = (qp_turn_recall){.seqs = seqs};
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        ret->count += qp_json_int64(iter.value, &seqs[ret->count]) == QP_JSON_EXACT ? 1 : 0;
+    }
+    if (status == QUIPU_OK) {
+        status = turn_content_text(turn_content_get(node, "text"), arena, &ret->text);
+        ret->tokens = quipu_token_estimate(ret->text);
+    }
+    if (qp_json_int64(turn_content_get(node, "tokensBefore"), &ret->before) != QP_JSON_EXACT ||
+        ret->before < 0) {
+        ret->before = 0;
+    }
+    return status;
+}
+
+/* The parts of an event's content that a model takes; what was recalled is the first. The index
+ * that customMetadata names is that in the event, not that in the list of parts. */
 static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
-                                      quipu_content *content)
+                                      quipu_content *content, qp_turn_recall *recall)
 {
     qp_json_node list = turn_content_get(turn_content_get(event, "content"), "parts");
     qp_json_iter iter = qp_json_each(list);
-    size_t size = (qp_json_count(list) + 1) * sizeof(quipu_part);
+    size_t size = (qp_json_count(list) + 2) * sizeof(quipu_part);
     quipu_part *parts = qp_arena_take(arena, size);
     quipu_status status = parts != NULL ? QUIPU_OK : qp_arena_why(arena, size);
 
     content->parts = quipu_parts_of(parts, 0);
+    if (status == QUIPU_OK) {
+        status = turn_content_recall(event, arena, recall);
+    }
+    if (status == QUIPU_OK && recall->text.n > 0) {
+        parts[content->parts.count++] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = recall->text};
+    }
     for (size_t i = 0; parts != NULL && status == QUIPU_OK && qp_json_next(&iter); i++) {
         quipu_part *part = &parts[content->parts.count];
 
@@ -410,7 +478,8 @@ static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
  * for both. The dialect is the one that turn_content_read() expects: camelCase, the standard
  * alphabet. */
 quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
-                             quipu_content *ret_content, quipu_error *reterr)
+                             quipu_content *ret_content, qp_turn_recall *ret_recall,
+                             quipu_error *reterr)
 {
     quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
     quipu_content content = {.role = message->role};
@@ -427,7 +496,7 @@ quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
         status = qp_event_parse(&doc, event.text, reterr);
     }
     if (status == QUIPU_OK) {
-        status = turn_content_read(qp_json_root(&doc), arena, &content);
+        status = turn_content_read(qp_json_root(&doc), arena, &content, ret_recall);
         if (status != QUIPU_OK) {
             (void)qp_error_set(reterr, status, "no room for a message");
         }

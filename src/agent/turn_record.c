@@ -155,16 +155,43 @@ static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *las
     return status;
 }
 
+/* Who says the input. */
+static quipu_str turn_record_author(const qp_turn *turn, const quipu_content *given)
+{
+    return given->role == QUIPU_ROLE_USER ? QUIPU_STR("user") : turn->options.author;
+}
+
+/* Adds to the input what is recalled for it, behind the loaded window. It keeps its event id. */
+static quipu_status turn_record_recall(qp_turn *turn, const quipu_content *given,
+                                       quipu_message *input, quipu_error *reterr)
+{
+    const quipu_str event_id = input->event_id;
+    qp_turn_recall found = {.count = 0};
+    quipu_status status = qp_turn_recall_find(turn, given, &found, reterr);
+
+    turn->result.recalled = (int64_t)found.count;
+    if (status == QUIPU_OK && found.count > 0) {
+        status = qp_turn_message(turn, given, turn_record_author(turn, given), NULL, &found, input,
+                                 reterr);
+        input->event_id = event_id;
+    }
+    return status;
+}
+
 /* One attempt to begin: what has to be written depends on what the session holds, so each attempt
  * loads it again. The input itself may answer open calls, hence `last`. */
-static quipu_status turn_record_begin(qp_turn *turn, const quipu_message *input,
-                                      quipu_error *reterr)
+static quipu_status turn_record_begin(qp_turn *turn, const quipu_content *given,
+                                      quipu_message *input, quipu_error *reterr)
 {
     quipu_message *messages = NULL;
     size_t count = 0;
     quipu_call_options call;
-    quipu_status status = qp_turn_load(turn, input != NULL ? qp_turn_tokens(input) : 0, reterr);
+    const int64_t coming = input != NULL ? qp_turn_tokens(input) + turn->recall_tokens : 0;
+    quipu_status status = qp_turn_load(turn, coming, reterr);
 
+    if (status == QUIPU_OK && input != NULL) {
+        status = turn_record_recall(turn, given, input, reterr);
+    }
     if (status == QUIPU_OK) {
         status = turn_record_closures(turn, input, &messages, &count, reterr);
     }
@@ -199,13 +226,11 @@ quipu_status qp_turn_begin(qp_turn *turn, quipu_error *reterr)
     quipu_status status = QUIPU_OK;
 
     if (given != NULL) {
-        quipu_str author =
-            given->role == QUIPU_ROLE_USER ? QUIPU_STR("user") : turn->options.author;
-
-        status = qp_turn_message(turn, given, author, NULL, &input, reterr);
+        status = qp_turn_message(turn, given, turn_record_author(turn, given), NULL, NULL, &input,
+                                 reterr);
     }
     for (int tries = 0; status == QUIPU_OK && tries < QP_TURN_TRIES; tries++) {
-        status = turn_record_begin(turn, given != NULL ? &input : NULL, reterr);
+        status = turn_record_begin(turn, given, given != NULL ? &input : NULL, reterr);
         if (status != QUIPU_CONFLICT) {
             return status;
         }

@@ -41,71 +41,72 @@ static quipu_status turn_window_budget(const qp_turn *turn, const quipu_call_opt
     return QUIPU_OK;
 }
 
-/* The budget of a window over a session of `total` tokens to which `coming` are added. The start,
- * counted from the session's first token, is a multiple of a part of the budget, and so does not
- * depend on how far past it the session is.
- *
- *   budget 8000, part 2000, total 9100, coming 200: 1300 too many, rounded up to 2000
- *   the window has 7100 tokens; it starts at token 2000 until total + coming exceeds 10000 */
-static int64_t turn_window_size(int64_t budget, int64_t total, int64_t coming)
-{
-    int64_t part = budget / TURN_WINDOW_PART > 0 ? budget / TURN_WINDOW_PART : 1;
-    int64_t over = total + coming - budget;
+/* A window under way: all in estimated tokens. `start` is counted from the session's first token.
+ */
+typedef struct turn_window {
+    int64_t budget;
+    int64_t total;  /* of the session */
+    int64_t coming; /* that this turn adds */
+    int64_t start;
+} turn_window;
 
-    if (over <= 0) {
-        return budget;
-    }
-    /* Round up, so that the start stays where it is for the next turns. */
-    over = (over + part - 1) / part * part;
-    return total - over > 0 ? total - over : 1;
+/* A multiple of a part of the budget: it does not depend on how far past it the session is.
+ * `brought` are tokens that were recalled for earlier turns, which the store does not count.
+ *
+ *   budget 8000, part 2000, total 9100, coming 200: 1300 too many, the start is 2000
+ *   it stays there until total + coming exceeds 10000 */
+static int64_t turn_window_start(const turn_window *window, int64_t brought)
+{
+    const int64_t part =
+        window->budget / TURN_WINDOW_PART > 0 ? window->budget / TURN_WINDOW_PART : 1;
+    const int64_t over = window->total + brought + window->coming - window->budget;
+
+    return over > 0 ? (over + part - 1) / part * part : 0;
 }
 
-/* Reads the header for the session's size, then the window. */
-static quipu_status turn_window_read(qp_turn *turn, int64_t coming, quipu_window **ret_window,
-                                     quipu_error *reterr)
+/* Reads the session's size and the budget. */
+static quipu_status turn_window_measure(qp_turn *turn, turn_window *window, quipu_error *reterr)
 {
     quipu_range header = QUIPU_RANGE_INIT;
-    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
     quipu_history *history = NULL;
-    int64_t budget = 0;
     quipu_call_options call;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
     header.flags = QUIPU_RANGE_HEADER;
     if (status == QUIPU_OK) {
-        status = turn_window_budget(turn, &call, &budget, reterr);
+        status = turn_window_budget(turn, &call, &window->budget, reterr);
     }
     if (status == QUIPU_OK) {
         status =
             quipu_session_get(turn->store, turn->options.key, &header, &call, &history, reterr);
     }
     if (status == QUIPU_OK) {
-        options.token_budget = turn_window_size(budget, history->session->token_count, coming);
-        /* With an input the newest turn is the one that begins now, so earlier turns may be cut. */
-        options.flags = turn->options.input.count > 0 ? QUIPU_WINDOW_CUT : 0;
-        status =
-            quipu_window_read(turn->store, turn->options.key, &options, &call, ret_window, reterr);
+        window->total = history->session->token_count;
     }
     quipu_free(history);
     return status;
 }
 
-/* Doubles both arrays. The old ones stay in the arena until the turn ends. */
+/* Doubles the arrays. The old ones stay in the arena until the turn ends, together at most as large
+ * as the new ones. */
 static quipu_status turn_window_grow(qp_turn *turn, quipu_error *reterr)
 {
     size_t cap = turn->cap > 0 ? turn->cap * 2 : TURN_WINDOW_FIRST;
     quipu_message *messages = qp_arena_take(&turn->memory, cap * sizeof(*messages));
     quipu_content *contents = qp_arena_take(&turn->memory, cap * sizeof(*contents));
+    qp_turn_recall *recalls = qp_arena_take(&turn->memory, cap * sizeof(*recalls));
 
-    if (messages == NULL || contents == NULL) {
+    if (messages == NULL || contents == NULL || recalls == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a prompt");
     }
     if (turn->count > 0) {
         memcpy(messages, turn->messages, turn->count * sizeof(*messages));
         memcpy(contents, turn->contents, turn->count * sizeof(*contents));
+        memcpy(recalls, turn->recalls, turn->count * sizeof(*recalls));
     }
     turn->messages = messages;
     turn->contents = contents;
+    turn->recalls = recalls;
     turn->cap = cap;
     return QUIPU_OK;
 }
@@ -116,36 +117,161 @@ quipu_status qp_turn_add(qp_turn *turn, const quipu_message *message, quipu_erro
     quipu_status status = turn->count == turn->cap ? turn_window_grow(turn, reterr) : QUIPU_OK;
 
     if (status == QUIPU_OK) {
-        status = qp_turn_content(message, &turn->memory, &turn->contents[turn->count], reterr);
+        status = qp_turn_content(message, &turn->memory, &turn->contents[turn->count],
+                                 &turn->recalls[turn->count], reterr);
     }
     if (status == QUIPU_OK) {
-        turn->messages[turn->count++] = *message;
         /* The store has counted stored messages; those of this turn are estimated the same way. */
         turn->tokens += message->tokens > 0 ? message->tokens : qp_turn_tokens(message);
+        turn->tokens += turn->recalls[turn->count].tokens;
+        turn->messages[turn->count++] = *message;
     }
     return status;
 }
 
-/* Replaces the prompt by a fresh window; revision and next number come from the same read. */
-quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr)
+/* Replaces the prompt by the window from window->start on; revision and next number come from the
+ * same read. */
+static quipu_status turn_window_read(qp_turn *turn, const turn_window *window, quipu_error *reterr)
 {
-    quipu_window *window = NULL;
-    quipu_status status = turn_window_read(turn, coming, &window, reterr);
+    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
+    quipu_window *read = NULL;
+    quipu_call_options call;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
 
+    options.token_budget = window->budget;
+    if (window->start > 0) {
+        options.token_budget = window->total > window->start ? window->total - window->start : 1;
+    }
+    /* With an input the newest turn is the one that begins now, so earlier turns may be cut. */
+    options.flags = turn->options.input.count > 0 ? QUIPU_WINDOW_CUT : 0;
+    if (status == QUIPU_OK) {
+        status = quipu_window_read(turn->store, turn->options.key, &options, &call, &read, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }
     quipu_free(turn->window);
-    turn->window = window;
+    turn->window = read;
     turn->count = 0;
     turn->tokens = 0;
-    turn->revision = window->session->revision;
-    turn->next_seq = window->session->next_seq;
-    turn->result.more_before = window->more_before;
-    for (size_t i = 0; status == QUIPU_OK && i < window->messages.count; i++) {
-        status = qp_turn_add(turn, quipu_message_at(window->messages, i), reterr);
+    turn->revision = read->session->revision;
+    turn->next_seq = read->session->next_seq;
+    turn->result.more_before = read->more_before;
+    for (size_t i = 0; status == QUIPU_OK && i < read->messages.count; i++) {
+        status = qp_turn_add(turn, quipu_message_at(read->messages, i), reterr);
     }
     return status;
+}
+
+/* What was recalled before message number `at` of the prompt: by the last message before it that
+ * brings something along, else by the first one behind it. */
+static int64_t turn_window_recalled(const qp_turn *turn, size_t at)
+{
+    for (size_t i = at; i > 0; i--) {
+        if (turn->recalls[i - 1].tokens > 0) {
+            return turn->recalls[i - 1].before + turn->recalls[i - 1].tokens;
+        }
+    }
+    for (size_t i = at; i < turn->count; i++) {
+        if (turn->recalls[i].tokens > 0) {
+            return turn->recalls[i].before;
+        }
+    }
+    return 0;
+}
+
+int64_t qp_turn_recalled(const qp_turn *turn)
+{
+    return turn_window_recalled(turn, turn->count);
+}
+
+static bool turn_window_brings(const qp_turn *turn)
+{
+    size_t i = 0;
+
+    while (i < turn->count && turn->recalls[i].tokens == 0) {
+        i++;
+    }
+    return i < turn->count;
+}
+
+/* The first message from place `start` on that begins a turn, places counted with what was
+ * recalled; turn->count when there is none. */
+static size_t turn_window_first(const qp_turn *turn, int64_t start)
+{
+    int64_t brought = turn_window_recalled(turn, 0);
+    size_t i = 0;
+
+    for (; i < turn->count; i++) {
+        const quipu_message *message = &turn->messages[i];
+
+        if (message->role == QUIPU_ROLE_USER && message->mark != QUIPU_MARK_COMPACTION &&
+            message->tokens_total - message->tokens + brought >= start) {
+            break;
+        }
+        brought += turn->recalls[i].tokens;
+    }
+    return i;
+}
+
+/* Removes the messages before number `first` from the prompt; a summary at its beginning stays. */
+static void turn_window_trim(qp_turn *turn, size_t first)
+{
+    const size_t keep = turn->count > 0 && turn->messages[0].mark == QUIPU_MARK_COMPACTION ? 1 : 0;
+    const size_t rest = turn->count - first;
+
+    for (size_t i = keep; i < first; i++) {
+        turn->tokens -= turn->messages[i].tokens + turn->recalls[i].tokens;
+        turn->result.more_before = true;
+    }
+    if (first > keep) {
+        memmove(&turn->messages[keep], &turn->messages[first], rest * sizeof(*turn->messages));
+        memmove(&turn->contents[keep], &turn->contents[first], rest * sizeof(*turn->contents));
+        memmove(&turn->recalls[keep], &turn->recalls[first], rest * sizeof(*turn->recalls));
+        turn->count = keep + rest;
+    }
+}
+
+/* A window whose messages bring something along is chosen by all of its tokens: the largest one
+ * that could fit is read, and its beginning removed. Where that has no turn that begins late enough
+ * (one turn fills it), the store cuts it. */
+static quipu_status turn_window_fit(qp_turn *turn, turn_window *window, quipu_error *reterr)
+{
+    const int64_t coming = window->coming;
+    quipu_status status = QUIPU_OK;
+    int64_t start;
+    size_t first;
+
+    if (window->start > 0) {
+        window->start =
+            window->total + coming > window->budget ? window->total + coming - window->budget : 0;
+        status = turn_window_read(turn, window, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    start = turn_window_start(window, qp_turn_recalled(turn));
+    first = turn_window_first(turn, start);
+    if (start > 0 && first < turn->count) {
+        turn_window_trim(turn, first);
+    } else if (start > 0) {
+        window->start = start - qp_turn_recalled(turn);
+        status = turn_window_read(turn, window, reterr);
+    }
+    return status;
+}
+
+quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr)
+{
+    turn_window window = {.coming = coming};
+    quipu_status status = turn_window_measure(turn, &window, reterr);
+
+    if (status == QUIPU_OK) {
+        window.start = turn_window_start(&window, 0);
+        status = turn_window_read(turn, &window, reterr);
+    }
+    return status == QUIPU_OK && turn_window_brings(turn) ? turn_window_fit(turn, &window, reterr)
+                                                          : status;
 }
 
 /* The factor relates the estimate of the last prompt to what the provider counted for it. */

@@ -22,7 +22,8 @@ static void *alloc_libc(void *ctx, void *p, size_t size)
 /* See quipu_set_allocator(). */
 static quipu_allocator alloc_now = {NULL, alloc_libc};
 
-/* NULL restores the default. */
+/* NULL restores the default. Memory that one allocator gave must go back to the same one: set it
+ * before the first call of the library, or when everything is freed. */
 quipu_status quipu_set_allocator(const quipu_allocator *allocator)
 {
     if (allocator == NULL) {

@@ -39,7 +39,8 @@ static size_t arena_room(const quipu_arena *arena)
     return (arena->limit - arena->bytes) & ~(size_t)(QP_ARENA_ALIGN - 1);
 }
 
-/* Twice the current chunk, within the bounds. */
+/* Twice the current chunk, within the bounds. A first request beyond the maximum makes a larger
+ * head, which the chunks behind it do not follow. */
 static size_t arena_next_size(const quipu_arena *arena)
 {
     size_t size = QP_ARENA_CHUNK_MIN;
@@ -63,7 +64,8 @@ static void arena_drop(quipu_arena *arena, struct qp_arena_chunk *chunk)
 /* The first byte of a chunk's data. */
 #define ARENA_FIRST(chunk) ((char *)(chunk) + ARENA_HEAD)
 
-/* The slow path of qp_arena_take(). NULL: the limit, or no memory. */
+/* The slow path of qp_arena_take(). NULL: the limit, or no memory; the arena is as it was then.
+ * Near its limit an arena takes what the limit leaves instead of failing a small request. */
 void *qp_arena_grow(quipu_arena *arena, size_t size)
 {
     size_t need = arena_need(size);
@@ -195,7 +197,11 @@ qp_arena_mark qp_arena_save(const quipu_arena *arena)
 }
 
 /* Frees the chunks that came since the mark: those in front of its head, and large ones linked
- * behind it. */
+ * behind it.
+ *
+ *   at the mark   A ─▶ B
+ *   now           D ─▶ C ─▶ A ─▶ large ─▶ B       frees D, C, then large
+ */
 void qp_arena_rewind(quipu_arena *arena, qp_arena_mark mark)
 {
     struct qp_arena_chunk *chunk;

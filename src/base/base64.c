@@ -1,8 +1,13 @@
 /* Base64 (RFC 4648), both ways. The reader takes the URL alphabet too, because ADK's runtimes
  * differ in it. Called by the rooms that keep bytes in JSON; results lie in the caller's arena or
- * buffer. */
+ * buffer.
+ *
+ *   bytes        aaaaaaaa bbbbbbbb cccccccc
+ *   characters   aaaaaa aabbbb bbbbcc cccccc
+ */
 #include "base/base64.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -79,10 +84,13 @@ quipu_status qp_base64_read(quipu_str text, quipu_arena *arena, quipu_bytes *ret
             return QUIPU_INVALID;
         }
         bits = bits << 6 | (uint32_t)value;
+        /* Each character but the first of four completes a byte; 4, 2 or 0 bits of it are left
+         * over. */
         if (i % 4 != 0) {
             out[at++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
         }
     }
+    assert(at == size);
     out[size] = '\0';
     *ret_bytes = (quipu_bytes){out, size};
     return QUIPU_OK;

@@ -1,5 +1,11 @@
 /* A growing byte buffer with a mandatory maximum. Errors are sticky: append everything, then check
- * qp_buf_status() once. There is always a NUL after the last byte. */
+ * qp_buf_status() once. There is always a NUL after the last byte.
+ *
+ *   qp_buf_init(&text, TEXT_MAX);
+ *   qp_buf_puts(&text, "a");                      any number of writes, none of them checked
+ *   status = qp_buf_status(&text);                then qp_buf_str(&text) is complete
+ *   qp_buf_free(&text);                           also after a failure
+ */
 #ifndef QP_BASE_BUF_H
 #define QP_BASE_BUF_H
 

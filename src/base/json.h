@@ -4,7 +4,14 @@
  *
  * The grammar is RFC 8259, strictly, over valid UTF-8. SQLite 3.40's json_valid() agrees except
  * that it does not look at UTF-8, stops at a NUL byte, and allows a depth of 2000. Duplicate keys:
- * the text is kept, the last one wins on lookup. */
+ * the text is kept, the last one wins on lookup.
+ *
+ *   qp_json_init(&doc);
+ *   status = qp_json_parse(&doc, text, NULL, reterr);
+ *   iter = qp_json_each(qp_json_get(qp_json_root(&doc), QUIPU_STR("parts")));
+ *   while (qp_json_next(&iter)) { ... }           no round where "parts" is missing or no list
+ *   qp_json_free(&doc);
+ */
 #ifndef QP_BASE_JSON_H
 #define QP_BASE_JSON_H
 

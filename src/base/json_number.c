@@ -39,8 +39,9 @@ static size_t json_number_run(quipu_str text, size_t from)
     return n;
 }
 
-/* Take apart a number that the parser has checked. The exponent is clamped while it is read, so
- * that no number of digits overflows it. */
+/* Take apart a number that the parser has checked: -12.340e5 has the whole part 12, the fraction
+ * 340 and the exponent 5. The exponent is clamped while it is read, so that no number of digits
+ * overflows it. */
 static json_number_parts json_number_split(quipu_str raw)
 {
     json_number_parts parts = {QP_STR_ABSENT, {"", 0}, 0, raw.p[0] == '-'};
@@ -48,6 +49,7 @@ static json_number_parts json_number_split(quipu_str raw)
     size_t stop = json_number_run(raw, at);
     bool minus;
 
+    assert(raw.n > 0);
     parts.whole = (quipu_str){raw.p + at, stop - at};
     if (stop < raw.n && raw.p[stop] == '.') {
         at = stop + 1;
@@ -78,6 +80,7 @@ static unsigned json_number_digit(const json_number_parts *parts, size_t i)
 /* value * 10 + digit, or false when that passes `most`. */
 static bool json_number_push(uint64_t *value, unsigned digit, uint64_t most)
 {
+    assert(digit <= 9);
     if (*value > (most - digit) / 10) {
         return false;
     }
@@ -125,8 +128,8 @@ qp_json_exact qp_json_int64(qp_json_node node, int64_t *ret_value)
     return exact;
 }
 
-/* Significant digits of a number, without zeros on either side, and the power of ten of the last.
- */
+/* Significant digits of a number, without zeros on either side, and the power of ten of the last:
+ * 12.340e5 is "1234" and 3. Zero has no digits. */
 typedef struct json_number_decimal {
     char digits[JSON_NUMBER_DIGITS + 2]; /* one digit more, and a NUL */
     size_t count;
@@ -161,6 +164,7 @@ static void json_number_reduce(const json_number_parts *parts, json_number_decim
         decimal->digits[decimal->count++] = '1';
         decimal->exponent--;
     }
+    assert(decimal->count < sizeof(decimal->digits));
     decimal->digits[decimal->count] = '\0';
 }
 

@@ -94,6 +94,7 @@ static size_t json_text_unescape(quipu_str body, bool keep_nul, char *to, uint32
         }
         to += qp_utf8_put(point, to);
     }
+    assert((size_t)(to - start) <= body.n);
     return (size_t)(to - start);
 }
 

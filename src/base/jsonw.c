@@ -4,7 +4,12 @@
  * Owns: nothing but the state of one text; the buffer is the caller's.
  * Called by: every room that writes JSON. Order of calls is the caller's duty and asserted; data
  * that cannot be written (invalid UTF-8, NaN, too deep) fails the buffer instead.
- * On return from qp_jsonw_end() the text is complete, or the buffer's status says why not. */
+ * On return from qp_jsonw_end() the text is complete, or the buffer's status says why not.
+ *
+ *   {  "a":  1  ,  "b":  [  2  ]  }
+ *   comma: false behind a bracket that opens, true behind a value and a bracket that closes
+ *   keyed: true between a key and its value
+ */
 #include "base/jsonw.h"
 
 #include <assert.h>

@@ -1,6 +1,14 @@
 /* Writing JSON into a buffer. Commas come by themselves; errors stick in the buffer, so that a
  * caller writes everything and checks qp_jsonw_end() once. The order of calls must make JSON: a key
- * before each member's value, ends that match; breaking that is a bug, and asserted. */
+ * before each member's value, ends that match; breaking that is a bug, and asserted.
+ *
+ *   qp_jsonw_begin(&writer, &buf);
+ *   qp_jsonw_object(&writer);                     {
+ *   qp_jsonw_key(&writer, QUIPU_STR("a"));        "a":
+ *   qp_jsonw_i64(&writer, 1);                     1
+ *   qp_jsonw_object_end(&writer);                 }
+ *   status = qp_jsonw_end(&writer);
+ */
 #ifndef QP_BASE_JSONW_H
 #define QP_BASE_JSONW_H
 

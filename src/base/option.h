@@ -1,7 +1,13 @@
 /* Structs that may grow from version to version: how the library reads and writes those of programs
  * that were compiled with another header (docs/decisions/0023-sized-slices.md). Sized structs begin
  * with struct_size; slices state the size of an item. Every entry that takes or fills one goes
- * through here once; behind it all sizes are this library's own. */
+ * through here once; behind it all sizes are this library's own.
+ *
+ *   the caller's size   reading what it gives                  filling what it wants
+ *   smaller (older)     what it lacks keeps its default        gets the members that it has
+ *   larger (newer)      what we lack must be zero, else        members that we lack become zero
+ *                       QUIPU_UNSUPPORTED
+ */
 #ifndef QP_BASE_OPTION_H
 #define QP_BASE_OPTION_H
 

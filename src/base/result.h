@@ -1,5 +1,9 @@
 /* Results that the library allocates and quipu_free() frees: a head that callers do not see, then
- * the public struct, whose address they get. The head's arena owns everything reached from it. */
+ * the public struct, whose address they get. The head's arena owns everything reached from it.
+ *
+ *   qp_result {arena, mark} | public struct | what else the type has
+ *                           └ the caller's pointer, and what quipu_free() takes
+ */
 #ifndef QP_BASE_RESULT_H
 #define QP_BASE_RESULT_H
 

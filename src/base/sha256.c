@@ -83,6 +83,7 @@ void qp_sha256_add(qp_sha256 *sha, const void *data, size_t size)
     size_t fill = (size_t)(sha->length % QP_SHA256_BLOCK);
     size_t take;
 
+    assert(fill < QP_SHA256_BLOCK);
     assert(data != NULL || size == 0);
     sha->length += size;
     while (size != 0) {

@@ -145,7 +145,7 @@ size_t qp_utf8_prefix(quipu_str text)
 }
 
 /* Steps back over at most three continuation bytes; four in a row are not UTF-8, and are cut
- * anywhere. */
+ * anywhere. "añb" is 61 c3 b1 62: a cut at 2 gives 1, a cut at 3 stays. */
 size_t qp_utf8_cut(quipu_str text, size_t size_max)
 {
     size_t n = size_max;
@@ -206,7 +206,8 @@ QP_INLINE const unsigned char *str_skip_plain(const unsigned char *p, const unsi
     return p;
 }
 
-/* Valid UTF-8 without NUL, or the first fault. */
+/* Valid UTF-8 without NUL, or the first fault. One pass; runs of ASCII cost a test for each eight
+ * bytes. The loop ends where neither kind of character goes on: at the end, a NUL or a fault. */
 qp_text_fault qp_text_check(quipu_str text, size_t *ret_offset)
 {
     const unsigned char *begin = (const unsigned char *)text.p;
@@ -235,7 +236,8 @@ qp_text_fault qp_text_check(quipu_str text, size_t *ret_offset)
     return *p == 0 ? QP_TEXT_NUL : QP_TEXT_UTF8;
 }
 
-/* Multiply and fold, eight bytes a turn. Not for stored data, and not against chosen keys. */
+/* Multiply and fold, eight bytes a turn. Not for stored data, and not against chosen keys. The
+ * length enters first, so that texts that differ in trailing NUL bytes differ. */
 uint64_t qp_hash64(quipu_str text, uint64_t seed)
 {
     const char *p = text.p;

@@ -1,13 +1,17 @@
 /* pthreads, wrapped. The error codes that POSIX reserves for misuse are asserted. Called by every
- * room that has threads; owns nothing. */
+ * room that has threads. Timed waits and latches have two forms (base/port.h): Linux waits on the
+ * monotonic clock and on futexes; the portable form needs neither, and owns the list of threads
+ * that sleep on a latch. */
 #include "base/port.h"
 
 #include "base/thread.h"
 
 #include <assert.h>
 #include <errno.h>
+#if QP_LINUX
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#endif
 #include <time.h>
 #include <unistd.h>
 
@@ -39,6 +43,8 @@ void qp_mutex_unlock(qp_mutex *mutex)
     assert(rc == 0);
 }
 
+#if QP_LINUX
+
 /* On the monotonic clock: the wall clock may be set back while a thread waits. */
 quipu_status qp_cond_init(qp_cond *cond)
 {
@@ -57,6 +63,44 @@ quipu_status qp_cond_init(qp_cond *cond)
     return status;
 }
 
+/* The moment of a deadline on the clock that conditions wait on. */
+static struct timespec thread_at(int64_t deadline_ns)
+{
+    assert(deadline_ns >= 0);
+    return (struct timespec){(time_t)(deadline_ns / QP_NS_PER_S),
+                             (long)(deadline_ns % QP_NS_PER_S)};
+}
+
+#else
+
+#define THREAD_WAIT_NS_MAX (3600 * QP_NS_PER_S) /* the longest single wait: sums stay in range */
+
+/* macOS cannot bind a condition to the monotonic clock. */
+quipu_status qp_cond_init(qp_cond *cond)
+{
+    assert(cond != NULL);
+    return pthread_cond_init(cond, NULL) == 0 ? QUIPU_OK : QUIPU_NOMEM;
+}
+
+/* The moment of a deadline on the wall clock, which conditions wait on by default. macOS takes it
+ * as an interval from now on, so that setting the clock does not change a wait under way. */
+static struct timespec thread_at(int64_t deadline_ns)
+{
+    struct timespec at = {0, 0};
+    int64_t left_ns = deadline_ns - qp_clock_ns();
+    int rc QP_UNUSED = clock_gettime(CLOCK_REALTIME, &at);
+
+    assert(rc == 0);
+    left_ns = left_ns > 0 ? left_ns : 0;
+    left_ns = left_ns < THREAD_WAIT_NS_MAX ? left_ns : THREAD_WAIT_NS_MAX;
+    left_ns += at.tv_nsec;
+    at.tv_sec += (time_t)(left_ns / QP_NS_PER_S);
+    at.tv_nsec = (long)(left_ns % QP_NS_PER_S);
+    return at;
+}
+
+#endif
+
 void qp_cond_done(qp_cond *cond)
 {
     int rc QP_UNUSED = pthread_cond_destroy(cond);
@@ -69,7 +113,8 @@ void qp_cond_wait(qp_cond *cond, qp_mutex *mutex)
     assert(rc == 0);
 }
 
-/* A spurious wake-up returns true: callers check their condition in a loop. */
+/* A spurious wake-up returns true: callers check their condition in a loop. So does a wait that
+ * ended early, because the wall clock was set or THREAD_WAIT_NS_MAX passed. */
 bool qp_cond_wait_until(qp_cond *cond, qp_mutex *mutex, int64_t deadline_ns)
 {
     struct timespec at;
@@ -79,11 +124,10 @@ bool qp_cond_wait_until(qp_cond *cond, qp_mutex *mutex, int64_t deadline_ns)
     if (deadline_ns < 0) {
         deadline_ns = 0;
     }
-    at.tv_sec = (time_t)(deadline_ns / QP_NS_PER_S);
-    at.tv_nsec = (long)(deadline_ns % QP_NS_PER_S);
+    at = thread_at(deadline_ns);
     rc = pthread_cond_timedwait(cond, mutex, &at);
     assert(rc == 0 || rc == ETIMEDOUT);
-    return rc == 0;
+    return rc == 0 || qp_clock_ns() < deadline_ns;
 }
 
 void qp_cond_signal(qp_cond *cond)
@@ -103,6 +147,8 @@ void qp_cond_broadcast(qp_cond *cond)
  *   0 ──wait──▶ ASLEEP ──set v──▶ v      0 ──set v──▶ v      ASLEEP ──timeout──▶ ASLEEP, wait again
  */
 #define THREAD_ASLEEP (QP_LATCH_VALUE_MAX + 1)
+
+#if QP_LINUX
 
 /* The latch may be freed between the exchange and the wake: the futex call then wakes nobody, or a
  * thread that finds its own word unchanged. */
@@ -138,6 +184,110 @@ unsigned qp_latch_wait(qp_latch *latch, int64_t deadline_ns)
         }
     }
 }
+
+#else
+
+/* A thread that sleeps on a latch; lies on its stack. */
+typedef struct thread_sleeper {
+    const qp_latch *latch;
+    qp_cond woken;
+    struct thread_sleeper *next;
+} thread_sleeper;
+
+/* Everybody who sleeps on a latch in this process. The latch itself cannot hold a condition: it may
+ * be freed as soon as it is set, before the setting thread has signalled. */
+static qp_mutex thread_lock = QP_MUTEX_INIT;
+static qp_once thread_once = QP_ONCE_INIT;
+static thread_sleeper *thread_sleepers;
+
+/* pthread_atfork(): holds the lock over fork(), so that the child's copy can be locked. */
+static void thread_fork_before(void)
+{
+    qp_mutex_lock(&thread_lock);
+}
+
+static void thread_fork_parent(void)
+{
+    qp_mutex_unlock(&thread_lock);
+}
+
+/* The sleeping threads are the parent's. */
+static void thread_fork_child(void)
+{
+    thread_sleepers = NULL;
+    qp_mutex_unlock(&thread_lock);
+}
+
+/* Registered once a process. */
+static void thread_setup(void)
+{
+    int rc QP_UNUSED = pthread_atfork(thread_fork_before, thread_fork_parent, thread_fork_child);
+    assert(rc == 0);
+}
+
+/* After the exchange the latch may be gone: only its address is compared. An address that is used
+ * again finds the new latch's thread, which looks at its own word and sleeps on. */
+void qp_latch_set(qp_latch *latch, unsigned value)
+{
+    assert(latch != NULL);
+    assert(value >= 1 && value <= QP_LATCH_VALUE_MAX);
+    if (atomic_exchange(&latch->word, value) != THREAD_ASLEEP) {
+        return;
+    }
+    qp_mutex_lock(&thread_lock);
+    for (thread_sleeper *sleeper = thread_sleepers; sleeper != NULL; sleeper = sleeper->next) {
+        if (sleeper->latch == latch) {
+            qp_cond_signal(&sleeper->woken);
+        }
+    }
+    qp_mutex_unlock(&thread_lock);
+}
+
+/* The word is read under the lock before each sleep, and a latch is set before its thread is looked
+ * for under the lock: no wake-up is lost. */
+static unsigned thread_sleep(qp_latch *latch, thread_sleeper *self, int64_t deadline_ns)
+{
+    thread_sleeper **at = &thread_sleepers;
+    unsigned word;
+    bool over = false;
+
+    assert(self->latch == latch);
+    self->next = thread_sleepers;
+    thread_sleepers = self;
+    while ((word = atomic_load(&latch->word)) == THREAD_ASLEEP && !over) {
+        if (deadline_ns == INT64_MAX) {
+            qp_cond_wait(&self->woken, &thread_lock);
+        } else {
+            over = !qp_cond_wait_until(&self->woken, &thread_lock, deadline_ns);
+        }
+    }
+    while (*at != self) {
+        at = &(*at)->next;
+    }
+    *at = self->next;
+    return word == THREAD_ASLEEP ? 0 : word;
+}
+
+/* A latch that timed out can be waited for again. */
+unsigned qp_latch_wait(qp_latch *latch, int64_t deadline_ns)
+{
+    thread_sleeper self = {latch, PTHREAD_COND_INITIALIZER, NULL};
+    unsigned word = 0;
+
+    assert(deadline_ns >= 0);
+    if (!atomic_compare_exchange_strong(&latch->word, &word, THREAD_ASLEEP) &&
+        word != THREAD_ASLEEP) {
+        return word;
+    }
+    qp_once_run(&thread_once, thread_setup);
+    qp_mutex_lock(&thread_lock);
+    word = thread_sleep(latch, &self, deadline_ns);
+    qp_mutex_unlock(&thread_lock);
+    qp_cond_done(&self.woken);
+    return word;
+}
+
+#endif
 
 /* QUIPU_NOMEM when the system has no thread to give. */
 quipu_status qp_thread_start(qp_thread *ret_thread, void *(*run)(void *), void *arg)

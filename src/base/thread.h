@@ -35,9 +35,10 @@ bool qp_cond_wait_until(qp_cond *cond, qp_mutex *mutex, int64_t deadline_ns);
 void qp_cond_signal(qp_cond *cond);
 void qp_cond_broadcast(qp_cond *cond);
 
-/* A one-shot latch that carries a small value from one thread to another (a futex). Cheaper than a
- * mutex and a condition: setting it makes no system call unless the other thread sleeps, and the
- * woken thread takes no lock. All zero is an unset latch; nothing has to be freed. */
+/* A one-shot latch that carries a small value from one thread to another. Cheaper than a mutex and
+ * a condition: setting it takes no lock and makes no system call unless the other thread sleeps. A
+ * futex on Linux, where the woken thread takes no lock either. One thread waits for it. All zero is
+ * an unset latch; nothing has to be freed. */
 typedef struct qp_latch {
     atomic_uint word;
 } qp_latch;

@@ -26,12 +26,14 @@ typedef struct time_civil {
 /* How far a test has moved the wall clock; 0 in every program. */
 static _Atomic int64_t time_step_ms;
 
+/* Atomic, because a test moves the clock while threads of a store read it. */
 void qp_time_step(int64_t ms)
 {
     atomic_store(&time_step_ms, ms);
 }
 
-/* The wall clock, UTC. Never used for order or versions. */
+/* The wall clock, UTC. Never used for order or versions. A test may step beyond the years that can
+ * be stored: the clock then stands at the end of them. */
 quipu_time quipu_time_now(void)
 {
     const int64_t step_ms = atomic_load_explicit(&time_step_ms, memory_order_relaxed);
@@ -46,11 +48,14 @@ quipu_time quipu_time_now(void)
     return time;
 }
 
+/* The bounds are those of the stored text, whose year has four digits. */
 bool qp_time_valid(quipu_time time)
 {
     return time.s >= QP_TIME_S_MIN && time.s <= QP_TIME_S_MAX && time.ns <= QP_TIME_NS_MAX;
 }
 
+/* ms % 1000 has the sign of ms, so that the nanoseconds may leave their range on either side, by
+ * less than a second. */
 quipu_status qp_time_add_ms(quipu_time time, int64_t ms, quipu_time *ret_time)
 {
     int64_t s = ms / 1000;
@@ -74,6 +79,8 @@ quipu_status qp_time_add_ms(quipu_time time, int64_t ms, quipu_time *ret_time)
     return QUIPU_OK;
 }
 
+/* An int64_t of nanoseconds reaches 292 years to either side of 1970; stored times reach
+ * further. */
 quipu_status qp_time_to_unix_ns(quipu_time time, int64_t *ret_ns)
 {
     int64_t s = time.s;
@@ -100,7 +107,8 @@ quipu_status qp_time_to_unix_ns(quipu_time time, int64_t *ret_ns)
 
 /* ---- calendar ------------------------------------------------------------------------------ */
 
-/* Days since 1970-01-01 of a date whose year is at least 0. */
+/* Days since 1970-01-01 of a date whose year is at least 0. From March on the months have 31, 30,
+ * 31, 30, 31 days, 153 in five of them: (153 * m + 2) / 5 is how many lie before month m. */
 QP_INLINE int64_t time_days(unsigned year, unsigned month, unsigned day)
 {
     unsigned y = year + (month > 2 ? 4800 : 4799); /* 4800 years are 12 eras: never negative */
@@ -108,12 +116,16 @@ QP_INLINE int64_t time_days(unsigned year, unsigned month, unsigned day)
     unsigned day_of_year = (153 * m + 2) / 5 + day - 1;
     unsigned days = y * 365 + y / 4 - y / 100 + y / 400 + day_of_year;
 
+    assert(month >= 1 && month <= 12 && day >= 1);
     return (int64_t)days - TIME_DAYS_TO_1970 - INT64_C(12) * TIME_DAYS_PER_ERA;
 }
 
-/* Seconds since 1970 to calendar fields (proleptic Gregorian calendar). */
+/* Seconds since 1970 to calendar fields (proleptic Gregorian calendar). An era is 400 years, after
+ * which the calendar repeats. The divisions take the leap days out: one in 1460 days, but not one
+ * in 36524, but one in 146096. */
 static time_civil time_split(int64_t s)
 {
+    assert(s >= QP_TIME_S_MIN && s <= QP_TIME_S_MAX);
     /* Both terms are shifted to be positive: the range starts in year 1. */
     uint32_t days = (uint32_t)((s - QP_TIME_S_MIN) / TIME_S_PER_DAY) + 306; /* since 0000-03-01 */
     uint32_t rest = (uint32_t)((s - QP_TIME_S_MIN) % TIME_S_PER_DAY);
@@ -207,6 +219,7 @@ quipu_status quipu_time_format(quipu_time time, char ret_text[QUIPU_TIME_TEXT_SI
     return QUIPU_OK;
 }
 
+/* Writes all nine digits and takes zeros away: "...:05.250000000" becomes "...:05.25Z". */
 quipu_status qp_time_rfc3339(quipu_time time, char ret_text[QP_TIME_RFC3339_SIZE], size_t *ret_size)
 {
     size_t n = 29;
@@ -379,7 +392,7 @@ static size_t time_get_sign(quipu_str text, int64_t *ret_s)
 }
 
 /* An offset or "Z", with a space before the sign or not; none is UTC. *ret_named: a zone name may
- * follow. */
+ * follow. Offsets are subtracted: 09:00+09:00 is 00:00 UTC. */
 static bool time_get_offset(quipu_str *text, int64_t *ret_s, bool *ret_named)
 {
     size_t space = text->n != 0 && text->p[0] == ' ' ? 1 : 0;

@@ -13,6 +13,9 @@ static bool token_is_cjk(uint32_t point)
            (point >= 0xac00 && point <= 0xd7af);
 }
 
+/* A quarter of a token for each character, half of one for each CJK character, both rounded down.
+ * Eight ASCII bytes are eight characters and are counted at once; a byte that is no UTF-8 counts as
+ * a character, so that every text has an estimate. */
 int64_t quipu_token_estimate(quipu_str text)
 {
     const unsigned char *p = (const unsigned char *)text.p;
@@ -39,6 +42,7 @@ int64_t quipu_token_estimate(quipu_str text)
     return other / 4 + cjk / 2;
 }
 
+/* Pieces are rounded one by one: rule 1 says so, and stored counts rely on it. */
 int64_t qp_token_message(quipu_str content, const quipu_str *parts, size_t part_count)
 {
     int64_t tokens = QP_TOKEN_MESSAGE + quipu_token_estimate(content);

@@ -51,6 +51,14 @@ static bool tool_pair_same(quipu_str a, quipu_str b)
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
+/* How well a call and a response agree:
+ *
+ *   the response has neither id nor name                                 ANY
+ *   equal ids; or one has none and the other's is made of the name       ID
+ *   equal names, neither has an id of its own                            ID
+ *   equal names, one of them has an id of its own                        NAME
+ *   anything else                                                        NOT
+ */
 static int tool_pair_agree(const qp_tool_item *call, const qp_tool_item *response)
 {
     if (response->id.n == 0 && response->name.n == 0) {
@@ -75,7 +83,9 @@ static int tool_pair_agree(const qp_tool_item *call, const qp_tool_item *respons
                                                                             : TOOL_PAIR_NOT;
 }
 
-/* Take a call into account that stands before all those looked at so far. */
+/* Take a call into account that stands before all those looked at so far. A waiting call wins over
+ * an answered one, then the better agreement, then the nearer step; within a step the first call,
+ * which is the one looked at last. */
 static void tool_pair_consider(tool_pair_choice *best, const qp_tool_item *items, size_t index,
                                size_t step, int level)
 {
@@ -90,7 +100,10 @@ static void tool_pair_consider(tool_pair_choice *best, const qp_tool_item *items
     }
 }
 
-/* The call that item `at` answers. */
+/* The call that item `at` answers, looked for backwards. A waiting call of the same id ends the
+ * search with its step: nothing further away can be better. Then, and for a response that names
+ * nothing once the nearest step is passed, the choice is certain, whatever stands before the first
+ * item. */
 static tool_pair_choice tool_pair_choose(const qp_tool_item *items, size_t at, int64_t reach,
                                          bool *ret_certain)
 {
@@ -100,6 +113,7 @@ static tool_pair_choice tool_pair_choose(const qp_tool_item *items, size_t at, i
     size_t step = 0;
     bool seen = false; /* a call of step `step` */
 
+    assert(items[at].kind == QP_TOOL_RESPONSE);
     *ret_certain = false;
     for (size_t i = at; i-- > 0 && response->message - items[i].message <= reach;) {
         if (items[i].kind != QP_TOOL_CALL) {
@@ -134,6 +148,7 @@ void qp_tool_pair_match(qp_tool_item *items, size_t count, int64_t reach)
         if (items[i].kind == QP_TOOL_RESPONSE) {
             const tool_pair_choice choice = tool_pair_choose(items, i, reach, &items[i].certain);
 
+            assert(choice.index == QP_TOOL_PAIR_NONE || choice.index < i);
             items[i].pair = choice.index;
             items[i].repeats = choice.level > TOOL_PAIR_NOT && choice.level < TOOL_PAIR_LEVELS;
             if (choice.level > TOOL_PAIR_LEVELS) {
@@ -177,6 +192,8 @@ static bool tool_pair_is_known(const qp_tool_item *item, size_t first, int64_t p
     return item->message < place && !took;
 }
 
+/* Called while the store reads backwards: false means that it has to read further before it trusts
+ * the pairs. Responses before the first certain step may belong to calls that are not read yet. */
 bool qp_tool_pair_is_final(const qp_tool_item *items, size_t count, int64_t place)
 {
     const size_t first = tool_pair_first_step(items, count);
@@ -198,6 +215,7 @@ bool qp_tool_pair_is_final(const qp_tool_item *items, size_t count, int64_t plac
     return true;
 }
 
+/* A pair over the beginning of a turn does not count: a window may always begin with a turn. */
 bool qp_tool_pair_is_cut(const qp_tool_item *items, size_t count, int64_t place)
 {
     size_t turn = 0; /* index of the turn's beginning before item i */

@@ -62,7 +62,8 @@ static void uuid_setup(void)
     assert(rc == 0);
 }
 
-/* Take from the pool; the lock is held. */
+/* Takes from the pool, from its end; the lock is held. A failed refill leaves the pool empty: bytes
+ * that were given out before must not be given out again. */
 static quipu_status uuid_random(void *ret_bytes, size_t size)
 {
     assert(size <= UUID_POOL_SIZE);
@@ -118,7 +119,8 @@ quipu_status qp_uuid_v4(quipu_uuid *ret_uuid)
 }
 
 /* Move time and counter on by one step; the lock is held. A clock that stands still or goes back
- * only moves the counter, and a full counter borrows the next millisecond. */
+ * only moves the counter, and a full counter borrows the next millisecond. (last_ms, counter) only
+ * ever rises, and so do the ids. */
 static void uuid_advance(uint64_t ms, uint32_t fresh)
 {
     fresh &= (UINT32_C(1) << UUID_COUNTER_START) - 1;
@@ -132,9 +134,14 @@ static void uuid_advance(uint64_t ms, uint32_t fresh)
         uuid_now.last_ms++;
         uuid_now.counter = fresh;
     }
+    assert(uuid_now.counter >> UUID_COUNTER_BITS == 0);
 }
 
-/* Milliseconds, a counter that only rises within a process, and random bits. */
+/* Milliseconds, a counter (c) that only rises within a process, and random bits:
+ *
+ *   byte  0..5              6          7          8          9          10..15
+ *         Unix ms, 48 bits  0111 cccc  cccc cccc  10cc cccc  cccc cccc  random, 48 bits
+ */
 quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
 {
     uint8_t noise[10];

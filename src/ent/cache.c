@@ -6,7 +6,15 @@
  *
  *   plan ─▶ qp_cache_take ─▶ qp_cached_bind ─▶ qp_cached_step ... ─▶ qp_cached_reset ─▶ release
  *                                ▲──────────── again, for the next row ──────┘
- */
+ *
+ * States of an entry; qp_cache_clear() may come while an iterator holds a statement:
+ *
+ *   free, listed ──take──▶ busy, listed ──release──▶ free, listed ──evicted──▶ finalized
+ *                              │ clear
+ *                              ▼
+ *                          busy, unlisted ──release──▶ finalized
+ *
+ * One that finds the cache full of busy entries begins as busy, unlisted. */
 #include "ent/cache.h"
 
 #include <assert.h>
@@ -23,10 +31,15 @@
 
 #define CACHE_SQL_MAX ((size_t)1 << 20)
 
+static_assert((QP_CACHE_BUCKETS & (QP_CACHE_BUCKETS - 1)) == 0, "hash % buckets is a mask");
+static_assert(ENT_FIELDS_MAX <= UINT8_MAX, "qp_cached.columns counts them");
+static_assert(QP_SEARCH_KEYS_MAX + 2 <= ENT_FIELDS_MAX, "a hit fits qp_cached.kinds");
+
 /* Finalizes and frees an entry that is in no bucket. */
 static void cache_drop(const ent_db *db, qp_cached *cached)
 {
     if (cached != NULL) {
+        assert(!cached->listed && !cached->busy);
         db->engine->finalize(cached->statement);
         quipu_arena_free(&cached->keep);
         qp_free(cached->sql);
@@ -34,7 +47,8 @@ static void cache_drop(const ent_db *db, qp_cached *cached)
     }
 }
 
-/* Takes an entry out of its bucket. */
+/* Takes an entry out of its bucket. The entry lives on: the caller drops it, or leaves that to
+ * qp_cache_release() while it is busy. */
 static void cache_unlist(qp_cache *cache, qp_cached *cached)
 {
     qp_cached **at = &cache->buckets[cached->hash % QP_CACHE_BUCKETS];
@@ -49,11 +63,13 @@ static void cache_unlist(qp_cache *cache, qp_cached *cached)
     cache->count--;
 }
 
-/* Finalizes the least recently used statement that is not busy; false: all are. */
+/* Finalizes the least recently used statement that is not busy; false: all are. Looks at every
+ * entry, which only a miss in a full cache pays, beside a prepare that costs far more. */
 static bool cache_evict(ent_db *db)
 {
     qp_cached *oldest = NULL;
 
+    assert(db->cache.count <= ENT_CACHE_SLOTS);
     assert(db->cache.count > 0);
     for (size_t i = 0; i < QP_CACHE_BUCKETS; i++) {
         for (qp_cached *c = db->cache.buckets[i]; c != NULL; c = c->next) {
@@ -69,7 +85,9 @@ static bool cache_evict(ent_db *db)
     return oldest != NULL;
 }
 
-/* The kinds that the columns of a statement's rows are read as, by its operation. */
+/* The kinds that the columns of a statement's rows are read as, by its operation. The third column
+ * of hits exists only where the engine rechecks; its kind does no harm elsewhere. An indexed row
+ * fits: the fields of a key are integers and are not searched. */
 static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_entity *entity,
                         unsigned operation)
 {
@@ -89,6 +107,7 @@ static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_en
     case QP_OP_INDEX:
     case QP_OP_TEXTS:
         n = operation == QP_OP_INDEX ? qp_search_keys(engine, entity) : 0;
+        assert(n + entity->search_count <= ENT_FIELDS_MAX);
         memset(cached->kinds, QP_INT, n);
         memset(cached->kinds + n, QP_TEXT, entity->search_count);
         return;
@@ -101,7 +120,11 @@ static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_en
     }
 }
 
-/* Writes the SQL of a shape, prepares it, and stores both texts with the entry. */
+/* Writes the SQL of a shape, prepares it, and stores both texts with the entry, in one allocation.
+ * The plan's buffer cannot be kept, since the next statement overwrites it.
+ *
+ *   cached->sql ─▶ SELECT ...\0 | shape bytes ◀─ cached->shape
+ */
 static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shape,
                                    quipu_error *reterr)
 {
@@ -125,6 +148,7 @@ static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shap
     }
     if (status == QUIPU_OK) {
         assert(cached->sql != NULL);
+        assert(columns <= ENT_FIELDS_MAX);
         memcpy(cached->sql, sql.p, sql.n + 1);
         memcpy(cached->sql + sql.n + 1, shape.p, shape.n);
         cached->shape = cached->sql + sql.n + 1;
@@ -136,7 +160,8 @@ static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shap
     return status;
 }
 
-/* A new entry. With a full cache and every statement busy it stays unlisted. */
+/* A new entry. With a full cache and every statement busy it stays unlisted. It is listed only when
+ * it is complete: a failed prepare leaves the cache as it was. */
 static quipu_status cache_make(ent_db *db, quipu_str shape, uint64_t hash, qp_cached **ret,
                                quipu_error *reterr)
 {
@@ -166,7 +191,9 @@ static quipu_status cache_make(ent_db *db, quipu_str shape, uint64_t hash, qp_ca
     return QUIPU_OK;
 }
 
-/* Looks the shape up. Busy entries of the same shape are passed over. */
+/* Looks the shape up. Busy entries of the same shape are passed over. The entity's address seeds
+ * the hash, because two entities may have equal shapes. On failure *ret_cached stays as it was, so
+ * that callers release NULL. */
 quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *reterr)
 {
     const quipu_str shape = {db->plan.shape.p, db->plan.shape.n};
@@ -190,7 +217,7 @@ quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *rete
             return status;
         }
     }
-    assert(cached != NULL);
+    assert(cached != NULL && !cached->busy && !cached->running);
     cached->busy = true;
     cached->used = ++db->cache.tick;
     *ret_cached = cached;
@@ -200,7 +227,8 @@ quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *rete
 /* ---- running ------------------------------------------------------------------------------------
  */
 
-/* Copy one value that lives in the caller's memory. */
+/* Copies one value that lives in the caller's memory. Numbers, times and UUIDs are held by the
+ * value itself. */
 static quipu_status cache_keep(quipu_arena *arena, qp_value *value)
 {
     quipu_str text;
@@ -217,7 +245,8 @@ static quipu_status cache_keep(quipu_arena *arena, qp_value *value)
     return value->kind == QP_LIST ? qp_list_copy(arena, &value->as.list) : QUIPU_OK;
 }
 
-/* Texts of the list are copied, too. */
+/* Texts of the list are copied, too. An enum's items are numbers of type int, which the engine
+ * translates to their labels. An empty list still gets an address of its own. */
 quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
 {
     static const size_t sizes[] = {[QP_INT] = sizeof(int64_t),
@@ -232,6 +261,7 @@ quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
     quipu_status status = QUIPU_OK;
 
     assert(list != NULL && *list != NULL);
+    assert(from->n == 0 || from->items != NULL);
     if (to == NULL || items == NULL) {
         return QUIPU_NOMEM;
     }
@@ -250,7 +280,8 @@ quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
     return status;
 }
 
-/* The copies are freed when the statement is released. */
+/* The copies are freed when the statement is released. Copies replace the plan's values in place:
+ * the plan is not used any more. */
 quipu_status qp_cached_bind_copy(ent_db *db, qp_cached *cached, quipu_error *reterr)
 {
     qp_plan *plan = &db->plan;
@@ -265,22 +296,27 @@ quipu_status qp_cached_bind_copy(ent_db *db, qp_cached *cached, quipu_error *ret
     return qp_cached_bind(db, cached, plan->binds, plan->bind_count, reterr);
 }
 
-/* The statement must not be running: SQLite would return SQLITE_MISUSE. */
+/* The statement must not be running: SQLite would return SQLITE_MISUSE. A failure may have ended
+ * the transaction, which qp_db_failed() notes. */
 quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, const qp_value *values, size_t n,
                             quipu_error *reterr)
 {
     quipu_status status = db->engine->bind(cached->statement, values, n, reterr);
 
+    assert(!cached->running);
     assert(cached->busy);
     return status == QUIPU_OK ? QUIPU_OK : qp_db_failed(db, status);
 }
 
-/* The first step starts the clock and the row count of this execution. */
+/* The first step starts the clock and the row count of this execution. After the last row or a
+ * failure the caller resets before it binds again; values point into the engine until the next
+ * step. */
 quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, bool *ret_row,
                             quipu_error *reterr)
 {
     quipu_status status;
 
+    assert(ret_row != NULL);
     assert(cached->busy);
     if (!cached->running) {
         cached->running = true;
@@ -296,7 +332,8 @@ quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, boo
     return QUIPU_OK;
 }
 
-/* Counted and traced here, when the number of rows is known. */
+/* Counted and traced here, when the number of rows is known. A statement that was bound but not
+ * stepped has not run and counts for nothing. */
 void qp_cached_reset(ent_db *db, qp_cached *cached, quipu_status status)
 {
     assert(cached->busy);
@@ -308,7 +345,8 @@ void qp_cached_reset(ent_db *db, qp_cached *cached, quipu_status status)
     }
 }
 
-/* Copied values are freed with the use. */
+/* Copied values are freed with the use. An entry that qp_cache_clear() took out of the cache is
+ * finalized here: nothing else refers to it. */
 void qp_cache_release(ent_db *db, qp_cached *cached, quipu_status status)
 {
     if (cached == NULL) {
@@ -338,4 +376,5 @@ void qp_cache_clear(ent_db *db)
             }
         }
     }
+    assert(db->cache.count == 0);
 }

@@ -11,6 +11,9 @@
 #define ENT_CACHE_SLOTS 128
 #define QP_CACHE_BUCKETS 256 /* a power of two */
 
+/* One prepared statement. Owned by the cache while `listed`, otherwise by the call that took it. An
+ * execution (running, rows, start_ns) ends with qp_cached_reset(), a use (busy, fresh, keep) with
+ * qp_cache_release(); a search sets `query` and `left` anew for each use. */
 typedef struct qp_cached {
     struct qp_cached *next; /* in its bucket */
     qp_statement *statement;

@@ -73,11 +73,12 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
                           "%s.%s is required", entity->name, field->name);
 }
 
-/* qp_shard_value_fn over a new row. */
+/* qp_shard_value_fn over a new row. Every field has a value by now, NULL among them. */
 static bool create_value(const void *ctx, size_t field, qp_value *ret)
 {
     const qp_new_row *row = ctx;
 
+    assert(field < ENT_FIELDS_MAX);
     assert(ret != NULL);
     *ret = row->slots[1 + field];
     return true;
@@ -135,7 +136,9 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
     return status == QUIPU_OK && shards ? create_shard(entity, row, reterr) : status;
 }
 
-/* Fills in defaults and checks the rules of one new row. `now` is shared by the rows of a bulk. */
+/* Fills in defaults and checks the rules of one new row. `now` is shared by the rows of a bulk.
+ * Runs before any statement: a row that breaks a rule costs no round trip and leaves nothing to
+ * undo. */
 quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
                              const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr)
 {
@@ -221,7 +224,8 @@ static quipu_status create_next_key(ent_db *db, const ent_entity *entity, qp_new
 }
 
 /* Shared writers get keys from the counter of a shard only, which has a row to lock; a table's one
- * counter relies on being read by the only writer (ent_postgres/number.c). */
+ * counter relies on being read by the only writer (ent_postgres/number.c). A transaction that is
+ * begun here, where none is open, lasts until the row is stored. */
 quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  bool *ret_own, quipu_error *reterr)
 {
@@ -260,6 +264,7 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
 /* Ends the transaction that qp_new_row_next_key() began, if it did. */
 quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_error *reterr)
 {
+    assert(!own || db->depth == 0);
     if (own && status == QUIPU_OK) {
         return db->engine->commit(db->conn, 0, reterr);
     }
@@ -282,6 +287,7 @@ const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, con
     } else if (row->key_given_out) {
         first = 2;
     }
+    assert(first != 0 || !row->key_given_out);
     *ret_count = 1 + (size_t)entity->field_count - first;
     return row->slots + first;
 }
@@ -321,6 +327,7 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
     bool more = false;
     size_t n = 0;
 
+    assert(*cached == NULL || (*cached)->entity == entity);
     if (*cached == NULL) {
         qp_plan_begin(&db->plan, entity, db->engine, QP_OP_INSERT);
         qp_plan_mark(&db->plan, row->key_given_out);
@@ -340,7 +347,8 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
     return status == QUIPU_OK ? QUIPU_OK : qp_explain(entity, status, false, reterr);
 }
 
-/* Memory for the returned row comes first: once the row is stored the call must not fail. */
+/* Memory for the returned row comes first: once the row is stored the call must not fail. A key
+ * that the engine allocates is 0 in it until the insert is done. */
 static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                                       qp_new_row *row, void *ret_row, quipu_error *reterr)
 {
@@ -350,6 +358,7 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
     quipu_status status;
     void *made = NULL;
 
+    assert(!row->key_given_out || entity->fields[key].type == ENT_INT);
     if (row->key_given_out) {
         *QP_NEW_ROW_VALUE(row, key) = (qp_value){.kind = QP_INT, .as.i = 0};
     }
@@ -372,6 +381,8 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
     return status;
 }
 
+/* One statement: outside of a transaction it commits by itself, unless the key has to be allocated
+ * before. Nothing is stored when the call fails. */
 quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                         const void *values, void *ret_row, quipu_error *reterr)
 {
@@ -422,6 +433,7 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
             status = qp_new_row_next_key(db, entity, &row, &own, reterr);
         }
         if (status == QUIPU_OK) {
+            assert(!own); /* the bulk's transaction is open */
             status = create_run(db, entity, &row, &cached[row.key_given_out], reterr);
         }
     }
@@ -436,7 +448,8 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
     return status;
 }
 
-/* All rows or none. */
+/* All rows or none: a transaction, or a savepoint inside of the caller's. An empty bulk writes
+ * nothing and begins none. */
 quipu_status ent_create_many(ent_db *db, const ent_entity *entity, const void *values, size_t n,
                              quipu_error *reterr)
 {

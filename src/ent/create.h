@@ -4,7 +4,15 @@
 
 #include "ent/db.h"
 
-/* The values of one new row, by field, defaults filled in and rules checked. */
+/* The values of one new row, by field, defaults filled in and rules checked. Texts are the
+ * caller's: the row lives no longer than the call. A statement binds a run of the slots:
+ *
+ *   slots   [0]            [1]       [2]       ...   [field_count]
+ *           "id", "part"   field 0   field 1         last field
+ *           ├ packed cluster, shard ──────────────────────────▶
+ *                          ├ any other row ───────────────────▶
+ *                                    ├ the engine allocates field 0 ▶
+ */
 typedef struct qp_new_row {
     /* [0]: the packed key of a cluster, or the shard; then one a field. The order is that of the
      * columns, so that statements bind directly from here. */

@@ -100,6 +100,7 @@ quipu_status qp_db_failed(ent_db *db, quipu_status status)
     return status;
 }
 
+/* The store compares two readings to learn whether a refused member of a batch wrote anything. */
 int64_t qp_db_total_changes(const ent_db *db)
 {
     assert(db != NULL);
@@ -108,9 +109,11 @@ int64_t qp_db_total_changes(const ent_db *db)
 
 bool qp_db_peer_version(const ent_db *db, int64_t *ret_version)
 {
+    assert(ret_version != NULL);
     return db->engine->peer_version != NULL && db->engine->peer_version(db->conn, ret_version);
 }
 
+/* A damaged full-text index counts: the retry passes it over and succeeds. */
 qp_failure qp_db_failure(const ent_db *db)
 {
     assert(db != NULL);
@@ -169,6 +172,7 @@ ent_stats ent_stats_read(const ent_db *db)
     return db == NULL ? none : db->stats;
 }
 
+/* Clocks are read only while a hook is set: a statement pays nothing for a trace that is off. */
 void ent_trace(ent_db *db, ent_trace_fn fn, void *ctx)
 {
     if (db != NULL) {
@@ -248,6 +252,7 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* A new transaction has met no damage; a savepoint shares what its transaction met. */
     db->index_failed &= db->depth > 0;
     start_ns = db->trace == NULL ? 0 : qp_clock_ns();
     status = db->engine->begin(db->conn, db->depth, kind, reterr);
@@ -259,9 +264,11 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
         db->kind = writes ? kind : ENT_READ;
     }
     db->depth++;
+    assert(db->broken == QUIPU_OK);
     return QUIPU_OK;
 }
 
+/* Saves the round trip of ENT_READ where the snapshot of the first read is good enough. */
 quipu_status qp_begin_reading(ent_db *db, quipu_error *reterr)
 {
     const bool late = db->engine->deferred_snapshots;
@@ -303,7 +310,8 @@ quipu_status ent_commit(ent_db *db, quipu_error *reterr)
 }
 
 /* Ends one level. A savepoint that the engine could not roll back alone takes the transaction with
- * it. */
+ * it. Where the engine has rolled everything back already, the levels are only counted down, and
+ * the outermost one makes the connection usable again. */
 void ent_rollback(ent_db *db)
 {
     if (db == NULL || db->depth == 0) {
@@ -318,6 +326,7 @@ void ent_rollback(ent_db *db)
             db->broken = QUIPU_IO;
         }
     }
+    assert(db->depth >= 0);
     if (db->depth == 0) {
         db->broken = QUIPU_OK;
     }

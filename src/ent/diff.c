@@ -18,6 +18,8 @@
 /* The hidden key column of a cluster, in engines that pack it. */
 #define DIFF_CLUSTER_KEY "id"
 
+/* One comparison. `problem` is the first that was found, in any table; changes of a table that has
+ * one are taken back, so that steps find it as it was. */
 typedef struct diff_work {
     const qp_file_shape *shape;
     const qp_migrator *migrator;
@@ -106,6 +108,7 @@ static const qp_column *diff_column(const qp_table_shape *table, const ent_field
 {
     const qp_column *column = qp_shape_column(table, field->column);
 
+    assert(table != NULL && field != NULL);
     if (column == NULL && field->was != NULL) {
         column = qp_shape_column(table, field->was);
     }
@@ -116,6 +119,7 @@ static const qp_column *diff_column(const qp_table_shape *table, const ent_field
 static void diff_problem_fix(diff_work *work, const ent_entity *entity, const char *column,
                              const char *what, const char *fix)
 {
+    assert(what != NULL && fix != NULL);
     if (work->problem.status == QUIPU_OK) {
         (void)qp_error_field(&work->problem, QUIPU_UNSUPPORTED, entity->name, column, NULL,
                              "table \"%s\"%s%s%s %s; %s", entity->table,
@@ -134,11 +138,13 @@ static void diff_problem(diff_work *work, const ent_entity *entity, const char *
                          : "a named migration step is needed");
 }
 
-/* Appends a change. The array has room for every change that a schema can need. */
+/* Appends a change. The array has room for every change that a schema can need (qp_diff_make()).
+ * The pointer is for the caller to fill in what the kind needs, before the next change. */
 static qp_ddl *diff_add(diff_work *work, qp_ddl_kind kind, const ent_entity *entity)
 {
     qp_ddl *change = &work->changes[work->n++];
 
+    assert(work->changes != NULL && entity != NULL);
     *change = (qp_ddl){.kind = (uint8_t)kind, .entity = entity, .now = work->now};
     return change;
 }
@@ -146,6 +152,7 @@ static qp_ddl *diff_add(diff_work *work, qp_ddl_kind kind, const ent_entity *ent
 /* Whether a field is in the primary key. */
 static bool diff_in_key(const ent_entity *entity, size_t field)
 {
+    assert(field < entity->field_count);
     for (size_t i = 0; i < entity->key_count; i++) {
         if (entity->key[i] == field) {
             return true;
@@ -154,12 +161,14 @@ static bool diff_in_key(const ent_entity *entity, size_t field)
     return false;
 }
 
-/* Why a missing column cannot just be added, or NULL. */
+/* Why a missing column cannot just be added, or NULL: existing rows must get a value that is true
+ * for them. A reference has none to offer but NULL. */
 static const char *diff_not_addable(const ent_entity *entity, size_t number)
 {
     const ent_field *field = &entity->fields[number];
     const unsigned defaults = ENT_F_DEFAULT | ENT_F_NOW | ENT_F_RANDOM;
 
+    assert(number < entity->field_count);
     if (diff_in_key(entity, number)) {
         return "is missing and part of the key";
     }
@@ -186,10 +195,15 @@ static const qp_column *diff_key_column(const qp_table_shape *table, const ent_e
     return qp_shape_column(table, name);
 }
 
-/* The columns of the primary key, as the engine has them. */
+/* The columns of the primary key, as the engine has them:
+ *
+ *   messages   ("id") in SQLite            ("part","uid","seq") in PostgreSQL
+ *   sessions   ("id")                      ("part","uid")
+ */
 static size_t diff_primary(const diff_work *work, const ent_entity *entity,
                            const char *ret_columns[QP_SHARD_KEY_MAX])
 {
+    assert(entity->key_count <= ENT_KEY_MAX);
     if (work->packs && (entity->flags & ENT_E_CLUSTER) != 0) {
         ret_columns[0] = DIFF_CLUSTER_KEY;
         return 1;
@@ -203,7 +217,8 @@ static size_t diff_primary(const diff_work *work, const ent_entity *entity,
     return entity->key_count;
 }
 
-/* The key's columns, in order, are those of the entity. */
+/* The key's columns, in order, are those of the entity. The packed key of a cluster must be the
+ * integer key that the engine gives out, since only that one orders the rows. */
 static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_shape *table)
 {
     bool cluster = work->packs && (entity->flags & ENT_E_CLUSTER) != 0;
@@ -211,6 +226,7 @@ static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_s
     size_t count = diff_primary(work, entity, names);
     size_t found = 0;
 
+    assert(count <= QP_SHARD_KEY_MAX);
     if (work->shards && entity->shard != NULL && qp_shape_column(table, QP_SHARD_COLUMN) == NULL) {
         diff_problem(work, entity, NULL,
                      "has keys without a shard, as another version made them (export with that "
@@ -254,7 +270,8 @@ static bool diff_rule_fits(uint8_t rule, const char *found)
 }
 
 /* Deletes rely on the file's own references, so a column that holds a key must have the right one.
- */
+ * A missing column is not looked at: diff_field() adds it together with its reference. Where the
+ * owner's natural key stands in for its number, that column holds the reference. */
 static void diff_references(diff_work *work, const ent_entity *entity, const qp_table_shape *table)
 {
     for (size_t i = 0; i < entity->edge_count; i++) {
@@ -288,6 +305,7 @@ static void diff_references(diff_work *work, const ent_entity *entity, const qp_
 static void diff_unknown_columns(diff_work *work, const ent_entity *entity,
                                  const qp_table_shape *table)
 {
+    assert(work->purpose == QP_DIFF_WRITE);
     for (size_t i = 0; i < table->column_count; i++) {
         const qp_column *column = &table->columns[i];
         bool known = column->key_position > 0; /* diff_key() checks these */
@@ -307,6 +325,7 @@ static void diff_unknown_columns(diff_work *work, const ent_entity *entity,
 static bool diff_refuses_null(const diff_work *work, const ent_field *field,
                               const qp_column *column)
 {
+    assert(field != NULL && column != NULL);
     return work->purpose == QP_DIFF_WRITE && column->not_null && column->key_position == 0 &&
            (field->flags & ENT_F_NULLABLE) != 0;
 }
@@ -341,7 +360,9 @@ static void diff_field(diff_work *work, const ent_entity *entity, const qp_table
     }
 }
 
-/* Columns and key of one table; false when it has a problem, and then without changes. */
+/* Columns and key of one table; false when it has a problem, and then without changes. Each table
+ * starts without a problem of its own, so that one bad table does not hide the changes of the
+ * others. */
 static bool diff_table(diff_work *work, const ent_entity *entity)
 {
     const qp_table_shape *table = qp_shape_table(work->shape, entity->table);
@@ -385,6 +406,10 @@ done:
 /* ---- indexes ------------------------------------------------------------------------------------
  */
 
+/* Whether an index of the file does what the schema's is for: the same columns in the same order
+ * and directions, whatever its name. One that is unique serves where the schema asks for a plain
+ * one; a partial one never does. Where the engine has shards, the shard leads unique indexes, which
+ * moves the bits of the directions by one. */
 static bool diff_index_serves(const diff_work *work, const ent_entity *entity, size_t number,
                               const qp_table_shape *table, const qp_index_shape *found)
 {
@@ -394,6 +419,7 @@ static bool diff_index_serves(const diff_work *work, const ent_entity *entity, s
     const size_t count = led ? qp_shard_columns(entity, (int)number, names) : index->count;
     const unsigned asked = led ? (unsigned)index->desc << 1 : index->desc;
 
+    assert(number < entity->index_count);
     if (found->partial || found->column_count != count || (index->unique && !found->unique)) {
         return false;
     }
@@ -410,7 +436,8 @@ static bool diff_index_serves(const diff_work *work, const ent_entity *entity, s
     return true;
 }
 
-/* Index names are unique in a schema, not only within a table. */
+/* Index names are unique in a schema, not only within a table, and share their names with tables.
+ * Names that earlier changes of this diff will take count, too. */
 static bool diff_name_taken(const diff_work *work, const char *name)
 {
     assert(name != NULL);
@@ -467,6 +494,7 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
 {
     const qp_table_shape *table = qp_shape_table(work->shape, entity->table);
 
+    assert(entity->index_count == 0 || entity->indexes != NULL);
     for (size_t n = 0; n < entity->index_count; n++) {
         const size_t i = work->shards ? entity->index_count - 1 - n : n;
         const ent_index *index = &entity->indexes[i];
@@ -495,7 +523,8 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
     return QUIPU_OK;
 }
 
-/* Where a reference needs the other table: those of what was added come after all tables. */
+/* Where a reference needs the other table: those of what was added come after all tables. Only the
+ * changes that were there at the beginning are looked at; references add none themselves. */
 static void diff_late_references(diff_work *work)
 {
     size_t n = work->n;
@@ -534,6 +563,8 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
     assert(question != NULL && ret_diff != NULL);
     for (size_t i = 0; i < schema->entity_count; i++) {
         const ent_entity *entity = schema->entities[i];
+        /* Table and search; for each field a column or rename, and a reference; one for each
+         * index. */
         most += 2 + 2 * (size_t)entity->field_count + entity->index_count;
         tables += qp_shape_table(work.shape, entity->table) != NULL ? 1 : 0;
     }

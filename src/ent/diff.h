@@ -8,7 +8,8 @@
 #define QP_DIFF_NAME_TRIES 100 /* names tried for an index or table whose own is taken */
 
 typedef struct qp_diff {
-    const qp_ddl *changes; /* in the order to make them */
+    /* In the order to make them: tables, renames and columns; references; indexes and search. */
+    const qp_ddl *changes;
     size_t change_count;
     size_t table_count;  /* entities whose table the file has */
     quipu_error problem; /* status QUIPU_OK when there is none */

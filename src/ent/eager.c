@@ -3,7 +3,14 @@
  * no number of parents is too large. To-one edges load each distinct key once and share the row.
  *
  * Called by find.c for the rows of a query, and recursively for the rows of an edge. Runs in the
- * snapshot that find.c began. */
+ * snapshot that find.c began.
+ *
+ *   parents   p0 ─┐         p1 ─┐          p2 ─┐
+ *   children  [ c0 c1 c2 ]  [ c3 ]         [ ]      one array in the arena, in the order of parents
+ *             list {items, n}              {NULL, 0, loaded}
+ *
+ * Invariant: a level's rows are in the arena, and do not move, before anything points to them. On
+ * failure the caller rewinds the arena, lists and pointers included. */
 #include "ent/find.h"
 
 #include <assert.h>
@@ -50,7 +57,9 @@ static quipu_status eager_nomem(quipu_error *reterr)
 /* ---- the child statement
  * --------------------------------------------------------------------------- */
 
-/* Plans the child statement and takes it from the cache. A to-one edge takes no limit or order. */
+/* Plans the child statement and takes it from the cache. A to-one edge takes no limit or order: it
+ * leads to one row. The statement stays busy until the last parent, while db->plan keeps its
+ * values. */
 static quipu_status eager_plan(eager_edge *e, size_t field, int64_t limit, bool ordered,
                                quipu_error *reterr)
 {
@@ -59,6 +68,7 @@ static quipu_status eager_plan(eager_edge *e, size_t field, int64_t limit, bool 
     ent_query head;
     quipu_status status;
 
+    assert(e->cached == NULL && e->count == 0);
     assert(e->query != NULL);
     memcpy(&head, e->query, sizeof(head));
     if (!ordered && (head.limit != 0 || head.offset != 0 || head.after != NULL)) {
@@ -74,7 +84,8 @@ static quipu_status eager_plan(eager_edge *e, size_t field, int64_t limit, bool 
     return status == QUIPU_OK ? qp_cache_take(e->db, &e->cached, reterr) : status;
 }
 
-/* The children of one parent key, appended to db->rows. */
+/* The children of one parent key, appended to db->rows. The cost of an edge is one bind and one run
+ * of the statement for each parent. */
 static quipu_status eager_run(eager_edge *e, const qp_value *key, quipu_error *reterr)
 {
     quipu_status status;
@@ -108,7 +119,8 @@ static quipu_status eager_to_arena(eager_edge *e, char **ret_rows, quipu_error *
  * ---------------------------------------------------------------------- */
 
 /* Edges whose children hold the parent's key. Two passes: the first counts each parent's children,
- * the second sets addresses, which are known once all rows are in the arena. */
+ * the second sets addresses, which are known once all rows are in the arena. In between the member
+ * that will hold a pointer holds a count. */
 static quipu_status eager_children(eager_edge *e, quipu_error *reterr)
 {
     const bool many = e->edge->kind == ENT_TO_MANY;
@@ -155,15 +167,17 @@ static quipu_status eager_children(eager_edge *e, quipu_error *reterr)
             done += n;
         }
     }
+    assert(status != QUIPU_OK || done == e->count);
     return status;
 }
 
 /* ---- the row that our key leads to
  * ------------------------------------------------------------------- */
 
-/* By the key's kind. */
+/* By the key's kind. Texts of equal bytes are equal keys, as the engines compare them. */
 static uint64_t eager_hash(const qp_value *key)
 {
+    assert(key->kind != QP_NULL);
     switch (key->kind) {
     case QP_INT:
         return qp_hash64((quipu_str){(const char *)&key->as.i, sizeof(key->as.i)}, 0);
@@ -193,11 +207,13 @@ static bool eager_same(const qp_value *a, const qp_value *b)
     }
 }
 
-/* At most half full. */
+/* At most half full: a free slot is always found, and few are probed. Memory for the table is the
+ * connection's scratch, freed with the next call. */
 static bool eager_set_init(eager_set *set, quipu_arena *scratch, size_t n)
 {
     size_t slots = 16;
 
+    assert(n > 0);
     while (slots < n * 2) {
         slots *= 2;
     }
@@ -226,6 +242,7 @@ static eager_seen *eager_set_find(eager_set *set, const qp_value *key, bool *ret
         }
         at = (at + 1) & set->mask;
     }
+    assert(set->count <= set->mask / 2);
     set->seen[set->count] = (eager_seen){*key, EAGER_NONE};
     set->count++;
     set->slots[at] = (uint32_t)set->count;
@@ -233,7 +250,8 @@ static eager_seen *eager_set_find(eager_set *set, const qp_value *key, bool *ret
     return &set->seen[set->count - 1];
 }
 
-/* Edges whose key the parent holds: each distinct key is loaded once. */
+/* Edges whose key the parent holds: each distinct key is loaded once, and parents with equal keys
+ * share the row. A key that leads nowhere is remembered as well. */
 static quipu_status eager_target(eager_edge *e, quipu_error *reterr)
 {
     const ent_field *field = &e->parents->entity->fields[e->edge->field];
@@ -242,11 +260,13 @@ static quipu_status eager_target(eager_edge *e, quipu_error *reterr)
     char *targets = NULL;
     eager_set set = {.count = 0};
 
+    assert(e->edge->kind == ENT_TO_ONE);
     if (status == QUIPU_OK && (e->parents->n >= UINT32_MAX / 2 ||
                                !eager_set_init(&set, &e->db->scratch, e->parents->n))) {
         status = eager_nomem(reterr);
     }
     for (size_t i = 0; i < e->parents->n && status == QUIPU_OK; i++) {
+        /* Rows are noted by number: db->rows still moves. */
         const qp_value key = qp_row_value(field, e->parents->rows + i * row_size);
         size_t before = e->count;
         bool is_new = false;

@@ -78,6 +78,11 @@ typedef enum qp_failure {
  * ENT_READ takes the snapshot at once. */
 #define QP_TX_DEFERRED ((ent_tx_kind)64)
 
+/* The life of a statement; a connection may have many, and several that run at the same time:
+ *
+ *   prepare ─▶ bind ─▶ step: a row ─▶ ... ─▶ step: no row ─▶ reset ─▶ bind ... ─▶ finalize
+ *
+ * A run may be reset before its last row, and a statement finalized while it runs. */
 typedef struct qp_engine {
     uint32_t version; /* 1; functions are only ever appended */
     const char *name; /* "sqlite" */

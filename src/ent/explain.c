@@ -4,7 +4,11 @@
  * engine.h.
  * Called by: every write of src/ent with its status; the transaction may be open or rolled back.
  * On return the error names entity and fields, and never a value; status and engine_code are
- * kept. */
+ * kept.
+ *
+ *   engine: rule "unique", message "sessions.tenant, sessions.key"
+ *   caller: entity "Session", field "tenant, key", "Session: another row has the same tenant, key"
+ */
 #include "ent/row.h"
 
 #include <assert.h>
@@ -20,6 +24,7 @@ static void explain_add(char *to, size_t size, const char *text)
     size_t n = strlen(to);
     size_t more = strlen(text);
 
+    assert(size > 0 && strlen(to) < size);
     if (n + more + 1 > size) {
         more = size - n - 1;
     }
@@ -44,6 +49,7 @@ static const ent_field *explain_field(const ent_entity *entity, const char *colu
  * may spell names differently. NULL: the text begins otherwise. */
 static const char *explain_skip(const char *text, const char *name)
 {
+    assert(text != NULL && name != NULL);
     for (; *name != '\0'; name++, text++) {
         char x = *name >= 'A' && *name <= 'Z' ? (char)(*name | 0x20) : *name;
         char y = *text >= 'A' && *text <= 'Z' ? (char)(*text | 0x20) : *text;
@@ -105,6 +111,7 @@ static void explain_names(const ent_entity *entity, const char *list, char *ret,
 {
     const char *item = explain_skip(list, entity->table);
 
+    assert(size > 0);
     ret[0] = '\0';
     while (item != NULL && *item == '.') {
         const char *rest = NULL;

@@ -3,7 +3,13 @@
  * Owns: db->rows, the buffer of the rows of one level while they are read.
  * Called by: users of include/ent, src/store.
  * Locks: none, but for ent_lock(). A query with edges runs in one snapshot. On failure the caller's
- * arena is as it was. */
+ * arena is as it was.
+ *
+ *   engine's row ──qp_row_read()──▶ db->rows, which moves as it grows ──one copy──▶ arena: X[n]
+ *          └───── texts, bytes, JSON ─────────────────────────────────────────────▶ arena
+ *
+ * Nothing points to a row before it is in the arena; db->rows is then free for the rows of an
+ * edge. */
 #include "ent/find.h"
 
 #include <assert.h>
@@ -23,12 +29,14 @@
 /* ---- rows of one level -------------------------------------------------------------------------
  */
 
-/* Room for one more row: the buffer doubles. */
+/* Room for one more row: the buffer doubles, so that n rows cost O(n). It stays with the connection
+ * for the next call, up to QP_ROWS_KEPT_MAX. */
 static quipu_status find_room(ent_db *db, size_t row_size, size_t count, quipu_error *reterr)
 {
     size_t capacity = db->rows_capacity;
     char *rows;
 
+    assert(row_size > 0);
     if ((count + 1) * row_size <= capacity) {
         return QUIPU_OK;
     }
@@ -43,7 +51,9 @@ static quipu_status find_room(ent_db *db, size_t row_size, size_t count, quipu_e
     return QUIPU_OK;
 }
 
-/* Rows are collected in one growing buffer: the arena gets them when their number is known. */
+/* Rows are collected in one growing buffer: the arena gets them when their number is known. The
+ * statement is reset in any case, and stays busy for the next parent's key. A row that cannot be
+ * read fails the whole call; *count has no meaning then. */
 quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, size_t *count,
                           quipu_error *reterr)
 {
@@ -52,6 +62,7 @@ quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, siz
     quipu_status status = QUIPU_OK;
     bool is_row = true;
 
+    assert(cached->busy && cached->columns == entity->field_count);
     assert(count != NULL);
     while (status == QUIPU_OK) {
         status = qp_cached_step(db, cached, values, &is_row, reterr);
@@ -69,13 +80,14 @@ quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, siz
     return status;
 }
 
-/* No rows give NULL. */
+/* No rows give NULL. The texts that the rows point to are in the arena already. */
 quipu_status qp_find_to_arena(ent_db *db, const ent_entity *entity, quipu_arena *arena,
                               size_t count, char **ret_rows, quipu_error *reterr)
 {
     size_t size = count * entity->row_size;
     char *rows = NULL;
 
+    assert(count == 0 || (db->rows != NULL && size <= db->rows_capacity));
     if (count != 0) {
         rows = qp_arena_take(arena, size);
         if (rows == NULL) {
@@ -101,13 +113,15 @@ static void find_trim(ent_db *db)
 /* ---- queries
  * ------------------------------------------------------------------------------------- */
 
-/* The literal's head is copied: it is of a generated type. */
+/* The literal's head is copied: it is of a generated type, whose first members are those of
+ * ent_query. */
 quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *query, int64_t limit,
                           quipu_error *reterr)
 {
     quipu_status status;
     ent_query head;
 
+    assert(entity != NULL);
     assert(query != NULL);
     qp_plan_begin(&db->plan, entity, db->engine, QP_OP_SELECT);
     memcpy(&head, query, sizeof(head));
@@ -115,7 +129,8 @@ quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *quer
     return status == QUIPU_OK ? qp_order_walk(&db->plan, &head, limit, reterr) : status;
 }
 
-/* A query for one row needs no chunks. */
+/* A query for one row needs no chunks. CHUNKED is the last mark of a shape: callers plan everything
+ * else before. */
 void qp_find_in_chunks(ent_db *db)
 {
     if (db->engine->chunked != NULL && db->depth > 0 && !qp_plan_pins_one(&db->plan)) {
@@ -136,7 +151,8 @@ bool qp_query_has_edges(const ent_entity *entity, const void *query)
     return false;
 }
 
-/* Runs the planned SELECT and loads its edges. */
+/* Runs the planned SELECT and loads its edges. Edges plan their own statements in db->plan, so that
+ * the SELECT is released before the first of them. */
 static quipu_status find_load(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                               const void *query, char **ret_rows, size_t *ret_count,
                               quipu_error *reterr)
@@ -146,6 +162,7 @@ static quipu_status find_load(ent_db *db, quipu_arena *arena, const ent_entity *
     char *rows = NULL;
     quipu_status status = qp_cache_take(db, &cached, reterr);
 
+    assert(db->plan.entity == entity);
     if (status == QUIPU_OK) {
         status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
@@ -169,7 +186,8 @@ static quipu_status find_load(ent_db *db, quipu_arena *arena, const ent_entity *
 }
 
 /* The SELECT and its edges of one snapshot, into the arena or not at all. The transaction only
- * reads: commit and rollback end it alike. */
+ * reads: commit and rollback end it alike. The engine begins it, not ent_begin(): db->depth stays
+ * 0, and the trace does not show a transaction that no caller began. */
 static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                              const void *query, char **ret_rows, size_t *ret_count,
                              quipu_error *reterr)
@@ -194,7 +212,9 @@ static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *e
     return status;
 }
 
-/* ent_find() and ent_lock(). */
+/* ent_find() and ent_lock(). LOCK follows limit and offset, as sql_select() reads them. A failed
+ * plan takes the mark as well and is dropped. *ret_list is an X_list, whose layout is
+ * ent_list's. */
 static quipu_status find_list(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                               const void *query, bool locks, void *ret_list, quipu_error *reterr)
 {
@@ -202,6 +222,7 @@ static quipu_status find_list(ent_db *db, quipu_arena *arena, const ent_entity *
     char *rows = NULL;
     quipu_status status;
 
+    assert(!locks || db->depth > 0);
     if (arena == NULL || entity == NULL || query == NULL || ret_list == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "find needs an arena, an entity, a query and a place for the list");
@@ -220,6 +241,7 @@ static quipu_status find_list(ent_db *db, quipu_arena *arena, const ent_entity *
     return status;
 }
 
+/* Outside of a transaction a query without edges is one statement, and so one snapshot. */
 quipu_status ent_find(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
                       void *ret_list, quipu_error *reterr)
 {
@@ -245,7 +267,8 @@ quipu_status ent_lock(ent_db *db, quipu_arena *arena, const ent_entity *entity, 
                               : status;
 }
 
-/* The first of the rows, in the query's order. */
+/* The first of the rows, in the query's order; the limit of 1 replaces the query's own. A query
+ * without conditions is more likely a forgotten one than the wish for any row. */
 quipu_status ent_one(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
                      void *ret_row, quipu_error *reterr)
 {
@@ -290,11 +313,12 @@ typedef struct find_values {
     const qp_value *values;
 } find_values;
 
-/* qp_shard_value_fn over a key. */
+/* qp_shard_value_fn over a key. Keys have at most ENT_KEY_MAX fields: a list is enough. */
 static bool find_value(const void *ctx, size_t field, qp_value *ret)
 {
     const find_values *key = ctx;
 
+    assert(key->n <= ENT_KEY_MAX);
     for (size_t i = 0; i < key->n; i++) {
         if (key->fields[i] == field) {
             *ret = key->values[i];
@@ -304,7 +328,8 @@ static bool find_value(const void *ctx, size_t field, qp_value *ret)
     return false;
 }
 
-/* Adds the shard, where the key determines it, as the first value. */
+/* Adds the shard, where the key determines it, as the first value. Whether it does is a byte of the
+ * shape: without the shard every server is asked. */
 static void find_shard(qp_plan *plan, const find_values *key)
 {
     int64_t shard = 0;
@@ -316,7 +341,8 @@ static void find_shard(qp_plan *plan, const find_values *key)
     }
 }
 
-/* The values of a key, given as pointers to members of their row types. */
+/* The values of a key, given as pointers to members of their row types. A packed key of numbers
+ * that no row can have is -1, so that the row is not found instead of the call being refused. */
 static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
@@ -324,6 +350,7 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
     size_t n = index < 0 ? entity->key_count : entity->indexes[index].count;
     qp_value values[ENT_KEY_MAX] = {{.kind = QP_NULL}};
 
+    assert(n <= ENT_KEY_MAX);
     assert(keys != NULL);
     for (size_t i = 0; i < n; i++) {
         const ent_field *field = &entity->fields[fields[i]];
@@ -339,6 +366,7 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
                                   "%s.%s is needed to get a row", entity->name, field->name);
         }
     }
+    /* The shard comes first: sql_get() numbers it 1. */
     find_shard(plan, &(find_values){fields, n, values});
     if (index < 0 && plan->packs) {
         qp_plan_bind_int(plan, qp_cluster_key(values[0].as.i, values[1].as.i));
@@ -361,7 +389,9 @@ static bool find_is_key(const ent_entity *entity, int index)
            (index >= 0 && index < (int)entity->index_count && entity->indexes[index].unique);
 }
 
-/* By the key (-1) or a unique index. */
+/* By the key (-1) or a unique index. The statement is not stepped behind its row: at most one can
+ * match, and the release resets it. A missing row is no failure of the statement, which is traced
+ * as QUIPU_OK. */
 quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, int index,
                      const void *const *keys, void *ret_row, quipu_error *reterr)
 {
@@ -403,7 +433,7 @@ quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, i
 /* ---- count and exists
  * -------------------------------------------------------------------------------- */
 
-/* count and exists: one integer. */
+/* count and exists: one integer. EXISTS gives no row where nothing matches, which counts as 0. */
 static quipu_status find_number(ent_db *db, const ent_entity *entity, const void *where,
                                 qp_operation operation, int64_t *ret, quipu_error *reterr)
 {
@@ -412,6 +442,7 @@ static quipu_status find_number(ent_db *db, const ent_entity *entity, const void
     bool is_row = false;
     qp_value value = {.kind = QP_NULL};
 
+    assert(operation == QP_OP_COUNT || operation == QP_OP_EXISTS);
     if (status != QUIPU_OK) {
         return status;
     }

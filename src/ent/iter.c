@@ -11,7 +11,8 @@
 #include "base/error.h"
 #include "ent/row.h"
 
-/* Values are copied: the caller's literal may be gone before the last row is read. */
+/* Values are copied: the caller's literal may be gone before the last row is read. Other statements
+ * may run on the connection meanwhile, also of the same shape: the iterator's own is busy. */
 quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *query,
                             ent_iter *ret_iter, quipu_error *reterr)
 {
@@ -32,6 +33,7 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
     }
     status = qp_find_plan(db, entity, query, 0, reterr);
     memcpy(&head, query, sizeof(head));
+    /* Only an unlimited read can be too large to hold at once. */
     if (head.limit == 0 && head.offset == 0) {
         qp_find_in_chunks(db);
     }
@@ -64,6 +66,7 @@ bool ent_iter_next(ent_iter *iter, void *ret_row)
         return false;
     }
     cached = iter->statement;
+    assert(cached->busy);
     iter->status = qp_cached_step(iter->db, cached, values, &is_row, &iter->error);
     if (iter->status == QUIPU_OK && is_row) {
         iter->status = qp_row_read(iter->entity, values, NULL, ret_row, &iter->error);

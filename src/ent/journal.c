@@ -2,7 +2,15 @@
  * program versions may use it since. Rows are only ever added.
  *
  * Owns: the table ent_journal. Called by migrate.c, without a lock for the fast path, inside of the
- * migration's transaction otherwise. */
+ * migration's transaction otherwise.
+ *
+ *   seq  schema  schema_hash  schema_text  step         step_hash          statements
+ *   1    quipu   a1...        schema ...   NULL                            14           new file
+ *   2    quipu   b2...                     lango-adopt  of its text        0            not needed
+ *   3    quipu   b2...        schema ...   NULL         of all steps       2            two columns
+ *
+ * Row 3 is what the fast path looks for: a program with schema b2... and these steps is done. A
+ * program with another schema stops at row 3, too, because it changed the file. */
 #include "ent/journal.h"
 
 #include <assert.h>
@@ -44,6 +52,8 @@ const ent_entity qp_journal_entity = {
     .field_count = sizeof(journal_fields) / sizeof(journal_fields[0]),
 };
 
+/* Rows arrive newest first. Once a row that changed the file was read, an older row of this schema
+ * proves nothing: the change came after it. */
 typedef struct journal_reader {
     qp_migration *m;
     qp_journal_state state;
@@ -75,6 +85,7 @@ static uint32_t journal_version(int64_t value)
 /* Whether a stored text equals a C string. */
 static bool journal_is(quipu_str text, const char *expected)
 {
+    assert(expected != NULL);
     return text.n == strlen(expected) && memcmp(text.p, expected, text.n) == 0;
 }
 
@@ -85,6 +96,7 @@ static quipu_status journal_step_row(journal_reader *reader, const qp_value *val
 {
     qp_migration *m = reader->m;
 
+    assert(values[JOURNAL_STEP].kind == QP_TEXT);
     for (size_t i = 0; i < m->options.step_count; i++) {
         const ent_step *step = &m->options.steps[i];
         if (!journal_is(values[JOURNAL_STEP].as.text, step->name)) {
@@ -127,7 +139,8 @@ static quipu_status journal_verify(const qp_value *values, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* One row, newest first; *stop ends the reading. */
+/* One row, newest first; *stop ends the reading. For the fast path it ends with the row that
+ * decides; with `all`, every row is read for the steps that were applied. */
 static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, quipu_error *reterr)
 {
     journal_reader *reader = ctx;
@@ -157,7 +170,9 @@ static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, q
     return status;
 }
 
-/* Newest rows first: the fast path stops at the newest row of this schema. */
+/* Newest rows first: the fast path stops at the newest row of this schema, however long the journal
+ * is. A file without the table is QUIPU_UNSUPPORTED, which migrate_look() takes for "no
+ * journal". */
 quipu_status qp_journal_read(qp_migration *m, bool all, qp_journal_state *ret_state,
                              quipu_error *reterr)
 {
@@ -200,7 +215,9 @@ static qp_value journal_int(int64_t value)
     return (qp_value){.kind = QP_INT, .as.i = value};
 }
 
-/* One row a migration, and one a step. */
+/* One row a migration (step -1), and one a step. min_reader and min_writer never fall: an older
+ * program that adds a row keeps what a newer one demanded. The number comes from the table itself;
+ * the migration's lock keeps other writers away. */
 quipu_status qp_journal_write(qp_migration *m, const qp_journal_state *state, int64_t step,
                               uint32_t statements, quipu_error *reterr)
 {
@@ -228,6 +245,7 @@ quipu_status qp_journal_write(qp_migration *m, const qp_journal_state *state, in
     const char *p = m->engine->parameter;
     char sql[384];
 
+    assert(step < (int64_t)m->options.step_count);
     assert(state != NULL);
     (void)snprintf(
         sql, sizeof(sql),

@@ -59,6 +59,7 @@ quipu_status qp_maintenance_engine(ent_db *db, char *ret_text, size_t size, quip
     return maintenance != NULL ? maintenance->engine(db->conn, ret_text, size, reterr) : status;
 }
 
+/* Inside of a transaction, too: the store lifts the cap while it deletes. */
 quipu_status qp_maintenance_limit(ent_db *db, int64_t max_bytes, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -67,6 +68,7 @@ quipu_status qp_maintenance_limit(ent_db *db, int64_t max_bytes, quipu_error *re
     return maintenance != NULL ? maintenance->limit(db->conn, max_bytes, reterr) : status;
 }
 
+/* Apart: an open transaction of this connection would keep the log in use. */
 quipu_status qp_maintenance_flush(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -75,6 +77,7 @@ quipu_status qp_maintenance_flush(ent_db *db, quipu_error *reterr)
     return maintenance != NULL ? maintenance->flush(db->conn, reterr) : status;
 }
 
+/* Apart: VACUUM refuses to run inside of a transaction, in both engines. */
 quipu_status qp_maintenance_rewrite(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -109,6 +112,8 @@ quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr)
     return maintenance != NULL ? maintenance->seal(db->conn, reterr) : status;
 }
 
+/* Apart: the copy is of the committed state, without what an open transaction wrote. A read-only
+ * connection can copy. */
 quipu_status qp_maintenance_copy(ent_db *db, const char *path, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -184,7 +189,9 @@ quipu_status qp_maintenance_mend_counters(ent_db *db, const ent_entity *entity, 
                : status;
 }
 
-/* What adding cannot change, and what is missing: as a migration would find it. */
+/* What adding cannot change, and what is missing: as a migration would find it. Inspects the tables
+ * and changes nothing. An older file that is read as it is has been compared already, when it was
+ * opened. */
 quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema, qp_report_fn fn, void *ctx,
                                    quipu_error *reterr)
 {

@@ -3,6 +3,12 @@
  *
  *   now[i] = matches(word, query[i]) && (i begins a phrase || before[i - 1])     its end: now[last]
  *
+ *   query "big red" car       text    a    big   big   red   car
+ *     now[0], big                     .    x     x     .     .
+ *     now[1], red                     .    .     .     x     .        the phrase ends at "red"
+ *     now[2], car                     .    .     .     .     x
+ *
+ * Cost: words of the text times words of the query, and no backtracking.
  * Called by search.c, snippet.c and ent_postgres; allocates from the caller's arena. */
 #include "ent/match.h"
 
@@ -20,14 +26,16 @@ static quipu_status match_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the words of a search");
 }
 
-/* The words of one part, behind those that there are. */
-static quipu_status match_add(quipu_arena *arena, const qp_phrase *part, qp_match_query *query)
+/* The words of one part, behind those that there are. They are copied, because a reader folds each
+ * word into the same buffer. A part without a word (a lone comma) makes no phrase. */
+static quipu_status match_add(quipu_arena *arena, const qp_query_part *part, qp_match_query *query)
 {
     const size_t first = query->word_count;
     qp_word_reader reader;
     qp_word word;
 
-    qp_words_begin(&reader, part->text, query->cjk);
+    assert(query->words != NULL && query->phrases != NULL);
+    qp_words_begin(&reader, part->phrase.text, query->cjk);
     while (qp_words_next(&reader, &word)) {
         if (quipu_arena_copy(arena, word.text, &query->words[query->word_count]) != QUIPU_OK) {
             return QUIPU_NOMEM;
@@ -36,7 +44,9 @@ static quipu_status match_add(quipu_arena *arena, const qp_phrase *part, qp_matc
     }
     if (query->word_count > first) {
         const size_t count = query->word_count - first;
-        query->phrases[query->phrase_count++] = (qp_match_phrase){first, count, part->prefix};
+        query->phrases[query->phrase_count++] =
+            (qp_match_phrase){first, count, part->phrase.prefix, part->excluded, part->alternative};
+        query->excludes = query->excludes || part->excluded;
         query->longest = count > query->longest ? count : query->longest;
     }
     return QUIPU_OK;
@@ -47,9 +57,9 @@ quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, 
                                  quipu_error *reterr)
 {
     const size_t room = words.n + 1; /* a word, and a part, have at least one byte */
-    const char *at = words.p;
     qp_match_query query = {.cjk = cjk};
-    qp_phrase part;
+    qp_query_reader reader;
+    qp_query_part part;
 
     assert(ret != NULL);
     query.words = qp_arena_take(arena, room * sizeof(*query.words));
@@ -57,7 +67,8 @@ quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, 
     if (query.words == NULL || query.phrases == NULL) {
         return match_nomem(reterr);
     }
-    while (qp_phrase_next(&at, words.p + words.n, &part)) {
+    qp_query_begin(&reader, words);
+    while (qp_query_next(&reader, &part)) {
         if (match_add(arena, &part, &query) != QUIPU_OK) {
             return match_nomem(reterr);
         }
@@ -77,7 +88,8 @@ quipu_status qp_matcher_make(quipu_arena *arena, const qp_match_query *query, qp
     return ret->now != NULL && ret->before != NULL ? QUIPU_OK : match_nomem(reterr);
 }
 
-/* A new text: no phrase is under way. */
+/* A new text: no phrase is under way, so that none can reach over the end of a text. `before` needs
+ * no clearing: the first step swaps the cleared row into its place. */
 void qp_matcher_begin(qp_matcher *matcher, quipu_str text)
 {
     assert(matcher != NULL);
@@ -89,16 +101,19 @@ void qp_matcher_begin(qp_matcher *matcher, quipu_str text)
 /* Both are folded; a prefix matches the beginning. */
 static bool match_word(quipu_str wanted, quipu_str word, bool prefix)
 {
+    assert(wanted.n > 0);
     return prefix ? wanted.n <= word.n && memcmp(wanted.p, word.p, wanted.n) == 0
                   : quipu_str_eq(wanted, word);
 }
 
-/* Advances one word and swaps the two rows. */
+/* Advances one word and swaps the two rows, which costs no copy. Every flag of the new row is
+ * written, since each word of the query belongs to exactly one phrase. */
 bool qp_matcher_next(qp_matcher *matcher)
 {
     const qp_match_query *query = matcher->query;
     bool *now = matcher->before;
 
+    assert(matcher->now != matcher->before);
     assert(matcher->now != NULL);
     if (!qp_words_next(&matcher->reader, &matcher->word)) {
         return false;
@@ -119,12 +134,49 @@ bool qp_matcher_next(qp_matcher *matcher)
     return true;
 }
 
-/* Each phrase may be in another text, but not across two. */
+/* One alternative after the other: phrases of one stand together. */
+bool qp_match_holds(const qp_match_query *query, const bool *seen)
+{
+    bool holds = false;
+    bool wanted = false; /* the alternative wants something */
+
+    for (size_t i = 0; i < query->phrase_count; i++) {
+        const qp_match_phrase *phrase = &query->phrases[i];
+
+        if (i == 0 || phrase->alternative != query->phrases[i - 1].alternative) {
+            if (holds && wanted) {
+                return true;
+            }
+            holds = true;
+            wanted = false;
+        }
+        holds = holds && seen[i] != phrase->excluded;
+        wanted = wanted || !phrase->excluded;
+    }
+    return holds && wanted;
+}
+
+/* Notes the phrases that end at the current word. Returns whether one is new. */
+static bool match_note(const qp_matcher *matcher, bool *seen)
+{
+    bool added = false;
+
+    for (size_t i = 0; i < matcher->query->phrase_count; i++) {
+        if (!seen[i] && qp_matcher_ends(matcher, &matcher->query->phrases[i])) {
+            seen[i] = true;
+            added = true;
+        }
+    }
+    return added;
+}
+
+/* Each phrase may be in another text, but not across two. Reading ends early where nothing that
+ * follows can change the answer: not while a phrase is excluded. */
 quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, const quipu_str *texts,
                             size_t n, bool *ret_found, quipu_error *reterr)
 {
     bool *seen = qp_arena_take(arena, query->phrase_count + 1);
-    size_t left = query->phrase_count;
+    bool found = false;
     qp_matcher matcher;
     quipu_status status;
 
@@ -137,17 +189,12 @@ quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, con
         return status;
     }
     memset(seen, 0, query->phrase_count + 1);
-    for (size_t i = 0; i < n && left > 0; i++) {
+    for (size_t i = 0; i < n && !found; i++) {
         qp_matcher_begin(&matcher, texts[i]);
-        while (left > 0 && qp_matcher_next(&matcher)) {
-            for (size_t j = 0; j < query->phrase_count; j++) {
-                if (!seen[j] && qp_matcher_ends(&matcher, &query->phrases[j])) {
-                    seen[j] = true;
-                    left--;
-                }
-            }
+        while (!found && qp_matcher_next(&matcher)) {
+            found = match_note(&matcher, seen) && !query->excludes && qp_match_holds(query, seen);
         }
     }
-    *ret_found = left == 0 && query->phrase_count > 0;
+    *ret_found = found || qp_match_holds(query, seen);
     return QUIPU_OK;
 }

@@ -11,6 +11,8 @@ typedef struct qp_match_phrase {
     size_t first; /* of its words */
     size_t count; /* at least 1 */
     bool prefix;  /* the last word is the beginning of one */
+    bool excluded;
+    size_t alternative; /* ascending: see qp_query_part */
 } qp_match_phrase;
 
 /* A user's query, cut into words; in the arena. Parts without a word are left out; a query without
@@ -21,18 +23,22 @@ typedef struct qp_match_query {
     qp_match_phrase *phrases;
     size_t phrase_count;
     size_t longest; /* words of a phrase */
+    bool excludes;  /* some phrase is excluded */
     bool cjk;
 } qp_match_query;
 
 quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, qp_match_query *ret,
                                  quipu_error *reterr);
 
-/* Whether the texts of a row have all phrases, each in any of them. */
+/* Whether a text with the phrases that `seen` names, one flag a phrase, meets an alternative. */
+bool qp_match_holds(const qp_match_query *query, const bool *seen);
+
+/* Whether the texts of a row meet the query; each phrase may be in any of them. */
 quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, const quipu_str *texts,
                             size_t n, bool *ret_found, quipu_error *reterr);
 
 /* The passage in which most of the words are close together, each match between the two marks;
- * empty when the texts do not have all phrases. */
+ * empty when the texts do not meet the query. */
 quipu_status qp_match_snippet(quipu_arena *arena, const qp_match_query *query,
                               const quipu_str *texts, size_t n, const ent_marks *marks,
                               quipu_str *ret_snippet, quipu_error *reterr);

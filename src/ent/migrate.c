@@ -30,6 +30,7 @@
  * name. Square in the number of steps, of which a program has a handful. */
 static quipu_status migrate_check_steps(const ent_migrate_options *options, quipu_error *reterr)
 {
+    assert(options != NULL);
     if (options->step_count > ENT_STEPS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "more than %d migration steps", ENT_STEPS_MAX);
     }
@@ -50,14 +51,16 @@ static quipu_status migrate_check_steps(const ent_migrate_options *options, quip
     return QUIPU_OK;
 }
 
-/* One hash for each step, and one over all of them for the fast path. The text is what counts: a
- * step whose text changes under the same name is noticed. */
+/* One hash for each step, and one over all of them for the fast path: name, newline, hash, newline,
+ * in the order of the options. The text is what counts: a step whose text changes under the same
+ * name is noticed. Without steps the hash over all stays empty. */
 static quipu_status migrate_hash_steps(qp_migration *m, quipu_error *reterr)
 {
     qp_buf all;
     quipu_status status = QUIPU_OK;
     size_t size = (m->options.step_count + 1) * sizeof(*m->steps);
 
+    assert(m->options.step_count <= ENT_STEPS_MAX);
     m->steps = quipu_arena_alloc(&m->arena, size);
     if (m->steps == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "no memory to migrate with");
@@ -213,7 +216,14 @@ static quipu_status migrate_versions(qp_migration *m, const qp_journal_state *st
 }
 
 /* Two reads: who the file belongs to, and whether its journal ends with this very schema. Also
- * called under the lock, with `all` for the journal's steps. Nothing is changed here. */
+ * called under the lock, with `all` for the journal's steps. Nothing is changed here.
+ *
+ *   application id   journal                         what follows
+ *   ours             newest row is of this schema    *ret_current: nothing is to do
+ *   ours, or none    any other, or no table          the caller inspects the file
+ *   any              min_reader, min_writer newer    QUIPU_NEWER, or read-only
+ *   another's        not read                        QUIPU_UNSUPPORTED
+ */
 static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *ret_state,
                                  bool *ret_current, quipu_error *reterr)
 {
@@ -261,6 +271,7 @@ static quipu_status migrate_diff(qp_migration *m, const ent_schema *schema,
                                        .shards = m->engine->shards,
                                        .now = m->now};
 
+    assert(m->migrator != NULL && shape != NULL);
     return qp_diff_make(&question, &m->arena, ret_diff, reterr);
 }
 
@@ -281,6 +292,7 @@ static quipu_status migrate_problem(const qp_diff *diff, quipu_error *reterr)
  * there. A missing index only costs time, and is allowed. */
 static quipu_status migrate_read_unjournalled(const qp_diff *diff, quipu_error *reterr)
 {
+    assert(diff->problem.status == QUIPU_OK);
     for (size_t i = 0; i < diff->change_count; i++) {
         const qp_ddl *change = &diff->changes[i];
         const char *column = change->field != NULL ? change->field->column : NULL;
@@ -307,6 +319,7 @@ static quipu_status migrate_read_only(qp_migration *m, const qp_journal_state *s
     qp_diff diff = {0};
     quipu_status status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
 
+    assert(m->db->read_only);
     if (status == QUIPU_OK) {
         status = migrate_diff(m, m->schema, &shape, QP_DIFF_READ, &diff, reterr);
     }
@@ -360,6 +373,7 @@ static quipu_status migrate_ask_steps(qp_migration *m, bool empty, size_t *ret_n
 {
     size_t needed = 0;
 
+    assert(m->db->depth == 1);
     for (size_t i = 0; i < m->options.step_count && !empty; i++) {
         const ent_step *step = &m->options.steps[i];
         bool answer = true;
@@ -380,7 +394,9 @@ static quipu_status migrate_ask_steps(qp_migration *m, bool empty, size_t *ret_n
 }
 
 /* The schema's canonical text, which must be what its hash was made of. A mismatch is generated
- * code that was edited or is stale: the journal would then hold a text that no hash belongs to. */
+ * code that was edited or is stale: the journal would then hold a text that no hash belongs to.
+ * Where shards belong to the schema's identity, the text that the journal keeps is written once
+ * more, with them. */
 static quipu_status migrate_text(qp_migration *m, quipu_error *reterr)
 {
     char hash[QP_SCHEMA_HASH_SIZE];
@@ -425,6 +441,7 @@ static quipu_status migrate_apply(qp_migration *m, const qp_diff *diff, size_t *
 {
     quipu_status status = QUIPU_OK;
 
+    assert(*from <= diff->change_count);
     for (; *from < diff->change_count && status == QUIPU_OK; (*from)++) {
         const qp_ddl *change = &diff->changes[*from];
         if (!indexes && (change->kind == QP_DDL_INDEX || change->kind == QP_DDL_SEARCH)) {
@@ -444,6 +461,7 @@ quipu_status qp_migration_complete(qp_migration *m, const ent_schema *schema, qu
     size_t from = 0;
     quipu_status status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
 
+    assert(m->db->migration == m);
     if (status == QUIPU_OK) {
         status = migrate_diff(m, schema, &shape, QP_DIFF_WRITE, &diff, reterr);
     }
@@ -459,6 +477,7 @@ static quipu_status migrate_run_steps(qp_migration *m, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
+    assert(m->running == NULL);
     for (size_t i = 0; i < m->options.step_count && status == QUIPU_OK; i++) {
         if (m->steps[i].needed) {
             status = qp_step_run(m, i, reterr);
@@ -468,12 +487,14 @@ static quipu_status migrate_run_steps(qp_migration *m, quipu_error *reterr)
 }
 
 /* The last rows before COMMIT: each step, also one that was not needed, so that it is never asked
- * again; then what this migration did, under which schema. */
+ * again; then what this migration did, under which schema. The migration's own row comes last: the
+ * fast path of the next open finds it first. */
 static quipu_status migrate_write_journal(qp_migration *m, const qp_journal_state *state,
                                           uint32_t statements, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
+    assert(m->schema_text.p != NULL);
     for (size_t i = 0; i < m->options.step_count && status == QUIPU_OK; i++) {
         if (!m->steps[i].applied) {
             status = qp_journal_write(m, state, (int64_t)i, m->steps[i].statements, reterr);
@@ -489,6 +510,7 @@ static bool migrate_may_lack(const qp_table_shape *table, const ent_field *field
     const unsigned fine = ENT_F_NULLABLE | ENT_F_DEFAULT | ENT_F_NOW | ENT_F_RANDOM;
     const qp_column *column = qp_shape_column(table, field->column);
 
+    assert(table != NULL && field != NULL);
     if (column == NULL && field->was != NULL) {
         column = qp_shape_column(table, field->was);
     }
@@ -535,6 +557,7 @@ static quipu_status migrate_verify(qp_migration *m, int64_t dangling, quipu_erro
     int64_t after = 0;
     quipu_status status = m->migrator->count_dangling(m->conn, &after, reterr);
 
+    assert(dangling >= 0);
     if (status == QUIPU_OK && after > dangling) {
         status = qp_error_set(reterr, QUIPU_INVALID,
                               "the migration would leave %lld more rows whose reference points "
@@ -545,7 +568,9 @@ static quipu_status migrate_verify(qp_migration *m, int64_t dangling, quipu_erro
 }
 
 /* Makes the changes of the diff and runs the needed steps; *ret_statements are the diff's own,
- * without those of the steps, which have journal rows of their own. */
+ * without those of the steps, which have journal rows of their own. A step counts itself as one
+ * statement (step.c), so that a journal row with 0 means a step that changed nothing; that one is
+ * not in the report, hence the - 1. */
 static quipu_status migrate_work(qp_migration *m, const qp_diff *diff, size_t needed,
                                  uint32_t *ret_statements, quipu_error *reterr)
 {
@@ -581,6 +606,7 @@ static quipu_status migrate_change(qp_migration *m, const qp_file_shape *shape, 
     uint32_t statements = 0;
     quipu_status status = migrate_text(m, reterr);
 
+    assert(m->db->depth == 1);
     if (status == QUIPU_OK && verify) {
         status = m->migrator->count_dangling(m->conn, &dangling, reterr);
     }
@@ -614,6 +640,7 @@ static quipu_status migrate_locked(qp_migration *m, quipu_error *reterr)
     bool current = false;
     quipu_status status = migrate_look(m, true, &state, &current, reterr);
 
+    assert(m->db->depth == 1 && m->db->migration == m);
     if (status != QUIPU_OK || current) {
         return status; /* somebody else did it while we waited for the lock */
     }
@@ -658,11 +685,13 @@ static quipu_status migrate_slowly(qp_migration *m, quipu_error *reterr)
     quipu_status restored;
     quipu_status status = m->migrator->enforce_references(m->conn, false, reterr);
 
+    assert(m->db->depth == 0 && !m->db->read_only);
     if (status != QUIPU_OK) {
         return status;
     }
     status = ent_begin(m->db, ENT_WRITE, reterr);
     if (status == QUIPU_OK) {
+        /* From here on steps find this migration through their connection. */
         m->db->migration = m;
         status = migrate_locked(m, reterr);
         m->db->migration = NULL;

@@ -14,7 +14,8 @@
 #define QP_DDL_TEXT_MAX ((size_t)4 << 20)
 #define QP_MIGRATION_BYTES_MAX ((size_t)256 << 20) /* memory of one migration */
 
-/* One table that a step rebuilds. */
+/* One table that a step rebuilds, from ent_step_rebuild_begin() on; `ended` when the new table has
+ * taken the place of the old one. Lies in the migration's arena. */
 typedef struct qp_rebuild {
     struct qp_rebuild *next;
     const ent_entity *entity;
@@ -26,6 +27,8 @@ typedef struct qp_rebuild {
     bool ended;
 } qp_rebuild;
 
+/* What the migration knows of a step. The journal fills `applied` and `ran`, the step's own
+ * question `needed`; a step that runs adds what it did. */
 typedef struct qp_step_state {
     char hash[QP_SCHEMA_HASH_SIZE]; /* of its text */
     bool applied;                   /* the journal has it */

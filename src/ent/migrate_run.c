@@ -68,6 +68,7 @@ static quipu_status migrate_run_take_int(void *ctx, const qp_value *values, bool
 {
     int64_t *ret = ctx;
 
+    assert(ret != NULL && values != NULL);
     (void)reterr;
     *ret = values[0].kind == QP_INT ? values[0].as.i : 0;
     *stop = true;
@@ -138,13 +139,19 @@ quipu_status qp_migration_count_missing(qp_migration *m, const ent_entity *entit
  */
 
 /* How many rows share one value of a unique index to be; 0 when none do. Rows with NULL do not
- * count: a unique index allows any number of them. */
+ * count: a unique index allows any number of them. Only called when the index could not be made,
+ * because it scans and groups the whole table:
+ *
+ *   SELECT COUNT(*) FROM "t" WHERE "a" IS NOT NULL AND "b" IS NOT NULL
+ *     GROUP BY "a", "b" HAVING COUNT(*) > 1 ORDER BY 1 DESC LIMIT 1
+ */
 static quipu_status migrate_run_twins(qp_migration *m, const qp_ddl *change, int64_t *ret_rows,
                                       quipu_error *reterr)
 {
     const ent_index *index = change->index;
     qp_buf sql;
 
+    assert(index != NULL && index->unique);
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
     qp_sql_name(&sql, change->entity->table);
@@ -169,6 +176,7 @@ static quipu_status migrate_run_explain(qp_migration *m, const qp_ddl *change, q
     const ent_entity *entity = change->entity;
     int64_t rows = 0;
 
+    assert(status != QUIPU_OK);
     if (m->db->broken != QUIPU_OK) {
         return status; /* rolled back already: nothing can be asked any more */
     }
@@ -220,6 +228,7 @@ quipu_status qp_migration_apply(qp_migration *m, const qp_ddl *change, quipu_err
  * caller holds the write lock and has changed nothing yet. */
 quipu_status qp_migration_backup(qp_migration *m, quipu_error *reterr)
 {
+    assert(m->report.backup[0] == '\0');
     for (size_t i = 0; i < m->options.step_count; i++) {
         if (m->steps[i].needed) {
             return m->migrator->backup(m->conn, m->options.steps[i].name, m->now, m->report.backup,

@@ -6,7 +6,12 @@
  *
  *   text ─▶ characters that cannot change: copied as they are
  *        ─▶ run: a starter and all behind it that may combine with it
- *             decompose ─▶ sort marks by class ─▶ compose ─▶ buffer */
+ *             decompose ─▶ sort marks by class ─▶ compose ─▶ buffer
+ *
+ *   e U+0302 U+0323 ─▶ sort: 230, 220 ─▶ e U+0323 U+0302 ─▶ U+1EB9 U+0302 ─▶ U+1EC7
+ *   U+1112 U+1161 U+11AB ─▶ U+D558 U+11AB ─▶ U+D55C
+ *
+ * Cost: a binary search or two for each character that may change; most texts have none. */
 #include "ent/nfc.h"
 
 #include <assert.h>
@@ -34,13 +39,18 @@ typedef struct nfc_run {
     size_t n;
 } nfc_run;
 
+/* A pair is one number, so that the table stays small: 21 bits are enough for a character, and
+ * fewer than 128 marks come second. */
 static uint32_t nfc_first(size_t pair)
 {
+    assert(pair < qp_nfc_pairs_count);
     return qp_nfc_pairs[pair] >> 7;
 }
 
+/* 0: the character stands for another one alone, and nothing composes to it again. */
 static uint32_t nfc_second(size_t pair)
 {
+    assert((qp_nfc_pairs[pair] & 0x7f) < qp_nfc_marks_count);
     return qp_nfc_marks[qp_nfc_pairs[pair] & 0x7f];
 }
 
@@ -86,7 +96,8 @@ static uint32_t nfc_composite(size_t pair)
     return (qp_nfc_runs[run] >> 12) + (uint32_t)pair - (qp_nfc_runs[run] & 0xfff);
 }
 
-/* The canonical combining class: 0 for starters. */
+/* The canonical combining class: 0 for starters. Marks are sorted by it; two of one class stand at
+ * the same place of the letter, so that their order means something and stays. */
 static uint8_t nfc_class_of(uint32_t point)
 {
     size_t low = 0;
@@ -107,7 +118,9 @@ static uint8_t nfc_class_of(uint32_t point)
     return point - (range >> 15) <= (range >> 8 & 0x7f) ? (uint8_t)(range & 0xff) : 0;
 }
 
-/* Two Hangul letters, or a syllable without a final and a final: their syllable, else 0. */
+/* Two Hangul letters, or a syllable without a final and a final: their syllable, else 0. The
+ * syllables are numbered by their letters: ((L * 21) + V) * 28 + T, where T 0 is no final. The
+ * differences are unsigned: one comparison checks both ends of a range. */
 static uint32_t nfc_hangul(uint32_t first, uint32_t second)
 {
     if (first - NFC_L < NFC_L_COUNT && second - NFC_V < NFC_V_COUNT) {
@@ -120,7 +133,8 @@ static uint32_t nfc_hangul(uint32_t first, uint32_t second)
     return 0;
 }
 
-/* What two characters compose to, or 0. */
+/* What two characters compose to, or 0. Pairs that never compose (a character that stands for
+ * another, Unicode's exclusions) are not in the list that is searched. */
 static uint32_t nfc_compose(uint32_t first, uint32_t second)
 {
     const uint64_t wanted = (uint64_t)first << 32 | second;
@@ -175,6 +189,8 @@ static bool nfc_is_inert(uint32_t point)
            (pair == NFC_NONE || nfc_compose(nfc_first(pair), nfc_second(pair)) == point);
 }
 
+/* ASCII and Latin texts cost one comparison a byte. Continuation bytes are below CC, too, so that a
+ * character whose lead byte was skipped is skipped to its end. */
 bool qp_nfc_is(quipu_str text)
 {
     const unsigned char *p = (const unsigned char *)text.p;
@@ -206,6 +222,7 @@ static void nfc_decompose(uint32_t point, nfc_run *run)
     size_t n = 0;
     size_t pair;
 
+    assert(run->n < QP_NFC_RUN_MAX); /* qp_nfc_put() flushes before */
     if (point >= NFC_S && point < NFC_S + NFC_S_COUNT) {
         const uint32_t at = point - NFC_S;
         const uint32_t last = at % NFC_T_COUNT;
@@ -252,8 +269,9 @@ static void nfc_order(nfc_run *run)
     }
 }
 
-/* Composes in place. A character composes with the last starter when nothing between them blocks
- * it: a starter, or a mark of the same or a higher class. */
+/* Composes in place: n follows i, and what was composed leaves a gap. A character composes with the
+ * last starter when nothing between them blocks it: a starter, or a mark of the same or a higher
+ * class. Marks are sorted, so that only the one right before it can block. */
 static void nfc_recompose(nfc_run *run)
 {
     size_t starter = run->n;
@@ -279,10 +297,11 @@ static void nfc_recompose(nfc_run *run)
         run->classes[n] = class;
         n++;
     }
+    assert(n <= run->n);
     run->n = n;
 }
 
-/* Normalises what the run holds, appends it and empties the run. */
+/* Normalises what the run holds, appends it and empties the run. Failures stay in the buffer. */
 static void nfc_flush(nfc_run *run, qp_buf *ret)
 {
     nfc_order(run);

@@ -109,6 +109,7 @@ static void older_put_absent(const qp_migration *m, const ent_field *field, qp_b
 static void older_put_column(const qp_diff *diff, const ent_entity *entity, const char *column,
                              qp_buf *sql)
 {
+    assert(diff->problem.status == QUIPU_OK);
     qp_sql_name(sql, column);
     for (size_t i = 0; i < diff->change_count; i++) {
         const qp_ddl *change = &diff->changes[i];
@@ -124,6 +125,7 @@ static void older_put_column(const qp_diff *diff, const ent_entity *entity, cons
 static void older_put_columns(const qp_migration *m, const qp_table_shape *table,
                               const qp_diff *diff, const ent_entity *entity, qp_buf *sql)
 {
+    assert(table->column_count > 0);
     for (size_t i = 0; i < table->column_count; i++) {
         qp_buf_puts(sql, i == 0 ? "" : ",");
         older_put_column(diff, entity, table->columns[i].name, sql);
@@ -140,7 +142,8 @@ static void older_put_columns(const qp_migration *m, const qp_table_shape *table
 }
 
 /* The columns that an engine has beside the fields: the packed key of a cluster, or the shard, the
- * key of the owner, and the shards of references. */
+ * key of the owner, and the shards of references. Statements name them in conditions and orders, so
+ * that a table without rows must have them, too. */
 static void older_put_hidden(const qp_migration *m, const ent_entity *entity, qp_buf *sql)
 {
     static const char *const none = ",CAST(NULL AS bigint)";
@@ -168,9 +171,13 @@ static void older_put_hidden(const qp_migration *m, const ent_entity *entity, qp
 }
 
 /* A table without rows. 1=0 makes the planner skip it; the types of the columns are those that
- * put_absent gives. */
+ * put_absent gives.
+ *
+ *   (SELECT ... AS "tenant",... WHERE 1=0) AS "feed"
+ */
 static void older_put_empty(const qp_migration *m, const ent_entity *entity, qp_buf *sql)
 {
+    assert(entity->field_count > 0);
     for (size_t i = 0; i < entity->field_count; i++) {
         qp_buf_puts(sql, i == 0 ? "" : ",");
         older_put_absent(m, &entity->fields[i], sql);
@@ -179,7 +186,8 @@ static void older_put_empty(const qp_migration *m, const ent_entity *entity, qp_
     qp_buf_puts(sql, " WHERE 1=0");
 }
 
-/* All columns of a table, the missing ones as constants. */
+/* All columns of a table, the missing ones as constants; a missing table as one without rows. The
+ * text lies in the arena that qp_older_free() frees. */
 static quipu_status older_write_from(qp_migration *m, const qp_file_shape *shape,
                                      const qp_diff *diff, const ent_entity *entity,
                                      quipu_arena *arena, const char **ret_from, quipu_error *reterr)
@@ -234,6 +242,7 @@ static quipu_status older_fill(qp_migration *m, const qp_file_shape *shape, cons
     const unsigned search = 1u << QP_DDL_SEARCH;
     quipu_status status = QUIPU_OK;
 
+    assert(older->count == 0);
     for (size_t i = 0; i < m->schema->entity_count && status == QUIPU_OK; i++) {
         const ent_entity *entity = m->schema->entities[i];
         older_table *table = &older->tables[older->count];
@@ -306,7 +315,10 @@ static void older_describe_one(const qp_ddl *change, char *ret_text, size_t size
     }
 }
 
-/* All missing things, cut where they do not fit. */
+/* All missing things, cut where they do not fit, at a whole item:
+ *
+ *   table "feed", column "title" of table "sessions", ...
+ */
 void qp_older_describe(const qp_diff *diff, char *ret_text, size_t size)
 {
     static const char cut[] = ", ...";

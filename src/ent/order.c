@@ -1,5 +1,15 @@
 /* The head of a query: its order, completed to a total one by the primary key; the row to continue
- * after; limit and offset. Called by find.c and eager.c. */
+ * after; limit and offset. Called by find.c and eager.c behind the walk over the conditions,
+ * because fields that conditions fix are left out of the order. Fills the shape in this order:
+ *
+ *   ORDER (field direction)... END   AFTER is_null...   LIMIT   OFFSET          each if any
+ *
+ *   messages by      where        SQLite                               PostgreSQL
+ *   seq DESC         session = 7  "id" DESC                            "seq" DESC
+ *   tokens, branch   none         "tokens","branch" NULLS FIRST,"id"   ...,"session_messages","seq"
+ *
+ * A total order makes paging exact: rows that are equal in the caller's terms are neither repeated
+ * nor skipped between pages. */
 #include "ent/plan.h"
 
 #include <assert.h>
@@ -10,7 +20,7 @@
 
 #define ORDER_TERMS_MAX (ENT_ORDER_MAX + ENT_KEY_MAX)
 
-/* The terms of ORDER BY. */
+/* The terms of ORDER BY. Behind a total order no term is taken any more. */
 typedef struct order_terms {
     uint8_t field[ORDER_TERMS_MAX]; /* a field's number or QP_MARK_ID */
     uint8_t direction[ORDER_TERMS_MAX];
@@ -27,15 +37,18 @@ static void order_add(order_terms *terms, unsigned field, unsigned direction)
     terms->n++;
 }
 
-/* A field is sorted by once. */
+/* A field is sorted by once: its second mention could not change the order. */
 static bool order_has(const order_terms *terms, unsigned field)
 {
+    assert(terms->n <= ORDER_TERMS_MAX);
     return memchr(terms->field, (int)field, terms->n) != NULL;
 }
 
-/* Whether a required field holds each value at most once: then it ends the order. */
+/* Whether a required field holds each value at most once: then it ends the order. A unique index
+ * over an optional field does not: any number of rows have NULL there. */
 static bool order_is_unique(const ent_entity *entity, unsigned field)
 {
+    assert(field < entity->field_count);
     if (entity->key_count == 1 && entity->key[0] == field) {
         return true;
     }
@@ -55,6 +68,7 @@ static void order_take(const qp_plan *plan, order_terms *terms, unsigned field, 
 {
     const ent_entity *entity = plan->entity;
 
+    assert(field < entity->field_count && direction <= ENT_DESC);
     if (terms->total || qp_fields_has(&plan->pinned, field) || order_has(terms, field)) {
         return;
     }
@@ -63,6 +77,7 @@ static void order_take(const qp_plan *plan, order_terms *terms, unsigned field, 
         bool follows = terms->n > 0 && terms->field[terms->n - 1] == entity->key[0] &&
                        terms->direction[terms->n - 1] == direction;
         if (tied || follows) {
+            /* The owner before it, in the same direction, is part of the packed key. */
             terms->n -= tied ? 0 : 1;
             order_add(terms, QP_MARK_ID, direction);
             terms->total = true;
@@ -78,6 +93,7 @@ static void order_complete(const qp_plan *plan, order_terms *terms)
 {
     unsigned direction = terms->n > 0 ? terms->direction[terms->n - 1] : ENT_ASC;
 
+    assert(plan->entity->key_count > 0);
     if (terms->total) {
         return;
     }
@@ -93,12 +109,14 @@ static void order_complete(const qp_plan *plan, order_terms *terms)
     }
 }
 
-/* The query's terms, checked and completed. */
+/* The query's terms, checked and completed. A field number of 0 ends the list: what a literal
+ * leaves out is zero. */
 static quipu_status order_read(const qp_plan *plan, const ent_query *query, order_terms *terms,
                                quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
 
+    assert(terms->n == 0);
     for (size_t i = 0; i < ENT_ORDER_MAX && query->order[i].field != 0; i++) {
         unsigned field = query->order[i].field - 1U;
         uint8_t type = field < entity->field_count ? entity->fields[field].type : 0;
@@ -115,13 +133,16 @@ static quipu_status order_read(const qp_plan *plan, const ent_query *query, orde
     return QUIPU_OK;
 }
 
-/* The values of the row to continue after. Which of them are NULL is part of the shape. Without a
- * term the conditions allow one row only, and nothing comes after it. */
+/* The values of the row to continue after. Which of them are NULL is part of the shape, because
+ * comparisons with NULL need other SQL. Without a term the conditions allow one row only, and
+ * nothing comes after it. The row is the caller's; an absent required text is an uninitialised
+ * row. */
 static quipu_status order_after(qp_plan *plan, const order_terms *terms, const void *row,
                                 quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
 
+    assert(terms->n <= ORDER_TERMS_MAX);
     assert(row != NULL);
     qp_plan_mark(plan, QP_MARK_AFTER);
     for (size_t i = 0; i < terms->n; i++) {
@@ -149,7 +170,7 @@ static quipu_status order_after(qp_plan *plan, const order_terms *terms, const v
     return QUIPU_OK;
 }
 
-/* See plan.h. A query for one row needs no ORDER BY. */
+/* See plan.h. A query for one row needs no ORDER BY, unless `after` compares by its terms. */
 quipu_status qp_order_walk(qp_plan *plan, const ent_query *query, int64_t limit,
                            quipu_error *reterr)
 {
@@ -178,6 +199,7 @@ quipu_status qp_order_walk(qp_plan *plan, const ent_query *query, int64_t limit,
     }
     limit = limit != 0 ? limit : query->limit;
     if (limit != 0 || query->offset != 0) {
+        /* SQLite has no OFFSET without a LIMIT. */
         qp_plan_mark(plan, QP_MARK_LIMIT);
         qp_plan_bind_int(plan, limit != 0 ? limit : INT64_MAX);
     }

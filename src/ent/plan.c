@@ -10,7 +10,19 @@
 #include "base/error.h"
 
 #define PLAN_BINDS_FIRST 32
+/* The packed key of a cluster. Rows of one owner are neighbours in the table's B-tree, in the order
+ * of their numbers, and the key is positive:
+ *
+ *   bit 63   62 ... 32        31 ... 0
+ *       0    owner, 31 bits   seq, 32 bits
+ */
 #define PLAN_PACK(owner, seq) ((int64_t)((uint64_t)(owner) << 32 | (uint64_t)(seq)))
+
+static_assert((int)ENT_FIELDS_MAX <= (int)QP_MARK_ANY, "a field's number is no mark");
+static_assert((int)QP_MARK_END <= UINT8_MAX, "a mark is one byte of the shape");
+static_assert(ENT_FIELDS_MAX <= 8 * sizeof(qp_fields), "every field has its bit");
+static_assert(((uint64_t)ENT_CLUSTER_OWNER_MAX << 32 | ENT_CLUSTER_SEQ_MAX) <= INT64_MAX,
+              "a packed key is not negative");
 
 void qp_fields_add(qp_fields *set, size_t field)
 {
@@ -42,7 +54,8 @@ void qp_plan_free(qp_plan *plan)
     plan->bind_capacity = 0;
 }
 
-/* Everything of the last statement is forgotten; the buffers stay. */
+/* Everything of the last statement is forgotten; the buffers stay, so that a warm connection plans
+ * without allocating. A plan that failed half-way is begun again like any other. */
 void qp_plan_begin(qp_plan *plan, const ent_entity *entity, const qp_engine *engine,
                    qp_operation operation)
 {
@@ -59,17 +72,21 @@ void qp_plan_begin(qp_plan *plan, const ent_entity *entity, const qp_engine *eng
     qp_plan_mark(plan, operation);
 }
 
-/* A byte of the shape. */
+/* A byte of the shape. Failures stay in the buffer's status: walks need not check after each byte,
+ * because qp_cache_take() checks once before the plan is used. */
 void qp_plan_mark(qp_plan *plan, unsigned mark)
 {
+    assert(plan->entity != NULL);
     assert(mark <= UINT8_MAX);
     qp_buf_putc(&plan->shape, (char)(unsigned char)mark);
 }
 
 /* Grows by doubling. Beyond QP_BINDS_MAX the plan fails with QUIPU_LIMIT, reported by
- * qp_plan_status(). */
+ * qp_plan_status(). Text and bytes are not copied: they stay the caller's until the statement is
+ * reset. */
 void qp_plan_bind(qp_plan *plan, const qp_value *value)
 {
+    assert(plan->bind_count <= plan->bind_capacity);
     assert(value != NULL);
     if (plan->bind_count == plan->bind_capacity) {
         size_t capacity = plan->bind_capacity == 0 ? PLAN_BINDS_FIRST : plan->bind_capacity * 2;
@@ -88,7 +105,7 @@ void qp_plan_bind(qp_plan *plan, const qp_value *value)
     plan->binds[plan->bind_count++] = *value;
 }
 
-/* An integer of ours: a packed key, a shard, a limit. */
+/* An integer that no literal holds as such: a packed key, a shard, a limit. */
 void qp_plan_bind_int(qp_plan *plan, int64_t value)
 {
     const qp_value bound = {.kind = QP_INT, .as.i = value};
@@ -110,9 +127,11 @@ quipu_status qp_plan_status(const qp_plan *plan, quipu_error *reterr)
                                               : "out of memory while building a query");
 }
 
-/* Whether all of these fields are fixed; no field at all fixes nothing. */
+/* Whether all of these fields are fixed; no field at all fixes nothing. A fixed field is not NULL,
+ * so that a unique index over optional fields counts as well. */
 static bool plan_pins(const qp_plan *plan, const uint8_t *fields, size_t count)
 {
+    assert(count <= ENT_KEY_MAX);
     for (size_t i = 0; i < count; i++) {
         if (!qp_fields_has(&plan->pinned, fields[i])) {
             return false;
@@ -121,6 +140,8 @@ static bool plan_pins(const qp_plan *plan, const uint8_t *fields, size_t count)
     return count != 0;
 }
 
+/* What it saves: ORDER BY (order.c), reading in chunks (find.c), a transaction around UPDATE ...
+ * RETURNING (update.c). */
 bool qp_plan_pins_one(const qp_plan *plan)
 {
     const ent_entity *entity = plan->entity;
@@ -170,7 +191,14 @@ int64_t qp_cluster_key(int64_t owner, int64_t seq)
     return PLAN_PACK(owner, seq);
 }
 
-/* IN and NE have no range: `covers` is false, and the condition stays. */
+/* IN and NE have no range: `covers` is false, and the condition stays beside the range. GT of
+ * INT64_MAX cannot be moved up by one; the range is empty all the same, because its low end is
+ * beyond ENT_CLUSTER_SEQ_MAX. The same holds for LT of INT64_MIN.
+ *
+ *   seq > 10              11..4294967295   covers
+ *   seq BETWEEN 3 AND 9   3..9             covers
+ *   seq <> 10             1..4294967295    does not: "id" BETWEEN ?1 AND ?2 AND "seq"<>?3
+ */
 qp_cluster_range qp_cluster_bounds(const ent_where_int *seq)
 {
     qp_cluster_range range = {.low = 1, .high = ENT_CLUSTER_SEQ_MAX, .covers = true};
@@ -208,7 +236,8 @@ qp_cluster_range qp_cluster_bounds(const ent_where_int *seq)
     return range;
 }
 
-/* Both ends of an owner's range; low 0 and high -1, which no key meets, when nothing can match. */
+/* Both ends of an owner's range; low 0 and high -1, which no key meets, when nothing can match. An
+ * owner that cannot exist is no error here: the query has no rows. */
 static void plan_ends(int64_t owner, const qp_cluster_range *range, int64_t *ret_low,
                       int64_t *ret_high)
 {
@@ -218,7 +247,8 @@ static void plan_ends(int64_t owner, const qp_cluster_range *range, int64_t *ret
     *ret_high = none ? -1 : qp_cluster_key(owner, range->high);
 }
 
-/* One value or two depends on the range alone, never on the owner: the shape must not change. */
+/* One value or two depends on the range alone, never on the owner: the shape must not change when
+ * eager.c sets the next parent. */
 size_t qp_cluster_tie(qp_plan *plan, int64_t owner, const qp_cluster_range *range)
 {
     size_t at = plan->bind_count;
@@ -242,6 +272,8 @@ void qp_cluster_retie(qp_plan *plan, size_t at, int64_t owner, const qp_cluster_
     int64_t low;
     int64_t high;
 
+    assert(range->low == range->high || at + 1 < plan->bind_count);
+    assert(plan->binds[at].kind == QP_INT);
     assert(at < plan->bind_count);
     plan_ends(owner, range, &low, &high);
     plan->binds[at].as.i = low;

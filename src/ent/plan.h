@@ -5,6 +5,20 @@
  *
  *   X_query literal ──where.c, order.c──▶ shape bytes + values ──cache.c──▶ prepared statement
  *                                              └── miss: sql.c ──▶ SQL text ──▶ engine.prepare
+ *
+ * Example, in SQLite:
+ *
+ *   (qp_message_query){.where = {.session_id = ent_eq(7), .seq = ent_gt(10)},
+ *                      .order = {QP_MESSAGE_BY_SEQ(DESC)}, .limit = 50}
+ *
+ *   shape    SELECT  ID_BETWEEN  ORDER ID DESC END  LIMIT           one byte each
+ *   values   7 << 32 | 11,  7 << 32 | 0xffffffff,  50
+ *   SQL      SELECT "role",... FROM "messages" WHERE "id" BETWEEN ?1 AND ?2
+ *            ORDER BY "id" DESC LIMIT ?3
+ *
+ * Fields are walked in the schema's order, so that the shape does not depend on how the literal was
+ * written. Values do not enter it, but for three cases that need other SQL: the row to continue
+ * after has NULL, the range of a cluster's key is one key, a prefix has no upper bound.
  */
 #ifndef QP_ENT_PLAN_H
 #define QP_ENT_PLAN_H
@@ -68,7 +82,7 @@ typedef enum qp_mark {
     QP_MARK_END
 } qp_mark;
 
-/* One set of fields of an entity. */
+/* One set of fields of an entity, a bit each. */
 typedef struct qp_fields {
     uint64_t bits[2];
 } qp_fields;
@@ -76,6 +90,9 @@ typedef struct qp_fields {
 void qp_fields_add(qp_fields *set, size_t field);
 bool qp_fields_has(const qp_fields *set, size_t field);
 
+/* One a connection: a plan lives from qp_plan_begin() to the next one. Calls that run statements
+ * inside each other (edges, the texts of a hit) must be done with `binds` before the inner call
+ * plans its own. */
 typedef struct qp_plan {
     const ent_entity *entity;
     qp_buf shape;
@@ -93,7 +110,8 @@ typedef struct qp_plan {
     int64_t parent_high;
 } qp_plan;
 
-/* Eager loading runs one statement once a parent, with only the parent's key changing. */
+/* Eager loading runs one statement once a parent, with only the parent's key changing: the shape
+ * says where the key goes, and qp_where_set_parent() overwrites the value at plan->parent_at. */
 typedef enum qp_parent {
     QP_PARENT_NONE = 0,
     QP_PARENT_FIELD,   /* field = key */

@@ -3,6 +3,13 @@
  *
  * Owns: the layout rules of generated structs: all zero is absent, optional members begin with
  * `has`.
+ *
+ *   field's type           required member    optional member     slot of an X_patch
+ *   int, float, bool,      v                  {has, v}            {op, v}
+ *     time, uuid
+ *   text, bytes, json      {p, n}             p NULL: absent      {op, {p, n}}
+ *   enum                   label's number     0: absent           {op, number}
+ *
  * Called by: find.c, iter.c, create.c, update.c for every row: the hottest code of this room. */
 #include "ent/row.h"
 
@@ -37,10 +44,19 @@ const qp_type qp_types[ENT_JSON + 1] = {
     [ENT_ENUM] = ROW_TYPE(QP_TEXT, int, 0, row_patch_enum),
     [ENT_JSON] = ROW_TYPE(QP_TEXT, quipu_json, 0, ent_patch_json)};
 
+static_assert(offsetof(ent_opt_int, has) == 0 && offsetof(ent_opt_float, has) == 0 &&
+                  offsetof(ent_opt_bool, has) == 0 && offsetof(ent_opt_time, has) == 0 &&
+                  offsetof(ent_opt_uuid, has) == 0,
+              "an optional member begins with `has`");
+static_assert(sizeof(quipu_json) == sizeof(quipu_str), "JSON is written as the text that it is");
+static_assert(offsetof(ent_patch_int, op) == 0 && offsetof(ent_patch_text, op) == 0,
+              "a slot begins with its operator");
+
 /* ---- writing a row ----------------------------------------------------------------------------
  */
 
-/* QUIPU_CORRUPT for a stored value that the field cannot have, with the beginning of a text. */
+/* QUIPU_CORRUPT for a stored value that the field cannot have, with the beginning of a text.
+ * Another program wrote it, or the file is damaged: writes of this library pass qp_rule_check(). */
 static QP_NOINLINE quipu_status row_refuse(const ent_entity *entity, const ent_field *field,
                                            const qp_value *value, quipu_error *reterr)
 {
@@ -67,7 +83,8 @@ static QP_NOINLINE quipu_status row_out_of_memory(const quipu_arena *arena, size
                                               : "out of memory while reading rows");
 }
 
-/* Stores a text member; with an arena it is copied and ends with a NUL. */
+/* Stores a text member; with an arena it is copied and ends with a NUL. The extra byte also gives
+ * an empty text an address: NULL would read as absent. */
 QP_INLINE quipu_status row_put_text(quipu_str text, quipu_arena *arena, char *member,
                                     quipu_error *reterr)
 {
@@ -124,12 +141,14 @@ QP_NOINLINE bool qp_row_default(const ent_field *field, qp_value *ret)
     }
 }
 
-/* Stores an enum member: the label's number. */
+/* Stores an enum member: the label's number. A label that this program does not know, perhaps of a
+ * newer one, is refused rather than shown as absent. */
 static quipu_status row_put_enum(const ent_entity *entity, const ent_field *field,
                                  const qp_value *value, char *member, quipu_error *reterr)
 {
     int number = ent_enum_parse(field->labels, value->as.text);
 
+    assert(field->labels != NULL);
     if (number == 0) {
         return row_refuse(entity, field, value, reterr);
     }
@@ -168,6 +187,7 @@ static QP_NOINLINE quipu_status row_put_odd(const ent_entity *entity, const ent_
 {
     qp_value fallback;
 
+    assert(field->type >= ENT_INT && field->type <= ENT_JSON);
     if (value->kind != QP_NULL || !qp_row_default(field, &fallback)) {
         return row_refuse(entity, field, value, reterr);
     }
@@ -197,7 +217,8 @@ QP_INLINE void row_put_int(const ent_field *field, int64_t number, char *member)
 }
 
 /* One pass over fields and values, by the kind that the engine gave: NULL, text and int come first,
- * because most values are. A kind that is not the field's goes to row_put_odd(). */
+ * because most values are. A kind that is not the field's goes to row_put_odd(). After a failure
+ * the row is half filled, and texts of it stay in the arena until the caller rewinds it. */
 quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu_arena *arena,
                          void *ret_row, quipu_error *reterr)
 {
@@ -205,6 +226,7 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
     const ent_field *end = field + entity->field_count;
     char *row = ret_row;
 
+    assert(entity->field_count <= ENT_FIELDS_MAX);
     assert(values != NULL && ret_row != NULL);
     memset(row, 0, entity->row_size);
     for (; field < end; field++, values++) {
@@ -234,12 +256,15 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
 /* ---- reading members --------------------------------------------------------------------------
  */
 
-/* Absent text, bytes and enums are QP_NULL; numbers are always present. */
+/* Absent text, bytes and enums are QP_NULL; numbers are always present. Texts are borrowed from the
+ * member. An enum's number without a label is QP_TEXT without a text, which qp_rule_check()
+ * refuses. */
 qp_value qp_member_value(const ent_field *field, const void *member)
 {
     qp_value value = {.kind = qp_types[field->type].kind};
     int number;
 
+    assert(field->type >= ENT_INT && field->type <= ENT_JSON);
     assert(member != NULL);
     switch (field->type) {
     case ENT_INT:
@@ -303,7 +328,7 @@ qp_value qp_opt_value(const ent_field *field, const void *member, bool optional)
 /* ---- enums --------------------------------------------------------------------------------------
  */
 
-/* Walks up to the value: it may be beyond the last label. */
+/* Walks up to the value: it may be beyond the last label, and nothing says how many there are. */
 const char *ent_enum_text(const char *const *labels, int value)
 {
     if (labels == NULL || value <= 0) {
@@ -355,12 +380,14 @@ static quipu_status row_rule_outside(const ent_entity *entity, const ent_field *
                           (long long)field->rule->min, (long long)field->rule->max);
 }
 
-/* What text, bytes, JSON and labels have in common. */
+/* What text, bytes, JSON and labels have in common. The absolute limit is QUIPU_LIMIT, a rule of
+ * the schema QUIPU_INVALID: the caller can do something else about each. */
 static quipu_status row_rule_size(const ent_entity *entity, const ent_field *field, size_t n,
                                   quipu_error *reterr)
 {
     size_t size_max = (field->flags & ENT_F_STRING) != 0 ? ENT_STRING_MAX : ENT_VALUE_MAX;
 
+    assert(field->type != ENT_INT && field->type != ENT_FLOAT);
     if (n > size_max) {
         return qp_error_field(reterr, QUIPU_LIMIT, entity->name, field->name, "size",
                               "%s.%s has %zu bytes, the limit is %zu", entity->name, field->name, n,
@@ -383,6 +410,7 @@ static quipu_status row_rule_text(const ent_entity *entity, const ent_field *fie
     size_t offset = 0;
     qp_text_fault fault;
 
+    assert(text.p != NULL || text.n == 0);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -432,7 +460,8 @@ static quipu_status row_rule_float(const ent_entity *entity, const ent_field *fi
     return QUIPU_OK;
 }
 
-/* The value has the field's kind; NULL was handled before. */
+/* The value has the field's kind; NULL was handled before. Messages name the field and the rule,
+ * and never show the value, which may be personal. */
 quipu_status qp_rule_check(const ent_entity *entity, const ent_field *field, const qp_value *value,
                            quipu_error *reterr)
 {

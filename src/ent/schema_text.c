@@ -5,7 +5,22 @@
  *
  * Owns: the format. A change of a single byte makes every file look as if its schema had changed.
  * Called by: entgen, which stores the hash in the generated code; migrate.c for the journal.
- * On return the text is complete, or the buffer's status says why not. Pure functions. */
+ * On return the text is complete, or the buffer's status says why not. Pure functions.
+ *
+ *   schema quipu {
+ *     application_id 0x51495055
+ *     version 2
+ *     ...
+ *   }
+ *   entity Message table "messages" {
+ *     role enum(user, assistant, ...)
+ *     timestamp time = now
+ *     edge session <- Session.messages column "session_messages"
+ *     cluster (session_id, seq)
+ *     unique index (session_id, event_id) name "message_session_messages_event_id"
+ *     search (content) cjk manual
+ *   }
+ */
 #include "ent/schema_text.h"
 
 #include <assert.h>
@@ -22,6 +37,7 @@ void qp_schema_quoted(qp_buf *out, const char *text, const char *also)
     static const char controls[] = "\n\t\r";
     static const char letters[] = "ntr";
 
+    assert(also != NULL);
     assert(text != NULL);
     qp_buf_putc(out, '"');
     for (; *text != '\0'; text++) {
@@ -54,6 +70,7 @@ static void schema_text_float(qp_buf *out, double value)
  * or the default does. */
 static bool schema_text_in_key(const ent_entity *entity, size_t field)
 {
+    assert(field < entity->field_count);
     for (size_t i = 0; i < entity->key_count; i++) {
         if (entity->key[i] == field) {
             return true;
@@ -83,9 +100,11 @@ static void schema_text_type(qp_buf *out, const ent_field *field)
     }
 }
 
-/* `= x`, `= now`, `= random`; nothing for a field without a default. */
+/* `= x`, `= now`, `= random`; nothing for a field without a default. Labels of an enum stand
+ * without quotes, as the language has them. */
 static void schema_text_default(qp_buf *out, const ent_field *field)
 {
+    assert((field->flags & ENT_F_NOW) == 0 || (field->flags & ENT_F_RANDOM) == 0);
     if ((field->flags & ENT_F_NOW) != 0) {
         qp_buf_puts(out, " = now");
     } else if ((field->flags & ENT_F_RANDOM) != 0) {
@@ -137,6 +156,7 @@ static void schema_text_rule(qp_buf *out, const ent_field *field)
  * schema says otherwise; `was` is a former name, which migration renames. */
 static void schema_text_names(qp_buf *out, const char *column, const char *name, const char *was)
 {
+    assert(column != NULL && name != NULL);
     if (strcmp(column, name) != 0) {
         qp_buf_puts(out, " column ");
         qp_schema_quoted(out, column, "");
@@ -154,6 +174,7 @@ static void schema_text_field(qp_buf *out, const ent_entity *entity, size_t numb
     const ent_field *field = &entity->fields[number];
     bool immutable = (field->flags & ENT_F_IMMUTABLE) != 0 && !schema_text_in_key(entity, number);
 
+    assert(number < entity->field_count);
     qp_buf_printf(out, "  %s ", field->name);
     schema_text_type(out, field);
     schema_text_default(out, field);
@@ -169,6 +190,7 @@ static void schema_text_field(qp_buf *out, const ent_entity *entity, size_t numb
  * type follows from the target. */
 static const ent_edge *schema_text_edge_of(const ent_entity *entity, size_t number)
 {
+    assert(number < entity->field_count);
     for (size_t i = 0; i < entity->edge_count; i++) {
         if (entity->edges[i].kind == ENT_TO_ONE && entity->edges[i].field == number) {
             return &entity->edges[i];
@@ -181,6 +203,7 @@ static const ent_edge *schema_text_edge_of(const ent_entity *entity, size_t numb
  * it once on each side, and the names must lead to each other. */
 static const ent_edge *schema_text_owner(const ent_entity *entity, const ent_edge *edge)
 {
+    assert(edge->kind == ENT_TO_ONE);
     for (size_t i = 0; i < edge->to->edge_count; i++) {
         const ent_edge *other = &edge->to->edges[i];
         if (other->kind != ENT_TO_ONE && other->to == entity && other->field == edge->field) {
@@ -228,6 +251,7 @@ static void schema_text_key(qp_buf *out, const ent_entity *entity)
 {
     bool id = entity->key_count == 1 && strcmp(entity->fields[entity->key[0]].name, "id") == 0;
 
+    assert(entity->key_count >= 1);
     if (id && (entity->flags & ENT_E_CLUSTER) == 0) {
         return;
     }
@@ -252,13 +276,15 @@ static void schema_text_edges(qp_buf *out, const ent_entity *entity)
     }
 }
 
-/* `shard (...) key x`. */
+/* `shard (...) key x`, the number before the texts. The function that `by` names is not written: it
+ * is code, which no text can hold. */
 static void schema_text_shard(qp_buf *out, const ent_entity *entity)
 {
     const ent_shard *shard = entity->shard;
     uint8_t fields[1 + ENT_KEY_MAX];
     size_t n = 0;
 
+    assert(shard != NULL);
     if (shard->number != 0) {
         fields[n++] = (uint8_t)(shard->number - 1);
     }

@@ -80,6 +80,7 @@ bool qp_search_is_damage(const ent_db *db, quipu_status status)
     return qp_search_is_apart(db) && (status == QUIPU_CORRUPT || status == QUIPU_UNSUPPORTED);
 }
 
+/* Set by the first failure that qp_search_is_damage() names, cleared by qp_search_clear(). */
 bool qp_search_is_damaged(const ent_db *db)
 {
     return db->index_damaged;
@@ -105,7 +106,8 @@ static quipu_status search_check_words(const ent_entity *entity, quipu_str words
     return QUIPU_OK;
 }
 
-/* Runs db->plan and counts the rows. The statement is released in any case. */
+/* Runs db->plan and counts the rows. The statement is released in any case. Because the count is
+ * asked for, the write is never deferred: its failure is this call's. */
 static quipu_status search_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     int64_t count = 0;
@@ -130,6 +132,7 @@ static quipu_status search_add_rows(ent_db *db, int64_t *ret_count, quipu_error 
     bool is_row = true;
     quipu_status status = qp_cache_take(db, &cached, reterr);
 
+    assert(searcher->add_row != NULL && searcher->discard_rows != NULL);
     if (status == QUIPU_OK) {
         status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
@@ -156,6 +159,7 @@ static bool search_has_match(const ent_entity *entity, const void *where)
 {
     ent_where_match match;
 
+    assert(entity->where_match != ENT_ABSENT);
     memcpy(&match, (const char *)where + entity->where_match, sizeof(match));
     return (int)match.op != ENT_OP_NONE;
 }
@@ -258,6 +262,7 @@ quipu_status qp_search_clear(ent_db *db, const ent_entity *entity, bool *ret_dis
     return status;
 }
 
+/* Reads the whole index and every row that it must hold: for verify, not for opening a store. */
 quipu_status qp_search_check_index(ent_db *db, const ent_entity *entity, const ent_field *reaches,
                                    quipu_error *reterr)
 {
@@ -282,7 +287,8 @@ quipu_status ent_index_check(ent_db *db, const ent_entity *entity, quipu_error *
 
 /* A condition that fixes the owner of a cluster bounds the hits by their keys, so that the index
  * looks no further; it is removed from the copy of the where. Where keys are packed, a condition on
- * the sequence is part of the bounds, too. */
+ * the sequence is part of the bounds, too. Without it every hit's row would be looked up to learn
+ * its owner. */
 static void search_tie(qp_plan *plan, char *where)
 {
     const ent_entity *entity = plan->entity;
@@ -290,6 +296,7 @@ static void search_tie(qp_plan *plan, char *where)
     ent_where_int *seq = (void *)(where + entity->fields[entity->key[1]].where);
     qp_cluster_range range;
 
+    assert(entity->key_count == 2);
     if ((int)owner->op != ENT_OP_EQ) {
         return;
     }
@@ -307,9 +314,9 @@ static void search_tie(qp_plan *plan, char *where)
     }
 }
 
-/* Whether hits may have to be rechecked: those of phrases. An engine that indexes words without
- * their places finds all words of a phrase anywhere in the text. Only phrases of two words or more
- * can be wrong. */
+/* Whether hits may have to be rechecked: those of phrases, and those without something. An engine
+ * that indexes a long text in part finds the words of a phrase anywhere in it, and misses words
+ * that the text must not have. */
 static quipu_status search_needs_recheck(ent_db *db, const ent_entity *entity, quipu_str words,
                                          bool *ret_recheck, quipu_error *reterr)
 {
@@ -320,7 +327,7 @@ static quipu_status search_needs_recheck(ent_db *db, const ent_entity *entity, q
         status = qp_match_query_make(&db->scratch, words, qp_search_is_cjk(db->engine, entity),
                                      &query, reterr);
     }
-    *ret_recheck = query.longest > 1;
+    *ret_recheck = query.longest > 1 || query.excludes;
     return status;
 }
 
@@ -334,6 +341,7 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
     bool recheck = false;
     quipu_status status = search_needs_recheck(db, entity, words, &recheck, reterr);
 
+    assert(db->engine->searcher != NULL);
     qp_plan_begin(plan, entity, db->engine, QP_OP_HITS);
     qp_plan_bind(plan, &bound);
     if (where != NULL && status == QUIPU_OK) {
@@ -363,6 +371,7 @@ static quipu_status search_keep_query(ent_db *db, qp_cached *cached, quipu_str w
 {
     qp_match_query *query = qp_arena_take(&cached->keep, sizeof(*query));
 
+    assert(cached->busy);
     if (query == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
     }
@@ -430,6 +439,7 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
     bool is_row = false;
     quipu_status status;
 
+    assert(row->count == 0);
     qp_plan_begin(&db->plan, entity, db->engine, QP_OP_TEXTS);
     qp_plan_bind_int(&db->plan, db->plan.packs ? qp_cluster_key(hit->key, hit->seq) : hit->key);
     if (qp_search_keys(db->engine, entity) > 1) {
@@ -465,6 +475,7 @@ static quipu_status search_recheck(ent_iter *iter, const qp_match_query *query, 
     search_row row = {.arena = &scratch};
     quipu_status status = search_texts(iter->db, iter->entity, hit, &row, &iter->error);
 
+    assert(query != NULL);
     if (status == QUIPU_OK) {
         status = qp_match_texts(&scratch, query, row.texts, row.count, ret_found, &iter->error);
     }
@@ -473,7 +484,7 @@ static quipu_status search_recheck(ent_iter *iter, const qp_match_query *query, 
 }
 
 /* The next hit that holds. rank is negated: engines return smaller numbers for better hits, callers
- * get larger ones. */
+ * get larger ones. Columns: the key's one or two, the rank, and whether to recheck. */
 static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_hit, bool *ret_row)
 {
     ent_db *db = iter->db;
@@ -483,6 +494,7 @@ static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_
     bool found = false;
     quipu_status status = QUIPU_OK;
 
+    assert(keys <= QP_SEARCH_KEYS_MAX);
     while (status == QUIPU_OK && !found) {
         status = qp_cached_step(db, cached, values, ret_row, &iter->error);
         if (status != QUIPU_OK || !*ret_row) {
@@ -514,6 +526,7 @@ bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
         return false;
     }
     cached = iter->statement;
+    /* Where a recheck may drop hits the statement has no LIMIT: the limit is counted here. */
     if (!iter->db->engine->searcher->rechecks || cached->left-- > 0) {
         iter->status = search_step(iter, cached, ret_hit, &is_row);
     }

@@ -20,6 +20,8 @@ void qp_shard_add_length(qp_sha256 *sha, size_t n)
     qp_sha256_add(sha, bytes, sizeof(bytes));
 }
 
+static_assert(ENT_SHARD_BITS == 12, "qp_shard_end() takes 12 bits of the digest");
+
 /* The first 12 bits of the digest. */
 uint32_t qp_shard_end(qp_sha256 *sha)
 {
@@ -47,7 +49,14 @@ uint32_t qp_shard_of_texts(const quipu_str *texts, size_t n)
 
 /* A number that carries the shard decides, when it is known and not 0. Otherwise the texts do, all
  * of which must be known. An entity that belongs to an owner has no texts of its own to go by,
- * unless its number is 0. */
+ * unless its number is 0.
+ *
+ *   entity    shard (...)                   known                       shard
+ *   Session   (id, tenant, key)             id = 28677                  28677 & 4095 = 5
+ *   Session                                 tenant, key                 of the two texts
+ *   State     (session_number, tenant,      session_number = 0, texts   of the three texts
+ *             app_name, user_id)            texts only                  not determined
+ */
 bool qp_shard_find(const ent_entity *entity, qp_shard_value_fn value, const void *ctx,
                    int64_t *ret_shard)
 {
@@ -115,7 +124,10 @@ static void shard_put(qp_buf *sql, const char *shard, const char *number)
     }
 }
 
-/* One index probe: the owner is looked up by shard and number. */
+/* One index probe: the owner is looked up by shard and number.
+ *
+ *   (SELECT "uid" FROM "sessions" WHERE "part"=$1 AND "id"=$2)
+ */
 void qp_shard_put_owner(qp_buf *sql, const ent_entity *entity, const char *shard,
                         const char *number)
 {
@@ -177,6 +189,7 @@ size_t qp_shard_columns(const ent_entity *entity, int index,
     const ent_entity *owner = qp_shard_owner(entity);
     size_t n = 0;
 
+    assert(count <= ENT_KEY_MAX);
     assert(index < (int)entity->index_count);
     if (entity->shard != NULL) {
         ret_columns[n++] = QP_SHARD_COLUMN;

@@ -4,7 +4,11 @@
  *
  * A number that carries its shard (a session's) is count << ENT_SHARD_BITS | shard. An entity with
  * `shard (...) key uid` has the primary key (part, uid), and entities whose cluster it owns have
- * (part, uid, seq); the number is an ordinary column there. */
+ * (part, uid, seq); the number is an ordinary column there.
+ *
+ *   bits 63 ... 12   11 ... 0
+ *        count       shard          session 28677 = 7 << 12 | 5 lies in shard 5
+ */
 #ifndef QP_ENT_SHARD_H
 #define QP_ENT_SHARD_H
 

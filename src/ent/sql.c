@@ -5,7 +5,18 @@
  * Owns: the portable SQL that all engines share; what differs is asked of the engine (put_in,
  * put_add, put_match, row_lock, chunked, must_match).
  * Called by: cache.c on a miss. The shape is trusted: where.c, order.c and create.c wrote it, so
- * that what cannot be in it is asserted. */
+ * that what cannot be in it is asserted.
+ *
+ *   select = SELECT level [ORDER {column direction} END] [AFTER {is_null}] [LIMIT] [OFFSET] [LOCK]
+ *            [CHUNKED]
+ *   level  = {ID_IS | ID_BETWEEN | SHARD | OWNER | field operator | MATCH | group}
+ *   group  = (ANY | ALL | NONE) {level NEXT} CLOSE
+ *   get    = GET index shard_is_known
+ *   insert = INSERT key_is_allocated
+ *   upsert = UPSERT key_is_allocated index {qp_upsert_field}              one a field
+ *   update = UPDATE {field operator} END level
+ *   hits   = HITS [ID_IS | ID_BETWEEN] level [LIMIT] [CHUNKED]
+ */
 #include "ent/plan.h"
 
 #include <assert.h>
@@ -75,7 +86,8 @@ static unsigned sql_peek(const sql_writer *w)
     return w->at < w->end ? *w->at : QP_MARK_END;
 }
 
-/* The next byte, consumed. */
+/* The next byte, consumed. At the end it returns QP_MARK_END again and again, so that readers of
+ * optional parts need not look for the end. */
 static unsigned sql_take(sql_writer *w)
 {
     unsigned mark = sql_peek(w);
@@ -143,17 +155,25 @@ static sql_parameter sql_parameter_of(const sql_writer *w, unsigned number)
     return parameter;
 }
 
-/* The shard and the owner's number are the next two values. */
+/* The shard and the owner's number are the next two values; the first is used twice:
+ *
+ *   "part"=$1 AND "uid"=(SELECT "uid" FROM "sessions" WHERE "part"=$1 AND "id"=$2)
+ */
 static void sql_owner_is(sql_writer *w)
 {
+    assert(w->shards);
     w->number += 2;
     qp_shard_put_owned(w->sql, w->entity, sql_parameter_of(w, w->number - 1).text,
                        sql_parameter_of(w, w->number).text);
 }
 
-/* The shard of a reference, computed from its number; the cast is for a NULL, which has no type. */
+/* The shard of a reference, computed from its number; the cast is for a NULL, which has no type:
+ *
+ *   CAST($32 AS bigint) & 4095
+ */
 static void sql_part_of(sql_writer *w, unsigned number)
 {
+    assert(w->shards);
     sql_puts(w, "CAST(");
     sql_number(w, number);
     sql_puts(w, " AS bigint) & ");
@@ -164,7 +184,11 @@ static void sql_part_of(sql_writer *w, unsigned number)
  * ---------------------------------------------------------------------------------- */
 
 /* NULL NOT IN () is true in SQL, where every other comparison with NULL is unknown: made equal
- * here. */
+ * here, by a comparison of the column with itself.
+ *
+ *   ("branch" NOT IN (SELECT value FROM ent_list(?1)) AND "branch"="branch")       SQLite
+ *   ("branch" <> ALL($1) AND "branch"="branch")                                    PostgreSQL
+ */
 static void sql_in(sql_writer *w, const ent_field *field, bool negated)
 {
     bool guard = negated && (field->flags & ENT_F_NULLABLE) != 0;
@@ -180,13 +204,15 @@ static void sql_in(sql_writer *w, const ent_field *field, bool negated)
     }
 }
 
-/* One condition with its one, two or no values. */
+/* One condition with its one, two or no values. A contained text is searched for with a function of
+ * the engine and not with LIKE: LIKE has wildcards, and ignores case in SQLite. */
 static void sql_condition(sql_writer *w, const ent_field *field, unsigned op)
 {
     static const char *const operators[] = {
         [ENT_OP_EQ] = "=",  [ENT_OP_NE] = "<>", [ENT_OP_GT] = ">",
         [ENT_OP_GE] = ">=", [ENT_OP_LT] = "<",  [ENT_OP_LE] = "<="};
 
+    assert(op != ENT_OP_NONE && op < ENT_OP_MATCH);
     switch (op) {
     case ENT_OP_BETWEEN:
         sql_compare(w, field->column, " BETWEEN ");
@@ -222,11 +248,12 @@ static void sql_condition(sql_writer *w, const ent_field *field, unsigned op)
 
 static bool sql_level(sql_writer *w, const char *before);
 
-/* The members of a group until it closes. */
+/* The members of a group until it closes: NOT (("tokens"=?1) OR ("author"=?2 AND ...)). */
 static void sql_group(sql_writer *w, unsigned mark)
 {
     const char *between = "";
 
+    assert(mark == QP_MARK_ANY || mark == QP_MARK_ALL || mark == QP_MARK_NONE);
     sql_puts(w, mark == QP_MARK_NONE ? "NOT (" : "(");
     while (sql_peek(w) != QP_MARK_CLOSE) {
         sql_puts(w, between);
@@ -242,7 +269,8 @@ static void sql_group(sql_writer *w, unsigned mark)
 }
 
 /* One level of conditions, joined by AND, with `before` in front of the first; returns whether
- * there was any. */
+ * there was any. Ends in front of the first mark that is no condition, which the caller
+ * consumes. */
 static bool sql_level(sql_writer *w, const char *before)
 {
     bool any = false;
@@ -313,7 +341,8 @@ static size_t sql_terms(sql_writer *w, sql_term *terms)
     return n;
 }
 
-/* A term against the value of the row to continue after. */
+/* A term against the value of the row to continue after; `= NULL` would be unknown for every
+ * row. */
 static void sql_term_compare(sql_writer *w, const sql_term *term, const char *operator)
 {
     qp_sql_name(w->sql, term->column);
@@ -325,7 +354,12 @@ static void sql_term_compare(sql_writer *w, const sql_term *term, const char *op
     }
 }
 
-/* The term's value comes after that of the row. NULL comes first, ascending. */
+/* The term's value comes after that of the row. NULL comes first ascending, and last descending:
+ *
+ *   row's value   ascending         descending
+ *   x             "a">x             "a"<x, or ("a"<x OR "a" IS NULL) where "a" can be NULL
+ *   NULL          "a" IS NOT NULL   1=0
+ */
 static void sql_term_behind(sql_writer *w, const sql_term *term)
 {
     if (term->null) {
@@ -347,9 +381,15 @@ static void sql_term_behind(sql_writer *w, const sql_term *term)
 }
 
 /* a > x OR (a = x AND b > y) OR ..., with a bound on the first term in front that an index can use:
- * right for mixed directions and for NULL, where a row comparison is not. */
+ * right for mixed directions and for NULL, where a row comparison is not. Behind (9, "b") in the
+ * order tokens DESC, branch:
+ *
+ *   "tokens"<=?1 AND ("tokens"<?1 OR ("tokens"=?1 AND "branch">?2)
+ *     OR ("tokens"=?1 AND "branch"=?2 AND "id">?3))
+ */
 static void sql_after(sql_writer *w, sql_term *terms, size_t n, bool any_where)
 {
+    assert(n <= SQL_TERMS_MAX);
     if (sql_peek(w) != QP_MARK_AFTER) {
         return;
     }
@@ -380,7 +420,8 @@ static void sql_after(sql_writer *w, sql_term *terms, size_t n, bool any_where)
     sql_puts(w, ")");
 }
 
-/* ORDER BY, with NULLS FIRST or LAST spelled out where a column can be NULL. */
+/* ORDER BY, with NULLS FIRST or LAST spelled out where a column can be NULL: the engines differ in
+ * their default. */
 static void sql_order(sql_writer *w, const sql_term *terms, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -456,13 +497,15 @@ static void sql_select(sql_writer *w)
     sql_chunked(w);
 }
 
-/* Columns of the primary key (index 0) or of index number - 1, as they stand in the table. */
+/* Columns of the primary key (index 0) or of index number - 1, as they stand in the table: "id" of
+ * a packed cluster, "part" and the owner's "uid" where the engine has shards. */
 static size_t sql_key(const sql_writer *w, unsigned index,
                       const char *ret_columns[QP_SHARD_KEY_MAX])
 {
     const uint8_t *fields = index == 0 ? w->entity->key : w->entity->indexes[index - 1].fields;
     size_t n = index == 0 ? w->entity->key_count : w->entity->indexes[index - 1].count;
 
+    assert(index <= w->entity->index_count);
     if (index == 0 && w->packs) {
         ret_columns[0] = QP_CLUSTER_COLUMN;
         return 1;
@@ -476,7 +519,13 @@ static size_t sql_key(const sql_writer *w, unsigned index,
     return n;
 }
 
-/* By key or unique index; the shard leads where it is known. */
+/* By key or unique index; the shard leads where it is known. Values: the shard if known, then the
+ * key's fields, as find.c binds them.
+ *
+ *   SQLite       WHERE "id"=?1              WHERE "tenant"=?1 AND "key"=?2
+ *   PostgreSQL   WHERE "part"=$1 AND "uid"=(SELECT ... "id"=$2) AND "seq"=$3
+ *                WHERE "part"=$1 AND "tenant"=$2 AND "key"=$3
+ */
 static void sql_get(sql_writer *w)
 {
     const char *columns[QP_SHARD_KEY_MAX];
@@ -500,12 +549,17 @@ static void sql_get(sql_writer *w)
 }
 
 /* The columns that an engine with shards has beside the fields: names, or the values, which are
- * made of those of the fields. The shard itself is the first parameter, the fields follow. */
+ * made of those of the fields. The shard itself is the first parameter, the fields follow.
+ *
+ *   messages   ,"uid"                ,COALESCE((SELECT "uid" ... "id"=$15),'0000...')
+ *   sessions   ,"fork_parent_part"   ,CAST($32 AS bigint) & 4095
+ */
 static void sql_insert_parts(sql_writer *w, bool values)
 {
     const ent_entity *owner = sql_owner(w);
     const unsigned first = w->entity->shard != NULL ? 2 : 1;
 
+    assert(owner == NULL || w->entity->shard->number != 0);
     if (owner != NULL && values) {
         sql_puts(w, ",COALESCE(");
         qp_shard_put_owner(w->sql, w->entity, sql_parameter_of(w, 1).text,
@@ -528,7 +582,8 @@ static void sql_insert_parts(sql_writer *w, bool values)
     }
 }
 
-/* The head of INSERT and upsert: every column but a key that the engine gives out. */
+/* The head of INSERT and upsert: every column but a key that the engine gives out. An entity of
+ * nothing but such a key has no column to name: DEFAULT VALUES. */
 static void sql_insert(sql_writer *w)
 {
     bool given_out = sql_take(w) != 0;
@@ -537,6 +592,7 @@ static void sql_insert(sql_writer *w)
                                                                 : NULL;
     size_t n = 0;
 
+    assert(!given_out || front == NULL);
     sql_puts(w, "INSERT INTO ");
     qp_sql_name(w->sql, w->entity->table);
     if (front != NULL) {
@@ -561,7 +617,13 @@ static void sql_insert(sql_writer *w)
     sql_puts(w, n == 0 ? "" : ")");
 }
 
-/* ON CONFLICT with what upsert.c decided for each field. */
+/* ON CONFLICT with what upsert.c decided for each field: `excluded` is the row that could not be
+ * inserted, so that a given value is bound once. A time is bound again, since it is no value of
+ * that row.
+ *
+ *   INSERT INTO "state" (...) VALUES (...) ON CONFLICT ("tenant",...,"name")
+ *     DO UPDATE SET "value"=excluded."value","updated_at"=?9
+ */
 static void sql_upsert(sql_writer *w)
 {
     const char *columns[QP_SHARD_KEY_MAX] = {NULL};
@@ -613,7 +675,12 @@ static void sql_returning(sql_writer *w)
     sql_columns(w);
 }
 
-/* One assignment a changed field, then the condition. */
+/* One assignment a changed field, then the condition. An addition is the engine's, because it must
+ * fail outside of the field's range:
+ *
+ *   UPDATE "sessions" SET "revision"=ent_add("revision",?1,...),"model"=NULL
+ *     WHERE "id"=?2 AND "revision"=?3
+ */
 static void sql_update(sql_writer *w)
 {
     bool any = false;
@@ -650,6 +717,7 @@ static void sql_update(sql_writer *w)
             }
         }
     }
+    assert(any); /* update.c refuses a patch that changes nothing */
     (void)sql_take(w);
     sql_where(w);
 }
@@ -657,6 +725,7 @@ static void sql_update(sql_writer *w)
 /* A column of the key by which full text knows a row. */
 static const char *sql_search_key(const sql_writer *w, size_t at)
 {
+    assert(w->packs || at < w->entity->key_count);
     return w->packs ? QP_CLUSTER_COLUMN : w->entity->fields[w->entity->key[at]].column;
 }
 
@@ -670,12 +739,14 @@ static void sql_search_value(sql_writer *w, size_t at, bool of_hit)
     }
 }
 
-/* The row is kept by its owner's key, of which a hit knows the number only. */
+/* The row is kept by its owner's key, of which a hit knows the number only. The number's SQL is
+ * written to a buffer of its own first, because the condition uses it twice. */
 static void sql_search_owner(sql_writer *w, bool of_hit)
 {
     qp_buf *sql = w->sql;
     qp_buf number;
 
+    assert(w->entity->shard != NULL);
     qp_buf_init(&number, QP_SHAPE_SIZE_MAX);
     w->sql = &number;
     sql_search_value(w, 0, of_hit);
@@ -688,7 +759,11 @@ static void sql_search_owner(sql_writer *w, bool of_hit)
     qp_buf_free(&number);
 }
 
-/* The row of a hit. */
+/* The row of a hit: inside of the statement that finds the hits (`of_hit`), or of one that is given
+ * the key.
+ *
+ *   WHERE "id"="messages_search".rowid            WHERE "id"=?1
+ */
 static void sql_search_row(sql_writer *w, bool of_hit)
 {
     const size_t n = qp_search_keys(w->engine, w->entity);
@@ -708,6 +783,7 @@ static void sql_search_row(sql_writer *w, bool of_hit)
 /* The searched texts of a row. */
 static void sql_texts(sql_writer *w)
 {
+    assert(w->entity->search_count > 0);
     for (size_t i = 0; i < w->entity->search_count; i++) {
         sql_puts(w, i > 0 ? "," : "SELECT ");
         qp_sql_name(w->sql, w->entity->fields[w->entity->search_fields[i]].column);
@@ -717,7 +793,13 @@ static void sql_texts(sql_writer *w)
 }
 
 /* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions
- * are on the row, which is then looked up. */
+ * are on the row, which is then looked up.
+ *
+ *   SELECT rowid,rank FROM "messages_search" WHERE "messages_search" MATCH ?1
+ *     AND "messages_search".rowid BETWEEN ?2 AND ?3
+ *     AND EXISTS (SELECT 1 FROM "messages" WHERE "id"="messages_search".rowid AND "author"=?4)
+ *     ORDER BY rank,rowid LIMIT ?5
+ */
 static void sql_hits(sql_writer *w)
 {
     const qp_searcher *searcher = w->engine->searcher;
@@ -760,6 +842,7 @@ static size_t sql_search(sql_writer *w, unsigned operation)
 {
     const qp_searcher *searcher = w->engine->searcher;
 
+    assert(searcher != NULL);
     switch (operation) {
     case QP_OP_INDEX:
     case QP_OP_UNINDEX:
@@ -785,9 +868,14 @@ static size_t sql_search(sql_writer *w, unsigned operation)
     }
 }
 
-/* The engine's SQL around an UPDATE that must match a row. */
+/* The engine's SQL around an UPDATE that must match a row; PostgreSQL divides by the number of
+ * changed rows:
+ *
+ *   WITH changed AS (UPDATE ... RETURNING 1) SELECT 1/COUNT(*) FROM changed
+ */
 static void sql_update_must_match(sql_writer *w, bool must_match)
 {
+    assert(!must_match || w->engine->must_match_end != NULL);
     if (must_match) {
         sql_puts(w, w->engine->must_match_begin);
     }

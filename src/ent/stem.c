@@ -7,7 +7,13 @@
  * The rules are those of M. F. Porter, "An algorithm for suffix stripping", Program 14 (1980), with
  * the three departures that its author published later with his own programs: "bli" and "logi" in
  * step 2, and words of one or two letters stay. Notation of the paper: a word is [C](VC)^m[V],
- * where C is a run of consonants and V one of vowels; m is its measure. */
+ * where C is a run of consonants and V one of vowels; m is its measure.
+ *
+ *   tree m = 0      trouble m = 1      private m = 2
+ *
+ *   generalizations ─1a─▶ generalization ─2─▶ generalize ─3─▶ general ─4─▶ gener
+ *
+ * A stem need not be a word: it is only compared with other stems. */
 #include "ent/stem.h"
 
 #include <assert.h>
@@ -26,7 +32,8 @@ typedef struct stem_rule {
     const char *with;
 } stem_rule;
 
-/* A letter other than a, e, i, o, u; y is a vowel behind a consonant. */
+/* A letter other than a, e, i, o, u; y is a vowel behind a consonant. The call for the letter
+ * before a run of y does not recurse further: that letter is no y. */
 static bool stem_is_consonant(const char *p, size_t at)
 {
     switch (p[at]) {
@@ -51,12 +58,13 @@ static bool stem_is_consonant(const char *p, size_t at)
     }
 }
 
-/* m of the stem. */
+/* m of the stem: how often a consonant follows a vowel. */
 static size_t stem_measure(const stem_word *word)
 {
     size_t m = 0;
     bool vowel = false;
 
+    assert(word->stem <= word->n);
     for (size_t i = 0; i < word->stem; i++) {
         const bool consonant = stem_is_consonant(word->p, i);
         m += consonant && vowel;
@@ -65,10 +73,12 @@ static size_t stem_measure(const stem_word *word)
     return m;
 }
 
+/* The paper's *v*: without a vowel what looks like an ending belongs to the word, as in "sing". */
 static bool stem_has_vowel(const stem_word *word)
 {
     size_t i = 0;
 
+    assert(word->stem <= word->n);
     while (i < word->stem && stem_is_consonant(word->p, i)) {
         i++;
     }
@@ -100,12 +110,13 @@ static bool stem_ends(stem_word *word, const char *end)
     return true;
 }
 
-/* Puts something in the place of the ending. It is never longer than what stood there, but for an
- * "e" behind a shortened stem. */
+/* Puts something in the place of the ending. It is never longer than what stood there, so that the
+ * caller's buffer suffices. */
 static void stem_set(stem_word *word, const char *with)
 {
     const size_t n = strlen(with);
 
+    assert(word->stem + n <= word->n);
     memcpy(word->p + word->stem, with, n);
     word->n = word->stem + n;
 }
@@ -134,7 +145,8 @@ static void stem_step_1a(stem_word *word)
     }
 }
 
-/* Past and present: agreed, plastered, motoring; what is left is made a word again. */
+/* Past and present: agreed, plastered, motoring; what is left is made a word again: hoping, hop,
+ * hope. The "e" has room, because "ed" or "ing" stood there. */
 static void stem_step_1b(stem_word *word)
 {
     if (stem_ends(word, "eed")) {
@@ -159,7 +171,7 @@ static void stem_step_1b(stem_word *word)
     }
 }
 
-/* happy, happi. */
+/* happy, happi: so that it meets "happiness" without its ending. */
 static void stem_step_1c(stem_word *word)
 {
     if (stem_ends(word, "y") && stem_has_vowel(word)) {
@@ -181,6 +193,8 @@ static void stem_step_2(stem_word *word)
     stem_apply(word, rules, sizeof(rules) / sizeof(rules[0]), 0);
 }
 
+/* More endings that say nothing of the subject: triplicate, triplic; hopeful, hope; goodness,
+ * good. */
 static void stem_step_3(stem_word *word)
 {
     static const stem_rule rules[] = {{"icate", "ic"}, {"ative", ""},  {"alize", "al"},
@@ -224,6 +238,8 @@ static void stem_step_5(stem_word *word)
     }
 }
 
+/* Each step looks at the endings that the one before it left. A word has at most QP_TOKEN_BYTES_MAX
+ * bytes, so that also a run of y, over which each of its letters looks back, costs little. */
 size_t qp_word_stem(char *word, size_t n)
 {
     stem_word it = {word, n, 0};
@@ -262,11 +278,13 @@ static const char *const stem_stops[] = {
     "to",   "us",    "ve",   "was",   "we",    "were",  "what",  "when",   "where", "which",
     "who",  "whose", "why",  "will",  "with",  "would", "you",   "your"};
 
+/* Seven comparisons at most. A stop word that begins another one ("a", "an") comes first. */
 bool qp_word_is_stop(quipu_str word)
 {
     size_t low = 0;
     size_t high = sizeof(stem_stops) / sizeof(stem_stops[0]);
 
+    assert(word.p != NULL);
     while (low < high) {
         const size_t at = (low + high) / 2;
         const char *stop = stem_stops[at];

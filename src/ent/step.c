@@ -4,7 +4,15 @@
  *
  * Owns: qp_rebuild, for the step that runs.
  * Called by: steps of the program, through include/ent/migrate.h, inside of the migration's
- * transaction. Every rebuild that a step begins must be ended by it, or the migration fails. */
+ * transaction. Every rebuild that a step begins must be ended by it, or the migration fails.
+ *
+ *   ent_step_rebuild_begin   CREATE TABLE "messages_rebuild_1" (the schema's columns, unknown ones)
+ *   the step                 reads "messages", inserts into "messages_rebuild_1"
+ *   ent_step_carry           UPDATE "messages_rebuild_1" SET (unknown) = (SELECT unknown FROM
+ *                            "messages" WHERE rowid = ?1) WHERE rowid = ?2
+ *   ent_step_rebuild_end     same number of rows? DROP TABLE "messages", rename the new one;
+ *                            the old indexes, UNIQUE clauses and triggers again
+ */
 #include "ent/migrate_internal.h"
 
 #include <assert.h>
@@ -24,7 +32,8 @@ static quipu_status step_no_memory(const quipu_arena *arena, size_t size, quipu_
 /* ---- looking ------------------------------------------------------------------------------------
  */
 
-/* Whether there is a table, and in it a column unless NULL. */
+/* Whether there is a table, and in it a column unless NULL. Inspects the whole file each time: a
+ * step asks a few times, and the file changes between. */
 static quipu_status step_has(ent_db *db, const char *table, const char *column, bool *ret_has,
                              quipu_error *reterr)
 {
@@ -67,6 +76,7 @@ static qp_rebuild *step_rebuild(const qp_migration *m, const ent_entity *entity)
 {
     qp_rebuild *rebuild = m->rebuilds;
 
+    assert(m != NULL && entity != NULL);
     while (rebuild != NULL && (rebuild->ended || rebuild->entity != entity)) {
         rebuild = rebuild->next;
     }
@@ -96,6 +106,7 @@ static quipu_status step_has_index(const qp_migration *m, const ent_entity *enti
     quipu_status status = m->migrator->inspect(m->conn, &arena, &shape, reterr);
     const qp_table_shape *table = status == QUIPU_OK ? qp_shape_table(&shape, entity->table) : NULL;
 
+    assert(index != NULL && ret_has != NULL);
     *ret_has = false;
     for (size_t i = 0; table != NULL && i < table->index_count; i++) {
         *ret_has = *ret_has || qp_name_eq(table->indexes[i].name, index);
@@ -139,9 +150,10 @@ quipu_status ent_step_ran(ent_db *db, const char *step, bool *ret_ran, quipu_err
     return qp_error_set(reterr, QUIPU_MISUSE, "no migration with such a step runs");
 }
 
-/* The text of a literal, its quotes doubled. */
+/* The text of a literal, its quotes doubled. DDL takes no parameters. */
 static void step_put_text(qp_buf *sql, const char *text)
 {
+    assert(text != NULL);
     qp_buf_putc(sql, '\'');
     for (; *text != '\0'; text++) {
         qp_buf_putc(sql, *text);
@@ -153,7 +165,10 @@ static void step_put_text(qp_buf *sql, const char *text)
 }
 
 /* A view and not a table: CREATE TABLE fails either way, and a view takes no rows from a program
- * that creates its table only if it does not exist. */
+ * that creates its table only if it does not exist.
+ *
+ *   CREATE VIEW "name" AS SELECT 'why' AS reserved
+ */
 quipu_status ent_step_reserve(ent_db *db, const char *name, const char *why, quipu_error *reterr)
 {
     quipu_arena arena = {.limit = QP_MIGRATION_BYTES_MAX};
@@ -195,13 +210,15 @@ quipu_status ent_step_complete(ent_db *db, const ent_schema *schema, quipu_error
     return status;
 }
 
-/* The columns that the entity does not know. */
+/* The columns that the entity does not know: another program's, which a rebuild must not lose. A
+ * computed one cannot be copied, and its expression may name columns that are gone. */
 static quipu_status step_find_extra(qp_migration *m, qp_rebuild *rebuild, quipu_error *reterr)
 {
     const qp_table_shape *old = rebuild->old;
     size_t size = (old->column_count + 1) * sizeof(qp_column);
     qp_column *extra = quipu_arena_alloc(&m->arena, size);
 
+    assert(old != NULL && rebuild->extra_count == 0);
     if (extra == NULL) {
         return step_no_memory(&m->arena, size, reterr);
     }
@@ -219,11 +236,14 @@ static quipu_status step_find_extra(qp_migration *m, qp_rebuild *rebuild, quipu_
         }
         extra[rebuild->extra_count++] = *column;
     }
+    assert(rebuild->extra_count <= old->column_count);
     rebuild->extra = extra;
     return QUIPU_OK;
 }
 
-/* An entity over a table of a name that the file does not have. */
+/* An entity over a table of a name that the file does not have. It is a copy that differs in its
+ * table alone, so that ent_create() and the like work on the new table; it lives in the migration's
+ * arena. */
 static quipu_status step_make_fresh(qp_migration *m, const qp_file_shape *shape,
                                     const ent_entity *entity, const ent_entity **ret_fresh,
                                     quipu_error *reterr)
@@ -248,7 +268,9 @@ static quipu_status step_make_fresh(qp_migration *m, const qp_file_shape *shape,
                         entity->table);
 }
 
-/* Creates the new table under a temporary name and returns an entity over it. */
+/* Creates the new table under a temporary name and returns an entity over it. The rebuild is listed
+ * only when the table exists; the shape of the old one is kept for ent_step_rebuild_end(), which
+ * runs when that table is gone. */
 quipu_status ent_step_rebuild_begin(ent_db *db, const ent_entity *entity,
                                     const ent_entity **ret_fresh, quipu_error *reterr)
 {
@@ -299,7 +321,8 @@ quipu_status ent_step_rebuild_begin(ent_db *db, const ent_entity *entity,
     return status;
 }
 
-/* Prepared once, run for each row. */
+/* Prepared once, run for each row; finalized by ent_step_rebuild_end(), or by qp_step_run() when
+ * the step fails. */
 static quipu_status step_prepare_carry(qp_migration *m, qp_rebuild *rebuild, quipu_error *reterr)
 {
     const qp_ddl change = {.kind = QP_DDL_CARRY,
@@ -310,6 +333,7 @@ static quipu_status step_prepare_carry(qp_migration *m, qp_rebuild *rebuild, qui
     qp_buf sql;
     quipu_status status;
 
+    assert(rebuild->carry == NULL && rebuild->extra_count > 0);
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     m->migrator->write_ddl(&change, &sql);
     status = qp_buf_status(&sql);
@@ -322,7 +346,8 @@ static quipu_status step_prepare_carry(qp_migration *m, qp_rebuild *rebuild, qui
     return status;
 }
 
-/* Copies the columns that the entity does not know. */
+/* Copies the columns that the entity does not know, of one row. A row that is not there yet is an
+ * error: the step inserts it first. */
 quipu_status ent_step_carry(ent_db *db, const ent_entity *entity, int64_t old_key, int64_t new_key,
                             quipu_error *reterr)
 {
@@ -397,9 +422,11 @@ static bool step_has_plain_columns(const qp_index_shape *index)
     return true;
 }
 
-/* The index of the old primary key is not restored: the new table has its own key. */
+/* The index of the old primary key is not restored: the new table has its own key. It is recognized
+ * by its columns: the i-th of the index is the i-th of the key. */
 static bool step_is_old_key(const qp_rebuild *rebuild, const qp_index_shape *index)
 {
+    assert(rebuild->old != NULL);
     for (size_t i = 0; i < index->column_count; i++) {
         const qp_column *column =
             index->columns[i] != NULL ? qp_shape_column(rebuild->old, index->columns[i]) : NULL;
@@ -410,11 +437,15 @@ static bool step_is_old_key(const qp_rebuild *rebuild, const qp_index_shape *ind
     return true;
 }
 
-/* A UNIQUE clause of the old table lives on as an index of the same columns. */
+/* A UNIQUE clause of the old table lives on as an index of the same columns:
+ *
+ *   CREATE UNIQUE INDEX IF NOT EXISTS "sessions_tenant_key_key" ON "sessions" ("tenant", "key")
+ */
 static void step_put_unique(qp_buf *sql, const qp_rebuild *rebuild, const qp_index_shape *index)
 {
     qp_buf name;
 
+    assert(index->sql == NULL);
     qp_buf_init(&name, QP_DDL_TEXT_MAX);
     qp_buf_puts(&name, rebuild->entity->table);
     for (size_t i = 0; i < index->column_count; i++) {
@@ -473,17 +504,20 @@ static bool step_is_search_trigger(const ent_entity *entity, const char *name)
 {
     size_t n = strlen(entity->table);
 
+    assert(name != NULL);
     return (entity->flags & (ENT_E_SEARCH | ENT_E_SEARCH_MANUAL)) != 0 && strlen(name) > n &&
            strncmp(name, entity->table, n) == 0 &&
            strncmp(name + n, "_search_", strlen("_search_")) == 0;
 }
 
-/* Indexes and triggers of the old table. */
+/* Indexes and triggers of the old table, which DROP TABLE took with it. Those of the schema may be
+ * among them; what is missing then is added behind the steps. */
 static quipu_status step_restore(qp_migration *m, const qp_rebuild *rebuild, quipu_error *reterr)
 {
     const qp_table_shape *old = rebuild->old;
     quipu_status status = QUIPU_OK;
 
+    assert(rebuild->ended);
     for (size_t i = 0; i < old->index_count && status == QUIPU_OK; i++) {
         status = step_restore_index(m, rebuild, &old->indexes[i], reterr);
     }
@@ -495,7 +529,8 @@ static quipu_status step_restore(qp_migration *m, const qp_rebuild *rebuild, qui
     return status;
 }
 
-/* Row counts must be equal; then the new table takes the old one's place. */
+/* Row counts must be equal; then the new table takes the old one's place. The counts are two scans:
+ * a rebuild that lost rows is found out while it can still be rolled back. */
 quipu_status ent_step_rebuild_end(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
     quipu_status status = step_enter(db, entity, reterr);
@@ -538,7 +573,8 @@ quipu_status ent_step_rebuild_end(ent_db *db, const ent_entity *entity, quipu_er
 /* ---- running ------------------------------------------------------------------------------------
  */
 
-/* A step that leaves a rebuild open fails the migration. */
+/* A step that leaves a rebuild open fails the migration; so does one that leaves a savepoint open,
+ * or ends the migration's transaction. What a failed step wrote is rolled back by the caller. */
 quipu_status qp_step_run(qp_migration *m, size_t number, quipu_error *reterr)
 {
     const ent_step *step = &m->options.steps[number];

@@ -3,6 +3,10 @@
  *
  * Owns: the meaning of a patch. Called by users of include/ent, src/store; patch.h also by view.c.
  * Locks: inside of the caller's transaction; ent_update_one() begins one where it may have to undo.
+ *
+ *   {.revision = {ENT_OP_ADD, 1}, .model = ENT_CLEAR}     where {.id = ent_eq(7)}
+ *   shape    UPDATE  5 CLEAR  14 ADD  [on_update fields SET]  END  0 EQ
+ *   values   1, the time of the call, 7
  */
 #include "ent/db.h"
 
@@ -24,6 +28,7 @@ static unsigned update_op(const ent_field *field, const void *patch)
 {
     unsigned op = ENT_OP_KEEP;
 
+    assert(patch != NULL);
     if (field->patch != ENT_ABSENT) {
         memcpy(&op, (const char *)patch + field->patch, sizeof(op));
     }
@@ -44,10 +49,16 @@ static bool update_moves(const qp_plan *plan, size_t number, unsigned op)
 {
     const ent_shard *shard = plan->entity->shard;
 
+    assert(shard != NULL);
     return op == ENT_OP_SET && memchr(shard->texts, (int)number, shard->text_count) != NULL;
 }
 
-/* Checks one change and adds it to the plan: field, operator, value. */
+/* Checks one change and adds it to the plan: field, operator, value.
+ *
+ *   SET     a value that obeys the field's rules; absence is what CLEAR is for
+ *   ADD     an int; the engine checks the sum, because only it knows the old value
+ *   CLEAR   an optional field
+ */
 static quipu_status update_field(qp_plan *plan, size_t number, unsigned op, const void *patch,
                                  quipu_error *reterr)
 {
@@ -98,7 +109,9 @@ static quipu_status update_field(qp_plan *plan, size_t number, unsigned op, cons
     return status;
 }
 
-/* Walks the patch, then sets the on_update fields that it does not change. */
+/* Walks the patch, then sets the on_update fields that it does not change. Those come last, so that
+ * the shape depends on what the patch sets alone. A patch that changes nothing is refused: the time
+ * would be all that the update writes. */
 static quipu_status update_patch(qp_plan *plan, const void *patch, quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
@@ -158,7 +171,8 @@ static quipu_status update_plan(ent_db *db, const ent_entity *entity, const void
     return status;
 }
 
-/* The last step of every write that returns no rows. */
+/* The last step of every write that returns no rows. Without a count to report, an engine over a
+ * network may send the statement and not wait; its failure then comes with a later call. */
 quipu_status qp_run_write(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     const bool deleting = db->plan.shape.n > 0 && db->plan.shape.p[0] == QP_OP_DELETE;
@@ -166,6 +180,7 @@ quipu_status qp_run_write(ent_db *db, int64_t *ret_count, quipu_error *reterr)
     quipu_status status = qp_cache_take(db, &cached, reterr);
     bool is_row = false;
 
+    assert(db->plan.entity != NULL);
     if (status == QUIPU_OK) {
         status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
@@ -185,6 +200,7 @@ quipu_status qp_run_write(ent_db *db, int64_t *ret_count, quipu_error *reterr)
     return status;
 }
 
+/* Matching no row is no error: *ret_count says so. */
 quipu_status ent_update(ent_db *db, const ent_entity *entity, const void *where, const void *patch,
                         int64_t *ret_count, quipu_error *reterr)
 {
@@ -222,6 +238,7 @@ static quipu_status update_take_row(ent_db *db, qp_cached *cached, quipu_arena *
     bool is_row = false;
     quipu_status status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
 
+    assert(ret_row == NULL || arena != NULL);
     if (status == QUIPU_OK) {
         status =
             qp_explain(entity, qp_cached_step(db, cached, values, &is_row, reterr), false, reterr);
@@ -252,6 +269,7 @@ static quipu_status update_run_one(ent_db *db, qp_cached *cached, quipu_arena *a
     bool alone = ret_row == NULL && qp_plan_pins_one(&db->plan);
     quipu_status status = alone ? QUIPU_OK : ent_begin(db, ENT_WRITE, reterr);
 
+    assert(cached->busy);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -260,7 +278,8 @@ static quipu_status update_run_one(ent_db *db, qp_cached *cached, quipu_arena *a
     return alone ? status : qp_tx_end(db, status, reterr);
 }
 
-/* See ent.h. The arena is rewound on failure. */
+/* See ent.h. The arena is rewound on failure: `made` is handed over only when the transaction that
+ * made it has committed. */
 quipu_status ent_update_one(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                             const void *where, const void *patch, void *ret_row,
                             quipu_error *reterr)
@@ -298,6 +317,7 @@ quipu_status ent_update_one(ent_db *db, quipu_arena *arena, const ent_entity *en
  * Pure functions over the literals of generated code; see patch.h. They hold no ENT_OP_ADD.
  */
 
+/* A value that was there before is replaced: of several changes to a field the last one counts. */
 void qp_patch_put(const ent_field *field, unsigned op, const void *value, void *patch)
 {
     char *slot = (char *)patch + field->patch;
@@ -309,10 +329,13 @@ void qp_patch_put(const ent_field *field, unsigned op, const void *value, void *
     }
 }
 
+/* The row becomes what the UPDATE of this patch would store, but for on_update fields, whose time
+ * only the write knows. */
 void qp_patch_apply(const ent_entity *entity, const void *patch, bool texts, void *row)
 {
     static const quipu_str there = {"", 0};
 
+    assert(patch != NULL && row != NULL);
     for (size_t i = 0; i < entity->field_count; i++) {
         const ent_field *field = &entity->fields[i];
         const bool optional = (field->flags & ENT_F_NULLABLE) != 0;
@@ -338,8 +361,10 @@ void qp_patch_apply(const ent_entity *entity, const void *patch, bool texts, voi
     }
 }
 
+/* For a row that does not exist yet: clearing a field that was never set is nothing to do. */
 void qp_patch_create(const ent_entity *entity, const void *patch, void *values)
 {
+    assert(patch != NULL && values != NULL);
     for (size_t i = 0; i < entity->field_count; i++) {
         const ent_field *field = &entity->fields[i];
 
@@ -349,6 +374,7 @@ void qp_patch_create(const ent_entity *entity, const void *patch, void *values)
     }
 }
 
+/* `patch` then does in one UPDATE what both would do one after the other. */
 void qp_patch_add(const ent_entity *entity, const void *later, void *patch)
 {
     for (size_t i = 0; i < entity->field_count; i++) {
@@ -361,6 +387,7 @@ void qp_patch_add(const ent_entity *entity, const void *later, void *patch)
     }
 }
 
+/* Text, bytes, JSON and enums have no `has`: a value that is not all zero is given. */
 void qp_new_set(const ent_field *field, const void *value, void *values)
 {
     char *member = (char *)values + field->create;

@@ -1,7 +1,17 @@
 /* Insert or update in one statement. The row is returned by the engine only where the caller wants
  * it: reading it costs more than the write.
  *
- * Owns: which fields a conflict changes. Called by users of include/ent, src/store. */
+ * Owns: which fields a conflict changes. Called by users of include/ent, src/store.
+ *
+ *   field is in the key or the index | immutable | given | on_update      on conflict
+ *     yes                                                                 KEEP
+ *     no                               yes         yes                    KEEP
+ *     no                               no          yes                    SET
+ *     no                                           no      yes            NOW
+ *     no                                           no      no             KEEP
+ *
+ * Locks: as a create; the conflict itself is decided by the engine, so that two writers of one key
+ * cannot both insert. */
 #include "ent/create.h"
 
 #include <assert.h>
@@ -14,6 +24,7 @@
 /* Whether a field is one of these. */
 static bool upsert_in(const uint8_t *fields, size_t count, size_t field)
 {
+    assert(count <= ENT_KEY_MAX);
     for (size_t i = 0; i < count; i++) {
         if (fields[i] == field) {
             return true;
@@ -40,7 +51,9 @@ static unsigned upsert_how(const ent_entity *entity, size_t number, int on, cons
     return (field->flags & ENT_F_ON_UPDATE) != 0 ? QP_UPSERT_NOW : QP_UPSERT_KEEP;
 }
 
-/* The statement ends, and outside of a transaction commits, with the step behind its row. */
+/* The statement ends, and outside of a transaction commits, with the step behind its row. Both
+ * outcomes of an upsert return the row; none at all, which a trigger of the file can cause, is
+ * QUIPU_CORRUPT. */
 static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                                void *ret_row, quipu_error *reterr)
 {
@@ -49,6 +62,7 @@ static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity 
     quipu_status status = qp_cache_take(db, &cached, reterr);
     bool is_row = false;
 
+    assert(ret_row == NULL || arena != NULL);
     if (status == QUIPU_OK) {
         status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
@@ -86,6 +100,7 @@ static void upsert_plan(ent_db *db, const ent_entity *entity, int on, qp_new_row
     size_t n = 0;
     const qp_value *binds = qp_new_row_binds(db, entity, row, &n);
 
+    assert(on >= -1 && on < (int)entity->index_count);
     qp_plan_begin(&db->plan, entity, db->engine, operation);
     qp_plan_mark(&db->plan, row->key_given_out);
     qp_plan_mark(&db->plan, (unsigned)(on + 1));

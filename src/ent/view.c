@@ -1,5 +1,12 @@
 /* Views and classes: values between a row, an X_new, an X_patch and the program's own structs, by
- * the tables that entgen wrote. Pure functions over memory; no connection, no lock. */
+ * the tables that entgen wrote. Pure functions over memory; no connection, no lock.
+ *
+ *   quipu_session_new ──ent_view_create()──▶ qp_session_new ──▶ INSERT
+ *   quipu_session_patch ──ent_view_patch()──▶ qp_session_patch ──▶ UPDATE
+ *   quipu_session_info ◀──ent_view_read()── qp_session ◀── SELECT
+ *
+ * Called by src/store, so that a field that is added to the schema needs no code that copies it.
+ * Texts are borrowed all the way. */
 #include <ent/view.h>
 
 #include <assert.h>
@@ -8,9 +15,11 @@
 #include "ent/patch.h"
 #include "ent/row.h"
 
-/* Whether a value of this type says by itself that it is absent. */
+/* Whether a value of this type says by itself that it is absent: its pointer is NULL, or its number
+ * is 0. Others need a `has` beside them. */
 static bool view_says_absent(const ent_field *field)
 {
+    assert(field->type >= ENT_INT && field->type <= ENT_JSON);
     return field->type == ENT_TEXT || field->type == ENT_BYTES || field->type == ENT_JSON ||
            field->type == ENT_ENUM;
 }
@@ -40,6 +49,7 @@ static const void *view_row_value(const ent_field *field, const void *row)
 /* ---- views ------------------------------------------------------------------------------------
  */
 
+/* The members of the struct that the view does not show keep what they had: callers fill them. */
 void ent_view_read(const ent_view *view, const void *row, void *ret_struct)
 {
     char *to = ret_struct;
@@ -69,10 +79,12 @@ void ent_view_read(const ent_view *view, const void *row, void *ret_struct)
     }
 }
 
+/* A value that is not given stays zero in the X_new; the insert fills in the field's default. */
 void ent_view_create(const ent_view *view, const void *from, void *ret_new)
 {
     const char *at = from;
 
+    assert(from != NULL && ret_new != NULL);
     for (size_t i = 0; i < view->count; i++) {
         const ent_shown *shown = &view->items[i];
         const ent_field *field = &view->entity->fields[shown->field];
@@ -89,6 +101,7 @@ void ent_view_create(const ent_view *view, const void *from, void *ret_new)
 
 void ent_view_patch(const ent_view *view, uint32_t set, const void *from, void *ret_patch)
 {
+    assert(from != NULL && ret_patch != NULL);
     for (size_t i = 0; i < view->count; i++) {
         const ent_shown *shown = &view->items[i];
         const ent_field *field = &view->entity->fields[shown->field];
@@ -105,6 +118,7 @@ void ent_view_patch(const ent_view *view, uint32_t set, const void *from, void *
     }
 }
 
+/* For callers that check what they were asked to set before they write. */
 uint32_t ent_view_bits(const ent_view *view)
 {
     uint32_t bits = 0;
@@ -118,12 +132,15 @@ uint32_t ent_view_bits(const ent_view *view)
 /* ---- classes ----------------------------------------------------------------------------------
  */
 
+/* Whether the field is of one of these classes; a schema without classes has no such field. */
 static bool view_in(const ent_field *field, uint32_t classes)
 {
+    assert(field->data_class < 32);
     return field->data_class != 0 && (classes & ENT_CLASS(field->data_class)) != 0;
 }
 
-/* The constant default as a member would hold it; false when there is none. */
+/* The constant default as a member would hold it; false when there is none. A text points into the
+ * descriptor, which lives as long as the program. */
 static bool view_default(const ent_field *field, void *ret_member)
 {
     qp_value value;
@@ -153,6 +170,7 @@ static bool view_default(const ent_field *field, void *ret_member)
     return true;
 }
 
+/* Backwards, so that the first field that cannot be cleared is the one that is returned. */
 const ent_field *ent_class_clear(const ent_entity *entity, uint32_t classes, void *ret_patch)
 {
     const ent_field *kept = NULL;
@@ -178,6 +196,8 @@ const ent_field *ent_class_clear(const ent_entity *entity, uint32_t classes, voi
     return kept;
 }
 
+/* Whether two values of a field with a constant default are equal; floats bit by bit, as they are
+ * stored. */
 static bool view_same(const ent_field *field, const qp_value *a, const qp_value *b)
 {
     switch (field->type) {
@@ -192,8 +212,10 @@ static bool view_same(const ent_field *field, const qp_value *a, const qp_value 
     }
 }
 
+/* The counterpart of ent_class_clear(), for checks that nothing of a class is left. */
 const ent_field *ent_class_held(const ent_entity *entity, uint32_t classes, const void *row)
 {
+    assert(row != NULL);
     for (size_t i = 0; i < entity->field_count; i++) {
         const ent_field *field = &entity->fields[i];
         qp_value value;
@@ -212,8 +234,10 @@ const ent_field *ent_class_held(const ent_entity *entity, uint32_t classes, cons
     return NULL;
 }
 
+/* Absent values are not given, so that the new row gets the field's default or NULL. */
 void ent_class_copy(const ent_entity *entity, uint32_t classes, const void *row, void *ret_new)
 {
+    assert(row != NULL && ret_new != NULL);
     for (size_t i = 0; i < entity->field_count; i++) {
         const ent_field *field = &entity->fields[i];
         const void *value = view_in(field, classes) ? view_row_value(field, row) : NULL;

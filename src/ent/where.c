@@ -5,7 +5,18 @@
  *
  *   level ─▶ packed key range | shard ─▶ one pair (field, operator) a condition ─▶ match ─▶ groups
  *                                                           any_of / all_of / none_of: levels again
- */
+ *
+ * {.tokens = ent_gt(0), .any_of = {{.tokens = ent_eq(1)}, {.branch = ENT_IS_NULL, .author =
+ * ent_contains("x")}}} gives the values 0, 1, "x" and this shape, in which 9 is the number of the
+ * field `tokens`:
+ *
+ *   9 GT   ANY  9 EQ NEXT  4 CONTAINS 8 IS_NULL NEXT  CLOSE
+ *   "tokens">?1 AND (("tokens"=?2) OR (instr("author",?3)>0 AND "branch" IS NULL))
+ *
+ * Invariant: values are bound in the order in which their conditions enter the shape. sql.c numbers
+ * its parameters in that order and never sees a value.
+ * On failure the plan is incomplete; the caller drops it, and the next qp_plan_begin() starts
+ * over. */
 #include "ent/plan.h"
 
 #include <assert.h>
@@ -19,7 +30,8 @@
 #include "ent/row.h"
 #include "ent/shard.h"
 
-/* A condition of any type, read from its slot. */
+/* A condition of any type, read from its slot. `op` is unchecked until where_put() looks at it;
+ * `upper` has a meaning with BETWEEN only, `n` and `list` with IN and NOT_IN. */
 typedef struct where_slot {
     unsigned op;
     uint32_t n;
@@ -28,7 +40,8 @@ typedef struct where_slot {
     const void *list;
 } where_slot;
 
-/* The layout of a condition on an enum in generated code. */
+/* The layout of a condition on an enum in generated code. Each enum has a struct type of its own,
+ * so that slots are copied to this one instead of being read through a pointer of another type. */
 typedef struct where_enum {
     ent_wants_enum op;
     uint32_t n;
@@ -43,6 +56,8 @@ typedef struct where_enum {
      WHERE_BIT(ENT_OP_LE))
 #define WHERE_LIST (WHERE_BIT(ENT_OP_IN) | WHERE_BIT(ENT_OP_NOT_IN))
 
+static_assert(sizeof(ent_wants_int) == sizeof(unsigned), "operators are read as unsigned");
+
 /* Operators that a type has, beside IS_NULL and NOT_NULL. */
 static const uint32_t where_allowed[] = {
     [ENT_INT] = WHERE_ORDERED | WHERE_LIST | WHERE_BIT(ENT_OP_BETWEEN),
@@ -55,11 +70,15 @@ static const uint32_t where_allowed[] = {
     [ENT_ENUM] = WHERE_EQUAL | WHERE_LIST,
     [ENT_JSON] = 0};
 
-/* Reads a slot by the field's type. Every slot begins with its operator. */
+/* Reads a slot by the field's type. Every slot begins with its operator. Members that the type's
+ * slot lacks stay zero. The casts are right because entgen writes the struct and field->type from
+ * one schema. An enum's number without a label gives an absent text, which where_check()
+ * refuses. */
 static void where_load(const ent_field *field, const void *slot, where_slot *ret)
 {
     where_enum labels;
 
+    assert(field->type >= ENT_INT && field->type <= ENT_JSON);
     *ret = (where_slot){.v.kind = qp_types[field->type].kind};
     memcpy(&ret->op, slot, sizeof(ret->op));
     ret->upper.kind = ret->v.kind;
@@ -109,7 +128,7 @@ static void where_load(const ent_field *field, const void *slot, where_slot *ret
     }
 }
 
-/* An error of the program that wrote the condition. */
+/* An error of the program that wrote the condition, as opposed to one in its data. */
 static quipu_status where_misuse(const qp_plan *plan, const ent_field *field, const char *text,
                                  quipu_error *reterr)
 {
@@ -125,7 +144,8 @@ static quipu_status where_invalid(const qp_plan *plan, const ent_field *field, c
                           "condition on %s.%s: %s", plan->entity->name, field->name, text);
 }
 
-/* Whether a value can be compared with at all. */
+/* Whether a value can be compared with at all. Checked here, so that all engines refuse alike:
+ * PostgreSQL rejects such a text itself, SQLite would compare it and find nothing. */
 static quipu_status where_check(const qp_plan *plan, const ent_field *field, const qp_value *value,
                                 quipu_error *reterr)
 {
@@ -159,7 +179,8 @@ static quipu_status where_check(const qp_plan *plan, const ent_field *field, con
     }
 }
 
-/* Numbers and UUIDs cannot be wrong; the items of other lists are checked. */
+/* Numbers and UUIDs cannot be wrong; the items of other lists are checked, in one pass. An empty
+ * list is no error: IN () is false, NOT IN () is true for every value. */
 static quipu_status where_check_list(const qp_plan *plan, const ent_field *field,
                                      const where_slot *slot, quipu_error *reterr)
 {
@@ -167,6 +188,7 @@ static quipu_status where_check_list(const qp_plan *plan, const ent_field *field
     qp_value value = {.kind = QP_NULL};
     int number;
 
+    assert(slot->op == ENT_OP_IN || slot->op == ENT_OP_NOT_IN);
     if (slot->n != 0 && slot->list == NULL) {
         return where_misuse(plan, field, "the list is NULL", reterr);
     }
@@ -194,7 +216,9 @@ static quipu_status where_check_list(const qp_plan *plan, const ent_field *field
 }
 
 /* A condition with a list. The operand lives in the connection's scratch arena until the statement
- * is done. */
+ * is done; its items stay the caller's, and qp_cached_bind_copy() copies them where the statement
+ * outlives the call. One value whatever the number of items, so that the shape does not depend on
+ * it. */
 static quipu_status where_put_list(qp_plan *plan, size_t number, const where_slot *slot,
                                    quipu_error *reterr)
 {
@@ -203,6 +227,7 @@ static quipu_status where_put_list(qp_plan *plan, size_t number, const where_slo
     qp_list_operand *operand;
     qp_value value;
 
+    assert(number < plan->entity->field_count);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -223,11 +248,17 @@ static quipu_status where_put_list(qp_plan *plan, size_t number, const where_slo
 }
 
 /* The smallest text that is greater than every text with this prefix: the last code point that can
- * be increased is, and what follows it is dropped. Absent: no code point can. */
+ * be increased is, and what follows it is dropped. Absent: no code point can. Columns compare by
+ * bytes in every engine, and the byte order of UTF-8 is the order of code points. The bound is
+ * valid UTF-8, as bound texts must be: U+D7FF is followed by U+E000.
+ *
+ *   "ab" ─▶ "ac"      "a" U+10FFFF ─▶ "b"      U+10FFFF ─▶ absent
+ */
 static quipu_status where_next(qp_plan *plan, quipu_str prefix, quipu_str *ret_next)
 {
     size_t n = prefix.n;
 
+    assert(prefix.p != NULL);
     while (n > 0) {
         size_t start = n - 1;
         uint32_t point = 0;
@@ -253,12 +284,14 @@ static quipu_status where_next(qp_plan *plan, quipu_str prefix, quipu_str *ret_n
     return QUIPU_OK;
 }
 
-/* A prefix becomes a range, so that an index serves it. */
+/* A prefix becomes a range, so that an index serves it: "branch">=?1 AND "branch"<?2. Without an
+ * upper bound it is ENT_OP_GE. That is another shape, but such prefixes are rare. */
 static void where_put_prefix(qp_plan *plan, size_t number, const where_slot *slot)
 {
     quipu_str next = QP_STR_ABSENT;
     qp_value upper;
 
+    assert(slot->op == ENT_OP_PREFIX && slot->v.kind == QP_TEXT);
     if (where_next(plan, slot->v.as.text, &next) != QUIPU_OK) {
         qp_buf_fail(&plan->shape, QUIPU_NOMEM);
         return;
@@ -272,8 +305,10 @@ static void where_put_prefix(qp_plan *plan, size_t number, const where_slot *slo
     }
 }
 
-/* One condition: checked, then added as field, operator and values. Equality at
- * the outermost level fixes the field. */
+/* One condition: checked, then added as field, operator and values. Equality at the outermost level
+ * fixes the field for all rows; inside of a group it does not. IN fixes nothing, also with one
+ * item: one shape serves lists of any length. An unknown operator is refused before WHERE_BIT()
+ * would shift by it. */
 static quipu_status where_put(qp_plan *plan, size_t number, const char *where, bool outermost,
                               quipu_error *reterr)
 {
@@ -325,7 +360,11 @@ static quipu_status where_put(qp_plan *plan, size_t number, const char *where, b
 
 /* A level that fixes the owner of a packed cluster: its conditions on the key become a range of the
  * packed column. Returns the fields that need no condition of their own any more. A child's owner
- * is its parent, whatever its own condition says. */
+ * is its parent, whatever its own condition says; 0 is bound for it until qp_where_set_parent().
+ *
+ *   .session_id = ent_eq(7), .seq = ent_gt(10)
+ *   "id" BETWEEN 7 << 32 | 11 AND 7 << 32 | 0xffffffff
+ */
 static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outermost)
 {
     const ent_entity *entity = plan->entity;
@@ -337,6 +376,7 @@ static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outerm
     qp_cluster_range range;
     size_t at;
 
+    assert(plan->packs && entity->key_count == 2);
     if (!tied && !child) {
         return done;
     }
@@ -368,13 +408,15 @@ typedef struct where_ties {
     const char *where;
 } where_ties;
 
-/* qp_shard_value_fn over a level: fields that it compares for equality. */
+/* qp_shard_value_fn over a level: fields that it compares for equality. A text that is NULL is
+ * refused later, by where_put(); here it only determines no shard. */
 static bool where_tied(const void *ctx, size_t field, qp_value *ret)
 {
     const where_ties *ties = ctx;
     const ent_field *of = &ties->entity->fields[field];
     where_slot slot;
 
+    assert(field < ties->entity->field_count);
     if (of->where == ENT_ABSENT) {
         return false;
     }
@@ -383,12 +425,17 @@ static bool where_tied(const void *ctx, size_t field, qp_value *ret)
     return slot.op == ENT_OP_EQ && (slot.v.kind != QP_TEXT || slot.v.as.text.p != NULL);
 }
 
-/* The shard and the number that carries it: two values. Returns the index of the first. */
+/* The shard and the number that carries it: two values. Returns the index of the first.
+ *
+ *   OWNER       "part"=$1 AND "uid"=(SELECT "uid" FROM "sessions" WHERE "part"=$1 AND "id"=$2)
+ *   SHARD, EQ   "part"=$1 AND "id"=$2
+ */
 static size_t where_put_number(qp_plan *plan, int64_t number)
 {
     size_t at = plan->bind_count;
     size_t field = plan->entity->shard->number - 1u;
 
+    assert(plan->shards && plan->entity->shard->number != 0);
     if (qp_shard_owner(plan->entity) != NULL) {
         qp_plan_mark(plan, QP_MARK_OWNER);
         qp_plan_bind_int(plan, number & ENT_SHARD_MAX);
@@ -405,7 +452,10 @@ static size_t where_put_number(qp_plan *plan, int64_t number)
 /* Adds the shard where a level's conditions determine it. Returns the fields that need no condition
  * of their own any more: at the outermost level the owner's, which is looked up by key. Inside of a
  * group that lookup is not used: an owner that does not exist would make the condition NULL instead
- * of false. */
+ * of false. The conditions that determine a shard stay beside it, because other rows share it:
+ *
+ *   "part"=$1 AND "key"=$2 AND "tenant"=$3
+ */
 static qp_fields where_put_shard(qp_plan *plan, const char *where, bool outermost)
 {
     const ent_entity *entity = plan->entity;
@@ -414,6 +464,7 @@ static qp_fields where_put_shard(qp_plan *plan, const char *where, bool outermos
     qp_value number = {.kind = QP_NULL};
     int64_t shard = 0;
 
+    assert(plan->shards);
     if (!qp_shard_find(entity, where_tied, &ties, &shard)) {
         return done;
     }
@@ -433,8 +484,10 @@ static qp_fields where_put_shard(qp_plan *plan, const char *where, bool outermos
 static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth,
                                 quipu_error *reterr);
 
-/* One of any_of, all_of, none_of. Members without a condition are dropped from all_of; in the
- * others one would match every row, which is refused. */
+/* One of any_of, all_of, none_of, in the shape: ANY member NEXT member NEXT CLOSE. Members without
+ * a condition are dropped from all_of; in the others one would match every row, which is refused. A
+ * group without any condition is cut from the shape again; it has bound no value. A shard's mark
+ * never makes a member on its own, because the conditions that determine the shard are counted. */
 static quipu_status where_group(qp_plan *plan, unsigned mark, const char *members, size_t n,
                                 unsigned depth, quipu_error *reterr)
 {
@@ -480,7 +533,7 @@ static quipu_status where_group(qp_plan *plan, unsigned mark, const char *member
     return QUIPU_OK;
 }
 
-/* All three. */
+/* In the order of the marks. Groups are ANDed with each other and with the slots of their level. */
 static quipu_status where_put_groups(qp_plan *plan, const ent_where_groups *groups, unsigned depth,
                                      quipu_error *reterr)
 {
@@ -496,12 +549,14 @@ static quipu_status where_put_groups(qp_plan *plan, const ent_where_groups *grou
     return status;
 }
 
-/* A full-text match; at most one a level. */
+/* A full-text match; at most one a level. The words are bound as they were typed: the engine cuts
+ * them, so that no word is ever syntax. */
 static quipu_status where_match(qp_plan *plan, const char *where, quipu_error *reterr)
 {
     const ent_where_match *match = (const void *)(where + plan->entity->where_match);
     qp_value words = {.kind = QP_WORDS, .as.text = match->words};
 
+    assert(plan->entity->where_match != ENT_ABSENT);
     if ((int)match->op == ENT_OP_NONE) {
         return QUIPU_OK;
     }
@@ -519,7 +574,9 @@ static quipu_status where_match(qp_plan *plan, const char *where, quipu_error *r
     return QUIPU_OK;
 }
 
-/* One level: its key range or shard, its fields, its match, its groups. */
+/* One level: its key range or shard, its fields in the schema's order, its match, its groups. The
+ * literal is read by offsets of the descriptor, because X_where differs from entity to entity; the
+ * cost is one look at each slot. */
 static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth,
                                 quipu_error *reterr)
 {
@@ -528,6 +585,7 @@ static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth
     qp_fields done = {{0, 0}};
     ent_where_groups groups;
 
+    assert(depth <= ENT_NEST_MAX);
     if (plan->packs) {
         done = where_put_cluster(plan, where, depth == 0);
     } else if (plan->shards && (depth > 0 || plan->parent != QP_PARENT_SHARD)) {
@@ -567,12 +625,19 @@ quipu_status qp_where_walk(qp_plan *plan, const void *where, quipu_error *reterr
     return status;
 }
 
-/* The parent's key is bound first, as NULL until qp_where_set_parent(). */
+/* The parent's key is bound before the child's own conditions, as NULL or 0 until
+ * qp_where_set_parent(). How, by the engine and the field:
+ *
+ *   QP_PARENT_CLUSTER   "id" BETWEEN ?1 AND ?2          where_put_cluster() binds it
+ *   QP_PARENT_SHARD     "part"=$1 AND ... $2            the field carries the shard
+ *   QP_PARENT_FIELD     "fork_parent"=?1                any other reference
+ */
 quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
                                  quipu_error *reterr)
 {
     const qp_value nothing = {.kind = QP_NULL};
 
+    assert(where != NULL && plan->parent == QP_PARENT_NONE);
     assert(field < plan->entity->field_count);
     if (plan->packs && field == plan->entity->key[0]) {
         plan->parent = QP_PARENT_CLUSTER;
@@ -594,6 +659,7 @@ quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
 /* Replaces the bound key; the shape stays. */
 void qp_where_set_parent(qp_plan *plan, const qp_value *key)
 {
+    assert(plan->parent_at < plan->bind_count);
     assert(plan->parent != QP_PARENT_NONE);
     if (plan->parent == QP_PARENT_CLUSTER) {
         const qp_cluster_range range = {plan->parent_low, plan->parent_high, true};

@@ -3,7 +3,11 @@
  * Owns: the definition of a word. A change here makes every stored index stale.
  * Called by: tokenizer.c of SQLite's engine, search_text.c of PostgreSQL's, match.c and snippet.c:
  * one code, so that all engines find the same and snippets mark what was found. Pure functions over
- * a text; a reader's buffer holds one folded word at a time. */
+ * a text; a reader's buffer holds one folded word at a time.
+ *
+ *   text     Crème brûlée, 2nd TRY: 東京          cjk: 東 and 京 are words, otherwise 東京 is one
+ *   words    creme brulee 2nd try 東 京
+ */
 #include "ent/words.h"
 
 #include <assert.h>
@@ -35,6 +39,7 @@ bool qp_word_is_cjk(uint32_t point)
     const size_t count = sizeof(ranges) / sizeof(ranges[0]);
     size_t at = 0;
 
+    /* The ranges ascend: the first that does not end before the character decides. */
     while (at < count && point > ranges[at].high) {
         at++;
     }
@@ -103,6 +108,7 @@ static size_t words_step(const qp_word_reader *reader, words_kind *ret_kind, uin
     uint32_t point = 0;
     size_t n = 1;
 
+    assert(reader->at < reader->end);
     if (c < 0x80) {
         bool upper = c >= 'A' && c <= 'Z';
         *ret_kind =
@@ -158,6 +164,7 @@ bool qp_words_next(qp_word_reader *reader, qp_word *ret)
     if (reader->at >= reader->end) {
         return false;
     }
+    assert(kind == WORDS_LETTER || kind == WORDS_CJK);
     start = reader->at;
     if (kind == WORDS_CJK) {
         reader->at += step;
@@ -193,25 +200,32 @@ bool qp_words_next(qp_word_reader *reader, qp_word *ret)
  * spaces of Unicode stay inside of a phrase, where the word reader skips them. */
 static size_t words_space(const char *p, const char *end)
 {
+    assert(p < end);
     if (*p == ' ' || (*p >= '\t' && *p <= '\r')) {
         return 1;
     }
     return end - p >= 3 && p[0] == '\xe3' && p[1] == '\x80' && p[2] == '\x80' ? 3 : 0;
 }
 
-/* From behind an opening quote to behind the closing one; without one, the rest is the phrase. */
+/* From behind an opening quote to behind the closing one; without one, the rest is the phrase.
+ * There is no escape: no word contains a quote. */
 static const char *words_quoted(const char *p, const char *end, qp_phrase *ret)
 {
     const char *close = memchr(p, '"', (size_t)(end - p));
     const char *stop = close == NULL ? end : close;
 
+    assert(p <= end && p[-1] == '"');
+    ret->quoted = true;
     ret->prefix = close != NULL && close + 1 < end && close[1] == '*';
     ret->text = (quipu_str){p, (size_t)(stop - p)};
     return close == NULL ? end : close + (ret->prefix ? 2 : 1);
 }
 
-/* Never fails: a quote that is not closed extends to the end. A lone "*" is a word and no prefix: p
- * - start > 1. Prefixes of nothing would match everything. */
+/* Never fails: a quote that is not closed extends to the end. A lone "*" is no prefix (hence
+ * p - start > 1): prefixes of nothing would match everything.
+ *
+ *   red "big car" whe*"x      red | big car | whe, prefix | x
+ */
 bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret)
 {
     const char *p = *at;
@@ -234,8 +248,56 @@ bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret)
     while (p < end && *p != '"' && words_space(p, end) == 0) {
         p++;
     }
+    ret->quoted = false;
     ret->prefix = p - start > 1 && p[-1] == '*';
     ret->text = (quipu_str){start, (size_t)(p - start) - (ret->prefix ? 1 : 0)};
     *at = p;
     return true;
+}
+
+qp_operator qp_phrase_operator(const qp_phrase *phrase)
+{
+    if (phrase->quoted || phrase->prefix) {
+        return QP_OPERATOR_NONE;
+    }
+    if (quipu_str_eq(phrase->text, QUIPU_STR("AND"))) {
+        return QP_OPERATOR_AND;
+    }
+    if (quipu_str_eq(phrase->text, QUIPU_STR("OR"))) {
+        return QP_OPERATOR_OR;
+    }
+    return quipu_str_eq(phrase->text, QUIPU_STR("NOT")) ? QP_OPERATOR_NOT : QP_OPERATOR_NONE;
+}
+
+void qp_query_begin(qp_query_reader *reader, quipu_str query)
+{
+    assert(query.p != NULL || query.n == 0);
+    *reader = (qp_query_reader){.at = query.p, .end = query.p + query.n};
+}
+
+/* OR begins the next alternative when the current one has a part; NOT excludes the next part. */
+bool qp_query_next(qp_query_reader *reader, qp_query_part *ret)
+{
+    bool excluded = false;
+    qp_phrase phrase;
+
+    while (qp_phrase_next(&reader->at, reader->end, &phrase)) {
+        switch (qp_phrase_operator(&phrase)) {
+        case QP_OPERATOR_NONE:
+            reader->begun = true;
+            *ret = (qp_query_part){phrase, reader->alternative, excluded};
+            return true;
+        case QP_OPERATOR_OR:
+            reader->alternative += reader->begun ? 1 : 0;
+            reader->begun = false;
+            excluded = false;
+            break;
+        case QP_OPERATOR_NOT:
+            excluded = true;
+            break;
+        case QP_OPERATOR_AND:
+            break;
+        }
+    }
+    return false;
 }

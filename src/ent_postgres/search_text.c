@@ -192,19 +192,53 @@ quipu_status qp_pg_put_words(const quipu_str *texts, size_t n, qp_buf *out, bool
 /* ---- queries ----------------------------------------------------------------------------------
  */
 
-/* All phrases joined by &; the words of a phrase by <-> (adjacent) or, loosely, by & as well. */
-static void search_text_query(const qp_match_query *query, bool loose, qp_buf *out)
+/* The words of a phrase joined by <-> (adjacent) or, loosely, by &. */
+static void search_text_phrase(const qp_match_query *query, const qp_match_phrase *phrase,
+                               bool loose, qp_buf *out)
 {
-    assert(out != NULL);
-    for (size_t i = 0; i < query->phrase_count; i++) {
+    for (size_t i = 0; i < phrase->count; i++) {
+        qp_buf_puts(out, i == 0 ? "" : loose ? "&" : "<->");
+        qp_buf_putc(out, '\'');
+        qp_buf_put(out, query->words[phrase->first + i]);
+        qp_buf_puts(out, phrase->prefix && i + 1 == phrase->count ? "':*" : "'");
+    }
+}
+
+/* The phrases of one alternative, from number `first` on, joined by &; returns the number of the
+ * next alternative's first phrase. Nothing is excluded loosely: whether a row that is indexed in
+ * part lacks something, only its text says. */
+static size_t search_text_alternative(const qp_match_query *query, size_t first, bool loose,
+                                      qp_buf *out)
+{
+    const size_t alternative = query->phrases[first].alternative;
+    const size_t start = out->n;
+    size_t wanted = 0;
+    size_t i = first;
+
+    for (; i < query->phrase_count && query->phrases[i].alternative == alternative; i++) {
         const qp_match_phrase *phrase = &query->phrases[i];
 
-        for (size_t j = 0; j < phrase->count; j++) {
-            qp_buf_puts(out, j > 0 && !loose ? "<->" : i + j > 0 ? "&" : "");
-            qp_buf_putc(out, '\'');
-            qp_buf_put(out, query->words[phrase->first + j]);
-            qp_buf_puts(out, phrase->prefix && j + 1 == phrase->count ? "':*" : "'");
+        if (phrase->excluded && loose) {
+            continue;
         }
+        qp_buf_puts(out, out->n > start ? "&" : start > 0 ? "|" : "");
+        qp_buf_puts(out, phrase->excluded ? "!(" : "");
+        search_text_phrase(query, phrase, loose, out);
+        qp_buf_puts(out, phrase->excluded ? ")" : "");
+        wanted += phrase->excluded ? 0 : 1;
+    }
+    if (wanted == 0) {
+        qp_buf_cut(out, start); /* it matches nothing */
+    }
+    return i;
+}
+
+/* All alternatives joined by |, which binds weaker than &. */
+static void search_text_query(const qp_match_query *query, bool loose, qp_buf *out)
+{
+    assert(out != NULL && out->n == 0);
+    for (size_t i = 0; i < query->phrase_count;) {
+        i = search_text_alternative(query, i, loose, out);
     }
 }
 

@@ -10,11 +10,13 @@
  * folder is watched for its return. An event may come before the commit it belongs to is visible:
  * the caller reads the data version. Linux only; elsewhere there is no watch and the caller polls.
  */
+#include "base/port.h"
+
 #include "ent/change_watch.h"
 
 #include "ent_sqlite/open.h"
 
-#if defined(__linux__)
+#if QP_LINUX
 
 #include <assert.h>
 #include <limits.h>

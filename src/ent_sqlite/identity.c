@@ -29,7 +29,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-#if defined(__linux__)
+#if QP_LINUX
 
 #include <dirent.h>
 #include <errno.h>

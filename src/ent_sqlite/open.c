@@ -246,6 +246,13 @@ static int open_reserve(qp_sqlite *conn, const ent_sqlite_options *options)
     return sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserve);
 }
 
+/* On macOS fsync(2) leaves the bytes in the drive's cache; SQLite asks for more only when told. */
+#if defined(__APPLE__)
+#define OPEN_SYNC "PRAGMA fullfsync=ON", "PRAGMA checkpoint_fullfsync=ON",
+#else
+#define OPEN_SYNC
+#endif
+
 /* The settings of every connection. trusted_schema stays on: the triggers of an FTS5 index need it.
  * Our own functions are SQLITE_DIRECTONLY, so that no schema in a foreign file can call them.
  * foreign_keys is read back, because a build without them ignores the PRAGMA. */
@@ -256,7 +263,7 @@ static quipu_status open_pragmas(qp_sqlite *conn, const ent_sqlite_options *opti
         options->durability == ENT_SQLITE_NORMAL ? "PRAGMA synchronous=NORMAL"
                                                  : "PRAGMA synchronous=FULL",
         options->secure_delete ? "PRAGMA secure_delete=ON" : "PRAGMA secure_delete=OFF",
-        "PRAGMA cell_size_check=ON", "PRAGMA foreign_keys=ON"};
+        OPEN_SYNC "PRAGMA cell_size_check=ON", "PRAGMA foreign_keys=ON"};
     quipu_status status = QUIPU_OK;
     int64_t value = 0;
     int rc = SQLITE_OK;

@@ -1,10 +1,10 @@
 /* Checks of a path before SQLite opens it: clear errors for folders, foreign, encrypted and
  * truncated files and network file systems; new files that only their user can read.
  *
- * Owns: the creation of a missing file.
+ * Owns: the creation of a missing file, and in the portable form (base/port.h) a lock around it.
  * Called by: open.c; backup.c for the URI.
- * Locks: takes none, and must not open an existing database: POSIX drops all of a process's locks
- * on a file when any of its descriptors is closed, also those of other connections.
+ * Locks: takes none in the file, and must not open an existing database: POSIX drops all of a
+ * process's locks on a file when any of its descriptors is closed, also those of other connections.
  * On return the file exists, is regular and long enough, or the error says what is wrong with
  * it. */
 #include "base/port.h"
@@ -16,10 +16,16 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#if defined(__linux__)
 #include <sys/vfs.h>
+#elif defined(__APPLE__)
+#include <sys/mount.h>
+#endif
 #include <unistd.h>
 
+#include "base/attr.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "ent_sqlite/open.h"
 
 #define OPEN_FILE_HEADER 100 /* bytes of SQLite's file header */
@@ -28,14 +34,7 @@
 
 static const char open_file_magic[16] = "SQLite format 3";
 
-/* statfs() types of file systems on which SQLite's locks or the WAL's shared memory do not work. */
-static const struct {
-    uint32_t magic;
-    const char *name;
-} open_file_remote[] = {
-    {0x6969, "NFS"},     {0x517b, "SMB"},      {0xff534d42, "CIFS"}, {0xfe534d42, "SMB2"},
-    {0x5346414f, "AFS"}, {0x73757245, "CODA"}, {0x00c36400, "CEPH"},
-};
+#define OPEN_FILE_SYSTEM_SIZE 32 /* a file system's name */
 
 /* strerror() that is safe with threads: with _DEFAULT_SOURCE and without _GNU_SOURCE strerror_r()
  * is the POSIX form. */
@@ -90,40 +89,133 @@ static int64_t open_file_beside(const char *path, const char *suffix)
     return stat(name, &info) == 0 ? (int64_t)info.st_size : -1;
 }
 
+/* The name of a network file system, on which SQLite's locks or the log's shared memory fail; ""
+ * of a local one. -1: errno says why the folder cannot be looked at. Linux has a number for each
+ * kind, macOS a flag and a name; elsewhere the folder only has to exist. */
+static int open_file_network(const char *folder, char ret_name[OPEN_FILE_SYSTEM_SIZE])
+{
+#if defined(__linux__)
+    static const struct {
+        uint32_t magic;
+        const char *name;
+    } remote[] = {
+        {0x6969, "NFS"},     {0x517b, "SMB"},      {0xff534d42, "CIFS"}, {0xfe534d42, "SMB2"},
+        {0x5346414f, "AFS"}, {0x73757245, "CODA"}, {0x00c36400, "CEPH"},
+    };
+    struct statfs info;
+    int rc = statfs(folder, &info);
+
+    assert(ret_name != NULL);
+    ret_name[0] = '\0';
+    for (size_t i = 0; rc == 0 && i < sizeof(remote) / sizeof(remote[0]); i++) {
+        if ((uint32_t)info.f_type == remote[i].magic) {
+            memcpy(ret_name, remote[i].name, strlen(remote[i].name) + 1);
+        }
+    }
+    return rc;
+#elif defined(__APPLE__)
+    struct statfs info;
+    int rc = statfs(folder, &info);
+
+    assert(ret_name != NULL);
+    ret_name[0] = '\0';
+    if (rc == 0 && (info.f_flags & MNT_LOCAL) == 0) {
+        (void)snprintf(ret_name, OPEN_FILE_SYSTEM_SIZE, "%s", info.f_fstypename);
+    }
+    return rc;
+#else
+    struct stat info;
+
+    assert(ret_name != NULL);
+    ret_name[0] = '\0';
+    return stat(folder, &info);
+#endif
+}
+
 /* The folder must exist, on a local file system. Reading is allowed on a network: no writer of this
  * process can damage the file there, and a stale read is the reader's risk. */
 static quipu_status open_file_local(const char *path, quipu_error *reterr)
 {
     char folder[QP_SQLITE_PATH_MAX];
-    struct statfs info;
+    char network[OPEN_FILE_SYSTEM_SIZE];
 
     assert(path != NULL);
     open_file_folder(path, folder);
-    if (statfs(folder, &info) != 0) {
+    if (open_file_network(folder, network) != 0) {
         return errno == ENOENT
                    ? qp_error_set(reterr, QUIPU_NOT_FOUND,
                                   "cannot open %s: the folder %s does not exist; create it first",
                                   path, folder)
                    : open_file_refused(path, errno, reterr);
     }
-    for (size_t i = 0; i < sizeof(open_file_remote) / sizeof(open_file_remote[0]); i++) {
-        if ((uint32_t)info.f_type == open_file_remote[i].magic) {
-            return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                                "%s is on a network file system (%s), where two writers can "
-                                "damage it; keep the store on a local disk",
-                                path, open_file_remote[i].name);
-        }
-    }
-    return QUIPU_OK;
+    return network[0] == '\0'
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "%s is on a network file system (%s), where two writers can damage "
+                              "it; keep the store on a local disk",
+                              path, network);
 }
 
-/* SQLite would create the file with the process's umask. mknod() creates it without a descriptor,
- * whose close would drop the locks of a thread that has opened the new file already. EEXIST:
- * another process was faster. chmod() restores the owner's rights where the umask removed them. */
+#if QP_LINUX
+
+/* mknod() creates a file without a descriptor, whose close would drop the locks of a thread that
+ * has opened the new file already. */
+static bool open_file_make(const char *path)
+{
+    return mknod(path, S_IFREG | 0600, 0) == 0;
+}
+
+/* Nothing to exclude. */
+static void open_file_enter(void)
+{
+}
+
+static void open_file_leave(void)
+{
+}
+
+#else
+
+/* Elsewhere only root may call mknod(). Every open of this process looks at its path under this
+ * lock: no thread sees the new file before its creator has closed the descriptor. */
+static qp_mutex open_file_lock = QP_MUTEX_INIT;
+static qp_once open_file_once = QP_ONCE_INIT;
+
+static void open_file_setup(void);
+
+static bool open_file_make(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    return fd >= 0 && close(fd) == 0;
+}
+
+static void open_file_enter(void)
+{
+    qp_once_run(&open_file_once, open_file_setup);
+    qp_mutex_lock(&open_file_lock);
+}
+
+static void open_file_leave(void)
+{
+    qp_mutex_unlock(&open_file_lock);
+}
+
+/* A child of fork(2) may open stores of its own: the lock is held over the fork. */
+static void open_file_setup(void)
+{
+    int rc QP_UNUSED = pthread_atfork(open_file_enter, open_file_leave, open_file_leave);
+    assert(rc == 0);
+}
+
+#endif
+
+/* SQLite would create the file with the process's umask. EEXIST: another process was faster.
+ * chmod() restores the owner's rights where the umask removed them. */
 static quipu_status open_file_create(const char *path, quipu_error *reterr)
 {
     assert(path != NULL);
-    if (mknod(path, S_IFREG | 0600, 0) != 0) {
+    if (!open_file_make(path)) {
         return errno == EEXIST ? QUIPU_OK : open_file_refused(path, errno, reterr);
     }
     return chmod(path, 0600) == 0 ? QUIPU_OK : open_file_refused(path, errno, reterr);
@@ -198,10 +290,9 @@ static quipu_status open_file_kind(const char *path, const struct stat *info, qu
     return QUIPU_OK;
 }
 
-/* A missing file is created, an existing one looked at. Between this call and SQLite's open another
- * process may replace the file: SQLite then reports what it finds, with a plainer message. */
-quipu_status qp_sqlite_check_path(const char *path, uint32_t flags, qp_sqlite_file *ret_file,
-                                  quipu_error *reterr)
+/* A missing file is created, an existing one looked at. */
+static quipu_status open_file_check(const char *path, uint32_t flags, qp_sqlite_file *ret_file,
+                                    quipu_error *reterr)
 {
     bool read_only = (flags & ENT_SQLITE_READ_ONLY) != 0;
     quipu_status status = QUIPU_OK;
@@ -241,6 +332,19 @@ quipu_status qp_sqlite_check_path(const char *path, uint32_t flags, qp_sqlite_fi
         *ret_file = (qp_sqlite_file){.empty = info.st_size == 0,
                                      .immutable = read_only && open_file_is_immutable(path)};
     }
+    return status;
+}
+
+/* Between this call and SQLite's open another process may replace the file: SQLite then reports
+ * what it finds, with a plainer message. */
+quipu_status qp_sqlite_check_path(const char *path, uint32_t flags, qp_sqlite_file *ret_file,
+                                  quipu_error *reterr)
+{
+    quipu_status status;
+
+    open_file_enter();
+    status = open_file_check(path, flags, ret_file, reterr);
+    open_file_leave();
     return status;
 }
 

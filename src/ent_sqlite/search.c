@@ -113,25 +113,60 @@ const qp_searcher qp_sqlite_searcher = {
     .discard = qp_sqlite_search_discard,
 };
 
-/* A phrase holds no quote, because a quote ends it. Without any word the expression is "", which
- * matches nothing; an empty expression would be a syntax error. */
-void qp_sqlite_words(quipu_str words, qp_buf *ret)
+/* Appends the parts of one alternative that are excluded, or the others, with `joint` between them,
+ * and returns how many they are. *reader begins and ends between two alternatives. *ret_more:
+ * another one follows. */
+static size_t search_put_parts(qp_query_reader *reader, size_t alternative, bool excluded,
+                               const char *joint, qp_buf *ret, bool *ret_more)
 {
-    const char *at = words.p;
-    const char *end = words.p + words.n;
-    const size_t empty = ret->n;
-    qp_phrase phrase;
+    qp_query_reader before = *reader;
+    qp_query_part part;
+    size_t count = 0;
 
-    assert(words.p != NULL || words.n == 0);
-    while (qp_phrase_next(&at, end, &phrase)) {
-        if (phrase.text.n == 0) {
+    while ((*ret_more = qp_query_next(reader, &part)) && part.alternative == alternative) {
+        before = *reader;
+        if (part.phrase.text.n == 0 || part.excluded != excluded) {
             continue;
         }
+        qp_buf_puts(ret, count++ > 0 ? joint : "");
         qp_buf_putc(ret, '"');
-        qp_buf_put(ret, phrase.text); /* it holds no quote: that would have ended it */
-        qp_buf_puts(ret, phrase.prefix ? "\"* " : "\" ");
+        qp_buf_put(ret, part.phrase.text); /* it holds no quote: that would have ended it */
+        qp_buf_puts(ret, part.phrase.prefix ? "\"*" : "\"");
+    }
+    *reader = before;
+    return count;
+}
+
+/* One expression: "a" "b" NOT ("c" OR "d") OR "e". In FTS5 NOT binds tighter than OR, and parts
+ * side by side tighter than both; there, unlike around AND, a part without a word counts for
+ * nothing. One NOT for all excluded parts, because nested ones are limited. Without any word the
+ * expression is "", which matches nothing; an empty expression would be a syntax error. */
+void qp_sqlite_words(quipu_str words, qp_buf *ret)
+{
+    const size_t empty = ret->n;
+    qp_query_reader reader;
+    bool more = true;
+
+    qp_query_begin(&reader, words);
+    for (size_t alternative = 0; more; alternative++) {
+        qp_query_reader again = reader;
+        const size_t start = ret->n;
+
+        qp_buf_puts(ret, start > empty ? " OR " : "");
+        if (search_put_parts(&reader, alternative, false, " ", ret, &more) == 0) {
+            qp_buf_cut(ret, start); /* nothing is wanted: it matches nothing */
+        } else {
+            const size_t wanted = ret->n;
+
+            qp_buf_puts(ret, " NOT (");
+            if (search_put_parts(&again, alternative, true, " OR ", ret, &more) > 0) {
+                qp_buf_putc(ret, ')');
+            } else {
+                qp_buf_cut(ret, wanted);
+            }
+        }
     }
     if (ret->n == empty) {
-        qp_buf_puts(ret, "\"\""); /* no words match nothing; an empty text would be an error */
+        qp_buf_puts(ret, "\"\"");
     }
 }

@@ -46,11 +46,13 @@ void qp_acc_free(qp_acc *acc)
     qp_acc_init(acc);
 }
 
-/* Begins a call; it becomes the one that anonymous pieces continue. */
+/* Begins a call; it becomes the one that anonymous pieces continue. Slots may move when the array
+ * grows: callers keep numbers of slots, no pointers. */
 static quipu_status acc_add(qp_acc *acc, const quipu_delta *delta, quipu_error *reterr)
 {
     qp_acc_slot *slot;
 
+    assert(acc->count <= acc->cap);
     if (acc->count == QUIPU_RESPONSE_CALLS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the model made more than %d tool calls at once",
                             QUIPU_RESPONSE_CALLS_MAX);
@@ -77,7 +79,8 @@ static quipu_status acc_add(qp_acc *acc, const quipu_delta *delta, quipu_error *
 
 /* The call that a piece continues, or QP_ACC_NONE. The search starts at the newest, because some
  * servers give every call the index 0 and distinguish calls by id only: same index but another id
- * and a name is a new call. An id alone finds its call too: Gemini sends no index. */
+ * and a name is a new call. An id alone finds its call too: Gemini sends no index. Linear: the
+ * number of calls is limited, and the newest is nearly always the one. */
 static size_t acc_find(const qp_acc *acc, const quipu_delta *delta)
 {
     for (size_t i = acc->count; i > 0; i--) {
@@ -135,6 +138,7 @@ quipu_status qp_acc_put(qp_acc *acc, const quipu_delta *delta, size_t *ret_slot,
     if (status != QUIPU_OK || acc->last == QP_ACC_NONE) {
         return status;
     }
+    assert(acc->last < acc->count);
     slot = &acc->slots[acc->last];
     /* Everything but the arguments is sent whole, so a later value replaces an earlier one. */
     acc_replace(&slot->id, delta->id);
@@ -200,7 +204,8 @@ static void acc_sort(const qp_acc *acc, const qp_acc_slot **order)
     }
 }
 
-/* Copies one call to the arena. Ids are made unique among the calls of this answer. */
+/* Copies one call to the arena. Ids are made unique among the calls of this answer: a server that
+ * repeats an id, or sends none, would make two results indistinguishable in the history. */
 static quipu_status acc_part(const qp_acc_slot *slot, bool cut, qp_call_ids *ids,
                              quipu_arena *arena, quipu_part *ret_part, quipu_error *reterr)
 {
@@ -208,6 +213,7 @@ static quipu_status acc_part(const qp_acc_slot *slot, bool cut, qp_call_ids *ids
     quipu_str signature = QP_STR_ABSENT;
     quipu_status status = acc_arguments(slot, cut, &part.json.text, reterr);
 
+    assert(slot->name.n > 0);
     if (status != QUIPU_OK) {
         return status;
     }

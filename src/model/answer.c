@@ -6,7 +6,12 @@
  * Called by: generate.c; qp_answer_put() by the provider as its sink, on the same thread.
  * On return from qp_answer_done() the response lies in the arena and refers to no buffer.
  * Invariant: pieces stay in the order in which they began. Calls are assembled in acc.c; a piece of
- * kind CALL only marks the place. */
+ * kind CALL only marks the place.
+ *
+ *   deltas     thought "a"  thought "b"  text "c"  call 0 name  call 0 "{}"  text "d"
+ *   pieces     [thought "ab"]            [text "c"]  [call]                    [text "d"]
+ *   response   thought "ab", text "c", call 0, text "d"; its text is "cd"
+ */
 #include "model/answer.h"
 
 #include <assert.h>
@@ -69,8 +74,9 @@ static quipu_status answer_send(qp_answer *answer, const quipu_model_event *even
     return QUIPU_OK;
 }
 
-/* The newest piece when the delta continues it, otherwise a new one. Redacted thoughts are never
- * joined. The pointer is valid until the next piece begins: the array may move. */
+/* The newest piece when the delta continues it, otherwise a new one. Only the newest can be
+ * continued, so that texts around a call stay apart. Redacted thoughts are never joined. The
+ * pointer is valid until the next piece begins: the array may move. */
 static quipu_status answer_piece(qp_answer *answer, quipu_part_kind kind, bool begins,
                                  qp_answer_piece **ret_piece, quipu_error *reterr)
 {
@@ -94,7 +100,7 @@ static quipu_status answer_piece(qp_answer *answer, quipu_part_kind kind, bool b
         answer->pieces = pieces;
         answer->cap = cap;
     }
-    assert(answer->pieces != NULL);
+    assert(answer->pieces != NULL && answer->count < answer->cap);
     piece = &answer->pieces[answer->count++];
     *piece = (qp_answer_piece){.kind = kind};
     qp_buf_init(&piece->text, QUIPU_RESPONSE_BYTES_MAX);

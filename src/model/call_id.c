@@ -1,5 +1,10 @@
 /* Unique ids for tool calls (rule: call_id.h).
  *
+ *   tool f, no id    call_f
+ *   tool f, no id    call_f_2
+ *   id "x"           x
+ *   id "x" again     x_2, or x_3 where a call has the id "x_2" already
+ *
  * Owns: a hash table of the ids in use, in the caller's arena. Called by: convert.c for a history,
  * acc.c for one answer. One thread, no locks. */
 #include "model/call_id.h"
@@ -124,7 +129,7 @@ static quipu_status call_id_said(qp_call_ids *ids, quipu_str id, quipu_str name,
 }
 
 /* "x_2", or the next number that no id has yet. `uses` remembers the last one, so that many repeats
- * stay linear. */
+ * stay linear. Ids that were tried and were taken stay in the arena: such collisions are rare. */
 static quipu_status call_id_number(qp_call_ids *ids, qp_call_id *first, quipu_str *ret_id)
 {
     quipu_status status = QUIPU_OK;

@@ -128,7 +128,15 @@ static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_ki
 }
 
 /* What a content as a whole means for the pairing rule: the beginning of a turn, or a tool's text
- * that names no call. Such a content is one item of the pairing rule, whatever parts it has. */
+ * that names no call. Such a content is one item of the pairing rule, whatever parts it has. Called
+ * twice for each content, for the list and for the messages, which is why it depends on nothing
+ * else:
+ *
+ *   role   parts                        item
+ *   user   no response                  TURN
+ *   tool   neither response nor call    RESPONSE, without id and name
+ *   any    others                       none of its own
+ */
 static qp_tool_item_kind convert_alone(const quipu_content *content, quipu_role role)
 {
     bool answers = false;
@@ -314,7 +322,8 @@ static quipu_status convert_tool(convert *self, const quipu_part *parts, size_t 
 }
 
 /* A tool's text that names no call, as the response to call number `call`. Words that are a JSON
- * object already are sent as they are; others as {"result": words}. */
+ * object already are sent as they are; others as {"result": words}. Gemini takes only objects as
+ * results, and all providers get the same. */
 static quipu_status convert_words(convert *self, const quipu_part *parts, size_t count, size_t call)
 {
     quipu_model_message words = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(parts, count)};
@@ -324,6 +333,7 @@ static quipu_status convert_words(convert *self, const quipu_part *parts, size_t
     qp_jsonw writer;
     qp_buf json;
 
+    assert(call < self->tool_count && self->tools[call].kind == QP_TOOL_CALL);
     if (status != QUIPU_OK) {
         return qp_error_set(self->reterr, status, "no room for the messages");
     }
@@ -363,12 +373,14 @@ static quipu_status convert_mixed(convert *self, quipu_role role, quipu_part *pa
     size_t at = 0;
     size_t rest = responses;
 
+    assert(count > 0);
     if (sorted == NULL) {
         return convert_no_room(self, count * sizeof(*sorted));
     }
     for (size_t i = 0; i < count; i++) {
         sorted[parts[i].kind == QUIPU_PART_RESPONSE ? at++ : rest++] = parts[i];
     }
+    assert(at == responses && rest == count);
     for (size_t i = 0; i < responses && status == QUIPU_OK; i++) {
         status = convert_add(self, QUIPU_ROLE_TOOL, sorted + i, 1);
     }
@@ -501,6 +513,7 @@ quipu_status qp_model_convert(const quipu_model_request *request, quipu_arena *a
         status = convert_content(&self, quipu_content_at(given.contents, i));
     }
     if (status == QUIPU_OK) {
+        assert(self.tool_at == self.tool_count); /* every item was met again */
         *ret_messages = quipu_model_messages_of(self.items, self.count);
     }
     return status;

@@ -2,7 +2,12 @@
  *
  * Called by: users of the C API and agent/turn.c. Runs on the caller's thread; callbacks do too. No
  * locks. On failure: an error event was sent (unless the callback itself ended the call), the arena
- * is as before, and *reterr has a message even when the provider gave none. */
+ * is as before, and *reterr has a message even when the provider gave none.
+ *
+ *   request ─▶ qp_request_read() ─▶ generate_check() ─▶ qp_model_convert() ─▶ qp_model_repair()
+ *     ─▶ provider->generate() ──deltas──▶ qp_answer_put() ─▶ events
+ *     ─▶ qp_answer_done() ─▶ response in the caller's arena
+ */
 #include <quipu/model.h>
 
 #include "base/arena.h"

@@ -29,7 +29,8 @@ typedef struct repair {
     size_t tool_at; /* those before it are behind us */
 } repair;
 
-/* How many parts are calls. */
+/* How many parts are calls. Of an assistant's message that is also how many items repair_pairs()
+ * lists for it. */
 static size_t repair_calls(const quipu_model_message *message)
 {
     size_t calls = 0;
@@ -66,6 +67,7 @@ static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_mode
     quipu_part *parts;
     size_t count = 0;
 
+    assert(from < to && to <= self->from->count);
     if (to - from == 1) {
         *ret = *quipu_model_message_at(*self->from, from);
         return QUIPU_OK;
@@ -89,12 +91,13 @@ static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_mode
 }
 
 /* Answers a call with QP_MESSAGE_NO_ANSWER. The text is an error for the model, so that it does not
- * wait for a result that never comes. */
+ * wait for a result that never comes. Providers refuse a request in which a call has no answer. */
 static quipu_status repair_close(repair *self, const quipu_part *call)
 {
     quipu_part *part = qp_arena_take(self->arena, sizeof(*part));
     quipu_model_message message = {.role = QUIPU_ROLE_TOOL};
 
+    assert(call->kind == QUIPU_PART_CALL);
     if (part == NULL) {
         return qp_arena_why(self->arena, sizeof(*part));
     }
@@ -127,6 +130,7 @@ static quipu_status repair_answers(repair *self, size_t first, size_t last, bool
     quipu_status status = QUIPU_OK;
     size_t left = 0; /* responses to be added */
 
+    assert(first <= last && last <= self->tool_count);
     for (size_t i = first; i < last; i++) {
         left += self->tools[i].pair != QP_TOOL_PAIR_NONE ? 1 : 0;
     }
@@ -163,6 +167,7 @@ static quipu_status repair_turn(repair *self, size_t at, size_t *ret_next)
     size_t said = at + 1;
     quipu_status status;
 
+    assert(items[at].role == QUIPU_ROLE_ASSISTANT);
     if (repair_calls(&items[at]) == 0) {
         repair_add(self, &items[at]);
         *ret_next = said;

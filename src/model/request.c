@@ -8,7 +8,8 @@
 #include "base/option.h"
 #include "model/message.h"
 
-/* Whether all parts have this library's size, and none is counted that is not there. */
+/* Whether all parts have this library's size, and none is counted that is not there. One foreign
+ * content is enough to copy the list: its items are the caller's and must not be changed. */
 static bool request_is_own(quipu_contents contents)
 {
     for (size_t i = 0; i < contents.count; i++) {

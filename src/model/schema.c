@@ -24,7 +24,8 @@ static quipu_str schema_type(qp_json_node node)
 }
 
 /* Copies a value; a string member "type" that names an OpenAPI type is rewritten. Depth is bounded
- * by the parser. */
+ * by the parser, so that it may recurse. Other members are copied byte by byte: an enum value
+ * "STRING" stays as it is. */
 static void schema_copy(qp_json_node node, qp_jsonw *writer)
 {
     qp_json_iter iter = qp_json_each(node);

@@ -96,11 +96,16 @@ static quipu_status sse_dispatch(qp_sse *sse, quipu_error *reterr)
 }
 
 /* A data line. The first one that lies in the caller's bytes is only remembered; most events have
- * no second. */
+ * no second. States of the event's data:
+ *
+ *   none ──first line, in the caller's bytes──▶ only ──second line, or the bytes end──▶ data
+ *     └──first line, cut by the input, or too long───────────────────────────────────▶ data
+ */
 static quipu_status sse_data(qp_sse *sse, quipu_str value, quipu_error *reterr)
 {
     bool first = !sse->has_data;
 
+    assert(sse->only.p == NULL || sse->has_data);
     sse->has_data = true;
     /* Not copied: the event is usually dispatched before the caller's bytes end. */
     if (first && sse->in_bytes && value.n <= sse->event_max) {
@@ -190,7 +195,8 @@ static quipu_status sse_line(qp_sse *sse, quipu_str line, quipu_error *reterr)
     return sse_field(sse, line, value, reterr);
 }
 
-/* A line's end was found: the line is the carried beginning plus `piece`, or just `piece`. */
+/* A line's end was found: the line is the carried beginning plus `piece`, or just `piece`. In
+ * the latter case it lies in the caller's bytes, and sse_data() may point into them. */
 static quipu_status sse_line_end(qp_sse *sse, quipu_str piece, quipu_error *reterr)
 {
     quipu_status status;

@@ -262,8 +262,9 @@ static quipu_status recall_check_scope(const quipu_recall_options *options, quip
                             "QUIPU_RECALL_EVERYTHING; %d were given",
                             scopes);
     }
-    if (options->before_seq != 0 && options->session_key.p == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "before_seq needs the session that it is of");
+    if ((options->before_seq != 0 || options->from_seq != 0) && options->session_key.p == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "before_seq and from_seq need the session that they are of");
     }
     if (qp_text_check(options->app_name, NULL) != QP_TEXT_OK ||
         qp_text_check(options->user_id, NULL) != QP_TEXT_OK) {
@@ -277,7 +278,8 @@ static quipu_status recall_check_scope(const quipu_recall_options *options, quip
 static quipu_status recall_check(quipu_recall_options *options, quipu_error *reterr)
 {
     if (options->question.p == NULL || (options->flags & ~QUIPU_RECALL_EVERYTHING) != 0 ||
-        options->limit < 0 || options->budget < 0 || options->before_seq < 0) {
+        options->limit < 0 || options->budget < 0 || options->before_seq < 0 ||
+        options->from_seq < 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "a recall needs a question, known flags, and no negative limit, budget "
                             "or number");

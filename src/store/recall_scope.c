@@ -112,16 +112,21 @@ static int recall_scope_by_group(const void *left, const void *right)
                                 : (l->from > r->from) - (l->from < r->from);
 }
 
-/* Appends the parts of one session up to message `to`. What it holds itself goes to `own`, what it
- * shares with ancestors to `shared`. */
+/* Appends the parts of one session, of the messages that the options ask for. What it holds itself
+ * goes to `own`, what it shares with ancestors to `shared`. */
 static quipu_status recall_scope_parts(ent_db *db, const recall_scope_session *session,
-                                       size_t group, int64_t to, qp_buf *own, qp_buf *shared,
-                                       quipu_error *reterr)
+                                       size_t group, const quipu_recall_options *options,
+                                       qp_buf *own, qp_buf *shared, quipu_error *reterr)
 {
     const qp_session row = {
         .id = session->id, .parent_id = session->parent_id, .fork_seq = session->fork_seq};
+    const int64_t last = session->next_seq - 1;
+    const int64_t to =
+        options->before_seq > 0 && options->before_seq <= last ? options->before_seq - 1 : last;
+    const int64_t from =
+        options->from_seq > session->first_seq ? options->from_seq : session->first_seq;
     qp_chain chain = {.count = 0};
-    quipu_status status = qp_chain_resolve(db, &row, session->first_seq, to, &chain, reterr);
+    quipu_status status = qp_chain_resolve(db, &row, from, to, &chain, reterr);
 
     for (size_t i = 0; i < chain.count && status == QUIPU_OK; i++) {
         const qp_segment *segment = &chain.segments[i];
@@ -223,12 +228,7 @@ static quipu_status recall_scope_place(ent_db *db, const quipu_recall_options *o
     quipu_status status = QUIPU_OK;
 
     for (size_t i = 0; i < sessions->n / sizeof(*items) && status == QUIPU_OK; i++) {
-        int64_t to = items[i].next_seq - 1;
-
-        if (options->before_seq > 0 && options->before_seq <= to) {
-            to = options->before_seq - 1;
-        }
-        status = recall_scope_parts(db, &items[i], i, to, own,
+        status = recall_scope_parts(db, &items[i], i, options, own,
                                     options->session_key.p != NULL ? own : shared, reterr);
     }
     if (status == QUIPU_OK) {

@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "store/fork_chain.h"
 #include "store/search.h"
+#include "store/search_query.h"
 
 #define SEARCH_FIND_BUCKETS 256 /* of the sessions that a search has met */
 #define SEARCH_FIND_SPARE 64    /* hits that are asked for beside those that are wanted... */
@@ -57,7 +58,7 @@ typedef struct find_hit {
 typedef struct search_find {
     const quipu_store *store;
     quipu_search_options options;
-    quipu_str words;
+    const qp_search_query *query;
     bool caught_up;
     bool index_pending; /* found behind: catch up and come again */
     qp_search_walk walk;
@@ -200,7 +201,8 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
     const size_t room = find->count + find->wanted;
     ent_iter iter;
     ent_hit hit;
-    quipu_status status = qp_message_hits_begin(find->db, find->words, where, limit, &iter, reterr);
+    quipu_status status =
+        qp_message_hits_begin(find->db, find->query->words, where, limit, &iter, reterr);
 
     assert(find->wanted > 0 && limit > 0);
     if (status != QUIPU_OK) {
@@ -260,12 +262,18 @@ static int search_find_compare(const void *left, const void *right)
                             : (l->seq > r->seq) - (l->seq < r->seq);
 }
 
-/* The conditions on the message itself. A field has one condition in a query; the second bound of
- * the time goes to `also`, which must live as long as the result. */
-static qp_message_where search_find_where(const quipu_search_options *options,
-                                          qp_message_where *also)
+/* The conditions on the message itself: those of the options, and those of the query. A field has
+ * one condition in a struct; what may be a second one goes to `also`, which must live as long as
+ * the result. */
+static qp_message_where search_find_where(const search_find *find, qp_message_where *also)
 {
-    qp_message_where where = {0};
+    const quipu_search_options *options = &find->options;
+    const qp_search_query *query = find->query;
+    qp_message_where where = {.none_of =
+                                  &query->filters[QP_SEARCH_FILTERS_MAX - query->excluded_count],
+                              .none_n = query->excluded_count,
+                              .all_of = query->filters,
+                              .all_n = query->wanted_count};
 
     if (options->role != 0) {
         where.role = qp_message_role_is((qp_message_role)options->role);
@@ -277,7 +285,8 @@ static qp_message_where search_find_where(const quipu_search_options *options,
         where.timestamp = ent_ge(options->after);
     }
     if (options->has_before) {
-        *also = (qp_message_where){.timestamp = ent_lt(options->before)};
+        *also = (qp_message_where){
+            .timestamp = ent_lt(options->before), .all_of = where.all_of, .all_n = where.all_n};
         where.all_of = also;
         where.all_n = 1;
     }
@@ -289,7 +298,7 @@ static qp_message_where search_find_where(const quipu_search_options *options,
 static quipu_status search_find_hits(search_find *find, const qp_chain *chain, quipu_error *reterr)
 {
     qp_message_where also;
-    qp_message_where where = search_find_where(&find->options, &also);
+    qp_message_where where = search_find_where(find, &also);
     const size_t parts = chain != NULL ? chain->count : 1;
     int64_t read = 0;
     quipu_status status = QUIPU_OK;
@@ -326,8 +335,8 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
 {
     const qp_message_query query = {
         .where = {.session_id = ent_eq(found->hit.key), .seq = ent_eq(found->hit.seq)}};
-    const ent_marks marks = {find->words, find->options.mark_before, find->options.mark_after,
-                             QUIPU_SNIPPET_BYTES};
+    const ent_marks marks = {find->query->words, find->options.mark_before,
+                             find->options.mark_after, QUIPU_SNIPPET_BYTES};
     quipu_arena *arena = &find->results->head.arena;
     quipu_search_hit hit = {.seq = found->hit.seq, .rank = found->hit.rank};
     qp_message_iter iter;
@@ -498,8 +507,8 @@ static bool search_find_is_text(quipu_str text, size_t size_max)
     return text.n <= size_max && qp_text_check(text, NULL) == QP_TEXT_OK;
 }
 
-/* The caller's options. The query itself cannot be wrong: see search_find_words(). Limits are
- * checked before anything is multiplied by them. */
+/* The caller's options; search_query.c checks the query. Limits are checked before anything is
+ * multiplied by them. */
 static quipu_status search_find_check(const quipu_search_options *options, quipu_error *reterr)
 {
     if (options->query.p == NULL || options->flags != 0 || options->limit < 0 ||
@@ -538,44 +547,22 @@ static void search_find_defaults(quipu_search_options *options)
     }
 }
 
-/* The query with a space for whatever is not text: nothing that a user types is an error. It keeps
- * its length, so that the caller's buffer of the maximum always suffices. */
-static void search_find_words(search_find *find, char text[QUIPU_SEARCH_QUERY_MAX])
-{
-    const quipu_str query = find->options.query;
-    size_t at = 0;
-
-    assert(query.n <= QUIPU_SEARCH_QUERY_MAX);
-    while (at < query.n) {
-        const unsigned char *p = (const unsigned char *)query.p + at;
-        uint32_t point = 0;
-        size_t n = qp_utf8_step(p, (const unsigned char *)query.p + query.n, &point);
-
-        /* A byte that begins no character, or NUL: a space parts words just as well. */
-        if (n == 0 || point == 0) {
-            text[at++] = ' ';
-        } else {
-            memcpy(text + at, p, n);
-            at += n;
-        }
-    }
-    assert(at == query.n);
-    find->words = (quipu_str){text, query.n};
-}
-
 /* Run, catch up, run again. A read-only store cannot catch up: it fails rather than miss
  * messages. */
 static quipu_status search_find_call(quipu_store *store, const qp_call *within, search_find *find,
                                      quipu_error *reterr)
 {
-    char text[QUIPU_SEARCH_QUERY_MAX];
+    qp_search_query query;
     quipu_status status;
 
     assert(find->results != NULL);
     search_find_defaults(&find->options);
-    search_find_words(find, text);
     find->wanted = (size_t)(find->options.offset + find->options.limit + 1);
-    status = qp_store_read(store, within, search_find_work, find, reterr);
+    find->query = &query;
+    status = qp_search_query_read(&query, find->options.query, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_store_read(store, within, search_find_work, find, reterr);
+    }
     if (status == QUIPU_OK && find->index_pending && store->read_only) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "messages are not indexed yet, and the store was opened read-only; "

@@ -283,6 +283,33 @@ static void only_messages_before_a_number_are_asked_for(void **state)
     assert_string_equal(recalled(store, options), "a:2 a:3 a:1 ");
 }
 
+static void only_messages_from_a_number_on_are_asked_for(void **state)
+{
+    quipu_store *store = *state;
+    quipu_recall_options options = recall_session("a", "apple");
+    quipu_recall_results *results = NULL;
+    quipu_error err = {0};
+
+    st_create(store, "a");
+    st_append(store, "a", "apple one");
+    st_append(store, "a", "apple two");
+    st_append(store, "a", "apple three");
+    options.from_seq = 3;
+    assert_string_equal(recalled(store, options), "a:3 ");
+    options.from_seq = 4;
+    assert_string_equal(recalled(store, options), "");
+    options.from_seq = 2;
+    options.before_seq = 3;
+    assert_string_equal(recalled(store, options), "a:2 ");
+    options.before_seq = 1;
+    assert_string_equal(recalled(store, options), "");
+    options.from_seq = -1;
+    T_STATUS(quipu_recall(store, &options, NULL, &results, &err), QUIPU_MISUSE);
+    options = recall_everything("apple");
+    options.from_seq = 1;
+    T_STATUS(quipu_recall(store, &options, NULL, &results, &err), QUIPU_MISUSE);
+}
+
 static void search_that_is_off_and_reading_only_do_not_matter(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
@@ -512,6 +539,7 @@ int main(void)
         ST_TEST(the_scope_of_a_fork_has_what_it_shares),
         ST_TEST(hidden_messages_belong_to_one_fork_only),
         ST_TEST(only_messages_before_a_number_are_asked_for),
+        ST_TEST(only_messages_from_a_number_on_are_asked_for),
         cmocka_unit_test(search_that_is_off_and_reading_only_do_not_matter),
         ST_TEST(a_scope_is_required_and_only_one),
         ST_TEST(any_text_is_a_question),

@@ -94,6 +94,17 @@ class Chat(harness.Case):
         self.chat("talk", "--text", "fourth")
         self.assertEqual(self.requests()[-1]["model"], "m2")
 
+    def test_what_no_longer_fits_is_recalled(self):
+        self.chat("talk", "--model", "m", "--text", "the quince costs 27 coins")
+        for number in range(20):
+            self.run_quipu("append", "k", "--text", f"line {number}" + " of wind and rain" * 50)
+        asks = ("--budget", "1000", "--text", "What did the quince cost?")
+        self.chat("talk", *asks)
+        self.assertIn("the quince costs 27 coins", str(self.requests()[-1]["messages"][-1]))
+        self.assertEqual(self.history()[-2][1], "What did the quince cost?")
+        self.chat("talk", "--no-recall", *asks)
+        self.assertNotIn("27", str(self.requests()[-1]["messages"][-1]))
+
     def test_the_only_model_is_found_and_several_are_reported(self):
         self.chat("one", "--text", "hi")
         self.assertEqual(self.requests()[-1]["model"], "only")

@@ -254,6 +254,23 @@ class Search(Reading):
         self.assertNotIn("alone", self.run_quipu("search", "zebra").err)
         self.assertEqual(self.run_quipu("search", "--json", "train", "zebra").err, "")
 
+    def test_operators_and_filters_of_a_search(self):
+        def keys(*words):
+            return {(hit["key"], hit["seq"]) for hit in
+                    self.run_quipu("search", "--json", "-n", "100", *words).lines()}
+
+        train, seats = keys("train"), keys("seats")
+        self.assertEqual(keys("train", "OR", "seats"), train | seats)
+        self.assertEqual(keys("train", "NOT", "seats"), train - seats)
+        self.assertEqual(keys("train role:user"), keys("--role", "user", "train"))
+        self.assertEqual(keys("train NOT role:user"), train - keys("train role:user"))
+        self.assertEqual(keys("train before:1999-01-01"), set())
+        err = self.run_quipu("search", "train role:king", code=1).err
+        self.assertIn("role:king: the filter needs user, assistant", err)
+        err = self.run_quipu("search", "train NOT train role:user author:nobody").err
+        self.assertIn("no message has this", err)
+        self.assertIn("alone occur: train\n", self.run_quipu("search", "train NOT the NOT a").err)
+
     def test_no_words_are_an_error_of_the_search(self):
         self.assertIn("nothing was found", self.run_quipu("search", '"(*', "zzz").err)
         self.assertIn("no session", self.run_quipu("search", "x", "--session", "none", code=3).err)

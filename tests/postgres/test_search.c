@@ -114,6 +114,8 @@ static const char *const parts[] = {"red",
                                     "\xd0\x9c\xd0\xb8\xd1\x80"};
 static const char *const joints[] = {" ", " ", " ", "", "\"", "*", " \"", "\" "};
 
+static const char *const operators[] = {" OR ", " NOT ", " AND ", " "};
+
 static void compose(uint64_t *seed, bool query, char *text, size_t size)
 {
     size_t n = 0;
@@ -141,6 +143,53 @@ static void every_query_finds_what_it_finds_in_sqlite(void **state)
         compose(&seed, true, text, sizeof(text));
         check_same(&both, text);
     }
+    twins_close(&both);
+}
+
+static void every_query_with_operators_finds_what_it_finds_in_sqlite(void **state)
+{
+    uint64_t seed = t_seed();
+    twins both = twins_open();
+    char text[2048];
+
+    (void)state;
+    for (int i = 0; i < 150; i++) {
+        compose(&seed, false, text, sizeof(text));
+        twins_append(&both, text);
+    }
+    for (int64_t i = t_count(400, 20000); i > 0; i--) {
+        size_t n = 0;
+
+        for (uint64_t j = 1 + t_random_below(&seed, 4); j > 0; j--) {
+            compose(&seed, true, text + n, sizeof(text) - n);
+            n += strlen(text + n);
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s",
+                                  operators[t_random_below(&seed, 4)]);
+        }
+        check_same(&both, text);
+    }
+    twins_close(&both);
+}
+
+/* Whether a message lacks a word, an index that holds it in part cannot say. */
+static void what_is_excluded_is_looked_for_in_the_whole_text(void **state)
+{
+    twins both = twins_open();
+    qp_buf text;
+
+    (void)state;
+    qp_buf_init(&text, 64 << 20);
+    for (int i = 0; i < QP_PG_POSITION_MAX + 100; i++) {
+        qp_buf_printf(&text, "w%d ", i % 5000);
+    }
+    qp_buf_puts(&text, "alpha beta gamma");
+    twins_append(&both, qp_buf_str(&text).p);
+    twins_append(&both, "alpha gamma beta");
+    check_same(&both, "alpha NOT \"alpha beta\"");
+    check_same(&both, "alpha NOT \"beta alpha\"");
+    check_same(&both, "alpha NOT gamma OR \"w4999 w0\"");
+    assert_string_equal(found(both.server, "alpha NOT \"alpha beta\""), "a:2 ");
+    qp_buf_free(&text);
     twins_close(&both);
 }
 
@@ -244,6 +293,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_query_finds_what_it_finds_in_sqlite),
+        cmocka_unit_test(every_query_with_operators_finds_what_it_finds_in_sqlite),
+        cmocka_unit_test(what_is_excluded_is_looked_for_in_the_whole_text),
         cmocka_unit_test(phrases_are_found_behind_the_last_place_of_an_index),
         cmocka_unit_test(a_page_is_full_though_some_rows_are_looked_at_in_vain),
         cmocka_unit_test(a_message_of_very_many_words_is_found_by_the_words_that_fit),

@@ -237,6 +237,7 @@ type RecallOptions struct {
 	Question                    Str
 	SessionKey, AppName, UserID Str
 	BeforeSeq, Limit, Budget    int64
+	FromSeq                     int64
 }
 
 // RecallHit is quipu_recall_hit.

@@ -1,0 +1,15 @@
+# Cross build for a big-endian processor with Debian's compiler; programs run under qemu. The
+# libraries lie in build/s390x-root (tests/cross/s390x_root.sh).
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR s390x)
+set(CMAKE_C_COMPILER s390x-linux-gnu-gcc)
+set(CMAKE_LIBRARY_ARCHITECTURE s390x-linux-gnu)
+set(quipu_s390x_root "${CMAKE_CURRENT_LIST_DIR}/../build/s390x-root")
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-s390x-static -L /usr/s390x-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH "${quipu_s390x_root}" /usr/s390x-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_BUILD_RPATH "${quipu_s390x_root}/usr/lib/s390x-linux-gnu")
+set(ENV{PKG_CONFIG_SYSROOT_DIR} "${quipu_s390x_root}")
+set(ENV{PKG_CONFIG_LIBDIR} "${quipu_s390x_root}/usr/lib/s390x-linux-gnu/pkgconfig")

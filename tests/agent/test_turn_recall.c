@@ -1,0 +1,310 @@
+/* Recall at the tail: what a turn sends of messages that its window no longer holds. */
+#include "agent/script.h"
+#include "lib/short.h"
+
+#define RECALL_BATCH 100
+#define RECALL_TEXT 80
+#define RECALL_OLD 300 /* messages before the first turn */
+#define RECALL_BUDGET 2000
+#define RECALL_HEAD "Earlier messages of this conversation"
+
+typedef struct recall_world {
+    quipu_store *store;
+    char path[T_PATH_MAX];
+    script *script;
+    quipu_arena arena;
+} recall_world;
+
+static const char *const fruits[] = {"apple",  "quince", "medlar", "loquat", "papaya", "cherimoya",
+                                     "lucuma", "durian", "salak",  "longan", "jujube", "tamarind"};
+#define RECALL_FRUITS (sizeof(fruits) / sizeof(fruits[0]))
+
+/* Appends texts of the user's in one transaction. */
+static void recall_append(quipu_store *store, char texts[][RECALL_TEXT], size_t count)
+{
+    quipu_message messages[RECALL_BATCH];
+    quipu_error err = {0};
+
+    assert_true(count <= RECALL_BATCH);
+    for (size_t i = 0; i < count; i++) {
+        messages[i] = st_says(QUIPU_ROLE_USER, texts[i]);
+    }
+    T_OK(quipu_message_append(store, QUIPU_STR("s"), quipu_messages_of(messages, count), NULL, NULL,
+                              NULL, &err));
+}
+
+/* Three hundred messages; every twentieth tells the price of a fruit. */
+static int recall_setup(void **state)
+{
+    recall_world *world = calloc(1, sizeof(*world));
+    char texts[RECALL_BATCH][RECALL_TEXT];
+
+    assert_non_null(world);
+    world->store = st_open_new(NULL, world->path);
+    world->script = script_new();
+    st_create(world->store, "s");
+    for (int i = 0; i < RECALL_OLD; i++) {
+        char *text = texts[i % RECALL_BATCH];
+
+        if (i % 20 == 0 && i / 20 < (int)RECALL_FRUITS) {
+            (void)snprintf(text, RECALL_TEXT, "one %s costs %d coins here", fruits[i / 20], 7 + i);
+        } else {
+            (void)snprintf(text, RECALL_TEXT, "line number %d talks about wind and rain only", i);
+        }
+        if (i % RECALL_BATCH == RECALL_BATCH - 1) {
+            recall_append(world->store, texts, RECALL_BATCH);
+        }
+    }
+    *state = world;
+    return 0;
+}
+
+static int recall_teardown(void **state)
+{
+    recall_world *world = *state;
+
+    quipu_close(world->store);
+    script_free(world->script);
+    quipu_arena_free(&world->arena);
+    free(world);
+    return 0;
+}
+
+static quipu_turn_result recall_says(recall_world *world, const char *says, uint32_t flags)
+{
+    quipu_turn_options options = script_options(world->script, says);
+
+    options.token_budget = RECALL_BUDGET;
+    options.flags |= flags;
+    world->script->steps[world->script->at] = (script_step){.texts = {"So it is."}};
+    return script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+}
+
+static const char *recall_prompt(const recall_world *world)
+{
+    return world->script->prompts[world->script->at - 1];
+}
+
+static void an_old_message_comes_back_when_it_is_asked_for(void **state)
+{
+    recall_world *world = *state;
+    const quipu_turn_result result = recall_says(world, "What did the quince cost?", 0);
+    const char *tail = strstr(recall_prompt(world), "user: " RECALL_HEAD);
+
+    assert_true(result.more_before);
+    assert_true(result.recalled >= 1 && result.recalled <= QUIPU_TURN_RECALL_HITS);
+    assert_non_null(tail);
+    assert_non_null(strstr(tail, "] one quince costs 27 coins here\n"));
+    assert_non_null(strstr(tail, "[21, user, "));
+    assert_non_null(strstr(tail, "\n\nWhat did the quince cost?\n"));
+}
+
+/* The heart of it: a prompt is the beginning of the next one, byte for byte, also with what was
+ * recalled; only a move of the window changes it. */
+static void every_prompt_begins_with_the_one_before(void **state)
+{
+    recall_world *world = *state;
+    script *played = world->script;
+    size_t grown = 0;
+
+    for (size_t i = 0; i < RECALL_FRUITS; i++) {
+        char says[80];
+
+        (void)snprintf(says, sizeof(says), "What does the %s cost?", fruits[i]);
+        assert_true(recall_says(world, says, 0).recalled > 0);
+        assert_non_null(strstr(recall_prompt(world), fruits[i]));
+    }
+    for (size_t i = 1; i < RECALL_FRUITS; i++) {
+        const size_t n = strlen(played->prompts[i - 1]);
+
+        if (strlen(played->prompts[i]) > n &&
+            memcmp(played->prompts[i], played->prompts[i - 1], n) == 0) {
+            grown++;
+        } else {
+            /* The window moved: what it begins with is another message. */
+            assert_memory_not_equal(played->prompts[i], played->prompts[i - 1], 64);
+        }
+    }
+    assert_true(grown >= RECALL_FRUITS - 4);
+}
+
+static void another_process_sends_the_same_bytes(void **state)
+{
+    recall_world *world = *state;
+    quipu_error err = {0};
+
+    (void)recall_says(world, "What did the medlar cost?", 0);
+    quipu_close(world->store);
+    world->store = NULL;
+    T_OK(quipu_open(world->path, NULL, &world->store, &err));
+    (void)recall_says(world, "And then?", QUIPU_TURN_NO_RECALL);
+    assert_memory_equal(recall_prompt(world), world->script->prompts[0],
+                        strlen(world->script->prompts[0]));
+}
+
+static void the_stored_message_is_what_the_user_said(void **state)
+{
+    recall_world *world = *state;
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_search_options search = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *found = NULL;
+    quipu_json event;
+    quipu_error err = {0};
+
+    (void)recall_says(world, "What did the quince cost?", 0);
+    range.after_seq = RECALL_OLD;
+    quipu_history *history = st_get(world->store, "s", &range);
+    T_STR(quipu_message_at(history->messages, 0)->content, "What did the quince cost?");
+    T_OK(t_message_to_event(quipu_message_at(history->messages, 0), NULL, &world->arena, &event,
+                            NULL));
+    assert_non_null(strstr(event.text.p, "\"parts\":[{\"text\":\"What did the quince cost?\"}]"));
+    assert_non_null(strstr(event.text.p, "\"quipuRecall\":{\"seqs\":["));
+    quipu_free(history);
+    /* Nobody finds the words of the old message in the new one. */
+    search.query = QUIPU_STR("coins quince");
+    T_OK(quipu_search(world->store, &search, NULL, &found, &err));
+    assert_int_equal(found->hits.count, 1);
+    assert_int_equal(quipu_search_hit_at(found->hits, 0)->seq, 21);
+    quipu_free(found);
+}
+
+static void nothing_is_recalled_without_need(void **state)
+{
+    recall_world *world = *state;
+    quipu_turn_options options = script_options(world->script, "What did the quince cost?");
+
+    options.token_budget = 100000; /* all of it fits */
+    assert_int_equal(
+        script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).recalled, 0);
+    assert_int_equal(recall_says(world, "What did the quince cost?", QUIPU_TURN_NO_RECALL).recalled,
+                     0);
+    assert_int_equal(recall_says(world, "xylophone?", 0).recalled, 0);
+    assert_null(strstr(recall_prompt(world), RECALL_HEAD));
+}
+
+static void what_the_prompt_has_is_not_recalled_again(void **state)
+{
+    recall_world *world = *state;
+
+    (void)recall_says(world, "What did the quince cost?", 0);
+    (void)recall_says(world, "The quince, what did it cost?", 0);
+    const char *first = strstr(recall_prompt(world), "] one quince costs");
+
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "] one quince costs"));
+}
+
+/* The store does not count what messages bring along; the window does. */
+static void prompts_stay_within_the_budget(void **state)
+{
+    recall_world *world = *state;
+    int64_t recalled = 0;
+
+    for (size_t i = 0; i < 40; i++) {
+        char says[80];
+
+        (void)snprintf(says, sizeof(says), "wind, rain, number %zu and the %s?", i * 5,
+                       fruits[i % RECALL_FRUITS]);
+        const quipu_turn_result result = recall_says(world, says, 0);
+        assert_true(result.estimated <= RECALL_BUDGET);
+        assert_true(result.estimated > RECALL_BUDGET / 3);
+        recalled += result.recalled;
+    }
+    assert_true(recalled > 40);
+}
+
+static void a_fork_keeps_what_was_recalled(void **state)
+{
+    recall_world *world = *state;
+    quipu_turn_options options = script_options(world->script, "And then?");
+    const quipu_session_new values = st_values("f");
+    quipu_error err = {0};
+
+    (void)recall_says(world, "What did the loquat cost?", 0);
+    T_OK(quipu_session_fork(world->store, QUIPU_STR("s"), RECALL_OLD + 2, &values, NULL, NULL,
+                            &err));
+    T_OK(quipu_session_delete(world->store, QUIPU_STR("s"), NULL, &err));
+    options.key = QUIPU_STR("f");
+    options.token_budget = RECALL_BUDGET;
+    options.flags |= QUIPU_TURN_NO_RECALL;
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_memory_equal(recall_prompt(world), world->script->prompts[0],
+                        strlen(world->script->prompts[0]));
+}
+
+static void messages_behind_a_summary_are_recalled(void **state)
+{
+    recall_world *world = *state;
+    quipu_turn_options options = script_options(world->script, "What did the papaya cost?");
+    quipu_error err = {0};
+
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), RECALL_OLD - 10,
+                               QUIPU_STR("they talked about the weather"), NULL, NULL, &err));
+    options.token_budget = 100000;
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_non_null(strstr(recall_prompt(world), "] one papaya costs 87 coins here\n"));
+}
+
+static void limits_of_a_recall_hold(void **state)
+{
+    recall_world *world = *state;
+    quipu_turn_options options = script_options(world->script, "quince?");
+
+    options.recall_tokens = -1;
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_MISUSE);
+    options.recall_tokens = 1; /* not even the heading fits */
+    options.token_budget = RECALL_BUDGET;
+    assert_int_equal(
+        script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).recalled, 0);
+}
+
+/* Of a very long session the messages just before the window are looked at, and no others. */
+static void messages_far_before_the_window_are_left_alone(void **state)
+{
+    recall_world *world = *state;
+    char texts[RECALL_BATCH][RECALL_TEXT];
+
+    for (size_t done = 0; done < QUIPU_TURN_RECALL_MESSAGES + 500; done += RECALL_BATCH) {
+        for (size_t i = 0; i < RECALL_BATCH; i++) {
+            (void)snprintf(texts[i], RECALL_TEXT,
+                           "filler %zu with more words, so that few of them fit", done + i);
+        }
+        recall_append(world->store, texts, RECALL_BATCH);
+    }
+    (void)recall_says(world, "window?", 0); /* what it begins with stays for the next turns */
+    const char *oldest = strstr(recall_prompt(world), "user: filler ");
+    assert_non_null(oldest);
+    oldest += strlen("user: filler ");
+    char *end = NULL;
+    const long from = strtol(oldest, &end, 10) - QUIPU_TURN_RECALL_MESSAGES;
+    assert_true(end > oldest && from > 0);
+    (void)snprintf(texts[0], RECALL_TEXT, "filler %ld?", from);
+    (void)snprintf(texts[1], RECALL_TEXT, "] filler %ld with", from);
+    (void)recall_says(world, texts[0], 0);
+    assert_non_null(strstr(recall_prompt(world), texts[1]));
+    (void)snprintf(texts[0], RECALL_TEXT, "filler %ld?", from - 1);
+    (void)snprintf(texts[1], RECALL_TEXT, "] filler %ld with", from - 1);
+    (void)recall_says(world, texts[0], 0);
+    assert_null(strstr(recall_prompt(world), texts[1]));
+}
+
+#define RECALL_TEST(name) cmocka_unit_test_setup_teardown(name, recall_setup, recall_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RECALL_TEST(an_old_message_comes_back_when_it_is_asked_for),
+        RECALL_TEST(every_prompt_begins_with_the_one_before),
+        RECALL_TEST(another_process_sends_the_same_bytes),
+        RECALL_TEST(the_stored_message_is_what_the_user_said),
+        RECALL_TEST(nothing_is_recalled_without_need),
+        RECALL_TEST(what_the_prompt_has_is_not_recalled_again),
+        RECALL_TEST(prompts_stay_within_the_budget),
+        RECALL_TEST(a_fork_keeps_what_was_recalled),
+        RECALL_TEST(messages_behind_a_summary_are_recalled),
+        RECALL_TEST(limits_of_a_recall_hold),
+        RECALL_TEST(messages_far_before_the_window_are_left_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
