@@ -114,11 +114,19 @@ bool qp_db_peer_version(const ent_db *db, int64_t *ret_version)
 }
 
 /* A damaged full-text index counts: the retry passes it over and succeeds. */
-bool qp_db_is_transient(const ent_db *db)
+qp_failure qp_db_failure(const ent_db *db)
 {
     assert(db != NULL);
-    return db->index_failed ||
-           (db->engine->is_transient != NULL && db->engine->is_transient(db->conn));
+    return db->index_failed              ? QP_FAILURE_CONFLICT
+           : db->engine->failure != NULL ? db->engine->failure(db->conn)
+                                         : QP_FAILURE_FINAL;
+}
+
+bool qp_db_is_transient(const ent_db *db)
+{
+    const qp_failure failure = qp_db_failure(db);
+
+    return failure == QP_FAILURE_CONFLICT || failure == QP_FAILURE_CONNECTION;
 }
 
 /* The backoff has no deadline of its own: it is at most QP_ATTEMPTS_MAX * QP_BACKOFF_MS_MAX long.

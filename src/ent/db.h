@@ -62,8 +62,11 @@ quipu_status qp_db_failed(ent_db *db, quipu_status status);
  * statement of it met a damaged full-text index, see search_engine.h. */
 bool qp_db_can_go_on(const ent_db *db);
 
-/* Whether the last transaction failed in a way that a retry may not, see qp_engine.is_transient; a
- * full-text index that was found damaged is passed over by the retry. */
+/* Why the last transaction failed (qp_engine.failure). A write that met a damaged search index is a
+ * conflict: its retry passes the index over. */
+qp_failure qp_db_failure(const ent_db *db);
+
+/* Whether that is a conflict or a lost connection: a retry may succeed at once. */
 bool qp_db_is_transient(const ent_db *db);
 
 /* Whether a transaction that failed with `status` after so many attempts is retried; sleeps with

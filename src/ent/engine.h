@@ -65,6 +65,15 @@ typedef struct qp_key_request {
     int64_t above; /* the key is larger than this one */
 } qp_key_request;
 
+/* What a failure says about a retry of the whole transaction. */
+typedef enum qp_failure {
+    QP_FAILURE_FINAL = 0,  /* it fails in the same way */
+    QP_FAILURE_CONFLICT,   /* serialization failure, deadlock, a refused deferred write: it may lose
+                              again while others write to the same rows */
+    QP_FAILURE_LOCK,       /* a row lock was not granted in time */
+    QP_FAILURE_CONNECTION, /* the connection was lost, which says nothing about other writers */
+} qp_failure;
+
 /* A read transaction whose snapshot is that of its first statement (SQLite's BEGIN DEFERRED).
  * ENT_READ takes the snapshot at once. */
 #define QP_TX_DEFERRED ((ent_tx_kind)64)
@@ -150,9 +159,8 @@ typedef struct qp_engine {
      */
     quipu_status (*next_key)(void *conn, const char *table, const qp_key_request *request,
                              int64_t *ret_number, quipu_error *reterr);
-    /* Whether the last transaction failed in a way that a retry may not: serialization failure,
-     * deadlock, lost connection. NULL: there are no such failures. */
-    bool (*is_transient)(void *conn);
+    /* Why the last transaction failed. NULL: every failure is QP_FAILURE_FINAL. */
+    qp_failure (*failure)(void *conn);
 
     /* See qp_row_security_enable(). NULL: the engine has no row-level security. */
     quipu_status (*enable_row_security)(void *conn, const struct qp_row_policy *policies, size_t n,

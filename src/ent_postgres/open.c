@@ -69,11 +69,16 @@ static bool open_is_read_only(void *conn)
     return ((const qp_pg *)conn)->read_only;
 }
 
-/* Whether the last failure may be retried, see error.c. */
-static bool open_is_transient(void *conn)
+/* What the last failure says about a retry, see error.c. */
+static qp_failure open_failure(void *conn)
 {
-    assert(conn != NULL);
-    return ((const qp_pg *)conn)->transient;
+    const qp_pg *self = conn;
+
+    assert(self != NULL);
+    return self->transient && self->lost ? QP_FAILURE_CONNECTION
+           : self->transient             ? QP_FAILURE_CONFLICT
+           : self->lock_timed_out        ? QP_FAILURE_LOCK
+                                         : QP_FAILURE_FINAL;
 }
 
 /* A server has no file mode to set. */
@@ -109,7 +114,7 @@ const qp_engine qp_pg_engine = {
     .put_match = qp_pg_put_match,
     .position = "strpos",
     .next_key = qp_pg_next_key,
-    .is_transient = open_is_transient,
+    .failure = open_failure,
     .row_lock = QP_PG_ROW_LOCK,
     .defer = qp_pg_defer,
     .deferred_snapshots = true,

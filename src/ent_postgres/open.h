@@ -59,6 +59,9 @@
 /* lock_timeout of a transaction with deferred writes. Such a write may travel with a COMMIT, which
  * is never cancelled, so that the server itself has to bound its wait for a row lock. */
 #define QP_PG_DEFERRED_LOCK_TIMEOUT_MS "100"
+/* lock_timeout of an exclusive transaction, at most: while it waits for a row that another program
+ * has locked, no writer gets a slot. The store begins it again until the call's deadline. */
+#define QP_PG_EXCLUSIVE_LOCK_TIMEOUT_MS 1000
 
 /* A SELECT that is read row by row and has no LIMIT brings its first rows with the execution and
  * the rest through a cursor (portal), one chunk a FETCH: about QP_PG_CHUNK_BYTES, at most
@@ -177,6 +180,8 @@ typedef struct qp_pg {
     bool lock_timeout_set;   /* it has set lock_timeout for DDL (stmt.c) */
     bool short_lock_timeout; /* it has deferred writes: lock_timeout is the short one */
     bool transient;          /* the last failure may not recur: the transaction can be retried */
+    bool lost;               /* it was the connection's, or a server's that is going away */
+    bool lock_timed_out;     /* it was a lock that was not granted in time */
     bool unreplicated;       /* the server stopped waiting for a synchronous standby */
     /* The queue of transaction commands that travel with the next statement, in order:
      *   0: BEGIN    depth: SAVEPOINT ent_depth    -depth: RELEASE SAVEPOINT ent_depth */

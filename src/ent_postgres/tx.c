@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 #define TX_ATTEMPTS_MAX 1000 /* a BEGIN that fails this often has another problem than conflicts */
 #define TX_TEXT_MAX 2048     /* of the INSERT that makes the rows */
@@ -103,15 +104,30 @@ void qp_pg_rollback_all(qp_pg *conn)
 /* ---- beginning --------------------------------------------------------------------------------
  */
 
+/* Bounds the waits for rows of an exclusive writer, by its deadline and by what others can wait.
+ * Sent behind the lock of the slots, for which the deadline alone decides. */
+static void tx_send_row_lock_timeout(qp_pg *conn, int64_t deadline_ns)
+{
+    const int64_t left_ms = (deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
+    const int64_t most_ms = QP_PG_EXCLUSIVE_LOCK_TIMEOUT_MS;
+    const int64_t ms = left_ms > most_ms ? most_ms : left_ms < 1 ? 1 : left_ms; /* 0 is "never" */
+    char sql[64];
+
+    assert(ms >= 1 && ms <= most_ms);
+    (void)snprintf(sql, sizeof(sql), "SET LOCAL lock_timeout = %d", (int)ms);
+    qp_pg_send(conn, sql);
+}
+
 /* Sends the BEGIN of a writer; returns how many slots it bumps at least. A connection that has no
  * slot yet gets one in a transaction of its own: the counter would otherwise be locked for as long
  * as the first write takes. */
-static int64_t tx_send_begin(qp_pg *conn, ent_tx_kind kind)
+static int64_t tx_send_begin(qp_pg *conn, ent_tx_kind kind, int64_t deadline_ns)
 {
     assert(kind == ENT_WRITE || kind == ENT_WRITE_ROWS);
     if (kind == ENT_WRITE) {
         qp_pg_send_fixed(conn, QP_PG_BEGIN_EXCLUSIVE);
         qp_pg_send_fixed(conn, QP_PG_LOCK_WRITER_SLOTS);
+        tx_send_row_lock_timeout(conn, deadline_ns);
         qp_pg_send_fixed(conn, QP_PG_BUMP_WRITER_SLOTS);
         return QP_PG_WRITER_SLOTS;
     }
@@ -133,6 +149,8 @@ static void tx_set_writing(qp_pg *conn, int64_t moved)
     conn->writes = true;
     conn->moved = moved;
     conn->transient = false;
+    conn->lost = false;
+    conn->lock_timed_out = false;
     qp_pg_begin_numbers(conn); /* other writers may have taken numbers since */
 }
 
@@ -178,7 +196,7 @@ static quipu_status tx_try_write(qp_pg *conn, ent_tx_kind kind, int64_t deadline
         return status;
     }
     qp_pg_batch(conn);
-    wanted = tx_send_begin(conn, kind);
+    wanted = tx_send_begin(conn, kind, deadline_ns);
     call.wanted = conn->sent - 1;
     status = qp_pg_run(conn, &call, reterr);
     if (status == QUIPU_OK) {
@@ -343,6 +361,7 @@ static quipu_status tx_lost_before_commit(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_drop(conn);
     conn->transient = true;
+    conn->lost = true;
     return qp_error_set(reterr, QUIPU_BUSY,
                         "cannot commit to the database: the connection was lost before the "
                         "commit, and nothing is stored");
@@ -388,6 +407,7 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
                               "the server had rolled the transaction back before its commit");
     } else if (status == QUIPU_OK && conn->unreplicated) {
         conn->transient = true;
+        conn->lost = false;
         status = qp_error_set(reterr, QUIPU_IO,
                               "the commit is on the primary only: the wait for a synchronous "
                               "standby was cut short");

@@ -59,7 +59,7 @@ void qp_batch_move(qp_batch *batch, qp_batch_state to)
 
     assert((allowed[batch->state] & BATCH_BIT(to)) != 0);
     assert((to == QP_BATCH_OUTCOME) == (ent_depth(db) == 0));
-    assert(to != QP_BATCH_LOCKED || (!batch->is_retry && qp_db_locks_rows(db)));
+    assert(to != QP_BATCH_LOCKED || (batch->is_retry == batch->beside && qp_db_locks_rows(db)));
     assert(to != QP_BATCH_COMMIT || batch->any);
     (void)db;
     (void)allowed;
@@ -106,8 +106,16 @@ static void batch_watch_locks(const qp_batch *batch)
 /* ---- members ----------------------------------------------------------------------------------
  */
 
-/* Runs one member in the open transaction. False: it failed after a change, or met a damaged search
- * index, so that the transaction must be rolled back. */
+/* Whether the member waited in vain for a row, while nobody else could write. outcome.c tries it
+ * again. */
+static bool batch_missed_lock(const qp_batch *batch, const qp_write *write)
+{
+    return batch->state == QP_BATCH_EXCLUSIVE && write->status == QUIPU_BUSY &&
+           qp_db_failure(batch->group->db) == QP_FAILURE_LOCK;
+}
+
+/* Runs one member in the open transaction. False: it failed after a change, met a damaged search
+ * index or did not get a row, so that the transaction must be rolled back. */
 static bool batch_run_member(qp_batch *batch, qp_write *write)
 {
     qp_group *group = batch->group;
@@ -135,7 +143,8 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
     }
     batch->any = batch->any || write->status == QUIPU_OK;
     return qp_db_can_go_on(group->db) &&
-           (write->status == QUIPU_OK || qp_db_total_changes(group->db) == changes);
+           (write->status == QUIPU_OK ||
+            (qp_db_total_changes(group->db) == changes && !batch_missed_lock(batch, write)));
 }
 
 /* The end of LOCKED and EXCLUSIVE; `ran`: every member ran with success or was refused. */
@@ -150,8 +159,11 @@ static void batch_close(qp_batch *batch, bool ran)
         return;
     }
     qp_batch_rollback(batch);
-    /* A deferred write that failed has answered nobody yet, also when there is one member only. */
-    if (!written && (ran || batch->count > 1 || qp_db_is_transient(group->db))) {
+    /* A deferred write that failed has answered nobody yet, also when there is one member only. A
+     * row that an exclusive batch did not get in time is waited for in further tries, so that other
+     * writers are admitted between them. */
+    if (!written && (ran || batch->count > 1 || qp_db_is_transient(group->db) ||
+                     batch_missed_lock(batch, batch->own))) {
         batch->retries = QP_RETRY_ALL;
     }
     qp_batch_move(batch, QP_BATCH_OUTCOME);
@@ -180,8 +192,8 @@ static void batch_exclusive(qp_batch *batch)
     batch_close(batch, ran);
 }
 
-/* One member, and nobody joins. A program that is no
- * quipu writer (psql) may hold a row lock all the same, so that the call's deadline is watched. */
+/* One member, and nobody joins. A program that is no quipu writer (psql) may hold a row lock all
+ * the same, so that the call's deadline is watched. */
 static void batch_exclusive_retry(qp_batch *batch)
 {
     qp_group *group = batch->group;
@@ -423,7 +435,8 @@ static void batch_start(qp_batch *batch)
 {
     qp_group *group = batch->group;
     const qp_call *call = batch->own->call;
-    const bool shared = !batch->is_retry && (call->session.p != NULL || call->session_count > 0) &&
+    const bool shared = batch->is_retry == batch->beside &&
+                        (call->session.p != NULL || call->session_count > 0) &&
                         qp_db_locks_rows(group->db);
 
     batch->own->status = qp_batch_begin(batch, shared ? ENT_WRITE_ROWS : ENT_WRITE);
@@ -436,16 +449,16 @@ static void batch_start(qp_batch *batch)
         qp_batch_move(batch, QP_BATCH_EXCLUSIVE);
         return;
     }
-    if (call->session_count == 0) {
+    if (call->session_count == 0 && !batch->is_retry) {
         batch_gather(batch);
     }
     batch_sort(batch);
-    batch->optimistic = batch_begin_optimistic(batch);
+    batch->optimistic = !batch->is_retry && batch_begin_optimistic(batch);
     qp_batch_move(batch, batch->optimistic ? QP_BATCH_OPTIMISTIC : QP_BATCH_LOCKED);
 }
 
-/* Runs a batch from its first state to its outcome. */
-static void batch_drive(qp_batch *batch, qp_group *group, qp_write *own, bool is_retry)
+/* Runs a batch from its first state to its outcome. The caller has set is_retry and beside. */
+static void batch_drive(qp_batch *batch, qp_group *group, qp_write *own)
 {
     /* Member by member: the arrays are filled when they are used. */
     batch->group = group;
@@ -454,7 +467,6 @@ static void batch_drive(qp_batch *batch, qp_group *group, qp_write *own, bool is
     batch->count = 1;
     batch->any = false;
     batch->optimistic = false;
-    batch->is_retry = is_retry;
     batch->retries = QP_RETRY_NONE;
     batch->wait_ns = group->commit_ns < BATCH_WAIT_MIN_NS ? 0 : group->commit_ns / 2;
     batch->key_count = 0;
@@ -484,17 +496,21 @@ void qp_batch_lead(qp_group *group, qp_write *own)
 {
     qp_batch batch;
 
-    batch_drive(&batch, group, own, false);
+    batch.is_retry = batch.beside = false;
+    batch_drive(&batch, group, own);
     if (batch.retries != QP_RETRY_NONE) {
         qp_batch_outcome(&batch);
     }
 }
 
-void qp_batch_retry(qp_group *group, qp_write *write)
+bool qp_batch_retry(qp_group *group, qp_write *write, bool beside)
 {
     qp_write *next = write->next;
     qp_batch batch;
 
-    batch_drive(&batch, group, write, true);
+    batch.is_retry = true;
+    batch.beside = beside;
+    batch_drive(&batch, group, write);
     write->next = next;
+    return batch.retries != QP_RETRY_ALL;
 }

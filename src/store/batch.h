@@ -12,8 +12,8 @@
  *     │          ▼            all ran              │  ▼
  *     │        COMMIT ◀────────────────────────────┘ OUTCOME ──▶ acknowledged | refused | UNKNOWN
  *     │          ▲ └───────────────────────────────▶    ▲  └───▶ retried alone: an EXCLUSIVE batch
- *     │          │ all ran                              │        of one member
- *     └──▶ EXCLUSIVE ───────────────────────────────────┘
+ *     │          │ all ran                              │        of one member; after a lost
+ *     └──▶ EXCLUSIVE ───────────────────────────────────┘        connection a LOCKED one
  *         (nobody else writes)   all refused, or a change failed
  *
  * One arrow is left out: an OPTIMISTIC batch whose COMMIT reports a conflict goes on in LOCKED.
@@ -51,7 +51,8 @@ typedef struct qp_batch {
     size_t count;
     bool any;                 /* a member ran with success: there is something to commit */
     bool optimistic;          /* this try is or was OPTIMISTIC */
-    bool is_retry;            /* one member, run alone after its batch failed */
+    bool is_retry;            /* one member, run alone after its batch failed... */
+    bool beside;              /* ...beside other writers where it can */
     qp_batch_retries retries; /* OUTCOME: who runs again */
     int64_t wait_ns;          /* for more members at most: half of the commit that they save */
     qp_write *members[QUIPU_GROUP_MAX]; /* not EXCLUSIVE: by session, then by arrival */
@@ -62,8 +63,9 @@ typedef struct qp_batch {
 /* Runs the leader's write and those that it takes along, until every one of them has its status. */
 void qp_batch_lead(struct qp_group *group, qp_write *own);
 
-/* Runs one member in an exclusive transaction of its own, once. */
-void qp_batch_retry(struct qp_group *group, qp_write *write);
+/* Runs one member in a transaction of its own, once; `beside`: other writers are admitted, where
+ * the member names its sessions. False: a deferred write failed, and the status says nothing. */
+bool qp_batch_retry(struct qp_group *group, qp_write *write, bool beside);
 
 /* Moves to another state; asserts that the diagram has this arrow. */
 void qp_batch_move(qp_batch *batch, qp_batch_state to);

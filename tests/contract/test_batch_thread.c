@@ -447,10 +447,10 @@ static quipu_status lost_commit(void *conn, int depth, quipu_error *reterr)
                : qp_error_set(reterr, QUIPU_IO, "the answer is lost by plan");
 }
 
-static bool lost_is_transient(void *conn)
+static qp_failure lost_failure(void *conn)
 {
     (void)conn;
-    return lost_commits == 1;
+    return lost_commits == 1 ? QP_FAILURE_CONNECTION : QP_FAILURE_FINAL;
 }
 
 static quipu_status lost_answer; /* what the repeat meets */
@@ -486,7 +486,7 @@ static void an_unknown_outcome_stays_unknown_until_a_repeat_finds_out(void **sta
     T_SQLITE_ONLY("the commit of this engine is replaced");
     lost_real = db->engine;
     losing.commit = lost_commit;
-    losing.is_transient = lost_is_transient;
+    losing.failure = lost_failure;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bt_member member = bt_append_like(w->store, "a", lost_work);
 
