@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ent_postgres/open.h"
+#include "postgres/client_t.h"
 
 #define WARM 5   /* appends after which a row is verified and every statement is prepared */
 #define TRIES 10 /* OUTCOME_TRIES_MAX of src/store/outcome.c */
@@ -143,21 +144,6 @@ static void check_member(const bt_member *member, quipu_status status, const cha
     assert_string_equal(member->ran, ran);
 }
 
-static int64_t ask(const char *uri, const char *sql)
-{
-    PGconn *pg = PQconnectdb(uri);
-    PGresult *result = PQexec(pg, sql);
-    int64_t answer = -1;
-
-    if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1 ||
-        sscanf(PQgetvalue(result, 0, 0), "%" SCNd64, &answer) != 1) {
-        fail_msg("%s: %s", sql, PQerrorMessage(pg));
-    }
-    PQclear(result);
-    PQfinish(pg);
-    return answer;
-}
-
 static void run_sql(PGconn *pg, const char *sql)
 {
     PGresult *result = PQexec(pg, sql);
@@ -192,7 +178,7 @@ static void release(PGconn *pg)
 
 static void wait_until_it_waits_for_a_lock(const world *w)
 {
-    while (ask(w->uri, "SELECT count(*) " WAITS) == 0) {
+    while (cl_ask(w->uri, "SELECT count(*) " WAITS) == 0) {
         st_nap();
     }
 }

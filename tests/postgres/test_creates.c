@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "gen/quipu.h"
+#include "postgres/client_t.h"
 #include "store/shard.h"
 
 #define PROCESSES 4
@@ -20,42 +21,6 @@
 
 /* ---- the other side ---------------------------------------------------------------------------
  */
-
-static PGconn *hold(const char *uri, const char *sql)
-{
-    PGconn *pg = PQconnectdb(uri);
-    char text[512];
-    PGresult *result;
-
-    (void)snprintf(text, sizeof(text), "BEGIN; %s", sql);
-    result = PQexec(pg, text);
-    if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1) {
-        fail_msg("%s: %s", sql, PQerrorMessage(pg));
-    }
-    PQclear(result);
-    return pg;
-}
-
-static void release(PGconn *pg)
-{
-    PQclear(PQexec(pg, "ROLLBACK"));
-    PQfinish(pg);
-}
-
-static int64_t ask(const char *uri, const char *sql)
-{
-    PGconn *pg = PQconnectdb(uri);
-    PGresult *result = PQexec(pg, sql);
-    int64_t answer = -1;
-
-    if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1 ||
-        sscanf(PQgetvalue(result, 0, 0), "%" SCNd64, &answer) != 1) {
-        fail_msg("%s: %s", sql, PQerrorMessage(pg));
-    }
-    PQclear(result);
-    PQfinish(pg);
-    return answer;
-}
 
 static uint32_t shard_of(const char *key)
 {
@@ -70,7 +35,7 @@ static int64_t count_of(const char *uri, const char *key)
     char sql[256];
 
     (void)snprintf(sql, sizeof(sql), "SELECT id >> 12 FROM sessions WHERE key = '%s'", key);
-    return ask(uri, sql);
+    return cl_ask(uri, sql);
 }
 
 static quipu_status create_within(quipu_store *store, const char *key, int32_t ms)
@@ -114,8 +79,8 @@ static void a_create_does_not_wait_for_a_writer_of_another_session(void **state)
     st_create(store, "a");
     /* Stopped in the middle of an append, with a slot that is not ours: the first connection of a
      * store got 'write/01'. */
-    pg = hold(uri, "UPDATE ent_numbers SET last = last + 1 WHERE name = 'write/09'; "
-                   "SELECT 1 FROM sessions WHERE key = 'a' FOR UPDATE");
+    pg = cl_hold(uri, "UPDATE ent_numbers SET last = last + 1 WHERE name = 'write/09'; "
+                      "SELECT 1 FROM sessions WHERE key = 'a' FOR UPDATE");
     T_OK(create_within(store, "b", PATIENCE_MS));
     T_OK(ensure_within(store, "c", PATIENCE_MS, &created));
     assert_true(created);
@@ -123,7 +88,7 @@ static void a_create_does_not_wait_for_a_writer_of_another_session(void **state)
     T_OK(quipu_say(store, "d", QUIPU_ROLE_USER, "again", NULL));
     T_STATUS(create_within(store, "b", PATIENCE_MS), QUIPU_EXISTS);
     T_STATUS(create_within(store, "a", 50), QUIPU_BUSY); /* whether it stays is not known yet */
-    release(pg);
+    cl_release(pg);
     T_STATUS(create_within(store, "a", PATIENCE_MS), QUIPU_EXISTS);
     assert_int_equal(st_append(store, "d", "x"), 3);
     check_store(store);
@@ -142,11 +107,11 @@ static void a_counter_that_is_held_delays_creates_of_its_shard_only(void **state
     (void)snprintf(sql, sizeof(sql),
                    "SELECT 1 FROM ent_numbers WHERE name = 'number of sessions/%04u' FOR UPDATE",
                    (unsigned)shard_of("adk:app/ann/1"));
-    pg = hold(uri, sql);
+    pg = cl_hold(uri, sql);
     T_STATUS(create_within(store, "adk:app/ann/2", 50), QUIPU_BUSY);
     T_OK(create_within(store, "adk:app/bob/1", PATIENCE_MS));
     assert_int_equal(st_append(store, "adk:app/ann/1", "x"), 1);
-    release(pg);
+    cl_release(pg);
     T_OK(create_within(store, "adk:app/ann/2", PATIENCE_MS));
     check_store(store);
     quipu_close(store);
@@ -173,8 +138,8 @@ static void numbers_go_on_behind_those_of_an_older_program(void **state)
     assert_int_equal(count_of(uri, "new"), 1001);
     assert_int_equal(count_of(uri, "newer"), 1002);
     /* An older program that still runs has no counter any more: it cannot repeat a number. */
-    assert_int_equal(ask(uri, "SELECT COUNT(*) FROM ent_numbers WHERE name = 'number of sessions'"),
-                     0);
+    assert_int_equal(
+        cl_ask(uri, "SELECT COUNT(*) FROM ent_numbers WHERE name = 'number of sessions'"), 0);
     check_store(store);
     quipu_close(store);
 }
@@ -335,8 +300,8 @@ static void of_programs_that_race_for_a_key_one_creates_and_all_append(void **st
         quipu_free(history);
         assert_true(atomic_load(&shared->created[i]) <= 1); /* quipu_say() may have made it */
     }
-    assert_int_equal(ask(uri, "SELECT COUNT(*) FROM sessions"), KEYS);
-    assert_int_equal(ask(uri, "SELECT COUNT(DISTINCT id) FROM sessions"), KEYS);
+    assert_int_equal(cl_ask(uri, "SELECT COUNT(*) FROM sessions"), KEYS);
+    assert_int_equal(cl_ask(uri, "SELECT COUNT(DISTINCT id) FROM sessions"), KEYS);
     check_store(store);
     quipu_close(store);
     (void)munmap(shared, sizeof(*shared));

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "postgres/client_t.h"
 #include "postgres/server_t.h"
 
 #define PATIENCE_MS 60000 /* of calls that must come to an end by themselves */
@@ -23,27 +24,6 @@ typedef struct caller {
 
 /* ---- the other side ---------------------------------------------------------------------------
  */
-
-/* Opens a transaction and runs a query in it that finds one row. */
-static PGconn *hold(const char *uri, const char *sql)
-{
-    PGconn *pg = PQconnectdb(uri);
-    PGresult *result;
-
-    PQclear(PQexec(pg, "BEGIN"));
-    result = PQexec(pg, sql);
-    if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1) {
-        fail_msg("%s: %s", sql, PQerrorMessage(pg));
-    }
-    PQclear(result);
-    return pg;
-}
-
-static void release(PGconn *pg)
-{
-    PQclear(PQexec(pg, "ROLLBACK"));
-    PQfinish(pg);
-}
 
 /* Waits until the caller waits for `holder`; with `ends`, its connection is ended then. */
 static void wait_until_blocked(const char *uri, PGconn *holder, caller *self, bool ends)
@@ -139,17 +119,17 @@ static void a_repeat_after_a_lost_connection_does_not_wait_for_other_writers(voi
     (void)state;
     st_create(store, "a");
     for (int i = 1; i <= 3; i++) {
-        PGconn *row = hold(uri, row_of_a);
-        PGconn *slot = hold(uri, other_slot);
+        PGconn *row = cl_hold(uri, row_of_a);
+        PGconn *slot = cl_hold(uri, other_slot);
         pthread_t thread = caller_start(&one);
 
         for (int cuts = 0; cuts < 4; cuts++) {
             wait_until_blocked(uri, row, &one, true);
         }
-        release(row);
+        cl_release(row);
         caller_end(thread, &one);
         assert_int_equal(messages_of(store, "a"), i);
-        release(slot);
+        cl_release(slot);
     }
     quipu_close(store);
 }
@@ -169,7 +149,7 @@ static void an_append_outlives_a_server_that_stops_and_starts(void **state)
     one.store = store;
     st_create(store, "a");
     for (int i = 1; i <= 2; i++) {
-        PGconn *row = hold(uri, row_of_a);
+        PGconn *row = cl_hold(uri, row_of_a);
         pthread_t thread = caller_start(&one);
 
         wait_until_blocked(uri, row, &one, false);
@@ -195,13 +175,13 @@ static void an_exclusive_write_that_waits_for_a_row_ends_at_its_deadline(void **
 
     (void)state;
     st_create(store, "a");
-    row = hold(uri, row_of_a);
+    row = cl_hold(uri, row_of_a);
     (void)caller_run(&one);
     T_STATUS(one.status, QUIPU_BUSY);
     one.ms = 3000; /* several tries */
     (void)caller_run(&one);
     T_STATUS(one.status, QUIPU_BUSY);
-    release(row);
+    cl_release(row);
     T_OK(st_get_status(store, "a"));
     one.ms = PATIENCE_MS;
     caller_end(caller_start(&one), &one);
@@ -222,13 +202,13 @@ static void an_exclusive_write_that_waits_for_a_row_admits_other_writers(void **
     (void)state;
     st_create(store, "a");
     st_create(store, "b");
-    row = hold(uri, row_of_a);
+    row = cl_hold(uri, row_of_a);
     thread = caller_start(&one);
     for (int i = 1; i <= 3; i++) {
         wait_until_blocked(uri, row, &one, false);
         assert_int_equal(st_append(other, "b", "x"), i);
     }
-    release(row);
+    cl_release(row);
     caller_end(thread, &one);
     T_STATUS(st_get_status(store, "a"), QUIPU_NOT_FOUND);
     quipu_close(other);

@@ -5,21 +5,10 @@
 #include <inttypes.h>
 #include <libpq-fe.h>
 
+#include "postgres/client_t.h"
+
 #define SESSIONS 8
 #define APPENDS 100 /* to each */
-
-static int64_t ask(PGconn *pg, const char *sql)
-{
-    PGresult *result = PQexec(pg, sql);
-    int64_t answer = -1;
-
-    if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1 ||
-        sscanf(PQgetvalue(result, 0, 0), "%" SCNd64, &answer) != 1) {
-        fail_msg("%s: %s", sql, PQerrorMessage(pg));
-    }
-    PQclear(result);
-    return answer;
-}
 
 /* Waits until the server has counted the updates of sessions: a backend reports what it did when it
  * ends, some time after its client. */
@@ -32,7 +21,7 @@ static int64_t count_updates(PGconn *pg, int64_t expected)
     for (int i = 0; i < 500 && updates < expected; i++) {
         st_nap();
         PQclear(PQexec(pg, "SELECT pg_stat_clear_snapshot()"));
-        updates = ask(pg, sql);
+        updates = cl_ask_on(pg, sql);
     }
     return updates;
 }
@@ -57,7 +46,7 @@ static void check_entries(PGconn *pg, const char *from)
                    "SELECT COUNT(*) FROM pg_get_wal_records_info('%s', pg_current_wal_flush_lsn()) "
                    "WHERE resource_manager = 'Btree' AND record_type LIKE 'INSERT%%'",
                    from);
-    entries = ask(pg, sql);
+    entries = cl_ask_on(pg, sql);
     printf("%" PRId64 " index entries for %d appends\n", entries, SESSIONS * APPENDS);
     assert_true(entries >= (int64_t)SESSIONS * APPENDS);
     assert_true(entries * 2 <= (int64_t)SESSIONS * APPENDS * 9);
@@ -95,8 +84,9 @@ static void appends_leave_the_indexes_of_their_session_alone(void **state)
     }
     updates = count_updates(pg, (int64_t)SESSIONS * APPENDS);
     assert_true(updates >= (int64_t)SESSIONS * APPENDS);
-    hot = ask(pg, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'sessions' AND "
-                  "schemaname = current_schema()");
+    hot = cl_ask_on(pg,
+                    "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'sessions' AND "
+                    "schemaname = current_schema()");
     if (hot * 100 < updates * 75) {
         fail_msg("%" PRId64 " of %" PRId64 " updates of sessions were HOT", hot, updates);
     }

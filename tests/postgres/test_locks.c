@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "postgres/client_t.h"
+
 #define PROCESSES 8
 #define THREADS 4
 #define SESSIONS 16
@@ -29,41 +31,13 @@ static const char *const levels[] = {"read%5C%20committed", "serializable"};
  */
 static PGconn *hold(const char *uri, const char *key)
 {
-    PGconn *pg = PQconnectdb(uri);
     char sql[256];
-    PGresult *result;
 
     (void)snprintf(sql, sizeof(sql),
-                   "BEGIN; UPDATE ent_numbers SET last = last + 1 WHERE name = 'write/00'; "
+                   "UPDATE ent_numbers SET last = last + 1 WHERE name = 'write/00'; "
                    "SELECT 1 FROM sessions WHERE key = '%s' FOR UPDATE",
                    key);
-    result = PQexec(pg, sql);
-    if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1) {
-        fail_msg("cannot hold %s: %s", key, PQerrorMessage(pg));
-    }
-    PQclear(result);
-    return pg;
-}
-
-static void release(PGconn *pg)
-{
-    PQclear(PQexec(pg, "ROLLBACK"));
-    PQfinish(pg);
-}
-
-static int64_t ask(const char *uri, const char *sql)
-{
-    PGconn *pg = PQconnectdb(uri);
-    PGresult *result = PQexec(pg, sql);
-    int64_t answer = -1;
-
-    if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1 ||
-        sscanf(PQgetvalue(result, 0, 0), "%" SCNd64, &answer) != 1) {
-        fail_msg("%s: %s", sql, PQerrorMessage(pg));
-    }
-    PQclear(result);
-    PQfinish(pg);
-    return answer;
+    return cl_hold(uri, sql);
 }
 
 static quipu_status append_within(quipu_store *store, const char *key, int32_t ms)
@@ -117,7 +91,7 @@ static void an_append_does_not_wait_for_a_lock_of_another_session(void **state)
     call.deadline_ms = 50; /* a delete is exclusive */
     T_STATUS(quipu_session_delete(store, QUIPU_STR("b"), &call, NULL), QUIPU_BUSY);
     T_OK(append_within(store, "b", PATIENCE_MS));
-    release(pg);
+    cl_release(pg);
     assert_int_equal(st_append(store, "a", "x"), 3);
     assert_int_equal(st_append(store, "b", "x"), 15);
     T_OK(quipu_session_delete(store, QUIPU_STR("b"), NULL, NULL));
@@ -152,11 +126,11 @@ static void indexing_does_not_wait_for_a_writer_of_another_session(void **state)
     call.deadline_ms = PATIENCE_MS;
     T_OK(quipu_search_index(store, &call, &indexed, NULL));
     assert_int_equal(indexed, 39);
-    release(pg);
+    cl_release(pg);
     assert_int_equal(st_append(store, "k7", "x"), 3);
     T_OK(quipu_search_index(store, NULL, &indexed, NULL));
     assert_int_equal(indexed, 1);
-    assert_int_equal(ask(uri, "SELECT COUNT(*) FROM sessions WHERE lags"), 0);
+    assert_int_equal(cl_ask(uri, "SELECT COUNT(*) FROM sessions WHERE lags"), 0);
     quipu_close(store);
 }
 
@@ -206,7 +180,7 @@ static void callers_of_other_sessions_outlive_one_that_waits_in_vain(void **stat
             T_STATUS(callers[i].status, i == 0 ? QUIPU_BUSY : QUIPU_OK);
         }
     }
-    release(pg);
+    cl_release(pg);
     assert_int_equal(st_append(store, "k0", "x"), 1);
     assert_int_equal(st_append(store, "k1", "x"), 6);
     quipu_close(store);
@@ -239,15 +213,15 @@ static void an_append_that_waits_for_its_session_can_be_cancelled(void **state)
     pg = hold(uri, "a");
     assert_int_equal(pthread_create(&thread, NULL, cancel_run, &one), 0);
     while (!atomic_load(&one.done) &&
-           ask(uri, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
-                    "datname = current_database()") == 0) {
+           cl_ask(uri, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+                       "datname = current_database()") == 0) {
         st_nap();
     }
     quipu_cancel_set(one.cancel);
     assert_int_equal(pthread_join(thread, NULL), 0);
     T_STATUS(one.status, QUIPU_CANCELLED);
     quipu_cancel_free(one.cancel);
-    release(pg);
+    cl_release(pg);
     assert_int_equal(st_append(store, "a", "x"), 1);
     quipu_close(store);
 }
@@ -422,10 +396,10 @@ static int64_t deadlocks(const char *uri, const char *name)
                    "SELECT count(*) FROM pg_stat_activity WHERE application_name = '%s' AND pid <> "
                    "pg_backend_pid()",
                    name);
-    while (ask(uri, sql) > 0) {
+    while (cl_ask(uri, sql) > 0) {
         st_nap();
     }
-    return ask(uri, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
+    return cl_ask(uri, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
 }
 
 static void check_processes(const char *level, const char *name, int sessions)
