@@ -285,6 +285,20 @@ class Search(Reading):
 
 
 class Tail(Reading):
+    def follow(self, *options):
+        """A tail that has shown the newest message: what is appended from now on is its to show.
+        Right after the start it may not have read where the session ends."""
+        process = self.start_quipu("tail", "-f", "-n", 1, *options, "first")
+        self.read_until(process, "Which seats?")
+        return process
+
+    def read_until(self, process, words):
+        """What it prints up to the line with the words."""
+        text = ""
+        while words not in text:
+            text += self.read_line(process)
+        return text
+
     def test_the_newest_messages_come(self):
         self.assertEqual([line["seq"] for line in
                           self.run_quipu("tail", "--json", "-n1", "first").lines()], [2])
@@ -294,7 +308,7 @@ class Tail(Reading):
         self.assertIn("The train leaves", text)
 
     def test_follow_hears_another_process(self):
-        process = self.start_quipu("tail", "-f", "-n", 0, "--json", "first")
+        process = self.follow("--json")
         for number in range(3):
             self.run_quipu("append", "first", "--role", "user", "--text", f"live {number}")
             line = json.loads(self.read_line(process))
@@ -303,12 +317,10 @@ class Tail(Reading):
     def test_follow_does_not_say_that_an_answer_is_missing_which_may_come(self):
         call = {"id": "c1", "name": "look", "input": "{}"}
         answer = {"id": "c1", "name": "look", "output": "a mountain"}
-        process = self.start_quipu("tail", "-f", "-n", 0, "first")
+        process = self.follow()
         for line in (says("", "assistant", toolCalls=[call]), says("", "tool", toolCalls=[answer])):
             self.run_quipu("append", "first", "-", stdin=json.dumps(line))
-        text = ""
-        while "a mountain" not in text:
-            text += self.read_line(process)
+        text = self.read_until(process, "a mountain")
         self.assertIn("▸ look {}\n", text)
         self.assertIn("← look a mountain\n", text)
         self.assertNotIn("no answer", text)
