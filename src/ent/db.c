@@ -124,9 +124,7 @@ qp_failure qp_db_failure(const ent_db *db)
 
 bool qp_db_is_transient(const ent_db *db)
 {
-    const qp_failure failure = qp_db_failure(db);
-
-    return failure == QP_FAILURE_CONFLICT || failure == QP_FAILURE_CONNECTION;
+    return qp_failure_is_transient(qp_db_failure(db));
 }
 
 /* The backoff has no deadline of its own: it is at most QP_ATTEMPTS_MAX * QP_BACKOFF_MS_MAX long.

@@ -74,6 +74,12 @@ typedef enum qp_failure {
     QP_FAILURE_CONNECTION, /* the connection was lost, which says nothing about other writers */
 } qp_failure;
 
+/* Whether a retry may succeed at once, without waiting for a lock. */
+static inline bool qp_failure_is_transient(qp_failure failure)
+{
+    return failure == QP_FAILURE_CONFLICT || failure == QP_FAILURE_CONNECTION;
+}
+
 /* A read transaction whose snapshot is that of its first statement (SQLite's BEGIN DEFERRED).
  * ENT_READ takes the snapshot at once. */
 #define QP_TX_DEFERRED ((ent_tx_kind)64)

@@ -455,7 +455,7 @@ static quipu_status connect_host(qp_pg *conn, const connect_hosts *hosts, size_t
     memset(conn->fixed, 0, sizeof(conn->fixed));
     status = qp_pg_init_session(conn, reterr);
     if (status != QUIPU_OK) {
-        *ret_answer = conn->transient ? CONNECT_LATER : CONNECT_REFUSED;
+        *ret_answer = qp_failure_is_transient(conn->failure) ? CONNECT_LATER : CONNECT_REFUSED;
         qp_pg_drop(conn);
     }
     return status;
@@ -602,7 +602,7 @@ bool qp_pg_peer_closed(const qp_pg *conn)
 quipu_status qp_pg_ensure_connected(qp_pg *conn, quipu_error *reterr)
 {
     assert(!conn->in_transaction);
-    conn->transient = false; /* of what begins now nothing has failed yet */
+    conn->failure = QP_FAILURE_FINAL; /* of what begins now nothing has failed yet */
     qp_pg_drain(conn);
     if (conn->pg != NULL && qp_pg_peer_closed(conn)) {
         qp_pg_drop(conn);

@@ -1,6 +1,6 @@
 /* Errors: SQLSTATE to quipu_status, and whether a retry of the transaction makes sense.
  *
- * Owns: qp_pg.transient, lost and lock_timed_out after a failure, and the texts that users read.
+ * Owns: qp_pg.failure, and the texts that users read.
  * Called by: wire.c for every failed batch; stmt.c to complete a unique violation. The server's own
  * text is not passed on: it is translated, and it quotes values of the user. States, and the names
  * of tables, columns and constraints that come with them, are the same in any language. */
@@ -18,42 +18,39 @@ typedef struct error_meaning {
     const char *state; /* five characters, or the first ones of a class */
     quipu_status status;
     const char *rule; /* of the schema that was broken, or NULL: see qp_engine.step */
-    bool transient;   /* a retry of the whole transaction may succeed */
-    bool lost;        /* with transient: the connection is lost, or of no use */
+    qp_failure failure;
 } error_meaning;
 
 /* The first entry that begins the state wins, so that a state stands before its class. */
 static const error_meaning error_meanings[] = {
-    {"23505", QUIPU_EXISTS, "unique", false, false},
-    {"23502", QUIPU_INVALID, "required", false, false},
-    {"23503", QUIPU_INVALID, "reference", false, false},
-    {"23001", QUIPU_INVALID, "reference", false, false},
-    {"23514", QUIPU_INVALID, "check", false, false},
-    {"23", QUIPU_INVALID, "check", false, false},
-    {"40", QUIPU_BUSY, NULL, true, false},     /* serialization_failure, deadlock_detected */
-    {"55P03", QUIPU_BUSY, NULL, false, false}, /* lock_timeout */
-    {"57014", QUIPU_BUSY, NULL, false,
-     false},                             /* query_canceled: by us, see qp_pg_fail(), or by others */
-    {"57P", QUIPU_IO, NULL, true, true}, /* admin_shutdown, cannot_connect_now */
-    {"08", QUIPU_IO, NULL, true, true},
-    {"25006", QUIPU_IO, NULL, true, true}, /* read_only_sql_transaction: a standby */
-    {"53100", QUIPU_FULL, NULL, false, false},
-    {"53200", QUIPU_NOMEM, NULL, false, false},
-    {"53", QUIPU_BUSY, NULL, false, false}, /* insufficient_resources: too_many_connections */
-    {"54", QUIPU_LIMIT, NULL, false, false},
-    {"22001", QUIPU_LIMIT, NULL, false, false},
-    {"22012", QUIPU_BUSY, NULL, true, false}, /* division_by_zero: a must-match UPDATE met no row */
-    {"22", QUIPU_INVALID, NULL, false, false},
-    {"28", QUIPU_IO, NULL, false, false},
-    {"42501", QUIPU_IO, NULL, false, false}, /* insufficient_privilege */
-    {"26000", QUIPU_BUSY, NULL, true,
-     false}, /* prepared on another pooled connection: see wire.c */
-    {"42P05", QUIPU_BUSY, NULL, true, false},
-    {"42", QUIPU_UNSUPPORTED, NULL, false, false}, /* undefined_table and the like: not migrated */
-    {"3F", QUIPU_UNSUPPORTED, NULL, false, false},
-    {"0A", QUIPU_UNSUPPORTED, NULL, false, false},
-    {"XX001", QUIPU_CORRUPT, NULL, false, false},
-    {"XX002", QUIPU_CORRUPT, NULL, false, false},
+    {"23505", QUIPU_EXISTS, "unique", QP_FAILURE_FINAL},
+    {"23502", QUIPU_INVALID, "required", QP_FAILURE_FINAL},
+    {"23503", QUIPU_INVALID, "reference", QP_FAILURE_FINAL},
+    {"23001", QUIPU_INVALID, "reference", QP_FAILURE_FINAL},
+    {"23514", QUIPU_INVALID, "check", QP_FAILURE_FINAL},
+    {"23", QUIPU_INVALID, "check", QP_FAILURE_FINAL},
+    {"40", QUIPU_BUSY, NULL, QP_FAILURE_CONFLICT},  /* serialization_failure, deadlock_detected */
+    {"55P03", QUIPU_BUSY, NULL, QP_FAILURE_LOCK},   /* lock_timeout */
+    {"57014", QUIPU_BUSY, NULL, QP_FAILURE_FINAL},  /* query_canceled: see qp_pg_fail() */
+    {"57P", QUIPU_IO, NULL, QP_FAILURE_CONNECTION}, /* admin_shutdown, cannot_connect_now */
+    {"08", QUIPU_IO, NULL, QP_FAILURE_CONNECTION},
+    {"25006", QUIPU_IO, NULL, QP_FAILURE_CONNECTION}, /* read_only_sql_transaction: a standby */
+    {"53100", QUIPU_FULL, NULL, QP_FAILURE_FINAL},
+    {"53200", QUIPU_NOMEM, NULL, QP_FAILURE_FINAL},
+    {"53", QUIPU_BUSY, NULL, QP_FAILURE_FINAL}, /* insufficient_resources: too_many_connections */
+    {"54", QUIPU_LIMIT, NULL, QP_FAILURE_FINAL},
+    {"22001", QUIPU_LIMIT, NULL, QP_FAILURE_FINAL},
+    {"22012", QUIPU_BUSY, NULL, QP_FAILURE_CONFLICT}, /* a must-match UPDATE met no row */
+    {"22", QUIPU_INVALID, NULL, QP_FAILURE_FINAL},
+    {"28", QUIPU_IO, NULL, QP_FAILURE_FINAL},
+    {"42501", QUIPU_IO, NULL, QP_FAILURE_FINAL},      /* insufficient_privilege */
+    {"26000", QUIPU_BUSY, NULL, QP_FAILURE_CONFLICT}, /* prepared elsewhere: see wire.c */
+    {"42P05", QUIPU_BUSY, NULL, QP_FAILURE_CONFLICT},
+    {"42", QUIPU_UNSUPPORTED, NULL, QP_FAILURE_FINAL}, /* undefined_table: not migrated */
+    {"3F", QUIPU_UNSUPPORTED, NULL, QP_FAILURE_FINAL},
+    {"0A", QUIPU_UNSUPPORTED, NULL, QP_FAILURE_FINAL},
+    {"XX001", QUIPU_CORRUPT, NULL, QP_FAILURE_FINAL},
+    {"XX002", QUIPU_CORRUPT, NULL, QP_FAILURE_FINAL},
 };
 
 /* A field of the error report; "" where the server did not send it. */
@@ -68,7 +65,7 @@ static const char *error_field(const PGresult *failure, int field)
 /* The entry of a state. Unknown states are QUIPU_IO. */
 static const error_meaning *error_meaning_of(const char *state)
 {
-    static const error_meaning other = {"", QUIPU_IO, NULL, false, false};
+    static const error_meaning other = {"", QUIPU_IO, NULL, QP_FAILURE_FINAL};
 
     assert(state != NULL);
     for (size_t i = 0; i < sizeof(error_meanings) / sizeof(error_meanings[0]); i++) {
@@ -161,9 +158,7 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
 
     assert(failure != NULL);
     assert(doing != NULL);
-    conn->transient = meaning->transient;
-    conn->lost = meaning->lost;
-    conn->lock_timed_out = strcmp(state, "55P03") == 0;
+    conn->failure = meaning->failure;
     if (strcmp(state, "57014") == 0 && conn->interrupt.stopped != QUIPU_OK) {
         status = conn->interrupt.stopped;
         own_cancel = true;
@@ -181,8 +176,8 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
     if (reterr != NULL) {
         reterr->engine_code = error_code(state);
     }
-    QP_LOG(&conn->log, meaning->transient ? QUIPU_LOG_WARN : QUIPU_LOG_DEBUG, "postgres",
-           "server_error", QP_LOG_TEXT("sqlstate", state), QP_LOG_STATUS(status));
+    QP_LOG(&conn->log, qp_failure_is_transient(conn->failure) ? QUIPU_LOG_WARN : QUIPU_LOG_DEBUG,
+           "postgres", "server_error", QP_LOG_TEXT("sqlstate", state), QP_LOG_STATUS(status));
     return status;
 }
 
@@ -190,8 +185,7 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
 quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr)
 {
     assert(doing != NULL);
-    conn->transient = true;
-    conn->lost = true;
+    conn->failure = QP_FAILURE_CONNECTION;
     (void)qp_error_set(reterr, QUIPU_IO, "%s the database: the connection was lost", doing);
     if (reterr != NULL) {
         reterr->engine_code = error_code("08006");

@@ -75,10 +75,7 @@ static qp_failure open_failure(void *conn)
     const qp_pg *self = conn;
 
     assert(self != NULL);
-    return self->transient && self->lost ? QP_FAILURE_CONNECTION
-           : self->transient             ? QP_FAILURE_CONFLICT
-           : self->lock_timed_out        ? QP_FAILURE_LOCK
-                                         : QP_FAILURE_FINAL;
+    return self->failure;
 }
 
 /* A server has no file mode to set. */
@@ -249,8 +246,8 @@ static quipu_status open_check(qp_pg *conn, bool must_exist, quipu_error *reterr
             status = qp_pg_check_role(conn, reterr);
         }
         attempts++;
-    } while (status != QUIPU_OK && conn->transient && attempts < QP_ATTEMPTS_MAX &&
-             qp_pg_backoff(conn, deadline_ns));
+    } while (status != QUIPU_OK && qp_failure_is_transient(conn->failure) &&
+             attempts < QP_ATTEMPTS_MAX && qp_pg_backoff(conn, deadline_ns));
     return status;
 }
 

@@ -179,9 +179,7 @@ typedef struct qp_pg {
     bool writes;             /* the open transaction holds one writer slot, or all of them */
     bool lock_timeout_set;   /* it has set lock_timeout for DDL (stmt.c) */
     bool short_lock_timeout; /* it has deferred writes: lock_timeout is the short one */
-    bool transient;          /* the last failure may not recur: the transaction can be retried */
-    bool lost;               /* it was the connection's, or a server's that is going away */
-    bool lock_timed_out;     /* it was a lock that was not granted in time */
+    qp_failure failure;      /* the last one; FINAL: also when nothing has failed */
     bool unreplicated;       /* the server stopped waiting for a synchronous standby */
     /* The queue of transaction commands that travel with the next statement, in order:
      *   0: BEGIN    depth: SAVEPOINT ent_depth    -depth: RELEASE SAVEPOINT ent_depth */
@@ -228,7 +226,7 @@ extern const struct qp_maintenance qp_pg_maintenance; /* maintenance.c */
 quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr);
 
 /* Makes sure of a connection before a transaction begins: reconnects when the last one was lost,
- * and clears `transient`. Called outside of transactions only: inside one a lost connection is an
+ * and clears `failure`. Called outside of transactions only: inside one a lost connection is an
  * error. */
 quipu_status qp_pg_ensure_connected(qp_pg *conn, quipu_error *reterr);
 
@@ -285,7 +283,7 @@ typedef struct qp_pg_call {
 } qp_pg_call;
 
 /* Runs the batch. QUIPU_OK: every command succeeded. Otherwise `failure` is the server's error, or
- * NULL when the connection was lost, which is then dropped. QUIPU_BUSY with `transient`: a deferred
+ * NULL when the connection was lost, which is then dropped. QUIPU_BUSY and a conflict: a deferred
  * write failed, so that its caller has not been answered yet and the transaction can be retried.
  * qp_pg_call_done() in any case. */
 quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr);
@@ -312,12 +310,12 @@ quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr);
  */
 
 /* Maps the SQLSTATE of a failed command to a status and a sentence that `doing` begins ("cannot
- * read"), and sets conn->transient. The server's own message is not passed on: it may quote values.
+ * read"), and sets conn->failure. The server's own message is not passed on: it may quote values.
  */
 quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
                         quipu_error *reterr);
 
-/* QUIPU_IO and a sentence for a connection that was lost; sets conn->transient. */
+/* QUIPU_IO and a sentence for a connection that was lost; sets conn->failure. */
 quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr);
 
 /* Completes the error of a unique violation: asks the catalog for the index's columns and puts

@@ -350,12 +350,15 @@ static void stmt_failed(qp_statement *statement, const stmt_layout *layout, cons
         statement->name = 0;
     }
     if (in_transaction) {
-        stmt_recover(conn, layout->guard && call->failed > layout->guarded && !conn->transient);
+        stmt_recover(conn, layout->guard && call->failed > layout->guarded &&
+                               !qp_failure_is_transient(conn->failure));
     }
     if (call->failure != NULL) {
         qp_pg_explain_unique(conn, call->failure, reterr);
     }
-    conn->transient = conn->transient || unbegun;
+    if (unbegun && !qp_failure_is_transient(conn->failure)) {
+        conn->failure = QP_FAILURE_CONFLICT;
+    }
 }
 
 /* Whether the open transaction is a shared write: it holds one slot, not all. */
@@ -431,7 +434,7 @@ static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu
     quipu_error error = {0};
     quipu_status status = stmt_try(statement, in_transaction, &error);
 
-    if (status != QUIPU_OK && begins && conn->transient) {
+    if (status != QUIPU_OK && begins && qp_failure_is_transient(conn->failure)) {
         status = qp_pg_begin_shared(conn, &error);
         status = status == QUIPU_OK ? stmt_try(statement, true, &error) : status;
     }
@@ -550,8 +553,8 @@ static quipu_status stmt_run_autocommit(qp_statement *statement, quipu_error *re
     do {
         status = stmt_try_autocommit(statement, &ends, &error);
         attempts++;
-    } while (status != QUIPU_OK && !ends && conn->transient && attempts < QP_ATTEMPTS_MAX &&
-             qp_pg_backoff(conn, deadline_ns));
+    } while (status != QUIPU_OK && !ends && qp_failure_is_transient(conn->failure) &&
+             attempts < QP_ATTEMPTS_MAX && qp_pg_backoff(conn, deadline_ns));
     if (status != QUIPU_OK && reterr != NULL) {
         *reterr = error;
     }

@@ -148,9 +148,7 @@ static void tx_set_writing(qp_pg *conn, int64_t moved)
     conn->in_transaction = true;
     conn->writes = true;
     conn->moved = moved;
-    conn->transient = false;
-    conn->lost = false;
-    conn->lock_timed_out = false;
+    conn->failure = QP_FAILURE_FINAL;
     qp_pg_begin_numbers(conn); /* other writers may have taken numbers since */
 }
 
@@ -209,13 +207,14 @@ static quipu_status tx_try_write(qp_pg *conn, ent_tx_kind kind, int64_t deadline
                                     qp_pg_has_sqlstate(&call, "22012"));
         qp_pg_rollback_all(conn);
         if (made) {
-            conn->transient = false;
+            conn->failure = QP_FAILURE_FINAL;
             status = qp_pg_make_table(conn, reterr);
-            *ret_retry = status == QUIPU_OK || conn->transient;
+            *ret_retry = status == QUIPU_OK || qp_failure_is_transient(conn->failure);
         } else {
             /* Nothing has been written, so that every passing failure can be retried. 55P03 is the
              * role's own lock_timeout while it queued for a slot: our deadline decides instead. */
-            *ret_retry = conn->transient || qp_pg_has_sqlstate(&call, "55P03");
+            *ret_retry =
+                qp_failure_is_transient(conn->failure) || qp_pg_has_sqlstate(&call, "55P03");
             if (qp_pg_has_sqlstate(&call, "25006")) {
                 qp_pg_drop(conn);
             }
@@ -360,8 +359,7 @@ bool qp_pg_is_begin_pending(const qp_pg *conn)
 static quipu_status tx_lost_before_commit(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_drop(conn);
-    conn->transient = true;
-    conn->lost = true;
+    conn->failure = QP_FAILURE_CONNECTION;
     return qp_error_set(reterr, QUIPU_BUSY,
                         "cannot commit to the database: the connection was lost before the "
                         "commit, and nothing is stored");
@@ -406,8 +404,7 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
         status = qp_error_set(reterr, QUIPU_CANCELLED,
                               "the server had rolled the transaction back before its commit");
     } else if (status == QUIPU_OK && conn->unreplicated) {
-        conn->transient = true;
-        conn->lost = false;
+        conn->failure = QP_FAILURE_CONFLICT;
         status = qp_error_set(reterr, QUIPU_IO,
                               "the commit is on the primary only: the wait for a synchronous "
                               "standby was cut short");

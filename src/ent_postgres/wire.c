@@ -458,8 +458,7 @@ static quipu_status wire_fail_deferred(qp_pg *conn, const qp_pg_call *call, quip
 
     assert(call->failure != NULL);
     assert(call->failed >= 0);
-    conn->transient = true;
-    conn->lost = false;
+    conn->failure = QP_FAILURE_CONFLICT;
     return qp_error_set(reterr, QUIPU_BUSY,
                         "%s the database: an earlier write of the transaction was refused (state "
                         "%s), and nothing of it is stored; try again",
