@@ -180,7 +180,7 @@ quipu_time qp_new_row_now(qp_new_row *row)
 }
 
 /* A row that refers to another one of its entity (a fork, to its parent) gets a larger number than
- * that one: whoever reads rows by number meets the parent first. */
+ * that one: rows in the order of their numbers have the parent first. */
 static int64_t create_above(const ent_entity *entity, qp_new_row *row)
 {
     int64_t above = 0;

@@ -246,7 +246,7 @@ static int open_reserve(qp_sqlite *conn, const ent_sqlite_options *options)
     return sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserve);
 }
 
-/* On macOS fsync(2) leaves the bytes in the drive's cache; SQLite asks for more only when told. */
+/* On macOS fsync(2) leaves the bytes in the drive's cache; SQLite asks for more only on request. */
 #if defined(__APPLE__)
 #define OPEN_SYNC "PRAGMA fullfsync=ON", "PRAGMA checkpoint_fullfsync=ON",
 #else

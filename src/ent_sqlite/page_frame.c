@@ -31,11 +31,6 @@ typedef struct page_frame_sum {
     uint32_t b;
 } page_frame_sum;
 
-static uint32_t page_frame_big(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | (uint32_t)p[3];
-}
-
 static uint32_t page_frame_little(const uint8_t *p)
 {
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | (uint32_t)p[0];
@@ -51,8 +46,8 @@ static page_frame_sum page_frame_add(page_frame_sum sum, bool big_endian, const 
     assert(n % 8 == 0);
     if (big_endian) {
         for (; p < end; p += 8) {
-            sum.a += page_frame_big(p) + sum.b;
-            sum.b += page_frame_big(p + 4) + sum.a;
+            sum.a += qp_page_u32(p) + sum.b;
+            sum.b += qp_page_u32(p + 4) + sum.a;
         }
     } else {
         for (; p < end; p += 8) {
@@ -67,7 +62,7 @@ static page_frame_sum page_frame_add(page_frame_sum sum, bool big_endian, const 
 static page_frame_sum page_frame_stored(const uint8_t *p)
 {
     assert(p != NULL);
-    return (page_frame_sum){page_frame_big(p), page_frame_big(p + 4)};
+    return (page_frame_sum){qp_page_u32(p), qp_page_u32(p + 4)};
 }
 
 static bool page_frame_fits(page_frame_sum before, bool big_endian, const uint8_t *header,
@@ -139,7 +134,7 @@ int qp_page_frame_check(qp_page_frames *frames, sqlite3_file *log, uint32_t page
             return SQLITE_OK;
         }
     }
-    *ret_page = page_frame_big(header);
+    *ret_page = qp_page_u32(header);
     *ret_page = *ret_page > 0 ? *ret_page : 1; /* the number itself may be damaged */
     return rc == SQLITE_OK ? SQLITE_CORRUPT : rc;
 }

@@ -40,17 +40,6 @@ typedef struct page_owner {
     uint32_t page_count;
 } page_owner;
 
-static uint32_t page_owner_get(const uint8_t *p, int n)
-{
-    uint32_t value = 0;
-
-    assert(n <= 4);
-    for (int i = 0; i < n; i++) {
-        value = value << 8 | p[i];
-    }
-    return value;
-}
-
 static bool page_owner_read(page_owner *self, uint32_t number, uint8_t *page)
 {
     assert(page != NULL);
@@ -122,7 +111,7 @@ static bool page_owner_in_chain(page_owner *self, uint32_t number)
 {
     assert(self->overflow);
     while (number != 0 && number != self->wanted && page_owner_read(self, number, self->chain)) {
-        number = page_owner_get(self->chain, 4);
+        number = qp_page_u32(self->chain);
     }
     return number == self->wanted;
 }
@@ -144,7 +133,7 @@ static bool page_owner_look(page_owner *self, uint32_t number, uint8_t depth)
     const uint32_t start = page_owner_start(number);
     const uint8_t type = self->page[start];
     const bool inner = page_owner_is_inner(type);
-    const uint32_t cells = page_owner_get(self->page + start + 3, 2);
+    const uint32_t cells = qp_page_u16(self->page + start + 3);
     const uint32_t pointers = start + (inner ? 12 : 8);
     bool found = false;
 
@@ -154,20 +143,19 @@ static bool page_owner_look(page_owner *self, uint32_t number, uint8_t depth)
         return false;
     }
     for (uint32_t i = 0; i < cells && !found; i++) {
-        const uint32_t at = page_owner_get(self->page + pointers + (size_t)2 * i, 2);
+        const uint32_t at = qp_page_u16(self->page + pointers + (size_t)2 * i);
         if (at + 4 > self->usable) {
             continue;
         }
         if (inner) {
-            found = page_owner_add(self, page_owner_get(self->page + at, 4), depth);
+            found = page_owner_add(self, qp_page_u32(self->page + at), depth);
         }
         if (self->overflow && !found) {
             const uint32_t first = page_owner_overflow_at(self, type, at);
-            found = first != 0 && page_owner_in_chain(self, page_owner_get(self->page + first, 4));
+            found = first != 0 && page_owner_in_chain(self, qp_page_u32(self->page + first));
         }
     }
-    return found ||
-           (inner && page_owner_add(self, page_owner_get(self->page + start + 8, 4), depth));
+    return found || (inner && page_owner_add(self, qp_page_u32(self->page + start + 8), depth));
 }
 
 /* How many levels a tree has, by its last pages; all leaves lie on one level. */
@@ -179,7 +167,7 @@ static uint8_t page_owner_depth(page_owner *self, uint32_t root)
     assert(root > 0);
     while (depth < PAGE_OWNER_DEPTH_MAX && page_owner_read(self, number, self->page) &&
            page_owner_is_inner(self->page[page_owner_start(number)])) {
-        number = page_owner_get(self->page + page_owner_start(number) + 8, 4);
+        number = qp_page_u32(self->page + page_owner_start(number) + 8);
         depth++;
     }
     return depth;

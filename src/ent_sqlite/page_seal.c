@@ -4,7 +4,7 @@
  * Called by: page_vfs.c, for each page between SQLite and the main file.
  *
  * Page 1 hides its size. A program without checksums that writes to the file leaves pages whose
- * checksum does not fit, and so does damage. What tells them apart is SQLite's change counter, but
+ * checksum does not fit, and so does damage. The difference is in SQLite's change counter, but
  * in WAL mode a commit moves it only when it changes page 1. So page 1 in the file states a size
  * of 0 pages, at offset 28, which SQLite defines as "not known": a reader takes the size of the
  * file, and the first writing transaction of any program writes page 1 with the size and with a new
@@ -37,12 +37,6 @@
 static const uint8_t page_seal_sealed[QP_PAGE_MARK] = {'Q', 'P', 's', 'e', 'a', 'l', 0xd1, 1};
 static const uint8_t page_seal_stale[QP_PAGE_MARK] = {'Q', 'P', 0x9a, 0x96, 'O', 0x93, 0x2e, 1};
 static const uint8_t page_seal_unsealed[QP_PAGE_MARK] = {'Q', 'P', 0xe5, 'L', 0xb6, 'G', 0x47, 1};
-
-static uint32_t page_seal_get(const uint8_t *p)
-{
-    assert(p != NULL);
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | (uint32_t)p[3];
-}
 
 static void page_seal_put(uint8_t *p, uint32_t value)
 {
@@ -133,26 +127,25 @@ uint64_t qp_page_sum(const uint8_t *page, size_t size, uint32_t number)
 static bool page_seal_hides(const uint8_t *header)
 {
     assert(header != NULL);
-    return page_seal_get(header + PAGE_SEAL_COUNT_AT) == 0 &&
-           page_seal_get(header + PAGE_SEAL_VALID_FOR_AT) !=
-               page_seal_get(header + PAGE_SEAL_COUNTER_AT);
+    return qp_page_u32(header + PAGE_SEAL_COUNT_AT) == 0 &&
+           qp_page_u32(header + PAGE_SEAL_VALID_FOR_AT) !=
+               qp_page_u32(header + PAGE_SEAL_COUNTER_AT);
 }
 
 /* Whether page 1 is as SQLite's own commits leave it. */
 static bool page_seal_is_plain(const uint8_t *header)
 {
     assert(header != NULL);
-    return page_seal_get(header + PAGE_SEAL_COUNT_AT) != 0 &&
-           page_seal_get(header + PAGE_SEAL_VALID_FOR_AT) ==
-               page_seal_get(header + PAGE_SEAL_COUNTER_AT);
+    return qp_page_u32(header + PAGE_SEAL_COUNT_AT) != 0 &&
+           qp_page_u32(header + PAGE_SEAL_VALID_FOR_AT) ==
+               qp_page_u32(header + PAGE_SEAL_COUNTER_AT);
 }
 
 qp_page_header qp_page_header_read(const uint8_t *header)
 {
     qp_page_header ret = {0};
-    uint32_t size = (uint32_t)header[PAGE_SEAL_SIZE_AT] << 8 | header[PAGE_SEAL_SIZE_AT + 1];
+    uint32_t size = qp_page_u16(header + PAGE_SEAL_SIZE_AT);
 
-    assert(header != NULL);
     size = size == 1 ? QP_PAGE_SIZE_MAX : size;
     ret.valid = memcmp(header, "SQLite format 3", 16) == 0 && size >= QP_PAGE_SIZE_MIN &&
                 (size & (size - 1)) == 0;
@@ -160,7 +153,7 @@ qp_page_header qp_page_header_read(const uint8_t *header)
         ret.page_size = size;
         ret.reserve = header[PAGE_SEAL_RESERVE_AT];
         ret.hides_size = page_seal_hides(header);
-        ret.counter = page_seal_get(header + PAGE_SEAL_COUNTER_AT);
+        ret.counter = qp_page_u32(header + PAGE_SEAL_COUNTER_AT);
         ret.logs = header[PAGE_SEAL_WRITE_VERSION_AT] == PAGE_SEAL_LOGS;
     }
     return ret;
@@ -169,7 +162,7 @@ qp_page_header qp_page_header_read(const uint8_t *header)
 void qp_page_header_open(uint8_t *header)
 {
     if (page_seal_hides(header)) {
-        page_seal_put(header + PAGE_SEAL_COUNT_AT, ~page_seal_get(header + PAGE_SEAL_VALID_FOR_AT));
+        page_seal_put(header + PAGE_SEAL_COUNT_AT, ~qp_page_u32(header + PAGE_SEAL_VALID_FOR_AT));
         memcpy(header + PAGE_SEAL_VALID_FOR_AT, header + PAGE_SEAL_COUNTER_AT, 4);
         assert(!page_seal_hides(header));
     }
@@ -179,16 +172,16 @@ uint32_t qp_page_header_count(const uint8_t *header)
 {
     assert(header != NULL);
     if (page_seal_hides(header)) {
-        return ~page_seal_get(header + PAGE_SEAL_VALID_FOR_AT);
+        return ~qp_page_u32(header + PAGE_SEAL_VALID_FOR_AT);
     }
-    return page_seal_is_plain(header) ? page_seal_get(header + PAGE_SEAL_COUNT_AT) : 0;
+    return page_seal_is_plain(header) ? qp_page_u32(header + PAGE_SEAL_COUNT_AT) : 0;
 }
 
 /* A header that states no valid size keeps its form: nothing could be restored from it. */
 static void page_seal_hide(uint8_t *header)
 {
     if (page_seal_is_plain(header)) {
-        page_seal_put(header + PAGE_SEAL_VALID_FOR_AT, ~page_seal_get(header + PAGE_SEAL_COUNT_AT));
+        page_seal_put(header + PAGE_SEAL_VALID_FOR_AT, ~qp_page_u32(header + PAGE_SEAL_COUNT_AT));
         page_seal_put(header + PAGE_SEAL_COUNT_AT, 0);
         assert(page_seal_hides(header));
     }

@@ -21,6 +21,17 @@
 #define QP_PAGE_SIZE_MIN 512   /* of SQLite's page sizes */
 #define QP_PAGE_SIZE_MAX 65536 /* of SQLite's page sizes */
 
+/* SQLite's files are big-endian. */
+static inline uint32_t qp_page_u16(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 8 | p[1];
+}
+
+static inline uint32_t qp_page_u32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | (uint32_t)p[3];
+}
+
 /* What a page says about itself. */
 typedef enum qp_page_verdict {
     QP_PAGE_FITS,     /* the checksum fits */

@@ -21,7 +21,7 @@
  *
  * A page that does not fit is damage, unless page 1 says that a program without checksums wrote to
  * the file (page_seal.c): then nothing can be verified, and pages are handed out as they are until
- * the file is sealed again. Page 1 remembers it, whoever writes it later.
+ * the file is sealed again. Page 1 says so until then, also when we write it.
  *
  * Invariant: a trailer is only written where the page on its way to the file has room for it: the
  * file's header reserves QP_PAGE_RESERVE bytes and the page has a mark or zeros there. */
