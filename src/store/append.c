@@ -381,7 +381,7 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
     }
     assert(sessions->state != QP_BATCH_OPTIMISTIC || row != NULL);
     if (sessions->state != QP_BATCH_EXCLUSIVE && row != NULL) {
-        /* To replace an expired session concerns its forks: append_run() comes back alone. */
+        /* Replacing an expired session concerns its forks: qp_session_write_new() repeats alone. */
         return qp_session_living(row, quipu_time_now(), reterr);
     }
     /* Drawn once: a work that runs again creates the same session. */
@@ -399,21 +399,6 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status == QUIPU_OK ? append_work(call, db, scratch, reterr) : status;
 }
 
-/* Writes an append that may create its session. One that has to replace an expired session is
- * repeated as the only writer. */
-static quipu_status append_create(append_call *append, qp_call *within, quipu_error *reterr)
-{
-    quipu_error error = {.status = QUIPU_OK};
-    quipu_status status = qp_store_write(append->store, within, append_create_work, append, &error);
-
-    assert(append->creates);
-    if (status == QUIPU_EXPIRED) {
-        within->session = (quipu_str){NULL, 0};
-        return qp_store_write(append->store, within, append_create_work, append, reterr);
-    }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
-}
-
 /* The end of both calls: writes what was encoded unless `status` says that it is refused already,
  * and leaves the store. */
 static quipu_status append_run(append_call *append, qp_call *within, quipu_status status,
@@ -427,11 +412,11 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
 
         within->session = local ? append->key : (quipu_str){NULL, 0};
         within->coalesces = true;
-        within->creates = append->creates;
         within->idempotent = true; /* by the event ids */
-        status = append->creates
-                     ? append_create(append, within, reterr)
-                     : qp_store_write(append->store, within, append_work, append, reterr);
+        status =
+            append->creates
+                ? qp_session_write_new(append->store, within, append_create_work, append, reterr)
+                : qp_store_write(append->store, within, append_work, append, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));

@@ -18,6 +18,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/str.h"
 #include "ent/db.h"
 #include "ent/find.h"
 #include "store/group.h"
@@ -235,11 +236,7 @@ static void batch_gather(qp_batch *batch)
 
 static int batch_compare_keys(const void *a, const void *b)
 {
-    const quipu_str left = *(const quipu_str *)a;
-    const quipu_str right = *(const quipu_str *)b;
-    const int order = memcmp(left.p, right.p, left.n < right.n ? left.n : right.n);
-
-    return order != 0 ? order : (left.n > right.n) - (left.n < right.n);
+    return qp_str_cmp(*(const quipu_str *)a, *(const quipu_str *)b);
 }
 
 static int batch_compare(const void *a, const void *b)

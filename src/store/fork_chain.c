@@ -87,11 +87,10 @@ quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from, i
     return status;
 }
 
-/* Walk one segment. *ret_more: `fn` wants messages of the next segment. A walk that was not cut
- * short must have met every number: rows that are missing at either end show by the count as
- * well. */
-static quipu_status fork_chain_part(ent_db *db, const qp_segment *part, bool newest, qp_chain_fn fn,
-                                    void *ctx, bool *ret_more, quipu_error *reterr)
+/* A walk that was not cut short must have met every number: rows that are missing at either end
+ * show by the count as well. */
+quipu_status qp_segment_each(ent_db *db, const qp_segment *part, bool newest, qp_chain_fn fn,
+                             void *ctx, bool *ret_more, quipu_error *reterr)
 {
     const qp_message_query query = {
         .order = {newest ? QP_MESSAGE_BY_SEQ(DESC) : QP_MESSAGE_BY_SEQ(ASC)},
@@ -133,7 +132,7 @@ quipu_status qp_chain_each(ent_db *db, const qp_chain *chain, const qp_scan *sca
         part.from = part.from > scan->from ? part.from : scan->from;
         part.to = part.to < scan->to ? part.to : scan->to;
         if (part.from <= part.to) {
-            status = fork_chain_part(db, &part, scan->newest, fn, ctx, &more, reterr);
+            status = qp_segment_each(db, &part, scan->newest, fn, ctx, &more, reterr);
         }
     }
     return status;

@@ -45,6 +45,12 @@ QUIPU_MUST_USE quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, 
  * to end the walk. */
 typedef bool (*qp_chain_fn)(void *ctx, const qp_message *row);
 
+/* Call `fn` with the messages of one segment, one by one, until it returns false. *ret_more: it did
+ * not. QUIPU_CORRUPT when a number is missing. */
+QUIPU_MUST_USE quipu_status qp_segment_each(ent_db *db, const qp_segment *part, bool newest,
+                                            qp_chain_fn fn, void *ctx, bool *ret_more,
+                                            quipu_error *reterr);
+
 /* Messages `from` to `to`, from the newest or from the oldest on. */
 typedef struct qp_scan {
     int64_t from;

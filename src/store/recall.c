@@ -17,6 +17,7 @@
 #include "base/option.h"
 #include "base/result.h"
 #include "base/str.h"
+#include "store/fork_chain.h"
 #include "store/message.h"
 #include "store/recall_scope.h"
 
@@ -47,39 +48,35 @@ static quipu_status recall_nomem(quipu_status status, quipu_error *reterr)
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* Adds the messages of one part to the ranker. A number that is missing is damage. */
+/* One part on its way into the ranker. */
+typedef struct recall_reading {
+    qp_recall_ranker *ranker;
+    size_t group;
+    quipu_status status;
+} recall_reading;
+
+/* A qp_chain_fn. */
+static bool recall_read_row(void *ctx, const qp_message *row)
+{
+    recall_reading *reading = ctx;
+    const qp_recall_input input = {reading->group, row->seq, row->author, row->content,
+                                   row->timestamp};
+
+    reading->status = qp_recall_ranker_add(reading->ranker, &input);
+    return reading->status == QUIPU_OK;
+}
+
 static quipu_status recall_read_part(ent_db *db, const qp_recall_part *part,
                                      qp_recall_ranker *ranker, quipu_error *reterr)
 {
-    const qp_message_query query = {
-        .order = {QP_MESSAGE_BY_SEQ(ASC)},
-        .where = {.session_id = ent_eq(part->holder), .seq = ent_between(part->from, part->to)}};
-    int64_t left = part->to - part->from + 1;
-    qp_message_iter iter;
-    qp_message row;
-    quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
+    const qp_segment segment = {part->holder, part->from, part->to};
+    recall_reading reading = {.ranker = ranker, .group = part->group, .status = QUIPU_OK};
+    bool more = true;
+    quipu_status status =
+        qp_segment_each(db, &segment, false, recall_read_row, &reading, &more, reterr);
 
-    assert(part->from <= part->to);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_message_iter_next(&iter, &row)) {
-        const qp_recall_input input = {part->group, row.seq, row.author, row.content,
-                                       row.timestamp};
-
-        status = qp_recall_ranker_add(ranker, &input);
-        left--;
-    }
-    quipu_status ended = qp_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    if (status != QUIPU_OK) {
-        return recall_nomem(status, reterr);
-    }
-    if (ended == QUIPU_OK && left != 0) {
-        ended = qp_error_set(reterr, QUIPU_CORRUPT,
-                             "%lld of the messages %lld to %lld are missing; restore a backup",
-                             (long long)left, (long long)part->from, (long long)part->to);
-    }
-    return ended;
+    assert(more || reading.status != QUIPU_OK);
+    return status == QUIPU_OK && !more ? recall_nomem(reading.status, reterr) : status;
 }
 
 /* ---- the hits ---------------------------------------------------------------------------------

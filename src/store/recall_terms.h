@@ -36,7 +36,7 @@ typedef struct qp_recall_question {
     bool keeps_stops; /* it has no other words */
     qp_recall_dates dates;
     uint16_t slots[QP_RECALL_SLOTS]; /* number of a term + 1, or 0 */
-    /* One bit for the first two bytes of each term: most words of a message are told to be none of
+    /* One bit for the first two bytes of each term: most words of a message are known to be none of
      * the question's without stemming them. */
     uint64_t starts[QP_RECALL_STARTS / 64];
 } qp_recall_question;

@@ -204,7 +204,7 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
             return qp_error_field(reterr, QUIPU_EXISTS, "Session", "key", "unique",
                                   "it exists already; get it, or use get-or-create");
         }
-        /* Removing what expired concerns its forks: session_create_write() comes back alone. */
+        /* Removing what expired concerns its forks: qp_session_write_new() comes back alone. */
         if (create->created && locked) {
             return qp_session_living(row, now, reterr);
         }
@@ -236,25 +236,29 @@ bool qp_session_is_local(const quipu_store *store, qp_state_items changes)
     return local;
 }
 
-/* Creates beside other writers, and alone where an expired session has the key. */
-static quipu_status session_create_write(session_create *create, qp_call *within,
-                                         quipu_error *reterr)
+quipu_status qp_session_write_new(quipu_store *store, qp_call *within, qp_work_fn work, void *ctx,
+                                  quipu_error *reterr)
 {
+    quipu_error error = {.status = QUIPU_OK}; /* that a session expired is no error of the call */
     quipu_status status;
 
     within->creates = true;
+    status = qp_store_write(store, within, work, ctx, &error);
+    if (status == QUIPU_EXPIRED) {
+        within->session = (quipu_str){NULL, 0};
+        return qp_store_write(store, within, work, ctx, reterr);
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* Creates beside other writers where the session alone is concerned. */
+static quipu_status session_create_write(session_create *create, qp_call *within,
+                                         quipu_error *reterr)
+{
     if (qp_session_is_local(create->store, create->changes)) {
         within->session = create->values.key;
     }
-    status = qp_store_write(create->store, within, session_create_work, create, reterr);
-    if (status == QUIPU_EXPIRED) {
-        if (reterr != NULL) {
-            *reterr = (quipu_error){0};
-        }
-        within->session = (quipu_str){NULL, 0};
-        status = qp_store_write(create->store, within, session_create_work, create, reterr);
-    }
-    return status;
+    return qp_session_write_new(create->store, within, session_create_work, create, reterr);
 }
 
 /* The append that calls this has checked the key. The session starts without messages: those of the

@@ -27,6 +27,12 @@ QUIPU_MUST_USE quipu_status qp_session_ttl(const quipu_store *store, int64_t giv
  * app belongs to many sessions. */
 bool qp_session_is_local(const quipu_store *store, qp_state_items changes);
 
+/* A write whose work creates the session of within->session when it is missing. To replace an
+ * expired session concerns its forks: where the work answers QUIPU_EXPIRED, it is repeated as the
+ * only writer. */
+QUIPU_MUST_USE quipu_status qp_session_write_new(quipu_store *store, qp_call *within,
+                                                 qp_work_fn work, void *ctx, quipu_error *reterr);
+
 /* In the open transaction: create the plain session of a key with a new uid, or renew it when it
  * has expired; in a locked batch that is QUIPU_EXPIRED. A living one stays as it is. */
 QUIPU_MUST_USE quipu_status qp_session_ensure(quipu_store *store, ent_db *db, quipu_arena *scratch,
