@@ -347,7 +347,7 @@ quipu_status qpy_recall(qpy_task *task)
     options.before_seq = task->given[1];
     options.limit = task->given[2];
     options.budget = task->given[3];
-    status = quipu_recall(task->on->store, &options, NULL, &results, &task->error);
+    status = quipu_recall(task->on->store, &options, task->call, &results, &task->error);
     for (size_t i = 0; status == QUIPU_OK && i < results->hits.count; i++) {
         store_put_recalled(task, quipu_recall_hit_at(results->hits, i));
     }
