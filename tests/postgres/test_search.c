@@ -171,6 +171,15 @@ static void every_query_with_operators_finds_what_it_finds_in_sqlite(void **stat
     twins_close(&both);
 }
 
+/* Words up to behind the last place that an index has. */
+static void fill_places(qp_buf *text)
+{
+    qp_buf_init(text, 64 << 20);
+    for (int i = 0; i < QP_PG_POSITION_MAX + 100; i++) {
+        qp_buf_printf(text, "w%d ", i % 5000);
+    }
+}
+
 /* Whether a message lacks a word, an index that holds it in part cannot say. */
 static void what_is_excluded_is_looked_for_in_the_whole_text(void **state)
 {
@@ -178,10 +187,7 @@ static void what_is_excluded_is_looked_for_in_the_whole_text(void **state)
     qp_buf text;
 
     (void)state;
-    qp_buf_init(&text, 64 << 20);
-    for (int i = 0; i < QP_PG_POSITION_MAX + 100; i++) {
-        qp_buf_printf(&text, "w%d ", i % 5000);
-    }
+    fill_places(&text);
     qp_buf_puts(&text, "alpha beta gamma");
     twins_append(&both, qp_buf_str(&text).p);
     twins_append(&both, "alpha gamma beta");
@@ -199,10 +205,7 @@ static void phrases_are_found_behind_the_last_place_of_an_index(void **state)
     qp_buf text;
 
     (void)state;
-    qp_buf_init(&text, 64 << 20);
-    for (int i = 0; i < QP_PG_POSITION_MAX + 100; i++) {
-        qp_buf_printf(&text, "w%d ", i % 5000);
-    }
+    fill_places(&text);
     qp_buf_puts(&text, "alpha beta gamma \xe5\x8c\x97\xe4\xba\xac");
     twins_append(&both, qp_buf_str(&text).p);
     qp_buf_reset(&text);
