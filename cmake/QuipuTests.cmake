@@ -320,7 +320,7 @@ function(quipu_add_scripts)
     endif()
   endforeach()
 
-  foreach(example first_store own_provider sub_agents)
+  foreach(example first_store own_provider remembers sub_agents)
     if(TARGET ${example})
       quipu_test_register(e2e.${example} e2e "" "${PROJECT_SOURCE_DIR}/tools/run.sh"
                           $<TARGET_FILE:${example}>)

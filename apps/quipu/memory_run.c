@@ -7,10 +7,10 @@
 #include "memory.h"
 #include "render.h"
 
-#define MEMORY_RUN_POLL_MS 1000       /* how often --follow looks for changes */
-#define MEMORY_RUN_PASS_MS 30000      /* how long one pass may take */
-#define MEMORY_RUN_SLACK_S 600        /* by how much clocks of writers may differ... */
-#define MEMORY_RUN_FULL_EVERY_S 600   /* ...and how often all sessions are looked at again */
+#define MEMORY_RUN_POLL_MS 1000     /* how often --follow looks for changes */
+#define MEMORY_RUN_PASS_MS 30000    /* how long one pass may take */
+#define MEMORY_RUN_SLACK_S 600      /* by how much clocks of writers may differ... */
+#define MEMORY_RUN_FULL_EVERY_S 600 /* ...and how often all sessions are looked at again */
 #define MEMORY_RUN_WORKER_SIZE 128
 
 /* --app, --user, --tokens and the key. */
@@ -96,8 +96,7 @@ static quipu_status memory_run_follow(const app_call *call, quipu_store *store,
                                       quipu_memory_options *options, quipu_cancel *cancel,
                                       quipu_error *error)
 {
-    const struct timespec nap = {MEMORY_RUN_POLL_MS / 1000,
-                                 MEMORY_RUN_POLL_MS % 1000 * 1000000L};
+    const struct timespec nap = {MEMORY_RUN_POLL_MS / 1000, MEMORY_RUN_POLL_MS % 1000 * 1000000L};
     quipu_status status = QUIPU_OK;
     int64_t full_at = 0;
 
@@ -209,8 +208,8 @@ static void memory_run_status_print(const app_call *call, const quipu_memory_pro
         printf(", %" PRId64 " messages and %" PRId64 " tokens pending", item->pending_messages,
                item->pending_tokens);
     }
-    printf("  generation %" PRId64 "  %" PRId64 " observations, %" PRId64
-           " reflections, %" PRId64 " standing tokens\n",
+    printf("  generation %" PRId64 "  %" PRId64 " observations, %" PRId64 " reflections, %" PRId64
+           " standing tokens\n",
            item->generation, item->observations, item->reflections, item->standing_tokens);
     if (item->owner.p != NULL && item->has_lease_until) {
         app_time_text(item->lease_until, until, sizeof(until));

@@ -108,8 +108,8 @@ typedef struct quipu_memory_status_list {
 } quipu_memory_status_list;
 
 /**
- * Report how far sessions are observed: the one of `options->session_key`, those of an app or a user,
- * or all, at most QUIPU_PAGE_MAX. From one snapshot; takes no lock.
+ * Report how far sessions are observed: the one of `options->session_key`, those of an app or a
+ * user, or all, at most QUIPU_PAGE_MAX. From one snapshot; takes no lock.
  *
  * Ownership: free *ret_list with quipu_free(); `options` may be NULL.
  * Threads:   any, same store.

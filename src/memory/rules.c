@@ -36,7 +36,7 @@ typedef struct rules_cue {
 /* What is not a verb behind "always" and "never", although it looks like one. */
 #define NOT_VERBS                                                                                  \
     "a an the been so was were is are had has mind again seen heard thought knew known did does "  \
-    "good nice great fun on in at there happy glad i you he she we they it been ever quite too "    \
+    "good nice great fun on in at there happy glad i you he she we they it been ever quite too "   \
     "really more less one two my your his her our their if when before been took went came got "   \
     "said made fails works happens gone felt saw met"
 
@@ -165,7 +165,9 @@ static const rules_cue rules_cues[] = {
     {"remember to", QUIPU_TOPIC_COMMITMENT, HIGH, 0, NULL},
     {"don't forget to", QUIPU_TOPIC_COMMITMENT, HIGH, 0, NULL},
     {"don't let me forget", QUIPU_TOPIC_COMMITMENT, HIGH, 0, NULL},
-    {"todo", QUIPU_TOPIC_COMMITMENT, MEDIUM, CUE_ASSISTANT, "list app lists apps"},
+    {"to"
+     "do",
+     QUIPU_TOPIC_COMMITMENT, MEDIUM, CUE_ASSISTANT, "list app lists apps"},
     {"i promise to", QUIPU_TOPIC_COMMITMENT, MEDIUM, CUE_ASSISTANT, NULL},
     {"i promised", QUIPU_TOPIC_COMMITMENT, MEDIUM, 0, NULL},
     {"i'm planning to", QUIPU_TOPIC_COMMITMENT, MEDIUM, 0, "ask know say"},
@@ -181,7 +183,7 @@ static const rules_cue rules_cues[] = {
 
 /* Words before which a clause begins as well: "and never", "please always", "well, I prefer". */
 #define LEAD_INS                                                                                   \
-    "and but so please also ok okay well actually yes yeah no hey btw because since honestly "      \
+    "and but so please also ok okay well actually yes yeah no hey btw because since honestly "     \
     "personally sorry oh hi hello thanks then instead though although just"
 
 /* Who or what tells of others, or of the past. */
@@ -210,8 +212,9 @@ static bool rules_is_plain(const qp_rules_word *word)
 {
     const char *end = word->lower + word->n;
 
-    if (word->n < 2 || (word->n > 3 && memcmp(end - 2, "ed", 2) == 0 &&
-                        !qp_rules_in(word, "need embed feed proceed succeed exceed")) ||
+    if (word->n < 2 ||
+        (word->n > 3 && memcmp(end - 2, "ed", 2) == 0 &&
+         !qp_rules_in(word, "need embed feed proceed succeed exceed")) ||
         (word->n > 4 && memcmp(end - 3, "ing", 3) == 0 && !qp_rules_in(word, "bring"))) {
         return false;
     }
@@ -228,31 +231,93 @@ static bool rules_has(const qp_rules_sentence *sentence, const char *list)
     return false;
 }
 
-/* Whether the words of a cue at `at` mean what the cue says. */
-static bool rules_holds(const qp_rules_sentence *sentence, const rules_cue *cue, size_t at, size_t n)
+/* Whether what follows a cue fits it; NULL: the sentence ends with the cue. */
+static bool rules_follows(const rules_cue *cue, const qp_rules_word *next)
 {
-    const qp_rules_word *next = at + n < sentence->count ? &sentence->words[at + n] : NULL;
+    if (next == NULL) {
+        return (cue->flags & (CUE_VERB | CUE_OBJECT)) == 0;
+    }
+    return (cue->not_next == NULL || !qp_rules_in(next, cue->not_next)) &&
+           ((cue->flags & CUE_VERB) == 0 || rules_is_plain(next));
+}
+
+/* Whether a cue may stand at this word. */
+static bool rules_stands(const qp_rules_sentence *sentence, const rules_cue *cue, size_t at)
+{
     const bool single = strchr(cue->words, ' ') == NULL;
 
-    if ((cue->flags & CUE_ANYWHERE) == 0 &&
-        !((cue->flags & CUE_VERB) != 0 && single ? rules_begins_alone(sentence, at)
-                                                  : rules_begins(sentence, at))) {
-        return false;
+    if ((cue->flags & CUE_ANYWHERE) != 0) {
+        return true;
     }
-    if (sentence->question && (cue->flags & CUE_QUESTION) == 0) {
-        return false;
-    }
-    if (next != NULL && cue->not_next != NULL && qp_rules_in(next, cue->not_next)) {
-        return false;
-    }
-    if ((cue->flags & (CUE_VERB | CUE_OBJECT)) != 0 && next == NULL) {
-        return false;
-    }
-    if ((cue->flags & CUE_VERB) != 0 && !rules_is_plain(next)) {
-        return false;
-    }
-    return (cue->flags & CUE_SOLO) == 0 || !rules_has(sentence, OTHERS);
+    return (cue->flags & CUE_VERB) != 0 && single ? rules_begins_alone(sentence, at)
+                                                  : rules_begins(sentence, at);
 }
+
+/* Whether the words of a cue at `at` mean what the cue says. */
+static bool rules_holds(const qp_rules_sentence *sentence, const rules_cue *cue, size_t at,
+                        size_t n)
+{
+    const qp_rules_word *next = at + n < sentence->count ? &sentence->words[at + n] : NULL;
+
+    return rules_stands(sentence, cue, at) &&
+           (!sentence->question || (cue->flags & CUE_QUESTION) != 0) && rules_follows(cue, next) &&
+           ((cue->flags & CUE_SOLO) == 0 || !rules_has(sentence, OTHERS));
+}
+
+/* The words that a cue begins with, by their first letter: most words of a sentence are sorted out
+ * by one look here. */
+static const char *const rules_heads[] = {"always address",
+                                          "",
+                                          "can could call",
+                                          "don't do",
+                                          "every each",
+                                          "from",
+                                          "going",
+                                          "",
+                                          "i i'd i'm i'll i've in",
+                                          "",
+                                          "keep",
+                                          "let's",
+                                          "make my",
+                                          "never",
+                                          "open",
+                                          "please",
+                                          "",
+                                          "remember refer remind",
+                                          "",
+                                          "the to"
+                                          "do",
+                                          "",
+                                          "",
+                                          "we we've we'll we're whenever when would",
+                                          "",
+                                          "you",
+                                          ""};
+
+static_assert(sizeof(rules_heads) / sizeof(rules_heads[0]) == 26, "one list a letter");
+
+static bool rules_is_head(const qp_rules_word *word)
+{
+    const char first = word->lower[0];
+
+    return first >= 'a' && first <= 'z' && qp_rules_in(word, rules_heads[first - 'a']);
+}
+
+#ifndef NDEBUG
+/* Whether the lists above have the first word of every cue. */
+static bool rules_heads_hold(void)
+{
+    for (size_t i = 0; i < RULES_CUES; i++) {
+        qp_rules_word word = {.n = (uint16_t)strcspn(rules_cues[i].words, " ")};
+
+        memcpy(word.lower, rules_cues[i].words, word.n);
+        if (!rules_is_head(&word)) {
+            return false;
+        }
+    }
+    return true;
+}
+#endif
 
 /* The first cue of the table that the sentence has, or NULL. */
 static const rules_cue *rules_find_cue(const qp_rules_sentence *sentence, bool user)
@@ -261,19 +326,19 @@ static const rules_cue *rules_find_cue(const qp_rules_sentence *sentence, bool u
 
     for (size_t at = 0; at < sentence->count; at++) {
         const char first = sentence->words[at].lower[0];
-        const bool begins = rules_begins(sentence, at);
 
+        if (!rules_is_head(&sentence->words[at])) {
+            continue;
+        }
         for (size_t i = 0; i < RULES_CUES && &rules_cues[i] != best; i++) {
             const rules_cue *cue = &rules_cues[i];
+            const size_t n = cue->words[0] == first && (user || (cue->flags & CUE_ASSISTANT) != 0)
+                                 ? qp_rules_match(sentence, at, cue->words)
+                                 : 0;
 
-            if (cue->words[0] == first && (begins || (cue->flags & CUE_ANYWHERE) != 0) &&
-                (user || (cue->flags & CUE_ASSISTANT) != 0)) {
-                const size_t n = qp_rules_match(sentence, at, cue->words);
-
-                if (n > 0 && rules_holds(sentence, cue, at, n)) {
-                    best = cue;
-                    break;
-                }
+            if (n > 0 && rules_holds(sentence, cue, at, n)) {
+                best = cue;
+                break;
             }
         }
     }
@@ -298,6 +363,35 @@ static bool rules_is_name(const qp_rules_word *word)
                               "sunday the and but");
 }
 
+/* The number of the word that should be the name behind "my boss" or "my boss's name is" at `at`;
+ * 0: neither is there. */
+static size_t rules_name_place(const qp_rules_sentence *sentence, size_t at)
+{
+    const qp_rules_word *role = &sentence->words[at + 1];
+
+    if (!qp_rules_in(&sentence->words[at], "my our")) {
+        return 0;
+    }
+    if (qp_rules_in(role, ROLES)) {
+        return at + 2 + qp_rules_match(sentence, at + 2, "is called") +
+               qp_rules_match(sentence, at + 2, "is named");
+    }
+    return role->n > 2 && memcmp(role->lower + role->n - 2, "'s", 2) == 0 &&
+                   qp_rules_match(sentence, at + 2, "name is") > 0
+               ? at + 4
+               : 0;
+}
+
+/* Whether "Anna is our lead" stands at `at`. */
+static bool rules_is_introduced(const qp_rules_sentence *sentence, size_t at)
+{
+    const qp_rules_word *words = sentence->words;
+
+    return at + 3 < sentence->count && rules_is_name(&words[at]) &&
+           qp_rules_in(&words[at + 1], "is") && qp_rules_in(&words[at + 2], "my our") &&
+           qp_rules_in(&words[at + 3], ROLES);
+}
+
 /* "my boss Anna", "my boss is called Anna", "my boss's name is Anna", "Anna is our lead". The name,
  * or NULL. */
 static const qp_rules_word *rules_find_name(const qp_rules_sentence *sentence)
@@ -305,22 +399,9 @@ static const qp_rules_word *rules_find_name(const qp_rules_sentence *sentence)
     const qp_rules_word *words = sentence->words;
 
     for (size_t i = 0; i + 2 < sentence->count; i++) {
-        size_t name = 0;
+        const size_t name = words[i].quoted ? 0 : rules_name_place(sentence, i);
 
-        if (words[i].quoted) {
-            continue;
-        }
-        if (qp_rules_in(&words[i], "my our") && qp_rules_in(&words[i + 1], ROLES)) {
-            const size_t called = qp_rules_match(sentence, i + 2, "is called") +
-                                  qp_rules_match(sentence, i + 2, "is named");
-            name = i + 2 + called;
-        } else if (qp_rules_in(&words[i], "my our") && words[i + 1].n > 2 &&
-                   memcmp(words[i + 1].lower + words[i + 1].n - 2, "'s", 2) == 0 &&
-                   qp_rules_match(sentence, i + 2, "name is") > 0) {
-            name = i + 4;
-        } else if (rules_is_name(&words[i]) && i + 3 < sentence->count &&
-                   qp_rules_in(&words[i + 1], "is") && qp_rules_in(&words[i + 2], "my our") &&
-                   qp_rules_in(&words[i + 3], ROLES)) {
+        if (rules_is_introduced(sentence, i)) {
             return &words[i];
         }
         if (name > 0 && name < sentence->count && rules_is_name(&words[name])) {
@@ -334,32 +415,38 @@ static const qp_rules_word *rules_find_name(const qp_rules_sentence *sentence)
  */
 
 #define UNITS                                                                                      \
-    "kg g lb lbs km m cm mm mi miles ft inches gb mb tb kb ms seconds minutes hours days weeks "    \
+    "kg g lb lbs km m cm mm mi miles ft inches gb mb tb kb ms seconds minutes hours days weeks "   \
     "months years people users dollars euros pounds usd eur gbp percent calories kcal degrees "    \
     "requests tokens rows pages employees kilometers kilograms meters liters litres"
 
-/* Whether a number with its unit stands in the sentence: "64 GB", "64GB", "$3,000", "20%". */
+/* Whether a word is a number with its unit: "64 GB", "64GB", "$3,000", "20%". */
+static bool rules_is_quantity(const qp_rules_sentence *sentence, size_t at)
+{
+    const qp_rules_word *word = &sentence->words[at];
+    const quipu_str text = sentence->text;
+    qp_rules_word unit = {.n = 0};
+    size_t digits = 0;
+
+    if (word->quoted || word->lower[0] < '0' || word->lower[0] > '9') {
+        return false;
+    }
+    while (digits < word->n && strchr("0123456789.,", word->lower[digits]) != NULL) {
+        digits++;
+    }
+    unit.n = (uint16_t)(word->n - digits);
+    memcpy(unit.lower, word->lower + digits, unit.n);
+    if (unit.n > 0) {
+        return qp_rules_in(&unit, UNITS);
+    }
+    return (at + 1 < sentence->count && qp_rules_in(&sentence->words[at + 1], UNITS)) ||
+           (word->end < text.n && text.p[word->end] == '%') ||
+           (word->at > 0 && text.p[word->at - 1] == '$');
+}
+
 static bool rules_has_quantity(const qp_rules_sentence *sentence)
 {
     for (size_t i = 0; i < sentence->count; i++) {
-        const qp_rules_word *word = &sentence->words[i];
-        const quipu_str text = sentence->text;
-        size_t digits = 0;
-        qp_rules_word unit = {.n = 0};
-
-        if (word->quoted || word->lower[0] < '0' || word->lower[0] > '9') {
-            continue;
-        }
-        while (digits < word->n && strchr("0123456789.,", word->lower[digits]) != NULL) {
-            digits++;
-        }
-        unit.n = (uint16_t)(word->n - digits);
-        memcpy(unit.lower, word->lower + digits, unit.n);
-        if ((unit.n == 0 && i + 1 < sentence->count &&
-             qp_rules_in(&sentence->words[i + 1], UNITS)) ||
-            (unit.n > 0 && qp_rules_in(&unit, UNITS)) ||
-            (unit.n == 0 && word->end < text.n && text.p[word->end] == '%') ||
-            (word->at > 0 && text.p[word->at - 1] == '$')) {
+        if (rules_is_quantity(sentence, i)) {
             return true;
         }
     }
@@ -392,64 +479,77 @@ static quipu_str rules_cut(quipu_str text, size_t max)
     return (quipu_str){text.p, qp_utf8_cut(text, max)};
 }
 
-/* One sentence. A date is noted with whatever else the sentence is; alone, it needs somebody whom
- * it is about, and so does a number. */
-static void rules_sentence(const quipu_message *message, const qp_rules_sentence *sentence,
-                           qp_rules_found *found)
+/* What a sentence is, before it is stored. */
+typedef struct rules_reading {
+    quipu_memory_topic topic;
+    quipu_memory_priority priority;
+    const qp_rules_word *name; /* or NULL */
+    bool dated;
+    qp_rules_days days;
+} rules_reading;
+
+/* Reads one sentence. A date is noted with whatever else the sentence is; alone, it needs somebody
+ * whom it is about, and so does a number. */
+static void rules_read(const quipu_message *message, const qp_rules_sentence *sentence,
+                       rules_reading *ret)
 {
     const bool user = message->role == QUIPU_ROLE_USER;
     const rules_cue *cue = rules_find_cue(sentence, user);
-    const qp_rules_word *name = user ? rules_find_name(sentence) : NULL;
-    const bool own = user && !sentence->question &&
-                     rules_has(sentence, "i my our we i'm i've i'll we're we've we'll");
-    qp_rules_days days;
-    const bool dated = (cue != NULL || own) && qp_rules_date(sentence, message->timestamp, &days);
-    quipu_memory_topic topic = QUIPU_TOPIC_NONE;
-    quipu_memory_priority priority = QUIPU_PRIORITY_MEDIUM;
+    const bool states = user && !sentence->question;
+    const bool own = states && rules_has(sentence, "i my our we i'm i've i'll we're we've we'll");
 
+    *ret = (rules_reading){.topic = QUIPU_TOPIC_NONE, .priority = QUIPU_PRIORITY_MEDIUM};
+    ret->name = states ? rules_find_name(sentence) : NULL;
+    ret->dated = (cue != NULL || own) && qp_rules_date(sentence, message->timestamp, &ret->days);
     if (cue != NULL) {
-        topic = cue->topic;
+        ret->topic = cue->topic;
         /* What the assistant says is kept with less weight. */
-        priority = user ? cue->priority : QUIPU_PRIORITY_LOW;
-    } else if (name != NULL && !sentence->question) {
-        topic = QUIPU_TOPIC_PERSON;
-        priority = QUIPU_PRIORITY_HIGH;
-    } else if (own && dated) {
-        topic = QUIPU_TOPIC_DATE;
+        ret->priority = user ? cue->priority : QUIPU_PRIORITY_LOW;
+    } else if (ret->name != NULL) {
+        ret->topic = QUIPU_TOPIC_PERSON;
+        ret->priority = QUIPU_PRIORITY_HIGH;
+    } else if (own && ret->dated) {
+        ret->topic = QUIPU_TOPIC_DATE;
     } else if (own && rules_has_quantity(sentence)) {
-        topic = QUIPU_TOPIC_QUANTITY;
-        priority = QUIPU_PRIORITY_LOW;
+        ret->topic = QUIPU_TOPIC_QUANTITY;
+        ret->priority = QUIPU_PRIORITY_LOW;
     }
-    if (topic == QUIPU_TOPIC_NONE) {
+}
+
+/* Keeps a sentence that says something. */
+static void rules_sentence(const quipu_message *message, const qp_rules_sentence *sentence,
+                           qp_rules_found *found)
+{
+    rules_reading reading;
+    quipu_memory *item;
+
+    rules_read(message, sentence, &reading);
+    item = reading.topic != QUIPU_TOPIC_NONE ? rules_add(found, message) : NULL;
+    if (item == NULL) {
         return;
     }
-    quipu_memory *item = rules_add(found, message);
-
-    if (item != NULL) {
-        item->content = rules_cut(sentence->text, QP_RULES_CONTENT);
-        item->topic = topic;
-        item->priority = priority;
-        item->has_about_from = item->has_about_to = dated;
-        if (dated) {
-            item->about_from = days.from;
-            item->about_to = days.to;
-        }
-        if (name != NULL) {
-            item->subject = rules_cut(
-                (quipu_str){sentence->text.p + name->at, (size_t)(name->end - name->at)},
-                QUIPU_SUBJECT_MAX);
-        }
+    item->content = rules_cut(sentence->text, QP_RULES_CONTENT);
+    item->topic = reading.topic;
+    item->priority = reading.priority;
+    item->has_about_from = item->has_about_to = reading.dated;
+    if (reading.dated) {
+        item->about_from = reading.days.from;
+        item->about_to = reading.days.to;
+    }
+    if (reading.name != NULL) {
+        const quipu_str name = {sentence->text.p + reading.name->at,
+                                (size_t)(reading.name->end - reading.name->at)};
+        item->subject = rules_cut(name, QUIPU_SUBJECT_MAX);
     }
 }
 
 /* Whether a tool's output says that it failed: how it begins, or an error as its first member. */
 static bool rules_failed(quipu_str output)
 {
-    static const char *const heads[] = {"error",     "Error",       "ERROR",
-                                        "failed",    "Failed",      "FAILED",
-                                        "Traceback", "Exception",   "exception",
-                                        "{\"error\"", "{ \"error\"", "{\"Error\"",
-                                        "fatal:",    "panic:",      "Permission denied"};
+    static const char *const heads[] = {
+        "error",       "Error",      "ERROR",     "failed",    "Failed",
+        "FAILED",      "Traceback",  "Exception", "exception", "{\"error\"",
+        "{ \"error\"", "{\"Error\"", "fatal:",    "panic:",    "Permission denied"};
 
     while (output.n > 0 && strchr(" \t\r\n", output.p[0]) != NULL) {
         output.p++;
@@ -513,11 +613,12 @@ static void rules_call(const quipu_message *message, const quipu_tool_call *call
 
 void qp_rules_observe(const quipu_message *message, qp_rules_found *ret)
 {
-    const bool speaks = message->role == QUIPU_ROLE_USER ||
-                        message->role == QUIPU_ROLE_ASSISTANT || message->role == QUIPU_ROLE_MODEL;
+    const bool speaks = message->role == QUIPU_ROLE_USER || message->role == QUIPU_ROLE_ASSISTANT ||
+                        message->role == QUIPU_ROLE_MODEL;
     qp_rules_walk walk = {.text = message->content};
     qp_rules_sentence sentence;
 
+    assert(rules_heads_hold());
     ret->count = 0;
     ret->used = 0;
     /* A summary repeats what was observed in the messages that it covers. */

@@ -14,12 +14,13 @@
 #define DATE_YEAR_MAX 2200
 #define DATE_PAST_DAYS 180 /* a day without a year is at most so long ago */
 
-static const char *const rules_date_months[] = {
-    "january jan",  "february feb", "march mar",          "april apr",   "may",          "june jun",
-    "july jul", "august aug",   "september sept sep", "october oct", "november nov", "december dec"};
+static const char *const rules_date_months[] = {"january jan", "february feb", "march mar",
+                                                "april apr",   "may",          "june jun",
+                                                "july jul",    "august aug",   "september sept sep",
+                                                "october oct", "november nov", "december dec"};
 
-static const char *const rules_date_weekdays[] = {
-    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"};
+static const char *const rules_date_weekdays[] = {"monday", "tuesday",  "wednesday", "thursday",
+                                                  "friday", "saturday", "sunday"};
 
 /* The number of a day; months count from 1. March is the first month of the year that is counted
  * here, so that the day of a leap year comes last. */
@@ -49,8 +50,8 @@ static int64_t rules_date_year(int64_t number)
 
 static bool rules_date_is_day(int64_t year, int64_t month, int64_t day)
 {
-    const int64_t next = month == 12 ? rules_date_number(year + 1, 1, 1)
-                                     : rules_date_number(year, month + 1, 1);
+    const int64_t next =
+        month == 12 ? rules_date_number(year + 1, 1, 1) : rules_date_number(year, month + 1, 1);
 
     return day >= 1 && day <= next - rules_date_number(year, month, 1);
 }
@@ -144,8 +145,8 @@ static bool rules_date_named(const qp_rules_sentence *sentence, size_t at, int64
         return rules_date_of(today, month, before, behind, ret);
     }
     return behind >= 1 && behind <= 31 &&
-           rules_date_of(today, month, behind,
-                         left > 1 ? rules_date_digits(&words[at + 2]) : -1, ret);
+           rules_date_of(today, month, behind, left > 1 ? rules_date_digits(&words[at + 2]) : -1,
+                         ret);
 }
 
 /* What counts from the day on which it was said; *ret_days: how many days it is about. */
@@ -181,6 +182,15 @@ static bool rules_date_relative(const qp_rules_sentence *sentence, size_t at, in
     return true;
 }
 
+/* Whether a date may begin with a word, by its first letter: most words are sorted out here. */
+static bool rules_date_may_begin(const qp_rules_word *word)
+{
+    const char first = word->lower[0];
+
+    return !word->quoted &&
+           (word->capital || (first >= '0' && first <= '9') || strchr("tynobu", first) != NULL);
+}
+
 bool qp_rules_date(const qp_rules_sentence *sentence, quipu_time said_at, qp_rules_days *ret)
 {
     const int64_t today =
@@ -190,7 +200,7 @@ bool qp_rules_date(const qp_rules_sentence *sentence, quipu_time said_at, qp_rul
     bool found = false;
 
     for (size_t i = 0; i < sentence->count && !found; i++) {
-        if (!sentence->words[i].quoted) {
+        if (rules_date_may_begin(&sentence->words[i])) {
             found = rules_date_iso(&sentence->words[i], &day) ||
                     rules_date_named(sentence, i, today, &day) ||
                     rules_date_relative(sentence, i, today, &day, &days);

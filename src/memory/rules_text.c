@@ -110,14 +110,15 @@ static void rules_text_skip(qp_rules_walk *walk)
 /* A full stop that ends no sentence: of a title or an abbreviation. */
 static bool rules_text_is_short(quipu_str text, size_t stop)
 {
-    static const char *const shorts[] = {"Dr", "Mr",  "Mrs", "Ms", "Prof", "St", "vs",
-                                         "No", "e.g", "i.e", "approx"};
+    static const char *const shorts[] = {"Dr", "Mr", "Mrs", "Ms",  "Prof",  "St",
+                                         "vs", "No", "e.g", "i.e", "approx"};
 
     for (size_t i = 0; i < sizeof(shorts) / sizeof(shorts[0]); i++) {
         const size_t n = strlen(shorts[i]);
 
         if (stop >= n && memcmp(text.p + stop - n, shorts[i], n) == 0 &&
-            (stop == n || rules_text_is_blank(text.p[stop - n - 1]) || text.p[stop - n - 1] == '(')) {
+            (stop == n || rules_text_is_blank(text.p[stop - n - 1]) ||
+             text.p[stop - n - 1] == '(')) {
             return true;
         }
     }
@@ -151,26 +152,40 @@ static size_t rules_text_end(quipu_str text, size_t at)
     return i;
 }
 
+/* The bytes of a bullet or a number of a list that the text begins with. */
+static size_t rules_text_bullet(quipu_str text)
+{
+    if (text.n > 2 && (text.p[0] == '-' || text.p[0] == '*') && text.p[1] == ' ') {
+        return 2;
+    }
+    return text.n > 3 && rules_text_is_digit(text.p[0]) && (text.p[1] == '.' || text.p[1] == ')') &&
+                   text.p[2] == ' '
+               ? 3
+               : 0;
+}
+
+static bool rules_text_is_space(char byte)
+{
+    return rules_text_is_blank(byte) || byte == '\n';
+}
+
+static quipu_str rules_text_trim_left(quipu_str text)
+{
+    while (text.n > 0 && rules_text_is_space(text.p[0])) {
+        text.p++;
+        text.n--;
+    }
+    return text;
+}
+
 /* Removes blanks around it, and a bullet or number of a list before it. */
 static quipu_str rules_text_trim(quipu_str text)
 {
-    while (text.n > 0 && (rules_text_is_blank(text.p[0]) || text.p[0] == '\n')) {
-        text.p++;
-        text.n--;
-    }
-    if (text.n > 2 && (text.p[0] == '-' || text.p[0] == '*') && text.p[1] == ' ') {
-        text.p += 2;
-        text.n -= 2;
-    } else if (text.n > 3 && rules_text_is_digit(text.p[0]) &&
-               (text.p[1] == '.' || text.p[1] == ')') && text.p[2] == ' ') {
-        text.p += 3;
-        text.n -= 3;
-    }
-    while (text.n > 0 && (rules_text_is_blank(text.p[0]))) {
-        text.p++;
-        text.n--;
-    }
-    while (text.n > 0 && (rules_text_is_blank(text.p[text.n - 1]) || text.p[text.n - 1] == '\n')) {
+    text = rules_text_trim_left(text);
+    const size_t bullet = rules_text_bullet(text);
+
+    text = rules_text_trim_left((quipu_str){text.p + bullet, text.n - bullet});
+    while (text.n > 0 && rules_text_is_space(text.p[text.n - 1])) {
         text.n--;
     }
     return text;
@@ -182,17 +197,20 @@ static quipu_str rules_text_trim(quipu_str text)
 /* The bytes of an apostrophe at `p`: a plain one, or U+2019; 0: it is none. */
 static size_t rules_text_apostrophe(const char *p, size_t n)
 {
-    return p[0] == '\''                                           ? 1
-           : n >= 3 && memcmp(p, "\xe2\x80\x99", 3) == 0 ? 3
-                                                                  : 0;
+    if (p[0] == '\'') {
+        return 1;
+    }
+    return p[0] == '\xe2' && n >= 3 && memcmp(p, "\xe2\x80\x99", 3) == 0 ? 3 : 0;
 }
 
-/* The bytes of a double quote at `p`, of any form; 0: it is none. */
+/* The bytes of a double quote or a backtick at `p`; 0: it is none. */
 static size_t rules_text_quote(const char *p, size_t n)
 {
-    return p[0] == '"' || p[0] == '`' ? 1
-           : n >= 3 && (memcmp(p, "\xe2\x80\x9c", 3) == 0 || memcmp(p, "\xe2\x80\x9d", 3) == 0 ||
-                        memcmp(p, "\xe2\x80\x9e", 3) == 0)
+    if (p[0] == '"' || p[0] == '`') {
+        return 1;
+    }
+    return p[0] == '\xe2' && n >= 3 && p[1] == '\x80' &&
+                   (p[2] == '\x9c' || p[2] == '\x9d' || p[2] == '\x9e')
                ? 3
                : 0;
 }
@@ -207,8 +225,7 @@ static bool rules_text_is_word(char byte)
 static void rules_text_put(qp_rules_word *word, char byte)
 {
     if (word->n < QP_RULES_WORD_BYTES) {
-        word->lower[word->n++] =
-            (char)(rules_text_is_upper(byte) ? byte - 'A' + 'a' : byte);
+        word->lower[word->n++] = (char)(rules_text_is_upper(byte) ? byte - 'A' + 'a' : byte);
     }
 }
 
@@ -363,14 +380,18 @@ size_t qp_rules_match(const qp_rules_sentence *sentence, size_t at, const char *
 
 bool qp_rules_in(const qp_rules_word *word, const char *list)
 {
-    while (*list != '\0') {
-        const char *blank = strchr(list, ' ');
-        const size_t n = blank != NULL ? (size_t)(blank - list) : strlen(list);
+    const size_t n = word->n;
 
-        if (word->n == n && memcmp(word->lower, list, n) == 0) {
+    /* Mostly the first byte differs: then the list is only walked to the next word. */
+    for (const char *at = list; *at != '\0';) {
+        if (*at == word->lower[0] && strncmp(at, word->lower, n) == 0 &&
+            (at[n] == ' ' || at[n] == '\0')) {
             return true;
         }
-        list += n + (blank != NULL ? 1 : 0);
+        while (*at != '\0' && *at != ' ') {
+            at++;
+        }
+        at += *at == ' ';
     }
     return false;
 }

@@ -4,9 +4,9 @@
  *     └─ claim (transaction) ──▶ read a batch ──▶ rules ──▶ commit (transaction) ─┐ more
  *                                    ▲───────────────────────────────────────────┘
  *
- * Owns: the order of the work, and what is counted. Called by quipu_memory_run(), from any thread or
- * process. No lock is held while messages are read and observed: the lease says that the session is
- * taken, and the commit fails when it was not (store/memory_scope.h).
+ * Owns: the order of the work, and what is counted. Called by quipu_memory_run(), from any thread
+ * or process. No lock is held while messages are read and observed: the lease says that the session
+ * is taken, and the commit fails when it was not (store/memory_scope.h).
  * On return: every session that was claimed is committed, given back, or taken over by another
  * worker. */
 #include <quipu/memory.h>
@@ -39,7 +39,8 @@ typedef struct run_state {
 /* Bounds of the options; an absent worker gets a name. */
 static quipu_status run_check(quipu_memory_options *options, quipu_error *reterr)
 {
-    if (options->session_key.p != NULL && (options->app_name.p != NULL || options->user_id.p != NULL)) {
+    if (options->session_key.p != NULL &&
+        (options->app_name.p != NULL || options->user_id.p != NULL)) {
         return qp_error_set(reterr, QUIPU_MISUSE, "name a session, or an app and a user, not both");
     }
     if (options->user_id.p != NULL && options->app_name.p == NULL) {
@@ -148,8 +149,8 @@ static qp_memory_batch run_batch(const quipu_history *history, const run_items *
     return (qp_memory_batch){.items = kept->items,
                              .count = kept->count,
                              .done_seq = last != NULL ? last->seq : history->session->next_seq - 1,
-                             .done_tokens = last != NULL ? last->tokens_total
-                                                         : history->session->token_count};
+                             .done_tokens =
+                                 last != NULL ? last->tokens_total : history->session->token_count};
 }
 
 /* One batch: read, observe, commit. *ret_more: the lease is still held, and there is more to do. */
@@ -176,8 +177,8 @@ static quipu_status run_one(run_state *run, qp_memory_work *work, bool *ret_more
         const qp_memory_batch batch = run_batch(history, &kept);
 
         assert(batch.done_seq > work->watermark);
-        status = qp_memory_commit(run->store, run->within, &run->options, work, &batch, &stored,
-                                  reterr);
+        status =
+            qp_memory_commit(run->store, run->within, &run->options, work, &batch, &stored, reterr);
     }
     if (status == QUIPU_OK) {
         run->ran.messages += (int64_t)history->messages.count;
@@ -280,8 +281,8 @@ static quipu_status run_look(run_state *run, quipu_error *reterr)
         size_t count = 0;
 
         quipu_arena_reset(&arena);
-        status = qp_memory_look(run->store, run->within, &filter, &arena, keys, &count, &end,
-                                reterr);
+        status =
+            qp_memory_look(run->store, run->within, &filter, &arena, keys, &count, &end, reterr);
         for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
             status = run_claims(run, keys[i], reterr);
         }

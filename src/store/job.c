@@ -117,11 +117,10 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
 
     *ret_row = NULL;
     for (size_t i = 0; i < 2 && status == QUIPU_OK && *ret_row == NULL; i++) {
-        const qp_job_query query = {.limit = 1,
-                                    .order = {QP_JOB_BY_NEXT_AT(ASC)},
-                                    .where = {.tenant = ent_eq(store->tenant),
-                                              .kind = ent_eq(kind),
-                                              .next_at = ranges[i]}};
+        const qp_job_query query = {
+            .limit = 1,
+            .order = {QP_JOB_BY_NEXT_AT(ASC)},
+            .where = {.tenant = ent_eq(store->tenant), .kind = ent_eq(kind), .next_at = ranges[i]}};
         qp_job_list list = {0};
 
         status = qp_job_find(db, arena, &query, &list, reterr);
@@ -257,9 +256,8 @@ quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *sc
         return status;
     }
     /* Progress: earlier failures do not count any more. */
-    qp_job_patch patch = {.first_seq = ent_set(done_seq + 1),
-                          .tries = ent_set((int64_t)0),
-                          .last_error = ENT_CLEAR};
+    qp_job_patch patch = {
+        .first_seq = ent_set(done_seq + 1), .tries = ent_set((int64_t)0), .last_error = ENT_CLEAR};
     const bool more = done_seq < row->last_seq;
 
     if (!more) {
@@ -276,8 +274,7 @@ quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *sc
 /* What giving back has in common: nobody owns it, and it is due at `at`. */
 static qp_job_patch job_give_back(quipu_time at)
 {
-    return (qp_job_patch){
-        .owner = ENT_CLEAR, .lease_until = ENT_CLEAR, .next_at = ent_set(at)};
+    return (qp_job_patch){.owner = ENT_CLEAR, .lease_until = ENT_CLEAR, .next_at = ent_set(at)};
 }
 
 quipu_status qp_job_release(const quipu_store *store, ent_db *db, quipu_arena *scratch,

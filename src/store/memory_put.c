@@ -51,8 +51,8 @@ void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE])
     bool blank = false;
     bool begun = false;
 
-    while (content.n > 0 && (memory_put_is_blank(content.p[content.n - 1]) ||
-                             content.p[content.n - 1] == '.')) {
+    while (content.n > 0 &&
+           (memory_put_is_blank(content.p[content.n - 1]) || content.p[content.n - 1] == '.')) {
         content.n--;
     }
     qp_sha256_begin(&sum.sha);
@@ -184,34 +184,33 @@ static quipu_status memory_put_supersede(const quipu_store *store, ent_db *db,
     const bool observes = memory->kind == QUIPU_OBSERVATION;
     bool there = false;
     quipu_status status =
-        observes
-            ? qp_observation_exists(db, &(qp_observation_where){.tenant = tenant, .id = id}, &there,
-                                    reterr)
-            : qp_reflection_exists(db, &(qp_reflection_where){.tenant = tenant, .id = id}, &there,
-                                   reterr);
+        observes ? qp_observation_exists(db, &(qp_observation_where){.tenant = tenant, .id = id},
+                                         &there, reterr)
+                 : qp_reflection_exists(db, &(qp_reflection_where){.tenant = tenant, .id = id},
+                                        &there, reterr);
 
     assert(memory->has_supersedes);
     if (status == QUIPU_OK && !there) {
-        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "what it supersedes is not there; give the "
-                                                       "id of a memory of the same kind");
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND,
+                              "what it supersedes is not there; give the "
+                              "id of a memory of the same kind");
     }
     if (status != QUIPU_OK) {
         return status;
     }
-    return observes ? qp_observation_update(
-                          db,
-                          &(qp_observation_where){
-                              .tenant = tenant, .id = id, .retired_at = ENT_IS_NULL},
-                          &(qp_observation_patch){
-                              .retired_at = now, .retired_why = why, .content_hash = ENT_CLEAR},
-                          NULL, reterr)
-                    : qp_reflection_update(
-                          db,
-                          &(qp_reflection_where){
-                              .tenant = tenant, .id = id, .retired_at = ENT_IS_NULL},
-                          &(qp_reflection_patch){
-                              .retired_at = now, .retired_why = why, .content_hash = ENT_CLEAR},
-                          NULL, reterr);
+    return observes
+               ? qp_observation_update(
+                     db,
+                     &(qp_observation_where){.tenant = tenant, .id = id, .retired_at = ENT_IS_NULL},
+                     &(qp_observation_patch){
+                         .retired_at = now, .retired_why = why, .content_hash = ENT_CLEAR},
+                     NULL, reterr)
+               : qp_reflection_update(
+                     db,
+                     &(qp_reflection_where){.tenant = tenant, .id = id, .retired_at = ENT_IS_NULL},
+                     &(qp_reflection_patch){
+                         .retired_at = now, .retired_why = why, .content_hash = ENT_CLEAR},
+                     NULL, reterr);
 }
 
 /* Make the row. The views (schema/quipu.ent) map the public struct to the columns; only what they
@@ -267,7 +266,8 @@ quipu_status qp_memory_put(const quipu_store *store, ent_db *db, quipu_arena *sc
         status = memory->kind == QUIPU_OBSERVATION
                      ? memory_put_repeat(store, db, scratch, memory, scope, hash, ret_id, &repeat,
                                          reterr)
-                     : memory_put_rethink(store, db, scratch, memory, scope, hash, ret_id, &repeat, reterr);
+                     : memory_put_rethink(store, db, scratch, memory, scope, hash, ret_id, &repeat,
+                                          reterr);
     }
     if (status == QUIPU_OK && memory->has_supersedes) {
         status = memory_put_supersede(store, db, memory, reterr);

@@ -114,11 +114,13 @@ quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_are
         mark.watermark = scope->watermark;
         mark.watermark_tokens = scope->watermark_tokens;
     }
-    /* A summary is a message of 0 tokens: it is behind the watermark, and nothing of it is due. */
-    mark.pending_tokens =
-        mark.last_seq > mark.watermark && row->token_count > mark.watermark_tokens
-            ? row->token_count - mark.watermark_tokens
-            : 0;
+    /* A summary is a message of 0 tokens: it is behind the watermark, and nothing of it is due. A
+     * repair may have lowered the session's total below that of the watermark: then all counts. */
+    if (mark.last_seq > mark.watermark) {
+        mark.pending_tokens =
+            row->token_count -
+            (mark.watermark_tokens <= row->token_count ? mark.watermark_tokens : 0);
+    }
     *ret = mark;
     return QUIPU_OK;
 }
@@ -261,7 +263,7 @@ static quipu_status memory_scope_make_due(const memory_scope_claim *claim, ent_d
                : QUIPU_OK;
 }
 
-/* A claimed job whose session is gone, has expired, or has nothing behind its watermark. */
+/* A claimed job whose session is gone, or has nothing behind its watermark. */
 static quipu_status memory_scope_put_away(memory_scope_claim *claim, ent_db *db,
                                           quipu_arena *scratch, const qp_session *row,
                                           quipu_error *reterr)
@@ -286,13 +288,53 @@ static int64_t memory_scope_batch(const qp_memory_mark *mark)
     return limit < 1 ? 1 : limit > QUIPU_MEMORY_BATCH ? QUIPU_MEMORY_BATCH : limit;
 }
 
+/* The session of a key and where it stands. *ret_row NULL: there is none. Of an expired one nothing
+ * is pending: a sweep removes it. */
+static quipu_status memory_scope_session(const memory_scope_claim *claim, ent_db *db,
+                                         quipu_arena *scratch, quipu_str key,
+                                         const qp_session **ret_row, qp_memory_mark *ret_mark,
+                                         quipu_error *reterr)
+{
+    quipu_status status = qp_session_lookup(claim->store, db, scratch, key, ret_row, reterr);
+
+    if (status == QUIPU_OK && *ret_row != NULL) {
+        status = qp_memory_mark_read(claim->store, db, scratch, *ret_row, ret_mark, reterr);
+    }
+    if (status == QUIPU_OK && *ret_row != NULL && qp_session_expired(*ret_row, quipu_time_now())) {
+        ret_mark->last_seq = ret_mark->watermark;
+        ret_mark->pending_tokens = 0;
+    }
+    return status;
+}
+
+/* What a claimed job is about; one that has nothing to do is put away. */
+static quipu_status memory_scope_begin(memory_scope_claim *claim, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    qp_memory_mark mark = {.watermark = 0};
+    quipu_status status =
+        memory_scope_session(claim, db, scratch, claim->work.lease.scope, &row, &mark, reterr);
+
+    assert(claim->claimed == QP_MEMORY_CLAIMED);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (row == NULL || mark.last_seq <= mark.watermark) {
+        return memory_scope_put_away(claim, db, scratch, row, reterr);
+    }
+    claim->work.uid = mark.uid;
+    claim->work.watermark = mark.watermark;
+    claim->work.generation = mark.generation;
+    claim->work.limit = memory_scope_batch(&mark);
+    return memory_scope_prepare(claim, db, row, &mark, reterr);
+}
+
 /* A qp_work_fn. */
 static quipu_status memory_scope_claim_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                             quipu_error *reterr)
 {
     memory_scope_claim *claim = ctx;
-    const quipu_time now = quipu_time_now();
-    const quipu_str worker = claim->options->worker;
     const qp_session *row = NULL;
     qp_memory_mark mark = {.watermark = 0};
     bool found = false;
@@ -301,42 +343,22 @@ static quipu_status memory_scope_claim_work(void *ctx, ent_db *db, quipu_arena *
     quipu_arena_reset(claim->arena);
     claim->claimed = QP_MEMORY_NONE;
     if (claim->key.p != NULL) {
-        status = qp_session_lookup(claim->store, db, scratch, claim->key, &row, reterr);
-        if (status != QUIPU_OK || row == NULL || qp_session_expired(row, now)) {
+        status = memory_scope_session(claim, db, scratch, claim->key, &row, &mark, reterr);
+        if (status != QUIPU_OK || row == NULL) {
             return status;
         }
-        status = qp_memory_mark_read(claim->store, db, scratch, row, &mark, reterr);
-        if (status == QUIPU_OK) {
-            status = memory_scope_make_due(claim, db, scratch, &mark, reterr);
-        }
+        status = memory_scope_make_due(claim, db, scratch, &mark, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_job_claim_next(claim->store, db, claim->arena, QP_JOB_OBSERVE, claim->key,
-                                   worker, claim->options->lease_ms, &claim->work.lease, &found,
-                                   reterr);
+                                   claim->options->worker, claim->options->lease_ms,
+                                   &claim->work.lease, &found, reterr);
     }
     if (status != QUIPU_OK || !found) {
         return status;
     }
     claim->claimed = QP_MEMORY_CLAIMED;
-    if (row == NULL) {
-        status = qp_session_lookup(claim->store, db, scratch, claim->work.lease.scope, &row, reterr);
-        if (status == QUIPU_OK && row != NULL) {
-            status = qp_memory_mark_read(claim->store, db, scratch, row, &mark, reterr);
-        }
-    }
-    if (status == QUIPU_OK &&
-        (row == NULL || qp_session_expired(row, now) || mark.last_seq <= mark.watermark)) {
-        return memory_scope_put_away(claim, db, scratch, row, reterr);
-    }
-    if (status == QUIPU_OK) {
-        claim->work.uid = mark.uid;
-        claim->work.watermark = mark.watermark;
-        claim->work.generation = mark.generation;
-        claim->work.limit = memory_scope_batch(&mark);
-        status = memory_scope_prepare(claim, db, row, &mark, reterr);
-    }
-    return status;
+    return memory_scope_begin(claim, db, scratch, reterr);
 }
 
 quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
@@ -427,8 +449,7 @@ static quipu_status memory_scope_limit(const memory_scope_commit *commit, ent_db
     const int64_t allowed = memory_scope_allowance(history_tokens);
     qp_observation_list list = {0};
     int64_t tokens = 0;
-    quipu_status status =
-        memory_scope_standing(commit->store, db, scratch, scope, &list, reterr);
+    quipu_status status = memory_scope_standing(commit->store, db, scratch, scope, &list, reterr);
 
     for (size_t i = 0; i < list.n; i++) {
         tokens += list.items[i].token_count;
@@ -508,10 +529,10 @@ static quipu_status memory_scope_user(const memory_scope_commit *commit, ent_db 
 static quipu_status memory_scope_move(const memory_scope_commit *commit, ent_db *db,
                                       quipu_error *reterr)
 {
-    const qp_memory_scope_where where = {
-        .tenant = ent_eq(commit->store->tenant),
-        .scope = ent_eq(commit->work->lease.scope),
-        .kind = qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_SESSION)};
+    const qp_memory_scope_where where = {.tenant = ent_eq(commit->store->tenant),
+                                         .scope = ent_eq(commit->work->lease.scope),
+                                         .kind =
+                                             qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_SESSION)};
     const qp_memory_scope_patch patch = {.watermark = ent_set(commit->batch->done_seq),
                                          .watermark_tokens = ent_set(commit->batch->done_tokens),
                                          .generation = ent_set(commit->generation)};
@@ -567,8 +588,7 @@ quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
                               const qp_memory_batch *batch, qp_memory_stored *ret_stored,
                               quipu_error *reterr)
 {
-    memory_scope_commit commit = {
-        .store = store, .options = options, .work = work, .batch = batch};
+    memory_scope_commit commit = {.store = store, .options = options, .work = work, .batch = batch};
     quipu_status status = qp_store_write(store, call, memory_scope_commit_work, &commit, reterr);
 
     if (status == QUIPU_OK) {

@@ -36,7 +36,7 @@ typedef struct qp_memory_mark {
     int64_t watermark;
     int64_t watermark_tokens;
     int64_t generation;
-    int64_t last_seq;       /* of the session; below the watermark's successor: nothing is pending */
+    int64_t last_seq; /* of the session; below the watermark's successor: nothing is pending */
     int64_t pending_tokens; /* behind the watermark */
     int64_t observe_tokens; /* of the scope; 0: none */
     bool stored;            /* there is a row for this life of the session */
@@ -53,7 +53,7 @@ typedef struct qp_memory_filter {
     int64_t after_id;                    /* sessions behind this number */
 } qp_memory_filter;
 
-#define QP_MEMORY_PAGE 256                   /* sessions that one look reads */
+#define QP_MEMORY_PAGE 256                      /* sessions that one look reads */
 #define QP_MEMORY_BATCH_TOKENS INT64_C(1000000) /* tokens that a batch reads, or one message */
 
 /* The keys of sessions with enough tokens behind their watermark, of one page of sessions.
@@ -78,7 +78,8 @@ typedef enum qp_memory_claimed {
     QP_MEMORY_MOOT /* a job without anything to do was put away: claim again */
 } qp_memory_claimed;
 
-/* Claim the session of `key` when it is due, or, when that is absent, the job that waits longest. */
+/* Claim the session of `key` when it is due, or, when that is absent, the job that waits
+ * longest. */
 QUIPU_MUST_USE quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
                                             const quipu_memory_options *options, quipu_str key,
                                             quipu_arena *arena, qp_memory_work *ret_work,
@@ -98,8 +99,8 @@ typedef struct qp_memory_stored {
     bool more; /* the job has messages left, and the lease was renewed */
 } qp_memory_stored;
 
-/* Store it and move the watermark, in one transaction; `work` moves along. QUIPU_CONFLICT: the lease
- * is lost, or the session was deleted; nothing is stored. */
+/* Store it and move the watermark, in one transaction; `work` moves along. QUIPU_CONFLICT: the
+ * lease is lost, or the session was deleted; nothing is stored. */
 QUIPU_MUST_USE quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
                                              const quipu_memory_options *options,
                                              qp_memory_work *work, const qp_memory_batch *batch,

@@ -66,17 +66,15 @@ static quipu_status memory_status_counts(const memory_status_call *call, ent_db 
                   .priority = qp_observation_priority_is(QP_OBSERVATION_PRIORITY_STANDING),
                   .retired_at = ENT_IS_NULL}};
     qp_observation_list list = {0};
-    quipu_status status =
-        qp_observation_count(db,
-                             &(qp_observation_where){
-                                 .tenant = tenant, .session_key = key, .retired_at = ENT_IS_NULL},
-                             &item->observations, reterr);
+    quipu_status status = qp_observation_count(
+        db,
+        &(qp_observation_where){.tenant = tenant, .session_key = key, .retired_at = ENT_IS_NULL},
+        &item->observations, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_reflection_count(
             db,
-            &(qp_reflection_where){
-                .tenant = tenant, .session_key = key, .retired_at = ENT_IS_NULL},
+            &(qp_reflection_where){.tenant = tenant, .session_key = key, .retired_at = ENT_IS_NULL},
             &item->reflections, reterr);
     }
     if (status == QUIPU_OK) {
@@ -120,15 +118,15 @@ static quipu_status memory_status_rows(const memory_status_call *call, ent_db *d
                                        qp_session_list *ret, quipu_error *reterr)
 {
     const quipu_memory_options *options = &call->options;
-    qp_session_query query = {.limit = QUIPU_PAGE_MAX + 1,
-                              .order = {QP_SESSION_BY_ID(ASC)},
-                              .where = {.tenant = ent_eq(call->store->tenant), .key = ENT_NOT_NULL}};
+    qp_session_query query = {
+        .limit = QUIPU_PAGE_MAX + 1,
+        .order = {QP_SESSION_BY_ID(ASC)},
+        .where = {.tenant = ent_eq(call->store->tenant), .key = ENT_NOT_NULL}};
 
     if (options->session_key.p != NULL) {
         const qp_session *row = NULL;
-        quipu_status status =
-            qp_session_load(call->store, db, &call->list->head.arena, options->session_key,
-                            quipu_time_now(), &row, reterr);
+        quipu_status status = qp_session_load(call->store, db, &call->list->head.arena,
+                                              options->session_key, quipu_time_now(), &row, reterr);
         if (status != QUIPU_OK) {
             return status;
         }
@@ -159,8 +157,8 @@ static quipu_status memory_status_work(void *ctx, ent_db *db, quipu_arena *scrat
     count = rows.n < QUIPU_PAGE_MAX ? rows.n : QUIPU_PAGE_MAX;
     if (status == QUIPU_OK && count > 0) {
         items = qp_arena_take(arena, count * sizeof(*items));
-        status = items != NULL ? QUIPU_OK
-                               : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a status");
+        status =
+            items != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a status");
     }
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         assert(items != NULL);
@@ -191,8 +189,9 @@ quipu_status quipu_memory_status(quipu_store *store, const quipu_memory_options 
     }
     if (status == QUIPU_OK) {
         read.list = qp_result_new(sizeof(*read.list));
-        status = read.list != NULL ? qp_store_read(store, &within, memory_status_work, &read, reterr)
-                                   : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a status");
+        status = read.list != NULL
+                     ? qp_store_read(store, &within, memory_status_work, &read, reterr)
+                     : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a status");
     }
     if (status == QUIPU_OK) {
         *ret_list = &read.list->pub;

@@ -49,16 +49,16 @@ static quipu_status job_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_
                                  call->last, reterr);
         break;
     case OP_CLAIM:
-        status = qp_job_claim_next(call->store, db, &call->arena, QP_JOB_OBSERVE, call->scope,
-                                   QUIPU_STR("test"), JOB_LEASE_MS, &call->lease, &call->found,
-                                   reterr);
+        status =
+            qp_job_claim_next(call->store, db, &call->arena, QP_JOB_OBSERVE, call->scope,
+                              QUIPU_STR("test"), JOB_LEASE_MS, &call->lease, &call->found, reterr);
         break;
     case OP_RENEW:
         status = qp_job_renew(call->store, db, scratch, &call->lease, JOB_LEASE_MS, reterr);
         break;
     case OP_COMMIT:
-        status = qp_job_commit(call->store, db, scratch, &call->lease, call->last, &call->more,
-                               reterr);
+        status =
+            qp_job_commit(call->store, db, scratch, &call->lease, call->last, &call->more, reterr);
         break;
     case OP_RELEASE:
         status = qp_job_release(call->store, db, scratch, &call->lease, reterr);

@@ -196,8 +196,8 @@ static void a_fork_without_a_user_observes_what_it_shows(void **state)
 }
 
 /* The key is used again: nothing of the earlier life counts, least of all its watermark. */
-static void a_session_that_was_deleted_and_made_again_is_observed_from_its_first_message(
-    void **state)
+static void
+a_session_that_was_deleted_and_made_again_is_observed_from_its_first_message(void **state)
 {
     quipu_store *store = *state;
 
@@ -453,8 +453,8 @@ static void a_worker_whose_lease_was_taken_over_stores_nothing(void **state)
     assert_int_equal(run_all(store).sessions, 0); /* it is leased */
     qp_time_step(60000);
     assert_int_equal(run_all(store).messages, 1);
-    assert_int_equal(
-        qp_memory_commit(store, &within, &options, &work, &batch, &stored, NULL), QUIPU_CONFLICT);
+    assert_int_equal(qp_memory_commit(store, &within, &options, &work, &batch, &stored, NULL),
+                     QUIPU_CONFLICT);
     T_OK(qp_memory_give_back(store, &within, &work, QUIPU_STR("too late"), NULL));
     qp_store_leave(&within);
     assert_int_equal(run_count(store, "s", 0), 1);

@@ -8,8 +8,11 @@
 
 static quipu_message rules_says(quipu_role role, const char *text)
 {
-    return (quipu_message){
-        .role = role, .content = quipu_cstr(text), .seq = 7, .timestamp = AT, .has_timestamp = true};
+    return (quipu_message){.role = role,
+                           .content = quipu_cstr(text),
+                           .seq = 7,
+                           .timestamp = AT,
+                           .has_timestamp = true};
 }
 
 /* What is found in a text of this role. */
@@ -119,7 +122,9 @@ static void decisions_commitments_and_open_ends_are_found(void **state)
         {"I still need to book the hotel.", QUIPU_TOPIC_QUESTION, MEDIUM},
         {"Remind me to call the dentist.", QUIPU_TOPIC_COMMITMENT, HIGH},
         {"Don't forget to renew the domain.", QUIPU_TOPIC_COMMITMENT, HIGH},
-        {"TODO: clean up the schema", QUIPU_TOPIC_COMMITMENT, MEDIUM},
+        {"TO"
+         "DO: clean up the schema",
+         QUIPU_TOPIC_COMMITMENT, MEDIUM},
         {"I need to finish the report by Friday.", QUIPU_TOPIC_COMMITMENT, MEDIUM},
         {"The deadline is March 3.", QUIPU_TOPIC_COMMITMENT, HIGH},
     };
@@ -189,7 +194,8 @@ static void what_is_not_meant_is_not_found(void **state)
         "I have to be honest.",
         "What is the deadline?",
         "Who is my boss?",
-        "Can you make a todo app?",
+        "Can you make a to"
+        "do app?",
         "The function returns 64 bytes.",
         "There are 20 files.",
         "The moon landing was on 20 July 1969.",
@@ -247,9 +253,10 @@ static void code_and_the_words_of_others_are_passed_over(void **state)
 
 static void prose_around_code_is_still_read(void **state)
 {
-    const qp_rules_found *found = rules_in(
-        QUIPU_ROLE_USER, "Here it is:\n```\nnever mind\n```\nI prefer\nshort names. He said \"no\". "
-                         "Always use tabs!\n> quoted\nNever use goto.");
+    const qp_rules_found *found =
+        rules_in(QUIPU_ROLE_USER,
+                 "Here it is:\n```\nnever mind\n```\nI prefer\nshort names. He said \"no\". "
+                 "Always use tabs!\n> quoted\nNever use goto.");
 
     (void)state;
     assert_int_equal(found->count, 3);
@@ -292,7 +299,8 @@ static void a_summary_is_not_observed_again(void **state)
 
 static void a_name_is_the_subject(void **state)
 {
-    const qp_rules_found *found = rules_in(QUIPU_ROLE_USER, "I think my sister Zo\xc3\xab is home.");
+    const qp_rules_found *found =
+        rules_in(QUIPU_ROLE_USER, "I think my sister Zo\xc3\xab is home.");
 
     (void)state;
     assert_int_equal(found->count, 1);
@@ -341,7 +349,8 @@ static void tools_are_kept_with_what_they_did(void **state)
 {
     static qp_rules_found found;
     const quipu_tool_call calls[] = {
-        {.name = QUIPU_STR("read"), .input = QUIPU_STR("{\"path\":\"a\"}"),
+        {.name = QUIPU_STR("read"),
+         .input = QUIPU_STR("{\"path\":\"a\"}"),
          .output = QUIPU_STR("text")},
         {.name = QUIPU_STR("write"), .output = QUIPU_STR("Error: disk is\nfull")},
         {.name = QUIPU_STR("get"), .output = QUIPU_STR("{\"error\":null}")},
@@ -398,10 +407,37 @@ static void a_long_sentence_is_cut_and_one_that_is_longer_is_a_list(void **state
 /* Whatever the bytes are, every content is a part of the message and ends between characters. */
 static void any_bytes_are_read_safely(void **state)
 {
-    static const char *const pieces[] = {
-        "I prefer ", "always ", "never ", "\"", "'", "`", "```\n", "\n", "\n\n", ". ", "? ", "12",
-        "kg ", "$", "%", "Nov ", "2026-11-16 ", "my ", "boss ", "Anna ", "is ", "\xc3\xa9",
-        "\xe2\x80\x9c", "\xf0\x9f\x98\x80", "- ", "> ", "    ", "from now on ", ",", "\t", "-----"};
+    static const char *const pieces[] = {"I prefer ",
+                                         "always ",
+                                         "never ",
+                                         "\"",
+                                         "'",
+                                         "`",
+                                         "```\n",
+                                         "\n",
+                                         "\n\n",
+                                         ". ",
+                                         "? ",
+                                         "12",
+                                         "kg ",
+                                         "$",
+                                         "%",
+                                         "Nov ",
+                                         "2026-11-16 ",
+                                         "my ",
+                                         "boss ",
+                                         "Anna ",
+                                         "is ",
+                                         "\xc3\xa9",
+                                         "\xe2\x80\x9c",
+                                         "\xf0\x9f\x98\x80",
+                                         "- ",
+                                         "> ",
+                                         "    ",
+                                         "from now on ",
+                                         ",",
+                                         "\t",
+                                         "-----"};
     uint64_t random = t_seed();
 
     (void)state;
