@@ -176,9 +176,11 @@ static quipu_status run_one(run_state *run, qp_memory_work *work, bool *ret_more
     if (status == QUIPU_OK) {
         const qp_memory_batch batch = run_batch(history, &kept);
 
-        assert(batch.done_seq > work->watermark);
-        status =
-            qp_memory_commit(run->store, run->within, &run->options, work, &batch, &stored, reterr);
+        /* Fewer messages than before: the session was deleted and made again. */
+        status = batch.done_seq > work->watermark
+                     ? qp_memory_commit(run->store, run->within, &run->options, work, &batch,
+                                        &stored, reterr)
+                     : qp_error_set(reterr, QUIPU_CONFLICT, "the session was deleted meanwhile");
     }
     if (status == QUIPU_OK) {
         run->ran.messages += (int64_t)history->messages.count;

@@ -245,6 +245,18 @@ quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scr
                               : status;
 }
 
+/* Progress: earlier failures do not count any more. */
+static qp_job_patch job_progress(bool more)
+{
+    qp_job_patch patch = {.tries = ent_set((int64_t)0), .last_error = ENT_CLEAR};
+
+    if (!more) {
+        patch.owner = (ent_patch_text)ENT_CLEAR;
+        patch.lease_until = patch.next_at = (ent_patch_time)ENT_CLEAR;
+    }
+    return patch;
+}
+
 quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                            const qp_job_lease *lease, int64_t done_seq, bool *ret_more,
                            quipu_error *reterr)
@@ -255,20 +267,26 @@ quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *sc
     if (status != QUIPU_OK) {
         return status;
     }
-    /* Progress: earlier failures do not count any more. */
-    qp_job_patch patch = {
-        .first_seq = ent_set(done_seq + 1), .tries = ent_set((int64_t)0), .last_error = ENT_CLEAR};
     const bool more = done_seq < row->last_seq;
+    qp_job_patch patch = job_progress(more);
 
-    if (!more) {
-        patch.owner = (ent_patch_text)ENT_CLEAR;
-        patch.lease_until = patch.next_at = (ent_patch_time)ENT_CLEAR;
-    }
+    patch.first_seq = ent_set(done_seq + 1);
     status = job_change(store, db, lease->kind, lease->scope, &patch, reterr);
     if (status == QUIPU_OK && ret_more != NULL) {
         *ret_more = more;
     }
     return status;
+}
+
+quipu_status qp_job_finish(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                           const qp_job_lease *lease, quipu_error *reterr)
+{
+    const qp_job_patch patch = job_progress(false);
+    const qp_job *row = NULL;
+    quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
+
+    return status == QUIPU_OK ? job_change(store, db, lease->kind, lease->scope, &patch, reterr)
+                              : status;
 }
 
 /* What giving back has in common: nobody owns it, and it is due at `at`. */

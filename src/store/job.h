@@ -73,6 +73,11 @@ QUIPU_MUST_USE quipu_status qp_job_commit(const quipu_store *store, ent_db *db,
                                           quipu_arena *scratch, const qp_job_lease *lease,
                                           int64_t done_seq, bool *ret_more, quipu_error *reterr);
 
+/* Everything that was to do is done, whatever the range says: the job is idle. */
+QUIPU_MUST_USE quipu_status qp_job_finish(const quipu_store *store, ent_db *db,
+                                          quipu_arena *scratch, const qp_job_lease *lease,
+                                          quipu_error *reterr);
+
 /* Give the lease back without progress: the job is due at once. */
 QUIPU_MUST_USE quipu_status qp_job_release(const quipu_store *store, ent_db *db,
                                            quipu_arena *scratch, const qp_job_lease *lease,

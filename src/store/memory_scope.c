@@ -273,10 +273,7 @@ static quipu_status memory_scope_put_away(memory_scope_claim *claim, ent_db *db,
     assert(claim->claimed == QP_MEMORY_CLAIMED);
     claim->claimed = QP_MEMORY_MOOT;
     return row == NULL ? qp_memory_scope_remove(claim->store, db, lease->scope, reterr)
-                       : qp_job_commit(claim->store, db, scratch, lease,
-                                       row->next_seq > lease->last_seq ? row->next_seq - 1
-                                                                       : lease->last_seq,
-                                       NULL, reterr);
+                       : qp_job_finish(claim->store, db, scratch, lease, reterr);
 }
 
 /* How many messages a batch reads: QUIPU_MEMORY_BATCH, or fewer when they are long. */
@@ -389,8 +386,8 @@ typedef struct memory_scope_commit {
     int64_t generation; /* after it */
 } memory_scope_commit;
 
-/* The rows that decide whether the worker may store: its lease first, then the life of the session
- * and the numbers that it began with. */
+/* Whether the worker may store: this is the life of the session, and these are the numbers, that it
+ * began with. The lease is checked where the job ends. */
 static quipu_status memory_scope_check(const memory_scope_commit *commit, ent_db *db,
                                        quipu_arena *scratch, const qp_session **ret_row,
                                        qp_memory_mark *ret_mark, quipu_error *reterr)
@@ -525,6 +522,21 @@ static quipu_status memory_scope_user(const memory_scope_commit *commit, ent_db 
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }
 
+/* End the job at the session's last message, also when its range says more: the range may be that
+ * of an earlier life of the session, or a repair has removed its end. */
+static quipu_status memory_scope_end_job(memory_scope_commit *commit, ent_db *db,
+                                         quipu_arena *scratch, const qp_session *row,
+                                         quipu_error *reterr)
+{
+    const qp_job_lease *lease = &commit->work->lease;
+
+    if (commit->batch->done_seq >= row->next_seq - 1) {
+        return qp_job_finish(commit->store, db, scratch, lease, reterr);
+    }
+    return qp_job_commit(commit->store, db, scratch, lease, commit->batch->done_seq,
+                         &commit->stored.more, reterr);
+}
+
 /* Move the watermark, and the generation when something was observed. */
 static quipu_status memory_scope_move(const memory_scope_commit *commit, ent_db *db,
                                       quipu_error *reterr)
@@ -557,10 +569,9 @@ static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena 
 
     commit->stored = (qp_memory_stored){.observations = 0};
     commit->generation = commit->work->generation + (batch->count > 0);
-    status = qp_job_commit(commit->store, db, scratch, lease, batch->done_seq, &commit->stored.more,
-                           reterr);
+    status = memory_scope_check(commit, db, scratch, &row, &mark, reterr);
     if (status == QUIPU_OK) {
-        status = memory_scope_check(commit, db, scratch, &row, &mark, reterr);
+        status = memory_scope_end_job(commit, db, scratch, row, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_memory_scope_name(row, scratch, &scope, reterr);

@@ -464,6 +464,82 @@ static void a_worker_whose_lease_was_taken_over_stores_nothing(void **state)
     mt_clean(store);
 }
 
+/* The other one has claimed and not committed yet: only the fence tells the two apart. */
+static void only_the_newest_of_two_leases_may_commit(void **state)
+{
+    quipu_store *store = *state;
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_memory fact = {.kind = QUIPU_OBSERVATION,
+                         .content = QUIPU_STR("fact"),
+                         .origin = QUIPU_STR(QUIPU_RULES_ORIGIN)};
+    const qp_memory_batch batch = {&fact, 1, 1, 7};
+    quipu_arena arenas[2] = {QUIPU_ARENA_INIT, QUIPU_ARENA_INIT};
+    qp_memory_claimed claimed = QP_MEMORY_NONE;
+    qp_memory_stored stored;
+    qp_memory_work works[2];
+    qp_call within;
+
+    options.worker = QUIPU_STR("w");
+    options.lease_ms = 1000;
+    st_create(store, "s");
+    st_append(store, "s", "I prefer tea.");
+    T_OK(qp_store_enter(store, NULL, &within, NULL));
+    for (int i = 0; i < 2; i++) {
+        T_OK(qp_memory_claim(store, &within, &options, QUIPU_STR("s"), &arenas[i], &works[i],
+                             &claimed, NULL));
+        assert_int_equal(claimed, QP_MEMORY_CLAIMED);
+        qp_time_step(60000);
+    }
+    assert_int_equal(works[0].watermark, works[1].watermark);
+    assert_int_equal(qp_memory_commit(store, &within, &options, &works[0], &batch, &stored, NULL),
+                     QUIPU_CONFLICT);
+    assert_int_equal(run_count(store, "s", 0), 0);
+    T_OK(qp_memory_commit(store, &within, &options, &works[1], &batch, &stored, NULL));
+    qp_store_leave(&within);
+    assert_int_equal(run_count(store, "s", 0), 1);
+    assert_int_equal(run_status(store, "s").watermark, 1);
+    quipu_arena_free(&arenas[0]);
+    quipu_arena_free(&arenas[1]);
+}
+
+/* A program that does not know jobs has deleted the session and made it again: the job's range
+ * reaches further than the new session. */
+static void a_job_with_the_range_of_an_earlier_life_ends_at_the_last_message(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_error err = {0};
+    ent_db *db;
+
+    (void)state;
+    st_create(store, "s");
+    st_append(store, "s", "I prefer tea.");
+    db = et_connect(path, 1000);
+    T_OK(qp_job_create(db, NULL,
+                       &(qp_job_new){.scope = QUIPU_STR("s"),
+                                     .kind = QP_JOB_OBSERVE,
+                                     .first_seq = 90,
+                                     .last_seq = 99,
+                                     .next_at = ent_some(quipu_time_now())},
+                       NULL, &err));
+    T_OK(qp_memory_scope_create(
+        db, NULL,
+        &(qp_memory_scope_new){.scope = QUIPU_STR("s"),
+                               .kind = QP_MEMORY_SCOPE_KIND_SESSION,
+                               .session_uid = ent_some(((quipu_uuid){.b = {1}})),
+                               .watermark = 89,
+                               .watermark_tokens = 1000},
+        NULL, &err));
+    ent_close(db);
+    assert_int_equal(run_all(store).messages, 1);
+    assert_int_equal(run_status(store, "s").watermark, 1);
+    assert_false(run_status(store, "s").has_next_at);
+    st_append(store, "s", "I prefer trains.");
+    assert_int_equal(run_all(store).messages, 1);
+    mt_clean(store);
+    quipu_close(store);
+}
+
 static void a_failure_is_kept_and_tried_again_later(void **state)
 {
     quipu_store *store = *state;
@@ -663,7 +739,9 @@ int main(void)
         RUN_TEST(wrong_options_are_refused_before_anything_is_claimed),
         RUN_TEST(a_cancelled_run_returns_and_leaves_no_lease),
         RUN_TEST(a_worker_whose_lease_was_taken_over_stores_nothing),
+        RUN_TEST(only_the_newest_of_two_leases_may_commit),
         RUN_TEST(a_failure_is_kept_and_tried_again_later),
+        cmocka_unit_test(a_job_with_the_range_of_an_earlier_life_ends_at_the_last_message),
         cmocka_unit_test(verify_finds_a_watermark_behind_the_last_message_and_repair_begins_again),
         cmocka_unit_test(workers_that_are_killed_skip_no_message_and_observe_none_twice),
     };
