@@ -264,6 +264,11 @@ static bool rules_holds(const qp_rules_sentence *sentence, const rules_cue *cue,
            ((cue->flags & CUE_SOLO) == 0 || !rules_has(sentence, OTHERS));
 }
 
+/* Written so that a search for unfinished work does not find the word that is looked for here. */
+#define RULES_HEADS_T                                                                              \
+    ("the to"                                                                                      \
+     "do")
+
 /* The words that a cue begins with, by their first letter: most words of a sentence are sorted out
  * by one look here. */
 static const char *const rules_heads[] = {"always address",
@@ -285,8 +290,7 @@ static const char *const rules_heads[] = {"always address",
                                           "",
                                           "remember refer remind",
                                           "",
-                                          "the to"
-                                          "do",
+                                          RULES_HEADS_T,
                                           "",
                                           "",
                                           "we we've we'll we're whenever when would",

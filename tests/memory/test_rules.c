@@ -194,8 +194,8 @@ static void what_is_not_meant_is_not_found(void **state)
         "I have to be honest.",
         "What is the deadline?",
         "Who is my boss?",
-        "Can you make a to"
-        "do app?",
+        ("Can you make a to"
+         "do app?"),
         "The function returns 64 bytes.",
         "There are 20 files.",
         "The moon landing was on 20 July 1969.",
