@@ -223,6 +223,7 @@ static quipu_status memory_put_row(const quipu_store *store, ent_db *db, quipu_a
     int64_t number = 0;
     quipu_status status = memory_put_number(store, db, scratch, memory, &number, reterr);
 
+    assert(hash.n == 0 || hash.n == QP_SHA256_SIZE);
     if (status != QUIPU_OK) {
         return status;
     }

@@ -52,6 +52,7 @@ quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db, quipu_aren
     const qp_session *row = NULL;
     quipu_status status = qp_session_lookup(store, db, arena, key, &row, reterr);
 
+    assert(key.n > 0);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -87,6 +88,7 @@ static int64_t memory_scope_start(const qp_session *row)
     const int64_t shared = row->user_id.n > 0 && row->fork_seq.has ? row->fork_seq.v : 0;
     const int64_t gone = row->first_seq - 1;
 
+    assert(row->key.p != NULL);
     return shared > gone ? shared : gone;
 }
 
@@ -137,6 +139,7 @@ static int64_t memory_scope_threshold(const quipu_memory_options *options,
 /* The total includes the last message, however large it is. */
 static bool memory_scope_is_due(const quipu_memory_options *options, const qp_memory_mark *mark)
 {
+    assert(mark->pending_tokens == 0 || mark->last_seq > mark->watermark);
     return mark->pending_tokens >= memory_scope_threshold(options, mark);
 }
 
@@ -282,6 +285,7 @@ static int64_t memory_scope_batch(const qp_memory_mark *mark)
     const int64_t mean = mark->pending_tokens / (mark->last_seq - mark->watermark) + 1;
     const int64_t limit = QP_MEMORY_BATCH_TOKENS / mean;
 
+    assert(mean > 0);
     return limit < 1 ? 1 : limit > QUIPU_MEMORY_BATCH ? QUIPU_MEMORY_BATCH : limit;
 }
 
@@ -530,6 +534,7 @@ static quipu_status memory_scope_end_job(memory_scope_commit *commit, ent_db *db
 {
     const qp_job_lease *lease = &commit->work->lease;
 
+    assert(!commit->stored.more && ent_depth(db) > 0);
     if (commit->batch->done_seq >= row->next_seq - 1) {
         return qp_job_finish(commit->store, db, scratch, lease, reterr);
     }

@@ -36,6 +36,7 @@ static quipu_status memory_status_job(const memory_status_call *call, ent_db *db
     quipu_status status = qp_job_get(db, &call->list->head.arena, call->store->tenant, row->key,
                                      QP_JOB_OBSERVE, &job, &error);
 
+    assert(row->key.p != NULL && item->owner.p == NULL);
     if (status == QUIPU_NOT_FOUND) {
         return QUIPU_OK;
     }
@@ -71,6 +72,7 @@ static quipu_status memory_status_counts(const memory_status_call *call, ent_db 
         &(qp_observation_where){.tenant = tenant, .session_key = key, .retired_at = ENT_IS_NULL},
         &item->observations, reterr);
 
+    assert(item->scope.n > 0 && item->standing_tokens == 0);
     if (status == QUIPU_OK) {
         status = qp_reflection_count(
             db,
@@ -101,6 +103,7 @@ static quipu_status memory_status_item(const memory_status_call *call, ent_db *d
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(ret->scope.n > 0);
     ret->watermark = mark.watermark;
     ret->last_seq = mark.last_seq;
     ret->pending_messages = mark.last_seq > mark.watermark ? mark.last_seq - mark.watermark : 0;
@@ -123,6 +126,7 @@ static quipu_status memory_status_rows(const memory_status_call *call, ent_db *d
         .order = {QP_SESSION_BY_ID(ASC)},
         .where = {.tenant = ent_eq(call->store->tenant), .key = ENT_NOT_NULL}};
 
+    assert(options->session_key.p == NULL || options->session_key.n > 0);
     if (options->session_key.p != NULL) {
         const qp_session *row = NULL;
         quipu_status status = qp_session_load(call->store, db, &call->list->head.arena,

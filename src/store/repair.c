@@ -289,6 +289,7 @@ static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena 
 {
     const qp_memory_scope *row = ctx;
 
+    assert(ent_depth(db) > 0);
     (void)scratch;
     return qp_memory_scope_delete(
         db,
@@ -313,6 +314,7 @@ static quipu_status repair_job_work(void *ctx, ent_db *db, quipu_arena *scratch,
 {
     const qp_job *row = ctx;
 
+    assert(ent_depth(db) > 0);
     (void)scratch;
     return qp_job_delete(db,
                          &(qp_job_where){.tenant = ent_eq(row->tenant),

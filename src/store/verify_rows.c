@@ -315,6 +315,7 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
     quipu_status status =
         session ? verify_rows_session(walk, row->tenant, row->scope, &owner, reterr) : QUIPU_OK;
 
+    assert(!finding->orphan && (session || owner == NULL));
     finding->tenant = row->tenant;
     finding->session_key = row->scope;
     if (status != QUIPU_OK) {
@@ -346,6 +347,7 @@ static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_f
     const qp_session *owner = NULL;
     quipu_status status = verify_rows_session(walk, row->tenant, row->scope, &owner, reterr);
 
+    assert(!finding->orphan);
     finding->tenant = row->tenant;
     finding->session_key = row->scope;
     if (status != QUIPU_OK) {
