@@ -70,6 +70,9 @@ void bench_recall_user(const bench_arguments *arguments);
 void bench_agent_turn_flat(const bench_arguments *arguments);
 void bench_agent_recall_flat(const bench_arguments *arguments);
 
+/* memory_bench.c: the rule observer. */
+void bench_memory_rules(const bench_arguments *arguments);
+
 /* model_bench.c: answers of models as they stream in. */
 void bench_model_sse(const bench_arguments *arguments);
 void bench_model_openai(const bench_arguments *arguments);

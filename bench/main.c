@@ -49,6 +49,7 @@ static const bench_entry main_benches[] = {
     {"recall.user_flat", bench_recall_user, "recall.user_p50_us recall.user_p95_us"},
     {"agent.turn_flat", bench_agent_turn_flat, "agent.turn_us"},
     {"agent.recall_flat", bench_agent_recall_flat, "agent.recall_turn_us"},
+    {"memory.rules_us", bench_memory_rules, NULL},
 #ifdef BENCH_POSTGRES /* built with libpq */
     {"postgres.append", bench_postgres_append, NULL},
     {"postgres.append_32_callers", bench_postgres_callers, NULL},

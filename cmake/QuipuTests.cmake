@@ -17,7 +17,7 @@ function(quipu_test_objects folder ret)
     endif()
   elseif(folder STREQUAL "agent")
     set(rooms ${quipu_rooms}) # a turn is tried with a store, and over HTTP
-  elseif(folder IN_LIST quipu_rooms)
+  elseif(folder IN_LIST quipu_rooms AND NOT folder STREQUAL "memory") # a worker needs a store
     set(rooms ${folder} ${quipu_allow_${folder}})
   elseif(QUIPU_AMALGAMATION)
     set(rooms amalgamation)
@@ -74,7 +74,9 @@ set(quipu_tests_of_every_engine
     contract.store_expiry_thread contract.store_export contract.store_factor contract.store_fields
     contract.store_fork
     contract.store_fork_model contract.store_fork_thread contract.store_group_thread
-    contract.store_list contract.store_log contract.store_log_thread contract.store_memory
+    contract.store_job contract.store_list contract.store_log contract.store_log_thread
+    contract.store_memory contract.store_memory_edit contract.store_memory_run
+    contract.store_memory_run_thread
     contract.store_memory_thread contract.store_message contract.store_message_parse
     contract.store_model contract.store_older contract.store_pool contract.store_recall
     contract.store_recall_fixture contract.store_search contract.store_search_index
@@ -319,7 +321,7 @@ function(quipu_add_scripts)
     endif()
   endforeach()
 
-  foreach(example first_store own_provider sub_agents)
+  foreach(example first_store own_provider remembers sub_agents)
     if(TARGET ${example})
       quipu_test_register(e2e.${example} e2e "" "${PROJECT_SOURCE_DIR}/tools/run.sh"
                           $<TARGET_FILE:${example}>)

@@ -1,10 +1,10 @@
-/* quipu memory: the observations made in a session, and the reflections drawn from them. Three
- * words: list, add, clear. */
+/* quipu memory: the observations made in a session, and the reflections drawn from them. The words
+ * list, add and clear are here; memory.h has the others. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app.h"
+#include "memory.h"
 #include "render.h"
 
 #define MEMORY_TEXT_MAX 1048576 /* bytes of an observation that is read from stdin */
@@ -18,13 +18,42 @@ static const app_option memory_options[] = {
     {.name = "from", .value = "SEQ", .help = "add: the first message that it is based on"},
     {.name = "to", .value = "SEQ", .help = "add: the last message that it is based on"},
     {.name = "generation", .value = "N", .help = "add: generation of a reflection; default 1"},
+    {.name = "priority",
+     .value = "PRIORITY",
+     .choices = MEMORY_PRIORITIES,
+     .help = "add, edit: how much it weighs in a prompt"},
+    {.name = "subject", .value = "TEXT", .help = "add, edit: whom or what it is about"},
+    {.name = "retired", .help = "list: retired memories, too"},
+    {.name = "scope", .help = "list: of all sessions of the same app and user"},
+    {.name = "app", .value = "NAME", .help = "run, status: sessions of this app"},
+    {.name = "user", .value = "ID", .help = "run, status: sessions of this user; with --app"},
+    {.name = "tokens",
+     .value = "N",
+     .help = "run: observe a session when so many tokens are pending; default 1"},
+    {.name = "follow", .letter = 'f', .help = "run: wait for new messages, until Ctrl-C"},
     {.name = NULL},
 };
 
-/* Singular, as shown; --kind uses the plural. */
-static const char *memory_name(quipu_memory_kind kind)
+/* --kind uses the plural. */
+const char *memory_kind_name(quipu_memory_kind kind)
 {
     return kind == QUIPU_OBSERVATION ? "observation" : "reflection";
+}
+
+const char *memory_priority_name(quipu_memory_priority priority)
+{
+    static const char *const names[] = {"", "standing", "high", "medium", "low", "done"};
+
+    return names[(size_t)priority < sizeof(names) / sizeof(names[0]) ? priority : 0];
+}
+
+const char *memory_topic_name(quipu_memory_topic topic)
+{
+    static const char *const names[] = {"",           "instruction", "preference", "decision",
+                                        "commitment", "question",    "person",     "quantity",
+                                        "date",       "outcome",     "failure"};
+
+    return names[(size_t)topic < sizeof(names) / sizeof(names[0]) ? topic : 0];
 }
 
 /* Whether --kind selects this kind. */
@@ -33,21 +62,63 @@ static bool memory_wants(const app_call *call, quipu_memory_kind kind)
     const char *given = app_value(call, "kind");
 
     return given == NULL || strcmp(given, "all") == 0 ||
-           strncmp(given, memory_name(kind), strlen(memory_name(kind))) == 0;
+           strncmp(given, memory_kind_name(kind), strlen(memory_kind_name(kind))) == 0;
 }
 
 /* ---- list ------------------------------------------------------------------------------------
  */
 
+/* What an observer notes beside the text; members without a value are left out. */
+static void memory_json_facts(app_json *json, const quipu_memory *memory)
+{
+    char id[QUIPU_UUID_TEXT_SIZE];
+
+    if (memory->scope.p != NULL) {
+        app_json_text(json, "scope", memory->scope);
+    }
+    if (memory->priority != QUIPU_PRIORITY_NONE) {
+        app_json_cstr(json, "priority", memory_priority_name(memory->priority));
+    }
+    if (memory->topic != QUIPU_TOPIC_NONE) {
+        app_json_cstr(json, "topic", memory_topic_name(memory->topic));
+    }
+    if (memory->subject.p != NULL) {
+        app_json_text(json, "subject", memory->subject);
+    }
+    if (memory->has_said_at) {
+        app_json_time(json, "saidAt", memory->said_at);
+    }
+    if (memory->has_about_from) {
+        app_json_time(json, "aboutFrom", memory->about_from);
+    }
+    if (memory->has_about_to) {
+        app_json_time(json, "aboutTo", memory->about_to);
+    }
+    app_json_int(json, "times", memory->times);
+    if (memory->has_supersedes) {
+        quipu_uuid_format(memory->supersedes, id);
+        app_json_cstr(json, "supersedes", id);
+    }
+    if (memory->has_retired_at) {
+        app_json_time(json, "retiredAt", memory->retired_at);
+    }
+    if (memory->retired_why.p != NULL) {
+        app_json_text(json, "retiredWhy", memory->retired_why);
+    }
+    if (memory->origin.p != NULL) {
+        app_json_text(json, "origin", memory->origin);
+    }
+}
+
 /* Source messages for observations, the generation for reflections. */
-static void memory_json(const quipu_memory *memory)
+void memory_json(const quipu_memory *memory)
 {
     app_json json = {.out = stdout};
     char id[QUIPU_UUID_TEXT_SIZE];
 
     quipu_uuid_format(memory->id, id);
     app_json_open(&json, NULL, '{');
-    app_json_cstr(&json, "kind", memory_name(memory->kind));
+    app_json_cstr(&json, "kind", memory_kind_name(memory->kind));
     app_json_cstr(&json, "id", id);
     app_json_text(&json, "key", memory->session_key);
     app_json_text(&json, "content", memory->content);
@@ -59,31 +130,64 @@ static void memory_json(const quipu_memory *memory)
         app_json_int(&json, "generation", memory->generation);
     }
     app_json_time(&json, "created", memory->created_at);
+    memory_json_facts(&json, memory);
     app_json_close(&json, '}');
 }
 
 /* One line of facts, then the text. */
-static void memory_print(const app_call *call, const quipu_memory *memory)
+void memory_print(const app_call *call, const quipu_memory *memory)
 {
     const bool colours = app_colours(call);
     char time[QUIPU_TIME_TEXT_SIZE];
+    char id[QUIPU_UUID_TEXT_SIZE];
 
     app_time_text(memory->created_at, time, sizeof(time));
-    printf("%s%s%s  ", app_style(colours, APP_BOLD), memory_name(memory->kind),
+    quipu_uuid_format(memory->id, id);
+    printf("%s%s%s  ", app_style(colours, APP_BOLD), memory_kind_name(memory->kind),
            app_style(colours, APP_PLAIN));
     if (memory->kind == QUIPU_REFLECTION) {
         printf("generation %" PRId64 "  ", memory->generation);
     } else if (memory->source_end > 0) {
         printf("of %" PRId64 " to %" PRId64 "  ", memory->source_start, memory->source_end);
     }
-    printf("%s%" PRId64 " tokens  %s%s\n", app_style(colours, APP_DIM), memory->token_count, time,
-           app_style(colours, APP_PLAIN));
+    if (memory->priority != QUIPU_PRIORITY_NONE) {
+        printf("%s %s  ", memory_priority_name(memory->priority), memory_topic_name(memory->topic));
+    }
+    if (memory->times > 1) {
+        printf("%" PRId64 " times  ", memory->times);
+    }
+    printf("%s%" PRId64 " tokens  %s  %s%s\n", app_style(colours, APP_DIM), memory->token_count,
+           time, id, app_style(colours, APP_PLAIN));
+    if (memory->has_retired_at) {
+        app_time_text(memory->retired_at, time, sizeof(time));
+        printf("    retired %s%s", time, memory->retired_why.n > 0 ? ": " : "");
+        app_put(stdout, memory->retired_why);
+        printf("\n");
+    }
     app_put_wrapped(stdout, memory->content, "    ", app_columns() - 4);
 }
 
-/* Reflections first: they summarize the observations. */
-static int memory_list(const app_call *call, quipu_store *store, quipu_str key)
+/* Nothing was listed: a key without a session is mistyped. */
+static int memory_none(const app_call *call, quipu_store *store, quipu_str key)
 {
+    quipu_history *history = NULL;
+    quipu_error error = {0};
+    quipu_status status = app_session_header(store, key, NULL, &history, &error);
+
+    quipu_free(history);
+    if (status == QUIPU_NOT_FOUND) {
+        return app_fail_session(call, key, status, &error);
+    }
+    if (!app_given(call, "json")) {
+        app_report(call, "there are no memories of \"%s\"", key.p);
+    }
+    return APP_OK;
+}
+
+/* Reflections first: they summarize the observations. */
+static int memory_list(const app_call *call, quipu_store *store)
+{
+    const quipu_str key = app_argument(call, 1);
     static const quipu_memory_kind kinds[] = {QUIPU_REFLECTION, QUIPU_OBSERVATION};
     const bool json = app_given(call, "json");
     quipu_error error = {0};
@@ -104,6 +208,8 @@ static int memory_list(const app_call *call, quipu_store *store, quipu_str key)
         query.kind = kinds[k];
         query.session_key = key;
         query.recent = last;
+        query.flags = (app_given(call, "retired") ? QUIPU_MEMORY_RETIRED : 0) |
+                      (app_given(call, "scope") ? QUIPU_MEMORY_SCOPE : 0);
         status = quipu_memory_find(store, &query, NULL, &list, &error);
         for (size_t i = 0; status == QUIPU_OK && i < list->memories.count; i++, count++) {
             if (json) {
@@ -117,10 +223,7 @@ static int memory_list(const app_call *call, quipu_store *store, quipu_str key)
     if (status != QUIPU_OK) {
         return app_fail(call, key.p, status, &error);
     }
-    if (count == 0 && !json) {
-        app_report(call, "there are no memories of \"%s\"", key.p);
-    }
-    return APP_OK;
+    return count == 0 ? memory_none(call, store, key) : APP_OK;
 }
 
 /* ---- add -------------------------------------------------------------------------------------
@@ -165,7 +268,7 @@ static int memory_save(const app_call *call, quipu_store *store, const quipu_mem
     quipu_free(saved);
     if (app_given(call, "json")) {
         app_json_open(&json, NULL, '{');
-        app_json_cstr(&json, "kind", memory_name(memory->kind));
+        app_json_cstr(&json, "kind", memory_kind_name(memory->kind));
         app_json_cstr(&json, "id", text);
         app_json_close(&json, '}');
     } else {
@@ -175,11 +278,14 @@ static int memory_save(const app_call *call, quipu_store *store, const quipu_mem
 }
 
 /* --from without --to means a single message. */
-static int memory_add(const app_call *call, quipu_store *store, quipu_str key)
+static int memory_add(const app_call *call, quipu_store *store)
 {
+    const quipu_str key = app_argument(call, 1);
+    const char *priority = app_value(call, "priority");
     const bool reflection = app_given(call, "kind") && !memory_wants(call, QUIPU_OBSERVATION);
     quipu_memory memory = {.kind = reflection ? QUIPU_REFLECTION : QUIPU_OBSERVATION,
                            .session_key = key,
+                           .subject = app_text_value(call, "subject"),
                            .generation = reflection ? 1 : 0};
     char *buffer;
     int code;
@@ -188,6 +294,9 @@ static int memory_add(const app_call *call, quipu_store *store, quipu_str key)
         !app_number(call, "to", 1, UINT32_MAX, &memory.source_end) ||
         !app_number(call, "generation", 1, UINT32_MAX, &memory.generation)) {
         return APP_USAGE;
+    }
+    if (priority != NULL) {
+        memory.priority = (quipu_memory_priority)(app_word_number(MEMORY_PRIORITIES, priority) + 1);
     }
     if (memory.source_end == 0) {
         memory.source_end = memory.source_start;
@@ -209,8 +318,9 @@ static int memory_add(const app_call *call, quipu_store *store, quipu_str key)
  */
 
 /* Deletes the kinds that --kind selects, after confirmation. */
-static int memory_clear(const app_call *call, quipu_store *store, quipu_str key)
+static int memory_clear(const app_call *call, quipu_store *store)
 {
+    const quipu_str key = app_argument(call, 1);
     app_json json = {.out = stdout};
     const quipu_memory_kind kinds[] = {QUIPU_OBSERVATION, QUIPU_REFLECTION};
     quipu_error error = {0};
@@ -248,18 +358,42 @@ static int memory_clear(const app_call *call, quipu_store *store, quipu_str key)
 /* ---- the verb --------------------------------------------------------------------------------
  */
 
+/* A word: its function, how it opens the store, and how many arguments follow it. */
+typedef struct memory_word {
+    int (*run)(const app_call *call, quipu_store *store);
+    app_need need;
+    int least;
+    int most;
+} memory_word;
+
+#define MEMORY_WORDS "list add clear show edit retire rm source run status"
+
+/* In the order of MEMORY_WORDS. */
+static const memory_word memory_words[] = {
+    {memory_list, APP_NEED_READ, 1, 1},   {memory_add, APP_NEED_NEW, 1, 2},
+    {memory_clear, APP_NEED_WRITE, 1, 1}, {memory_show, APP_NEED_READ, 1, 1},
+    {memory_edit, APP_NEED_WRITE, 1, 2},  {memory_retire, APP_NEED_WRITE, 1, 2},
+    {memory_rm, APP_NEED_WRITE, 1, 1},    {memory_source, APP_NEED_READ, 1, 1},
+    {memory_work, APP_NEED_WRITE, 0, 1},  {memory_status, APP_NEED_READ, 0, 1},
+};
+
 /* The first argument chooses the function and how the store is opened. */
 static int memory_run(const app_call *call)
 {
-    static int (*const words[])(const app_call *, quipu_store *,
-                                quipu_str) = {memory_list, memory_add, memory_clear};
-    static const app_need needs[] = {APP_NEED_READ, APP_NEED_NEW, APP_NEED_WRITE};
-    const int word = app_word_number(call->verb->words, call->arguments[0]);
+    const memory_word *word = &memory_words[app_word_number(MEMORY_WORDS, call->arguments[0])];
     quipu_store *store = NULL;
-    int code = app_open(call, needs[word], &store);
+    int code;
 
+    if (call->argument_count - 1 < word->least || call->argument_count - 1 > word->most) {
+        return app_usage(call, "\"memory %s\" takes %s; see \"quipu memory --help\"",
+                         call->arguments[0],
+                         word->least == 0  ? "at most a key"
+                         : word->most == 1 ? "one argument"
+                                           : "one or two arguments");
+    }
+    code = app_open(call, word->need, &store);
     if (code == APP_OK) {
-        code = words[word](call, store, app_argument(call, 1));
+        code = word->run(call, store);
         quipu_close(store);
     }
     return code;
@@ -268,11 +402,22 @@ static int memory_run(const app_call *call)
 const app_verb app_verb_memory = {
     .name = "memory",
     .group = APP_GROUP_READ,
-    .arguments = "list|add|clear KEY [TEXT]",
-    .arguments_min = 2,
+    .arguments = "WORD [KEY | ID] [TEXT]",
+    .arguments_min = 1,
     .arguments_max = 3,
-    .words = "list add clear",
-    .summary = "list, add or delete the memories of a session",
+    .words = MEMORY_WORDS,
+    .summary = "list, correct, delete and make the memories of sessions",
+    .note = "Words:\n"
+            "  list KEY         what is known of a session\n"
+            "  add KEY TEXT     save an observation; - reads it from stdin\n"
+            "  clear KEY        delete all memories of a session\n"
+            "  show ID          one memory\n"
+            "  edit ID [TEXT]   correct it\n"
+            "  retire ID [WHY]  keep it out of prompts; it stays in the history\n"
+            "  rm ID            delete it\n"
+            "  source ID        the messages that it was made of\n"
+            "  run [KEY]        observe what is due\n"
+            "  status [KEY]     how far sessions are observed",
     .common = APP_READS | APP_YES,
     .options = memory_options,
     .run = memory_run,

@@ -8,6 +8,7 @@
 #include <quipu/base.h>
 #include <quipu/fields.h>
 #include <quipu/import.h>
+#include <quipu/memory.h>
 #include <quipu/model.h>
 #include <quipu/store.h>
 

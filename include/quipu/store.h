@@ -553,10 +553,47 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_sweep(quipu_store *store,
 
 /* ---- observations and reflections ------------------------------------------------------------ */
 
+#define QUIPU_SUBJECT_MAX 200     /* bytes of what a memory is about */
+#define QUIPU_ORIGIN_MAX 128      /* bytes of what made it */
+#define QUIPU_RETIRED_WHY_MAX 512 /* bytes of why it was retired */
+
 typedef enum quipu_memory_kind { QUIPU_OBSERVATION = 1, QUIPU_REFLECTION } quipu_memory_kind;
 
-/* An observation or a reflection. Input: a zero id becomes a random one; the store sets
- * created_at. */
+/* How much a memory weighs in a prompt. */
+typedef enum quipu_memory_priority {
+    QUIPU_PRIORITY_NONE = 0, /* as medium */
+    QUIPU_PRIORITY_STANDING, /* holds until it is retired: an instruction, a preference */
+    QUIPU_PRIORITY_HIGH,
+    QUIPU_PRIORITY_MEDIUM,
+    QUIPU_PRIORITY_LOW,
+    QUIPU_PRIORITY_DONE /* what it asked for is finished */
+} quipu_memory_priority;
+
+/* What a memory is about. */
+typedef enum quipu_memory_topic {
+    QUIPU_TOPIC_NONE = 0,
+    QUIPU_TOPIC_INSTRUCTION, /* how to behave from now on */
+    QUIPU_TOPIC_PREFERENCE,
+    QUIPU_TOPIC_DECISION,
+    QUIPU_TOPIC_COMMITMENT, /* what somebody is going to do */
+    QUIPU_TOPIC_QUESTION,   /* what is still open */
+    QUIPU_TOPIC_PERSON,     /* a name and its role */
+    QUIPU_TOPIC_QUANTITY,   /* a number with its unit */
+    QUIPU_TOPIC_DATE,
+    QUIPU_TOPIC_OUTCOME, /* what a tool has done */
+    QUIPU_TOPIC_FAILURE  /* what a tool could not do */
+} quipu_memory_topic;
+
+typedef enum quipu_memory_state {
+    QUIPU_MEMORY_STATE_NONE = 0, /* input: active */
+    QUIPU_MEMORY_ACTIVE,
+    QUIPU_MEMORY_BUFFERED /* made in advance, and not sent yet */
+} quipu_memory_state;
+
+/* An observation or a reflection. Input: a zero id becomes a random one; the store sets created_at,
+ * scope, times, retired_at and retired_why. One with an origin is known by its content: saving it
+ * again in its scope raises `times` of the one that is there. One that supersedes another retires
+ * that one in the same transaction. */
 typedef struct quipu_memory {
     quipu_memory_kind kind;
     quipu_uuid id;
@@ -565,8 +602,26 @@ typedef struct quipu_memory {
     int64_t token_count;
     int64_t source_start; /* observations: the first message it was made from... */
     int64_t source_end;   /* ...and the last */
-    int64_t generation;   /* reflections: from 1 */
+    int64_t generation;   /* reflections: from 1; observations: of quipu_memory_run(), or 0 */
     quipu_time created_at;
+    quipu_str scope; /* where it counts: the session's key, or "adk:app/user/" for a user's */
+    quipu_memory_priority priority;
+    quipu_memory_topic topic;
+    quipu_memory_state state;
+    quipu_str subject; /* whom or what it is about, at most QUIPU_SUBJECT_MAX bytes */
+    bool has_said_at;
+    quipu_time said_at;  /* when it was said... */
+    bool has_about_from; /* ...and the time that it is about */
+    quipu_time about_from;
+    bool has_about_to;
+    quipu_time about_to;
+    int64_t times; /* how often it was said */
+    bool has_supersedes;
+    quipu_uuid supersedes; /* the earlier one of the same kind that it replaces */
+    bool has_retired_at;
+    quipu_time retired_at; /* from then on it is in no prompt */
+    quipu_str retired_why;
+    quipu_str origin; /* what made it, at most QUIPU_ORIGIN_MAX bytes: "rules/1" */
 } quipu_memory;
 
 QUIPU_SLICE(quipu_memories, quipu_memory)
@@ -583,14 +638,19 @@ typedef struct quipu_memory_query {
     const quipu_uuid *ids;  /* ...these ids, of any session */
     size_t id_count;
     int64_t recent; /* of a session: only the newest this many; 0: all */
+    uint32_t flags; /* QUIPU_MEMORY_* */
 } quipu_memory_query;
 
 #define QUIPU_MEMORY_QUERY_INIT QUIPU_INIT(quipu_memory_query)
 
+#define QUIPU_MEMORY_RETIRED 1u /* find: retired ones, too; by ids they are always found */
+/* find: of the session's scope: with a user, also what was observed in the user's other sessions */
+#define QUIPU_MEMORY_SCOPE 2u
+
 /**
  * Save one observation or reflection: a slice of one. The session need not exist: what is saved for
  * the key of a deleted session belongs to the next session of that key, unless the key is deleted
- * again.
+ * again. What it supersedes must exist (QUIPU_NOT_FOUND).
  *
  * Ownership: free *ret_saved, a list of one, with quipu_free(); `ret_saved` may be NULL.
  * Threads:   any, same store.
@@ -602,6 +662,42 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_save(quipu_store *store, quip
                                                         const quipu_call_options *call,
                                                         quipu_memory_list **ret_saved,
                                                         quipu_error *reterr);
+
+/* What to change of one observation or reflection: only the members whose bit is in `set`. */
+typedef struct quipu_memory_patch {
+    uint32_t struct_size;
+    uint32_t set; /* QUIPU_MEMORY_SET_* */
+    quipu_memory_kind kind;
+    quipu_uuid id;
+    quipu_str content; /* token_count follows from it */
+    quipu_memory_priority priority;
+    quipu_str subject; /* absent: clears it */
+    quipu_str why;     /* of retiring, at most QUIPU_RETIRED_WHY_MAX bytes; may be absent */
+} quipu_memory_patch;
+
+#define QUIPU_MEMORY_PATCH_INIT QUIPU_INIT(quipu_memory_patch)
+
+#define QUIPU_MEMORY_SET_CONTENT 1u
+#define QUIPU_MEMORY_SET_PRIORITY 2u
+#define QUIPU_MEMORY_SET_SUBJECT 4u
+/* Retire it: it stays in the history and is in no prompt. A retired one keeps its first reason. */
+#define QUIPU_MEMORY_RETIRE 8u
+
+/**
+ * Correct or retire one observation or reflection, in one transaction.
+ *
+ * Ownership: free *ret_changed, a list of one, with quipu_free(); `ret_changed` may be NULL.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXISTS (its session has one that says the same), QUIPU_INVALID,
+ *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_update(quipu_store *store,
+                                                          const quipu_memory_patch *patch,
+                                                          const quipu_call_options *call,
+                                                          quipu_memory_list **ret_changed,
+                                                          quipu_error *reterr);
 
 /**
  * List observations or reflections in the order of creation. An unknown session or id has none.

@@ -159,21 +159,6 @@ quipu_str qp_text_strip(quipu_str text)
     return to > 0 ? (quipu_str){text.p + from, to - from} : (quipu_str){text.p, 0};
 }
 
-/* '/' separates the ids of a key and '%' introduces an escape; both are escaped, nothing else is.
- * What is escaped decides which key an existing session has: it cannot change. */
-static void service_escape(quipu_str text, qp_buf *buf)
-{
-    for (size_t i = 0; i < text.n; i++) {
-        if (text.p[i] == '/') {
-            qp_buf_puts(buf, "%2F");
-        } else if (text.p[i] == '%') {
-            qp_buf_puts(buf, "%25");
-        } else {
-            qp_buf_putc(buf, text.p[i]);
-        }
-    }
-}
-
 /* A session without app and user has its id for a key, unless that id looks like a key made of
  * three ids. */
 static bool service_is_plain(const quipu_session_ref *ref)
@@ -259,11 +244,11 @@ quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *r
         qp_buf_put(&key, used.session_id);
     } else {
         qp_buf_puts(&key, QP_KEY_OF_USER);
-        service_escape(used.app_name, &key);
+        qp_key_escape(used.app_name, &key);
         qp_buf_putc(&key, '/');
-        service_escape(used.user_id, &key);
+        qp_key_escape(used.user_id, &key);
         qp_buf_putc(&key, '/');
-        service_escape(used.session_id, &key);
+        qp_key_escape(used.session_id, &key);
     }
     status = qp_buf_status(&key);
     if (status == QUIPU_OK) {

@@ -18,7 +18,9 @@
 #include "ent/plan.h"
 #include "ent/shard.h"
 
-#define OLDER_ONE_MAX 256 /* bytes of the text about one change */
+#define OLDER_COLUMNS_MAX 8 /* columns of a table that are spelled one by one */
+#define OLDER_LIST_MAX 512  /* bytes of a list of more */
+#define OLDER_ONE_MAX 256   /* bytes of the text about one change */
 
 /* An entity that the file does not hold in full. */
 typedef struct older_table {
@@ -315,6 +317,33 @@ static void older_describe_one(const qp_ddl *change, char *ret_text, size_t size
     }
 }
 
+/* How many columns of one table are missing from change `at` on. */
+static size_t older_columns(const qp_diff *diff, size_t at)
+{
+    size_t n = 0;
+
+    while (at + n < diff->change_count && diff->changes[at + n].kind == QP_DDL_COLUMN &&
+           diff->changes[at + n].entity == diff->changes[at].entity) {
+        n++;
+    }
+    return n;
+}
+
+/* Many columns of one table, as one list: spelled one by one they would leave no room for the
+ * rest. */
+static void older_describe_columns(const qp_ddl *changes, size_t count, char *ret_text, size_t size)
+{
+    size_t n = (size_t)snprintf(ret_text, size, "columns");
+
+    for (size_t i = 0; i < count && n < size; i++) {
+        n += (size_t)snprintf(ret_text + n, size - n, "%s \"%s\"", i > 0 ? "," : "",
+                              changes[i].field->column);
+    }
+    if (n < size) {
+        (void)snprintf(ret_text + n, size - n, " of table \"%s\"", changes[0].entity->table);
+    }
+}
+
 /* All missing things, cut where they do not fit, at a whole item:
  *
  *   table "feed", column "title" of table "sessions", ...
@@ -328,7 +357,8 @@ void qp_older_describe(const qp_diff *diff, char *ret_text, size_t size)
     assert(size > sizeof(cut));
     ret_text[0] = '\0';
     for (size_t i = 0; i < diff->change_count; i++) {
-        char one[OLDER_ONE_MAX];
+        char one[OLDER_LIST_MAX];
+        const size_t columns = older_columns(diff, i);
         size_t more;
 
         if (diff->changes[i].kind == QP_DDL_REFERENCE ||
@@ -336,7 +366,12 @@ void qp_older_describe(const qp_diff *diff, char *ret_text, size_t size)
              older_has(diff, diff->changes[i].entity, 1u << QP_DDL_TABLE))) {
             continue; /* goes with its column or table */
         }
-        older_describe_one(&diff->changes[i], one, sizeof(one));
+        if (columns > OLDER_COLUMNS_MAX) {
+            older_describe_columns(&diff->changes[i], columns, one, sizeof(one));
+            i += columns - 1;
+        } else {
+            older_describe_one(&diff->changes[i], one, OLDER_ONE_MAX);
+        }
         more = (size_t)snprintf(ret_text + n, size - n, "%s%s", n > 0 ? ", " : "", one);
         if (n + more + sizeof(cut) > size) {
             memcpy(ret_text + n, cut, sizeof(cut));

@@ -306,6 +306,11 @@ const ent_entity qp_state_event_entity = {
     .shard = &qp_state_event_shard, ENT_SIZES(qp_state_event)};
 ENT_SHAPE(qp_state_event);
 
+const char *const qp_observation_priority_labels[] = {"", "standing", "high", "medium", "low",
+    "done", NULL};
+const char *const qp_observation_topic_labels[] = {"", "instruction", "preference", "decision",
+    "commitment", "question", "person", "quantity", "date", "outcome", "failure", NULL};
+const char *const qp_observation_state_labels[] = {"", "active", "buffered", NULL};
 static const ent_field qp_observation_fields[] = {
     {ENT_FIXED(qp_observation, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM |
      ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
@@ -325,17 +330,52 @@ static const ent_field qp_observation_fields[] = {
      ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_observation, number, "number", INT), .flags = ENT_F_DEFAULT,
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, scope, "scope", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_observation, generation, "generation", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, priority, "priority", ENUM), .flags = ENT_F_NULLABLE,
+     .labels = qp_observation_priority_labels, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_observation, topic, "topic", ENUM), .flags = ENT_F_NULLABLE,
+     .labels = qp_observation_topic_labels, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_observation, state, "state", ENUM), .flags = ENT_F_DEFAULT,
+     .labels = qp_observation_state_labels, .default_text = "active",
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, subject, "subject", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 1, .max = 200}, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_observation, said_at, "said_at", TIME), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_observation, about_from, "about_from", TIME), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_observation, about_to, "about_to", TIME), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_observation, content_hash, "content_hash", BYTES), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_observation, times, "times", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .default_int = 1, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, supersedes, "supersedes", UUID), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, retired_at, "retired_at", TIME), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, retired_why, "retired_why", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING, .rule = &(const ent_rule){.min = 0, .max = 512},
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_observation, origin, "origin", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 1, .max = 128}, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_index qp_observation_indexes[] = {
     {.name = "observation_session_key", .fields = {1}, .count = 1},
     {.name = "observation_created_at", .fields = {6}, .count = 1},
+    {.name = "observation_tenant_session_key_content_hash", .fields = {7, 1, 18}, .count = 3,
+     .unique = true},
+    {.name = "observation_tenant_scope_content_hash", .fields = {7, 9, 18}, .count = 3},
 };
 static const ent_shard qp_observation_shard = {.number = 0, .key = 0, .texts = {7, 1},
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_observation_entity = {
     .name = "Observation", .table = "observations", .fields = qp_observation_fields,
-    .field_count = 9, .key = {0}, .key_count = 1, .indexes = qp_observation_indexes,
-    .index_count = 2, .where_match = ENT_ABSENT, .shard = &qp_observation_shard,
+    .field_count = 24, .key = {0}, .key_count = 1, .indexes = qp_observation_indexes,
+    .index_count = 4, .where_match = ENT_ABSENT, .shard = &qp_observation_shard,
     ENT_SIZES(qp_observation)};
 ENT_SHAPE(qp_observation);
 static const ent_shown qp_observation_memory_shown[] = {
@@ -346,6 +386,20 @@ static const ent_shown qp_observation_memory_shown[] = {
     {ENT_SHOW(quipu_memory, source_start, 4, INT)},
     {ENT_SHOW(quipu_memory, source_end, 5, INT)},
     {ENT_SHOW(quipu_memory, created_at, 6, TIME)},
+    {ENT_SHOW(quipu_memory, scope, 9, TEXT)},
+    {ENT_SHOW(quipu_memory, generation, 10, INT)},
+    {ENT_SHOW(quipu_memory, priority, 11, ENUM)},
+    {ENT_SHOW(quipu_memory, topic, 12, ENUM)},
+    {ENT_SHOW(quipu_memory, state, 13, ENUM)},
+    {ENT_SHOW(quipu_memory, subject, 14, TEXT)},
+    {ENT_SHOW_HAS(quipu_memory, said_at, has_said_at, 15, TIME)},
+    {ENT_SHOW_HAS(quipu_memory, about_from, has_about_from, 16, TIME)},
+    {ENT_SHOW_HAS(quipu_memory, about_to, has_about_to, 17, TIME)},
+    {ENT_SHOW(quipu_memory, times, 19, INT)},
+    {ENT_SHOW_HAS(quipu_memory, supersedes, has_supersedes, 20, UUID)},
+    {ENT_SHOW_HAS(quipu_memory, retired_at, has_retired_at, 21, TIME)},
+    {ENT_SHOW(quipu_memory, retired_why, 22, TEXT)},
+    {ENT_SHOW(quipu_memory, origin, 23, TEXT)},
 };
 ENT_SHOW_TYPE(quipu_memory, id, quipu_uuid);
 ENT_SHOW_TYPE(quipu_memory, session_key, quipu_str);
@@ -354,10 +408,34 @@ ENT_SHOW_TYPE(quipu_memory, token_count, int64_t);
 ENT_SHOW_TYPE(quipu_memory, source_start, int64_t);
 ENT_SHOW_TYPE(quipu_memory, source_end, int64_t);
 ENT_SHOW_TYPE(quipu_memory, created_at, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, scope, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, generation, int64_t);
+ENT_SHOW_ENUM(quipu_memory, priority);
+ENT_SHOW_ENUM(quipu_memory, topic);
+ENT_SHOW_ENUM(quipu_memory, state);
+ENT_SHOW_TYPE(quipu_memory, subject, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, said_at, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, has_said_at, bool);
+ENT_SHOW_TYPE(quipu_memory, about_from, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, has_about_from, bool);
+ENT_SHOW_TYPE(quipu_memory, about_to, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, has_about_to, bool);
+ENT_SHOW_TYPE(quipu_memory, times, int64_t);
+ENT_SHOW_TYPE(quipu_memory, supersedes, quipu_uuid);
+ENT_SHOW_TYPE(quipu_memory, has_supersedes, bool);
+ENT_SHOW_TYPE(quipu_memory, retired_at, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, has_retired_at, bool);
+ENT_SHOW_TYPE(quipu_memory, retired_why, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, origin, quipu_str);
 const ent_view qp_observation_memory_view = {.name = "memory", .type = "quipu_memory",
-    .entity = &qp_observation_entity, .items = qp_observation_memory_shown, .count = 7,
+    .entity = &qp_observation_entity, .items = qp_observation_memory_shown, .count = 21,
     .size = sizeof(quipu_memory)};
 
+const char *const qp_reflection_priority_labels[] = {"", "standing", "high", "medium", "low",
+    "done", NULL};
+const char *const qp_reflection_topic_labels[] = {"", "instruction", "preference", "decision",
+    "commitment", "question", "person", "quantity", "date", "outcome", "failure", NULL};
+const char *const qp_reflection_state_labels[] = {"", "active", "buffered", NULL};
 static const ent_field qp_reflection_fields[] = {
     {ENT_FIXED(qp_reflection, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM |
      ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
@@ -375,16 +453,49 @@ static const ent_field qp_reflection_fields[] = {
      ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_reflection, number, "number", INT), .flags = ENT_F_DEFAULT,
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_reflection, scope, "scope", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_reflection, priority, "priority", ENUM), .flags = ENT_F_NULLABLE,
+     .labels = qp_reflection_priority_labels, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_reflection, topic, "topic", ENUM), .flags = ENT_F_NULLABLE,
+     .labels = qp_reflection_topic_labels, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_reflection, state, "state", ENUM), .flags = ENT_F_DEFAULT,
+     .labels = qp_reflection_state_labels, .default_text = "active",
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_reflection, subject, "subject", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 1, .max = 200}, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_reflection, said_at, "said_at", TIME), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_reflection, about_from, "about_from", TIME), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_reflection, about_to, "about_to", TIME), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_reflection, content_hash, "content_hash", BYTES), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_reflection, times, "times", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .default_int = 1, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_reflection, supersedes, "supersedes", UUID), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_reflection, retired_at, "retired_at", TIME), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_reflection, retired_why, "retired_why", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING, .rule = &(const ent_rule){.min = 0, .max = 512},
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_reflection, origin, "origin", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 1, .max = 128}, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_index qp_reflection_indexes[] = {
     {.name = "reflection_session_key", .fields = {1}, .count = 1},
     {.name = "reflection_created_at", .fields = {5}, .count = 1},
+    {.name = "reflection_tenant_session_key_content_hash", .fields = {6, 1, 16}, .count = 3,
+     .unique = true},
+    {.name = "reflection_tenant_scope_content_hash", .fields = {6, 8, 16}, .count = 3},
 };
 static const ent_shard qp_reflection_shard = {.number = 0, .key = 0, .texts = {6, 1},
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_reflection_entity = {
-    .name = "Reflection", .table = "reflections", .fields = qp_reflection_fields, .field_count = 8,
-    .key = {0}, .key_count = 1, .indexes = qp_reflection_indexes, .index_count = 2,
+    .name = "Reflection", .table = "reflections", .fields = qp_reflection_fields, .field_count = 22,
+    .key = {0}, .key_count = 1, .indexes = qp_reflection_indexes, .index_count = 4,
     .where_match = ENT_ABSENT, .shard = &qp_reflection_shard, ENT_SIZES(qp_reflection)};
 ENT_SHAPE(qp_reflection);
 static const ent_shown qp_reflection_memory_shown[] = {
@@ -394,6 +505,19 @@ static const ent_shown qp_reflection_memory_shown[] = {
     {ENT_SHOW(quipu_memory, token_count, 3, INT)},
     {ENT_SHOW(quipu_memory, generation, 4, INT)},
     {ENT_SHOW(quipu_memory, created_at, 5, TIME)},
+    {ENT_SHOW(quipu_memory, scope, 8, TEXT)},
+    {ENT_SHOW(quipu_memory, priority, 9, ENUM)},
+    {ENT_SHOW(quipu_memory, topic, 10, ENUM)},
+    {ENT_SHOW(quipu_memory, state, 11, ENUM)},
+    {ENT_SHOW(quipu_memory, subject, 12, TEXT)},
+    {ENT_SHOW_HAS(quipu_memory, said_at, has_said_at, 13, TIME)},
+    {ENT_SHOW_HAS(quipu_memory, about_from, has_about_from, 14, TIME)},
+    {ENT_SHOW_HAS(quipu_memory, about_to, has_about_to, 15, TIME)},
+    {ENT_SHOW(quipu_memory, times, 17, INT)},
+    {ENT_SHOW_HAS(quipu_memory, supersedes, has_supersedes, 18, UUID)},
+    {ENT_SHOW_HAS(quipu_memory, retired_at, has_retired_at, 19, TIME)},
+    {ENT_SHOW(quipu_memory, retired_why, 20, TEXT)},
+    {ENT_SHOW(quipu_memory, origin, 21, TEXT)},
 };
 ENT_SHOW_TYPE(quipu_memory, id, quipu_uuid);
 ENT_SHOW_TYPE(quipu_memory, session_key, quipu_str);
@@ -401,9 +525,98 @@ ENT_SHOW_TYPE(quipu_memory, content, quipu_str);
 ENT_SHOW_TYPE(quipu_memory, token_count, int64_t);
 ENT_SHOW_TYPE(quipu_memory, generation, int64_t);
 ENT_SHOW_TYPE(quipu_memory, created_at, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, scope, quipu_str);
+ENT_SHOW_ENUM(quipu_memory, priority);
+ENT_SHOW_ENUM(quipu_memory, topic);
+ENT_SHOW_ENUM(quipu_memory, state);
+ENT_SHOW_TYPE(quipu_memory, subject, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, said_at, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, has_said_at, bool);
+ENT_SHOW_TYPE(quipu_memory, about_from, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, has_about_from, bool);
+ENT_SHOW_TYPE(quipu_memory, about_to, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, has_about_to, bool);
+ENT_SHOW_TYPE(quipu_memory, times, int64_t);
+ENT_SHOW_TYPE(quipu_memory, supersedes, quipu_uuid);
+ENT_SHOW_TYPE(quipu_memory, has_supersedes, bool);
+ENT_SHOW_TYPE(quipu_memory, retired_at, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, has_retired_at, bool);
+ENT_SHOW_TYPE(quipu_memory, retired_why, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, origin, quipu_str);
 const ent_view qp_reflection_memory_view = {.name = "memory", .type = "quipu_memory",
-    .entity = &qp_reflection_entity, .items = qp_reflection_memory_shown, .count = 6,
+    .entity = &qp_reflection_entity, .items = qp_reflection_memory_shown, .count = 19,
     .size = sizeof(quipu_memory)};
+
+const char *const qp_memory_scope_kind_labels[] = {"", "session", "user", NULL};
+static const ent_field qp_memory_scope_fields[] = {
+    {ENT_FIXED(qp_memory_scope, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_memory_scope, scope, "scope", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_NOTEMPTY |
+     ENT_F_STRING, .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIXED(qp_memory_scope, kind, "kind", ENUM), .flags = ENT_F_IMMUTABLE,
+     .labels = qp_memory_scope_kind_labels, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_memory_scope, app_name, "app_name", TEXT), .flags = ENT_F_DEFAULT |
+     ENT_F_IMMUTABLE | ENT_F_STRING, .default_text = "", .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIXED(qp_memory_scope, user_id, "user_id", TEXT), .flags = ENT_F_DEFAULT |
+     ENT_F_IMMUTABLE | ENT_F_STRING, .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_memory_scope, session_uid, "session_uid", UUID), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW | ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_memory_scope, watermark, "watermark", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_memory_scope, watermark_tokens, "watermark_tokens", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_memory_scope, generation, "generation", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_memory_scope, observe_tokens, "observe_tokens", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_memory_scope, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW |
+     ENT_F_NOW | ENT_F_ON_UPDATE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+};
+static const ent_shard qp_memory_scope_shard = {.number = 0, .key = 0, .texts = {0, 1},
+    .text_count = 2, .of = qp_shard_of_key};
+const ent_entity qp_memory_scope_entity = {
+    .name = "MemoryScope", .table = "memory_scopes", .fields = qp_memory_scope_fields,
+    .field_count = 11, .key = {0, 1, 2}, .key_count = 3, .where_match = ENT_ABSENT,
+    .shard = &qp_memory_scope_shard, ENT_SIZES(qp_memory_scope)};
+ENT_SHAPE(qp_memory_scope);
+
+static const ent_field qp_job_fields[] = {
+    {ENT_FIXED(qp_job, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_job, scope, "scope", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_NOTEMPTY |
+     ENT_F_STRING | ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIXED(qp_job, kind, "kind", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING | ENT_F_LOCAL,
+     .rule = &(const ent_rule){.min = 1, .max = 32}, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_job, first_seq, "first_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_job, last_seq, "last_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_job, owner, "owner", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_job, lease_until, "lease_until", TIME), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_job, fence, "fence", INT), .flags = ENT_F_DEFAULT | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_job, tries, "tries", INT), .flags = ENT_F_DEFAULT | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_job, next_at, "next_at", TIME), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_job, last_error, "last_error", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING |
+     ENT_F_LOCAL, .rule = &(const ent_rule){.min = 0, .max = 500},
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_job, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_ON_UPDATE | ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+};
+static const ent_index qp_job_indexes[] = {
+    {.name = "job_tenant_kind_next_at", .fields = {0, 2, 9}, .count = 3},
+};
+static const ent_shard qp_job_shard = {.number = 0, .key = 0, .texts = {0, 1}, .text_count = 2,
+    .of = qp_shard_of_key};
+const ent_entity qp_job_entity = {
+    .name = "Job", .table = "jobs", .fields = qp_job_fields, .field_count = 12, .key = {0, 1, 2},
+    .key_count = 3, .indexes = qp_job_indexes, .index_count = 1, .where_match = ENT_ABSENT,
+    .shard = &qp_job_shard, ENT_SIZES(qp_job)};
+ENT_SHAPE(qp_job);
 
 const char *const qp_feed_kind_labels[] = {"", "created", "appended", "updated", "deleted",
     "forked", NULL};
@@ -454,13 +667,13 @@ ENT_SHAPE(qp_model_factor);
 
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_state_event_entity, &qp_observation_entity, &qp_reflection_entity,
-    &qp_feed_entity, &qp_model_factor_entity};
+    &qp_memory_scope_entity, &qp_job_entity, &qp_feed_entity, &qp_model_factor_entity};
 static const char *const qp_quipu_classes[] = {"", "content", "personal", "settings", "bookkeeping",
     NULL};
 static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_session_new_view,
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 8, .hash = "91451e1d8d9d6eea", .application_id = 0x51495055, .version = 3,
+    .entity_count = 10, .hash = "03baeebb8e82237b", .application_id = 0x51495055, .version = 3,
     .min_reader = 1, .min_writer = 2, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

@@ -20,6 +20,8 @@ ENT_TYPES(qp_state)
 ENT_TYPES(qp_state_event)
 ENT_TYPES(qp_observation)
 ENT_TYPES(qp_reflection)
+ENT_TYPES(qp_memory_scope)
+ENT_TYPES(qp_job)
 ENT_TYPES(qp_feed)
 ENT_TYPES(qp_model_factor)
 
@@ -467,6 +469,19 @@ ENT_CALL qp_state_event_get(ent_db *db, quipu_arena *mem, int64_t session_number
 ENT_CALLS(qp_state_event)
 
 /* ---- Observation: table observations ---- */
+typedef enum qp_observation_priority { QP_OBSERVATION_PRIORITY_STANDING = 1,
+    QP_OBSERVATION_PRIORITY_HIGH, QP_OBSERVATION_PRIORITY_MEDIUM, QP_OBSERVATION_PRIORITY_LOW,
+    QP_OBSERVATION_PRIORITY_DONE } qp_observation_priority;
+ENT_ENUM(qp_observation_priority)
+typedef enum qp_observation_topic { QP_OBSERVATION_TOPIC_INSTRUCTION = 1,
+    QP_OBSERVATION_TOPIC_PREFERENCE, QP_OBSERVATION_TOPIC_DECISION, QP_OBSERVATION_TOPIC_COMMITMENT,
+    QP_OBSERVATION_TOPIC_QUESTION, QP_OBSERVATION_TOPIC_PERSON, QP_OBSERVATION_TOPIC_QUANTITY,
+    QP_OBSERVATION_TOPIC_DATE, QP_OBSERVATION_TOPIC_OUTCOME,
+    QP_OBSERVATION_TOPIC_FAILURE } qp_observation_topic;
+ENT_ENUM(qp_observation_topic)
+typedef enum qp_observation_state { QP_OBSERVATION_STATE_ACTIVE = 1,
+    QP_OBSERVATION_STATE_BUFFERED } qp_observation_state;
+ENT_ENUM(qp_observation_state)
 /* What an observer distilled from a range of messages. The source indexes are seq numbers. */
 struct qp_observation {
     quipu_uuid id;
@@ -479,6 +494,33 @@ struct qp_observation {
     quipu_str tenant;
     /* Breaks ties between equal creation times: the order of insertion. */
     int64_t number;
+    /* Where it counts: the key of its session, or that of a user within an app
+     (store/memory_scope.h). Absent: a row of an older program, which counts in its session. */
+    quipu_str scope;
+    /* The generation of its session's scope that it came with; 0: saved by a caller. */
+    int64_t generation;
+    /* How much it weighs in a prompt; standing ones are always sent. Absent: medium. */
+    qp_observation_priority priority;
+    qp_observation_topic topic;
+    /* Buffered: made in advance, and not sent yet. */
+    qp_observation_state state;
+    /* Whom or what it is about. */
+    quipu_str subject;
+    /* When it was said, and the time that it is about. */
+    ent_opt_time said_at;
+    ent_opt_time about_from;
+    ent_opt_time about_to;
+    /* SHA-256 of its normalized content: a repeat raises `times` of the row that is there. Absent:
+     it is retired, or was saved without an origin. */
+    quipu_bytes content_hash;
+    int64_t times;
+    /* The earlier memory that it replaces, which was retired in the same transaction. */
+    ent_opt_uuid supersedes;
+    /* From then on it is in no prompt. */
+    ent_opt_time retired_at;
+    quipu_str retired_why;
+    /* What made it: a rule, or a model and the version of its prompt. */
+    quipu_str origin;
 };
 typedef struct qp_observation_new {
     ent_opt_uuid id; /* default random */
@@ -490,6 +532,21 @@ typedef struct qp_observation_new {
     ent_opt_time created_at; /* default now */
     quipu_str tenant; /* default "" */
     int64_t number; /* default 0 */
+    quipu_str scope;
+    int64_t generation; /* default 0 */
+    qp_observation_priority priority;
+    qp_observation_topic topic;
+    qp_observation_state state; /* default active */
+    quipu_str subject;
+    ent_opt_time said_at;
+    ent_opt_time about_from;
+    ent_opt_time about_to;
+    quipu_bytes content_hash;
+    ent_opt_int times; /* default 1 */
+    ent_opt_uuid supersedes;
+    ent_opt_time retired_at;
+    quipu_str retired_why;
+    quipu_str origin;
 } qp_observation_new;
 typedef struct qp_observation_patch {
     ent_patch_text session_key;
@@ -498,6 +555,21 @@ typedef struct qp_observation_patch {
     ent_patch_int source_start_index;
     ent_patch_int source_end_index;
     ent_patch_int number;
+    ent_patch_text scope;
+    ent_patch_int generation;
+    qp_observation_priority_patch priority;
+    qp_observation_topic_patch topic;
+    qp_observation_state_patch state;
+    ent_patch_text subject;
+    ent_patch_time said_at;
+    ent_patch_time about_from;
+    ent_patch_time about_to;
+    ent_patch_bytes content_hash;
+    ent_patch_int times;
+    ent_patch_uuid supersedes;
+    ent_patch_time retired_at;
+    ent_patch_text retired_why;
+    ent_patch_text origin;
 } qp_observation_patch;
 struct qp_observation_where {
     ent_where_uuid id;
@@ -509,6 +581,21 @@ struct qp_observation_where {
     ent_where_time created_at;
     ent_where_text tenant;
     ent_where_int number;
+    ent_where_text scope;
+    ent_where_int generation;
+    qp_observation_priority_where priority;
+    qp_observation_topic_where topic;
+    qp_observation_state_where state;
+    ent_where_text subject;
+    ent_where_time said_at;
+    ent_where_time about_from;
+    ent_where_time about_to;
+    ent_where_bytes content_hash;
+    ent_where_int times;
+    ent_where_uuid supersedes;
+    ent_where_time retired_at;
+    ent_where_text retired_why;
+    ent_where_text origin;
     const qp_observation_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -521,6 +608,20 @@ struct qp_observation_where {
 #define QP_OBSERVATION_BY_CREATED_AT(dir) ((qp_observation_order){7, ENT_##dir})
 #define QP_OBSERVATION_BY_TENANT(dir) ((qp_observation_order){8, ENT_##dir})
 #define QP_OBSERVATION_BY_NUMBER(dir) ((qp_observation_order){9, ENT_##dir})
+#define QP_OBSERVATION_BY_SCOPE(dir) ((qp_observation_order){10, ENT_##dir})
+#define QP_OBSERVATION_BY_GENERATION(dir) ((qp_observation_order){11, ENT_##dir})
+#define QP_OBSERVATION_BY_PRIORITY(dir) ((qp_observation_order){12, ENT_##dir})
+#define QP_OBSERVATION_BY_TOPIC(dir) ((qp_observation_order){13, ENT_##dir})
+#define QP_OBSERVATION_BY_STATE(dir) ((qp_observation_order){14, ENT_##dir})
+#define QP_OBSERVATION_BY_SUBJECT(dir) ((qp_observation_order){15, ENT_##dir})
+#define QP_OBSERVATION_BY_SAID_AT(dir) ((qp_observation_order){16, ENT_##dir})
+#define QP_OBSERVATION_BY_ABOUT_FROM(dir) ((qp_observation_order){17, ENT_##dir})
+#define QP_OBSERVATION_BY_ABOUT_TO(dir) ((qp_observation_order){18, ENT_##dir})
+#define QP_OBSERVATION_BY_TIMES(dir) ((qp_observation_order){20, ENT_##dir})
+#define QP_OBSERVATION_BY_SUPERSEDES(dir) ((qp_observation_order){21, ENT_##dir})
+#define QP_OBSERVATION_BY_RETIRED_AT(dir) ((qp_observation_order){22, ENT_##dir})
+#define QP_OBSERVATION_BY_RETIRED_WHY(dir) ((qp_observation_order){23, ENT_##dir})
+#define QP_OBSERVATION_BY_ORIGIN(dir) ((qp_observation_order){24, ENT_##dir})
 struct qp_observation_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_observation *after; /* the last row of the page before */
@@ -534,11 +635,32 @@ ENT_CALL qp_observation_get(ent_db *db, quipu_arena *mem, quipu_uuid id_,
     const void *keys[] = {&id_};
     return ent_get(db, mem, &qp_observation_entity, -1, keys, ret, err);
 }
+#define QP_OBSERVATION_ON_TENANT_SESSION_KEY_CONTENT_HASH ((qp_observation_on){2})
+ENT_CALL qp_observation_by_tenant_session_key_content_hash(ent_db *db, quipu_arena *mem,
+    quipu_str tenant_, quipu_str session_key_, quipu_bytes content_hash_,
+    const qp_observation **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &session_key_, &content_hash_};
+    return ent_get(db, mem, &qp_observation_entity, 2, keys, ret, err);
+}
 ENT_CALLS(qp_observation)
 ENT_UPDATES(qp_observation)
 extern const ent_view qp_observation_memory_view; /* quipu_memory */
 
 /* ---- Reflection: table reflections ---- */
+typedef enum qp_reflection_priority { QP_REFLECTION_PRIORITY_STANDING = 1,
+    QP_REFLECTION_PRIORITY_HIGH, QP_REFLECTION_PRIORITY_MEDIUM, QP_REFLECTION_PRIORITY_LOW,
+    QP_REFLECTION_PRIORITY_DONE } qp_reflection_priority;
+ENT_ENUM(qp_reflection_priority)
+typedef enum qp_reflection_topic { QP_REFLECTION_TOPIC_INSTRUCTION = 1,
+    QP_REFLECTION_TOPIC_PREFERENCE, QP_REFLECTION_TOPIC_DECISION, QP_REFLECTION_TOPIC_COMMITMENT,
+    QP_REFLECTION_TOPIC_QUESTION, QP_REFLECTION_TOPIC_PERSON, QP_REFLECTION_TOPIC_QUANTITY,
+    QP_REFLECTION_TOPIC_DATE, QP_REFLECTION_TOPIC_OUTCOME,
+    QP_REFLECTION_TOPIC_FAILURE } qp_reflection_topic;
+ENT_ENUM(qp_reflection_topic)
+typedef enum qp_reflection_state { QP_REFLECTION_STATE_ACTIVE = 1,
+    QP_REFLECTION_STATE_BUFFERED } qp_reflection_state;
+ENT_ENUM(qp_reflection_state)
 /* What a reflector condensed from observations, or from earlier reflections. */
 struct qp_reflection {
     quipu_uuid id;
@@ -549,6 +671,31 @@ struct qp_reflection {
     quipu_time created_at;
     quipu_str tenant;
     int64_t number;
+    /* Where it counts: the key of its session, or that of a user within an app
+     (store/memory_scope.h). Absent: a row of an older program, which counts in its session. */
+    quipu_str scope;
+    /* How much it weighs in a prompt; standing ones are always sent. Absent: medium. */
+    qp_reflection_priority priority;
+    qp_reflection_topic topic;
+    /* Buffered: made in advance, and not sent yet. */
+    qp_reflection_state state;
+    /* Whom or what it is about. */
+    quipu_str subject;
+    /* When it was said, and the time that it is about. */
+    ent_opt_time said_at;
+    ent_opt_time about_from;
+    ent_opt_time about_to;
+    /* SHA-256 of its normalized content: a repeat raises `times` of the row that is there. Absent:
+     it is retired, or was saved without an origin. */
+    quipu_bytes content_hash;
+    int64_t times;
+    /* The earlier memory that it replaces, which was retired in the same transaction. */
+    ent_opt_uuid supersedes;
+    /* From then on it is in no prompt. */
+    ent_opt_time retired_at;
+    quipu_str retired_why;
+    /* What made it: a rule, or a model and the version of its prompt. */
+    quipu_str origin;
 };
 typedef struct qp_reflection_new {
     ent_opt_uuid id; /* default random */
@@ -559,6 +706,20 @@ typedef struct qp_reflection_new {
     ent_opt_time created_at; /* default now */
     quipu_str tenant; /* default "" */
     int64_t number; /* default 0 */
+    quipu_str scope;
+    qp_reflection_priority priority;
+    qp_reflection_topic topic;
+    qp_reflection_state state; /* default active */
+    quipu_str subject;
+    ent_opt_time said_at;
+    ent_opt_time about_from;
+    ent_opt_time about_to;
+    quipu_bytes content_hash;
+    ent_opt_int times; /* default 1 */
+    ent_opt_uuid supersedes;
+    ent_opt_time retired_at;
+    quipu_str retired_why;
+    quipu_str origin;
 } qp_reflection_new;
 typedef struct qp_reflection_patch {
     ent_patch_text session_key;
@@ -566,6 +727,20 @@ typedef struct qp_reflection_patch {
     ent_patch_int token_count;
     ent_patch_int generation;
     ent_patch_int number;
+    ent_patch_text scope;
+    qp_reflection_priority_patch priority;
+    qp_reflection_topic_patch topic;
+    qp_reflection_state_patch state;
+    ent_patch_text subject;
+    ent_patch_time said_at;
+    ent_patch_time about_from;
+    ent_patch_time about_to;
+    ent_patch_bytes content_hash;
+    ent_patch_int times;
+    ent_patch_uuid supersedes;
+    ent_patch_time retired_at;
+    ent_patch_text retired_why;
+    ent_patch_text origin;
 } qp_reflection_patch;
 struct qp_reflection_where {
     ent_where_uuid id;
@@ -576,6 +751,20 @@ struct qp_reflection_where {
     ent_where_time created_at;
     ent_where_text tenant;
     ent_where_int number;
+    ent_where_text scope;
+    qp_reflection_priority_where priority;
+    qp_reflection_topic_where topic;
+    qp_reflection_state_where state;
+    ent_where_text subject;
+    ent_where_time said_at;
+    ent_where_time about_from;
+    ent_where_time about_to;
+    ent_where_bytes content_hash;
+    ent_where_int times;
+    ent_where_uuid supersedes;
+    ent_where_time retired_at;
+    ent_where_text retired_why;
+    ent_where_text origin;
     const qp_reflection_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -587,6 +776,19 @@ struct qp_reflection_where {
 #define QP_REFLECTION_BY_CREATED_AT(dir) ((qp_reflection_order){6, ENT_##dir})
 #define QP_REFLECTION_BY_TENANT(dir) ((qp_reflection_order){7, ENT_##dir})
 #define QP_REFLECTION_BY_NUMBER(dir) ((qp_reflection_order){8, ENT_##dir})
+#define QP_REFLECTION_BY_SCOPE(dir) ((qp_reflection_order){9, ENT_##dir})
+#define QP_REFLECTION_BY_PRIORITY(dir) ((qp_reflection_order){10, ENT_##dir})
+#define QP_REFLECTION_BY_TOPIC(dir) ((qp_reflection_order){11, ENT_##dir})
+#define QP_REFLECTION_BY_STATE(dir) ((qp_reflection_order){12, ENT_##dir})
+#define QP_REFLECTION_BY_SUBJECT(dir) ((qp_reflection_order){13, ENT_##dir})
+#define QP_REFLECTION_BY_SAID_AT(dir) ((qp_reflection_order){14, ENT_##dir})
+#define QP_REFLECTION_BY_ABOUT_FROM(dir) ((qp_reflection_order){15, ENT_##dir})
+#define QP_REFLECTION_BY_ABOUT_TO(dir) ((qp_reflection_order){16, ENT_##dir})
+#define QP_REFLECTION_BY_TIMES(dir) ((qp_reflection_order){18, ENT_##dir})
+#define QP_REFLECTION_BY_SUPERSEDES(dir) ((qp_reflection_order){19, ENT_##dir})
+#define QP_REFLECTION_BY_RETIRED_AT(dir) ((qp_reflection_order){20, ENT_##dir})
+#define QP_REFLECTION_BY_RETIRED_WHY(dir) ((qp_reflection_order){21, ENT_##dir})
+#define QP_REFLECTION_BY_ORIGIN(dir) ((qp_reflection_order){22, ENT_##dir})
 struct qp_reflection_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_reflection *after; /* the last row of the page before */
@@ -600,9 +802,198 @@ ENT_CALL qp_reflection_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const q
     const void *keys[] = {&id_};
     return ent_get(db, mem, &qp_reflection_entity, -1, keys, ret, err);
 }
+#define QP_REFLECTION_ON_TENANT_SESSION_KEY_CONTENT_HASH ((qp_reflection_on){2})
+ENT_CALL qp_reflection_by_tenant_session_key_content_hash(ent_db *db, quipu_arena *mem,
+    quipu_str tenant_, quipu_str session_key_, quipu_bytes content_hash_, const qp_reflection **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &session_key_, &content_hash_};
+    return ent_get(db, mem, &qp_reflection_entity, 2, keys, ret, err);
+}
 ENT_CALLS(qp_reflection)
 ENT_UPDATES(qp_reflection)
 extern const ent_view qp_reflection_memory_view; /* quipu_memory */
+
+/* ---- MemoryScope: table memory_scopes ---- */
+typedef enum qp_memory_scope_kind { QP_MEMORY_SCOPE_KIND_SESSION = 1,
+    QP_MEMORY_SCOPE_KIND_USER } qp_memory_scope_kind;
+ENT_ENUM(qp_memory_scope_kind)
+/* How far a session is observed, and how often what is known of a session, or of a user within an
+ app, has changed (store/memory_scope.h). */
+struct qp_memory_scope {
+    quipu_str tenant;
+    quipu_str scope;
+    qp_memory_scope_kind kind;
+    /* Whose it is; empty for a session without a user. */
+    quipu_str app_name;
+    quipu_str user_id;
+    /* The life of the session that the watermark counts in; absent for a user. */
+    ent_opt_uuid session_uid;
+    /* Messages up to here are observed... */
+    int64_t watermark;
+    /* ...and so many tokens: the running total of the last of them. */
+    int64_t watermark_tokens;
+    /* One more with every commit that observed something. */
+    int64_t generation;
+    /* So many tokens behind the watermark are due; 0: the worker's own threshold. */
+    int64_t observe_tokens;
+    quipu_time updated_at;
+};
+typedef struct qp_memory_scope_new {
+    quipu_str tenant; /* default "" */
+    quipu_str scope; /* required */
+    qp_memory_scope_kind kind; /* required */
+    quipu_str app_name; /* default "" */
+    quipu_str user_id; /* default "" */
+    ent_opt_uuid session_uid;
+    int64_t watermark; /* default 0 */
+    int64_t watermark_tokens; /* default 0 */
+    int64_t generation; /* default 0 */
+    int64_t observe_tokens; /* default 0 */
+    ent_opt_time updated_at; /* default now */
+} qp_memory_scope_new;
+typedef struct qp_memory_scope_patch {
+    ent_patch_uuid session_uid;
+    ent_patch_int watermark;
+    ent_patch_int watermark_tokens;
+    ent_patch_int generation;
+    ent_patch_int observe_tokens;
+    ent_patch_time updated_at;
+} qp_memory_scope_patch;
+struct qp_memory_scope_where {
+    ent_where_text tenant;
+    ent_where_text scope;
+    qp_memory_scope_kind_where kind;
+    ent_where_text app_name;
+    ent_where_text user_id;
+    ent_where_uuid session_uid;
+    ent_where_int watermark;
+    ent_where_int watermark_tokens;
+    ent_where_int generation;
+    ent_where_int observe_tokens;
+    ent_where_time updated_at;
+    const qp_memory_scope_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_MEMORY_SCOPE_BY_TENANT(dir) ((qp_memory_scope_order){1, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_SCOPE(dir) ((qp_memory_scope_order){2, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_KIND(dir) ((qp_memory_scope_order){3, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_APP_NAME(dir) ((qp_memory_scope_order){4, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_USER_ID(dir) ((qp_memory_scope_order){5, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_SESSION_UID(dir) ((qp_memory_scope_order){6, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_WATERMARK(dir) ((qp_memory_scope_order){7, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_WATERMARK_TOKENS(dir) ((qp_memory_scope_order){8, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_GENERATION(dir) ((qp_memory_scope_order){9, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_OBSERVE_TOKENS(dir) ((qp_memory_scope_order){10, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_UPDATED_AT(dir) ((qp_memory_scope_order){11, ENT_##dir})
+struct qp_memory_scope_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_memory_scope *after; /* the last row of the page before */
+    qp_memory_scope_order order[ENT_ORDER_MAX];
+    qp_memory_scope_where where;
+};
+#define QP_MEMORY_SCOPE_ON_KEY ((qp_memory_scope_on){-1})
+ENT_CALL qp_memory_scope_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_str scope_,
+    qp_memory_scope_kind kind_, const qp_memory_scope **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &scope_, &kind_};
+    return ent_get(db, mem, &qp_memory_scope_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_memory_scope)
+ENT_UPDATES(qp_memory_scope)
+
+/* ---- Job: table jobs ---- */
+/* Work that is done in the background, one row a kind and scope, with the lease of its worker
+ (store/job.h). What is due follows from other rows, so that an export leaves jobs out. */
+struct qp_job {
+    quipu_str tenant;
+    /* The key of a session, or of a user within an app. */
+    quipu_str scope;
+    quipu_str kind;
+    /* The messages that it is about. */
+    int64_t first_seq;
+    int64_t last_seq;
+    /* Who works on it, until when; absent: nobody. */
+    quipu_str owner;
+    ent_opt_time lease_until;
+    /* One more with every claim: a worker that lost its lease finds another number here. */
+    int64_t fence;
+    /* Claims since the last progress. */
+    int64_t tries;
+    /* When it may be claimed; absent: nothing is to do. */
+    ent_opt_time next_at;
+    /* Why the last try failed. */
+    quipu_str last_error;
+    quipu_time updated_at;
+};
+typedef struct qp_job_new {
+    quipu_str tenant; /* default "" */
+    quipu_str scope; /* required */
+    quipu_str kind; /* required */
+    int64_t first_seq; /* default 0 */
+    int64_t last_seq; /* default 0 */
+    quipu_str owner;
+    ent_opt_time lease_until;
+    int64_t fence; /* default 0 */
+    int64_t tries; /* default 0 */
+    ent_opt_time next_at;
+    quipu_str last_error;
+    ent_opt_time updated_at; /* default now */
+} qp_job_new;
+typedef struct qp_job_patch {
+    ent_patch_int first_seq;
+    ent_patch_int last_seq;
+    ent_patch_text owner;
+    ent_patch_time lease_until;
+    ent_patch_int fence;
+    ent_patch_int tries;
+    ent_patch_time next_at;
+    ent_patch_text last_error;
+    ent_patch_time updated_at;
+} qp_job_patch;
+struct qp_job_where {
+    ent_where_text tenant;
+    ent_where_text scope;
+    ent_where_text kind;
+    ent_where_int first_seq;
+    ent_where_int last_seq;
+    ent_where_text owner;
+    ent_where_time lease_until;
+    ent_where_int fence;
+    ent_where_int tries;
+    ent_where_time next_at;
+    ent_where_text last_error;
+    ent_where_time updated_at;
+    const qp_job_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_JOB_BY_TENANT(dir) ((qp_job_order){1, ENT_##dir})
+#define QP_JOB_BY_SCOPE(dir) ((qp_job_order){2, ENT_##dir})
+#define QP_JOB_BY_KIND(dir) ((qp_job_order){3, ENT_##dir})
+#define QP_JOB_BY_FIRST_SEQ(dir) ((qp_job_order){4, ENT_##dir})
+#define QP_JOB_BY_LAST_SEQ(dir) ((qp_job_order){5, ENT_##dir})
+#define QP_JOB_BY_OWNER(dir) ((qp_job_order){6, ENT_##dir})
+#define QP_JOB_BY_LEASE_UNTIL(dir) ((qp_job_order){7, ENT_##dir})
+#define QP_JOB_BY_FENCE(dir) ((qp_job_order){8, ENT_##dir})
+#define QP_JOB_BY_TRIES(dir) ((qp_job_order){9, ENT_##dir})
+#define QP_JOB_BY_NEXT_AT(dir) ((qp_job_order){10, ENT_##dir})
+#define QP_JOB_BY_LAST_ERROR(dir) ((qp_job_order){11, ENT_##dir})
+#define QP_JOB_BY_UPDATED_AT(dir) ((qp_job_order){12, ENT_##dir})
+struct qp_job_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_job *after; /* the last row of the page before */
+    qp_job_order order[ENT_ORDER_MAX];
+    qp_job_where where;
+};
+#define QP_JOB_ON_KEY ((qp_job_on){-1})
+ENT_CALL qp_job_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_str scope_,
+    quipu_str kind_, const qp_job **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &scope_, &kind_};
+    return ent_get(db, mem, &qp_job_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_job)
+ENT_UPDATES(qp_job)
 
 /* ---- Feed: table feed ---- */
 typedef enum qp_feed_kind { QP_FEED_KIND_CREATED = 1, QP_FEED_KIND_APPENDED, QP_FEED_KIND_UPDATED,

@@ -29,6 +29,7 @@
 #include "store/fork_chain.h"
 #include "store/fork_release.h"
 #include "store/maintain.h"
+#include "store/memory_scope.h"
 #include "store/search.h"
 #include "store/size.h"
 
@@ -121,7 +122,21 @@ static quipu_status erase_memories(erase_run *run, ent_db *db, quipu_str key, qu
     }
     run->receipt->pub.memories += count;
     assert(count >= 0);
-    return status;
+    return status == QUIPU_OK ? qp_memory_scope_remove(run->store, db, key, reterr) : status;
+}
+
+/* Delete the scopes of a user whose sessions are gone: they hold the user's name. */
+static quipu_status erase_scopes(const erase_run *run, ent_db *db, quipu_error *reterr)
+{
+    qp_memory_scope_where where = {.tenant = ent_eq(run->store->tenant),
+                                   .kind = qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_USER),
+                                   .user_id = ent_eq(run->options.user_id)};
+
+    assert(run->options.user_id.n > 0 && ent_depth(db) > 0);
+    if (run->options.app_name.p != NULL) {
+        where.app_name = ent_eq(run->options.app_name);
+    }
+    return qp_memory_scope_delete(db, &where, NULL, reterr);
 }
 
 /* Delete keys of state and count them for the receipt. */
@@ -350,7 +365,7 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
         }
         status = erase_states(run, db, &where, reterr);
     }
-    return status;
+    return status == QUIPU_OK && !run->more ? erase_scopes(run, db, reterr) : status;
 }
 
 /* Delete in as many transactions as it takes, so that other writers get their turn in between. The

@@ -2,9 +2,9 @@
  *
  *    header
  *    state of apps and users, factors of models          belong to no session
- *    session, its messages, state, state events, memories
+ *    session, its messages, state, state events, memories, how far it is observed
  *    ...                                                 parents before their forks
- *    memories without a session
+ *    memories without a session, scopes of users
  *    footer                                              counts; a cut export has none
  *
  * A flat export writes each living session with all that it shows and without parents; the default
@@ -390,6 +390,35 @@ static quipu_status export_reflections(export_run *run, quipu_str key, quipu_err
     return status == QUIPU_OK ? ended : status;
 }
 
+/* How far the session is observed, or, when the key is absent, the scopes of users. Jobs are not
+ * written: what is due follows from the watermark. */
+static quipu_status export_scopes(export_run *run, quipu_str key, quipu_error *reterr)
+{
+    qp_memory_scope_query query = {
+        .order = {QP_MEMORY_SCOPE_BY_SCOPE(ASC)},
+        .where = {.tenant = ent_eq(run->store->tenant),
+                  .kind = qp_memory_scope_kind_is(key.p != NULL ? QP_MEMORY_SCOPE_KIND_SESSION
+                                                                : QP_MEMORY_SCOPE_KIND_USER)}};
+    qp_memory_scope_iter iter;
+    qp_memory_scope row;
+    quipu_status status;
+
+    if (key.p != NULL) {
+        query.where.scope = ent_eq(key);
+    }
+    status = qp_memory_scope_iter_begin(run->db, &query, &iter, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_memory_scope_iter_next(&iter, &row)) {
+        export_begin(run, "memory_scope");
+        qp_export_row(&run->writer, &qp_memory_scope_entity, &row, NULL);
+        status = export_end(run, NULL, reterr);
+    }
+    quipu_status ended = qp_memory_scope_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
@@ -466,6 +495,9 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     if (status == QUIPU_OK && row->key.p != NULL) {
         status = export_reflections(run, row->key, reterr);
     }
+    if (status == QUIPU_OK && row->key.p != NULL) {
+        status = export_scopes(run, row->key, reterr);
+    }
     return status;
 }
 
@@ -517,6 +549,9 @@ static quipu_status export_all(export_run *run, quipu_error *reterr)
     }
     if (status == QUIPU_OK) {
         status = export_reflections(run, QP_STR_ABSENT, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = export_scopes(run, QP_STR_ABSENT, reterr);
     }
     return status;
 }

@@ -3,7 +3,7 @@
  *   import_lines.c    lines to groups: a session with all that follows it, or what is about none
  *   import_session.c  sessions, their messages, and whether a session is whole
  *   import_state.c    state, its events, factors of models
- *   import_memory.c   observations and reflections
+ *   import_memory.c   observations, reflections, scopes of memory
  *   import.c          groups into transactions, and the call
  * A line is parsed into `doc` before qp_import_line_*() stores it; those run inside of the group's
  * transaction. */
@@ -25,6 +25,7 @@ typedef enum qp_import_type {
     QP_LINE_FACTOR,
     QP_LINE_OBSERVATION,
     QP_LINE_REFLECTION,
+    QP_LINE_SCOPE,
     QP_LINE_END
 } qp_import_type;
 
@@ -109,5 +110,7 @@ QUIPU_MUST_USE quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *
 QUIPU_MUST_USE quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db,
                                                   quipu_arena *scratch, quipu_memory_kind kind,
                                                   quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db,
+                                                 quipu_arena *scratch, quipu_error *reterr);
 
 #endif

@@ -1,5 +1,5 @@
 /* The observations and reflections of an import, known by their ids: the same one is a repeat,
- * another one of that id an error.
+ * another one of that id an error. And how far their sessions are observed.
  *
  * Owns: the rule what a repeat is.
  * Called by: import.c, for one line at a time.
@@ -112,4 +112,61 @@ quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena
         run->group.memories++;
     }
     return status;
+}
+
+/* What no worker writes. */
+static quipu_status import_memory_scope_check(const qp_lines_import *run,
+                                              const qp_memory_scope_new *made, quipu_error *reterr)
+{
+    const bool session = made->kind == QP_MEMORY_SCOPE_KIND_SESSION;
+
+    if (made->watermark < 0 || made->watermark_tokens < 0 || made->generation < 0 ||
+        made->observe_tokens < 0) {
+        return qp_error_set(reterr, QUIPU_INVALID, "a scope of memory has a negative number");
+    }
+    if (session && (run->loose || run->row == NULL || !quipu_str_eq(run->row->key, made->scope))) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "how far a session is observed stands behind no session of that key");
+    }
+    if (session && made->watermark >= run->row->next_seq) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the watermark %lld is behind the session's last message",
+                            (long long)made->watermark);
+    }
+    return QUIPU_OK;
+}
+
+/* A session's row belongs to the life that this import has begun. Of a user's scope that is there
+ * already, the larger numbers stay: what both stores counted may be the same. */
+quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
+                                  quipu_error *reterr)
+{
+    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    qp_memory_scope_new made = {.tenant = run->store->tenant};
+    const qp_memory_scope *row = NULL;
+    quipu_error error = {0};
+    quipu_status status = qp_import_row(&qp_memory_scope_entity, qp_json_root(&run->doc), NULL,
+                                        others, scratch, &made, reterr);
+
+    assert(ent_depth(db) > 0);
+    if (status == QUIPU_OK) {
+        status = import_memory_scope_check(run, &made, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (made.kind == QP_MEMORY_SCOPE_KIND_SESSION) {
+        made.session_uid = ent_some(run->row->uid);
+    }
+    status = qp_memory_scope_get(db, scratch, made.tenant, made.scope, made.kind, &row, &error);
+    if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {
+        return qp_error_pass(reterr, &error);
+    }
+    if (row != NULL && made.kind == QP_MEMORY_SCOPE_KIND_USER) {
+        made.generation = row->generation > made.generation ? row->generation : made.generation;
+        made.watermark_tokens = row->watermark_tokens > made.watermark_tokens
+                                    ? row->watermark_tokens
+                                    : made.watermark_tokens;
+    }
+    return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }

@@ -3,8 +3,8 @@
  * Owns both entities. Called by the public memory calls only. Saving and deleting run in exclusive
  * transactions, so that two savers never draw the same number; reading takes no lock. The two
  * entities differ in two columns only, so that each call picks the entity and shares the rest.
- * Memories name their session by its key. No session row is read here, so that they can be saved
- * before the session exists; deleting the session deletes them (session_delete.c). */
+ * Memories name their session by its key, which need not exist yet: then they count in the key's
+ * own scope. Deleting the session deletes them (session_delete.c). memory_put.c writes the rows. */
 #include <assert.h>
 
 #include <ent/view.h>
@@ -12,8 +12,11 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/result.h"
+#include "base/str.h"
 #include "base/uuid.h"
 #include "store/maintain.h"
+#include "store/memory.h"
+#include "store/memory_scope.h"
 #include "store/size.h"
 
 /* The result that callers get; its arena owns items and texts. */
@@ -29,7 +32,9 @@ typedef struct memory_call {
     const quipu_store *store;
     quipu_memory memory; /* to save; its kind and session also name what others are about */
     quipu_memory_query query;
-    bool by_id; /* by the ids of the query */
+    quipu_memory_patch patch;
+    bool by_id;          /* by the ids of the query */
+    quipu_uuid saved_id; /* of the row that holds what was saved */
     memory_list *list;
     int64_t removed;
 } memory_call;
@@ -135,69 +140,6 @@ static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena
     return status;
 }
 
-/* ---- rows to save -----------------------------------------------------------------------------
- */
-
-/* One more than the newest number of the session: the order of saving, whatever the clock says. The
- * exclusive transaction keeps two savers from getting the same number. */
-static quipu_status memory_number(const memory_call *call, ent_db *db, quipu_arena *scratch,
-                                  int64_t *ret_number, quipu_error *reterr)
-{
-    const ent_where_text key = ent_eq(call->memory.session_key);
-    const ent_where_text tenant = ent_eq(call->store->tenant);
-    quipu_status status;
-
-    assert(ent_depth(db) > 0);
-    *ret_number = 1;
-    if (call->memory.kind == QUIPU_OBSERVATION) {
-        const qp_observation_query query = {.limit = 1,
-                                            .order = {QP_OBSERVATION_BY_NUMBER(DESC)},
-                                            .where = {.session_key = key, .tenant = tenant}};
-        qp_observation_list list = {0};
-        status = qp_observation_find(db, scratch, &query, &list, reterr);
-        *ret_number += list.n > 0 ? list.items[0].number : 0;
-    } else {
-        const qp_reflection_query query = {.limit = 1,
-                                           .order = {QP_REFLECTION_BY_NUMBER(DESC)},
-                                           .where = {.session_key = key, .tenant = tenant}};
-        qp_reflection_list list = {0};
-        status = qp_reflection_find(db, scratch, &query, &list, reterr);
-        *ret_number += list.n > 0 ? list.items[0].number : 0;
-    }
-    return status;
-}
-
-/* The row gets its creation time from the store's clock, whatever the caller's struct holds. A
- * generation of 0 means the schema's default. */
-static quipu_status memory_save_work(void *ctx, ent_db *db, quipu_arena *scratch,
-                                     quipu_error *reterr)
-{
-    const memory_call *call = ctx;
-    const quipu_memory *memory = &call->memory;
-    int64_t number = 0;
-    quipu_status status = memory_number(call, db, scratch, &number, reterr);
-
-    assert(!memory_is_zero(memory->id));
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    /* The views (schema/quipu.ent) map the public struct to the columns; only what they do not show
-     * is set here. */
-    if (memory->kind == QUIPU_OBSERVATION) {
-        qp_observation_new row = {.tenant = call->store->tenant, .number = number};
-
-        ent_view_create(&qp_observation_memory_view, memory, &row);
-        row.created_at = (ent_opt_time){.has = false};
-        return qp_observation_create(db, NULL, &row, NULL, reterr);
-    }
-    qp_reflection_new row = {.tenant = call->store->tenant, .number = number};
-
-    ent_view_create(&qp_reflection_memory_view, memory, &row);
-    row.created_at = (ent_opt_time){.has = false};
-    row.generation.has = memory->generation != 0;
-    return qp_reflection_create(db, NULL, &row, NULL, reterr);
-}
-
 /* ---- list and get -----------------------------------------------------------------------------
  */
 
@@ -212,6 +154,58 @@ static void memory_reverse(quipu_memory *items, size_t n)
     }
 }
 
+/* Which rows a list has. By ids the session does not matter, and retired ones count: the caller has
+ * seen them. `either` has room for two conditions of each kind and outlives the query. */
+typedef struct memory_either {
+    qp_observation_where observations[2];
+    qp_reflection_where reflections[2];
+} memory_either;
+
+static void memory_list_where(const memory_call *call, quipu_str scope, memory_either *either,
+                              memory_query *query)
+{
+    qp_observation_where *observations = &query->observations.where;
+    qp_reflection_where *reflections = &query->reflections.where;
+
+    observations->tenant = reflections->tenant = ent_eq(call->store->tenant);
+    if (call->by_id) {
+        observations->id = reflections->id = ent_in(call->query.ids, call->query.id_count);
+        return;
+    }
+    if ((call->query.flags & QUIPU_MEMORY_RETIRED) == 0) {
+        observations->retired_at = reflections->retired_at = (ent_where_time)ENT_IS_NULL;
+    }
+    if (scope.p == NULL) {
+        observations->session_key = reflections->session_key = ent_eq(call->memory.session_key);
+        return;
+    }
+    /* The session's own rows may have no scope, or one from before it had a user. */
+    either->observations[0].scope = either->reflections[0].scope = ent_eq(scope);
+    either->observations[1].session_key = either->reflections[1].session_key =
+        ent_eq(call->memory.session_key);
+    observations->any_of = either->observations;
+    reflections->any_of = either->reflections;
+    observations->any_n = reflections->any_n = 2;
+}
+
+/* In the order of creation. With `recent` it is reversed, so that the limit keeps the newest;
+ * memory_reverse() restores it. Numbers count in one session: over several of them the clock
+ * decides. Rows of an adopted file have the number 0: they come first, by their time. */
+static void memory_list_order(bool newest, bool by_time, memory_query *query)
+{
+    const size_t number = by_time ? 1 : 0;
+    const size_t time = 1 - number;
+
+    query->observations.order[number] =
+        newest ? QP_OBSERVATION_BY_NUMBER(DESC) : QP_OBSERVATION_BY_NUMBER(ASC);
+    query->observations.order[time] =
+        newest ? QP_OBSERVATION_BY_CREATED_AT(DESC) : QP_OBSERVATION_BY_CREATED_AT(ASC);
+    query->reflections.order[number] =
+        newest ? QP_REFLECTION_BY_NUMBER(DESC) : QP_REFLECTION_BY_NUMBER(ASC);
+    query->reflections.order[time] =
+        newest ? QP_REFLECTION_BY_CREATED_AT(DESC) : QP_REFLECTION_BY_CREATED_AT(ASC);
+}
+
 /* Reads the list into the result's arena, from the open transaction. Both queries are filled in,
  * and memory_find() runs the one of the kind. A retried work starts over with an empty arena. */
 static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -220,34 +214,25 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
     memory_call *call = ctx;
     memory_list *list = call->list;
     const bool newest = call->query.recent > 0;
-    memory_query query = {.observations = {.limit = call->query.recent,
-                                           .where = {.tenant = ent_eq(call->store->tenant)}},
-                          .reflections = {.limit = call->query.recent,
-                                          .where = {.tenant = ent_eq(call->store->tenant)}}};
+    const bool scoped = !call->by_id && (call->query.flags & QUIPU_MEMORY_SCOPE) != 0;
+    memory_query query = {.observations = {.limit = call->query.recent},
+                          .reflections = {.limit = call->query.recent}};
+    memory_either either = {.observations = {{.tenant = {.n = 0}}}};
+    quipu_str scope = QP_STR_ABSENT;
     quipu_memory *items = NULL;
     size_t n = 0;
-    quipu_status status;
+    quipu_status status = QUIPU_OK;
 
     assert(list != NULL && call->query.recent >= 0);
-    (void)scratch;
-    /* By ids the session does not matter, and a limit was refused: all of them come back. */
-    if (call->by_id) {
-        query.observations.where.id = query.reflections.where.id =
-            ent_in(call->query.ids, call->query.id_count);
-    } else {
-        query.observations.where.session_key = query.reflections.where.session_key =
-            ent_eq(call->memory.session_key);
+    if (scoped) {
+        status =
+            qp_memory_scope_of(call->store, db, scratch, call->memory.session_key, &scope, reterr);
     }
-    /* With `recent` the order is reversed, so that the limit keeps the newest; memory_reverse()
-     * restores it. Rows of an adopted file have the number 0: they come first, by their time. */
-    query.observations.order[0] =
-        newest ? QP_OBSERVATION_BY_NUMBER(DESC) : QP_OBSERVATION_BY_NUMBER(ASC);
-    query.observations.order[1] =
-        newest ? QP_OBSERVATION_BY_CREATED_AT(DESC) : QP_OBSERVATION_BY_CREATED_AT(ASC);
-    query.reflections.order[0] =
-        newest ? QP_REFLECTION_BY_NUMBER(DESC) : QP_REFLECTION_BY_NUMBER(ASC);
-    query.reflections.order[1] =
-        newest ? QP_REFLECTION_BY_CREATED_AT(DESC) : QP_REFLECTION_BY_CREATED_AT(ASC);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    memory_list_where(call, scope, &either, &query);
+    memory_list_order(newest, scoped, &query);
     quipu_arena_free(&list->head.arena);
     status = memory_find(call, db, &list->head.arena, &query, &items, &n, reterr);
     if (status == QUIPU_OK && newest) {
@@ -270,6 +255,10 @@ static quipu_status memory_query_read(memory_call *call, const quipu_memory_quer
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "a query of memories names a session or ids, not both, and counts "
                               "only the ids that it has");
+    }
+    if (status == QUIPU_OK && (own->flags & ~(QUIPU_MEMORY_RETIRED | QUIPU_MEMORY_SCOPE)) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_MEMORY_*",
+                              (unsigned)own->flags);
     }
     if (status == QUIPU_OK) {
         status = memory_kind_check(own->kind, reterr);
@@ -316,12 +305,33 @@ quipu_status quipu_memory_find(quipu_store *store, const quipu_memory_query *que
 static quipu_status memory_save_all(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
-    const memory_call *call = ctx;
-    quipu_status status = memory_save_work(ctx, db, scratch, reterr);
+    memory_call *call = ctx;
+    quipu_str scope = QP_STR_ABSENT;
+    bool repeat = false;
+    quipu_status status =
+        qp_memory_scope_of(call->store, db, scratch, call->memory.session_key, &scope, reterr);
 
     assert(call->by_id && call->query.id_count == 1);
+    if (status == QUIPU_OK) {
+        status = qp_memory_put(call->store, db, scratch, &call->memory, scope, &call->saved_id,
+                               &repeat, reterr);
+    }
     return status == QUIPU_OK && call->list != NULL ? memory_list_work(ctx, db, scratch, reterr)
                                                     : status;
+}
+
+/* Values outside of the enums, which no column can hold. */
+static quipu_status memory_enum_check(const quipu_memory *memory, quipu_error *reterr)
+{
+    const bool sound = (unsigned)memory->priority <= QUIPU_PRIORITY_DONE &&
+                       (unsigned)memory->topic <= QUIPU_TOPIC_FAILURE &&
+                       (unsigned)memory->state <= QUIPU_MEMORY_BUFFERED;
+
+    return sound ? QUIPU_OK
+                 : qp_error_set(reterr, QUIPU_MISUSE,
+                                "the priority is %d, the topic %d and the state %d; give "
+                                "QUIPU_PRIORITY_*, QUIPU_TOPIC_* and QUIPU_MEMORY_*",
+                                (int)memory->priority, (int)memory->topic, (int)memory->state);
 }
 
 /* Checks what is saved, gives it an id and makes room for what comes back. The id is drawn here,
@@ -338,12 +348,16 @@ static quipu_status memory_save_check(memory_call *save, bool wants_list, quipu_
         status = qp_memory_numbers(memory->token_count, memory->source_start, memory->source_end,
                                    memory->generation, reterr);
     }
+    if (status == QUIPU_OK) {
+        status = memory_enum_check(memory, reterr);
+    }
     if (status == QUIPU_OK && memory_is_zero(memory->id) && qp_uuid_v4(&memory->id) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
     }
     assert(status != QUIPU_OK || !memory_is_zero(memory->id));
     save->by_id = true;
-    save->query.ids = &memory->id;
+    save->saved_id = memory->id;
+    save->query.ids = &save->saved_id;
     save->query.id_count = 1;
     return status == QUIPU_OK && wants_list ? memory_list_begin(save, reterr) : status;
 }
@@ -375,6 +389,189 @@ quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
     qp_store_leave(&within);
     status = qp_store_fail(status, "save a memory of", save.memory.session_key, reterr);
     quipu_arena_free(&arena);
+    return status;
+}
+
+/* ---- update -----------------------------------------------------------------------------------
+ */
+
+#define MEMORY_SET_ALL                                                                             \
+    (QUIPU_MEMORY_SET_CONTENT | QUIPU_MEMORY_SET_PRIORITY | QUIPU_MEMORY_SET_SUBJECT |             \
+     QUIPU_MEMORY_RETIRE)
+
+/* What a change of either entity writes, from one reading of the row: whether it is known by its
+ * content, and whether it is retired already. */
+typedef struct memory_change {
+    ent_patch_text content;
+    ent_patch_int token_count;
+    ent_patch_bytes content_hash;
+    ent_patch_text subject;
+    ent_patch_time retired_at;
+    ent_patch_text retired_why;
+    uint8_t digest[QP_SHA256_SIZE];
+} memory_change;
+
+/* Retiring forgets the hash: when the same is said again later, it is a new memory, and this one
+ * stays in the history with its reason. */
+static void memory_change_of(const quipu_memory_patch *patch, bool hashed, bool retired,
+                             memory_change *ret)
+{
+    *ret = (memory_change){.content = {.v = {NULL, 0}}};
+    if ((patch->set & QUIPU_MEMORY_SET_CONTENT) != 0) {
+        ret->content = ent_set(patch->content);
+        ret->token_count = ent_set(quipu_token_estimate(patch->content));
+        if (hashed) {
+            qp_memory_hash(patch->content, ret->digest);
+            ret->content_hash = ent_set(((quipu_bytes){ret->digest, sizeof(ret->digest)}));
+        }
+    }
+    if ((patch->set & QUIPU_MEMORY_SET_SUBJECT) != 0) {
+        ret->subject = patch->subject.n > 0 ? ent_set(patch->subject) : (ent_patch_text)ENT_CLEAR;
+    }
+    if ((patch->set & QUIPU_MEMORY_RETIRE) != 0 && !retired) {
+        ret->retired_at = ent_set(quipu_time_now());
+        ret->content_hash = (ent_patch_bytes)ENT_CLEAR;
+        if (patch->why.n > 0) {
+            ret->retired_why = ent_set(patch->why);
+        }
+    }
+}
+
+/* A retired memory that is retired once more: nothing is written. */
+static bool memory_is_moot(const quipu_memory_patch *patch, bool retired)
+{
+    return patch->set == QUIPU_MEMORY_RETIRE && retired;
+}
+
+/* The change of an observation. */
+static quipu_status memory_change_observation(const memory_call *call, ent_db *db,
+                                              quipu_arena *scratch, quipu_error *reterr)
+{
+    const quipu_memory_patch *patch = &call->patch;
+    const qp_observation_where where = {.tenant = ent_eq(call->store->tenant),
+                                        .id = ent_eq(patch->id)};
+    qp_observation_list list = {0};
+    memory_change change;
+    quipu_status status =
+        qp_observation_find(db, scratch, &(qp_observation_query){.where = where}, &list, reterr);
+
+    assert(patch->kind == QUIPU_OBSERVATION && ent_depth(db) > 0);
+    if (status == QUIPU_OK && list.n == 0) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no observation of this id");
+    }
+    if (status != QUIPU_OK || memory_is_moot(patch, list.items[0].retired_at.has)) {
+        return status;
+    }
+    memory_change_of(patch, list.items[0].content_hash.p != NULL, list.items[0].retired_at.has,
+                     &change);
+    qp_observation_patch to = {.content = change.content,
+                               .token_count = change.token_count,
+                               .content_hash = change.content_hash,
+                               .subject = change.subject,
+                               .retired_at = change.retired_at,
+                               .retired_why = change.retired_why};
+    if ((patch->set & QUIPU_MEMORY_SET_PRIORITY) != 0) {
+        to.priority = qp_observation_priority_set((qp_observation_priority)patch->priority);
+    }
+    return qp_observation_update(db, &where, &to, NULL, reterr);
+}
+
+/* The same of a reflection. */
+static quipu_status memory_change_reflection(const memory_call *call, ent_db *db,
+                                             quipu_arena *scratch, quipu_error *reterr)
+{
+    const quipu_memory_patch *patch = &call->patch;
+    const qp_reflection_where where = {.tenant = ent_eq(call->store->tenant),
+                                       .id = ent_eq(patch->id)};
+    qp_reflection_list list = {0};
+    memory_change change;
+    quipu_status status =
+        qp_reflection_find(db, scratch, &(qp_reflection_query){.where = where}, &list, reterr);
+
+    assert(patch->kind == QUIPU_REFLECTION && ent_depth(db) > 0);
+    if (status == QUIPU_OK && list.n == 0) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no reflection of this id");
+    }
+    if (status != QUIPU_OK || memory_is_moot(patch, list.items[0].retired_at.has)) {
+        return status;
+    }
+    memory_change_of(patch, list.items[0].content_hash.p != NULL, list.items[0].retired_at.has,
+                     &change);
+    qp_reflection_patch to = {.content = change.content,
+                              .token_count = change.token_count,
+                              .content_hash = change.content_hash,
+                              .subject = change.subject,
+                              .retired_at = change.retired_at,
+                              .retired_why = change.retired_why};
+    if ((patch->set & QUIPU_MEMORY_SET_PRIORITY) != 0) {
+        to.priority = qp_reflection_priority_set((qp_reflection_priority)patch->priority);
+    }
+    return qp_reflection_update(db, &where, &to, NULL, reterr);
+}
+
+/* A qp_work_fn: changes it, and reads it back for a caller who wants to see it. */
+static quipu_status memory_update_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    memory_call *call = ctx;
+    quipu_error error = {0};
+    quipu_status status = call->patch.kind == QUIPU_OBSERVATION
+                              ? memory_change_observation(call, db, scratch, &error)
+                              : memory_change_reflection(call, db, scratch, &error);
+
+    if (status == QUIPU_EXISTS) {
+        return qp_error_set(reterr, status,
+                            "the session has a memory that says the same; retire "
+                            "one of the two");
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
+    }
+    return call->list != NULL ? memory_list_work(ctx, db, scratch, reterr) : QUIPU_OK;
+}
+
+/* Reads and checks the patch; the rules of lengths are the schema's. */
+static quipu_status memory_patch_read(memory_call *call, const quipu_memory_patch *patch,
+                                      bool wants_list, quipu_error *reterr)
+{
+    quipu_memory_patch *own = &call->patch;
+    quipu_status status = qp_options_read(own, sizeof(*own), patch, "quipu_memory_patch", reterr);
+
+    if (status == QUIPU_OK) {
+        status = memory_kind_check(own->kind, reterr);
+    }
+    if (status == QUIPU_OK &&
+        (own->set == 0 || (own->set & ~MEMORY_SET_ALL) != 0 ||
+         ((own->set & QUIPU_MEMORY_SET_PRIORITY) != 0 &&
+          (own->priority < QUIPU_PRIORITY_STANDING || own->priority > QUIPU_PRIORITY_DONE)))) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "the bits are 0x%x and the priority %d; give QUIPU_MEMORY_SET_* or "
+                              "QUIPU_MEMORY_RETIRE, and QUIPU_PRIORITY_*",
+                              (unsigned)own->set, (int)own->priority);
+    }
+    call->memory.kind = own->kind;
+    call->by_id = true;
+    call->query.ids = &own->id;
+    call->query.id_count = 1;
+    return status == QUIPU_OK && wants_list ? memory_list_begin(call, reterr) : status;
+}
+
+quipu_status quipu_memory_update(quipu_store *store, const quipu_memory_patch *patch,
+                                 const quipu_call_options *call, quipu_memory_list **ret_changed,
+                                 quipu_error *reterr)
+{
+    memory_call change = {.store = store, .patch = QUIPU_MEMORY_PATCH_INIT};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = memory_patch_read(&change, patch, ret_changed != NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, memory_update_work, &change, reterr);
+    }
+    memory_list_end(&change, status, ret_changed);
+    qp_store_leave(&within);
     return status;
 }
 

@@ -284,6 +284,55 @@ quipu_status qp_repair_state_event(qp_verify_run *run, const qp_call *call,
     return qp_size_exempt(run->store, &step, repair_state_event_work, &copy, reterr);
 }
 
+static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                             quipu_error *reterr)
+{
+    const qp_memory_scope *row = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_memory_scope_delete(
+        db,
+        &(qp_memory_scope_where){.tenant = ent_eq(row->tenant),
+                                 .scope = ent_eq(row->scope),
+                                 .kind = qp_memory_scope_kind_is(row->kind)},
+        NULL, reterr);
+}
+
+quipu_status qp_repair_memory_scope(qp_verify_run *run, const qp_call *call,
+                                    const qp_memory_scope *row, quipu_error *reterr)
+{
+    const qp_call step = qp_maintain_step(run->store, call);
+    qp_memory_scope copy = *row;
+
+    assert(run->repairs);
+    return qp_size_exempt(run->store, &step, repair_memory_scope_work, &copy, reterr);
+}
+
+static quipu_status repair_job_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                    quipu_error *reterr)
+{
+    const qp_job *row = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_job_delete(db,
+                         &(qp_job_where){.tenant = ent_eq(row->tenant),
+                                         .scope = ent_eq(row->scope),
+                                         .kind = ent_eq(row->kind)},
+                         NULL, reterr);
+}
+
+quipu_status qp_repair_job(qp_verify_run *run, const qp_call *call, const qp_job *row,
+                           quipu_error *reterr)
+{
+    const qp_call step = qp_maintain_step(run->store, call);
+    qp_job copy = *row;
+
+    assert(run->repairs);
+    return qp_size_exempt(run->store, &step, repair_job_work, &copy, reterr);
+}
+
 /* Made anew behind all sessions. The problem was reported by the check that demands it. */
 static quipu_status repair_search_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)

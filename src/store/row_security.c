@@ -15,6 +15,8 @@ const qp_row_policy qp_store_row_policies[] = {
     {.entity = &qp_state_event_entity, .column = "session_number", .through = &qp_session_entity},
     {.entity = &qp_observation_entity},
     {.entity = &qp_reflection_entity},
+    {.entity = &qp_memory_scope_entity},
+    {.entity = &qp_job_entity},
     {.entity = &qp_feed_entity},
     {.entity = &qp_model_factor_entity},
 };

@@ -12,11 +12,12 @@
 
 #include "store/feed.h"
 #include "store/fork_release.h"
+#include "store/memory_scope.h"
 #include "store/size.h"
 #include "store/store.h"
 
 /* Delete observations and reflections by the key, which is how they refer to a session: there may
- * be some of a session that is gone. */
+ * be some of a session that is gone. What the store keeps about observing it goes along. */
 static quipu_status session_delete_memories(const quipu_store *store, ent_db *db, quipu_str key,
                                             quipu_error *reterr)
 {
@@ -27,12 +28,12 @@ static quipu_status session_delete_memories(const quipu_store *store, ent_db *db
         reterr);
 
     assert(key.p != NULL && ent_depth(db) > 0);
-    return status == QUIPU_OK
-               ? qp_reflection_delete(
-                     db,
-                     &(qp_reflection_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)},
-                     &count, reterr)
-               : status;
+    if (status == QUIPU_OK) {
+        status = qp_reflection_delete(
+            db, &(qp_reflection_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)},
+            &count, reterr);
+    }
+    return status == QUIPU_OK ? qp_memory_scope_remove(store, db, key, reterr) : status;
 }
 
 /* Delete what a session has beside its messages and its row, and record the removal in the feed.

@@ -24,6 +24,19 @@ static char shard_unescape(const char *p, size_t n)
     return (char)(p[2] == 'F' ? '/' : p[2] == '5' ? '%' : '\0');
 }
 
+void qp_key_escape(quipu_str name, qp_buf *buf)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        if (name.p[i] == '/') {
+            qp_buf_puts(buf, "%2F");
+        } else if (name.p[i] == '%') {
+            qp_buf_puts(buf, "%25");
+        } else {
+            qp_buf_putc(buf, name.p[i]);
+        }
+    }
+}
+
 bool qp_key_unescape(quipu_str name, char *ret_text, size_t *ret_length)
 {
     size_t length = 0;

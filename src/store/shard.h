@@ -9,6 +9,8 @@
 
 #include <quipu/base.h>
 
+#include "base/buf.h"
+
 /* What the key of a session of an app and a user begins with. App, user and session id follow, '/'
  * between them, with "%2F" for a '/' and "%25" for a '%' inside. */
 #define QP_KEY_OF_USER "adk:"
@@ -16,6 +18,10 @@
 
 /* The names of a key that holds them, still escaped; false: it is another key. */
 bool qp_key_split(quipu_str key, quipu_str ret_names[QP_KEY_NAMES]);
+
+/* Append a name with its escapes: '/' separates the names of a key and '%' introduces an escape.
+ * What is escaped decides which key an existing session has: it cannot change. */
+void qp_key_escape(quipu_str name, qp_buf *buf);
 
 /* A name without its escapes. `ret_text` has room for name.n bytes, or is NULL: only *ret_length
  * is wanted then. False when it has an escape that no key of the ADK room has. */

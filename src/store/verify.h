@@ -76,6 +76,12 @@ QUIPU_MUST_USE quipu_status qp_repair_state(qp_verify_run *run, const qp_call *c
 QUIPU_MUST_USE quipu_status qp_repair_state_event(qp_verify_run *run, const qp_call *call,
                                                   const qp_state_event *row, quipu_error *reterr);
 
+/* The same for a watermark of memory, or a job, that cannot be: both are made again. */
+QUIPU_MUST_USE quipu_status qp_repair_memory_scope(qp_verify_run *run, const qp_call *call,
+                                                   const qp_memory_scope *row, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_repair_job(qp_verify_run *run, const qp_call *call,
+                                          const qp_job *row, quipu_error *reterr);
+
 /* verify_counters.c: check the counters that number new rows. */
 QUIPU_MUST_USE quipu_status qp_verify_counters(qp_verify_run *run, const qp_call *call,
                                                quipu_error *reterr);

@@ -1,5 +1,6 @@
-/* Verify what is stored beside sessions and messages: state, the ids of state events, memories, the
- * feed and factors. Each table is walked in the order of its key, a page at a time.
+/* Verify what is stored beside sessions and messages: state, the ids of state events, memories and
+ * their scopes, jobs, the feed and factors. Each table is walked in the order of its key, a page at
+ * a time.
  *
  *    page:  rows behind `after` ──▶ key behind the one before?  ── no ──▶ FILE, the table ends
  *                                   rules of the fields hold?      (qp_row_sound)
@@ -33,6 +34,8 @@ typedef union rows_any {
     qp_state_event event;
     qp_observation observation;
     qp_reflection reflection;
+    qp_memory_scope scope;
+    qp_job job;
     qp_feed feed;
     qp_model_factor factor;
 } rows_any;
@@ -44,6 +47,8 @@ typedef union rows_query {
     qp_state_event_query event;
     qp_observation_query observation;
     qp_reflection_query reflection;
+    qp_memory_scope_query scope;
+    qp_job_query job;
     qp_feed_query feed;
     qp_model_factor_query factor;
 } rows_query;
@@ -284,6 +289,81 @@ static quipu_status verify_rows_reflection(rows_walk *walk, const rows_any *any,
     return QUIPU_OK;
 }
 
+/* The session of a key and tenant, or NULL. */
+static quipu_status verify_rows_session(rows_walk *walk, quipu_str tenant, quipu_str key,
+                                        const qp_session **ret_row, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status =
+        qp_session_by_tenant_key(walk->db, &walk->arena, tenant, key, ret_row, &error);
+
+    if (status == QUIPU_NOT_FOUND) {
+        *ret_row = NULL;
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* How far a session is observed. Removing the row begins again with the first message: what is
+ * observed once more is recognized by its content. */
+static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                      quipu_error *reterr)
+{
+    const qp_memory_scope *row = &any->scope;
+    const bool session = row->kind == QP_MEMORY_SCOPE_KIND_SESSION;
+    const qp_session *owner = NULL;
+    quipu_status status =
+        session ? verify_rows_session(walk, row->tenant, row->scope, &owner, reterr) : QUIPU_OK;
+
+    assert(!finding->orphan && (session || owner == NULL));
+    finding->tenant = row->tenant;
+    finding->session_key = row->scope;
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (session && owner == NULL) {
+        finding->orphan = true;
+        qp_problem_say(finding->text, "there is a watermark of memory for a session that is not "
+                                      "there");
+    } else if (row->watermark < 0 || row->watermark_tokens < 0 || row->generation < 0 ||
+               row->observe_tokens < 0 ||
+               (session && row->session_uid.has &&
+                memcmp(row->session_uid.v.b, owner->uid.b, sizeof(owner->uid.b)) == 0 &&
+                row->watermark >= owner->next_seq)) {
+        finding->orphan = true;
+        qp_problem_say(finding->text,
+                       "the watermark of memory %lld, or a number beside it, cannot be",
+                       (long long)row->watermark);
+    }
+    return QUIPU_OK;
+}
+
+/* A job is derived: one that is damaged, or whose session is not there, is removed and made again
+ * when something is due. */
+static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                    quipu_error *reterr)
+{
+    const qp_job *row = &any->job;
+    const qp_session *owner = NULL;
+    quipu_status status = verify_rows_session(walk, row->tenant, row->scope, &owner, reterr);
+
+    assert(!finding->orphan);
+    finding->tenant = row->tenant;
+    finding->session_key = row->scope;
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    finding->orphan = owner == NULL || row->first_seq < 0 || row->last_seq < 0 || row->fence < 0 ||
+                      row->tries < 0 || (row->owner.p != NULL && !row->next_at.has);
+    if (finding->orphan) {
+        qp_problem_say(finding->text, "a job \"%.*s\" %s",
+                       (int)qp_utf8_cut(row->kind, VERIFY_ROWS_NAME), row->kind.p,
+                       owner == NULL ? "is about a session that is not there"
+                                     : "has a number or a lease that it cannot have");
+    }
+    return QUIPU_OK;
+}
+
 static quipu_status verify_rows_feed(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                      quipu_error *reterr)
 {
@@ -322,6 +402,8 @@ static const rows_table verify_rows_tables[] = {
     {&qp_state_event_entity, QUIPU_PROBLEM_STATE, verify_rows_event},
     {&qp_observation_entity, QUIPU_PROBLEM_MEMORY, verify_rows_observation},
     {&qp_reflection_entity, QUIPU_PROBLEM_MEMORY, verify_rows_reflection},
+    {&qp_memory_scope_entity, QUIPU_PROBLEM_MEMORY, verify_rows_scope},
+    {&qp_job_entity, QUIPU_PROBLEM_MEMORY, verify_rows_job},
     {&qp_feed_entity, QUIPU_PROBLEM_FEED, verify_rows_feed},
     {&qp_model_factor_entity, QUIPU_PROBLEM_FACTOR, verify_rows_factor},
 };
@@ -457,6 +539,23 @@ static quipu_status verify_rows_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
+/* Removes a row that is nobody's. */
+static quipu_status verify_rows_mend(const rows_walk *walk, const qp_call *call,
+                                     const rows_any *key, quipu_error *reterr)
+{
+    const ent_entity *entity = walk->table->entity;
+
+    assert(walk->run->repairs);
+    if (entity == &qp_state_entity) {
+        return qp_repair_state(walk->run, call, &key->state, reterr);
+    }
+    if (entity == &qp_memory_scope_entity) {
+        return qp_repair_memory_scope(walk->run, call, &key->scope, reterr);
+    }
+    return entity == &qp_job_entity ? qp_repair_job(walk->run, call, &key->job, reterr)
+                                    : qp_repair_state_event(walk->run, call, &key->event, reterr);
+}
+
 /* Reports what a page found; a repair removes rows whose session is not there. Reported as repaired
  * only when the removal is committed. */
 static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, quipu_error *reterr)
@@ -469,9 +568,7 @@ static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, qui
         const bool mends = run->repairs && finding->orphan;
 
         if (mends) {
-            status = walk->table->entity == &qp_state_entity
-                         ? qp_repair_state(run, call, &finding->key.state, reterr)
-                         : qp_repair_state_event(run, call, &finding->key.event, reterr);
+            status = verify_rows_mend(walk, call, &finding->key, reterr);
         }
         if (status == QUIPU_OK) {
             qp_verify_tell(run, finding->kind, finding->tenant, finding->session_key, 0,

@@ -188,7 +188,8 @@ static char *lango_dump_others(const char *path)
             raw,
             "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT IN "
             "('sessions', 'messages', 'observations', 'reflections', 'state', "
-            "'feed', 'state_events', 'model_factors', 'ent_journal', 'sqlite_sequence') AND "
+            "'feed', 'state_events', 'model_factors', 'memory_scopes', 'jobs', 'ent_journal', "
+            "'sqlite_sequence') AND "
             "name NOT LIKE 'messages_search%' ORDER BY name",
             -1, &tables, NULL),
         SQLITE_OK);

@@ -83,8 +83,9 @@ static void new_file_gets_every_table_and_says_what_it_is(void **state)
                "type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE "
                "'messages_search_%' ORDER BY name)",
                text);
-    assert_string_equal(text, "ent_journal feed messages messages_search model_factors "
-                              "observations reflections sessions state state_events");
+    assert_string_equal(text, "ent_journal feed jobs memory_scopes messages messages_search "
+                              "model_factors observations reflections sessions state "
+                              "state_events");
     schema_sql("SELECT printf('%x', application_id) FROM pragma_application_id", text);
     assert_string_equal(text, "51495055");
 }
@@ -426,7 +427,8 @@ static void observations_and_reflections_are_indexed_by_session_and_time(void **
                  "'c' ORDER BY c)",
                  tables[i]);
         schema_sql(sql, text);
-        assert_string_equal(text, "created_at session_key");
+        assert_string_equal(text, "created_at session_key tenant,scope,content_hash "
+                                  "tenant,session_key,content_hash");
     }
 }
 

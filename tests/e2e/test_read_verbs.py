@@ -367,6 +367,87 @@ class Stats(Reading):
         self.assertEqual(text, self.run_quipu("stats").out)
 
 
+class MemoryWorker(harness.Case):
+    """What a worker makes of sessions, and the verbs that correct it."""
+
+    def setUp(self):
+        super().setUp()
+        harness.make_store(self, {
+            "trip": [says("I prefer trains. Always give prices in euros."), says("Noted.",
+                                                                                "assistant")],
+            "quiet": [says("What time is it?")],
+        })
+
+    def test_a_run_observes_what_is_due_once(self):
+        ran = self.run_quipu("memory", "run", "--json").json()
+        self.assertEqual((ran["sessions"], ran["messages"], ran["observations"]), (2, 3, 2))
+        self.assertEqual(self.run_quipu("memory", "run", "--json").json()["messages"], 0)
+        found = self.run_quipu("memory", "list", "trip", "--json").lines()
+        self.assertEqual([(line["content"], line["priority"], line["from"]) for line in found],
+                         [("I prefer trains.", "standing", 1),
+                          ("Always give prices in euros.", "standing", 1)])
+        self.assertIn("standing preference", self.run_quipu("memory", "list", "trip").out)
+
+    def test_status_shows_watermarks_and_what_is_pending(self):
+        before = self.run_quipu("memory", "status", "trip", "--json").json()
+        self.assertEqual((before["watermark"], before["pendingMessages"]), (0, 2))
+        self.run_quipu("memory", "run", "trip")
+        after = {line["key"]: line for line in self.run_quipu("memory", "status", "--json").lines()}
+        self.assertEqual((after["trip"]["watermark"], after["trip"]["pendingTokens"]), (2, 0))
+        self.assertEqual(after["quiet"]["pendingMessages"], 1)
+        self.assertIn("observed to 2 of 2", self.run_quipu("memory", "status", "trip").out)
+
+    def test_a_threshold_is_kept(self):
+        self.run_quipu("memory", "run", "--tokens", 1)
+        self.run_quipu("append", "trip", "--role", "user", "--text", "I prefer boats.")
+        ran = self.run_quipu("memory", "run", "trip", "--tokens", 1000, "--json").json()
+        self.assertEqual(ran["messages"], 0)
+
+    def test_one_memory_is_shown_edited_retired_and_deleted(self):
+        self.run_quipu("memory", "run")
+        first, second = self.run_quipu("memory", "list", "trip", "--json").lines()
+        edited = self.run_quipu("memory", "edit", first["id"], "I prefer buses.", "--priority",
+                                "high", "--subject", "travel", "--json").json()
+        self.assertEqual((edited["content"], edited["priority"], edited["subject"]),
+                         ("I prefer buses.", "high", "travel"))
+        shown = self.run_quipu("memory", "show", first["id"], "--json").json()
+        self.assertEqual(shown["content"], "I prefer buses.")
+        retired = self.run_quipu("memory", "retire", first["id"], "she flies now", "--json").json()
+        self.assertEqual(retired["retiredWhy"], "she flies now")
+        self.assertEqual(len(self.run_quipu("memory", "list", "trip", "--json").lines()), 1)
+        self.assertIn("she flies now", self.run_quipu("memory", "list", "trip", "--retired").out)
+        self.assertIn("--yes", self.run_quipu("memory", "rm", second["id"], code=2).err)
+        self.run_quipu("memory", "rm", second["id"], "--yes")
+        self.assertIn("no memories", self.run_quipu("memory", "list", "trip").err)
+        self.assertIn("no memory", self.run_quipu("memory", "show", second["id"], code=3).err)
+
+    def test_the_source_is_the_message_that_it_came_from(self):
+        self.run_quipu("memory", "run")
+        first = self.run_quipu("memory", "list", "trip", "--json").lines()[0]
+        source = self.run_quipu("memory", "source", first["id"], "--json").lines()
+        self.assertEqual([line["seq"] for line in source], [1])
+        self.assertIn("I prefer trains.", self.run_quipu("memory", "source", first["id"]).out)
+
+    def test_follow_observes_what_another_process_appends(self):
+        process = self.start_quipu("memory", "run", "--follow", "--json")
+        self.assertEqual(json.loads(self.read_line(process))["messages"], 3)
+        self.run_quipu("append", "trip", "--role", "user", "--text", "Never book hostels.")
+        self.assertEqual(json.loads(self.read_line(process))["observations"], 1)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=harness.WAIT_S), 0)
+
+    def test_mistakes_are_reported(self):
+        for words in (["list", "tripp"], ["run", "tripp"], ["status", "tripp"]):
+            self.assertIn("no session", self.run_quipu("memory", *words, code=3).err)
+        self.assertIn("id", self.run_quipu("memory", "show", "x", code=2).err)
+        self.assertIn("--app", self.run_quipu("memory", "run", "--user", "ana", code=2).err)
+        self.assertIn("not both", self.run_quipu("memory", "run", "trip", "--app", "a", code=2).err)
+        self.run_quipu("memory", "run", "trip", "more", code=2)
+        self.run_quipu("memory", "run")
+        ident = self.run_quipu("memory", "list", "trip", "--json").lines()[0]["id"]
+        self.assertIn("nothing to change", self.run_quipu("memory", "edit", ident, code=2).err)
+
+
 class Memory(Reading):
     def test_what_is_added_is_listed_until_it_is_cleared(self):
         ident = self.run_quipu("memory", "add", "first", "likes trains", "--from", 1, "--to",

@@ -1,0 +1,258 @@
+/* quipu memory run, and memory status: a worker in this process, and where all of them stand. */
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "render.h"
+
+#define MEMORY_RUN_POLL_MS 1000     /* how often --follow looks for changes */
+#define MEMORY_RUN_PASS_MS 30000    /* how long one pass may take */
+#define MEMORY_RUN_SLACK_S 600      /* by how much clocks of writers may differ... */
+#define MEMORY_RUN_FULL_EVERY_S 600 /* ...and how often all sessions are looked at again */
+#define MEMORY_RUN_WORKER_SIZE 128
+
+/* --app, --user, --tokens and the key. */
+static int memory_run_options(const app_call *call, quipu_memory_options *ret)
+{
+    *ret = (quipu_memory_options)QUIPU_MEMORY_OPTIONS_INIT;
+    ret->session_key = app_argument(call, 1);
+    ret->app_name = app_text_value(call, "app");
+    ret->user_id = app_text_value(call, "user");
+    if (ret->session_key.p != NULL && (ret->app_name.p != NULL || ret->user_id.p != NULL)) {
+        return app_usage(call, "give a key, or --app and --user, not both");
+    }
+    if (ret->user_id.p != NULL && ret->app_name.p == NULL) {
+        return app_usage(call, "--user needs --app: a user is a user of an app");
+    }
+    return app_number(call, "tokens", 1, INT32_MAX, &ret->observe_tokens) ? APP_OK : APP_USAGE;
+}
+
+/* ---- run -------------------------------------------------------------------------------------
+ */
+
+static void memory_run_print(const app_call *call, const quipu_memory_ran *ran)
+{
+    app_json json = {.out = stdout};
+
+    if (app_given(call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_int(&json, "sessions", ran->sessions);
+        app_json_int(&json, "messages", ran->messages);
+        app_json_int(&json, "observations", ran->observations);
+        app_json_int(&json, "repeats", ran->repeats);
+        app_json_int(&json, "lost", ran->lost);
+        app_json_int(&json, "failed", ran->failed);
+        app_json_bool(&json, "more", ran->more);
+        app_json_close(&json, '}');
+    } else {
+        printf("%" PRId64 " sessions, %" PRId64 " messages: %" PRId64 " observations, %" PRId64
+               " said again",
+               ran->sessions, ran->messages, ran->observations, ran->repeats);
+        if (ran->failed > 0 || ran->lost > 0) {
+            printf("; %" PRId64 " failed, %" PRId64 " taken over", ran->failed, ran->lost);
+        }
+        printf("\n");
+    }
+    fflush(stdout);
+}
+
+/* Adds what a pass did to the sums. */
+static void memory_run_add(quipu_memory_ran *sum, const quipu_memory_ran *ran)
+{
+    sum->sessions += ran->sessions;
+    sum->messages += ran->messages;
+    sum->observations += ran->observations;
+    sum->repeats += ran->repeats;
+    sum->lost += ran->lost;
+    sum->failed += ran->failed;
+}
+
+/* Everything that is due, in as many passes as it takes. */
+static quipu_status memory_run_once(quipu_store *store, const quipu_memory_options *options,
+                                    quipu_cancel *cancel, quipu_memory_ran *ret_sum,
+                                    quipu_error *error)
+{
+    quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
+    quipu_status status;
+
+    within.deadline_ms = MEMORY_RUN_PASS_MS;
+    within.cancel = cancel;
+    do {
+        status = quipu_memory_run(store, options, &within, &ran, error);
+        if (status == QUIPU_OK) {
+            memory_run_add(ret_sum, &ran);
+        }
+    } while (status == QUIPU_OK && ran.more);
+    return status;
+}
+
+/* Pass after pass. Most look only at sessions that have changed since the pass before, by the
+ * writers' clocks; every MEMORY_RUN_FULL_EVERY_S one looks at all, so that a wrong clock delays a
+ * session and does not lose it. */
+static quipu_status memory_run_follow(const app_call *call, quipu_store *store,
+                                      quipu_memory_options *options, quipu_cancel *cancel,
+                                      quipu_error *error)
+{
+    const struct timespec nap = {MEMORY_RUN_POLL_MS / 1000, MEMORY_RUN_POLL_MS % 1000 * 1000000L};
+    quipu_status status = QUIPU_OK;
+    int64_t full_at = 0;
+
+    while (status == QUIPU_OK && !app_signals_came()) {
+        const quipu_time begun = quipu_time_now();
+        quipu_memory_ran sum = QUIPU_MEMORY_RAN_INIT;
+
+        if (begun.s >= full_at || begun.s < full_at - MEMORY_RUN_FULL_EVERY_S) {
+            options->changed_after = (quipu_time){0, 0};
+            full_at = begun.s + MEMORY_RUN_FULL_EVERY_S;
+        }
+        status = memory_run_once(store, options, cancel, &sum, error);
+        if (status == QUIPU_OK) {
+            options->changed_after = (quipu_time){begun.s - MEMORY_RUN_SLACK_S, 0};
+        }
+        /* Another process holds the store: the next pass tries again. */
+        status = status == QUIPU_BUSY ? QUIPU_OK : status;
+        if (sum.sessions > 0) {
+            memory_run_print(call, &sum);
+        }
+        if (status == QUIPU_OK && !app_signals_came()) {
+            (void)nanosleep(&nap, NULL);
+        }
+    }
+    return status == QUIPU_CANCELLED && app_signals_came() ? QUIPU_OK : status;
+}
+
+int memory_work(const app_call *call, quipu_store *store)
+{
+    char worker[MEMORY_RUN_WORKER_SIZE];
+    char host[64] = "";
+    quipu_memory_ran sum = QUIPU_MEMORY_RAN_INIT;
+    quipu_memory_options options;
+    quipu_cancel *cancel;
+    quipu_error error = {0};
+    quipu_status status;
+    int code = memory_run_options(call, &options);
+
+    if (code != APP_OK) {
+        return code;
+    }
+    (void)gethostname(host, sizeof(host) - 1);
+    snprintf(worker, sizeof(worker), "%s:%ld", host[0] != '\0' ? host : "quipu", (long)getpid());
+    options.worker = quipu_cstr(worker);
+    cancel = app_signals_begin();
+    if (app_given(call, "follow")) {
+        status = memory_run_follow(call, store, &options, cancel, &error);
+    } else {
+        status = memory_run_once(store, &options, cancel, &sum, &error);
+        if (status == QUIPU_OK) {
+            memory_run_print(call, &sum);
+        }
+    }
+    if (status == QUIPU_OK) {
+        return APP_OK;
+    }
+    return options.session_key.p != NULL
+               ? app_fail_session(call, options.session_key, status, &error)
+               : app_fail(call, "memory", status, &error);
+}
+
+/* ---- status ----------------------------------------------------------------------------------
+ */
+
+static void memory_run_status_json(const quipu_memory_progress *item)
+{
+    app_json json = {.out = stdout};
+
+    app_json_open(&json, NULL, '{');
+    app_json_text(&json, "key", item->session_key);
+    app_json_text(&json, "scope", item->scope);
+    app_json_int(&json, "watermark", item->watermark);
+    app_json_int(&json, "last", item->last_seq);
+    app_json_int(&json, "pendingMessages", item->pending_messages);
+    app_json_int(&json, "pendingTokens", item->pending_tokens);
+    app_json_int(&json, "observeTokens", item->observe_tokens);
+    app_json_int(&json, "generation", item->generation);
+    app_json_int(&json, "observations", item->observations);
+    app_json_int(&json, "reflections", item->reflections);
+    app_json_int(&json, "standingTokens", item->standing_tokens);
+    app_json_int(&json, "fence", item->fence);
+    app_json_int(&json, "tries", item->tries);
+    if (item->owner.p != NULL) {
+        app_json_text(&json, "owner", item->owner);
+    }
+    if (item->has_lease_until) {
+        app_json_time(&json, "leaseUntil", item->lease_until);
+    }
+    if (item->has_next_at) {
+        app_json_time(&json, "nextAt", item->next_at);
+    }
+    if (item->last_error.p != NULL) {
+        app_json_text(&json, "lastError", item->last_error);
+    }
+    app_json_close(&json, '}');
+}
+
+/* One line a session, and one more for a failure. */
+static void memory_run_status_print(const app_call *call, const quipu_memory_progress *item)
+{
+    const bool colours = app_colours(call);
+    char until[QUIPU_TIME_TEXT_SIZE];
+
+    printf("%s", app_style(colours, APP_BOLD));
+    app_put(stdout, item->session_key);
+    printf("%s  observed to %" PRId64 " of %" PRId64, app_style(colours, APP_PLAIN),
+           item->watermark, item->last_seq);
+    if (item->pending_messages > 0) {
+        printf(", %" PRId64 " messages and %" PRId64 " tokens pending", item->pending_messages,
+               item->pending_tokens);
+    }
+    printf("  generation %" PRId64 "  %" PRId64 " observations, %" PRId64 " reflections, %" PRId64
+           " standing tokens\n",
+           item->generation, item->observations, item->reflections, item->standing_tokens);
+    if (item->owner.p != NULL && item->has_lease_until) {
+        app_time_text(item->lease_until, until, sizeof(until));
+        printf("    leased to ");
+        app_put(stdout, item->owner);
+        printf(" until %s\n", until);
+    }
+    if (item->last_error.p != NULL) {
+        printf("    %s%" PRId64 " tries, the last: ", app_style(colours, APP_RED), item->tries);
+        app_put(stdout, item->last_error);
+        printf("%s\n", app_style(colours, APP_PLAIN));
+    }
+}
+
+int memory_status(const app_call *call, quipu_store *store)
+{
+    quipu_memory_status_list *list = NULL;
+    quipu_memory_options options;
+    quipu_error error = {0};
+    quipu_status status;
+    int code = memory_run_options(call, &options);
+
+    if (code != APP_OK) {
+        return code;
+    }
+    status = quipu_memory_status(store, &options, NULL, &list, &error);
+    if (status != QUIPU_OK) {
+        return options.session_key.p != NULL
+                   ? app_fail_session(call, options.session_key, status, &error)
+                   : app_fail(call, "memory", status, &error);
+    }
+    for (size_t i = 0; i < list->sessions.count; i++) {
+        const quipu_memory_progress *item = quipu_memory_progress_at(list->sessions, i);
+
+        if (app_given(call, "json")) {
+            memory_run_status_json(item);
+        } else {
+            memory_run_status_print(call, item);
+        }
+    }
+    if (list->more) {
+        app_report(call, "more than %d sessions; name a key, or --app", QUIPU_PAGE_MAX);
+    }
+    quipu_free(list);
+    return APP_OK;
+}

@@ -1,0 +1,130 @@
+/* Memory that makes itself: a worker reads what was said in sessions behind a watermark and saves
+ * observations. The calls to save, find, correct and delete them are in <quipu/store.h>;
+ * docs/memory.md is the guide.
+ *
+ * Nothing here is on the path of a turn or an append: a worker runs in a thread or a process of its
+ * own, as many of them as wanted, on one store. Each session is observed by one worker at a time,
+ * which holds a lease; what it observed and how far it came are stored in one transaction. */
+#ifndef QUIPU_MEMORY_H
+#define QUIPU_MEMORY_H
+
+#include <quipu/store.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A session is due when so many tokens stand behind its watermark. One token: the rule observer
+ * needs microseconds for a message, and what a user asks for should hold from the next turn on. */
+#define QUIPU_OBSERVE_TOKENS_DEFAULT 1
+#define QUIPU_MEMORY_LEASE_MS 30000      /* of a worker that names none */
+#define QUIPU_MEMORY_LEASE_MS_MAX 600000 /* longest lease: a dead worker holds a session so long */
+#define QUIPU_MEMORY_WORKER_MAX 200      /* bytes of a worker's name */
+#define QUIPU_MEMORY_BATCH 200           /* messages that one transaction observes */
+
+/* Standing lines are sent with every turn. All of a scope together have at most one part in
+ * QUIPU_STANDING_SHARE (2 %) of the tokens that were observed in it, but QUIPU_STANDING_TOKENS_MIN
+ * in a short history, and QUIPU_STANDING_TOKENS_MAX in any. The oldest that a rule made yield. */
+#define QUIPU_STANDING_SHARE 50
+#define QUIPU_STANDING_TOKENS_MIN 200
+#define QUIPU_STANDING_TOKENS_MAX 3000
+
+#define QUIPU_RULES_ORIGIN "rules/1" /* the origin of what the rule observer saves */
+
+typedef struct quipu_memory_options {
+    uint32_t struct_size;
+    quipu_str session_key;    /* only this session, or... */
+    quipu_str app_name;       /* ...only this app's sessions... */
+    quipu_str user_id;        /* ...or this user's, with app_name; all absent: every session */
+    quipu_time changed_after; /* only sessions changed since; {0, 0}: all */
+    int64_t observe_tokens;   /* the threshold, kept for each session that it is used on; 0: the
+                               * session's own, else QUIPU_OBSERVE_TOKENS_DEFAULT */
+    int32_t lease_ms;         /* 0: QUIPU_MEMORY_LEASE_MS */
+    quipu_str worker;         /* a name for people, in `memory status`; absent: "quipu" */
+} quipu_memory_options;
+
+#define QUIPU_MEMORY_OPTIONS_INIT QUIPU_INIT(quipu_memory_options)
+
+/* What a run did. */
+typedef struct quipu_memory_ran {
+    uint32_t struct_size;
+    bool more;            /* the deadline passed before everything was done */
+    int64_t sessions;     /* in which something was observed or passed over */
+    int64_t messages;     /* that were read, each once */
+    int64_t observations; /* that were saved... */
+    int64_t repeats;      /* ...or said again */
+    int64_t lost;         /* leases that other workers took over; nothing of theirs was saved */
+    int64_t failed;       /* sessions whose work failed; they are tried again later */
+} quipu_memory_ran;
+
+#define QUIPU_MEMORY_RAN_INIT QUIPU_INIT(quipu_memory_ran)
+
+/**
+ * Observe what is due, session by session, and return when nothing is due or the deadline passes,
+ * which is no error. Any number of threads and processes may run at the same time. Messages are
+ * never changed. Expired sessions and summaries of a compaction are passed over.
+ *
+ * Ownership: `options` and `ret_ran` may be NULL.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_NOT_FOUND (the session that the options name), QUIPU_INVALID, QUIPU_LIMIT,
+ *            QUIPU_UNKNOWN, QUIPU_BUSY (nothing was begun), QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_run(quipu_store *store,
+                                                       const quipu_memory_options *options,
+                                                       const quipu_call_options *call,
+                                                       quipu_memory_ran *ret_ran,
+                                                       quipu_error *reterr);
+
+/* How far a session is observed. */
+typedef struct quipu_memory_progress {
+    quipu_str session_key;
+    quipu_str scope;          /* where its memories count */
+    int64_t watermark;        /* the last message that is observed; 0: none */
+    int64_t last_seq;         /* of the session */
+    int64_t pending_messages; /* behind the watermark... */
+    int64_t pending_tokens;   /* ...and their tokens */
+    int64_t observe_tokens;   /* so many of them are due */
+    int64_t generation;       /* how often something was observed */
+    int64_t observations;     /* that are not retired... */
+    int64_t reflections;      /* ...of this session */
+    int64_t standing_tokens;  /* of the scope's standing lines */
+    quipu_str owner;          /* who works on it; absent: nobody */
+    bool has_lease_until;
+    quipu_time lease_until;
+    int64_t fence; /* how often it was claimed */
+    int64_t tries; /* claims since the last progress */
+    bool has_next_at;
+    quipu_time next_at;   /* when it may be claimed next */
+    quipu_str last_error; /* why the last try failed; absent: it did not */
+} quipu_memory_progress;
+
+QUIPU_SLICE(quipu_memory_progresses, quipu_memory_progress)
+
+typedef struct quipu_memory_status_list {
+    quipu_memory_progresses sessions; /* by their creation */
+    bool more;                        /* there are sessions behind the limit */
+} quipu_memory_status_list;
+
+/**
+ * Report how far sessions are observed: the one of `options->session_key`, those of an app or a
+ * user, or all, at most QUIPU_PAGE_MAX. From one snapshot; takes no lock.
+ *
+ * Ownership: free *ret_list with quipu_free(); `options` may be NULL.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO,
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_status(quipu_store *store,
+                                                          const quipu_memory_options *options,
+                                                          const quipu_call_options *call,
+                                                          quipu_memory_status_list **ret_list,
+                                                          quipu_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

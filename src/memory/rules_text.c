@@ -1,0 +1,397 @@
+/* Sentences and words of a message; the head of rules_text.h says what is passed over.
+ *
+ * Pure and without allocation: a sentence is a slice of the text, its words lie in the caller's
+ * struct. Each byte is looked at a fixed number of times, so that a message of any size costs what
+ * its length says. */
+#include "memory/rules_text.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define TEXT_INDENT 4 /* blanks before a line of code */
+
+static bool rules_text_is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r';
+}
+
+static bool rules_text_is_lower(char byte)
+{
+    return byte >= 'a' && byte <= 'z';
+}
+
+static bool rules_text_is_upper(char byte)
+{
+    return byte >= 'A' && byte <= 'Z';
+}
+
+static bool rules_text_is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static bool rules_text_begins(quipu_str text, const char *head)
+{
+    const size_t n = strlen(head);
+
+    return text.n >= n && memcmp(text.p, head, n) == 0;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------
+ */
+
+/* The line at `at`, without its end. */
+static quipu_str rules_text_line(quipu_str text, size_t at)
+{
+    const char *end;
+
+    assert(at < text.n);
+    end = memchr(text.p + at, '\n', text.n - at);
+    return (quipu_str){text.p + at, end != NULL ? (size_t)(end - text.p) - at : text.n - at};
+}
+
+/* A line that a program or another person wrote: indented code, a quoted line, a table, markup,
+ * JSON, a prompt of a shell. */
+static bool rules_text_is_foreign(quipu_str line)
+{
+    size_t indent = 0;
+
+    while (indent < line.n && line.p[indent] == ' ') {
+        indent++;
+    }
+    if (indent >= TEXT_INDENT || (line.n > 0 && line.p[0] == '\t')) {
+        return true;
+    }
+    const quipu_str rest = {line.p + indent, line.n - indent};
+
+    return rest.n > 0 && (strchr(">|<{}[", rest.p[0]) != NULL || rules_text_begins(rest, "$ ") ||
+                          rules_text_begins(rest, "#include") || rules_text_begins(rest, "@@ ") ||
+                          rules_text_begins(rest, "+++ ") || rules_text_begins(rest, "--- "));
+}
+
+/* Where somebody else's message begins: nothing behind it is the writer's. */
+static bool rules_text_is_forwarded(quipu_str line)
+{
+    return rules_text_begins(line, "-----Original Message") ||
+           rules_text_begins(line, "---------- Forwarded") ||
+           rules_text_begins(line, "Begin forwarded message");
+}
+
+/* Moves over lines that are not prose; at the end of the text `at` is text.n. */
+static void rules_text_skip(qp_rules_walk *walk)
+{
+    while (walk->at < walk->text.n) {
+        const quipu_str line = rules_text_line(walk->text, walk->at);
+        size_t blanks = 0;
+
+        while (blanks < line.n && blanks < TEXT_INDENT && line.p[blanks] == ' ') {
+            blanks++;
+        }
+        const quipu_str rest = {line.p + blanks, line.n - blanks};
+        const bool ticks = rules_text_begins(rest, "```");
+        const bool mark = ticks || rules_text_begins(rest, "~~~");
+
+        if (mark && (!walk->fenced || walk->fence == rest.p[0])) {
+            walk->fenced = !walk->fenced;
+            walk->fence = rest.p[0];
+        } else if (!walk->fenced && rules_text_is_forwarded(line)) {
+            walk->at = walk->text.n;
+            return;
+        } else if (!walk->fenced && line.n > 0 && !rules_text_is_foreign(line)) {
+            return;
+        }
+        walk->at += line.n + (walk->at + line.n < walk->text.n ? 1 : 0);
+    }
+}
+
+/* ---- sentences --------------------------------------------------------------------------------
+ */
+
+/* A full stop that ends no sentence: of a title or an abbreviation. */
+static bool rules_text_is_short(quipu_str text, size_t stop)
+{
+    static const char *const shorts[] = {"Dr", "Mr", "Mrs", "Ms",  "Prof",  "St",
+                                         "vs", "No", "e.g", "i.e", "approx"};
+
+    for (size_t i = 0; i < sizeof(shorts) / sizeof(shorts[0]); i++) {
+        const size_t n = strlen(shorts[i]);
+
+        if (stop >= n && memcmp(text.p + stop - n, shorts[i], n) == 0 &&
+            (stop == n || rules_text_is_blank(text.p[stop - n - 1]) ||
+             text.p[stop - n - 1] == '(')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a line that follows continues the sentence: prose that was wrapped. */
+static bool rules_text_continues(quipu_str text, size_t next)
+{
+    return next < text.n && rules_text_is_lower(text.p[next]);
+}
+
+/* The byte behind the sentence that begins at `at`. A sentence ends with a stop before a blank, or
+ * with its line, unless the next line continues it. */
+static size_t rules_text_end(quipu_str text, size_t at)
+{
+    size_t i = at;
+
+    for (; i < text.n; i++) {
+        const char byte = text.p[i];
+
+        if (byte == '\n' && !rules_text_continues(text, i + 1)) {
+            return i;
+        }
+        if ((byte == '.' || byte == '!' || byte == '?') &&
+            (i + 1 == text.n || strchr(" \t\r\n\"')", text.p[i + 1]) != NULL) &&
+            !(byte == '.' && rules_text_is_short(text, i))) {
+            return i + 1;
+        }
+    }
+    return i;
+}
+
+/* The bytes of a bullet or a number of a list that the text begins with. */
+static size_t rules_text_bullet(quipu_str text)
+{
+    if (text.n > 2 && (text.p[0] == '-' || text.p[0] == '*') && text.p[1] == ' ') {
+        return 2;
+    }
+    return text.n > 3 && rules_text_is_digit(text.p[0]) && (text.p[1] == '.' || text.p[1] == ')') &&
+                   text.p[2] == ' '
+               ? 3
+               : 0;
+}
+
+static bool rules_text_is_space(char byte)
+{
+    return rules_text_is_blank(byte) || byte == '\n';
+}
+
+static quipu_str rules_text_trim_left(quipu_str text)
+{
+    while (text.n > 0 && rules_text_is_space(text.p[0])) {
+        text.p++;
+        text.n--;
+    }
+    return text;
+}
+
+/* Removes blanks around it, and a bullet or number of a list before it. */
+static quipu_str rules_text_trim(quipu_str text)
+{
+    text = rules_text_trim_left(text);
+    const size_t bullet = rules_text_bullet(text);
+
+    text = rules_text_trim_left((quipu_str){text.p + bullet, text.n - bullet});
+    while (text.n > 0 && rules_text_is_space(text.p[text.n - 1])) {
+        text.n--;
+    }
+    return text;
+}
+
+/* ---- words ------------------------------------------------------------------------------------
+ */
+
+/* The bytes of an apostrophe at `p`: a plain one, or U+2019; 0: it is none. */
+static size_t rules_text_apostrophe(const char *p, size_t n)
+{
+    if (p[0] == '\'') {
+        return 1;
+    }
+    return p[0] == '\xe2' && n >= 3 && memcmp(p, "\xe2\x80\x99", 3) == 0 ? 3 : 0;
+}
+
+/* The bytes of a double quote or a backtick at `p`; 0: it is none. */
+static size_t rules_text_quote(const char *p, size_t n)
+{
+    if (p[0] == '"' || p[0] == '`') {
+        return 1;
+    }
+    return p[0] == '\xe2' && n >= 3 && p[1] == '\x80' &&
+                   (p[2] == '\x9c' || p[2] == '\x9d' || p[2] == '\x9e')
+               ? 3
+               : 0;
+}
+
+static bool rules_text_is_word(char byte)
+{
+    return rules_text_is_lower(byte) || rules_text_is_upper(byte) || rules_text_is_digit(byte) ||
+           (unsigned char)byte >= 0x80;
+}
+
+/* Appends a byte to the lower case of a word, as long as there is room. */
+static void rules_text_put(qp_rules_word *word, char byte)
+{
+    if (word->n < QP_RULES_WORD_BYTES) {
+        word->lower[word->n++] = (char)(rules_text_is_upper(byte) ? byte - 'A' + 'a' : byte);
+    }
+}
+
+/* Reads a word at `at`; gives the byte behind it. */
+static size_t rules_text_word(quipu_str text, size_t at, qp_rules_word *ret)
+{
+    size_t i = at;
+
+    *ret = (qp_rules_word){.at = (uint16_t)at, .capital = rules_text_is_upper(text.p[at])};
+    while (i < text.n) {
+        const size_t apostrophe = rules_text_apostrophe(text.p + i, text.n - i);
+
+        if (apostrophe > 0) {
+            /* Only inside of a word: "don't", and not the end of a quotation. */
+            if (i + apostrophe >= text.n || !rules_text_is_lower(text.p[i + apostrophe])) {
+                break;
+            }
+            rules_text_put(ret, '\'');
+            i += apostrophe;
+        } else if (rules_text_quote(text.p + i, text.n - i) > 0) {
+            break;
+        } else if (rules_text_is_word(text.p[i])) {
+            rules_text_put(ret, text.p[i++]);
+        } else if ((text.p[i] == '.' || text.p[i] == ',' || text.p[i] == '-' || text.p[i] == ':') &&
+                   i + 1 < text.n && i > at && rules_text_is_digit(text.p[i - 1]) &&
+                   rules_text_is_digit(text.p[i + 1])) {
+            rules_text_put(ret, text.p[i++]); /* 3.5, 1,000, 2026-11-16, 14:30 */
+        } else {
+            break;
+        }
+    }
+    ret->lower[ret->n] = '\0';
+    ret->end = (uint16_t)i;
+    assert(i > at);
+    return i;
+}
+
+/* The end of a quotation in single quotes that begins at `at`, or `at` when none does: it opens
+ * before a word and closes behind one. */
+static size_t rules_text_single(quipu_str text, size_t at)
+{
+    size_t i = at + 1;
+
+    if (text.p[at] != '\'' || (at > 0 && rules_text_is_word(text.p[at - 1]))) {
+        return at;
+    }
+    while (i < text.n &&
+           (text.p[i] != '\'' || (i + 1 < text.n && rules_text_is_word(text.p[i + 1])))) {
+        i++;
+    }
+    return i < text.n ? i : at;
+}
+
+/* Whether the bytes open or close an odd number of quotations. Behind a quote that is not closed
+ * all is quoted, up to the end of the line. */
+static bool rules_text_toggles(quipu_str text)
+{
+    bool odd = false;
+
+    for (size_t i = 0; i < text.n;) {
+        const size_t quote = rules_text_quote(text.p + i, text.n - i);
+
+        odd = odd != (quote > 0);
+        i += quote > 0 ? quote : 1;
+    }
+    return odd;
+}
+
+/* Splits a sentence into words; `quoted`: it begins inside of a quotation. */
+static void rules_text_words(qp_rules_sentence *sentence, bool quoted)
+{
+    const quipu_str text = sentence->text;
+    size_t single = 0; /* the end of a quotation in single quotes */
+    bool clause = true;
+    size_t i = 0;
+
+    assert(text.n <= QP_RULES_SENTENCE_MAX);
+    sentence->count = 0;
+    while (i < text.n && sentence->count < QP_RULES_WORDS_MAX) {
+        const size_t quote = rules_text_quote(text.p + i, text.n - i);
+
+        if (quote > 0) {
+            quoted = !quoted;
+            i += quote;
+        } else if (rules_text_is_word(text.p[i])) {
+            qp_rules_word *word = &sentence->words[sentence->count++];
+
+            i = rules_text_word(text, i, word);
+            word->clause = clause;
+            word->quoted = quoted || word->at < single;
+            clause = false;
+        } else {
+            single = i >= single ? rules_text_single(text, i) : single;
+            clause = clause || strchr(",;:(", text.p[i]) != NULL ||
+                     (text.p[i] == '-' && i + 1 < text.n && text.p[i + 1] == '-');
+            i++;
+        }
+    }
+}
+
+bool qp_rules_next(qp_rules_walk *walk, qp_rules_sentence *ret)
+{
+    while (walk->at < walk->text.n) {
+        bool quoted;
+        size_t end;
+
+        if (walk->at == 0 || walk->text.p[walk->at - 1] == '\n') {
+            walk->quoted = false;
+            rules_text_skip(walk);
+            if (walk->at >= walk->text.n) {
+                return false;
+            }
+        }
+        end = rules_text_end(walk->text, walk->at);
+        const quipu_str raw = {walk->text.p + walk->at, end - walk->at};
+
+        quoted = walk->quoted;
+        walk->quoted = walk->quoted != rules_text_toggles(raw);
+        ret->text = rules_text_trim(raw);
+        walk->at = end < walk->text.n && walk->text.p[end] == '\n' ? end + 1 : end;
+        assert(walk->at > 0);
+        if (ret->text.n >= QP_RULES_SENTENCE_MIN && ret->text.n <= QP_RULES_SENTENCE_MAX) {
+            ret->question = ret->text.p[ret->text.n - 1] == '?';
+            rules_text_words(ret, quoted);
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t qp_rules_match(const qp_rules_sentence *sentence, size_t at, const char *words)
+{
+    size_t count = 0;
+
+    while (*words != '\0') {
+        const char *blank = strchr(words, ' ');
+        const size_t n = blank != NULL ? (size_t)(blank - words) : strlen(words);
+        const qp_rules_word *word;
+
+        if (at + count >= sentence->count) {
+            return 0;
+        }
+        word = &sentence->words[at + count];
+        if (word->n != n || word->quoted || memcmp(word->lower, words, n) != 0) {
+            return 0;
+        }
+        count++;
+        words += n + (blank != NULL ? 1 : 0);
+    }
+    return count;
+}
+
+bool qp_rules_in(const qp_rules_word *word, const char *list)
+{
+    const size_t n = word->n;
+
+    /* Mostly the first byte differs: then the list is only walked to the next word. */
+    for (const char *at = list; *at != '\0';) {
+        if (*at == word->lower[0] && strncmp(at, word->lower, n) == 0 &&
+            (at[n] == ' ' || at[n] == '\0')) {
+            return true;
+        }
+        while (*at != '\0' && *at != ' ') {
+            at++;
+        }
+        at += *at == ' ';
+    }
+    return false;
+}

@@ -1,0 +1,348 @@
+/* Leases and fences of background work; the head of job.h has the states.
+ *
+ * Owns entity Job. Every function runs in its caller's exclusive transaction, so that a row that
+ * was read does not change before it is written: comparing fences needs no compare-and-set of its
+ * own. Nothing here waits, sleeps or retries. */
+#include "store/job.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "base/uuid.h"
+
+static_assert(QP_JOB_BACKOFF_MS_MAX <= QP_JOB_LEASE_MS_MAX, "no next_at lies further ahead");
+
+/* A time from now on; the years 1 to 9999 have room for every lease. */
+static quipu_time job_after(quipu_time now, int64_t ms)
+{
+    quipu_time at = now;
+
+    assert(ms >= 0 && ms <= QP_JOB_LEASE_MS_MAX);
+    return qp_time_add_ms(now, ms, &at) == QUIPU_OK ? at : now;
+}
+
+/* The row of a job, or NULL when there is none, which is no failure here. */
+static quipu_status job_lookup(const quipu_store *store, ent_db *db, quipu_arena *arena,
+                               quipu_str kind, quipu_str scope, const qp_job **ret_row,
+                               quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status = qp_job_get(db, arena, store->tenant, scope, kind, ret_row, &error);
+
+    assert(ent_depth(db) > 0 && kind.n > 0 && scope.n > 0);
+    if (status == QUIPU_NOT_FOUND) {
+        *ret_row = NULL;
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* Changes the row of a job by its key. */
+static quipu_status job_change(const quipu_store *store, ent_db *db, quipu_str kind,
+                               quipu_str scope, const qp_job_patch *patch, quipu_error *reterr)
+{
+    const qp_job_where where = {
+        .tenant = ent_eq(store->tenant), .scope = ent_eq(scope), .kind = ent_eq(kind)};
+
+    assert(ent_depth(db) > 0);
+    return qp_job_update(db, &where, patch, NULL, reterr);
+}
+
+/* Whether there is nothing to do: then next_at is absent. */
+static bool job_is_idle(const qp_job *row)
+{
+    return !row->next_at.has;
+}
+
+quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                             quipu_str kind, quipu_str scope, int64_t first_seq, int64_t last_seq,
+                             quipu_error *reterr)
+{
+    const qp_job *row = NULL;
+    quipu_status status = job_lookup(store, db, scratch, kind, scope, &row, reterr);
+
+    assert(first_seq <= last_seq);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (row == NULL) {
+        const qp_job_new made = {.tenant = store->tenant,
+                                 .scope = scope,
+                                 .kind = kind,
+                                 .first_seq = first_seq,
+                                 .last_seq = last_seq,
+                                 .next_at = ent_some(quipu_time_now())};
+        return qp_job_create(db, NULL, &made, NULL, reterr);
+    }
+    if (job_is_idle(row)) {
+        const qp_job_patch patch = {.first_seq = ent_set(first_seq),
+                                    .last_seq = ent_set(last_seq),
+                                    .next_at = ent_set(quipu_time_now())};
+        return job_change(store, db, kind, scope, &patch, reterr);
+    }
+    /* Due or leased: the worker finds the longer range when it commits. */
+    if (first_seq >= row->first_seq && last_seq <= row->last_seq) {
+        return QUIPU_OK;
+    }
+    const qp_job_patch patch = {
+        .first_seq = ent_set(first_seq < row->first_seq ? first_seq : row->first_seq),
+        .last_seq = ent_set(last_seq > row->last_seq ? last_seq : row->last_seq)};
+    return job_change(store, db, kind, scope, &patch, reterr);
+}
+
+/* ---- claiming ---------------------------------------------------------------------------------
+ */
+
+/* A job may be claimed when its time has come: the time of a backoff, or the end of a lease. A time
+ * that lies further ahead than any lease was written by a clock that was wrong, and does not hold
+ * anything up: the clock has stepped back since. */
+static bool job_is_due(const qp_job *row, quipu_time now)
+{
+    return row->next_at.has &&
+           (quipu_time_cmp(row->next_at.v, now) <= 0 ||
+            quipu_time_cmp(row->next_at.v, job_after(now, QP_JOB_LEASE_MS_MAX)) > 0);
+}
+
+/* The job that has waited longest; *ret_row NULL when none is due. Two queries, each one range of
+ * the index (tenant, kind, next_at): what is due by the clock, and what a wrong clock left. */
+static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_arena *arena,
+                                 quipu_str kind, quipu_time now, const qp_job **ret_row,
+                                 quipu_error *reterr)
+{
+    const ent_where_time ranges[] = {ent_le(now), ent_gt(job_after(now, QP_JOB_LEASE_MS_MAX))};
+    quipu_status status = QUIPU_OK;
+
+    *ret_row = NULL;
+    for (size_t i = 0; i < 2 && status == QUIPU_OK && *ret_row == NULL; i++) {
+        const qp_job_query query = {
+            .limit = 1,
+            .order = {QP_JOB_BY_NEXT_AT(ASC)},
+            .where = {.tenant = ent_eq(store->tenant), .kind = ent_eq(kind), .next_at = ranges[i]}};
+        qp_job_list list = {0};
+
+        status = qp_job_find(db, arena, &query, &list, reterr);
+        if (status == QUIPU_OK && list.n > 0) {
+            assert(job_is_due(&list.items[0], now));
+            *ret_row = &list.items[0];
+        }
+    }
+    return status;
+}
+
+/* The worker's name and a UUID: no other claim has this owner. */
+static quipu_status job_owner(quipu_arena *arena, quipu_str name, quipu_str *ret_owner,
+                              quipu_error *reterr)
+{
+    char text[QP_JOB_OWNER_MAX + 1 + QUIPU_UUID_TEXT_SIZE];
+    char id[QUIPU_UUID_TEXT_SIZE];
+    quipu_uuid uuid;
+
+    assert(name.n > 0 && name.n <= QP_JOB_OWNER_MAX);
+    if (qp_uuid_v4(&uuid) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a claim");
+    }
+    quipu_uuid_format(uuid, id);
+    (void)snprintf(text, sizeof(text), "%.*s:%s", (int)name.n, name.p, id);
+    if (quipu_arena_copy(arena, quipu_cstr(text), ret_owner) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for a claim");
+    }
+    return QUIPU_OK;
+}
+
+/* Writes the claim. Who has lost an earlier one without a word is kept as the last error: a worker
+ * that dies every time shows in the status, and not only its successors. */
+static quipu_status job_take(const quipu_store *store, ent_db *db, const qp_job *row,
+                             quipu_str owner, quipu_time until, quipu_error *reterr)
+{
+    char lost[QP_JOB_ERROR_MAX];
+    qp_job_patch patch = {.owner = ent_set(owner),
+                          .lease_until = ent_set(until),
+                          .next_at = ent_set(until),
+                          .fence = ent_set(row->fence + 1),
+                          .tries = ent_set(row->tries + 1)};
+
+    assert(row->next_at.has && owner.n > 0);
+    if (row->owner.p != NULL) {
+        (void)snprintf(lost, sizeof(lost), "the lease of %.*s ended before its work",
+                       (int)qp_utf8_cut(row->owner, QP_JOB_OWNER_MAX), row->owner.p);
+        patch.last_error = ent_set(quipu_cstr(lost));
+    }
+    return job_change(store, db, row->kind, row->scope, &patch, reterr);
+}
+
+quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db, quipu_arena *arena,
+                               quipu_str kind, quipu_str scope, quipu_str owner, int64_t lease_ms,
+                               qp_job_lease *ret_lease, bool *ret_found, quipu_error *reterr)
+{
+    const quipu_time now = quipu_time_now();
+    const qp_job *row = NULL;
+    quipu_str own = QP_STR_ABSENT;
+    quipu_status status;
+
+    assert(lease_ms > 0 && lease_ms <= QP_JOB_LEASE_MS_MAX);
+    *ret_found = false;
+    if (scope.p != NULL) {
+        status = job_lookup(store, db, arena, kind, scope, &row, reterr);
+        row = row != NULL && job_is_due(row, now) ? row : NULL;
+    } else {
+        status = job_find_due(store, db, arena, kind, now, &row, reterr);
+    }
+    if (status != QUIPU_OK || row == NULL) {
+        return status;
+    }
+    status = job_owner(arena, owner, &own, reterr);
+    if (status == QUIPU_OK) {
+        status = job_take(store, db, row, own, job_after(now, lease_ms), reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_lease = (qp_job_lease){row->kind,      row->scope,     own,
+                                    row->fence + 1, row->first_seq, row->last_seq};
+        *ret_found = true;
+    }
+    return status;
+}
+
+/* ---- holding ----------------------------------------------------------------------------------
+ */
+
+/* The row of a lease that still holds. The fence decides, not the clock: a lease that has ended and
+ * that nobody has taken over is as good as before. */
+static quipu_status job_held(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                             const qp_job_lease *lease, const qp_job **ret_row, quipu_error *reterr)
+{
+    quipu_status status =
+        job_lookup(store, db, scratch, lease->kind, lease->scope, ret_row, reterr);
+    const qp_job *row = *ret_row;
+
+    assert(lease->fence > 0 && lease->owner.n > 0);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (row == NULL || row->fence != lease->fence || !quipu_str_eq(row->owner, lease->owner)) {
+        return qp_error_set(reterr, QUIPU_CONFLICT,
+                            "the lease of job \"%.*s\" is lost: %s; nothing was stored",
+                            (int)lease->kind.n, lease->kind.p,
+                            row == NULL            ? "its scope was deleted"
+                            : row->owner.p == NULL ? "the job was finished or given back"
+                                                   : "another worker has taken over");
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                          const qp_job_lease *lease, int64_t lease_ms, quipu_error *reterr)
+{
+    const quipu_time until = job_after(quipu_time_now(), lease_ms);
+    const qp_job_patch patch = {.lease_until = ent_set(until), .next_at = ent_set(until)};
+    const qp_job *row = NULL;
+    quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
+
+    assert(lease_ms > 0 && lease_ms <= QP_JOB_LEASE_MS_MAX);
+    return status == QUIPU_OK ? job_change(store, db, lease->kind, lease->scope, &patch, reterr)
+                              : status;
+}
+
+/* Progress: earlier failures do not count any more. */
+static qp_job_patch job_progress(bool more)
+{
+    qp_job_patch patch = {.tries = ent_set((int64_t)0), .last_error = ENT_CLEAR};
+
+    if (!more) {
+        patch.owner = (ent_patch_text)ENT_CLEAR;
+        patch.lease_until = patch.next_at = (ent_patch_time)ENT_CLEAR;
+    }
+    return patch;
+}
+
+quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                           const qp_job_lease *lease, int64_t done_seq, bool *ret_more,
+                           quipu_error *reterr)
+{
+    const qp_job *row = NULL;
+    quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    const bool more = done_seq < row->last_seq;
+    qp_job_patch patch = job_progress(more);
+
+    patch.first_seq = ent_set(done_seq + 1);
+    status = job_change(store, db, lease->kind, lease->scope, &patch, reterr);
+    if (status == QUIPU_OK && ret_more != NULL) {
+        *ret_more = more;
+    }
+    return status;
+}
+
+quipu_status qp_job_finish(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                           const qp_job_lease *lease, quipu_error *reterr)
+{
+    const qp_job_patch patch = job_progress(false);
+    const qp_job *row = NULL;
+    quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
+
+    return status == QUIPU_OK ? job_change(store, db, lease->kind, lease->scope, &patch, reterr)
+                              : status;
+}
+
+/* What giving back has in common: nobody owns it, and it is due at `at`. */
+static qp_job_patch job_give_back(quipu_time at)
+{
+    return (qp_job_patch){.owner = ENT_CLEAR, .lease_until = ENT_CLEAR, .next_at = ent_set(at)};
+}
+
+quipu_status qp_job_release(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                            const qp_job_lease *lease, quipu_error *reterr)
+{
+    qp_job_patch patch = job_give_back(quipu_time_now());
+    const qp_job *row = NULL;
+    quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    /* The claim that gave up without a failure is no try. */
+    patch.tries = ent_set(row->tries > 0 ? row->tries - 1 : 0);
+    return job_change(store, db, lease->kind, lease->scope, &patch, reterr);
+}
+
+/* Doubles with every try, and stops growing before it overflows. */
+static int64_t job_backoff_ms(int64_t tries)
+{
+    int64_t ms = QP_JOB_BACKOFF_MS;
+
+    for (int64_t i = 1; i < tries && ms < QP_JOB_BACKOFF_MS_MAX; i++) {
+        ms *= 2;
+    }
+    assert(ms >= QP_JOB_BACKOFF_MS);
+    return ms < QP_JOB_BACKOFF_MS_MAX ? ms : QP_JOB_BACKOFF_MS_MAX;
+}
+
+quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                         const qp_job_lease *lease, quipu_str why, quipu_error *reterr)
+{
+    const qp_job *row = NULL;
+    quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_job_patch patch = job_give_back(job_after(quipu_time_now(), job_backoff_ms(row->tries)));
+    const quipu_str cut = {why.p, qp_utf8_cut(why, QP_JOB_ERROR_MAX)};
+
+    patch.last_error = ent_set(cut);
+    return job_change(store, db, lease->kind, lease->scope, &patch, reterr);
+}
+
+quipu_status qp_job_remove(const quipu_store *store, ent_db *db, quipu_str scope,
+                           quipu_error *reterr)
+{
+    const qp_job_where where = {.tenant = ent_eq(store->tenant), .scope = ent_eq(scope)};
+
+    assert(ent_depth(db) > 0 && scope.n > 0);
+    return qp_job_delete(db, &where, NULL, reterr);
+}

@@ -1,0 +1,22 @@
+/* One observation or reflection into the open transaction, for what saves them: the public call and
+ * the commit of a worker (memory_scope.c). */
+#ifndef QP_STORE_MEMORY_H
+#define QP_STORE_MEMORY_H
+
+#include "base/sha256.h"
+#include "store/store.h"
+
+/* The hash by which a repeat is recognized: SHA-256 of the content in lower case (ASCII), with
+ * single blanks, and without blanks and full stops at its end. */
+void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE]);
+
+/* Save a memory that was checked and has an id; its scope is `scope`. One with an origin whose
+ * content the scope has already raises `times` of that row instead. What it supersedes is retired.
+ * *ret_id: of the row that holds it; *ret_repeat: whether that was there before. Expects an
+ * exclusive transaction. QUIPU_NOT_FOUND: what it supersedes is not there. */
+QUIPU_MUST_USE quipu_status qp_memory_put(const quipu_store *store, ent_db *db,
+                                          quipu_arena *scratch, const quipu_memory *memory,
+                                          quipu_str scope, quipu_uuid *ret_id, bool *ret_repeat,
+                                          quipu_error *reterr);
+
+#endif

@@ -1,0 +1,281 @@
+/* One observation or reflection into its table, once.
+ *
+ *   has an origin, and the scope has its content  ──▶ `times` of that row rises
+ *   supersedes another                            ──▶ that one is retired, then the row is made
+ *   else                                          ──▶ the row is made
+ *
+ * Owns: numbers, hashes and repeats. Called by memory.c (the public call) and memory_scope.c (a
+ * worker). Transactions: the caller's exclusive one, which keeps two savers from drawing the same
+ * number and from missing each other's repeat. A unique index covers what one session holds; the
+ * lookup here covers the scope, whose rows may lie in several shards. */
+#include "store/memory.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include <ent/view.h>
+
+#include "base/error.h"
+
+#define MEMORY_PUT_CHUNK 256 /* bytes that are hashed at a time */
+#define MEMORY_PUT_SUPERSEDED "superseded"
+
+/* ---- the hash ---------------------------------------------------------------------------------
+ */
+
+/* Bytes of normalized text that are not hashed yet. */
+typedef struct memory_put_sum {
+    qp_sha256 sha;
+    size_t n;
+    char bytes[MEMORY_PUT_CHUNK];
+} memory_put_sum;
+
+static void memory_put_add(memory_put_sum *sum, char byte)
+{
+    assert(sum->n < MEMORY_PUT_CHUNK);
+    sum->bytes[sum->n++] = byte;
+    if (sum->n == MEMORY_PUT_CHUNK) {
+        qp_sha256_add(&sum->sha, sum->bytes, sum->n);
+        sum->n = 0;
+    }
+}
+
+static bool memory_put_is_blank(char byte)
+{
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE])
+{
+    memory_put_sum sum = {.n = 0};
+    bool blank = false;
+    bool begun = false;
+
+    while (content.n > 0 &&
+           (memory_put_is_blank(content.p[content.n - 1]) || content.p[content.n - 1] == '.')) {
+        content.n--;
+    }
+    qp_sha256_begin(&sum.sha);
+    for (size_t i = 0; i < content.n; i++) {
+        const char byte = content.p[i];
+
+        /* A run of blanks counts when something follows and something was before. */
+        if (memory_put_is_blank(byte)) {
+            blank = begun;
+            continue;
+        }
+        begun = true;
+        if (blank) {
+            memory_put_add(&sum, ' ');
+            blank = false;
+        }
+        memory_put_add(&sum, (char)(byte >= 'A' && byte <= 'Z' ? byte - 'A' + 'a' : byte));
+    }
+    qp_sha256_add(&sum.sha, sum.bytes, sum.n);
+    qp_sha256_end(&sum.sha, ret_hash);
+}
+
+/* ---- the parts --------------------------------------------------------------------------------
+ */
+
+/* One more than the newest number of the session: the order of saving, whatever the clock says. */
+static quipu_status memory_put_number(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                      const quipu_memory *memory, int64_t *ret_number,
+                                      quipu_error *reterr)
+{
+    const ent_where_text key = ent_eq(memory->session_key);
+    const ent_where_text tenant = ent_eq(store->tenant);
+    quipu_status status;
+
+    assert(ent_depth(db) > 0);
+    *ret_number = 1;
+    if (memory->kind == QUIPU_OBSERVATION) {
+        const qp_observation_query query = {.limit = 1,
+                                            .order = {QP_OBSERVATION_BY_NUMBER(DESC)},
+                                            .where = {.session_key = key, .tenant = tenant}};
+        qp_observation_list list = {0};
+        status = qp_observation_find(db, scratch, &query, &list, reterr);
+        *ret_number += list.n > 0 ? list.items[0].number : 0;
+    } else {
+        const qp_reflection_query query = {.limit = 1,
+                                           .order = {QP_REFLECTION_BY_NUMBER(DESC)},
+                                           .where = {.session_key = key, .tenant = tenant}};
+        qp_reflection_list list = {0};
+        status = qp_reflection_find(db, scratch, &query, &list, reterr);
+        *ret_number += list.n > 0 ? list.items[0].number : 0;
+    }
+    return status;
+}
+
+/* The observation of the scope that says the same: it is said once more. A later saying moves
+ * said_at and may raise the priority; the messages that it was made of stay those of the first. */
+static quipu_status memory_put_repeat(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                      const quipu_memory *memory, quipu_str scope, quipu_bytes hash,
+                                      quipu_uuid *ret_id, bool *ret_repeat, quipu_error *reterr)
+{
+    /* Also a row of the session itself, whose scope was another one before it had a user. */
+    const qp_observation_where either[] = {{.scope = ent_eq(scope)},
+                                           {.session_key = ent_eq(memory->session_key)}};
+    const qp_observation_query query = {.limit = 1,
+                                        .where = {.tenant = ent_eq(store->tenant),
+                                                  .content_hash = ent_eq(hash),
+                                                  .any_of = either,
+                                                  .any_n = 2}};
+    qp_observation_list list = {0};
+    quipu_status status = qp_observation_find(db, scratch, &query, &list, reterr);
+
+    assert(memory->kind == QUIPU_OBSERVATION);
+    *ret_repeat = status == QUIPU_OK && list.n > 0;
+    if (!*ret_repeat) {
+        return status;
+    }
+    const qp_observation *row = &list.items[0];
+    qp_observation_patch patch = {.times = ent_set(row->times + 1)};
+
+    if (memory->has_said_at &&
+        (!row->said_at.has || quipu_time_cmp(row->said_at.v, memory->said_at) < 0)) {
+        patch.said_at = ent_set(memory->said_at);
+    }
+    if (memory->priority != QUIPU_PRIORITY_NONE &&
+        (row->priority == 0 || (int)memory->priority < (int)row->priority)) {
+        patch.priority = qp_observation_priority_set((qp_observation_priority)memory->priority);
+    }
+    *ret_id = row->id;
+    return qp_observation_update(
+        db, &(qp_observation_where){.tenant = ent_eq(store->tenant), .id = ent_eq(row->id)}, &patch,
+        NULL, reterr);
+}
+
+/* The same for a reflection, of which only the count changes. */
+static quipu_status memory_put_rethink(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                       const quipu_memory *memory, quipu_str scope,
+                                       quipu_bytes hash, quipu_uuid *ret_id, bool *ret_repeat,
+                                       quipu_error *reterr)
+{
+    const qp_reflection_where either[] = {{.scope = ent_eq(scope)},
+                                          {.session_key = ent_eq(memory->session_key)}};
+    const qp_reflection_query query = {.limit = 1,
+                                       .where = {.tenant = ent_eq(store->tenant),
+                                                 .content_hash = ent_eq(hash),
+                                                 .any_of = either,
+                                                 .any_n = 2}};
+    qp_reflection_list list = {0};
+    quipu_status status = qp_reflection_find(db, scratch, &query, &list, reterr);
+
+    assert(ent_depth(db) > 0);
+    *ret_repeat = status == QUIPU_OK && list.n > 0;
+    if (!*ret_repeat) {
+        return status;
+    }
+    *ret_id = list.items[0].id;
+    return qp_reflection_update(
+        db, &(qp_reflection_where){.tenant = ent_eq(store->tenant), .id = ent_eq(*ret_id)},
+        &(qp_reflection_patch){.times = ent_set(list.items[0].times + 1)}, NULL, reterr);
+}
+
+/* Retire what the memory replaces. One that is retired already keeps its time and reason. */
+static quipu_status memory_put_supersede(const quipu_store *store, ent_db *db,
+                                         const quipu_memory *memory, quipu_error *reterr)
+{
+    const ent_where_uuid id = ent_eq(memory->supersedes);
+    const ent_where_text tenant = ent_eq(store->tenant);
+    const ent_patch_time now = ent_set(quipu_time_now());
+    const ent_patch_text why = ent_set(QUIPU_STR(MEMORY_PUT_SUPERSEDED));
+    const bool observes = memory->kind == QUIPU_OBSERVATION;
+    bool there = false;
+    quipu_status status =
+        observes ? qp_observation_exists(db, &(qp_observation_where){.tenant = tenant, .id = id},
+                                         &there, reterr)
+                 : qp_reflection_exists(db, &(qp_reflection_where){.tenant = tenant, .id = id},
+                                        &there, reterr);
+
+    assert(memory->has_supersedes);
+    if (status == QUIPU_OK && !there) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND,
+                              "what it supersedes is not there; give the "
+                              "id of a memory of the same kind");
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    return observes
+               ? qp_observation_update(
+                     db,
+                     &(qp_observation_where){.tenant = tenant, .id = id, .retired_at = ENT_IS_NULL},
+                     &(qp_observation_patch){
+                         .retired_at = now, .retired_why = why, .content_hash = ENT_CLEAR},
+                     NULL, reterr)
+               : qp_reflection_update(
+                     db,
+                     &(qp_reflection_where){.tenant = tenant, .id = id, .retired_at = ENT_IS_NULL},
+                     &(qp_reflection_patch){
+                         .retired_at = now, .retired_why = why, .content_hash = ENT_CLEAR},
+                     NULL, reterr);
+}
+
+/* Make the row. The views (schema/quipu.ent) map the public struct to the columns; only what they
+ * do not show, and what the store decides, is set here. A generation of a reflection of 0 means the
+ * schema's default. */
+static quipu_status memory_put_row(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                   const quipu_memory *memory, quipu_str scope, quipu_bytes hash,
+                                   quipu_error *reterr)
+{
+    int64_t number = 0;
+    quipu_status status = memory_put_number(store, db, scratch, memory, &number, reterr);
+
+    assert(hash.n == 0 || hash.n == QP_SHA256_SIZE);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (memory->kind == QUIPU_OBSERVATION) {
+        qp_observation_new row = {.tenant = store->tenant, .number = number};
+
+        ent_view_create(&qp_observation_memory_view, memory, &row);
+        row.created_at = row.retired_at = (ent_opt_time){.has = false};
+        row.times.has = false;
+        row.retired_why = (quipu_str){NULL, 0};
+        row.scope = scope;
+        row.content_hash = hash;
+        return qp_observation_create(db, NULL, &row, NULL, reterr);
+    }
+    qp_reflection_new row = {.tenant = store->tenant, .number = number};
+
+    ent_view_create(&qp_reflection_memory_view, memory, &row);
+    row.created_at = row.retired_at = (ent_opt_time){.has = false};
+    row.times.has = false;
+    row.retired_why = (quipu_str){NULL, 0};
+    row.scope = scope;
+    row.content_hash = hash;
+    row.generation.has = memory->generation != 0;
+    return qp_reflection_create(db, NULL, &row, NULL, reterr);
+}
+
+quipu_status qp_memory_put(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                           const quipu_memory *memory, quipu_str scope, quipu_uuid *ret_id,
+                           bool *ret_repeat, quipu_error *reterr)
+{
+    uint8_t digest[QP_SHA256_SIZE];
+    quipu_bytes hash = {NULL, 0};
+    bool repeat = false;
+    quipu_status status = QUIPU_OK;
+
+    assert(ent_depth(db) > 0 && scope.n > 0);
+    *ret_id = memory->id;
+    if (memory->origin.n > 0) {
+        qp_memory_hash(memory->content, digest);
+        hash = (quipu_bytes){digest, sizeof(digest)};
+        status = memory->kind == QUIPU_OBSERVATION
+                     ? memory_put_repeat(store, db, scratch, memory, scope, hash, ret_id, &repeat,
+                                         reterr)
+                     : memory_put_rethink(store, db, scratch, memory, scope, hash, ret_id, &repeat,
+                                          reterr);
+    }
+    if (status == QUIPU_OK && memory->has_supersedes) {
+        status = memory_put_supersede(store, db, memory, reterr);
+    }
+    if (status == QUIPU_OK && !repeat) {
+        status = memory_put_row(store, db, scratch, memory, scope, hash, reterr);
+    }
+    *ret_repeat = repeat;
+    return status;
+}

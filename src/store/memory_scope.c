@@ -1,0 +1,660 @@
+/* What a worker of memory does in the store: look for sessions that are due, claim one, commit what
+ * it observed. The head of memory_scope.h has the picture.
+ *
+ * Owns entity MemoryScope. Looking is a read from one snapshot. Claiming and committing are
+ * exclusive transactions of the commit group, each as short as a handful of rows; observing itself
+ * happens between them, without any lock. What a work sets is set anew at its start, because it may
+ * run more than once. */
+#include "store/memory_scope.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "store/memory.h"
+#include "store/shard.h"
+
+/* ---- scopes -----------------------------------------------------------------------------------
+ */
+
+quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena, quipu_str *ret_scope,
+                                  quipu_error *reterr)
+{
+    quipu_status status;
+    qp_buf text;
+
+    assert(row->key.p != NULL);
+    if (row->user_id.n == 0) {
+        *ret_scope = row->key;
+        return QUIPU_OK;
+    }
+    /* As the key of a session without an id: qp_shard_of_key() finds app and user in it. */
+    qp_buf_init(&text, 3 * (row->app_name.n + row->user_id.n) + 16);
+    qp_buf_puts(&text, QP_KEY_OF_USER);
+    qp_key_escape(row->app_name, &text);
+    qp_buf_putc(&text, '/');
+    qp_key_escape(row->user_id, &text);
+    qp_buf_putc(&text, '/');
+    status = qp_buf_status(&text);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&text), ret_scope);
+    }
+    qp_buf_free(&text);
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, status, "no memory for the name of a scope");
+}
+
+quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db, quipu_arena *arena,
+                                quipu_str key, quipu_str *ret_scope, quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    quipu_status status = qp_session_lookup(store, db, arena, key, &row, reterr);
+
+    assert(key.n > 0);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    *ret_scope = key;
+    return row != NULL ? qp_memory_scope_name(row, arena, ret_scope, reterr) : QUIPU_OK;
+}
+
+/* A row, or NULL when there is none, which is no failure here. */
+static quipu_status memory_scope_lookup(const quipu_store *store, ent_db *db, quipu_arena *arena,
+                                        quipu_str scope, qp_memory_scope_kind kind,
+                                        const qp_memory_scope **ret_row, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status =
+        qp_memory_scope_get(db, arena, store->tenant, scope, kind, ret_row, &error);
+
+    assert(scope.n > 0);
+    if (status == QUIPU_NOT_FOUND) {
+        *ret_row = NULL;
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* ---- marks ------------------------------------------------------------------------------------
+ */
+
+/* Where observing a session begins. A fork of a user's session shares messages that were observed,
+ * or will be, in the same scope: it begins with its own. A fork in a scope of its own begins with
+ * the first message that it shows. */
+static int64_t memory_scope_start(const qp_session *row)
+{
+    const int64_t shared = row->user_id.n > 0 && row->fork_seq.has ? row->fork_seq.v : 0;
+    const int64_t gone = row->first_seq - 1;
+
+    assert(row->key.p != NULL);
+    return shared > gone ? shared : gone;
+}
+
+/* The row counts for one life of the session only: a program that does not know this table may have
+ * deleted the session and made it again. */
+quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_arena *arena,
+                                 const qp_session *row, qp_memory_mark *ret, quipu_error *reterr)
+{
+    const qp_memory_scope *scope = NULL;
+    quipu_status status = memory_scope_lookup(store, db, arena, row->key,
+                                              QP_MEMORY_SCOPE_KIND_SESSION, &scope, reterr);
+    qp_memory_mark mark = {
+        .uid = row->uid, .watermark = memory_scope_start(row), .last_seq = row->next_seq - 1};
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (scope != NULL) {
+        mark.observe_tokens = scope->observe_tokens;
+        mark.generation = scope->generation;
+        mark.stored = scope->session_uid.has &&
+                      memcmp(scope->session_uid.v.b, row->uid.b, sizeof(row->uid.b)) == 0;
+    }
+    if (mark.stored) {
+        mark.watermark = scope->watermark;
+        mark.watermark_tokens = scope->watermark_tokens;
+    }
+    /* A summary is a message of 0 tokens: it is behind the watermark, and nothing of it is due. A
+     * repair may have lowered the session's total below that of the watermark: then all counts. */
+    if (mark.last_seq > mark.watermark) {
+        mark.pending_tokens =
+            row->token_count -
+            (mark.watermark_tokens <= row->token_count ? mark.watermark_tokens : 0);
+    }
+    *ret = mark;
+    return QUIPU_OK;
+}
+
+/* So many tokens are due: what the caller asks for, else the session's own setting. */
+static int64_t memory_scope_threshold(const quipu_memory_options *options,
+                                      const qp_memory_mark *mark)
+{
+    return options->observe_tokens > 0 ? options->observe_tokens
+           : mark->observe_tokens > 0  ? mark->observe_tokens
+                                       : QUIPU_OBSERVE_TOKENS_DEFAULT;
+}
+
+/* The total includes the last message, however large it is. */
+static bool memory_scope_is_due(const quipu_memory_options *options, const qp_memory_mark *mark)
+{
+    assert(mark->pending_tokens == 0 || mark->last_seq > mark->watermark);
+    return mark->pending_tokens >= memory_scope_threshold(options, mark);
+}
+
+/* ---- looking ----------------------------------------------------------------------------------
+ */
+
+/* One page of a look. */
+typedef struct memory_scope_page {
+    const quipu_store *store;
+    const qp_memory_filter *filter;
+    quipu_arena *arena; /* of the keys */
+    quipu_str *keys;
+    size_t count;
+    size_t rows;
+    int64_t last_id;
+} memory_scope_page;
+
+/* A qp_work_fn. */
+static quipu_status memory_scope_look_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                           quipu_error *reterr)
+{
+    memory_scope_page *page = ctx;
+    const quipu_memory_options *options = page->filter->options;
+    const quipu_time now = quipu_time_now();
+    qp_session_query query = {.limit = QP_MEMORY_PAGE,
+                              .order = {QP_SESSION_BY_ID(ASC)},
+                              .where = {.tenant = ent_eq(page->store->tenant),
+                                        .key = ENT_NOT_NULL,
+                                        .id = ent_gt(page->filter->after_id)}};
+    qp_session_list list = {0};
+    quipu_status status;
+
+    if (options->app_name.p != NULL) {
+        query.where.app_name = ent_eq(options->app_name);
+    }
+    if (options->user_id.p != NULL) {
+        query.where.user_id = ent_eq(options->user_id);
+    }
+    if (options->changed_after.s != 0 || options->changed_after.ns != 0) {
+        query.where.updated_at = ent_ge(options->changed_after);
+    }
+    status = qp_session_find(db, scratch, &query, &list, reterr);
+    page->count = 0;
+    page->rows = list.n;
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        const qp_session *row = &list.items[i];
+        qp_memory_mark mark;
+
+        page->last_id = row->id;
+        if (qp_session_expired(row, now)) {
+            continue;
+        }
+        status = qp_memory_mark_read(page->store, db, scratch, row, &mark, reterr);
+        if (status == QUIPU_OK && memory_scope_is_due(options, &mark)) {
+            assert(page->count < QP_MEMORY_PAGE);
+            status = quipu_arena_copy(page->arena, row->key, &page->keys[page->count++]);
+        }
+    }
+    return status;
+}
+
+quipu_status qp_memory_look(quipu_store *store, const qp_call *call, qp_memory_filter *filter,
+                            quipu_arena *arena, quipu_str ret_keys[QP_MEMORY_PAGE],
+                            size_t *ret_count, bool *ret_end, quipu_error *reterr)
+{
+    memory_scope_page page = {.store = store, .filter = filter, .arena = arena, .keys = ret_keys};
+    quipu_status status = qp_store_read(store, call, memory_scope_look_work, &page, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret_count = page.count;
+        *ret_end = page.rows < QP_MEMORY_PAGE;
+        filter->after_id = page.rows > 0 ? page.last_id : filter->after_id;
+    }
+    return status;
+}
+
+/* ---- claiming ---------------------------------------------------------------------------------
+ */
+
+/* One claim; `arena` is the caller's, emptied by every run of the work. */
+typedef struct memory_scope_claim {
+    const quipu_store *store;
+    const quipu_memory_options *options;
+    quipu_str key;
+    quipu_arena *arena;
+    qp_memory_work work;
+    qp_memory_claimed claimed;
+} memory_scope_claim;
+
+/* Write the row that a commit compares with: it is there from the first claim on, and belongs to
+ * this life of the session. */
+static quipu_status memory_scope_prepare(const memory_scope_claim *claim, ent_db *db,
+                                         const qp_session *row, const qp_memory_mark *mark,
+                                         quipu_error *reterr)
+{
+    const int64_t given = claim->options->observe_tokens;
+    const int64_t tokens = given > 0 ? given : mark->observe_tokens;
+
+    assert(ent_depth(db) > 0);
+    if (mark->stored && tokens == mark->observe_tokens) {
+        return QUIPU_OK;
+    }
+    const qp_memory_scope_new made = {.tenant = claim->store->tenant,
+                                      .scope = row->key,
+                                      .kind = QP_MEMORY_SCOPE_KIND_SESSION,
+                                      .app_name = row->app_name,
+                                      .user_id = row->user_id,
+                                      .session_uid = ent_some(row->uid),
+                                      .watermark = mark->watermark,
+                                      .watermark_tokens = mark->watermark_tokens,
+                                      .generation = mark->generation,
+                                      .observe_tokens = tokens};
+    return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
+}
+
+/* Make the session's job due when the threshold is reached. */
+static quipu_status memory_scope_make_due(const memory_scope_claim *claim, ent_db *db,
+                                          quipu_arena *scratch, const qp_memory_mark *mark,
+                                          quipu_error *reterr)
+{
+    return memory_scope_is_due(claim->options, mark)
+               ? qp_job_make_due(claim->store, db, scratch, QP_JOB_OBSERVE, claim->key,
+                                 mark->watermark + 1, mark->last_seq, reterr)
+               : QUIPU_OK;
+}
+
+/* A claimed job whose session is gone, or has nothing behind its watermark. */
+static quipu_status memory_scope_put_away(memory_scope_claim *claim, ent_db *db,
+                                          quipu_arena *scratch, const qp_session *row,
+                                          quipu_error *reterr)
+{
+    const qp_job_lease *lease = &claim->work.lease;
+
+    assert(claim->claimed == QP_MEMORY_CLAIMED);
+    claim->claimed = QP_MEMORY_MOOT;
+    return row == NULL ? qp_memory_scope_remove(claim->store, db, lease->scope, reterr)
+                       : qp_job_finish(claim->store, db, scratch, lease, reterr);
+}
+
+/* How many messages a batch reads: QUIPU_MEMORY_BATCH, or fewer when they are long. */
+static int64_t memory_scope_batch(const qp_memory_mark *mark)
+{
+    const int64_t mean = mark->pending_tokens / (mark->last_seq - mark->watermark) + 1;
+    const int64_t limit = QP_MEMORY_BATCH_TOKENS / mean;
+
+    assert(mean > 0);
+    return limit < 1 ? 1 : limit > QUIPU_MEMORY_BATCH ? QUIPU_MEMORY_BATCH : limit;
+}
+
+/* The session of a key and where it stands. *ret_row NULL: there is none. Of an expired one nothing
+ * is pending: a sweep removes it. */
+static quipu_status memory_scope_session(const memory_scope_claim *claim, ent_db *db,
+                                         quipu_arena *scratch, quipu_str key,
+                                         const qp_session **ret_row, qp_memory_mark *ret_mark,
+                                         quipu_error *reterr)
+{
+    quipu_status status = qp_session_lookup(claim->store, db, scratch, key, ret_row, reterr);
+
+    if (status == QUIPU_OK && *ret_row != NULL) {
+        status = qp_memory_mark_read(claim->store, db, scratch, *ret_row, ret_mark, reterr);
+    }
+    if (status == QUIPU_OK && *ret_row != NULL && qp_session_expired(*ret_row, quipu_time_now())) {
+        ret_mark->last_seq = ret_mark->watermark;
+        ret_mark->pending_tokens = 0;
+    }
+    return status;
+}
+
+/* What a claimed job is about; one that has nothing to do is put away. */
+static quipu_status memory_scope_begin(memory_scope_claim *claim, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    qp_memory_mark mark = {.watermark = 0};
+    quipu_status status =
+        memory_scope_session(claim, db, scratch, claim->work.lease.scope, &row, &mark, reterr);
+
+    assert(claim->claimed == QP_MEMORY_CLAIMED);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (row == NULL || mark.last_seq <= mark.watermark) {
+        return memory_scope_put_away(claim, db, scratch, row, reterr);
+    }
+    claim->work.uid = mark.uid;
+    claim->work.watermark = mark.watermark;
+    claim->work.generation = mark.generation;
+    claim->work.limit = memory_scope_batch(&mark);
+    return memory_scope_prepare(claim, db, row, &mark, reterr);
+}
+
+/* A qp_work_fn. */
+static quipu_status memory_scope_claim_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                            quipu_error *reterr)
+{
+    memory_scope_claim *claim = ctx;
+    const qp_session *row = NULL;
+    qp_memory_mark mark = {.watermark = 0};
+    bool found = false;
+    quipu_status status = QUIPU_OK;
+
+    quipu_arena_reset(claim->arena);
+    claim->claimed = QP_MEMORY_NONE;
+    if (claim->key.p != NULL) {
+        status = memory_scope_session(claim, db, scratch, claim->key, &row, &mark, reterr);
+        if (status != QUIPU_OK || row == NULL) {
+            return status;
+        }
+        status = memory_scope_make_due(claim, db, scratch, &mark, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_job_claim_next(claim->store, db, claim->arena, QP_JOB_OBSERVE, claim->key,
+                                   claim->options->worker, claim->options->lease_ms,
+                                   &claim->work.lease, &found, reterr);
+    }
+    if (status != QUIPU_OK || !found) {
+        return status;
+    }
+    claim->claimed = QP_MEMORY_CLAIMED;
+    return memory_scope_begin(claim, db, scratch, reterr);
+}
+
+quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
+                             const quipu_memory_options *options, quipu_str key, quipu_arena *arena,
+                             qp_memory_work *ret_work, qp_memory_claimed *ret_claimed,
+                             quipu_error *reterr)
+{
+    memory_scope_claim claim = {.store = store, .options = options, .key = key, .arena = arena};
+    quipu_status status = qp_store_write(store, call, memory_scope_claim_work, &claim, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret_work = claim.work;
+        *ret_claimed = claim.claimed;
+    }
+    return status;
+}
+
+/* ---- committing -------------------------------------------------------------------------------
+ */
+
+/* One commit. */
+typedef struct memory_scope_commit {
+    const quipu_store *store;
+    const quipu_memory_options *options;
+    const qp_memory_work *work;
+    const qp_memory_batch *batch;
+    qp_memory_stored stored;
+    int64_t generation; /* after it */
+} memory_scope_commit;
+
+/* Whether the worker may store: this is the life of the session, and these are the numbers, that it
+ * began with. The lease is checked where the job ends. */
+static quipu_status memory_scope_check(const memory_scope_commit *commit, ent_db *db,
+                                       quipu_arena *scratch, const qp_session **ret_row,
+                                       qp_memory_mark *ret_mark, quipu_error *reterr)
+{
+    const qp_memory_work *work = commit->work;
+    quipu_status status =
+        qp_session_lookup(commit->store, db, scratch, work->lease.scope, ret_row, reterr);
+
+    if (status == QUIPU_OK && *ret_row != NULL) {
+        status = qp_memory_mark_read(commit->store, db, scratch, *ret_row, ret_mark, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (*ret_row == NULL || !ret_mark->stored ||
+        memcmp((*ret_row)->uid.b, work->uid.b, sizeof(work->uid.b)) != 0 ||
+        ret_mark->generation != work->generation || ret_mark->watermark != work->watermark) {
+        return qp_error_set(reterr, QUIPU_CONFLICT,
+                            "the session was deleted, or observed by another worker; nothing was "
+                            "stored");
+    }
+    return QUIPU_OK;
+}
+
+/* The observations that are standing lines of a scope, oldest first. */
+static quipu_status memory_scope_standing(const quipu_store *store, ent_db *db,
+                                          quipu_arena *scratch, quipu_str scope,
+                                          qp_observation_list *ret_list, quipu_error *reterr)
+{
+    const qp_observation_query query = {
+        .order = {QP_OBSERVATION_BY_CREATED_AT(ASC), QP_OBSERVATION_BY_NUMBER(ASC)},
+        .where = {.tenant = ent_eq(store->tenant),
+                  .scope = ent_eq(scope),
+                  .priority = qp_observation_priority_is(QP_OBSERVATION_PRIORITY_STANDING),
+                  .retired_at = ENT_IS_NULL}};
+
+    return qp_observation_find(db, scratch, &query, ret_list, reterr);
+}
+
+/* How many tokens of standing lines a scope may have after so many tokens of history. */
+static int64_t memory_scope_allowance(int64_t history_tokens)
+{
+    const int64_t share = history_tokens / QUIPU_STANDING_SHARE;
+
+    return share < QUIPU_STANDING_TOKENS_MIN   ? QUIPU_STANDING_TOKENS_MIN
+           : share > QUIPU_STANDING_TOKENS_MAX ? QUIPU_STANDING_TOKENS_MAX
+                                               : share;
+}
+
+/* Keep standing lines within their allowance: the oldest that a rule made become lines of high
+ * priority, which are not sent with every turn. What people saved stays. */
+static quipu_status memory_scope_limit(const memory_scope_commit *commit, ent_db *db,
+                                       quipu_arena *scratch, quipu_str scope,
+                                       int64_t history_tokens, quipu_error *reterr)
+{
+    const int64_t allowed = memory_scope_allowance(history_tokens);
+    qp_observation_list list = {0};
+    int64_t tokens = 0;
+    quipu_status status = memory_scope_standing(commit->store, db, scratch, scope, &list, reterr);
+
+    for (size_t i = 0; i < list.n; i++) {
+        tokens += list.items[i].token_count;
+    }
+    for (size_t i = 0; i < list.n && status == QUIPU_OK && tokens > allowed; i++) {
+        const qp_observation *row = &list.items[i];
+
+        if (quipu_str_eq(row->origin, QUIPU_STR(QUIPU_RULES_ORIGIN))) {
+            tokens -= row->token_count;
+            status = qp_observation_update(
+                db,
+                &(qp_observation_where){.tenant = ent_eq(commit->store->tenant),
+                                        .id = ent_eq(row->id)},
+                &(qp_observation_patch){
+                    .priority = qp_observation_priority_set(QP_OBSERVATION_PRIORITY_HIGH)},
+                NULL, reterr);
+        }
+    }
+    return status;
+}
+
+/* Save what was observed, each with the generation that this commit makes. */
+static quipu_status memory_scope_save(memory_scope_commit *commit, ent_db *db, quipu_arena *scratch,
+                                      quipu_str scope, bool *ret_standing, quipu_error *reterr)
+{
+    const qp_memory_batch *batch = commit->batch;
+    quipu_status status = QUIPU_OK;
+
+    *ret_standing = false;
+    for (size_t i = 0; i < batch->count && status == QUIPU_OK; i++) {
+        quipu_memory memory = batch->items[i];
+        bool repeat = false;
+        quipu_uuid id;
+
+        assert(memory.kind == QUIPU_OBSERVATION && memory.content.n > 0);
+        memory.session_key = commit->work->lease.scope;
+        memory.generation = commit->generation;
+        memory.token_count = quipu_token_estimate(memory.content);
+        if (qp_uuid_v4(&memory.id) != QUIPU_OK) {
+            return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
+        }
+        status = qp_memory_put(commit->store, db, scratch, &memory, scope, &id, &repeat, reterr);
+        commit->stored.observations += !repeat;
+        commit->stored.repeats += repeat;
+        *ret_standing = *ret_standing || memory.priority == QUIPU_PRIORITY_STANDING;
+    }
+    return status;
+}
+
+/* The row of a user's scope: made with its first observations, and counted with each. Its
+ * watermark_tokens are the tokens of all sessions that were observed. */
+static quipu_status memory_scope_user(const memory_scope_commit *commit, ent_db *db,
+                                      quipu_arena *scratch, const qp_session *row, quipu_str scope,
+                                      int64_t tokens, int64_t *ret_history, quipu_error *reterr)
+{
+    const qp_memory_scope *there = NULL;
+    quipu_status status = memory_scope_lookup(commit->store, db, scratch, scope,
+                                              QP_MEMORY_SCOPE_KIND_USER, &there, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    const qp_memory_scope_new made = {
+        .tenant = commit->store->tenant,
+        .scope = scope,
+        .kind = QP_MEMORY_SCOPE_KIND_USER,
+        .app_name = row->app_name,
+        .user_id = row->user_id,
+        .watermark_tokens = (there != NULL ? there->watermark_tokens : 0) + tokens,
+        .generation = (there != NULL ? there->generation : 0) + (commit->batch->count > 0)};
+
+    *ret_history = made.watermark_tokens;
+    return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
+}
+
+/* End the job at the session's last message, also when its range says more: the range may be that
+ * of an earlier life of the session, or a repair has removed its end. */
+static quipu_status memory_scope_end_job(memory_scope_commit *commit, ent_db *db,
+                                         quipu_arena *scratch, const qp_session *row,
+                                         quipu_error *reterr)
+{
+    const qp_job_lease *lease = &commit->work->lease;
+
+    assert(!commit->stored.more && ent_depth(db) > 0);
+    if (commit->batch->done_seq >= row->next_seq - 1) {
+        return qp_job_finish(commit->store, db, scratch, lease, reterr);
+    }
+    return qp_job_commit(commit->store, db, scratch, lease, commit->batch->done_seq,
+                         &commit->stored.more, reterr);
+}
+
+/* Move the watermark, and the generation when something was observed. */
+static quipu_status memory_scope_move(const memory_scope_commit *commit, ent_db *db,
+                                      quipu_error *reterr)
+{
+    const qp_memory_scope_where where = {.tenant = ent_eq(commit->store->tenant),
+                                         .scope = ent_eq(commit->work->lease.scope),
+                                         .kind =
+                                             qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_SESSION)};
+    const qp_memory_scope_patch patch = {.watermark = ent_set(commit->batch->done_seq),
+                                         .watermark_tokens = ent_set(commit->batch->done_tokens),
+                                         .generation = ent_set(commit->generation)};
+
+    assert(commit->batch->done_seq > commit->work->watermark);
+    return qp_memory_scope_update(db, &where, &patch, NULL, reterr);
+}
+
+/* A qp_work_fn. */
+static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                             quipu_error *reterr)
+{
+    memory_scope_commit *commit = ctx;
+    const qp_memory_batch *batch = commit->batch;
+    const qp_job_lease *lease = &commit->work->lease;
+    const qp_session *row = NULL;
+    qp_memory_mark mark = {.watermark = 0};
+    quipu_str scope = QP_STR_ABSENT;
+    int64_t history = batch->done_tokens;
+    bool standing = false;
+    quipu_status status;
+
+    commit->stored = (qp_memory_stored){.observations = 0};
+    commit->generation = commit->work->generation + (batch->count > 0);
+    status = memory_scope_check(commit, db, scratch, &row, &mark, reterr);
+    if (status == QUIPU_OK) {
+        status = memory_scope_end_job(commit, db, scratch, row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_memory_scope_name(row, scratch, &scope, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = memory_scope_save(commit, db, scratch, scope, &standing, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = memory_scope_move(commit, db, reterr);
+    }
+    if (status == QUIPU_OK && row->user_id.n > 0) {
+        status = memory_scope_user(commit, db, scratch, row, scope,
+                                   batch->done_tokens - mark.watermark_tokens, &history, reterr);
+    }
+    if (status == QUIPU_OK && standing) {
+        status = memory_scope_limit(commit, db, scratch, scope, history, reterr);
+    }
+    return status == QUIPU_OK && commit->stored.more
+               ? qp_job_renew(commit->store, db, scratch, lease, commit->options->lease_ms, reterr)
+               : status;
+}
+
+quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
+                              const quipu_memory_options *options, qp_memory_work *work,
+                              const qp_memory_batch *batch, qp_memory_stored *ret_stored,
+                              quipu_error *reterr)
+{
+    memory_scope_commit commit = {.store = store, .options = options, .work = work, .batch = batch};
+    quipu_status status = qp_store_write(store, call, memory_scope_commit_work, &commit, reterr);
+
+    if (status == QUIPU_OK) {
+        work->watermark = batch->done_seq;
+        work->generation = commit.generation;
+        *ret_stored = commit.stored;
+    }
+    return status;
+}
+
+/* ---- giving back ------------------------------------------------------------------------------
+ */
+
+typedef struct memory_scope_back {
+    const quipu_store *store;
+    const qp_job_lease *lease;
+    quipu_str why;
+} memory_scope_back;
+
+/* A qp_work_fn. */
+static quipu_status memory_scope_back_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                           quipu_error *reterr)
+{
+    const memory_scope_back *back = ctx;
+
+    return back->why.p != NULL
+               ? qp_job_fail(back->store, db, scratch, back->lease, back->why, reterr)
+               : qp_job_release(back->store, db, scratch, back->lease, reterr);
+}
+
+quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call,
+                                 const qp_memory_work *work, quipu_str why, quipu_error *reterr)
+{
+    memory_scope_back back = {store, &work->lease, why};
+    quipu_error error = {0};
+    quipu_status status = qp_store_write(store, call, memory_scope_back_work, &back, &error);
+
+    return status == QUIPU_OK || status == QUIPU_CONFLICT ? QUIPU_OK
+                                                          : qp_error_pass(reterr, &error);
+}
+
+quipu_status qp_memory_scope_remove(const quipu_store *store, ent_db *db, quipu_str key,
+                                    quipu_error *reterr)
+{
+    const qp_memory_scope_where where = {.tenant = ent_eq(store->tenant),
+                                         .scope = ent_eq(key),
+                                         .kind =
+                                             qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_SESSION)};
+    quipu_status status = qp_job_remove(store, db, key, reterr);
+
+    assert(ent_depth(db) > 0);
+    return status == QUIPU_OK ? qp_memory_scope_delete(db, &where, NULL, reterr) : status;
+}

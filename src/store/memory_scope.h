@@ -1,0 +1,119 @@
+/* Scopes of memory: how far a session is observed, and what a worker does in the store.
+ *
+ * A memory counts in a scope: a session, or a user within an app when the session has a user. The
+ * key of a user's scope is "adk:app/user/", so that it lies in the same shard as the user's
+ * sessions.
+ *
+ *    session   0 ........ watermark ........ last message
+ *              observed │  pending: a job "observe" is due when enough tokens stand here
+ *
+ * The watermark is a number in one row, with the generation of what was observed. A commit moves it
+ * in the transaction that stores the observations, and only when the worker's lease holds and both
+ * numbers are still those that the worker began with: no message is skipped, none observed twice.
+ *
+ * Owns: entity MemoryScope, and jobs of the kind QP_JOB_OBSERVE.
+ * Called by: src/memory (workers), memory.c (scopes), session_delete.c and erase.c. */
+#ifndef QP_STORE_MEMORY_SCOPE_H
+#define QP_STORE_MEMORY_SCOPE_H
+
+#include <quipu/memory.h>
+
+#include "store/job.h"
+
+/* The scope of a session, by its row. *ret_scope lies in the row or the arena. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena,
+                                                 quipu_str *ret_scope, quipu_error *reterr);
+
+/* The scope in which memories of a key count, also of one that has no session yet. Expects an open
+ * transaction. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db,
+                                               quipu_arena *arena, quipu_str key,
+                                               quipu_str *ret_scope, quipu_error *reterr);
+
+/* Where a session stands. */
+typedef struct qp_memory_mark {
+    quipu_uuid uid;
+    int64_t watermark;
+    int64_t watermark_tokens;
+    int64_t generation;
+    int64_t last_seq; /* of the session; below the watermark's successor: nothing is pending */
+    int64_t pending_tokens; /* behind the watermark */
+    int64_t observe_tokens; /* of the scope; 0: none */
+    bool stored;            /* there is a row for this life of the session */
+} qp_memory_mark;
+
+/* Reads it, in the caller's transaction. */
+QUIPU_MUST_USE quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db,
+                                                quipu_arena *arena, const qp_session *row,
+                                                qp_memory_mark *ret, quipu_error *reterr);
+
+/* Which sessions a worker looks at, and how. */
+typedef struct qp_memory_filter {
+    const quipu_memory_options *options; /* complete */
+    int64_t after_id;                    /* sessions behind this number */
+} qp_memory_filter;
+
+#define QP_MEMORY_PAGE 256                      /* sessions that one look reads */
+#define QP_MEMORY_BATCH_TOKENS INT64_C(1000000) /* tokens that a batch reads, or one message */
+
+/* The keys of sessions with enough tokens behind their watermark, of one page of sessions.
+ * filter->after_id moves behind the page; *ret_end: it was the last one. */
+QUIPU_MUST_USE quipu_status qp_memory_look(quipu_store *store, const qp_call *call,
+                                           qp_memory_filter *filter, quipu_arena *arena,
+                                           quipu_str ret_keys[QP_MEMORY_PAGE], size_t *ret_count,
+                                           bool *ret_end, quipu_error *reterr);
+
+/* A claimed session. Texts lie in the arena of the claim. */
+typedef struct qp_memory_work {
+    qp_job_lease lease; /* its scope is the session's key */
+    quipu_uuid uid;
+    int64_t watermark;
+    int64_t generation;
+    int64_t limit; /* messages to read at a time, by how long they are */
+} qp_memory_work;
+
+typedef enum qp_memory_claimed {
+    QP_MEMORY_NONE = 0, /* nothing is due */
+    QP_MEMORY_CLAIMED,
+    QP_MEMORY_MOOT /* a job without anything to do was put away: claim again */
+} qp_memory_claimed;
+
+/* Claim the session of `key` when it is due, or, when that is absent, the job that waits
+ * longest. */
+QUIPU_MUST_USE quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
+                                            const quipu_memory_options *options, quipu_str key,
+                                            quipu_arena *arena, qp_memory_work *ret_work,
+                                            qp_memory_claimed *ret_claimed, quipu_error *reterr);
+
+/* What a worker observed in the messages behind its watermark, up to done_seq. */
+typedef struct qp_memory_batch {
+    const quipu_memory *items; /* observations; scope, key, id and generation are set here */
+    size_t count;
+    int64_t done_seq;
+    int64_t done_tokens; /* the running total of message done_seq */
+} qp_memory_batch;
+
+typedef struct qp_memory_stored {
+    int64_t observations;
+    int64_t repeats;
+    bool more; /* the job has messages left, and the lease was renewed */
+} qp_memory_stored;
+
+/* Store it and move the watermark, in one transaction; `work` moves along. QUIPU_CONFLICT: the
+ * lease is lost, or the session was deleted; nothing is stored. */
+QUIPU_MUST_USE quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
+                                             const quipu_memory_options *options,
+                                             qp_memory_work *work, const qp_memory_batch *batch,
+                                             qp_memory_stored *ret_stored, quipu_error *reterr);
+
+/* Give the lease back: with why the work failed, or, when that is absent, for others to go on. A
+ * lease that is lost is no failure. */
+QUIPU_MUST_USE quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call,
+                                                const qp_memory_work *work, quipu_str why,
+                                                quipu_error *reterr);
+
+/* Delete what the store keeps about observing a session: its row and its jobs. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_remove(const quipu_store *store, ent_db *db,
+                                                   quipu_str key, quipu_error *reterr);
+
+#endif
