@@ -44,8 +44,8 @@ static quipu_status context_check(const quipu_context_options *options, quipu_er
     if (options->key.n == 0 || (options->flags & ~CONTEXT_FLAGS) != 0 || options->at_seq < 0 ||
         options->memory_tokens < 0 || (again && options->flags != 0)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "a context needs a session's key, known flags and no negative number; a "
-                            "past one is not logged again");
+                            "a context needs a session's key, known flags and no negative number; "
+                            "a past one is not logged again");
     }
     if (options->token_budget < 0 || options->token_budget > QUIPU_TURN_BUDGET_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a prompt has at most %d tokens",
@@ -72,7 +72,8 @@ static quipu_status context_read(context_call *run, const quipu_context_options 
         status = qp_request_read(own->request, &turn->memory, &turn->request, reterr);
     }
     if (status == QUIPU_OK && own->usage != NULL) {
-        status = qp_options_read(&run->usage, sizeof(run->usage), own->usage, "quipu_usage", reterr);
+        status =
+            qp_options_read(&run->usage, sizeof(run->usage), own->usage, "quipu_usage", reterr);
     }
     if (status == QUIPU_OK && own->sections != NULL) {
         status =
@@ -89,9 +90,9 @@ static quipu_status context_read(context_call *run, const quipu_context_options 
     turn->options.key = own->key;
     turn->options.flags = QUIPU_TURN_MEMORY;
     turn->options.models = own->models;
-    turn->options.memory_tokens =
-        own->memory_tokens > 0 || sections.degraded ? own->memory_tokens
-                                                    : sections.sections[QUIPU_SECTION_MEMORY];
+    turn->options.memory_tokens = own->memory_tokens > 0 || sections.degraded
+                                      ? own->memory_tokens
+                                      : sections.sections[QUIPU_SECTION_MEMORY];
     turn->model = turn->request.model.n > 0 ? turn->request.model : own->model;
     turn->options.token_budget = own->token_budget;
     turn->fixed = qp_turn_fixed(&turn->request);
@@ -165,8 +166,8 @@ static quipu_status context_next(context_call *run, quipu_error *reterr)
     }
     if (status == QUIPU_OK) {
         context_fill(run);
-        run->result->pub.tail = turn->context.fresh_seq != 0 ? turn->context.fresh.text
-                                                             : QP_STR_ABSENT;
+        run->result->pub.tail =
+            turn->context.fresh_seq != 0 ? turn->context.fresh.text : QP_STR_ABSENT;
     }
     return status;
 }
@@ -224,10 +225,9 @@ static quipu_status context_messages(context_call *run, const qp_context_log *ro
             history->messages.count--;
         }
     }
-    if (status == QUIPU_OK &&
-        (history->messages.count == 0 ||
-         quipu_message_at(history->messages, 0)->seq != row->from_seq ||
-         (head != NULL && head->messages.count == 0))) {
+    if (status == QUIPU_OK && (history->messages.count == 0 ||
+                               quipu_message_at(history->messages, 0)->seq != row->from_seq ||
+                               (head != NULL && head->messages.count == 0))) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND,
                               "messages of the prompt, from %lld on, are deleted",
                               (long long)(row->summary_seq > 0 ? row->summary_seq : row->from_seq));

@@ -11,8 +11,8 @@
  * Then the bytes decide: a hash over what was sent before is compared with the one in the log. So a
  * change that nobody stated is found, and a reason that changed no byte is none.
  *
- * Owns: the reasons. Called by: turn_record.c and turn.c, context.c. No locks; reads the store a few
- * times, each read bounded by the budget, and writes one row of the log for a turn. */
+ * Owns: the reasons. Called by: turn_record.c and turn.c, context.c. No locks; reads the store a
+ * few times, each read bounded by the budget, and writes one row of the log for a turn. */
 #include <assert.h>
 #include <string.h>
 
@@ -331,8 +331,7 @@ static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_erro
 
     range.after_seq = row->from_seq - 1;
     if (status == QUIPU_OK) {
-        status =
-            quipu_session_get(turn->store, turn->options.key, &range, &call, &history, reterr);
+        status = quipu_session_get(turn->store, turn->options.key, &range, &call, &history, reterr);
     }
     if (status == QUIPU_OK && row->summary_seq > 0) {
         range.after_seq = row->summary_seq - 1;
@@ -350,8 +349,8 @@ static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_erro
         head != NULL && head->messages.count > 0 ? quipu_message_at(head->messages, 0) : NULL,
         history->messages, reterr);
     turn_context_place(turn);
-    *ret_same = turn->context.first_seq == row->from_seq &&
-                turn->context.summary_seq == row->summary_seq;
+    *ret_same =
+        turn->context.first_seq == row->from_seq && turn->context.summary_seq == row->summary_seq;
     return status;
 }
 
@@ -414,9 +413,8 @@ static quipu_status turn_context_fresh(qp_turn *turn, const turn_context_plan *p
     }
     lines.count = fit;
     context->fresh_seq = 0;
-    return status == QUIPU_OK
-               ? qp_context_tail_make(&lines, &turn->memory, &context->fresh, reterr)
-               : status;
+    return status == QUIPU_OK ? qp_context_tail_make(&lines, &turn->memory, &context->fresh, reterr)
+                              : status;
 }
 
 /* The caller's part of the prompt: what the request says, or the prompt before. */
@@ -449,8 +447,8 @@ static quipu_status turn_context_read(qp_turn *turn, turn_context_plan *plan, qu
     quipu_call_options call;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
-    *context = (qp_turn_context){
-        .on = true, .as_before = context->as_before, .given = context->given};
+    *context =
+        (qp_turn_context){.on = true, .as_before = context->as_before, .given = context->given};
     if (status == QUIPU_OK) {
         status = qp_context_past_read(turn->store, turn->options.key, 0, &call, &turn->memory,
                                       &context->past, reterr);

@@ -214,8 +214,7 @@ quipu_status qp_context_block_make(const qp_context_offer *offer, quipu_str key,
     context_choose(&choice, &offer->reflections, QP_CONTEXT_SUMMARY);
     context_choose(&choice, &offer->high, QP_CONTEXT_RECENT);
     context_choose(&choice, &offer->medium, QP_CONTEXT_RECENT);
-    lines = (qp_context_lines){
-        .items = choice.items, .marks = choice.marks, .count = choice.count};
+    lines = (qp_context_lines){.items = choice.items, .marks = choice.marks, .count = choice.count};
     return qp_context_block_again(&lines, arena, ret_block, reterr);
 }
 

@@ -59,6 +59,7 @@ static quipu_status context_log_add(context_log_read *read, quipu_memory_kind ki
 {
     context_log_item *item;
 
+    assert(read->count <= read->room && row != NULL);
     if (read->count == read->room) {
         const size_t room = read->room == 0 ? 64 : 2 * read->room;
         context_log_item *items = qp_arena_take(read->arena, room * sizeof(*items));
@@ -93,6 +94,7 @@ static quipu_status context_log_observations(context_log_read *read, qp_observat
     qp_observation_list list = {0};
     quipu_status status;
 
+    assert(ent_depth(read->db) > 0 && limit >= 0);
     query.where.tenant = ent_eq(read->store->tenant);
     status = qp_observation_find(read->db, read->arena, &query, &list, reterr);
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
@@ -113,6 +115,7 @@ static quipu_status context_log_reflections(context_log_read *read, qp_reflectio
     qp_reflection_list list = {0};
     quipu_status status;
 
+    assert(ent_depth(read->db) > 0 && limit >= 0);
     query.where.tenant = ent_eq(read->store->tenant);
     status = qp_reflection_find(read->db, read->arena, &query, &list, reterr);
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
@@ -132,7 +135,7 @@ static int context_log_compare(const void *left, const void *right)
     return by_time != 0 ? by_time : (l->number > r->number) - (l->number < r->number);
 }
 
-/* What was found becomes a list, oldest first, of the newest `limit`; the reading is empty again. */
+/* What was found becomes a list, oldest first, of the newest `limit`; the reading is empty then. */
 static quipu_status context_log_take(context_log_read *read, size_t limit, qp_context_lines *ret,
                                      quipu_error *reterr)
 {
@@ -140,6 +143,7 @@ static quipu_status context_log_take(context_log_read *read, size_t limit, qp_co
     const size_t count = read->count - skip;
     quipu_memory *items = qp_arena_take(read->arena, (count + 1) * sizeof(*items));
 
+    assert(count <= limit);
     if (items == NULL) {
         return context_log_nomem(reterr);
     }
@@ -164,6 +168,7 @@ static quipu_status context_log_priority(context_log_read *read,
         .scope = ent_eq(read->scope), .retired_at = ENT_IS_NULL, .priority = priority};
     quipu_status status = context_log_observations(read, where, limit, reterr);
 
+    assert(read->scope.n > 0 && read->key.n > 0);
     if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->key)) {
         where.scope = ent_eq(read->key);
         status = context_log_observations(read, where, limit, reterr);
@@ -175,13 +180,13 @@ static quipu_status context_log_priority(context_log_read *read,
 static quipu_status context_log_standing(context_log_read *read, qp_context_lines *ret,
                                          quipu_error *reterr)
 {
-    qp_reflection_where where = {
-        .scope = ent_eq(read->scope),
-        .retired_at = ENT_IS_NULL,
-        .priority = qp_reflection_priority_is(QP_REFLECTION_PRIORITY_STANDING)};
-    quipu_status status = context_log_priority(
-        read, qp_observation_priority_is(QP_OBSERVATION_PRIORITY_STANDING), QP_CONTEXT_LINES_MAX,
-        reterr);
+    qp_reflection_where where = {.scope = ent_eq(read->scope),
+                                 .retired_at = ENT_IS_NULL,
+                                 .priority =
+                                     qp_reflection_priority_is(QP_REFLECTION_PRIORITY_STANDING)};
+    quipu_status status =
+        context_log_priority(read, qp_observation_priority_is(QP_OBSERVATION_PRIORITY_STANDING),
+                             QP_CONTEXT_LINES_MAX, reterr);
 
     if (status == QUIPU_OK) {
         status = context_log_reflections(read, where, QP_CONTEXT_LINES_MAX, reterr);
@@ -202,6 +207,7 @@ static size_t context_log_ids(quipu_bytes bytes, quipu_memory_kind kind, quipu_u
     const uint8_t *at = bytes.p;
     size_t count = 0;
 
+    assert(at != NULL || bytes.n == 0);
     for (size_t i = 0; i + QP_CONTEXT_LINE_SIZE <= bytes.n; i += QP_CONTEXT_LINE_SIZE) {
         if (QP_CONTEXT_KIND(at[i]) == kind) {
             memcpy(ids[count++].b, at + i + 1, sizeof(ids->b));
@@ -274,8 +280,7 @@ static quipu_status context_log_named(context_log_read *read, quipu_bytes bytes,
 static quipu_status context_log_tails(context_log_read *read, const qp_context_log *row,
                                       quipu_error *reterr)
 {
-    const qp_context_log_where all[] = {{.seq = ent_ge(row->block_seq)},
-                                        {.seq = ent_le(row->seq)}};
+    const qp_context_log_where all[] = {{.seq = ent_ge(row->block_seq)}, {.seq = ent_le(row->seq)}};
     const qp_context_log_query query = {.limit = CONTEXT_LOG_TAILS_MAX,
                                         .order = {QP_CONTEXT_LOG_BY_SEQ(ASC)},
                                         .where = {.session_number = ent_eq(row->session_number),
@@ -286,6 +291,7 @@ static quipu_status context_log_tails(context_log_read *read, const qp_context_l
     quipu_status status = qp_context_log_find(read->db, read->arena, &query, &list, reterr);
     qp_context_tail *tails = NULL;
 
+    assert(row->block_seq <= row->seq && read->past->tails == NULL);
     if (status == QUIPU_OK && list.n > 0) {
         tails = qp_arena_take(read->arena, list.n * sizeof(*tails));
         status = tails != NULL ? QUIPU_OK : context_log_nomem(reterr);
@@ -312,6 +318,7 @@ static quipu_status context_log_row(context_log_read *read, int64_t session_numb
     quipu_error error = {0};
     quipu_status status;
 
+    assert(past->row == NULL && session_number > 0);
     if (read->at > 0) {
         query.where.seq = ent_le(read->at);
     }
@@ -344,6 +351,7 @@ static quipu_status context_log_past_work(void *ctx, ent_db *db, quipu_arena *sc
     const qp_session *row = NULL;
     quipu_status status;
 
+    assert(read->past != NULL && read->at >= 0);
     (void)scratch;
     *read->past = (qp_context_past){.row = NULL};
     read->db = db;
@@ -395,6 +403,7 @@ static quipu_status context_log_summaries(context_log_read *read, quipu_error *r
     qp_reflection_where where = {.scope = ent_eq(read->scope), .retired_at = ENT_IS_NULL};
     quipu_status status;
 
+    assert(read->count == 0 && !read->not_standing);
     read->not_standing = true;
     status = context_log_reflections(read, where, CONTEXT_LOG_REFLECTIONS, reterr);
     if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->key)) {
@@ -409,9 +418,9 @@ static quipu_status context_log_summaries(context_log_read *read, quipu_error *r
                                          CONTEXT_LOG_REFLECTIONS, reterr);
     }
     read->not_standing = false;
-    return status == QUIPU_OK ? context_log_take(read, CONTEXT_LOG_REFLECTIONS,
-                                                 &read->offer->reflections, reterr)
-                              : status;
+    return status == QUIPU_OK
+               ? context_log_take(read, CONTEXT_LOG_REFLECTIONS, &read->offer->reflections, reterr)
+               : status;
 }
 
 /* Observations without a priority count as medium, and so do those of programs that know none. */
@@ -444,6 +453,7 @@ static quipu_status context_log_offer_work(void *ctx, ent_db *db, quipu_arena *s
     context_log_read *read = ctx;
     quipu_status status;
 
+    assert(read->offer != NULL);
     (void)scratch;
     *read->offer = (qp_context_offer){.high = {.count = 0}};
     read->db = db;
@@ -456,9 +466,9 @@ static quipu_status context_log_offer_work(void *ctx, ent_db *db, quipu_arena *s
         status = context_log_summaries(read, reterr);
     }
     if (status == QUIPU_OK) {
-        status = context_log_priority(read,
-                                      qp_observation_priority_is(QP_OBSERVATION_PRIORITY_HIGH),
-                                      CONTEXT_LOG_OFFERED, reterr);
+        status =
+            context_log_priority(read, qp_observation_priority_is(QP_OBSERVATION_PRIORITY_HIGH),
+                                 CONTEXT_LOG_OFFERED, reterr);
     }
     if (status == QUIPU_OK) {
         status = context_log_take(read, CONTEXT_LOG_OFFERED, &read->offer->high, reterr);
@@ -505,8 +515,8 @@ static quipu_status context_log_put_work(void *ctx, ent_db *db, quipu_arena *scr
     const context_log_write *write = ctx;
     qp_context_log_new made = *write->row;
     const qp_session *row = NULL;
-    quipu_status status = qp_session_load(write->store, db, scratch, write->key, quipu_time_now(),
-                                          &row, reterr);
+    quipu_status status =
+        qp_session_load(write->store, db, scratch, write->key, quipu_time_now(), &row, reterr);
 
     assert(made.seq > 0 && made.sent_seq >= made.seq && made.block_seq <= made.seq);
     if (status != QUIPU_OK) {
@@ -523,8 +533,7 @@ static quipu_status context_log_end_work(void *ctx, ent_db *db, quipu_arena *scr
     const context_log_write *write = ctx;
     const qp_context_outcome *outcome = write->outcome;
     const qp_session *row = NULL;
-    quipu_status status =
-        qp_session_lookup(write->store, db, scratch, write->key, &row, reterr);
+    quipu_status status = qp_session_lookup(write->store, db, scratch, write->key, &row, reterr);
 
     assert(outcome->sent_seq >= outcome->seq);
     if (status != QUIPU_OK || row == NULL) {
@@ -532,10 +541,10 @@ static quipu_status context_log_end_work(void *ctx, ent_db *db, quipu_arena *scr
     }
     const qp_context_log_where where = {.session_number = ent_eq(row->id),
                                         .seq = ent_eq(outcome->seq)};
-    qp_context_log_patch patch = {
-        .sent_seq = ent_set(outcome->sent_seq),
-        .sent_hash = ent_set(((quipu_bytes){outcome->sent_hash, QP_SHA256_SIZE})),
-        .tokens = ent_set(outcome->tokens)};
+    qp_context_log_patch patch = {.sent_seq = ent_set(outcome->sent_seq),
+                                  .sent_hash =
+                                      ent_set(((quipu_bytes){outcome->sent_hash, QP_SHA256_SIZE})),
+                                  .tokens = ent_set(outcome->tokens)};
 
     if (outcome->input >= 0) {
         patch.input = ent_set(outcome->input);
@@ -553,6 +562,7 @@ static quipu_status context_log_store(quipu_store *store, context_log_write *wri
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
+    assert((write->row != NULL) != (write->outcome != NULL));
     if (status == QUIPU_OK) {
         status = qp_store_write(store, &within, work, write, reterr);
     }
@@ -584,18 +594,27 @@ quipu_status qp_context_log_remove(ent_db *db, int64_t session_number, quipu_err
         db, &(qp_context_log_where){.session_number = ent_eq(session_number)}, NULL, reterr);
 }
 
+/* Whether a row's messages are those of a session with so many. */
+static bool context_log_placed(const qp_context_log *row, int64_t next_seq)
+{
+    return row->seq > 0 && row->sent_seq >= row->seq && row->sent_seq < next_seq &&
+           row->from_seq >= 0 && row->from_seq <= row->seq && row->summary_seq >= 0 &&
+           row->summary_seq < next_seq && row->block_seq > 0 && row->block_seq <= row->seq;
+}
+
+/* Whether lists of lines are whole, and hashes as long as they are. */
+static bool context_log_formed(const qp_context_log *row)
+{
+    return row->block.n % QP_CONTEXT_LINE_SIZE == 0 && row->tail.n % QP_CONTEXT_LINE_SIZE == 0 &&
+           row->prompt_hash.n == QP_SHA256_SIZE && row->sent_hash.n == QP_SHA256_SIZE &&
+           (row->block_hash.p == NULL || row->block_hash.n == QP_SHA256_SIZE);
+}
+
 bool qp_context_log_sound(const qp_context_log *row, int64_t next_seq)
 {
-    const bool placed = row->seq > 0 && row->sent_seq >= row->seq && row->sent_seq < next_seq &&
-                        row->from_seq >= 0 && row->from_seq <= row->seq && row->summary_seq >= 0 &&
-                        row->summary_seq < next_seq && row->block_seq > 0 &&
-                        row->block_seq <= row->seq;
     const bool counted = row->from_tokens >= 0 && row->tokens >= 0 && row->expected >= 0 &&
                          (!row->input.has || row->input.v >= 0) &&
                          (!row->cached.has || row->cached.v >= 0);
 
-    return placed && counted && row->block.n % QP_CONTEXT_LINE_SIZE == 0 &&
-           row->tail.n % QP_CONTEXT_LINE_SIZE == 0 && row->prompt_hash.n == QP_SHA256_SIZE &&
-           row->sent_hash.n == QP_SHA256_SIZE &&
-           (row->block_hash.p == NULL || row->block_hash.n == QP_SHA256_SIZE);
+    return counted && context_log_placed(row, next_seq) && context_log_formed(row);
 }

@@ -19,8 +19,8 @@
 #define QP_CONTEXT_LINES_MAX 512 /* lines of one block or tail */
 #define QP_CONTEXT_LINE_SIZE 17  /* bytes of a line in a row: kind and section, then the id */
 
-/* Where a line stands in a block. A row keeps it, so that a later change of a memory's priority does
- * not change the bytes of a block that was sent. */
+/* Where a line stands in a block. A row keeps it, so that a later change of a memory's priority
+ * does not change the bytes of a block that was sent. */
 typedef enum qp_context_section {
     QP_CONTEXT_STANDING = 1,
     QP_CONTEXT_SUMMARY,
@@ -29,7 +29,7 @@ typedef enum qp_context_section {
 
 /* The first byte of a line in a row. */
 #define QP_CONTEXT_MARK(kind, section) ((uint8_t)((unsigned)(section) << 4 | (unsigned)(kind)))
-#define QP_CONTEXT_KIND(mark) ((quipu_memory_kind)((mark)&0x0f))
+#define QP_CONTEXT_KIND(mark) ((quipu_memory_kind)((mark) & 0x0f))
 
 /* Memories in the order in which a row names them. */
 typedef struct qp_context_lines {

@@ -329,8 +329,7 @@ static void window_moves_rarely_and_every_move_is_stated(void **state)
             context_assert_begins(context_prompt(world), before);
             assert_true(result.shared > 0);
         } else {
-            assert_int_equal(result.reason,
-                             i == 0 ? QUIPU_CONTEXT_FIRST : QUIPU_CONTEXT_WINDOW);
+            assert_int_equal(result.reason, i == 0 ? QUIPU_CONTEXT_FIRST : QUIPU_CONTEXT_WINDOW);
             moves++;
         }
         assert_non_null(strstr(context_prompt(world), "- I prefer trains."));
