@@ -10,7 +10,6 @@
  * On return: each problem was reported once, with whether it is mended. */
 #include <assert.h>
 
-#include "base/str.h"
 #include "ent/maintenance.h"
 #include "store/fork_release.h"
 #include "store/search.h"
