@@ -179,7 +179,7 @@ static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scra
     const qp_session *row = NULL;
     quipu_status status;
 
-    assert(repair->id != 0 && ent_depth(db) > 0);
+    assert(ent_depth(db) > 0);
     /* A retry begins with nothing of the try before. */
     quipu_arena_free(&repair->arena);
     repair->after = (qp_findings){.messages = 0};
