@@ -18,6 +18,7 @@
 #include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/last_change.h"
+#include "store/purge.h"
 #include "store/search.h"
 #include "store/session.h"
 #include "store/state_internal.h"
@@ -417,6 +418,10 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
             append->creates
                 ? qp_session_write_new(append->store, within, append_create_work, append, reterr)
                 : qp_store_write(append->store, within, append_work, append, reterr);
+        /* The cap may have released more than one transaction removes. */
+        if (status == QUIPU_OK && (store->cap_messages > 0 || store->cap_tokens > 0)) {
+            qp_purge_after(append->store, within);
+        }
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));
