@@ -101,8 +101,8 @@ static int search_clean_read(qp_sqlite *self, const ent_entity *entity, clean_st
     if (rc == SQLITE_ROW) {
         const unsigned char *bytes = sqlite3_column_blob(stmt, 0);
 
-        *ret_known = bytes != NULL &&
-                     search_clean_parse(bytes, (size_t)sqlite3_column_bytes(stmt, 0), ret);
+        *ret_known =
+            bytes != NULL && search_clean_parse(bytes, (size_t)sqlite3_column_bytes(stmt, 0), ret);
     }
     (void)sqlite3_finalize(stmt);
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;

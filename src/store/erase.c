@@ -470,6 +470,8 @@ static quipu_status erase_index(erase_run *run, const qp_call *within, quipu_err
         status = qp_size_exempt(run->store, &step, erase_index_work, run, reterr);
         run->first = false;
         if (status == QUIPU_OK) {
+            QP_LOG(&run->store->log, QUIPU_LOG_DEBUG, "store", "index_clean_step",
+                   QP_LOG_NUMBER("ended", run->cleaned != QP_SEARCH_CLEANS));
             status = qp_call_check(within, reterr);
         }
     } while (status == QUIPU_OK && run->cleaned == QP_SEARCH_CLEANS);

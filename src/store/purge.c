@@ -84,7 +84,7 @@ typedef struct purge_worker {
     bool last;       /* nothing was left behind the step before: this one is exclusive... */
     bool ended;      /* ...and may be the end */
     bool next_is_last;
-    bool lost;       /* another worker has taken over */
+    bool lost;              /* another worker has taken over */
     int64_t removed;        /* messages, by the last step */
     const quipu_error *why; /* the lease is given back */
 } purge_worker;
@@ -125,9 +125,9 @@ static quipu_status purge_row(const purge_worker *worker, ent_db *db, quipu_aren
                               const qp_session **ret_row, quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status = worker->session == 0 ? QUIPU_NOT_FOUND
-                                               : qp_session_get(db, scratch, worker->session,
-                                                                ret_row, &error);
+    quipu_status status = worker->session == 0
+                              ? QUIPU_NOT_FOUND
+                              : qp_session_get(db, scratch, worker->session, ret_row, &error);
 
     if (status == QUIPU_NOT_FOUND) {
         *ret_row = NULL;
