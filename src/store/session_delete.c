@@ -221,17 +221,18 @@ static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *s
     return status;
 }
 
-/* What these and earlier removals left, also in a store that knows of none. */
+/* What these and earlier removals left, also in a store that knows of none. A sweep that has removed
+ * sessions has succeeded: the rest is for the next one. */
 static quipu_status session_delete_purge(quipu_store *store, const qp_call *call, int64_t removed,
                                          quipu_error *reterr)
 {
-    quipu_error error = {0};
-    quipu_status status = qp_purge_run(store, call, &error);
-
-    if (status == QUIPU_OK || (status == QUIPU_BUSY && removed > 0)) {
-        return QUIPU_OK;
+    assert(removed >= 0);
+    if (removed == 0) {
+        return qp_purge_run(store, call, reterr);
     }
-    return qp_error_pass(reterr, &error);
+    atomic_store(&store->purge_due, true);
+    qp_purge_after(store, call);
+    return QUIPU_OK;
 }
 
 /* Batch after batch, each in a transaction of its own, so that writers get their turn in between. A
