@@ -1,5 +1,6 @@
-/* Deleting a long session that is in the search index: what it costs in all, and how long one of its
- * transactions keeps other writers out. CPU time, because the machine's other work would show. */
+/* Deleting a long session that is in the search index: what it costs in all, and how long one of
+ * its transactions keeps other writers out. CPU time, because the machine's other work would
+ * show. */
 #include <string.h>
 #include <time.h>
 

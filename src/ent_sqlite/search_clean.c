@@ -11,8 +11,8 @@
  *
  * The first step asks FTS5 to put all segments on one level (the command 'merge' with a negative
  * number), the others go on with that merge. It is done when level L is not being merged any more.
- * The index's structure record, which says so, is read behind each step. FTS5 3.40 has no other way:
- * its option 'secure-delete' is younger.
+ * The index's structure record, which says so, is read behind each step. FTS5 3.40 has no other
+ * way: its option 'secure-delete' is younger.
  *
  * Owns: the reader of that record.
  * Called by: src/ent/search.c through qp_searcher.

@@ -229,6 +229,7 @@ quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratc
     qp_session_patch patch;
     quipu_status status = append_rows(store, db, row, encoded, now, &patch, reterr);
 
+    assert(encoded->count > 0 && ent_depth(db) > 0);
     if (status == QUIPU_OK) {
         status = qp_update_must_match(db, &qp_session_entity,
                                       &(qp_session_where){.id = ent_eq(row->id)}, &patch, reterr);
@@ -301,6 +302,7 @@ static quipu_status append_cap(quipu_store *store, ent_db *db, quipu_arena *scra
 {
     quipu_status status = qp_session_cache_flush(&store->group.sessions, db, reterr);
 
+    assert(ent_depth(db) > 0 && row->id != 0);
     if (status == QUIPU_OK) {
         status = qp_cap_hold(store, db, scratch, row, reterr);
         qp_session_cache_detach(&store->group.sessions, row);
@@ -407,6 +409,7 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
 {
     const quipu_store *store = append->store;
 
+    assert(within->store == NULL || within->store == store);
     if (status == QUIPU_OK) {
         const bool local = append->also == NULL ? store->is_local
                                                 : qp_session_is_local(store, append->also->changes);

@@ -390,6 +390,7 @@ static quipu_status erase_look_work(void *ctx, ent_db *db, quipu_arena *scratch,
 {
     erase_run *run = ctx;
 
+    assert(run->receipt != NULL);
     (void)scratch;
     return qp_purge_exists(db, run->store->tenant, 0, &run->purging, reterr);
 }
@@ -400,6 +401,7 @@ static quipu_status erase_purge(erase_run *run, const qp_call *within, quipu_err
 {
     quipu_status status;
 
+    assert(!run->more && within->store == run->store);
     do {
         status = qp_purge_run(run->store, within, reterr);
         if (status == QUIPU_OK) {

@@ -249,6 +249,7 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
     size_t count = 0;
     quipu_status status;
 
+    assert(!export_is_flat(run));
     if (!run->purging || row->next_seq - 1 <= base) {
         return export_range(run, row, 1, ENT_CLUSTER_SEQ_MAX, reterr);
     }
@@ -445,6 +446,27 @@ static quipu_status export_scopes(export_run *run, quipu_str key, quipu_error *r
     return status == QUIPU_OK ? ended : status;
 }
 
+/* What was sent with the session's turns. */
+static quipu_status export_contexts(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    const qp_context_log_query query = {.order = {QP_CONTEXT_LOG_BY_SEQ(ASC)},
+                                        .where = {.session_number = ent_eq(row->id)}};
+    qp_context_log_iter iter;
+    qp_context_log sent;
+    quipu_status status = qp_context_log_iter_begin(run->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_context_log_iter_next(&iter, &sent)) {
+        export_begin(run, "context");
+        qp_export_row(&run->writer, &qp_context_log_entity, &sent, NULL);
+        status = export_end(run, NULL, reterr);
+    }
+    quipu_status ended = qp_context_log_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
@@ -476,6 +498,18 @@ static quipu_status export_relations(export_run *run, const qp_session *row, qui
         qp_jsonw_bool(&run->writer, true);
     }
     return status;
+}
+
+/* What is known of a session. */
+static quipu_status export_known(export_run *run, quipu_str key, quipu_error *reterr)
+{
+    quipu_status status = export_observations(run, key, reterr);
+
+    assert(key.p != NULL);
+    if (status == QUIPU_OK) {
+        status = export_reflections(run, key, reterr);
+    }
+    return status == QUIPU_OK ? export_scopes(run, key, reterr) : status;
 }
 
 /* A session's line and all that belongs to it. A hidden session has no key, and so no memories. */
@@ -515,16 +549,10 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     if (status == QUIPU_OK) {
         status = export_state_events(run, row, reterr);
     }
-    if (status == QUIPU_OK && row->key.p != NULL) {
-        status = export_observations(run, row->key, reterr);
+    if (status == QUIPU_OK) {
+        status = export_contexts(run, row, reterr);
     }
-    if (status == QUIPU_OK && row->key.p != NULL) {
-        status = export_reflections(run, row->key, reterr);
-    }
-    if (status == QUIPU_OK && row->key.p != NULL) {
-        status = export_scopes(run, row->key, reterr);
-    }
-    return status;
+    return status == QUIPU_OK && row->key.p != NULL ? export_known(run, row->key, reterr) : status;
 }
 
 /* Every session by its number: a fork has a larger number than its parent and comes behind it.
@@ -537,6 +565,7 @@ static quipu_status export_sessions(export_run *run, quipu_error *reterr)
     qp_session row;
     quipu_status status = qp_session_iter_begin(run->db, &query, &iter, reterr);
 
+    assert(run->options.key.p == NULL);
     if (status != QUIPU_OK) {
         return status;
     }

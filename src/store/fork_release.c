@@ -152,6 +152,7 @@ static quipu_status fork_release_measure(quipu_store *store, ent_db *db, int64_t
     qp_message row;
     quipu_status status = QUIPU_OK;
 
+    assert(from <= to && ent_depth(db) > 0);
     status = qp_message_iter_begin(db, &query, &iter, reterr);
     if (status != QUIPU_OK) {
         return status;
@@ -372,6 +373,7 @@ static quipu_status fork_release_range(quipu_store *store, ent_db *db, quipu_are
     int64_t left = 0;
     quipu_status status = fork_release_collect(store, db, scratch, holder, from, to, &left, reterr);
 
+    assert(left == 0 || (left >= from && left <= to));
     return status == QUIPU_OK && left != 0
                ? qp_purge_make_due(store, db, scratch, holder->id, left, to, reterr)
                : status;
@@ -386,6 +388,7 @@ static quipu_status fork_release_up(quipu_store *store, ent_db *db, quipu_arena 
 {
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0);
     for (int steps = 0; status == QUIPU_OK && next.has && (from <= to || gone); steps++) {
         const qp_session *row = NULL;
         bool has_forks = true;
@@ -448,6 +451,7 @@ static quipu_status fork_release_whole(quipu_store *store, ent_db *db, quipu_are
 {
     quipu_status status = fork_release_row(store, db, scratch, row, ret_gone, reterr);
 
+    assert(row->id != 0 && ent_depth(db) > 0);
     return status == QUIPU_OK && *ret_gone
                ? fork_release_up(store, db, scratch, row->parent_id, true, row->first_seq,
                                  qp_session_base(row), reterr)
@@ -515,6 +519,7 @@ quipu_status qp_fork_is_dead(ent_db *db, quipu_arena *arena, const qp_session *r
     size_t count = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(row->id != 0);
     *ret_dead = row->key.p == NULL;
     if (*ret_dead) {
         status = qp_fork_tree(db, arena, row, &rows, &count, reterr);

@@ -108,6 +108,7 @@ static quipu_status purge_claim_work(void *ctx, ent_db *db, quipu_arena *scratch
     purge_worker *worker = ctx;
     quipu_status status;
 
+    assert(ent_depth(db) > 0 && worker->exists);
     (void)scratch;
     if (worker->arena.head != NULL) {
         quipu_arena_reset(&worker->arena);
@@ -129,6 +130,7 @@ static quipu_status purge_row(const purge_worker *worker, ent_db *db, quipu_aren
                               ? QUIPU_NOT_FOUND
                               : qp_session_get(db, scratch, worker->session, ret_row, &error);
 
+    assert(worker->session >= 0);
     if (status == QUIPU_NOT_FOUND) {
         *ret_row = NULL;
         return QUIPU_OK;
@@ -211,6 +213,7 @@ static void purge_give_back(purge_worker *worker, const qp_call *call, const qui
     qp_call last = *call;
     quipu_error error = {0};
 
+    assert(worker->found && !worker->ended);
     last.deadline_ns = qp_clock_ns() + PURGE_LEASE_MS * QP_NS_PER_MS;
     last.cancel = NULL;
     worker->why = why;
@@ -273,6 +276,7 @@ quipu_status qp_purge_run(quipu_store *store, const qp_call *call, quipu_error *
                          .store = call->store};
     quipu_status status;
 
+    assert(call->store == store);
     atomic_store(&store->purge_due, false);
     status = qp_store_read(store, &own, purge_look_work, &worker, reterr);
     while (status == QUIPU_OK && worker.exists && !worker.lost) {
@@ -298,6 +302,7 @@ void qp_purge_after(quipu_store *store, const qp_call *call)
 {
     quipu_error error = {0};
 
+    assert(call->store == store);
     if (atomic_load(&store->purge_due) && qp_purge_run(store, call, &error) != QUIPU_OK) {
         QP_LOG(&store->log, QUIPU_LOG_WARN, "store", "purge_left",
                QP_LOG_NUMBER("status", error.status));

@@ -133,7 +133,7 @@ static void every_entity_is_exported_or_named_as_one_that_is_not(void **state)
 {
     static const char *const exported[] = {"Session",     "Message",     "State",
                                            "StateEvent",  "Observation", "Reflection",
-                                           "ModelFactor", "MemoryScope"};
+                                           "ModelFactor", "MemoryScope", "ContextLog"};
     static const char *const left[] = {"Feed", "Job"};
     const size_t exported_n = sizeof(exported) / sizeof(exported[0]);
 

@@ -1,6 +1,6 @@
 /* A process is killed while it purges a long session, behind its first step, its second and so on:
- * the session is gone for everybody, verify finds nothing at that moment, and the next sweep removes
- * the rest. The clock is stepped over the dead worker's lease, never waited for. */
+ * the session is gone for everybody, verify finds nothing at that moment, and the next sweep
+ * removes the rest. The clock is stepped over the dead worker's lease, never waited for. */
 #include "contract/maintain_t.h"
 #include "contract/search_t.h"
 
