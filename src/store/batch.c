@@ -71,6 +71,7 @@ quipu_status qp_batch_begin(qp_batch *batch, ent_tx_kind kind)
     assert(batch->own != NULL);
     /* Only the wait for the lock is bounded: a member that is taken is carried through, which local
      * I/O bounds. */
+    group->removed = (qp_removed){0, 0};
     qp_call_watch(batch->own->call, group->db);
     status = ent_begin(group->db, kind, batch->own->reterr);
     ent_watch(group->db, 0, NULL, NULL);

@@ -136,6 +136,7 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->cap_messages = options->cap_messages;
     store->cap_tokens = options->cap_tokens;
     store->feed = (options->flags & QUIPU_OPEN_FEED) != 0;
+    atomic_init(&store->purge_due, true); /* a crash may have left one */
     store->is_local = !store->feed && store->cap_messages == 0 && store->cap_tokens == 0;
     /* The options are the caller's memory and are gone when this returns: copy what is not a
      * number. */

@@ -11,7 +11,7 @@
  *    compact_seq         a message that is a summary
  *    parent, fork_seq    ancestors that are there, with all shared messages
  *    indexed_seq         the messages; the index has their words, no others (search_engine.h)
- *    hidden              holds no value of its own, has a fork
+ *    hidden              holds no value of its own, has a fork or is purged
  *
  * Owns: what a sound session is.
  * Called by: quipu_store_verify(); qp_verify_session() also by imports before they commit.
@@ -33,6 +33,7 @@
 #include "store/classes.h"
 #include "store/fork_chain.h"
 #include "store/message.h"
+#include "store/purge.h"
 
 #define VERIFY_UNREADABLE_MAX 100 /* sessions that are skipped before the walk ends */
 
@@ -503,11 +504,13 @@ static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* A session without a key is kept for its forks, and keeps nothing of its own (classes.h). */
+/* A session without a key is kept for its forks, or until it is purged (purge.h), and keeps nothing
+ * of its own (classes.h). */
 static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings *findings,
                                   quipu_error *reterr)
 {
     bool has_forks = false;
+    bool has_job = false;
     quipu_status status = qp_session_exists(db, &(qp_session_where){.parent_id = ent_eq(row->id)},
                                             &has_forks, reterr);
     const ent_field *held = ent_class_held(&qp_session_entity, QP_CLASSES_OWN, row);
@@ -518,6 +521,9 @@ static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings
                         "it was deleted, but its row still has a value in %s", held->name);
     }
     if (status == QUIPU_OK && !has_forks) {
+        status = qp_purge_exists(db, row->tenant, row->id, &has_job, reterr);
+    }
+    if (status == QUIPU_OK && !has_forks && !has_job) {
         qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0,
                         "it was deleted, and no fork of it is left");
     }
