@@ -43,6 +43,7 @@ typedef struct qp_context_lines {
 typedef struct qp_context_tail {
     int64_t seq;
     qp_context_lines lines;
+    quipu_bytes hash; /* of the text that was sent */
 } qp_context_tail;
 
 /* What was sent last, or with a past turn. Everything lies in the caller's arena. */
