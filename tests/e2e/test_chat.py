@@ -143,6 +143,17 @@ class Chat(harness.Case):
         self.assertIn("Ana prefers trains.", self.run_quipu("context", "k").out)
         self.run_quipu("context", "kk", code=3)
 
+    def test_what_is_said_is_observed_beside_the_chat_when_asked(self):
+        """A wish of one chat holds in the next; without --observe nothing is made."""
+        self.chat("talk", "--model", "m", "--text", "I prefer boats.")
+        self.assertEqual(self.run_quipu("memory", "list", "k", "--json").lines(), [])
+        self.chat("talk", "--observe", "--text", "I prefer trains.")
+        known = [m["content"] for m in self.run_quipu("memory", "list", "k", "--json").lines()]
+        self.assertEqual(sorted(known), ["I prefer boats.", "I prefer trains."])
+        self.chat("talk", "--text", "hello")
+        self.assertIn("### Standing\n- I prefer boats.\n- I prefer trains.",
+                      self.requests()[-1]["messages"][0]["content"])
+
     def test_the_only_model_is_found_and_several_are_reported(self):
         self.chat("one", "--text", "hi")
         self.assertEqual(self.requests()[-1]["model"], "only")
