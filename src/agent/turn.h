@@ -42,6 +42,7 @@ typedef struct qp_turn_context {
     qp_context_text fresh; /* for the input, until it is added... */
     int64_t fresh_seq;     /* ...then the number that it has; 0: it stands nowhere yet */
     quipu_context_reason reason;
+    bool known;        /* without a row before: there is something to remember */
     bool same_block;   /* the block is that of the row before */
     int64_t shared;    /* estimated tokens */
     int64_t expected;  /* the model's tokens */

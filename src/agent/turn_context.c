@@ -208,8 +208,8 @@ static const qp_context_text *turn_context_tail_of(qp_turn *turn, const quipu_me
         }
     }
     if (context->fresh.text.n > 0 && context->fresh_seq == 0 && message->role == QUIPU_ROLE_USER &&
-        message->mark == QUIPU_MARK_NONE && context->past.row != NULL &&
-        message->seq > context->past.row->sent_seq &&
+        message->mark == QUIPU_MARK_NONE &&
+        (context->past.row == NULL || message->seq > context->past.row->sent_seq) &&
         (turn->options.input.count > 0 ? message->seq > turn->loaded_seq
                                        : message->seq == turn->loaded_seq)) {
         context->fresh_seq = message->seq;
@@ -248,13 +248,15 @@ quipu_status qp_turn_tail_add(qp_turn *turn, size_t index, quipu_error *reterr)
 /* ---- reasons ----------------------------------------------------------------------------------
  */
 
-/* Whether the provider's cache has forgotten the prompt before. A clock that went back says no. */
+/* Whether the provider's cache has forgotten the prompt before, which was sent when the session
+ * changed last, if it is not logged. A clock that went back says no. */
 static bool turn_context_is_cold(const qp_turn *turn)
 {
-    const qp_context_log *row = turn->context.past.row;
+    const qp_context_past *past = &turn->context.past;
+    const quipu_time sent = past->row != NULL ? past->row->sent_at : past->changed_at;
     const int32_t ttl = qp_model_row(turn->model, turn->options.models).cache_ttl;
 
-    return ttl > 0 && quipu_time_now().s - row->sent_at.s > ttl;
+    return ttl > 0 && quipu_time_now().s - sent.s > ttl;
 }
 
 /* Whether a line of the prompt before was retired, deleted or edited. */
@@ -614,10 +616,48 @@ void qp_turn_hash(qp_turn *turn)
     turn_context_hash_begin(&turn->context);
 }
 
-/* A session of which nothing is known and nothing was logged. */
-static bool turn_context_is_plain(const qp_turn_context *context, bool logs)
+/* Whether the session was sent without memory before, and may be cached. The input may be its last
+ * message already. */
+static bool turn_context_joins(const qp_turn *turn)
 {
-    return !logs && context->past.row == NULL && context->block.text.n == 0;
+    const qp_context_past *past = &turn->context.past;
+    const int64_t before = past->last_seq - (turn->options.input.count > 0 ? 0 : 1);
+
+    return past->row == NULL && before > 0 && !turn_context_is_cold(turn);
+}
+
+/* The first prompt with memory of a session that has a history: without memory it was sent as the
+ * plain window, and is so again. What is known stands with the input, until the window moves. */
+static quipu_status turn_context_join(qp_turn *turn, turn_context_plan *plan, quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    const qp_context_text none = context->block;
+    quipu_status status = turn_context_fresh(turn, plan, reterr);
+
+    assert(context->past.row == NULL && none.text.n == 0);
+    if (status == QUIPU_OK) {
+        status = qp_turn_load(turn, plan->coming + context->fresh.tokens, reterr);
+        turn_context_place(turn);
+    }
+    if (status == QUIPU_OK) {
+        status = turn_context_block(turn, plan, reterr);
+    }
+    context->known = context->block.text.n > 0 || context->fresh.text.n > 0;
+    context->block = none;
+    return status;
+}
+
+/* The newest messages and a new block. */
+static quipu_status turn_context_renew(qp_turn *turn, turn_context_plan *plan, quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    quipu_status status = turn_context_newest(turn, plan, reterr);
+
+    if (status == QUIPU_OK) {
+        status = turn_context_block(turn, plan, reterr);
+    }
+    context->known = context->block.text.n > 0;
+    return status;
 }
 
 quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs, quipu_error *reterr)
@@ -646,12 +686,11 @@ quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs, quipu_error 
         status = turn_context_stay(turn, &plan, reterr);
     }
     if (status == QUIPU_OK && !turn_context_keeps(context->reason)) {
-        status = turn_context_newest(turn, &plan, reterr);
-        if (status == QUIPU_OK) {
-            status = turn_context_block(turn, &plan, reterr);
-        }
+        status = turn_context_joins(turn) ? turn_context_join(turn, &plan, reterr)
+                                          : turn_context_renew(turn, &plan, reterr);
     }
-    if (status == QUIPU_OK && turn_context_is_plain(context, logs)) {
+    /* A session of which nothing is known and nothing was logged. */
+    if (status == QUIPU_OK && !logs && context->past.row == NULL && !context->known) {
         *context = (qp_turn_context){.on = false};
         return qp_turn_load(turn, coming, reterr);
     }

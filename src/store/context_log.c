@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "store/last_change.h"
 #include "store/memory_scope.h"
 
 #define CONTEXT_LOG_TAILS_MAX 4096 /* rows between a block and the newest row */
@@ -375,6 +376,8 @@ static quipu_status context_log_past_work(void *ctx, ent_db *db, quipu_arena *sc
     if (status == QUIPU_OK) {
         read->past->compact_seq = row->compact_seq;
         read->past->token_count = row->token_count;
+        read->past->last_seq = row->next_seq - 1;
+        read->past->changed_at = qp_last_change(row);
         status = qp_memory_scope_name(row, read->arena, &read->scope, reterr);
     }
     if (status == QUIPU_OK && read->at == 0) {

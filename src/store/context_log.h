@@ -56,6 +56,8 @@ typedef struct qp_context_past {
     qp_context_lines standing; /* all standing lines that count in the session now, oldest first */
     int64_t compact_seq;       /* of the session */
     int64_t token_count;
+    int64_t last_seq;
+    quipu_time changed_at;
 } qp_context_past;
 
 /* Read it from one snapshot: the newest row, or the newest one up to message `at` when that is not

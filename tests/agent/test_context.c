@@ -306,6 +306,25 @@ static void session_without_memories_gets_the_plain_prompt_and_no_log(void **sta
     script_free(plain);
 }
 
+static void first_memory_of_a_session_changes_no_byte_of_what_was_sent_before(void **state)
+{
+    context_world *world = *state;
+    const char *plain;
+    quipu_turn_result result;
+
+    (void)context_says(world, "one", 0);
+    (void)context_says(world, "two", 0);
+    plain = context_prompt(world);
+    context_stands(world, "s", "I prefer trains.");
+    result = context_says(world, "three", 0);
+    context_assert_begins(context_prompt(world), plain);
+    assert_non_null(strstr(context_prompt(world), "- I prefer trains.\n\nthree"));
+    context_assert_rebuilt(world->store, result.last_seq, context_prompt(world));
+    plain = context_prompt(world);
+    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_SAME);
+    context_assert_begins(context_prompt(world), plain);
+}
+
 /* ---- the window --------------------------------------------------------------------------------
  */
 
@@ -615,6 +634,7 @@ int main(void)
         CONTEXT_TEST(edited_and_deleted_lines_are_reasons),
         CONTEXT_TEST(lower_priority_of_a_sent_line_changes_no_byte),
         CONTEXT_TEST(session_without_memories_gets_the_plain_prompt_and_no_log),
+        CONTEXT_TEST(first_memory_of_a_session_changes_no_byte_of_what_was_sent_before),
         CONTEXT_TEST(window_moves_rarely_and_every_move_is_stated),
         CONTEXT_TEST(memories_of_messages_that_are_sent_are_left_out),
         CONTEXT_TEST(other_model_other_instruction_and_a_compaction_are_reasons),
