@@ -3,9 +3,9 @@
  *   line ─▶ quipu_turn() ─▶ streamed text to stdout ─▶ next line
  *
  * Threads: the main thread runs turns; a signal thread sets the turn's cancel flag; with --observe
- * a third one is a worker of memory, which nobody waits for (observer.h). run->mutex guards `cancel`
- * and `ended`, which the first two use. Ctrl-C stops the current answer; without one it ends the
- * input. */
+ * a third one is a worker of memory, which nobody waits for (observer.h). run->mutex guards
+ * `cancel` and `ended`, which the first two use. Ctrl-C stops the current answer; without one it
+ * ends the input. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
