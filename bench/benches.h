@@ -32,6 +32,7 @@ void bench_store_load_last(const bench_arguments *arguments);
 void bench_store_create(const bench_arguments *arguments);
 void bench_store_get_or_create(const bench_arguments *arguments);
 void bench_store_delete(const bench_arguments *arguments);
+void bench_store_delete_long(const bench_arguments *arguments);
 void bench_store_list_flat(const bench_arguments *arguments);
 void bench_store_window_flat(const bench_arguments *arguments);
 void bench_store_near_flat(const bench_arguments *arguments);

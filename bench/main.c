@@ -25,6 +25,7 @@ static const bench_entry main_benches[] = {
     {"store.create", bench_store_create, NULL},
     {"store.get_or_create", bench_store_get_or_create, NULL},
     {"store.delete_1000", bench_store_delete, NULL},
+    {"store.delete_long_ms", bench_store_delete_long, "store.delete_long_step_ms"},
     {"store.append_full_8_callers", bench_store_callers_8, NULL},
     {"store.append_full_64_callers", bench_store_callers_64, NULL},
     {"store.append_flat", bench_store_append_flat, NULL},

@@ -232,6 +232,22 @@ static quipu_status job_held(const quipu_store *store, ent_db *db, quipu_arena *
     return QUIPU_OK;
 }
 
+quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                          const qp_job_lease *lease, int64_t *ret_first_seq, int64_t *ret_last_seq,
+                          quipu_error *reterr)
+{
+    const qp_job *row = NULL;
+    quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
+
+    assert(ret_first_seq != NULL && ret_last_seq != NULL);
+    if (status == QUIPU_OK) {
+        assert(row->next_at.has);
+        *ret_first_seq = row->first_seq;
+        *ret_last_seq = row->last_seq;
+    }
+    return status;
+}
+
 quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                           const qp_job_lease *lease, int64_t lease_ms, quipu_error *reterr)
 {
@@ -267,6 +283,7 @@ quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *sc
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(row->owner.p != NULL && row->next_at.has);
     const bool more = done_seq < row->last_seq;
     qp_job_patch patch = job_progress(more);
 
@@ -305,6 +322,7 @@ quipu_status qp_job_release(const quipu_store *store, ent_db *db, quipu_arena *s
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(row->owner.p != NULL);
     /* The claim that gave up without a failure is no try. */
     patch.tries = ent_set(row->tries > 0 ? row->tries - 1 : 0);
     return job_change(store, db, lease->kind, lease->scope, &patch, reterr);
@@ -331,6 +349,7 @@ quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scra
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(row->owner.p != NULL);
     qp_job_patch patch = job_give_back(job_after(quipu_time_now(), job_backoff_ms(row->tries)));
     const quipu_str cut = {why.p, qp_utf8_cut(why, QP_JOB_ERROR_MAX)};
 
@@ -338,10 +357,22 @@ quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scra
     return job_change(store, db, lease->kind, lease->scope, &patch, reterr);
 }
 
+quipu_status qp_job_end(const quipu_store *store, ent_db *db, const qp_job_lease *lease,
+                        quipu_error *reterr)
+{
+    const qp_job_where where = {.tenant = ent_eq(store->tenant),
+                                .scope = ent_eq(lease->scope),
+                                .kind = ent_eq(lease->kind)};
+
+    assert(ent_depth(db) > 0 && lease->fence > 0);
+    return qp_job_delete(db, &where, NULL, reterr);
+}
+
 quipu_status qp_job_remove(const quipu_store *store, ent_db *db, quipu_str scope,
                            quipu_error *reterr)
 {
-    const qp_job_where where = {.tenant = ent_eq(store->tenant), .scope = ent_eq(scope)};
+    const qp_job_where where = {
+        .tenant = ent_eq(store->tenant), .scope = ent_eq(scope), .kind = ent_ne(QP_JOB_PURGE)};
 
     assert(ent_depth(db) > 0 && scope.n > 0);
     return qp_job_delete(db, &where, NULL, reterr);
