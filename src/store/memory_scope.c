@@ -497,8 +497,8 @@ static quipu_status memory_scope_save(memory_scope_commit *commit, ent_db *db, q
     return status;
 }
 
-/* The row of a user's scope: made with its first observations, and counted with each. `user` has the
- * tokens that this commit observed; the row's watermark_tokens are those of all sessions. */
+/* The row of a user's scope: made with its first observations, and counted with each. `user` has
+ * the tokens that this commit observed; the row's watermark_tokens are those of all sessions. */
 static quipu_status memory_scope_user(const memory_scope_commit *commit, ent_db *db,
                                       quipu_arena *scratch, const qp_memory_scope_new *user,
                                       int64_t *ret_tokens, quipu_error *reterr)
