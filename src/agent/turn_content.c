@@ -461,7 +461,7 @@ static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
     if (status == QUIPU_OK) {
         status = turn_content_recall(event, arena, recall);
     }
-    if (status == QUIPU_OK && recall->text.n > 0) {
+    if (parts != NULL && status == QUIPU_OK && recall->text.n > 0) {
         parts[content->parts.count++] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = recall->text};
     }
     for (size_t i = 0; parts != NULL && status == QUIPU_OK && qp_json_next(&iter); i++) {

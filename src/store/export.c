@@ -520,7 +520,11 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     quipu_status status = QUIPU_OK;
     qp_session shown = *row;
 
-    assert(run->db != NULL && row->id != 0);
+    assert(run->db != NULL);
+    if (row->id < 1) {
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "a session has the number %lld; verify the store", (long long)row->id);
+    }
     quipu_arena_reset(run->scratch);
     export_begin(run, "session");
     if (!flat) {

@@ -8,7 +8,6 @@
 #include <assert.h>
 
 #include "store/batch.h"
-#include "store/store.h"
 
 quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu_str tenant,
                            quipu_error *reterr)

@@ -13,7 +13,6 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "store/import_internal.h"

@@ -189,7 +189,8 @@ static quipu_status memory_scope_look_work(void *ctx, ent_db *db, quipu_arena *s
         qp_memory_mark mark;
 
         page->last_id = row->id;
-        if (qp_session_expired(row, now)) {
+        /* No caller can name a session without a key; verify reports it. */
+        if (qp_session_expired(row, now) || row->key.n == 0) {
             continue;
         }
         status = qp_memory_mark_read(page->store, db, scratch, row, &mark, reterr);

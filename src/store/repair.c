@@ -10,7 +10,6 @@
  * On return: each problem was reported once, with whether it is mended. */
 #include <assert.h>
 
-#include "base/str.h"
 #include "ent/maintenance.h"
 #include "store/fork_release.h"
 #include "store/search.h"
@@ -181,7 +180,7 @@ static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scra
     const qp_session *row = NULL;
     quipu_status status;
 
-    assert(repair->id != 0 && ent_depth(db) > 0);
+    assert(ent_depth(db) > 0);
     /* A retry begins with nothing of the try before. */
     quipu_arena_free(&repair->arena);
     repair->after = (qp_findings){.messages = 0};

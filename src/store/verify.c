@@ -644,9 +644,10 @@ static quipu_status verify_seek(ent_db *db, int64_t after, int64_t *ret_id, quip
     int64_t high = INT64_MAX;
     quipu_status status = QUIPU_OK;
 
-    assert(after >= 0 && after < INT64_MAX);
+    assert(after < INT64_MAX);
     while (status == QUIPU_OK && low < high) {
-        const int64_t middle = low + (high - low) / 2;
+        /* The range may have more numbers than the signed type. */
+        const int64_t middle = low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
         bool exists = false;
 
         status = qp_session_exists(db, &(qp_session_where){.id = ent_between(low, middle)}, &exists,
@@ -761,7 +762,8 @@ static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch
  * number is larger than the walk's. */
 static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
-    verify_next next = {.run = run};
+    /* A sound number is positive: what lies below is damage, and is to be found. */
+    verify_next next = {.run = run, .id = INT64_MIN};
     quipu_status status;
 
     for (;;) {

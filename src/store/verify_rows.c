@@ -17,7 +17,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/str.h"
