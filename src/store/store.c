@@ -443,9 +443,9 @@ quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena
     assert(status != QUIPU_OK || *ret_row != NULL);
     /* A row of the file is input: the store numbers sessions from 1. */
     if (status == QUIPU_OK && (*ret_row)->id < 1) {
-        status = qp_error_set(&error, QUIPU_CORRUPT,
-                              "the session has the number %lld; verify the store",
-                              (long long)(*ret_row)->id);
+        status =
+            qp_error_set(&error, QUIPU_CORRUPT, "the session has the number %lld; verify the store",
+                         (long long)(*ret_row)->id);
     }
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
