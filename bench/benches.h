@@ -57,6 +57,11 @@ void bench_postgres_load_all(const bench_arguments *arguments);
 void bench_postgres_load_last(const bench_arguments *arguments);
 void bench_postgres_list_flat(const bench_arguments *arguments);
 
+/* context_bench.c: prompts with memory. */
+void bench_context_flat(const bench_arguments *arguments);
+void bench_context_raw(const bench_arguments *arguments);
+void bench_context_replay(const bench_arguments *arguments);
+
 /* event_bench.c: the session service and its events. */
 void bench_event_decode(const bench_arguments *arguments);
 void bench_event_encode(const bench_arguments *arguments);

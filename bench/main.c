@@ -51,6 +51,9 @@ static const bench_entry main_benches[] = {
     {"agent.turn_flat", bench_agent_turn_flat, "agent.turn_us"},
     {"agent.recall_flat", bench_agent_recall_flat, "agent.recall_turn_us"},
     {"memory.rules_us", bench_memory_rules, NULL},
+    {"context.flat", bench_context_flat, "context.us"},
+    {"context.raw", bench_context_raw, NULL},
+    {"context.replay", bench_context_replay, NULL},
 #ifdef BENCH_POSTGRES /* built with libpq */
     {"postgres.append", bench_postgres_append, NULL},
     {"postgres.append_32_callers", bench_postgres_callers, NULL},

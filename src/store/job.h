@@ -45,19 +45,31 @@ typedef struct qp_job_lease {
     int64_t last_seq;  /* ...when it was claimed */
 } qp_job_lease;
 
+/* What is to do. */
+typedef struct qp_job_due {
+    quipu_str kind;
+    quipu_str scope;
+    int64_t first_seq;
+    int64_t last_seq;
+} qp_job_due;
+
 /* Make a range due. A job that is idle becomes due now; one that is due or leased is extended and
  * keeps its time. A range that it has already changes nothing. */
 QUIPU_MUST_USE quipu_status qp_job_make_due(const quipu_store *store, ent_db *db,
-                                            quipu_arena *scratch, quipu_str kind, quipu_str scope,
-                                            int64_t first_seq, int64_t last_seq,
+                                            quipu_arena *scratch, const qp_job_due *due,
                                             quipu_error *reterr);
 
-/* Claim a job of this kind that is due: of `scope`, or the one that waits longest when that is
- * absent. *ret_found false: none is. `owner` names the worker for people, 1 to QP_JOB_OWNER_MAX
- * bytes; lease_ms 1 to QP_JOB_LEASE_MS_MAX. */
+/* What a worker asks for. */
+typedef struct qp_job_claim {
+    quipu_str kind;
+    quipu_str scope;  /* absent: the job that waits longest */
+    quipu_str owner;  /* names the worker for people: 1 to QP_JOB_OWNER_MAX bytes */
+    int64_t lease_ms; /* 1 to QP_JOB_LEASE_MS_MAX */
+} qp_job_claim;
+
+/* Claim a job that is due; *ret_found false: none is. */
 QUIPU_MUST_USE quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db,
-                                              quipu_arena *arena, quipu_str kind, quipu_str scope,
-                                              quipu_str owner, int64_t lease_ms,
+                                              quipu_arena *arena, const qp_job_claim *claim,
                                               qp_job_lease *ret_lease, bool *ret_found,
                                               quipu_error *reterr);
 

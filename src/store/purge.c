@@ -51,7 +51,8 @@ quipu_status qp_purge_make_due(quipu_store *store, ent_db *db, quipu_arena *scra
     assert(from <= to && ent_depth(db) > 0);
     /* Before the commit: whoever finds no job forgets the mark, and the next one looks again. */
     atomic_store(&store->purge_due, true);
-    return qp_job_make_due(store, db, scratch, QP_JOB_PURGE, purge_scope(session, text), from, to,
+    return qp_job_make_due(store, db, scratch,
+                           &(qp_job_due){QP_JOB_PURGE, purge_scope(session, text), from, to},
                            reterr);
 }
 
@@ -104,6 +105,7 @@ static quipu_status purge_look_work(void *ctx, ent_db *db, quipu_arena *scratch,
 static quipu_status purge_claim_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
+    const qp_job_claim any = {QP_JOB_PURGE, QP_STR_ABSENT, PURGE_OWNER, PURGE_LEASE_MS};
     purge_worker *worker = ctx;
     quipu_status status;
 
@@ -112,8 +114,8 @@ static quipu_status purge_claim_work(void *ctx, ent_db *db, quipu_arena *scratch
     if (worker->arena.head != NULL) {
         quipu_arena_reset(&worker->arena);
     }
-    status = qp_job_claim_next(worker->store, db, &worker->arena, QP_JOB_PURGE, QP_STR_ABSENT,
-                               PURGE_OWNER, PURGE_LEASE_MS, &worker->lease, &worker->found, reterr);
+    status = qp_job_claim_next(worker->store, db, &worker->arena, &any, &worker->lease,
+                               &worker->found, reterr);
     if (status == QUIPU_OK && worker->found) {
         worker->session = qp_purge_session(worker->lease.scope);
     }

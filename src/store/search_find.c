@@ -409,15 +409,15 @@ static quipu_status search_find_behind(search_find *find, const qp_session *row,
     assert(chain->count <= QP_CHAIN_MAX);
     for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
         const int64_t id = chain->segments[i].session;
-        bool lags = row->index_pending;
+        bool pending = row->index_pending;
 
         /* The session's own mark is in its row; those of ancestors are looked up. */
         if (id != row->id) {
             status = qp_session_exists(
                 find->db, &(qp_session_where){.id = ent_eq(id), .index_pending = ent_is(true)},
-                &lags, reterr);
+                &pending, reterr);
         }
-        if (status == QUIPU_OK && lags) {
+        if (status == QUIPU_OK && pending) {
             find->holders[count++] = id;
         }
     }

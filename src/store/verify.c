@@ -371,7 +371,8 @@ static void verify_watermark(const verify_walk *walk)
     if (walk->indexed && !row->index_pending && last > qp_session_base(row) &&
         row->indexed_seq < last) {
         qp_findings_add(walk->findings, QUIPU_PROBLEM_SEARCH, row->indexed_seq + 1,
-                        "its messages behind %lld are in no search index, and nobody knows",
+                        "its messages behind %lld are in no search index, and it is not "
+                        "marked as pending",
                         (long long)row->indexed_seq);
     }
     if (row->indexed_seq < 0 || row->indexed_seq >= row->next_seq) {

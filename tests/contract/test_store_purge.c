@@ -409,8 +409,10 @@ static quipu_status claim_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     behind *self = ctx;
 
     (void)scratch;
-    return qp_job_claim_next(self->store, db, &self->arena, QP_JOB_PURGE, QP_STR_ABSENT,
-                             QUIPU_STR("another"), 60000, &self->lease, &self->found, reterr);
+    return qp_job_claim_next(
+        self->store, db, &self->arena,
+        &(qp_job_claim){QP_JOB_PURGE, QP_STR_ABSENT, QUIPU_STR("another"), 60000}, &self->lease,
+        &self->found, reterr);
 }
 
 static void a_purge_of_another_worker_is_left_to_it_until_its_lease_ends(void **state)
