@@ -25,7 +25,7 @@
 
 #include "ent_sqlite/ddl.h"
 
-#define SEARCH_CLEAN_PAGES 512 /* that a step writes at most: about 2 MB */
+#define SEARCH_CLEAN_PAGES 256 /* that a step writes at most: about 1 MB */
 #define SEARCH_CLEAN_SQL_MAX 512
 #define SEARCH_CLEAN_STRUCTURE 10 /* the id of the structure record */
 #define SEARCH_CLEAN_COOKIE 4     /* bytes before its numbers */
