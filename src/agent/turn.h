@@ -95,14 +95,6 @@ typedef struct qp_turn {
     quipu_usage last;         /* of the last step */
 } qp_turn;
 
-/* memory_text.c: the memories of a session as text for a prompt, at most `tokens` estimated tokens
- * (0: QUIPU_MEMORY_TOKENS); see QUIPU_TURN_MEMORY. Absent when there is none, and without a key.
- * The text is the arena's. */
-QUIPU_MUST_USE quipu_status qp_memory_text(quipu_store *store, quipu_str session_key,
-                                           int64_t tokens, const quipu_call_options *call,
-                                           quipu_arena *arena, quipu_str *ret_text,
-                                           quipu_error *reterr);
-
 /* The deadline of a call on the clock of qp_clock_ns(); QUIPU_TURN_DEADLINE_MS by default. */
 int64_t qp_turn_deadline(const quipu_call_options *call);
 

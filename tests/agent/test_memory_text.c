@@ -44,12 +44,16 @@ static void memory_keep(memory_world *world, quipu_memory_kind kind, const char 
     T_OK(t_memory_save(world->store, &memory, NULL, NULL, NULL));
 }
 
-static const char *memory_told(memory_world *world, int64_t tokens)
+/* What a new block of at most so many tokens says; 0: the default. */
+static const char *memory_block(memory_world *world, int64_t tokens)
 {
-    quipu_str text = {NULL, 0};
+    qp_context_offer offer;
+    qp_context_text block;
 
-    T_OK(qp_memory_text(world->store, QUIPU_STR("s"), tokens, NULL, &world->arena, &text, NULL));
-    return text.p;
+    T_OK(qp_context_offer_read(world->store, QUIPU_STR("s"), NULL, &world->arena, &offer, NULL));
+    T_OK(qp_context_block_make(&offer, QUIPU_STR("s"), 0, tokens > 0 ? tokens : QUIPU_MEMORY_TOKENS,
+                               &world->arena, &block, NULL));
+    return block.text.p;
 }
 
 static void reflections_come_before_observations_in_order(void **state)
@@ -60,21 +64,15 @@ static void reflections_come_before_observations_in_order(void **state)
     memory_keep(world, QUIPU_REFLECTION, "Ada likes tea");
     memory_keep(world, QUIPU_OBSERVATION, "Ada asked for more");
     memory_keep(world, QUIPU_REFLECTION, "Ada is polite");
-    assert_string_equal(memory_told(world, 0), "## Conversation Memory\n\n### Summary\n"
-                                               "Ada likes tea\nAda is polite\n\n"
-                                               "### Recent Observations\n"
-                                               "- Ada asked for tea\n- Ada asked for more");
+    assert_string_equal(memory_block(world, 0), "## Conversation Memory\n\n### Summary\n"
+                                                "Ada likes tea\nAda is polite\n\n"
+                                                "### Recent Observations\n"
+                                                "- Ada asked for tea\n- Ada asked for more");
 }
 
-static void nothing_remembered_and_no_key_give_no_text(void **state)
+static void nothing_remembered_gives_no_text(void **state)
 {
-    memory_world *world = *state;
-    quipu_str text = QUIPU_STR("old");
-
-    assert_null(memory_told(world, 0));
-    memory_keep(world, QUIPU_REFLECTION, "kept");
-    T_OK(qp_memory_text(world->store, (quipu_str){NULL, 0}, 0, NULL, &world->arena, &text, NULL));
-    assert_null(text.p);
+    assert_null(memory_block(*state, 0));
 }
 
 static void newest_that_fit_the_budget_are_reported(void **state)
@@ -85,10 +83,10 @@ static void newest_that_fit_the_budget_are_reported(void **state)
 
     memory_keep(world, QUIPU_OBSERVATION, "the older one of two observations");
     memory_keep(world, QUIPU_OBSERVATION, newer);
-    assert_string_equal(memory_told(world, needs),
+    assert_string_equal(memory_block(world, needs),
                         "## Conversation Memory\n\n### Recent Observations\n"
                         "- the newer one of two observations");
-    assert_null(memory_told(world, needs - 1));
+    assert_null(memory_block(world, needs - 1));
 }
 
 static void memory_too_large_hides_no_other(void **state)
@@ -101,8 +99,8 @@ static void memory_too_large_hides_no_other(void **state)
     memory_keep(world, QUIPU_REFLECTION, "small and old");
     memory_keep(world, QUIPU_REFLECTION, large);
     memory_keep(world, QUIPU_REFLECTION, "small and new");
-    assert_string_equal(memory_told(world, 100), "## Conversation Memory\n\n### Summary\n"
-                                                 "small and old\nsmall and new");
+    assert_string_equal(memory_block(world, 100), "## Conversation Memory\n\n### Summary\n"
+                                                  "small and old\nsmall and new");
 }
 
 static void memories_end_the_system_instruction_when_asked(void **state)
@@ -131,29 +129,15 @@ static void turn_that_does_not_ask_is_reported_nothing_remembered(void **state)
     assert_null(strstr(world->script->prompts[0], "tea"));
 }
 
-static void wrong_calls_are_refused(void **state)
-{
-    memory_world *world = *state;
-    quipu_str text = QUIPU_STR("old");
-
-    assert_int_equal(
-        qp_memory_text(world->store, QUIPU_STR("s"), -1, NULL, &world->arena, &text, NULL),
-        QUIPU_MISUSE);
-    assert_int_equal(qp_memory_text(NULL, QUIPU_STR("s"), 0, NULL, &world->arena, &text, NULL),
-                     QUIPU_MISUSE);
-    assert_string_equal(text.p, "old");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         MEMORY_TEST(reflections_come_before_observations_in_order),
-        MEMORY_TEST(nothing_remembered_and_no_key_give_no_text),
+        MEMORY_TEST(nothing_remembered_gives_no_text),
         MEMORY_TEST(newest_that_fit_the_budget_are_reported),
         MEMORY_TEST(memory_too_large_hides_no_other),
         MEMORY_TEST(memories_end_the_system_instruction_when_asked),
         MEMORY_TEST(turn_that_does_not_ask_is_reported_nothing_remembered),
-        MEMORY_TEST(wrong_calls_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
