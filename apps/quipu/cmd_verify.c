@@ -7,7 +7,7 @@
 static const app_option verify_options[] = {
     {.name = "against",
      .value = "FILE",
-     .help = "prove that nothing is lost since FILE: heads, an export, or a backup; -: stdin"},
+     .help = "prove that nothing of FILE is lost: heads, an export or a backup; -: stdin"},
     {.name = NULL},
 };
 

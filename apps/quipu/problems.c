@@ -114,6 +114,7 @@ static void problems_print_compared(problems_view *view, const quipu_compared *c
         app_json_int(&view->out, "proved", compared->proved);
         app_json_int(&view->out, "pruned", compared->pruned);
         app_json_int(&view->out, "unhashed", compared->unhashed);
+        app_json_int(&view->out, "removed", compared->removed);
         app_json_int(&view->out, "found", compared->problems);
         app_json_close(&view->out, '}');
         return;
@@ -125,6 +126,9 @@ static void problems_print_compared(problems_view *view, const quipu_compared *c
     }
     if (compared->unhashed > 0) {
         printf(", %" PRId64 " without a hash", compared->unhashed);
+    }
+    if (compared->removed > 0) {
+        printf(", %" PRId64 " deleted since", compared->removed);
     }
     printf(", %" PRId64 " lost or changed\n", compared->problems);
 }

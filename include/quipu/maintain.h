@@ -358,7 +358,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify(quipu_store *store, uin
                                                          quipu_verified *ret_verified,
                                                          quipu_error *reterr);
 
-/* What quipu_store_verify_against() found. Each session that was known is in one of the four counts
+/* What quipu_store_verify_against() found. Each session that was known is in one of the counts
  * before the problems, or is a problem. */
 typedef struct quipu_compared {
     uint32_t struct_size;
@@ -366,6 +366,7 @@ typedef struct quipu_compared {
     int64_t proved;   /* all messages that were known are there, or were pruned: none is changed */
     int64_t pruned;   /* the newest message that was known is pruned: nothing is left to compare */
     int64_t unhashed; /* no hash was known: only numbers were compared */
+    int64_t removed;  /* the session was deleted, erased or swept since */
     int64_t problems;
 } quipu_compared;
 
@@ -374,9 +375,11 @@ typedef struct quipu_compared {
 /**
  * Compare the tenant's sessions with what was known of them earlier: with the heads that
  * QUIPU_EXPORT_HEADS wrote, or with an export. Reports, as QUIPU_PROBLEM_LOST, a session that is
- * not there or is another one, messages that are missing at the end, a revision that went back; as
+ * not there and was not deleted, messages that are missing at the end, a revision that went back; as
  * QUIPU_PROBLEM_HASH a message that is not the one that was known, or a hash chain that a repair
- * has begun anew. That messages were appended or pruned since is no problem.
+ * has begun anew. That messages were appended or pruned since is no problem, nor that the session
+ * was deleted: the store keeps the uid of each session with hashes that it removes, and nothing
+ * else of it. Exports and copies leave these out.
  *
  * The call compares one hash a session. That the messages fit their hashes is what
  * quipu_store_verify() checks: both together prove that nothing which was known is missing, changed

@@ -10,10 +10,10 @@
 #include <string.h>
 
 /* RFC 7693, 2.6: the initialization vector, which is that of SHA-512. */
-static const uint64_t blake2b_iv[8] = {
-    UINT64_C(0x6a09e667f3bcc908), UINT64_C(0xbb67ae8584caa73b), UINT64_C(0x3c6ef372fe94f82b),
-    UINT64_C(0xa54ff53a5f1d36f1), UINT64_C(0x510e527fade682d1), UINT64_C(0x9b05688c2b3e6c1f),
-    UINT64_C(0x1f83d9abfb41bd6b), UINT64_C(0x5be0cd19137e2179)};
+static const uint64_t blake2b_iv[8] = {UINT64_C(0x6a09e667f3bcc908), UINT64_C(0xbb67ae8584caa73b),
+                                       UINT64_C(0x3c6ef372fe94f82b), UINT64_C(0xa54ff53a5f1d36f1),
+                                       UINT64_C(0x510e527fade682d1), UINT64_C(0x9b05688c2b3e6c1f),
+                                       UINT64_C(0x1f83d9abfb41bd6b), UINT64_C(0x5be0cd19137e2179)};
 
 /* 2.7: in which order a round takes the words of the block. Of the twelve rounds the last two repeat
  * the orders of the first two. */

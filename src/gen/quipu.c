@@ -677,15 +677,31 @@ const ent_entity qp_model_factor_entity = {
     .shard = &qp_model_factor_shard, ENT_SIZES(qp_model_factor)};
 ENT_SHAPE(qp_model_factor);
 
+static const ent_field qp_removal_fields[] = {
+    {ENT_FIXED(qp_removal, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_removal, uid, "uid", UUID), .flags = ENT_F_IMMUTABLE | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_removal, removed_at, "removed_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+};
+static const ent_shard qp_removal_shard = {.number = 0, .key = 0, .texts = {0}, .text_count = 1};
+const ent_entity qp_removal_entity = {
+    .name = "Removal", .table = "removals", .fields = qp_removal_fields, .field_count = 3, .key =
+    {0, 1}, .key_count = 2, .where_match = ENT_ABSENT, .shard = &qp_removal_shard,
+    ENT_SIZES(qp_removal)};
+ENT_SHAPE(qp_removal);
+
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_state_event_entity, &qp_observation_entity, &qp_reflection_entity,
-    &qp_memory_scope_entity, &qp_job_entity, &qp_feed_entity, &qp_model_factor_entity};
+    &qp_memory_scope_entity, &qp_job_entity, &qp_feed_entity, &qp_model_factor_entity,
+    &qp_removal_entity};
 static const char *const qp_quipu_classes[] = {"", "content", "personal", "settings", "bookkeeping",
     NULL};
 static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_session_new_view,
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 10, .hash = "92bc4c6974a6f14e", .application_id = 0x51495055, .version = 4,
+    .entity_count = 11, .hash = "76d3589cd56cc565", .application_id = 0x51495055, .version = 4,
     .min_reader = 1, .min_writer = 4, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

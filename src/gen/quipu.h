@@ -24,6 +24,7 @@ ENT_TYPES(qp_memory_scope)
 ENT_TYPES(qp_job)
 ENT_TYPES(qp_feed)
 ENT_TYPES(qp_model_factor)
+ENT_TYPES(qp_removal)
 
 /* ---- Session: table sessions ---- */
 /* One conversation. `key` is its public identity; `id` is its number in this file, never reused. */
@@ -1134,6 +1135,48 @@ ENT_CALL qp_model_factor_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, qu
 }
 ENT_CALLS(qp_model_factor)
 ENT_UPDATES(qp_model_factor)
+
+/* ---- Removal: table removals ---- */
+/* A session that was deleted, erased or swept: its uid alone, so that what was kept of it elsewhere
+ (docs/integrity.md) is known to be deleted rather than lost. */
+struct qp_removal {
+    quipu_str tenant;
+    quipu_uuid uid;
+    quipu_time removed_at;
+};
+typedef struct qp_removal_new {
+    quipu_str tenant; /* default "" */
+    quipu_uuid uid; /* required */
+    ent_opt_time removed_at; /* default now */
+} qp_removal_new;
+typedef struct qp_removal_patch {
+    ent_patch_time removed_at;
+} qp_removal_patch;
+struct qp_removal_where {
+    ent_where_text tenant;
+    ent_where_uuid uid;
+    ent_where_time removed_at;
+    const qp_removal_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_REMOVAL_BY_TENANT(dir) ((qp_removal_order){1, ENT_##dir})
+#define QP_REMOVAL_BY_UID(dir) ((qp_removal_order){2, ENT_##dir})
+#define QP_REMOVAL_BY_REMOVED_AT(dir) ((qp_removal_order){3, ENT_##dir})
+struct qp_removal_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_removal *after; /* the last row of the page before */
+    qp_removal_order order[ENT_ORDER_MAX];
+    qp_removal_where where;
+};
+#define QP_REMOVAL_ON_KEY ((qp_removal_on){-1})
+ENT_CALL qp_removal_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_uuid uid_,
+    const qp_removal **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &uid_};
+    return ent_get(db, mem, &qp_removal_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_removal)
+ENT_UPDATES(qp_removal)
 
 ENT_END
 

@@ -21,15 +21,21 @@
 #include "store/verify.h"
 
 /* What became of a session that was known. */
-typedef enum against_what { AGAINST_PROVED, AGAINST_PRUNED, AGAINST_UNHASHED, AGAINST_PROBLEM } against_what;
+typedef enum against_what {
+    AGAINST_PROVED,
+    AGAINST_PRUNED,
+    AGAINST_UNHASHED,
+    AGAINST_REMOVED,
+    AGAINST_PROBLEM
+} against_what;
 
 /* One comparison under way. */
 typedef struct against_run {
     qp_verify_run verify; /* to report with */
     qp_line_reader reader;
     qp_json_doc doc;
-    quipu_arena arena;     /* of one line */
-    qp_session_new known;  /* by that line */
+    quipu_arena arena;    /* of one line */
+    qp_session_new known; /* by that line */
     quipu_compared done;
     bool is_export; /* the first line says so... */
     bool has_end;   /* ...and the last one ends it */
@@ -42,6 +48,12 @@ typedef struct against_run {
 /* ---- one session ------------------------------------------------------------------------------
  */
 
+/* Whether the row is of the session that was known. */
+static bool against_is_same(const against_run *run, const qp_session *row)
+{
+    return row != NULL && memcmp(row->uid.b, run->known.uid.v.b, sizeof(row->uid.b)) == 0;
+}
+
 /* Whether the session is the one that was known, and no older. What is wrong is noted in the
  * run. */
 static bool against_is_there(against_run *run, const qp_session *row)
@@ -52,10 +64,9 @@ static bool against_is_there(against_run *run, const qp_session *row)
     run->kind = QUIPU_PROBLEM_LOST;
     run->seq = 0;
     if (row == NULL) {
-        qp_problem_say(run->text, "it is not in the store: it was deleted, or lost");
-    } else if (memcmp(row->uid.b, known->uid.v.b, sizeof(row->uid.b)) != 0) {
-        qp_problem_say(run->text, "it is another session under the same key: the one that was "
-                                  "known was deleted, or lost");
+        qp_problem_say(run->text, "it is not in the store, and was not deleted");
+    } else if (!against_is_same(run, row)) {
+        qp_problem_say(run->text, "another session has its key, and it was not deleted");
     } else if (row->next_seq <= last) {
         run->seq = row->next_seq;
         qp_problem_say(run->text, "it had messages up to %lld, and has none behind %lld",
@@ -86,8 +97,9 @@ static quipu_status against_hash(against_run *run, ent_db *db, quipu_arena *scra
         return QUIPU_OK;
     }
     if (row->hashed_from != known->hashed_from) {
-        qp_problem_say(run->text, "its hash chain began with message %lld and begins with %lld: "
-                                  "a repair has begun it anew, and nothing is proved",
+        qp_problem_say(run->text,
+                       "its hash chain began with message %lld and begins with %lld: "
+                       "a repair has begun it anew, and nothing is proved",
                        (long long)known->hashed_from, (long long)row->hashed_from);
         return QUIPU_OK;
     }
@@ -107,6 +119,20 @@ static quipu_status against_hash(against_run *run, ent_db *db, quipu_arena *scra
     return status;
 }
 
+/* Whether the session that was known was removed by a call, and not lost. */
+static quipu_status against_removed(against_run *run, ent_db *db, quipu_error *reterr)
+{
+    const qp_removal_where where = {.tenant = ent_eq(run->verify.store->tenant),
+                                    .uid = ent_eq(run->known.uid.v)};
+    bool removed = false;
+    quipu_status status = qp_removal_exists(db, &where, &removed, reterr);
+
+    if (status == QUIPU_OK && removed) {
+        run->what = AGAINST_REMOVED;
+    }
+    return status;
+}
+
 /* Looks for the session in one snapshot. Damage on the way is a problem, not a failure. */
 static quipu_status against_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
@@ -119,6 +145,8 @@ static quipu_status against_work(void *ctx, ent_db *db, quipu_arena *scratch, qu
     run->what = AGAINST_PROBLEM;
     if (status == QUIPU_OK && against_is_there(run, row)) {
         status = against_hash(run, db, scratch, row, &error);
+    } else if (status == QUIPU_OK && !against_is_same(run, row)) {
+        status = against_removed(run, db, &error);
     }
     if (status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND) {
         run->kind = QUIPU_PROBLEM_LOST;
@@ -140,6 +168,7 @@ static quipu_status against_session(against_run *run, const qp_call *call, quipu
     run->done.proved += run->what == AGAINST_PROVED;
     run->done.pruned += run->what == AGAINST_PRUNED;
     run->done.unhashed += run->what == AGAINST_UNHASHED;
+    run->done.removed += run->what == AGAINST_REMOVED;
     if (run->what == AGAINST_PROBLEM) {
         qp_verify_tell(&run->verify, run->kind, run->verify.store->tenant, run->known.key, run->seq,
                        quipu_cstr(run->text), false);
@@ -197,8 +226,8 @@ static quipu_status against_line(against_run *run, quipu_str text, const qp_call
         run->is_export = true;
         return QUIPU_OK;
     }
-    if (status == QUIPU_OK &&
-        (against_is(run, QP_EXPORT_TYPE, "session") || against_is(run, QP_EXPORT_TYPE, QP_EXPORT_HEAD))) {
+    if (status == QUIPU_OK && (against_is(run, QP_EXPORT_TYPE, "session") ||
+                               against_is(run, QP_EXPORT_TYPE, QP_EXPORT_HEAD))) {
         status = against_known(run, &error);
         if (status == QUIPU_OK) {
             return run->known.key.p != NULL ? against_session(run, call, reterr) : QUIPU_OK;
@@ -207,10 +236,9 @@ static quipu_status against_line(against_run *run, quipu_str text, const qp_call
         status = qp_error_set(&error, QUIPU_INVALID, "this is no head, and no export of quipu");
     }
     run->has_end = run->has_end || (status == QUIPU_OK && against_is(run, QP_EXPORT_TYPE, "end"));
-    return status == QUIPU_OK
-               ? QUIPU_OK
-               : qp_error_set(reterr, status, "line %lld: %s", (long long)run->reader.number,
-                              error.message);
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, status, "line %lld: %s",
+                                             (long long)run->reader.number, error.message);
 }
 
 /* All lines. An export that is cut would prove less than it seems to. */

@@ -183,16 +183,16 @@ static char *lango_dump_others(const char *path)
     sqlite3_str *out = sqlite3_str_new(NULL);
 
     assert_int_equal(sqlite3_open_v2(path, &raw, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    assert_int_equal(
-        sqlite3_prepare_v2(
-            raw,
-            "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT IN "
-            "('sessions', 'messages', 'observations', 'reflections', 'state', "
-            "'feed', 'state_events', 'model_factors', 'memory_scopes', 'jobs', 'ent_journal', "
-            "'sqlite_sequence') AND "
-            "name NOT LIKE 'messages_search%' ORDER BY name",
-            -1, &tables, NULL),
-        SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(
+                         raw,
+                         "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT IN "
+                         "('sessions', 'messages', 'observations', 'reflections', 'state', "
+                         "'feed', 'state_events', 'model_factors', 'memory_scopes', 'jobs', "
+                         "'removals', 'ent_journal', "
+                         "'sqlite_sequence') AND "
+                         "name NOT LIKE 'messages_search%' ORDER BY name",
+                         -1, &tables, NULL),
+                     SQLITE_OK);
     while (sqlite3_step(tables) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(tables, 0);
         sqlite3_stmt *rows = NULL;
