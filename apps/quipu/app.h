@@ -49,6 +49,7 @@
     X(recall)                                                                                      \
     X(stats)                                                                                       \
     X(memory)                                                                                      \
+    X(context)                                                                                     \
     X(chat)                                                                                        \
     X(append)                                                                                      \
     X(fork)                                                                                        \

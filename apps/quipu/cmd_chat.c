@@ -45,6 +45,7 @@ static const app_option chat_options[] = {
     {.name = "lines", .help = "from a pipe: each line is a turn, not the whole input"},
     {.name = "budget", .value = "N", .help = "tokens of a prompt; default: by the model"},
     {.name = "no-recall", .help = "send nothing of what no longer fits the budget"},
+    {.name = "no-memory", .help = "send nothing of what is remembered, and log no prompt"},
     {.name = "max-tokens", .value = "N", .help = "the most tokens of an answer"},
     {.name = "timeout", .value = "SECONDS", .help = "the deadline of a turn"},
     {.name = NULL},
@@ -300,6 +301,9 @@ static void chat_print_usage(const chat_run *run, const quipu_turn_result *resul
     if (result->usage->cached >= 0) {
         fprintf(stderr, ", %" PRId64 " of them cached", result->usage->cached);
     }
+    if (result->expected_cached > 0) {
+        fprintf(stderr, " (%" PRId64 " expected)", result->expected_cached);
+    }
     fprintf(stderr, ", %" PRId64 " out", result->usage->output > 0 ? result->usage->output : 0);
     cost = chat_cost(run->model, result->usage);
     if (cost >= 0) {
@@ -329,6 +333,7 @@ static int chat_turn(chat_run *run, quipu_str says)
     options.author = quipu_cstr("assistant");
     options.token_budget = run->budget;
     options.flags = app_given(run->call, "no-recall") ? QUIPU_TURN_NO_RECALL : 0;
+    options.flags |= app_given(run->call, "no-memory") ? 0 : QUIPU_TURN_MEMORY;
     options.on_event = chat_on_event;
     options.event_ctx = run;
     call.deadline_ms = (int32_t)(run->timeout_s * 1000);

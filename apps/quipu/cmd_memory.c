@@ -21,7 +21,7 @@ static const app_option memory_options[] = {
     {.name = "priority",
      .value = "PRIORITY",
      .choices = MEMORY_PRIORITIES,
-     .help = "add, edit: how much it weighs in a prompt"},
+     .help = "add, edit: how much it weighs in a prompt; add: default standing"},
     {.name = "subject", .value = "TEXT", .help = "add, edit: whom or what it is about"},
     {.name = "retired", .help = "list: retired memories, too"},
     {.name = "scope", .help = "list: of all sessions of the same app and user"},
@@ -297,6 +297,8 @@ static int memory_add(const app_call *call, quipu_store *store)
     }
     if (priority != NULL) {
         memory.priority = (quipu_memory_priority)(app_word_number(MEMORY_PRIORITIES, priority) + 1);
+    } else if (!reflection) {
+        memory.priority = QUIPU_PRIORITY_STANDING; /* what a person adds is meant to be sent */
     }
     if (memory.source_end == 0) {
         memory.source_end = memory.source_start;

@@ -32,6 +32,19 @@ typedef quipu_status (*quipu_tool_fn)(void *ctx, const quipu_part *call,
                                       const quipu_call_options *within, quipu_arena *arena,
                                       quipu_json *ret_result);
 
+/* Why a prompt does not begin with all of the one before it. */
+typedef enum quipu_context_reason {
+    QUIPU_CONTEXT_SAME = 0,     /* it does */
+    QUIPU_CONTEXT_FIRST,        /* nothing is logged before it */
+    QUIPU_CONTEXT_MODEL,        /* another model or provider */
+    QUIPU_CONTEXT_INSTRUCTIONS, /* the caller's system instruction or tools changed */
+    QUIPU_CONTEXT_MEMORY,       /* a line of it was retired, edited or deleted */
+    QUIPU_CONTEXT_IDLE,         /* the provider's cache is cold: newer memories join the block */
+    QUIPU_CONTEXT_COMPACTION,   /* the history was compacted */
+    QUIPU_CONTEXT_WINDOW,       /* the budget is used up: the oldest turns leave */
+    QUIPU_CONTEXT_HISTORY       /* messages of it are deleted or changed */
+} quipu_context_reason;
+
 typedef struct quipu_turn_options {
     uint32_t struct_size;
     uint32_t flags;                     /* QUIPU_TURN_* */
@@ -47,7 +60,8 @@ typedef struct quipu_turn_options {
     void *event_ctx;
     quipu_tool_fn on_tool; /* or NULL: every tool call fails */
     void *tool_ctx;
-    int64_t memory_tokens;          /* with QUIPU_TURN_MEMORY; 0: QUIPU_MEMORY_TOKENS */
+    int64_t memory_tokens;          /* with QUIPU_TURN_MEMORY; 0: QUIPU_MEMORY_TOKENS. Never more
+                                     * than a quarter of the budget */
     const quipu_model_rows *models; /* rows before the built-in ones: see quipu_model_find() */
     int64_t recall_tokens;          /* 0: QUIPU_TURN_RECALL_TOKENS; never more than the budget
                                      * divided by QUIPU_TURN_RECALL_PART */
@@ -56,9 +70,9 @@ typedef struct quipu_turn_options {
 #define QUIPU_TURN_OPTIONS_INIT QUIPU_INIT(quipu_turn_options)
 
 #define QUIPU_TURN_WHOLE 1u /* ask for answers in one piece */
-/* End the system instruction with the session's memories: under "## Conversation Memory" the
- * reflections, one line each, then the observations as a list; the newest that fit memory_tokens,
- * reflections before observations, in the order of creation. One that is too large is left out. */
+/* Send what is known of the session, or of its user within the app: see quipu_context_get(), whose
+ * rules hold for the turn. The turn is logged. A session of which nothing is known, and that has no
+ * log, gets the prompt that it gets without this flag. */
 #define QUIPU_TURN_MEMORY 2u
 /* Recall nothing: see quipu_turn(). */
 #define QUIPU_TURN_NO_RECALL 4u
@@ -78,6 +92,10 @@ typedef struct quipu_turn_result {
     const quipu_usage *last;  /* of the last step: how full the context is */
     int64_t estimated;        /* tokens of the last prompt by the store's estimate */
     int64_t recalled;         /* older messages that were recalled for the input */
+    /* With QUIPU_TURN_MEMORY: of the turn's first prompt. */
+    quipu_context_reason reason; /* why it did not begin with all of what was sent before */
+    int64_t shared;              /* estimated tokens that it shared with what was sent before */
+    int64_t expected_cached;     /* tokens that the provider's cache should have had */
 } quipu_turn_result;
 
 #define QUIPU_TURN_RESULT_INIT QUIPU_INIT(quipu_turn_result)
@@ -120,6 +138,94 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_turn(quipu_store *store, const quipu
                                                  const quipu_call_options *call, quipu_arena *arena,
                                                  quipu_turn_result *ret_result,
                                                  quipu_error *reterr);
+
+/* ---- what to send ---------------------------------------------------------------------------- */
+
+#define QUIPU_CONTEXT_HASH 32 /* bytes of a hash: SHA-256 */
+
+typedef struct quipu_context_options {
+    uint32_t struct_size;
+    uint32_t flags;                      /* QUIPU_CONTEXT_LOG, QUIPU_CONTEXT_AS_BEFORE */
+    quipu_str key;                       /* required: the session */
+    const quipu_model_request *request;  /* system and tools, without contents; or NULL */
+    quipu_str model;                     /* when the request names none */
+    quipu_str provider;                  /* a name such as "anthropic"; a change is a reason */
+    int64_t token_budget;                /* as in quipu_turn_options */
+    int64_t memory_tokens;               /* as in quipu_turn_options... */
+    const struct quipu_budget *sections; /* ...or the memory section of this, unless degraded */
+    const quipu_model_rows *models;      /* rows before the built-in ones */
+    int64_t at_seq;           /* build the prompt of a past turn again; 0: the next one */
+    const quipu_usage *usage; /* what the provider reported for the prompt that was logged
+                                          * last; or NULL */
+} quipu_context_options;
+
+#define QUIPU_CONTEXT_OPTIONS_INIT QUIPU_INIT(quipu_context_options)
+
+/* Log the prompt, because it is sent now. Call it once for each request, after the input or the
+ * results of tools are appended. */
+#define QUIPU_CONTEXT_LOG 1u
+/* System instruction, tools, model and provider are those of the prompt that was logged last, when
+ * there is one: to look at the next prompt without knowing the program. */
+#define QUIPU_CONTEXT_AS_BEFORE 2u
+
+/* A prompt and what its provider may have cached of it. */
+typedef struct quipu_context {
+    quipu_parts system;      /* the caller's, then the memory block */
+    quipu_contents contents; /* the conversation: whole turns, with what was recalled for them */
+    quipu_str block;         /* the memory block, the last part of the system instruction; absent:
+                                 * there is none */
+    quipu_str tail;          /* new standing lines, the first part of the last content; absent:
+                                 * there are none */
+    quipu_json tools;        /* the tools, as an array: name, description, schema (a text), strict;
+                                 * absent: none */
+    quipu_str model;
+    quipu_str provider;
+    quipu_context_reason reason; /* why it does not begin with all of what was sent before */
+    bool more_before;            /* older messages do not fit */
+    bool exact;                  /* at_seq: the bytes are those that were sent, by their hash */
+    int64_t first_seq;           /* of the messages in it; 0: none */
+    int64_t last_seq;
+    int64_t tokens;          /* estimated, of all of it */
+    int64_t block_tokens;    /* estimated, of the block */
+    int64_t shared;          /* estimated, that it shares with what was sent before... */
+    int64_t expected_cached; /* ...and what the provider's cache should have of it, in the model's
+                                 * tokens */
+    int64_t reported_input;  /* at_seq: what the provider reported; -1: nothing */
+    int64_t reported_cached;
+    uint8_t prefix_hash[QUIPU_CONTEXT_HASH]; /* of what it shares: the prompt_hash of what was sent
+                                              * before, unless there is a reason; then of system,
+                                              * block and tools */
+    uint8_t prompt_hash[QUIPU_CONTEXT_HASH]; /* of all of it */
+} quipu_context;
+
+/**
+ * Build the next prompt of a session so that it begins with the bytes of the one before:
+ *
+ *   system │ memory block │ turns from a stored message on ... newest turn with its tail
+ *
+ * The block has the standing lines of the session, or of its user within the app, then reflections,
+ * then observations of messages that are not sent, by priority: as many as fit. It stays the same
+ * bytes until a stated reason (quipu_context_reason). Standing lines that are newer stand with the
+ * newest user's message, now and in later prompts. What is retired, edited or deleted leaves at
+ * once. The oldest turns leave when the budget is used up, three tenths of it at a time; calls and
+ * responses are never parted. Cost: that of the messages it returns, whatever the history's length.
+ *
+ * With at_seq the prompt that was sent with a logged turn is built again: the one that ended with
+ * message at_seq, or, when that is an answer, the one that it answers. Messages and memories are
+ * read as they are now: `exact` says whether the bytes are those that were sent.
+ *
+ * Ownership: free *ret_context with quipu_free(); inputs are borrowed.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_NOT_FOUND (the session; at_seq: nothing is logged there, or its messages are
+ *            deleted), QUIPU_EXPIRED, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_BUSY, QUIPU_UNKNOWN,
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_context_get(quipu_store *store,
+                                                        const quipu_context_options *options,
+                                                        const quipu_call_options *call,
+                                                        quipu_context **ret_context,
+                                                        quipu_error *reterr);
 
 /* ---- the budget of a prompt ------------------------------------------------------------------ */
 

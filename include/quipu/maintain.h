@@ -375,8 +375,8 @@ typedef struct quipu_compared {
 /**
  * Compare the tenant's sessions with what was known of them earlier: with the heads that
  * QUIPU_EXPORT_HEADS wrote, or with an export. Reports, as QUIPU_PROBLEM_LOST, a session that is
- * not there and was not deleted, messages that are missing at the end, a revision that went back; as
- * QUIPU_PROBLEM_HASH a message that is not the one that was known, or a hash chain that a repair
+ * not there and was not deleted, messages that are missing at the end, a revision that went back;
+ * as QUIPU_PROBLEM_HASH a message that is not the one that was known, or a hash chain that a repair
  * has begun anew. That messages were appended or pruned since is no problem, nor that the session
  * was deleted: the store keeps the uid of each session with hashes that it removes, and nothing
  * else of it. Exports and copies leave these out.

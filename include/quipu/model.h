@@ -99,6 +99,8 @@ typedef struct quipu_model_request {
     int64_t thinking_tokens; /* that the model may use for thoughts */
     const quipu_str *stops;  /* texts that end the answer */
     size_t stop_count;
+    bool memory_last; /* the last text of `system` is a memory block of quipu_context_get(): what
+                       * stands before it is marked for the provider's cache, too */
 } quipu_model_request;
 
 #define QUIPU_MODEL_REQUEST_INIT QUIPU_INIT(quipu_model_request)

@@ -40,6 +40,14 @@ quipu_call_options qp_turn_cleanup_call(void)
     return call;
 }
 
+/* -1: no deadline; 0: the default; the clock starts here. */
+int64_t qp_turn_deadline(const quipu_call_options *call)
+{
+    const int64_t ms = call->deadline_ms > 0 ? call->deadline_ms : QUIPU_TURN_DEADLINE_MS;
+
+    return call->deadline_ms < 0 ? TURN_NEVER : qp_clock_ns() + ms * TURN_NS_PER_MS;
+}
+
 /* The deadline of the turn, in the form that store and provider calls take: what is left of it now.
  * Fails where nothing is left, so that no call begins that must end at once. */
 quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call, quipu_error *reterr)
@@ -97,7 +105,7 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
 /* Estimated tokens of what every prompt contains: the system instruction and the tools. A window
  * gets what they leave of the budget. Of a tool's two schemas the one that qp_tool_schema() prefers
  * is counted. */
-static int64_t turn_fixed(const quipu_model_request *request)
+int64_t qp_turn_fixed(const quipu_model_request *request)
 {
     int64_t tokens = 0;
 
@@ -181,13 +189,7 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
     }
     turn->recall_tokens = turn_recall_tokens(&turn->options);
     turn->cancel = within.cancel;
-    turn->deadline_ns = TURN_NEVER;
-    /* -1: no deadline; 0: the default; the turn's clock starts here. */
-    if (within.deadline_ms >= 0) {
-        int64_t ms = within.deadline_ms > 0 ? within.deadline_ms : QUIPU_TURN_DEADLINE_MS;
-
-        turn->deadline_ns = qp_clock_ns() + ms * TURN_NS_PER_MS;
-    }
+    turn->deadline_ns = qp_turn_deadline(&within);
     return QUIPU_OK;
 }
 
@@ -251,8 +253,11 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
     options.on_event = turn_event;
     options.event_ctx = turn;
     turn->request.contents = quipu_contents_of(turn->contents, turn->count);
-    turn->result.estimated = turn->fixed + turn->tokens;
+    turn->result.estimated = turn->fixed + turn->context.block.tokens + turn->tokens;
     turn->result.steps++;
+    if (turn->context.on) {
+        qp_turn_sends(turn);
+    }
     qp_buf_reset(&turn->partial);
     status = quipu_model_generate(turn->provider, &turn->request, &options, &call, &turn->memory,
                                   ret_response, reterr);
@@ -355,17 +360,17 @@ static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
     quipu_status status = QUIPU_OK;
     bool more;
 
-    if ((turn->options.flags & QUIPU_TURN_MEMORY) != 0) {
-        status = qp_turn_remember(turn, reterr);
-    }
-    turn->fixed = turn_fixed(&turn->request);
-    if (status == QUIPU_OK) {
-        status = qp_turn_begin(turn, reterr);
-    }
+    turn->fixed = qp_turn_fixed(&turn->request);
+    status = qp_turn_begin(turn, reterr);
     more = status == QUIPU_OK;
 
     if (status != QUIPU_OK) {
         return status; /* nothing of this turn was stored */
+    }
+    /* Before the first request: what is not logged cannot be sent the same way again. */
+    if (turn->context.on) {
+        qp_turn_sends(turn);
+        status = qp_turn_log(turn, reterr);
     }
     while (more && status == QUIPU_OK) {
         status = turn_ask(turn, &response, reterr);
@@ -431,11 +436,15 @@ quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
     if (status == QUIPU_OK) {
         qp_turn_learn(&turn);
     }
+    if (turn.context.logged > 0) {
+        qp_turn_log_end(&turn);
+    }
     if (status == QUIPU_OK && ret_result != NULL) {
         status = turn_give(&turn, arena, ret_result, reterr);
     }
     qp_buf_free(&turn.partial);
-    quipu_free(turn.window);
+    quipu_free(turn.held[0]);
+    quipu_free(turn.held[1]);
     quipu_arena_free(&turn.memory);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <quipu/agent.h>
 
 #include "base/buf.h"
+#include "memory/context.h"
 
 #define QP_TURN_TRIES 8 /* attempts of a write that loses against other writers */
 
@@ -19,6 +20,43 @@ typedef struct qp_turn_recall {
     int64_t tokens;      /* estimated, of the text */
     int64_t before;      /* of what was recalled for earlier inputs of the session */
 } qp_turn_recall;
+
+/* The lines that stand with one message of the prompt. */
+typedef struct qp_turn_tail {
+    int64_t seq;
+    qp_context_text text;
+} qp_turn_tail;
+
+/* What the prompt has of memory, and how it compares with the one before: turn_context.c. */
+typedef struct qp_turn_context {
+    bool on;           /* the prompt is planned here; else it is the plain window */
+    bool as_before;    /* the caller's part is that of the prompt before */
+    quipu_parts given; /* the caller's instruction, and... */
+    quipu_str system;  /* ...as one text */
+    quipu_str tools;   /* the caller's tools as JSON; absent: none */
+    quipu_str provider;
+    qp_context_past past;
+    qp_context_text block;
+    qp_turn_tail *tails; /* of messages that were sent before */
+    size_t tail_count;
+    qp_context_text fresh; /* for the input, until it is added... */
+    int64_t fresh_seq;     /* ...then the number that it has; 0: it stands nowhere yet */
+    quipu_context_reason reason;
+    bool same_block;   /* the block is that of the row before */
+    int64_t shared;    /* estimated tokens */
+    int64_t expected;  /* the model's tokens */
+    int64_t ppm;       /* the model's factor */
+    int64_t first_seq; /* of the messages; 0: none */
+    int64_t first_tokens;
+    int64_t summary_seq; /* of the summary before them; 0: none */
+    qp_sha256 sha;       /* of the prompt up to... */
+    size_t hashed;       /* ...this message */
+    uint8_t prefix_hash[QP_SHA256_SIZE];
+    uint8_t sent_hash[QP_SHA256_SIZE]; /* of the last prompt that was sent */
+    int64_t sent_seq;                  /* its last message */
+    int64_t sent_tokens;
+    int64_t logged; /* the row of this turn; 0: none */
+} qp_turn_context;
 
 /* One turn: what the caller asked for, the prompt as it grows, and what the store said last.
  * messages[i] and contents[i] are the same message; count never shrinks except when the window is
@@ -34,7 +72,9 @@ typedef struct qp_turn {
     quipu_arena memory; /* holds everything below */
     char invocation[QUIPU_UUID_TEXT_SIZE];
 
-    quipu_window *window;    /* owns the texts of messages that were stored before the turn */
+    void *held[2];           /* results that own the texts of messages of before the turn */
+    int64_t first_seq;       /* of the session... */
+    int64_t loaded_seq;      /* ...and its last message, when the prompt was loaded */
     quipu_message *messages; /* the prompt, as the store has it */
     quipu_content *contents; /* the prompt, as the model gets it; same count */
     qp_turn_recall *recalls; /* what the messages bring along; same count */
@@ -43,6 +83,8 @@ typedef struct qp_turn {
     int64_t fixed;         /* estimated tokens of the system instruction and the tools */
     int64_t tokens;        /* estimated tokens of the messages and of what they bring along */
     int64_t recall_tokens; /* estimated, of what may be recalled; 0: nothing is */
+
+    qp_turn_context context; /* with QUIPU_TURN_MEMORY */
 
     int64_t revision; /* of the session as this turn knows it */
     int64_t next_seq;
@@ -60,6 +102,9 @@ QUIPU_MUST_USE quipu_status qp_memory_text(quipu_store *store, quipu_str session
                                            quipu_arena *arena, quipu_str *ret_text,
                                            quipu_error *reterr);
 
+/* The deadline of a call on the clock of qp_clock_ns(); QUIPU_TURN_DEADLINE_MS by default. */
+int64_t qp_turn_deadline(const quipu_call_options *call);
+
 /* Call options with the time that is left; QUIPU_CANCELLED, or QUIPU_BUSY at the deadline. */
 QUIPU_MUST_USE quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call,
                                          quipu_error *reterr);
@@ -67,8 +112,8 @@ QUIPU_MUST_USE quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options
 /* Call options for writes that must happen even after the turn's deadline or its cancellation. */
 quipu_call_options qp_turn_cleanup_call(void);
 
-/* memory_text.c: appends the session's memories to the system instruction. */
-QUIPU_MUST_USE quipu_status qp_turn_remember(qp_turn *turn, quipu_error *reterr);
+/* Estimated tokens of what every prompt contains: the system instruction and the tools. */
+int64_t qp_turn_fixed(const quipu_model_request *request);
 
 /* ---- turn_content.c: messages and contents ------------------------------------------------- */
 
@@ -94,6 +139,22 @@ int64_t qp_turn_tokens(const quipu_message *message);
 /* Reads the window that leaves space for `coming` estimated tokens, and replaces the prompt. */
 QUIPU_MUST_USE quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr);
 
+/* The budget of messages and memories, in estimated tokens; *ret_ppm: the model's factor. */
+QUIPU_MUST_USE quipu_status qp_turn_budget(const qp_turn *turn, const quipu_call_options *call,
+                                           int64_t *ret_budget, int64_t *ret_ppm,
+                                           quipu_error *reterr);
+
+/* Replaces the prompt by the newest whole turns within a budget. */
+QUIPU_MUST_USE quipu_status qp_turn_window(qp_turn *turn, int64_t token_budget,
+                                           quipu_error *reterr);
+
+/* Replaces the prompt by messages that were read: `held` owns them, `head` the summary that stands
+ * before them, or is NULL; the turn frees both. `session` lies in one of them. */
+QUIPU_MUST_USE quipu_status qp_turn_fill(qp_turn *turn, void *held, void *head,
+                                         const quipu_session_info *session,
+                                         const quipu_message *summary, quipu_messages messages,
+                                         quipu_error *reterr);
+
 /* Add a message to the prompt. */
 QUIPU_MUST_USE quipu_status qp_turn_add(qp_turn *turn, const quipu_message *message,
                                         quipu_error *reterr);
@@ -104,6 +165,29 @@ int64_t qp_turn_recalled(const qp_turn *turn);
 /* Records the provider's token count, to correct later estimates. Best effort: failures are
  * ignored. */
 void qp_turn_learn(const qp_turn *turn);
+
+/* ---- turn_context.c: memory, and a prompt that begins like the one before ------------------- */
+
+/* Replaces the prompt, as qp_turn_load() does, by the rules of quipu_context_get(). Without `logs`
+ * a session that has neither memories nor a log gets the plain window. */
+QUIPU_MUST_USE quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs,
+                                         quipu_error *reterr);
+
+/* Puts the lines of memory that stand with a message before its parts: for qp_turn_add(). */
+QUIPU_MUST_USE quipu_status qp_turn_tail_add(qp_turn *turn, size_t index, quipu_error *reterr);
+
+/* For a prompt of the log, whose row and block the context has: prepares the tails and the system
+ * instruction, before messages are added; then, when they are, begins its hash. */
+QUIPU_MUST_USE quipu_status qp_turn_again(qp_turn *turn, quipu_error *reterr);
+void qp_turn_hash(qp_turn *turn);
+
+/* Notes that the prompt as it is now is sent: its hash, its last message, its size. */
+void qp_turn_sends(qp_turn *turn);
+
+/* Logs the prompt that qp_turn_sends() noted. Then, with what the provider reported, its outcome:
+ * best effort, the next turn goes on without it. */
+QUIPU_MUST_USE quipu_status qp_turn_log(qp_turn *turn, quipu_error *reterr);
+void qp_turn_log_end(const qp_turn *turn);
 
 /* ---- turn_recall.c: older messages at the tail --------------------------------------------- */
 

@@ -163,7 +163,7 @@ quipu_status qp_turn_recall_find(qp_turn *turn, const quipu_content *input, qp_t
     size_t count = 0;
 
     *ret = (qp_turn_recall){.count = 0};
-    if (turn->recall_tokens == 0 || before <= turn->window->session->first_seq) {
+    if (turn->recall_tokens == 0 || before <= turn->first_seq) {
         return QUIPU_OK; /* off, or the window holds the whole history */
     }
     qp_buf_init(&question, QUIPU_MESSAGE_BYTES_LIMIT);

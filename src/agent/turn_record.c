@@ -90,6 +90,7 @@ quipu_status qp_turn_append(qp_turn *turn, quipu_message *messages, size_t count
     quipu_status status = turn_record_write(turn, messages, count, call, reterr);
 
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        messages[i].seq = turn->next_seq - (int64_t)(count - i);
         status = qp_turn_add(turn, &messages[i], reterr);
     }
     return status;
@@ -187,7 +188,9 @@ static quipu_status turn_record_begin(qp_turn *turn, const quipu_content *given,
     size_t count = 0;
     quipu_call_options call;
     const int64_t coming = input != NULL ? qp_turn_tokens(input) + turn->recall_tokens : 0;
-    quipu_status status = qp_turn_load(turn, coming, reterr);
+    quipu_status status = (turn->options.flags & QUIPU_TURN_MEMORY) != 0
+                              ? qp_turn_plan(turn, coming, false, reterr)
+                              : qp_turn_load(turn, coming, reterr);
 
     if (status == QUIPU_OK && input != NULL) {
         status = turn_record_recall(turn, given, input, reterr);

@@ -20,8 +20,8 @@
 
 /* The budget in estimated tokens: the model's tokens divided by its learned factor, minus what
  * every prompt contains. At least 1, so that the newest turn is always read. */
-static quipu_status turn_window_budget(const qp_turn *turn, const quipu_call_options *call,
-                                       int64_t *ret_budget, quipu_error *reterr)
+quipu_status qp_turn_budget(const qp_turn *turn, const quipu_call_options *call,
+                            int64_t *ret_budget, int64_t *ret_ppm, quipu_error *reterr)
 {
     quipu_model_factor factor = QUIPU_INIT_WITH(quipu_model_factor, ppm, QUIPU_FACTOR_ONE);
     int64_t budget = turn->options.token_budget;
@@ -38,6 +38,7 @@ static quipu_status turn_window_budget(const qp_turn *turn, const quipu_call_opt
           TURN_WINDOW_FACTOR_STEP;
     budget = budget * QUIPU_FACTOR_ONE / ppm - turn->fixed;
     *ret_budget = budget > 0 ? budget : 1;
+    *ret_ppm = factor.ppm;
     return QUIPU_OK;
 }
 
@@ -70,11 +71,12 @@ static quipu_status turn_window_measure(qp_turn *turn, turn_window *window, quip
     quipu_range header = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
     quipu_call_options call;
+    int64_t ppm = 0;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
     header.flags = QUIPU_RANGE_HEADER;
     if (status == QUIPU_OK) {
-        status = turn_window_budget(turn, &call, &window->budget, reterr);
+        status = qp_turn_budget(turn, &call, &window->budget, &ppm, reterr);
     }
     if (status == QUIPU_OK) {
         status =
@@ -125,23 +127,50 @@ quipu_status qp_turn_add(qp_turn *turn, const quipu_message *message, quipu_erro
         turn->tokens += message->tokens > 0 ? message->tokens : qp_turn_tokens(message);
         turn->tokens += turn->recalls[turn->count].tokens;
         turn->messages[turn->count++] = *message;
+        status = qp_turn_tail_add(turn, turn->count - 1, reterr);
     }
     return status;
 }
 
-/* Replaces the prompt by the window from window->start on; revision and next number come from the
- * same read. */
-static quipu_status turn_window_read(qp_turn *turn, const turn_window *window, quipu_error *reterr)
+/* Revision and next number come from the same read as the messages. */
+quipu_status qp_turn_fill(qp_turn *turn, void *held, void *head, const quipu_session_info *session,
+                          const quipu_message *summary, quipu_messages messages,
+                          quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    quipu_free(turn->held[0]);
+    quipu_free(turn->held[1]);
+    turn->held[0] = held;
+    turn->held[1] = head;
+    turn->count = 0;
+    turn->tokens = 0;
+    turn->revision = session->revision;
+    turn->next_seq = session->next_seq;
+    turn->first_seq = session->first_seq;
+    turn->loaded_seq = session->next_seq - 1;
+    if (summary != NULL) {
+        status = qp_turn_add(turn, summary, reterr);
+    }
+    /* Other summaries are no part of a prompt; a window has its own as its first message. */
+    for (size_t i = 0; status == QUIPU_OK && i < messages.count; i++) {
+        const quipu_message *message = quipu_message_at(messages, i);
+
+        if (message->mark != QUIPU_MARK_COMPACTION || (i == 0 && summary == NULL)) {
+            status = qp_turn_add(turn, message, reterr);
+        }
+    }
+    return status;
+}
+
+quipu_status qp_turn_window(qp_turn *turn, int64_t token_budget, quipu_error *reterr)
 {
     quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
     quipu_window *read = NULL;
     quipu_call_options call;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
-    options.token_budget = window->budget;
-    if (window->start > 0) {
-        options.token_budget = window->total > window->start ? window->total - window->start : 1;
-    }
+    options.token_budget = token_budget;
     /* With an input the newest turn is the one that begins now, so earlier turns may be cut. */
     options.flags = turn->options.input.count > 0 ? QUIPU_WINDOW_CUT : 0;
     if (status == QUIPU_OK) {
@@ -150,17 +179,19 @@ static quipu_status turn_window_read(qp_turn *turn, const turn_window *window, q
     if (status != QUIPU_OK) {
         return status;
     }
-    quipu_free(turn->window);
-    turn->window = read;
-    turn->count = 0;
-    turn->tokens = 0;
-    turn->revision = read->session->revision;
-    turn->next_seq = read->session->next_seq;
     turn->result.more_before = read->more_before;
-    for (size_t i = 0; status == QUIPU_OK && i < read->messages.count; i++) {
-        status = qp_turn_add(turn, quipu_message_at(read->messages, i), reterr);
+    return qp_turn_fill(turn, read, NULL, read->session, NULL, read->messages, reterr);
+}
+
+/* Replaces the prompt by the window from window->start on. */
+static quipu_status turn_window_read(qp_turn *turn, const turn_window *window, quipu_error *reterr)
+{
+    int64_t budget = window->budget;
+
+    if (window->start > 0) {
+        budget = window->total > window->start ? window->total - window->start : 1;
     }
-    return status;
+    return qp_turn_window(turn, budget, reterr);
 }
 
 /* What was recalled before message number `at` of the prompt: by the last message before it that

@@ -381,13 +381,15 @@ static const ent_index qp_observation_indexes[] = {
     {.name = "observation_tenant_session_key_content_hash", .fields = {7, 1, 18}, .count = 3,
      .unique = true},
     {.name = "observation_tenant_scope_content_hash", .fields = {7, 9, 18}, .count = 3},
+    {.name = "observation_tenant_scope_retired_at_priority_created_at", .fields = {7, 9, 21, 11, 6},
+     .count = 5},
 };
 static const ent_shard qp_observation_shard = {.number = 0, .key = 0, .texts = {7, 1},
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_observation_entity = {
     .name = "Observation", .table = "observations", .fields = qp_observation_fields,
     .field_count = 24, .key = {0}, .key_count = 1, .indexes = qp_observation_indexes,
-    .index_count = 4, .where_match = ENT_ABSENT, .shard = &qp_observation_shard,
+    .index_count = 5, .where_match = ENT_ABSENT, .shard = &qp_observation_shard,
     ENT_SIZES(qp_observation)};
 ENT_SHAPE(qp_observation);
 static const ent_shown qp_observation_memory_shown[] = {
@@ -502,12 +504,14 @@ static const ent_index qp_reflection_indexes[] = {
     {.name = "reflection_tenant_session_key_content_hash", .fields = {6, 1, 16}, .count = 3,
      .unique = true},
     {.name = "reflection_tenant_scope_content_hash", .fields = {6, 8, 16}, .count = 3},
+    {.name = "reflection_tenant_scope_retired_at_priority_created_at", .fields = {6, 8, 19, 9, 5},
+     .count = 5},
 };
 static const ent_shard qp_reflection_shard = {.number = 0, .key = 0, .texts = {6, 1},
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_reflection_entity = {
     .name = "Reflection", .table = "reflections", .fields = qp_reflection_fields, .field_count = 22,
-    .key = {0}, .key_count = 1, .indexes = qp_reflection_indexes, .index_count = 4,
+    .key = {0}, .key_count = 1, .indexes = qp_reflection_indexes, .index_count = 5,
     .where_match = ENT_ABSENT, .shard = &qp_reflection_shard, ENT_SIZES(qp_reflection)};
 ENT_SHAPE(qp_reflection);
 static const ent_shown qp_reflection_memory_shown[] = {
@@ -630,6 +634,61 @@ const ent_entity qp_job_entity = {
     .shard = &qp_job_shard, ENT_SIZES(qp_job)};
 ENT_SHAPE(qp_job);
 
+const char *const qp_context_log_reason_labels[] = {"", "first", "model", "instructions", "memory",
+    "idle", "compaction", "window", "history", NULL};
+static const ent_field qp_context_log_fields[] = {
+    {ENT_FIXED(qp_context_log, session_number, "session_number", INT), .flags = ENT_F_IMMUTABLE |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_context_log, seq, "seq", INT), .flags = ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, sent_seq, "sent_seq", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, from_seq, "from_seq", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, from_tokens, "from_tokens", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, summary_seq, "summary_seq", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, block_seq, "block_seq", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, block, "block", BYTES), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, block_hash, "block_hash", BYTES), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_context_log, tail, "tail", BYTES), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, system, "system", TEXT), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_context_log, tools, "tools", JSON), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_context_log, model, "model", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = "", .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_context_log, provider, "provider", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = "", .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_context_log, reason, "reason", ENUM), .flags = ENT_F_NULLABLE,
+     .labels = qp_context_log_reason_labels, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, prompt_hash, "prompt_hash", BYTES),
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_context_log, sent_hash, "sent_hash", BYTES),
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_context_log, tokens, "tokens", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, expected, "expected", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, input, "input", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, cached, "cached", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, sent_at, "sent_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+};
+static const ent_shard qp_context_log_shard = {.number = 1, .key = 0};
+const ent_entity qp_context_log_entity = {
+    .name = "ContextLog", .table = "context_log", .fields = qp_context_log_fields,
+    .field_count = 22, .key = {0, 1}, .key_count = 2, .where_match = ENT_ABSENT,
+    .shard = &qp_context_log_shard, ENT_SIZES(qp_context_log)};
+ENT_SHAPE(qp_context_log);
+
 const char *const qp_feed_kind_labels[] = {"", "created", "appended", "updated", "deleted",
     "forked", NULL};
 static const ent_field qp_feed_fields[] = {
@@ -694,14 +753,14 @@ ENT_SHAPE(qp_removal);
 
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_state_event_entity, &qp_observation_entity, &qp_reflection_entity,
-    &qp_memory_scope_entity, &qp_job_entity, &qp_feed_entity, &qp_model_factor_entity,
-    &qp_removal_entity};
+    &qp_memory_scope_entity, &qp_job_entity, &qp_context_log_entity, &qp_feed_entity,
+    &qp_model_factor_entity, &qp_removal_entity};
 static const char *const qp_quipu_classes[] = {"", "content", "personal", "settings", "bookkeeping",
     NULL};
 static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_session_new_view,
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 11, .hash = "76d3589cd56cc565", .application_id = 0x51495055, .version = 4,
+    .entity_count = 12, .hash = "8c9b173f4d0adbbf", .application_id = 0x51495055, .version = 4,
     .min_reader = 1, .min_writer = 4, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

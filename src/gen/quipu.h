@@ -22,6 +22,7 @@ ENT_TYPES(qp_observation)
 ENT_TYPES(qp_reflection)
 ENT_TYPES(qp_memory_scope)
 ENT_TYPES(qp_job)
+ENT_TYPES(qp_context_log)
 ENT_TYPES(qp_feed)
 ENT_TYPES(qp_model_factor)
 ENT_TYPES(qp_removal)
@@ -1016,6 +1017,154 @@ ENT_CALL qp_job_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_str s
 }
 ENT_CALLS(qp_job)
 ENT_UPDATES(qp_job)
+
+/* ---- ContextLog: table context_log ---- */
+typedef enum qp_context_log_reason { QP_CONTEXT_LOG_REASON_FIRST = 1, QP_CONTEXT_LOG_REASON_MODEL,
+    QP_CONTEXT_LOG_REASON_INSTRUCTIONS, QP_CONTEXT_LOG_REASON_MEMORY, QP_CONTEXT_LOG_REASON_IDLE,
+    QP_CONTEXT_LOG_REASON_COMPACTION, QP_CONTEXT_LOG_REASON_WINDOW,
+    QP_CONTEXT_LOG_REASON_HISTORY } qp_context_log_reason;
+ENT_ENUM(qp_context_log_reason)
+/* What was sent with a turn, so that the next prompt begins with the same bytes and a past one can
+ be built again (store/context_log.h). Texts stay where they are: messages by number, memories by
+ id. */
+struct qp_context_log {
+    int64_t session_number;
+    /* The last message of the turn's first prompt... */
+    int64_t seq;
+    /* ...and of its last one so far, which has the results of tools. */
+    int64_t sent_seq;
+    /* The first message, and the running total of tokens before it. */
+    int64_t from_seq;
+    int64_t from_tokens;
+    /* The summary that stands before it; 0: none. */
+    int64_t summary_seq;
+    /* The row that has the memory block, the system instruction and the tools of this prompt. */
+    int64_t block_seq;
+    /* The block's lines: a kind and an id each. And the SHA-256 of its text. */
+    quipu_bytes block;
+    quipu_bytes block_hash;
+    /* Lines that stand with message seq, because they are newer than the block. */
+    quipu_bytes tail;
+    quipu_str system;
+    quipu_json tools;
+    quipu_str model;
+    quipu_str provider;
+    /* Why the prompt does not begin with all of the one before; absent: it does. */
+    qp_context_log_reason reason;
+    /* SHA-256 of the turn's first prompt and of its last one. */
+    quipu_bytes prompt_hash;
+    quipu_bytes sent_hash;
+    /* Estimated, of the last prompt. */
+    int64_t tokens;
+    /* Tokens that the provider's cache was expected to have, and what it reported. */
+    int64_t expected;
+    ent_opt_int input;
+    ent_opt_int cached;
+    quipu_time sent_at;
+};
+typedef struct qp_context_log_new {
+    int64_t session_number; /* required */
+    int64_t seq; /* required */
+    int64_t sent_seq; /* default 0 */
+    int64_t from_seq; /* default 0 */
+    int64_t from_tokens; /* default 0 */
+    int64_t summary_seq; /* default 0 */
+    int64_t block_seq; /* default 0 */
+    quipu_bytes block;
+    quipu_bytes block_hash;
+    quipu_bytes tail;
+    quipu_str system;
+    quipu_json tools;
+    quipu_str model; /* default "" */
+    quipu_str provider; /* default "" */
+    qp_context_log_reason reason;
+    quipu_bytes prompt_hash; /* required */
+    quipu_bytes sent_hash; /* required */
+    int64_t tokens; /* default 0 */
+    int64_t expected; /* default 0 */
+    ent_opt_int input;
+    ent_opt_int cached;
+    ent_opt_time sent_at; /* default now */
+} qp_context_log_new;
+typedef struct qp_context_log_patch {
+    ent_patch_int sent_seq;
+    ent_patch_int from_seq;
+    ent_patch_int from_tokens;
+    ent_patch_int summary_seq;
+    ent_patch_int block_seq;
+    ent_patch_bytes block;
+    ent_patch_bytes block_hash;
+    ent_patch_bytes tail;
+    ent_patch_text system;
+    ent_patch_json tools;
+    ent_patch_text model;
+    ent_patch_text provider;
+    qp_context_log_reason_patch reason;
+    ent_patch_bytes prompt_hash;
+    ent_patch_bytes sent_hash;
+    ent_patch_int tokens;
+    ent_patch_int expected;
+    ent_patch_int input;
+    ent_patch_int cached;
+    ent_patch_time sent_at;
+} qp_context_log_patch;
+struct qp_context_log_where {
+    ent_where_int session_number;
+    ent_where_int seq;
+    ent_where_int sent_seq;
+    ent_where_int from_seq;
+    ent_where_int from_tokens;
+    ent_where_int summary_seq;
+    ent_where_int block_seq;
+    ent_where_bytes block;
+    ent_where_bytes block_hash;
+    ent_where_bytes tail;
+    ent_where_text system;
+    ent_where_json tools;
+    ent_where_text model;
+    ent_where_text provider;
+    qp_context_log_reason_where reason;
+    ent_where_bytes prompt_hash;
+    ent_where_bytes sent_hash;
+    ent_where_int tokens;
+    ent_where_int expected;
+    ent_where_int input;
+    ent_where_int cached;
+    ent_where_time sent_at;
+    const qp_context_log_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_CONTEXT_LOG_BY_SESSION_NUMBER(dir) ((qp_context_log_order){1, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_SEQ(dir) ((qp_context_log_order){2, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_SENT_SEQ(dir) ((qp_context_log_order){3, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_FROM_SEQ(dir) ((qp_context_log_order){4, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_FROM_TOKENS(dir) ((qp_context_log_order){5, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_SUMMARY_SEQ(dir) ((qp_context_log_order){6, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_BLOCK_SEQ(dir) ((qp_context_log_order){7, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_SYSTEM(dir) ((qp_context_log_order){11, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_MODEL(dir) ((qp_context_log_order){13, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_PROVIDER(dir) ((qp_context_log_order){14, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_REASON(dir) ((qp_context_log_order){15, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_TOKENS(dir) ((qp_context_log_order){18, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_EXPECTED(dir) ((qp_context_log_order){19, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_INPUT(dir) ((qp_context_log_order){20, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_CACHED(dir) ((qp_context_log_order){21, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_SENT_AT(dir) ((qp_context_log_order){22, ENT_##dir})
+struct qp_context_log_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_context_log *after; /* the last row of the page before */
+    qp_context_log_order order[ENT_ORDER_MAX];
+    qp_context_log_where where;
+};
+#define QP_CONTEXT_LOG_ON_KEY ((qp_context_log_on){-1})
+ENT_CALL qp_context_log_get(ent_db *db, quipu_arena *mem, int64_t session_number_, int64_t seq_,
+    const qp_context_log **ret, quipu_error *err)
+{
+    const void *keys[] = {&session_number_, &seq_};
+    return ent_get(db, mem, &qp_context_log_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_context_log)
+ENT_UPDATES(qp_context_log)
 
 /* ---- Feed: table feed ---- */
 typedef enum qp_feed_kind { QP_FEED_KIND_CREATED = 1, QP_FEED_KIND_APPENDED, QP_FEED_KIND_UPDATED,

@@ -13,10 +13,11 @@
  *                      "cache_control": {"type": "ephemeral"}}]}]}
  *
  * Cache marks: the provider's prompt cache covers tools, system and messages in that order, up to a
- * mark. A mark stands at the end of the fixed part (system, else tools) and at the ends of the last
- * two user turns, so that the next request finds the prefix up to the turn before. Owns: the
- * constant table qp_wire_anthropic. Called by: client.c. Writers have no errors of their own: a
- * failure sticks to the JSON writer's buffer. */
+ * mark. A mark stands at the end of the fixed part (system, else tools), before the memory block
+ * that ends it, and at the ends of the last two user turns, so that the next request finds the
+ * prefix up to the turn before: as many marks as the API allows. Owns: the constant table
+ * qp_wire_anthropic. Called by: client.c. Writers have no errors of their own: a failure sticks to
+ * the JSON writer's buffer. */
 #include <string.h>
 
 #include "base/base64.h"
@@ -168,19 +169,44 @@ static size_t anthropic_system_count(const quipu_model_params *params)
     return count;
 }
 
-/* The system instruction as text blocks; the last one carries the cache mark. */
+/* One text block of the system instruction. */
+static void anthropic_system_block(quipu_str text, bool marked, qp_jsonw *writer)
+{
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "type", QUIPU_STR("text"));
+    qp_wire_member(writer, "text", text);
+    if (marked) {
+        anthropic_mark(writer);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* The bytes of the memory block that ends the system instruction; 0: there is none. */
+static size_t anthropic_memory(const quipu_model_request *request)
+{
+    const size_t count = request->memory_last ? request->system.count : 0;
+
+    return count > 0 ? quipu_part_at(request->system, count - 1)->text.n : 0;
+}
+
+/* The system instruction as text blocks. The last one carries a cache mark, and so does what stands
+ * before a memory block: when that changes, the rest is still found. */
 static void anthropic_system(const quipu_model_params *params, size_t count, qp_jsonw *writer)
 {
+    const bool marks = !params->request->no_cache_marks;
+    const size_t memory = anthropic_memory(params->request);
+
     qp_wire_key(writer, "system");
     qp_jsonw_array(writer);
     for (size_t i = 0; i < count; i++) {
-        qp_jsonw_object(writer);
-        qp_wire_member(writer, "type", QUIPU_STR("text"));
-        qp_wire_member(writer, "text", quipu_model_message_at(params->messages, i)->content);
-        if (i + 1 == count && !params->request->no_cache_marks) {
-            anthropic_mark(writer);
+        quipu_str text = quipu_model_message_at(params->messages, i)->content;
+
+        /* The texts were joined by newlines. */
+        if (i == 0 && memory > 0 && text.n > memory + 1) {
+            anthropic_system_block((quipu_str){text.p, text.n - memory - 1}, marks, writer);
+            text = (quipu_str){text.p + text.n - memory, memory};
         }
-        qp_jsonw_object_end(writer);
+        anthropic_system_block(text, marks && i + 1 == count, writer);
     }
     qp_jsonw_array_end(writer);
 }

@@ -60,6 +60,7 @@ static bool export_is_flat(const export_run *run)
 
 static bool export_is_heads(const export_run *run)
 {
+    assert((run->options.flags & ~(uint32_t)EXPORT_FLAGS) == 0);
     return (run->options.flags & QUIPU_EXPORT_HEADS) != 0;
 }
 
@@ -426,6 +427,27 @@ static quipu_status export_scopes(export_run *run, quipu_str key, quipu_error *r
     return status == QUIPU_OK ? ended : status;
 }
 
+/* What was sent with the session's turns. */
+static quipu_status export_contexts(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    const qp_context_log_query query = {.order = {QP_CONTEXT_LOG_BY_SEQ(ASC)},
+                                        .where = {.session_number = ent_eq(row->id)}};
+    qp_context_log_iter iter;
+    qp_context_log sent;
+    quipu_status status = qp_context_log_iter_begin(run->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_context_log_iter_next(&iter, &sent)) {
+        export_begin(run, "context");
+        qp_export_row(&run->writer, &qp_context_log_entity, &sent, NULL);
+        status = export_end(run, NULL, reterr);
+    }
+    quipu_status ended = qp_context_log_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
@@ -485,6 +507,18 @@ static quipu_status export_head(export_run *run, const qp_session *row, quipu_er
     return export_end(run, &run->done.sessions, reterr);
 }
 
+/* What is known of a session. */
+static quipu_status export_known(export_run *run, quipu_str key, quipu_error *reterr)
+{
+    quipu_status status = export_observations(run, key, reterr);
+
+    assert(key.p != NULL);
+    if (status == QUIPU_OK) {
+        status = export_reflections(run, key, reterr);
+    }
+    return status == QUIPU_OK ? export_scopes(run, key, reterr) : status;
+}
+
 /* A session's line and all that belongs to it. A hidden session has no key, and so no memories. */
 static quipu_status export_session(export_run *run, const qp_session *row, quipu_error *reterr)
 {
@@ -522,16 +556,10 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     if (status == QUIPU_OK) {
         status = export_state_events(run, row, reterr);
     }
-    if (status == QUIPU_OK && row->key.p != NULL) {
-        status = export_observations(run, row->key, reterr);
+    if (status == QUIPU_OK) {
+        status = export_contexts(run, row, reterr);
     }
-    if (status == QUIPU_OK && row->key.p != NULL) {
-        status = export_reflections(run, row->key, reterr);
-    }
-    if (status == QUIPU_OK && row->key.p != NULL) {
-        status = export_scopes(run, row->key, reterr);
-    }
-    return status;
+    return status == QUIPU_OK && row->key.p != NULL ? export_known(run, row->key, reterr) : status;
 }
 
 /* Every session by its number: a fork has a larger number than its parent and comes behind it.

@@ -106,6 +106,7 @@ quipu_status qp_salt_make(uint8_t room[QP_SALTED_HASH_SIZE], quipu_error *reterr
 {
     quipu_status status = qp_random(room, QP_SALT_SIZE);
 
+    assert(room != NULL);
     return status == QUIPU_OK
                ? QUIPU_OK
                : qp_error_set(reterr, status, "the system has no randomness for a salt");
@@ -132,6 +133,7 @@ quipu_bytes qp_message_hash_of(const qp_message *message)
 {
     const uint8_t *salted = message->salted_hash.p;
 
+    assert(salted != NULL || message->salted_hash.n == 0);
     return message->salted_hash.n == QP_SALTED_HASH_SIZE
                ? (quipu_bytes){salted + QP_SALT_SIZE, QP_HASH_SIZE}
                : (quipu_bytes){NULL, 0};
@@ -161,5 +163,6 @@ quipu_status qp_hash_at(ent_db *db, const qp_session *row, int64_t seq, quipu_ar
 
 bool qp_hash_same(quipu_bytes a, quipu_bytes b)
 {
+    assert((a.p != NULL || a.n == 0) && (b.p != NULL || b.n == 0));
     return a.n == QP_HASH_SIZE && b.n == QP_HASH_SIZE && memcmp(a.p, b.p, QP_HASH_SIZE) == 0;
 }

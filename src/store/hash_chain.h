@@ -1,11 +1,11 @@
 /* The hash chain over the messages of a session: each message has a random salt and the hash of
- * itself and of all before it, so that one hash that was kept elsewhere, the head, proves later that
- * no message up to it is missing, changed or in another place.
+ * itself and of all before it, so that one hash that was kept elsewhere, the head, proves later
+ * that no message up to it is missing, changed or in another place.
  *
  *    message         1            2            3                    session
  *    salted_hash     s1 h1 ─────▶ s2 h2 ─────▶ s3 h3 ─────────────▶ head_hash = h3
  *
- *    h(n) = BLAKE2b-256(salt s(n), h(n-1) and the fields of message n); h before the first: 32 zeros
+ *    h(n) = BLAKE2b-256(salt s(n), h(n-1) and the fields of message n); before the first: 32 zeros
  *
  * A fork goes on from the hash of the message that it was forked at. What prune and cap delete
  * leaves the hash before first_seq in base_hash. Messages of older programs have no hash: the chain

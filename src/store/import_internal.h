@@ -3,7 +3,7 @@
  *   import_lines.c    lines to groups: a session with all that follows it, or what is about none
  *   import_session.c  sessions, their messages, and whether a session is whole
  *   import_state.c    state, its events, factors of models
- *   import_memory.c   observations, reflections, scopes of memory
+ *   import_memory.c   observations, reflections, scopes of memory, what was sent
  *   import.c          groups into transactions, and the call
  * A line is parsed into `doc` before qp_import_line_*() stores it; those run inside of the group's
  * transaction. */
@@ -26,6 +26,7 @@ typedef enum qp_import_type {
     QP_LINE_OBSERVATION,
     QP_LINE_REFLECTION,
     QP_LINE_SCOPE,
+    QP_LINE_CONTEXT,
     QP_LINE_END
 } qp_import_type;
 
@@ -112,5 +113,7 @@ QUIPU_MUST_USE quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *
                                                   quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db,
                                                  quipu_arena *scratch, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_context(qp_lines_import *run, ent_db *db,
+                                                   quipu_arena *scratch, quipu_error *reterr);
 
 #endif

@@ -52,9 +52,9 @@ quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str text, int64_t 
  * reports: a line that is passed over would be lost in silence. */
 static qp_import_type import_lines_type(qp_json_node object)
 {
-    static const char *const names[] = {"session",     "message",      "state",
-                                        "state_event", "factor",       "observation",
-                                        "reflection",  "memory_scope", "end"};
+    static const char *const names[] = {"session", "message",     "state",      "state_event",
+                                        "factor",  "observation", "reflection", "memory_scope",
+                                        "context", "end"};
     qp_json_node node = qp_json_get(object, QUIPU_STR(QP_EXPORT_TYPE));
 
     static_assert(sizeof(names) / sizeof(names[0]) == QP_LINE_END - QP_LINE_SESSION + 1,
@@ -69,8 +69,8 @@ static qp_import_type import_lines_type(qp_json_node object)
 }
 
 /* Whether a line continues the group; decides what the group is when it has no line yet. A session
- * begins a group. Messages and state events always follow a session; state and memories do when
- * they are about that session, and are loose otherwise. */
+ * begins a group. Messages, state events and contexts always follow a session; state and memories
+ * do when they are about that session, and are loose otherwise. */
 static bool import_lines_belongs(qp_lines_import *run, qp_json_node object, qp_import_type type)
 {
     qp_json_node scope = qp_json_get(object, QUIPU_STR("scope"));

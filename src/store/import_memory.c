@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "store/context_log.h"
 #include "store/export_row.h"
 #include "store/import_internal.h"
 
@@ -169,4 +170,39 @@ quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db, quipu_arena 
                                     : made.watermark_tokens;
     }
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
+}
+
+/* What was sent with a turn of the session before it. */
+quipu_status qp_import_line_context(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
+                                    quipu_error *reterr)
+{
+    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    qp_context_log_new made = {.session_number = run->loose ? 0 : run->row->id};
+    quipu_status status = qp_import_row(&qp_context_log_entity, qp_json_root(&run->doc), NULL,
+                                        others, scratch, &made, reterr);
+
+    assert(run->loose || (run->row != NULL && !run->skip));
+    const qp_context_log row = {.seq = made.seq,
+                                .sent_seq = made.sent_seq,
+                                .from_seq = made.from_seq,
+                                .from_tokens = made.from_tokens,
+                                .summary_seq = made.summary_seq,
+                                .block_seq = made.block_seq,
+                                .block = made.block,
+                                .block_hash = made.block_hash,
+                                .tail = made.tail,
+                                .prompt_hash = made.prompt_hash,
+                                .sent_hash = made.sent_hash,
+                                .tokens = made.tokens,
+                                .expected = made.expected,
+                                .input = made.input,
+                                .cached = made.cached};
+
+    if (status == QUIPU_OK && (run->loose || !qp_context_log_sound(&row, run->row->next_seq))) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "what was sent with a turn stands behind its session, with numbers "
+                              "of its messages and hashes of %d bytes",
+                              QP_SHA256_SIZE);
+    }
+    return status == QUIPU_OK ? qp_context_log_create(db, NULL, &made, NULL, reterr) : status;
 }

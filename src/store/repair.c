@@ -124,6 +124,8 @@ static int64_t repair_sum(ent_db *db, const qp_session *row, int64_t base, quipu
  * session says which messages no hash covers. A head that was kept before no longer fits. */
 static void repair_chain(qp_session_patch *patch)
 {
+    assert(patch->revision.op ==
+           ENT_OP_SET); /* a head that was kept is compared with another one */
     patch->hashed_from = ent_set((int64_t)0);
     patch->head_hash = (ent_patch_bytes)ENT_CLEAR;
     patch->base_hash = (ent_patch_bytes)ENT_CLEAR;
@@ -302,6 +304,30 @@ quipu_status qp_repair_state_event(qp_verify_run *run, const qp_call *call,
 
     assert(run->repairs);
     return qp_size_exempt(run->store, &step, repair_state_event_work, &copy, reterr);
+}
+
+static quipu_status repair_context_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    const qp_context_log *row = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_context_log_delete(
+        db,
+        &(qp_context_log_where){.session_number = ent_eq(row->session_number),
+                                .seq = ent_eq(row->seq)},
+        NULL, reterr);
+}
+
+quipu_status qp_repair_context(qp_verify_run *run, const qp_call *call, const qp_context_log *row,
+                               quipu_error *reterr)
+{
+    const qp_call step = qp_maintain_step(run->store, call);
+    qp_context_log copy = *row;
+
+    assert(run->repairs);
+    return qp_size_exempt(run->store, &step, repair_context_work, &copy, reterr);
 }
 
 static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena *scratch,

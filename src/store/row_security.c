@@ -2,8 +2,8 @@
  * (ent/row_security.h).
  *
  * Every entity of schema/quipu.ent has a line here: one that is missing would be readable by every
- * tenant. Messages and state events have no tenant of their own; theirs is that of their
- * session. */
+ * tenant. Messages, state events and the log of what was sent have no tenant of their own; theirs
+ * is that of their session. */
 #include "store/row_security.h"
 
 #include "gen/quipu.h"
@@ -16,6 +16,7 @@ const qp_row_policy qp_store_row_policies[] = {
     {.entity = &qp_observation_entity},
     {.entity = &qp_reflection_entity},
     {.entity = &qp_memory_scope_entity},
+    {.entity = &qp_context_log_entity, .column = "session_number", .through = &qp_session_entity},
     {.entity = &qp_job_entity},
     {.entity = &qp_feed_entity},
     {.entity = &qp_model_factor_entity},

@@ -1,7 +1,8 @@
 /* Removing sessions: one, one with its forks, and those whose time has passed.
  *
  * Owns: what belongs to a session beside its messages and its row (state, ids of state events,
- * memories), and in which order all of it is removed. Messages and rows are fork_release.c's.
+ * memories, the log of what was sent), and in which order all of it is removed. Messages and rows
+ * are fork_release.c's.
  * Called by: the public calls below; qp_session_remove() also by session.c, fork.c and src/import
  * for an expired session that is replaced, and by state_child.c for a child session that is done.
  * Transactions: everything runs in an exclusive transaction of the commit group; the public calls
@@ -10,6 +11,7 @@
  * it, and its uid is among the removals. */
 #include <assert.h>
 
+#include "store/context_log.h"
 #include "store/feed.h"
 #include "store/fork_release.h"
 #include "store/memory_scope.h"
@@ -58,6 +60,9 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
     if (status == QUIPU_OK) {
         status = qp_state_event_delete(
             db, &(qp_state_event_where){.session_number = ent_eq(row->id)}, &count, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_context_log_remove(db, row->id, reterr);
     }
     if (status == QUIPU_OK) {
         status = session_delete_memories(store, db, row->key, reterr);

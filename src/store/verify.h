@@ -77,6 +77,10 @@ QUIPU_MUST_USE quipu_status qp_repair_state(qp_verify_run *run, const qp_call *c
 QUIPU_MUST_USE quipu_status qp_repair_state_event(qp_verify_run *run, const qp_call *call,
                                                   const qp_state_event *row, quipu_error *reterr);
 
+/* The same for what was sent with a turn: the next prompt is made without it. */
+QUIPU_MUST_USE quipu_status qp_repair_context(qp_verify_run *run, const qp_call *call,
+                                              const qp_context_log *row, quipu_error *reterr);
+
 /* The same for a watermark of memory, or a job, that cannot be: both are made again. */
 QUIPU_MUST_USE quipu_status qp_repair_memory_scope(qp_verify_run *run, const qp_call *call,
                                                    const qp_memory_scope *row, quipu_error *reterr);

@@ -51,6 +51,7 @@ typedef struct against_run {
 /* Whether the row is of the session that was known. */
 static bool against_is_same(const against_run *run, const qp_session *row)
 {
+    assert(run->known.uid.has);
     return row != NULL && memcmp(row->uid.b, run->known.uid.v.b, sizeof(row->uid.b)) == 0;
 }
 
@@ -61,6 +62,7 @@ static bool against_is_there(against_run *run, const qp_session *row)
     const qp_session_new *known = &run->known;
     const int64_t last = known->next_seq.v - 1;
 
+    assert(known->next_seq.has && last >= 0);
     run->kind = QUIPU_PROBLEM_LOST;
     run->seq = 0;
     if (row == NULL) {
@@ -89,6 +91,7 @@ static quipu_status against_hash(against_run *run, ent_db *db, quipu_arena *scra
     quipu_bytes hash = row->base_hash;
     quipu_status status = QUIPU_OK;
 
+    assert(against_is_same(run, row) && row->next_seq > last);
     run->kind = QUIPU_PROBLEM_HASH;
     run->seq = last;
     if (known->head_hash.p == NULL) {
@@ -127,6 +130,7 @@ static quipu_status against_removed(against_run *run, ent_db *db, quipu_error *r
     bool removed = false;
     quipu_status status = qp_removal_exists(db, &where, &removed, reterr);
 
+    assert(run->what == AGAINST_PROBLEM);
     if (status == QUIPU_OK && removed) {
         run->what = AGAINST_REMOVED;
     }
@@ -142,6 +146,7 @@ static quipu_status against_work(void *ctx, ent_db *db, quipu_arena *scratch, qu
     quipu_status status =
         qp_session_lookup(run->verify.store, db, scratch, run->known.key, &row, &error);
 
+    assert(ent_depth(db) > 0 && run->known.key.p != NULL);
     run->what = AGAINST_PROBLEM;
     if (status == QUIPU_OK && against_is_there(run, row)) {
         status = against_hash(run, db, scratch, row, &error);
@@ -164,6 +169,7 @@ static quipu_status against_session(against_run *run, const qp_call *call, quipu
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(run->what >= AGAINST_PROVED && run->what <= AGAINST_PROBLEM);
     run->done.sessions++;
     run->done.proved += run->what == AGAINST_PROVED;
     run->done.pruned += run->what == AGAINST_PRUNED;
@@ -195,6 +201,7 @@ static quipu_status against_known(against_run *run, quipu_error *reterr)
     qp_session_new *known = &run->known;
     quipu_status status;
 
+    assert(qp_json_kind_of(qp_json_root(&run->doc)) == QP_JSON_OBJECT);
     *known = (qp_session_new){.revision = 0};
     if (run->arena.head != NULL) {
         quipu_arena_reset(&run->arena);
@@ -222,6 +229,7 @@ static quipu_status against_line(against_run *run, quipu_str text, const qp_call
     quipu_error error = {0};
     quipu_status status = qp_json_parse(&run->doc, text, &limits, &error);
 
+    assert(text.p != NULL && run->reader.number > 0);
     if (status == QUIPU_OK && run->reader.number == 1 && against_is(run, "quipu", "export")) {
         run->is_export = true;
         return QUIPU_OK;
@@ -247,6 +255,7 @@ static quipu_status against_lines(against_run *run, const qp_call *call, quipu_e
     quipu_str text = QP_STR_ABSENT;
     quipu_status status;
 
+    assert(run->reader.number == 0 && run->done.sessions == 0);
     do {
         status = qp_lines_next(&run->reader, &text, reterr);
         if (status == QUIPU_OK && text.p != NULL) {
@@ -288,6 +297,7 @@ quipu_status quipu_store_verify_against(quipu_store *store, quipu_read_fn read, 
     }
     if (status == QUIPU_OK) {
         run.done.problems = run.verify.done.problems;
+        assert(run.done.problems <= run.done.sessions);
         qp_output_put(ret_compared, &run.done, sizeof(run.done));
     }
     qp_store_leave(&within);

@@ -23,6 +23,7 @@ static bool verify_hash_row(const qp_session *row)
 
 void qp_hash_walk_at(qp_hash_walk *walk, int64_t seq, quipu_bytes hash)
 {
+    assert(hash.p != NULL || hash.n == 0);
     walk->known = hash.n == QP_HASH_SIZE;
     walk->seq = seq;
     if (walk->known) {
@@ -38,6 +39,7 @@ void qp_hash_walk_message(qp_hash_walk *walk, const qp_session *row, const qp_me
     const quipu_bytes stored = qp_message_hash_of(message);
     uint8_t hash[QP_HASH_SIZE];
 
+    assert(walk != NULL && findings != NULL);
     if (row->hashed_from == 0 || message->seq < row->hashed_from) {
         findings->unhashed++;
         return;
@@ -70,6 +72,7 @@ void qp_hash_walk_end(const qp_hash_walk *walk, const qp_session *row, qp_findin
     const int64_t last = row->next_seq - 1;
     quipu_bytes hash = {NULL, 0};
 
+    assert(row->key.p != NULL && !findings->cut);
     if (!verify_hash_row(row)) {
         qp_findings_add(findings, QUIPU_PROBLEM_HASH, 0,
                         "its row has hashes that its messages %lld to %lld cannot have",

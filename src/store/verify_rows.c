@@ -1,6 +1,6 @@
 /* Verify what is stored beside sessions and messages: state, the ids of state events, memories and
- * their scopes, jobs, the feed, factors and removals. Each table is walked in the order of its key, a page at
- * a time.
+ * their scopes, what was sent, jobs, the feed, factors and removals. Each table is walked in the
+ * order of its key, a page at a time.
  *
  *    page:  rows behind `after` ──▶ key behind the one before?  ── no ──▶ FILE, the table ends
  *                                   rules of the fields hold?      (qp_row_sound)
@@ -22,6 +22,7 @@
 #include "base/sha256.h"
 #include "base/str.h"
 #include "ent/row.h"
+#include "store/context_log.h"
 #include "store/state.h"
 
 #define VERIFY_ROWS_PAGE 1024   /* rows of one snapshot */
@@ -35,6 +36,7 @@ typedef union rows_any {
     qp_observation observation;
     qp_reflection reflection;
     qp_memory_scope scope;
+    qp_context_log context;
     qp_job job;
     qp_feed feed;
     qp_model_factor factor;
@@ -49,6 +51,7 @@ typedef union rows_query {
     qp_observation_query observation;
     qp_reflection_query reflection;
     qp_memory_scope_query scope;
+    qp_context_log_query context;
     qp_job_query job;
     qp_feed_query feed;
     qp_model_factor_query factor;
@@ -340,6 +343,36 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
     return QUIPU_OK;
 }
 
+/* What was sent with a turn. A row that cannot be is removed: the next prompt does without it. */
+static quipu_status verify_rows_context(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                        quipu_error *reterr)
+{
+    const qp_context_log *row = &any->context;
+    bool known = false;
+    quipu_status status = verify_rows_owner(walk, row->session_number, &known, reterr);
+
+    if (status != QUIPU_OK || !known) {
+        return status;
+    }
+    finding->orphan = walk->owner == NULL || walk->owner->key.p == NULL;
+    if (finding->orphan) {
+        qp_problem_say(finding->text,
+                       "there is a logged prompt of session number %lld, which is not there",
+                       (long long)row->session_number);
+        return QUIPU_OK;
+    }
+    finding->tenant = walk->owner->tenant;
+    finding->session_key = walk->owner->key;
+    finding->orphan = !qp_context_log_sound(row, walk->owner->next_seq);
+    if (finding->orphan) {
+        qp_problem_say(finding->text,
+                       "the logged prompt of message %lld has a number or a hash that it cannot "
+                       "have",
+                       (long long)row->seq);
+    }
+    return QUIPU_OK;
+}
+
 /* A job is derived: one that is damaged, or whose session is not there, is removed and made again
  * when something is due. */
 static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_finding *finding,
@@ -415,6 +448,7 @@ static const rows_table verify_rows_tables[] = {
     {&qp_observation_entity, QUIPU_PROBLEM_MEMORY, verify_rows_observation},
     {&qp_reflection_entity, QUIPU_PROBLEM_MEMORY, verify_rows_reflection},
     {&qp_memory_scope_entity, QUIPU_PROBLEM_MEMORY, verify_rows_scope},
+    {&qp_context_log_entity, QUIPU_PROBLEM_MEMORY, verify_rows_context},
     {&qp_job_entity, QUIPU_PROBLEM_MEMORY, verify_rows_job},
     {&qp_feed_entity, QUIPU_PROBLEM_FEED, verify_rows_feed},
     {&qp_model_factor_entity, QUIPU_PROBLEM_FACTOR, verify_rows_factor},
@@ -564,6 +598,9 @@ static quipu_status verify_rows_mend(const rows_walk *walk, const qp_call *call,
     }
     if (entity == &qp_memory_scope_entity) {
         return qp_repair_memory_scope(walk->run, call, &key->scope, reterr);
+    }
+    if (entity == &qp_context_log_entity) {
+        return qp_repair_context(walk->run, call, &key->context, reterr);
     }
     return entity == &qp_job_entity ? qp_repair_job(walk->run, call, &key->job, reterr)
                                     : qp_repair_state_event(walk->run, call, &key->event, reterr);

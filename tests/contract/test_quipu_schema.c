@@ -83,9 +83,10 @@ static void new_file_gets_every_table_and_says_what_it_is(void **state)
                "type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE "
                "'messages_search_%' ORDER BY name)",
                text);
-    assert_string_equal(text, "ent_journal feed jobs memory_scopes messages messages_search "
-                              "model_factors observations reflections sessions state "
-                              "state_events");
+    assert_string_equal(text,
+                        "context_log ent_journal feed jobs memory_scopes messages "
+                        "messages_search model_factors observations reflections sessions state "
+                        "state_events");
     schema_sql("SELECT printf('%x', application_id) FROM pragma_application_id", text);
     assert_string_equal(text, "51495055");
 }
@@ -428,6 +429,7 @@ static void observations_and_reflections_are_indexed_by_session_and_time(void **
                  tables[i]);
         schema_sql(sql, text);
         assert_string_equal(text, "created_at session_key tenant,scope,content_hash "
+                                  "tenant,scope,retired_at,priority,created_at "
                                   "tenant,session_key,content_hash");
     }
 }

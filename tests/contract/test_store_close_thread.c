@@ -18,11 +18,14 @@ typedef struct caller {
     size_t count; /* messages that were read */
 } caller;
 
+static atomic_int begun; /* callers that run */
+
 static void *caller_append(void *arg)
 {
     caller *self = arg;
     char text[32];
 
+    (void)atomic_fetch_add(&begun, 1);
     snprintf(text, sizeof(text), "m%d", self->number);
     quipu_message message = st_says(QUIPU_ROLE_USER, text);
     self->status = quipu_message_append(self->store, QUIPU_STR("k"), quipu_messages_of(&message, 1),
@@ -35,6 +38,7 @@ static void *caller_read(void *arg)
     caller *self = arg;
     quipu_history *history = NULL;
 
+    (void)atomic_fetch_add(&begun, 1);
     self->status = quipu_session_get(self->store, QUIPU_STR("k"), NULL, NULL, &history, NULL);
     self->count = self->status == QUIPU_OK ? history->messages.count : 0;
     quipu_free(history);
@@ -50,9 +54,13 @@ static void *closer(void *arg)
 static void start(quipu_store *store, void *(*run)(void *), caller callers[CALLERS],
                   pthread_t threads[CALLERS])
 {
+    atomic_store(&begun, 0);
     for (int i = 0; i < CALLERS; i++) {
         callers[i] = (caller){.store = store, .number = i, .status = QUIPU_MISUSE};
         assert_int_equal(pthread_create(&threads[i], NULL, run, &callers[i]), 0);
+    }
+    while (atomic_load(&begun) < CALLERS) {
+        st_nap();
     }
     for (int i = 0; i < 10; i++) {
         st_nap(); /* until all are inside their call */
@@ -222,6 +230,7 @@ static void *caller_feed(void *arg)
 
     options.flags = 0;
     options.timeout_ms = -1;
+    (void)atomic_fetch_add(&begun, 1);
     self->status = quipu_feed_read(self->store, &options, NULL, &page, NULL);
     quipu_free(page);
     return NULL;

@@ -133,15 +133,15 @@ static void every_entity_is_exported_or_named_as_one_that_is_not(void **state)
 {
     static const char *const exported[] = {"Session",     "Message",     "State",
                                            "StateEvent",  "Observation", "Reflection",
-                                           "ModelFactor", "MemoryScope"};
+                                           "ModelFactor", "MemoryScope", "ContextLog"};
     static const char *const left[] = {"Feed", "Job", "Removal"};
     const size_t exported_n = sizeof(exported) / sizeof(exported[0]);
 
     (void)state;
     for (size_t i = 0; i < qp_quipu_schema.entity_count; i++) {
         const char *name = qp_quipu_schema.entities[i]->name;
-        bool known = strcmp(name, left[0]) == 0 || strcmp(name, left[1]) == 0 ||
-                     strcmp(name, left[2]) == 0;
+        bool known =
+            strcmp(name, left[0]) == 0 || strcmp(name, left[1]) == 0 || strcmp(name, left[2]) == 0;
         for (size_t k = 0; k < exported_n; k++) {
             known = known || strcmp(name, exported[k]) == 0;
         }

@@ -143,6 +143,7 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     qp_observation_new observation = {.number = 0};
     qp_reflection_new reflection = {.number = 0};
     qp_memory_scope_new scope = {.watermark = 0};
+    qp_context_log_new sent = {.seq = 0};
     qp_job_new job = {.fence = 0};
     qp_feed_new feed = {.revision = 0};
     quipu_error err = {0};
@@ -181,6 +182,12 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     scope.kind = QP_MEMORY_SCOPE_KIND_SESSION;
     scope.watermark = 1;
     T_OK(qp_memory_scope_create(db, NULL, &scope, NULL, &err));
+    fields_fill(arena, &qp_context_log_entity, &sent);
+    sent.session_number = session->id;
+    sent.seq = sent.sent_seq = sent.from_seq = sent.block_seq = sent.summary_seq = 1;
+    sent.block = sent.tail = (quipu_bytes){FIELDS_MARK "-seventeen-byte-line", 17};
+    sent.block_hash = sent.prompt_hash = sent.sent_hash = event.digest;
+    T_OK(qp_context_log_create(db, NULL, &sent, NULL, &err));
     fields_fill(arena, &qp_job_entity, &job);
     job.tenant = session->tenant;
     job.scope = session->key;

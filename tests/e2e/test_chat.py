@@ -105,6 +105,44 @@ class Chat(harness.Case):
         self.chat("talk", "--no-recall", *asks)
         self.assertNotIn("27", str(self.requests()[-1]["messages"][-1]))
 
+    def test_what_was_added_to_memory_is_sent_and_the_past_is_shown_again(self):
+        """`memory add` reaches the next turn; each prompt begins with the one before it."""
+        self.chat("talk", "--model", "m", "--system", "Be kind.", "--text", "first")
+        plain = self.requests()[-1]["messages"]
+        self.assertNotIn("Memory", str(plain))
+        self.run_quipu("context", "k", "--at", 1, code=3)
+        self.run_quipu("memory", "add", "k", "Ana prefers trains.")
+        talk = ("talk", "--model", "m", "--system", "Be kind.", "--text")
+        self.chat(*talk, "second")
+        second = self.requests()[-1]["messages"]
+        self.assertIn("### Standing\n- Ana prefers trains.", second[0]["content"])
+        ident = self.run_quipu("memory", "add", "k", "Prices in euros.", "--json").json()["id"]
+        result = self.chat(*talk, "third")
+        self.assertRegex(result.err, r"3 of them cached \(\d+ expected\)")
+        third = self.requests()[-1]["messages"]
+        self.assertEqual(third[:len(second)], second)
+        self.assertIn("- Prices in euros.", third[-1]["content"])
+        self.run_quipu("memory", "retire", ident, "she pays in soles")
+        shown = self.run_quipu("context", "k", "--json").json()
+        self.assertEqual(shown["reason"], "memory")
+        asked = [c for c in shown["contents"] if c["role"] == "user"]  # the peer repeats them
+        self.assertNotIn("euros", str([shown["system"], asked]))
+        self.chat(*talk, "fourth")
+        asked = [m for m in self.requests()[-1]["messages"] if m["role"] != "assistant"]
+        self.assertNotIn("euros", str(asked))
+        self.assertEqual(self.run_quipu("context", "k", "--json").json()["reason"], "same")
+        self.chat(*talk, "fifth", "--no-memory")
+        self.assertNotIn("trains", str(self.requests()[-1]))
+        for at, sent in ((3, second), (4, second), (5, third), (6, third)):
+            past = self.run_quipu("context", "k", "--at", at, "--json").json()
+            self.assertEqual("\n".join(past["system"]), sent[0]["content"])
+            self.assertEqual(["".join(part["text"] for part in content["parts"])
+                              for content in past["contents"]],
+                             [message["content"] for message in sent[1:]])
+            self.assertTrue(past["exact"])
+        self.assertIn("Ana prefers trains.", self.run_quipu("context", "k").out)
+        self.run_quipu("context", "kk", code=3)
+
     def test_the_only_model_is_found_and_several_are_reported(self):
         self.chat("one", "--text", "hi")
         self.assertEqual(self.requests()[-1]["model"], "only")

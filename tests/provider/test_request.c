@@ -124,6 +124,43 @@ static void openai_request_is_written(void **state)
         "{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:image/png;base64,iVBORw==\"}}]}]}");
 }
 
+/* A block that changes more often than the instruction before it has a mark of its own: four marks,
+ * as many as the API allows. */
+static void anthropic_marks_the_instruction_before_a_memory_block(void **state)
+{
+    static const quipu_part system[] = {TEXT("Be brief."), TEXT("## Conversation Memory")};
+    static const quipu_part one[] = {TEXT("one")};
+    static const quipu_part two[] = {TEXT("two")};
+    static const quipu_part three[] = {TEXT("three")};
+    const quipu_content contents[] = {{QUIPU_ROLE_USER, {one, 1, sizeof(one[0])}},
+                                      {QUIPU_ROLE_MODEL, {two, 1, sizeof(two[0])}},
+                                      {QUIPU_ROLE_USER, {three, 1, sizeof(three[0])}}};
+    quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
+    size_t marks = 0;
+    qp_buf out;
+
+    (void)state;
+    request.model = QUIPU_STR("claude");
+    request.system = quipu_parts_of(system, 2);
+    request.contents = quipu_contents_of(contents, 3);
+    request.memory_last = true;
+    request_write(&qp_wire_anthropic, &request, false, &out);
+    assert_non_null(strstr(out.p, "{\"type\":\"text\",\"text\":\"Be brief.\","
+                                  "\"cache_control\":{\"type\":\"ephemeral\"}},"
+                                  "{\"type\":\"text\",\"text\":\"## Conversation Memory\","
+                                  "\"cache_control\":{\"type\":\"ephemeral\"}}]"));
+    for (const char *at = out.p; (at = strstr(at, "cache_control")) != NULL; at++) {
+        marks++;
+    }
+    assert_int_equal(marks, 4);
+    qp_buf_free(&out);
+    /* Without it the texts are one block, as they always were. */
+    request.memory_last = false;
+    request_write(&qp_wire_anthropic, &request, false, &out);
+    assert_non_null(strstr(out.p, "\"Be brief.\\n## Conversation Memory\""));
+    qp_buf_free(&out);
+}
+
 static void anthropic_request_is_written_with_cache_marks(void **state)
 {
     quipu_model_request request = request_full();
@@ -399,6 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(openai_request_is_written),
         cmocka_unit_test(anthropic_request_is_written_with_cache_marks),
+        cmocka_unit_test(anthropic_marks_the_instruction_before_a_memory_block),
         cmocka_unit_test(gemini_request_is_written),
         cmocka_unit_test(smallest_requests_say_nothing_unasked),
         cmocka_unit_test(openai_leaves_thought_calls_out_with_their_results),

@@ -1,0 +1,340 @@
+/* What to send, for programs that ask the model themselves; and what was sent, for everybody who
+ * wants to know why a model answered as it did.
+ *
+ * Owns the result. Called by users of the C API and `quipu context`. The next prompt is planned as
+ * that of a turn is (turn_context.c): a qp_turn without an input that is never asked. No locks. */
+#include <assert.h>
+#include <string.h>
+
+#include "agent/turn.h"
+#include "base/error.h"
+#include "base/models.h"
+#include "base/option.h"
+#include "base/result.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "model/message.h"
+
+#define CONTEXT_FLAGS (QUIPU_CONTEXT_LOG | QUIPU_CONTEXT_AS_BEFORE)
+
+/* The result that callers get; its arena owns all texts. */
+typedef struct context_result {
+    qp_result head;
+    quipu_context pub;
+} context_result;
+
+QP_RESULT(context_result);
+
+/* ---- the call ---------------------------------------------------------------------------------
+ */
+
+/* A call under way. The turn's memory becomes the result's arena. */
+typedef struct context_call {
+    quipu_context_options options;
+    quipu_provider provider; /* a name, and nothing to ask */
+    quipu_usage usage;
+    qp_turn turn;
+    context_result *result;
+} context_call;
+
+static quipu_status context_check(const quipu_context_options *options, quipu_error *reterr)
+{
+    const bool again = options->at_seq != 0;
+
+    if (options->key.n == 0 || (options->flags & ~CONTEXT_FLAGS) != 0 || options->at_seq < 0 ||
+        options->memory_tokens < 0 || (again && options->flags != 0)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a context needs a session's key, known flags and no negative number; "
+                            "a past one is not logged again");
+    }
+    if (options->token_budget < 0 || options->token_budget > QUIPU_TURN_BUDGET_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "a prompt has at most %d tokens",
+                            QUIPU_TURN_BUDGET_MAX);
+    }
+    return qp_model_rows_check(options->models, reterr);
+}
+
+/* Reads the caller's structs; the turn gets what it needs of them. */
+static quipu_status context_read(context_call *run, const quipu_context_options *options,
+                                 const quipu_call_options *call, quipu_error *reterr)
+{
+    quipu_context_options *own = &run->options;
+    qp_turn *turn = &run->turn;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
+    quipu_budget sections = QUIPU_BUDGET_INIT;
+    quipu_status status =
+        qp_options_read(own, sizeof(*own), options, "quipu_context_options", reterr);
+
+    if (status == QUIPU_OK) {
+        status = context_check(own, reterr);
+    }
+    if (status == QUIPU_OK && own->request != NULL) {
+        status = qp_request_read(own->request, &turn->memory, &turn->request, reterr);
+    }
+    if (status == QUIPU_OK && own->usage != NULL) {
+        status =
+            qp_options_read(&run->usage, sizeof(run->usage), own->usage, "quipu_usage", reterr);
+    }
+    if (status == QUIPU_OK && own->sections != NULL) {
+        status =
+            qp_options_read(&sections, sizeof(sections), own->sections, "quipu_budget", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&within, sizeof(within), call, "quipu_call_options", reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    turn->cancel = within.cancel;
+    turn->deadline_ns = qp_turn_deadline(&within);
+    turn->options.key = own->key;
+    turn->options.flags = QUIPU_TURN_MEMORY;
+    turn->options.models = own->models;
+    turn->options.memory_tokens = own->memory_tokens > 0 || sections.degraded
+                                      ? own->memory_tokens
+                                      : sections.sections[QUIPU_SECTION_MEMORY];
+    turn->model = turn->request.model.n > 0 ? turn->request.model : own->model;
+    turn->options.token_budget = own->token_budget;
+    turn->fixed = qp_turn_fixed(&turn->request);
+    turn->context.as_before = (own->flags & QUIPU_CONTEXT_AS_BEFORE) != 0;
+    return quipu_arena_copy(&turn->memory, own->provider, &own->provider) == QUIPU_OK
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_NOMEM, "no room for a prompt");
+}
+
+/* What both kinds of contexts have, from the turn's prompt. */
+static void context_fill(context_call *run)
+{
+    const qp_turn *turn = &run->turn;
+    quipu_context *pub = &run->result->pub;
+
+    *pub = (quipu_context){.system = turn->request.system,
+                           .contents = quipu_contents_of(turn->contents, turn->count),
+                           .block = turn->context.block.text,
+                           .more_before = turn->result.more_before,
+                           .first_seq = turn->context.first_seq,
+                           .last_seq = turn->context.sent_seq,
+                           .tokens = turn->context.sent_tokens,
+                           .block_tokens = turn->context.block.tokens,
+                           .reason = turn->context.reason,
+                           .shared = turn->context.shared,
+                           .expected_cached = turn->context.expected,
+                           .tools = {turn->context.tools},
+                           .model = turn->model,
+                           .provider = turn->context.provider,
+                           .reported_input = -1,
+                           .reported_cached = -1};
+    memcpy(pub->prefix_hash, turn->context.prefix_hash, sizeof(pub->prefix_hash));
+    memcpy(pub->prompt_hash, turn->context.sent_hash, sizeof(pub->prompt_hash));
+}
+
+/* What the provider said of the prompt that was logged last. */
+static quipu_status context_used(const context_call *run, quipu_error *reterr)
+{
+    const qp_context_log *row = run->turn.context.past.row;
+    quipu_call_options call;
+    quipu_status status = qp_turn_left(&run->turn, &call, reterr);
+
+    if (status != QUIPU_OK || row == NULL || run->options.usage == NULL) {
+        return status;
+    }
+    qp_context_outcome outcome = {.seq = row->seq,
+                                  .sent_seq = row->sent_seq,
+                                  .tokens = row->tokens,
+                                  .input = run->usage.input,
+                                  .cached = run->usage.cached};
+    assert(row->sent_hash.n == sizeof(outcome.sent_hash));
+    memcpy(outcome.sent_hash, row->sent_hash.p, sizeof(outcome.sent_hash));
+    return qp_context_log_end(run->turn.store, run->options.key, &outcome, &call, reterr);
+}
+
+/* The next prompt. */
+static quipu_status context_next(context_call *run, quipu_error *reterr)
+{
+    qp_turn *turn = &run->turn;
+    quipu_status status = qp_turn_plan(turn, 0, true, reterr);
+
+    if (status == QUIPU_OK) {
+        status = context_used(run, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_turn_sends(turn);
+    if ((run->options.flags & QUIPU_CONTEXT_LOG) != 0) {
+        status = qp_turn_log(turn, reterr);
+    }
+    if (status == QUIPU_OK) {
+        context_fill(run);
+        run->result->pub.tail =
+            turn->context.fresh_seq != 0 ? turn->context.fresh.text : QP_STR_ABSENT;
+    }
+    return status;
+}
+
+/* ---- a past prompt ----------------------------------------------------------------------------
+ */
+
+/* The last message of the prompt that message `at` belongs to: an answer belongs to what it
+ * answers, results of tools to the request that sent all of them. */
+static int64_t context_end(const quipu_history *history, int64_t at, int64_t sent_seq)
+{
+    int64_t end = 0;
+
+    for (size_t i = 0; i < history->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(history->messages, i);
+        const bool answers =
+            message->role == QUIPU_ROLE_ASSISTANT || message->role == QUIPU_ROLE_MODEL;
+
+        if (message->seq > sent_seq || (answers && message->seq >= at)) {
+            break;
+        }
+        if (message->mark != QUIPU_MARK_COMPACTION) {
+            end = message->seq;
+        }
+    }
+    return end;
+}
+
+/* The messages of the logged prompt into the turn; history->messages ends behind it. */
+static quipu_status context_messages(context_call *run, const qp_context_log *row,
+                                     quipu_error *reterr)
+{
+    qp_turn *turn = &run->turn;
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_history *head = NULL;
+    quipu_call_options call;
+    int64_t end;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
+
+    range.after_seq = row->from_seq - 1;
+    range.before_seq = row->sent_seq + 1;
+    if (status == QUIPU_OK) {
+        status = quipu_session_get(turn->store, turn->options.key, &range, &call, &history, reterr);
+    }
+    range.after_seq = row->summary_seq - 1;
+    range.before_seq = row->summary_seq + 1;
+    if (status == QUIPU_OK && row->summary_seq > 0) {
+        status = quipu_session_get(turn->store, turn->options.key, &range, &call, &head, reterr);
+    }
+    if (status == QUIPU_OK) {
+        end = context_end(history, run->options.at_seq, row->sent_seq);
+        while (history->messages.count > 0 &&
+               quipu_message_at(history->messages, history->messages.count - 1)->seq > end) {
+            history->messages.count--;
+        }
+    }
+    if (status == QUIPU_OK && (history->messages.count == 0 ||
+                               quipu_message_at(history->messages, 0)->seq != row->from_seq ||
+                               (head != NULL && head->messages.count == 0))) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND,
+                              "messages of the prompt, from %lld on, are deleted",
+                              (long long)(row->summary_seq > 0 ? row->summary_seq : row->from_seq));
+    }
+    if (status != QUIPU_OK) {
+        quipu_free(history);
+        quipu_free(head);
+        return status;
+    }
+    turn->result.more_before = row->from_seq > history->session->first_seq;
+    return qp_turn_fill(turn, history, head, history->session,
+                        head != NULL ? quipu_message_at(head->messages, 0) : NULL,
+                        history->messages, reterr);
+}
+
+/* What the log says of the prompt, besides its bytes. */
+static void context_facts(context_call *run, const qp_context_log *row)
+{
+    quipu_context *pub = &run->result->pub;
+    const uint8_t *hash = run->turn.context.sent_hash;
+
+    pub->reason = (quipu_context_reason)row->reason;
+    pub->expected_cached = row->expected;
+    pub->reported_input = row->input.has ? row->input.v : -1;
+    pub->reported_cached = row->cached.has ? row->cached.v : -1;
+    pub->model = row->model;
+    pub->provider = row->provider;
+    pub->exact = memcmp(row->prompt_hash.p, hash, QUIPU_CONTEXT_HASH) == 0 ||
+                 memcmp(row->sent_hash.p, hash, QUIPU_CONTEXT_HASH) == 0;
+}
+
+/* The prompt of a logged turn. */
+static quipu_status context_past(context_call *run, quipu_error *reterr)
+{
+    qp_turn *turn = &run->turn;
+    qp_turn_context *context = &turn->context;
+    quipu_call_options call;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
+
+    context->on = true;
+    if (status == QUIPU_OK) {
+        status = qp_context_past_read(turn->store, turn->options.key, run->options.at_seq, &call,
+                                      &turn->memory, &context->past, reterr);
+    }
+    if (status == QUIPU_OK && (context->past.row == NULL || context->past.block == NULL)) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND,
+                              "nothing that was sent is logged up to message %lld",
+                              (long long)run->options.at_seq);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            qp_context_block_again(&context->past.lines, &turn->memory, &context->block, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    context->system = context->past.block->system;
+    context->tools = context->past.block->tools.text;
+    status = qp_turn_again(turn, reterr);
+    if (status == QUIPU_OK) {
+        status = context_messages(run, context->past.row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_turn_hash(turn);
+        qp_turn_sends(turn);
+        context_fill(run);
+        context_facts(run, context->past.row);
+    }
+    return status;
+}
+
+quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *options,
+                               const quipu_call_options *call, quipu_context **ret_context,
+                               quipu_error *reterr)
+{
+    context_call run = {.options = QUIPU_CONTEXT_OPTIONS_INIT,
+                        .provider = QUIPU_PROVIDER_INIT,
+                        .usage = QUIPU_USAGE_INIT,
+                        .turn = {.store = store,
+                                 .options = QUIPU_TURN_OPTIONS_INIT,
+                                 .request = QUIPU_MODEL_REQUEST_INIT,
+                                 .last = QUIPU_USAGE_INIT}};
+    qp_turn *turn = &run.turn;
+    quipu_status status;
+
+    if (store == NULL || options == NULL || ret_context == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a context needs a store, options and a place");
+    }
+    turn->provider = &run.provider;
+    status = context_read(&run, options, call, reterr);
+    if (status == QUIPU_OK) {
+        run.provider.id = run.options.provider.p;
+        run.result = qp_result_new(sizeof(*run.result));
+        status = run.result != NULL ? QUIPU_OK
+                                    : qp_error_set(reterr, QUIPU_NOMEM, "no room for a prompt");
+    }
+    if (status == QUIPU_OK) {
+        status = run.options.at_seq > 0 ? context_past(&run, reterr) : context_next(&run, reterr);
+    }
+    quipu_free(turn->held[0]);
+    quipu_free(turn->held[1]);
+    if (status == QUIPU_OK) {
+        run.result->head.arena = turn->memory;
+        *ret_context = &run.result->pub;
+    } else {
+        quipu_arena_free(&turn->memory);
+        quipu_free(run.result != NULL ? &run.result->pub : NULL);
+    }
+    return status;
+}

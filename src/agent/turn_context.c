@@ -1,0 +1,716 @@
+/* The prompt of a turn with memory: it begins with the bytes of the one before, or there is a
+ * reason.
+ *
+ *    read what was sent ──▶ reason? ──no──▶ messages from the same one on, tails as they were,
+ *                             │             new standing lines for the input ──▶ still fits?
+ *                             │ yes                                              │ no: WINDOW
+ *                             ▼                                                  ▼
+ *                    the same messages, if they may stay             the newest that fit 7/10
+ *                             └────────────▶ a new block ◀──────────────────────┘
+ *
+ * Then the bytes decide: a hash over what was sent before is compared with the one in the log. So a
+ * change that nobody stated is found, and a reason that changed no byte is none.
+ *
+ * Owns: the reasons. Called by: turn_record.c and turn.c, context.c. No locks; reads the store a
+ * few times, each read bounded by the budget, and writes one row of the log for a turn. */
+#include <assert.h>
+#include <string.h>
+
+#include "agent/turn.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/jsonw.h"
+#include "base/models.h"
+#include "base/str.h"
+
+#define TURN_CONTEXT_MEMORY_PART 4 /* memory has at most one part in so many of the budget */
+#define TURN_CONTEXT_KEPT 7        /* tenths of the budget that stay when the window moves */
+#define TURN_CONTEXT_TENTHS 10
+#define TURN_CONTEXT_FAR 2 /* budgets behind which the old window is not even read */
+
+/* A plan under way: estimated tokens. */
+typedef struct turn_context_plan {
+    int64_t budget; /* of messages and memory */
+    int64_t memory; /* of memory alone */
+    int64_t coming; /* that this turn adds */
+} turn_context_plan;
+
+/* ---- the caller's part ------------------------------------------------------------------------
+ */
+
+static quipu_status turn_context_nomem(quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_NOMEM, "no room for a prompt");
+}
+
+/* The system instruction as providers get it: its texts, joined by newlines. */
+static quipu_status turn_context_system(const quipu_model_request *request, quipu_arena *arena,
+                                        quipu_str *ret_text)
+{
+    quipu_status status;
+    qp_buf text;
+
+    qp_buf_init(&text, QUIPU_REQUEST_BYTES_MAX);
+    for (size_t i = 0; i < request->system.count; i++) {
+        const quipu_part *part = quipu_part_at(request->system, i);
+
+        if (part->kind == QUIPU_PART_TEXT && part->text.n > 0) {
+            if (text.n > 0) {
+                qp_buf_putc(&text, '\n');
+            }
+            qp_buf_put(&text, part->text);
+        }
+    }
+    status = qp_buf_status(&text);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&text), ret_text);
+    }
+    qp_buf_free(&text);
+    return status;
+}
+
+/* The tools as a JSON array; absent: there are none. */
+static quipu_status turn_context_tools(const quipu_model_request *request, quipu_arena *arena,
+                                       quipu_str *ret_json, quipu_error *reterr)
+{
+    quipu_status status;
+    qp_jsonw writer;
+    qp_buf json;
+
+    *ret_json = QP_STR_ABSENT;
+    if (request->tools.count == 0) {
+        return QUIPU_OK;
+    }
+    qp_buf_init(&json, QUIPU_REQUEST_BYTES_MAX);
+    qp_jsonw_begin(&writer, &json);
+    qp_jsonw_array(&writer);
+    for (size_t i = 0; i < request->tools.count; i++) {
+        const quipu_tool *tool = quipu_tool_at(request->tools, i);
+
+        qp_jsonw_object(&writer);
+        qp_jsonw_key(&writer, QUIPU_STR("name"));
+        qp_jsonw_str(&writer, tool->name);
+        qp_jsonw_key(&writer, QUIPU_STR("description"));
+        qp_jsonw_str(&writer, tool->description);
+        qp_jsonw_key(&writer, QUIPU_STR("schema"));
+        qp_jsonw_str(&writer, tool->schema.text.n > 0 ? tool->schema.text : tool->parameters.text);
+        qp_jsonw_key(&writer, QUIPU_STR("strict"));
+        qp_jsonw_bool(&writer, tool->strict);
+        qp_jsonw_object_end(&writer);
+    }
+    qp_jsonw_array_end(&writer);
+    status = qp_jsonw_end(&writer);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&json), ret_json);
+    }
+    qp_buf_free(&json);
+    return status == QUIPU_OK
+               ? QUIPU_OK
+               : qp_error_set(reterr, status, "the tools cannot be logged: a text is not UTF-8");
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------
+ */
+
+/* A length before each text, so that no two prompts have the same bytes. */
+static void turn_context_hash(qp_sha256 *sha, const void *bytes, size_t n)
+{
+    uint8_t size[8];
+
+    for (size_t i = 0; i < sizeof(size); i++) {
+        size[i] = (uint8_t)((uint64_t)n >> (8 * i));
+    }
+    qp_sha256_add(sha, size, sizeof(size));
+    qp_sha256_add(sha, bytes, n);
+}
+
+static void turn_context_hash_part(qp_sha256 *sha, const quipu_part *part)
+{
+    const uint8_t flags[] = {(uint8_t)part->kind, part->thought, part->redacted};
+
+    turn_context_hash(sha, flags, sizeof(flags)); /* three bytes: a content begins with one */
+    turn_context_hash(sha, part->text.p, part->text.n);
+    turn_context_hash(sha, part->id.p, part->id.n);
+    turn_context_hash(sha, part->name.p, part->name.n);
+    turn_context_hash(sha, part->json.text.p, part->json.text.n);
+    turn_context_hash(sha, part->mime.p, part->mime.n);
+    turn_context_hash(sha, part->data.p, part->data.n);
+    turn_context_hash(sha, part->signature.p, part->signature.n);
+}
+
+/* Adds the contents up to number `end`. */
+static void turn_context_hash_to(qp_turn *turn, size_t end)
+{
+    qp_turn_context *context = &turn->context;
+
+    for (; context->hashed < end; context->hashed++) {
+        const quipu_content *content = &turn->contents[context->hashed];
+        const uint8_t role = (uint8_t)content->role;
+
+        turn_context_hash(&context->sha, &role, sizeof(role));
+        for (size_t i = 0; i < content->parts.count; i++) {
+            turn_context_hash_part(&context->sha, quipu_part_at(content->parts, i));
+        }
+    }
+}
+
+/* The digest so far; the hash goes on. */
+static void turn_context_digest(const qp_turn_context *context, uint8_t ret[QP_SHA256_SIZE])
+{
+    qp_sha256 sha = context->sha;
+
+    qp_sha256_end(&sha, ret);
+}
+
+/* Begins the hash with what stands before all messages. */
+static void turn_context_hash_begin(qp_turn_context *context)
+{
+    qp_sha256_begin(&context->sha);
+    turn_context_hash(&context->sha, context->tools.p, context->tools.n);
+    turn_context_hash(&context->sha, context->system.p, context->system.n);
+    turn_context_hash(&context->sha, context->block.text.p, context->block.text.n);
+    context->hashed = 0;
+}
+
+/* ---- tails ------------------------------------------------------------------------------------
+ */
+
+/* The lines that stand with messages of the prompt before, as texts. */
+static quipu_status turn_context_tails(qp_turn *turn, quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    const size_t count = context->past.tail_count;
+    quipu_status status = QUIPU_OK;
+
+    context->tails = qp_arena_take(&turn->memory, (count + 1) * sizeof(*context->tails));
+    if (context->tails == NULL) {
+        return turn_context_nomem(reterr);
+    }
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        context->tails[i].seq = context->past.tails[i].seq;
+        status = qp_context_tail_make(&context->past.tails[i].lines, &turn->memory,
+                                      &context->tails[i].text, reterr);
+    }
+    context->tail_count = status == QUIPU_OK ? count : 0;
+    return status;
+}
+
+/* What stands with a message: lines that were sent with it before, or the new ones with the input,
+ * which was never sent: the message that the turn appends, else the session's last one. */
+static const qp_context_text *turn_context_tail_of(qp_turn *turn, const quipu_message *message)
+{
+    qp_turn_context *context = &turn->context;
+
+    for (size_t i = 0; i < context->tail_count; i++) {
+        if (context->tails[i].seq == message->seq) {
+            return &context->tails[i].text;
+        }
+    }
+    if (context->fresh.text.n > 0 && context->fresh_seq == 0 && message->role == QUIPU_ROLE_USER &&
+        message->mark == QUIPU_MARK_NONE && context->past.row != NULL &&
+        message->seq > context->past.row->sent_seq &&
+        (turn->options.input.count > 0 ? message->seq > turn->loaded_seq
+                                       : message->seq == turn->loaded_seq)) {
+        context->fresh_seq = message->seq;
+        return &context->fresh;
+    }
+    return NULL;
+}
+
+quipu_status qp_turn_tail_add(qp_turn *turn, size_t index, quipu_error *reterr)
+{
+    quipu_content *content = &turn->contents[index];
+    const qp_context_text *tail;
+    quipu_part *parts;
+
+    assert(index < turn->count);
+    if (!turn->context.on) {
+        return QUIPU_OK;
+    }
+    tail = turn_context_tail_of(turn, &turn->messages[index]);
+    if (tail == NULL || tail->text.n == 0) {
+        return QUIPU_OK;
+    }
+    parts = qp_arena_take(&turn->memory, (content->parts.count + 1) * sizeof(*parts));
+    if (parts == NULL) {
+        return turn_context_nomem(reterr);
+    }
+    parts[0] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = tail->text};
+    for (size_t i = 0; i < content->parts.count; i++) {
+        parts[i + 1] = *quipu_part_at(content->parts, i);
+    }
+    content->parts = quipu_parts_of(parts, content->parts.count + 1);
+    turn->tokens += tail->tokens;
+    return QUIPU_OK;
+}
+
+/* ---- reasons ----------------------------------------------------------------------------------
+ */
+
+/* Whether the provider's cache has forgotten the prompt before. A clock that went back says no. */
+static bool turn_context_is_cold(const qp_turn *turn)
+{
+    const qp_context_log *row = turn->context.past.row;
+    const int32_t ttl = qp_model_row(turn->model, turn->options.models).cache_ttl;
+
+    return ttl > 0 && quipu_time_now().s - row->sent_at.s > ttl;
+}
+
+/* Texts of a row and of a call: what is absent in one may be empty in the other. */
+static bool turn_context_is(quipu_str stored, quipu_str given)
+{
+    return stored.n == given.n && (given.n == 0 || memcmp(stored.p, given.p, given.n) == 0);
+}
+
+/* The first reason that holds, of those that can be known before messages are read. */
+static quipu_context_reason turn_context_why(const qp_turn *turn)
+{
+    const qp_turn_context *context = &turn->context;
+    const qp_context_past *past = &context->past;
+    const qp_context_log *row = past->row;
+
+    if (row == NULL) {
+        return QUIPU_CONTEXT_FIRST;
+    }
+    if (!turn_context_is(row->model, turn->model) ||
+        !turn_context_is(row->provider, context->provider)) {
+        return QUIPU_CONTEXT_MODEL;
+    }
+    if (past->block == NULL || !turn_context_is(past->block->system, context->system) ||
+        !turn_context_is(past->block->tools.text, context->tools)) {
+        return QUIPU_CONTEXT_INSTRUCTIONS;
+    }
+    if (qp_context_is_stale(past, &context->block)) {
+        return QUIPU_CONTEXT_MEMORY;
+    }
+    if (past->compact_seq > row->sent_seq ||
+        (row->summary_seq != 0 && past->compact_seq != row->summary_seq)) {
+        return QUIPU_CONTEXT_COMPACTION;
+    }
+    return turn_context_is_cold(turn) ? QUIPU_CONTEXT_IDLE : QUIPU_CONTEXT_SAME;
+}
+
+/* Whether the messages may stay as they are for this reason. */
+static bool turn_context_keeps(quipu_context_reason reason)
+{
+    return reason == QUIPU_CONTEXT_SAME || reason == QUIPU_CONTEXT_INSTRUCTIONS ||
+           reason == QUIPU_CONTEXT_MEMORY || reason == QUIPU_CONTEXT_IDLE;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------
+ */
+
+/* The first message behind a summary, and where the window begins. */
+static void turn_context_place(qp_turn *turn)
+{
+    qp_turn_context *context = &turn->context;
+
+    context->first_seq = context->first_tokens = context->summary_seq = 0;
+    for (size_t i = 0; i < turn->count && context->first_seq == 0; i++) {
+        const quipu_message *message = &turn->messages[i];
+
+        if (message->mark == QUIPU_MARK_COMPACTION) {
+            context->summary_seq = message->seq;
+        } else {
+            context->first_seq = message->seq;
+            context->first_tokens = message->tokens_total - message->tokens;
+        }
+    }
+}
+
+/* The messages from the one on with which the prompt before began. *ret_same: they still begin
+ * there. */
+static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_error *reterr)
+{
+    const qp_context_log *row = turn->context.past.row;
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_history *head = NULL;
+    quipu_call_options call;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
+
+    range.after_seq = row->from_seq - 1;
+    if (status == QUIPU_OK) {
+        status = quipu_session_get(turn->store, turn->options.key, &range, &call, &history, reterr);
+    }
+    if (status == QUIPU_OK && row->summary_seq > 0) {
+        range.after_seq = row->summary_seq - 1;
+        range.before_seq = row->summary_seq + 1;
+        status = quipu_session_get(turn->store, turn->options.key, &range, &call, &head, reterr);
+    }
+    if (status != QUIPU_OK) {
+        quipu_free(history);
+        quipu_free(head);
+        return status;
+    }
+    turn->result.more_before = row->from_seq > history->session->first_seq;
+    status = qp_turn_fill(
+        turn, history, head, history->session,
+        head != NULL && head->messages.count > 0 ? quipu_message_at(head->messages, 0) : NULL,
+        history->messages, reterr);
+    turn_context_place(turn);
+    *ret_same =
+        turn->context.first_seq == row->from_seq && turn->context.summary_seq == row->summary_seq;
+    return status;
+}
+
+/* The newest messages: all of them, or what leaves three tenths of the budget free. */
+static quipu_status turn_context_newest(qp_turn *turn, const turn_context_plan *plan,
+                                        quipu_error *reterr)
+{
+    const int64_t room = plan->budget - plan->memory - plan->coming;
+    const int64_t kept =
+        (plan->budget - plan->memory) * TURN_CONTEXT_KEPT / TURN_CONTEXT_TENTHS - plan->coming;
+    const int64_t budget = turn->context.past.token_count <= room ? room : kept;
+    quipu_status status;
+
+    turn->context.tail_count = 0;
+    turn->context.fresh = (qp_context_text){.text = QP_STR_ABSENT};
+    status = qp_turn_window(turn, budget > 0 ? budget : 1, reterr);
+    turn_context_place(turn);
+    return status;
+}
+
+/* ---- the plan ---------------------------------------------------------------------------------
+ */
+
+/* A new block, of what is known now and of what the messages of the prompt do not say. */
+static quipu_status turn_context_block(qp_turn *turn, const turn_context_plan *plan,
+                                       quipu_error *reterr)
+{
+    qp_context_offer offer;
+    quipu_call_options call;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_context_offer_read(turn->store, turn->options.key, &call, &turn->memory, &offer,
+                                       reterr);
+    }
+    return status == QUIPU_OK
+               ? qp_context_block_make(&offer, turn->options.key, turn->context.first_seq,
+                                       plan->memory, &turn->memory, &turn->context.block, reterr)
+               : status;
+}
+
+/* New standing lines for the message that this turn adds, as far as memory has room. */
+static quipu_status turn_context_fresh(qp_turn *turn, const turn_context_plan *plan,
+                                       quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    int64_t room = plan->memory - context->block.tokens;
+    qp_context_lines lines = {.count = 0};
+    quipu_status status = qp_context_fresh(&context->past, &turn->memory, &lines, reterr);
+    size_t fit = 0;
+
+    for (size_t i = 0; i < context->tail_count; i++) {
+        room -= context->tails[i].text.tokens;
+    }
+    for (; status == QUIPU_OK && fit < lines.count; fit++) {
+        room -= quipu_token_estimate(lines.items[fit].content);
+        if (room < 0) {
+            break;
+        }
+    }
+    lines.count = fit;
+    context->fresh_seq = 0;
+    return status == QUIPU_OK ? qp_context_tail_make(&lines, &turn->memory, &context->fresh, reterr)
+                              : status;
+}
+
+/* The caller's part of the prompt: what the request says, or the prompt before. */
+static quipu_status turn_context_given(qp_turn *turn, quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    const qp_context_past *past = &context->past;
+
+    if (context->as_before && past->block != NULL) {
+        context->system = past->block->system;
+        context->tools = past->block->tools.text;
+        context->provider = past->row->provider;
+        turn->model = past->row->model;
+        turn->fixed = quipu_token_estimate(context->system) + quipu_token_estimate(context->tools);
+        return QUIPU_OK;
+    }
+    context->provider = quipu_cstr(turn->provider->id);
+    if (turn_context_system(&turn->request, &turn->memory, &context->system) != QUIPU_OK) {
+        return turn_context_nomem(reterr);
+    }
+    return turn_context_tools(&turn->request, &turn->memory, &context->tools, reterr);
+}
+
+/* Reads what was sent, and the caller's part of the prompt. */
+static quipu_status turn_context_read(qp_turn *turn, turn_context_plan *plan, quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    const int64_t wanted =
+        turn->options.memory_tokens > 0 ? turn->options.memory_tokens : QUIPU_MEMORY_TOKENS;
+    quipu_call_options call;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
+
+    *context =
+        (qp_turn_context){.on = true, .as_before = context->as_before, .given = context->given};
+    if (status == QUIPU_OK) {
+        status = qp_context_past_read(turn->store, turn->options.key, 0, &call, &turn->memory,
+                                      &context->past, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = turn_context_given(turn, reterr);
+    }
+    if (turn->options.token_budget == 0) {
+        turn->options.token_budget = qp_model_row(turn->model, turn->options.models).budget;
+    }
+    if (status == QUIPU_OK) {
+        status = qp_turn_budget(turn, &call, &plan->budget, &context->ppm, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            qp_context_block_again(&context->past.lines, &turn->memory, &context->block, reterr);
+    }
+    plan->memory = plan->budget / TURN_CONTEXT_MEMORY_PART;
+    plan->memory = wanted < plan->memory ? wanted : plan->memory;
+    return status;
+}
+
+/* The messages that were sent before, with all that stood with them, when they may stay and fit. */
+static quipu_status turn_context_stay(qp_turn *turn, const turn_context_plan *plan,
+                                      quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    bool same = false;
+    quipu_status status = QUIPU_OK;
+
+    assert(turn_context_keeps(context->reason));
+    if (context->reason == QUIPU_CONTEXT_SAME) {
+        status = turn_context_tails(turn, reterr);
+        if (status == QUIPU_OK) {
+            status = turn_context_fresh(turn, plan, reterr);
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = turn_context_again(turn, &same, reterr);
+    }
+    if (status == QUIPU_OK && !same) {
+        context->reason = QUIPU_CONTEXT_HISTORY;
+    }
+    if (status == QUIPU_OK && same && context->reason != QUIPU_CONTEXT_SAME) {
+        status = turn_context_block(turn, plan, reterr);
+    }
+    /* What stands with the input counts before it is added. */
+    if (status == QUIPU_OK && same &&
+        turn->tokens + (context->fresh_seq == 0 ? context->fresh.tokens : 0) + plan->coming +
+                context->block.tokens >
+            plan->budget) {
+        context->reason = QUIPU_CONTEXT_WINDOW;
+    }
+    return status;
+}
+
+/* What the bytes say: which of them were sent before, and whether there is a reason. */
+static void turn_context_compare(qp_turn *turn)
+{
+    qp_turn_context *context = &turn->context;
+    const qp_context_log *row = context->past.row;
+    size_t sent = 0;
+
+    turn_context_hash_begin(context);
+    turn_context_digest(context, context->prefix_hash);
+    while (row != NULL && sent < turn->count && turn->messages[sent].seq <= row->sent_seq) {
+        sent++;
+    }
+    if (row == NULL || sent == 0) {
+        return;
+    }
+    turn_context_hash_to(turn, sent);
+    uint8_t digest[QP_SHA256_SIZE];
+    turn_context_digest(context, digest);
+    if (row->sent_hash.n == sizeof(digest) &&
+        memcmp(row->sent_hash.p, digest, sizeof(digest)) == 0) {
+        context->same_block = true;
+        if (context->reason == QUIPU_CONTEXT_MODEL) {
+            return; /* the same bytes, and nobody has cached them */
+        }
+        memcpy(context->prefix_hash, digest, sizeof(digest));
+        context->shared = row->tokens;
+        context->expected = turn_context_is_cold(turn) ? 0 : row->tokens;
+        context->reason = QUIPU_CONTEXT_SAME;
+    } else if (context->reason == QUIPU_CONTEXT_SAME) {
+        context->reason = QUIPU_CONTEXT_HISTORY;
+        context->same_block = true; /* the block itself is as it was */
+    }
+}
+
+/* What the provider's cache should have of so many estimated tokens, by the table of models. */
+static int64_t turn_context_cached(const qp_turn *turn, int64_t estimated)
+{
+    const quipu_model_row row = qp_model_row(turn->model, turn->options.models);
+    int64_t tokens = estimated * turn->context.ppm / QUIPU_FACTOR_ONE;
+
+    if (row.cache == QUIPU_CACHE_NONE || tokens < row.cache_min) {
+        return 0;
+    }
+    return row.cache_step > 0 ? tokens / row.cache_step * row.cache_step : tokens;
+}
+
+/* The system instruction with the block as its last part; the caller's request is not changed. */
+static quipu_status turn_context_instruct(qp_turn *turn, quipu_error *reterr)
+{
+    const qp_turn_context *context = &turn->context;
+    quipu_part *parts = qp_arena_take(&turn->memory, 2 * sizeof(*parts));
+    size_t count = 0;
+
+    if (parts == NULL) {
+        return turn_context_nomem(reterr);
+    }
+    if (context->system.n > 0) {
+        parts[count++] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = context->system};
+    }
+    if (context->block.text.n > 0) {
+        parts[count++] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = context->block.text};
+    }
+    turn->request.system = quipu_parts_of(parts, count);
+    turn->request.memory_last = context->block.text.n > 0;
+    return QUIPU_OK;
+}
+
+quipu_status qp_turn_again(qp_turn *turn, quipu_error *reterr)
+{
+    quipu_status status = turn_context_tails(turn, reterr);
+
+    return status == QUIPU_OK ? turn_context_instruct(turn, reterr) : status;
+}
+
+void qp_turn_hash(qp_turn *turn)
+{
+    turn_context_place(turn);
+    turn_context_hash_begin(&turn->context);
+    turn_context_digest(&turn->context, turn->context.prefix_hash);
+}
+
+/* A session of which nothing is known and nothing was logged. */
+static bool turn_context_is_plain(const qp_turn_context *context, bool logs)
+{
+    return !logs && context->past.row == NULL && context->block.text.n == 0;
+}
+
+quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs, quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    turn_context_plan plan = {.coming = coming};
+    quipu_status status;
+
+    /* A repeated attempt begins with the caller's instruction again. */
+    if (context->on) {
+        turn->request.system = context->given;
+    }
+    context->given = turn->request.system;
+    status = turn_context_read(turn, &plan, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    context->reason = turn_context_why(turn);
+    /* A history that grew far beyond the budget since is not read as a whole. */
+    if (turn_context_keeps(context->reason) &&
+        context->past.token_count - context->past.row->from_tokens >
+            TURN_CONTEXT_FAR * (plan.budget + coming)) {
+        context->reason = QUIPU_CONTEXT_WINDOW;
+    }
+    if (turn_context_keeps(context->reason)) {
+        status = turn_context_stay(turn, &plan, reterr);
+    }
+    if (status == QUIPU_OK && !turn_context_keeps(context->reason)) {
+        status = turn_context_newest(turn, &plan, reterr);
+        if (status == QUIPU_OK) {
+            status = turn_context_block(turn, &plan, reterr);
+        }
+    }
+    if (status == QUIPU_OK && turn_context_is_plain(context, logs)) {
+        *context = (qp_turn_context){.on = false};
+        return qp_turn_load(turn, coming, reterr);
+    }
+    if (status == QUIPU_OK) {
+        turn_context_compare(turn);
+        context->expected = turn_context_cached(turn, context->expected);
+        turn->result.reason = context->reason;
+        turn->result.shared = context->shared;
+        turn->result.expected_cached = context->expected;
+        status = turn_context_instruct(turn, reterr);
+    }
+    return status;
+}
+
+/* ---- the log ----------------------------------------------------------------------------------
+ */
+
+void qp_turn_sends(qp_turn *turn)
+{
+    qp_turn_context *context = &turn->context;
+
+    assert(context->on && turn->count >= context->hashed);
+    turn_context_hash_to(turn, turn->count);
+    turn_context_digest(context, context->sent_hash);
+    context->sent_seq = turn->count > 0 ? turn->messages[turn->count - 1].seq : 0;
+    context->sent_tokens = turn->fixed + context->block.tokens + turn->tokens;
+}
+
+quipu_status qp_turn_log(qp_turn *turn, quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    const qp_context_log *before = context->past.row;
+    const quipu_bytes hash = {context->sent_hash, sizeof(context->sent_hash)};
+    const bool tails = context->fresh_seq != 0 && context->fresh_seq == context->sent_seq;
+    quipu_call_options call;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
+    qp_context_log_new row = {.seq = context->sent_seq,
+                              .sent_seq = context->sent_seq,
+                              .summary_seq = context->summary_seq,
+                              .block_seq = context->sent_seq,
+                              .model = turn->model,
+                              .provider = context->provider,
+                              .reason = (qp_context_log_reason)context->reason,
+                              .prompt_hash = hash,
+                              .sent_hash = hash,
+                              .tokens = context->sent_tokens,
+                              .expected = context->expected};
+
+    if (status != QUIPU_OK || context->sent_seq == 0) {
+        return status;
+    }
+    turn_context_place(turn); /* a new session begins with the input */
+    row.from_seq = context->first_seq;
+    row.from_tokens = context->first_tokens;
+    if (context->same_block) {
+        row.block_seq = before->block_seq;
+    }
+    /* The row that names the block has its lines and the caller's part; a turn that is repeated
+     * keeps what stands with its input. */
+    if (row.block_seq == row.seq) {
+        row.block = context->block.lines;
+        row.block_hash = (quipu_bytes){context->block.hash, sizeof(context->block.hash)};
+        row.system = context->system;
+        row.tools.text = context->tools;
+    }
+    if (tails) {
+        row.tail = context->fresh.lines;
+    } else if (before != NULL && before->seq == row.seq && context->same_block) {
+        row.tail = before->tail;
+    }
+    status = qp_context_log_put(turn->store, turn->options.key, &row, &call, reterr);
+    context->logged = status == QUIPU_OK ? row.seq : 0;
+    return status;
+}
+
+void qp_turn_log_end(const qp_turn *turn)
+{
+    const qp_turn_context *context = &turn->context;
+    const quipu_call_options call = qp_turn_cleanup_call();
+    qp_context_outcome outcome = {.seq = context->logged,
+                                  .sent_seq = context->sent_seq,
+                                  .tokens = context->sent_tokens,
+                                  .input = turn->last.input,
+                                  .cached = turn->last.cached};
+    quipu_status ended;
+
+    memcpy(outcome.sent_hash, context->sent_hash, sizeof(outcome.sent_hash));
+    ended = qp_context_log_end(turn->store, turn->options.key, &outcome, &call, NULL);
+    (void)ended; /* best effort: the next prompt compares with the first one of this turn then */
+}

@@ -1,0 +1,279 @@
+/* The bytes of a memory block and of a tail. The head of context.h has the picture.
+ *
+ *   ## Conversation Memory
+ *
+ *   ### Standing
+ *   - (what holds in every turn)
+ *
+ *   ### Summary
+ *   (reflections)
+ *
+ *   ### Recent Observations
+ *   - (observations)
+ *
+ * Headings are Lango's, so that prompts of both programs look the same; "Standing" is ours. A
+ * section without lines has no heading. Lines stand in the order of their creation. */
+#include "memory/context.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/str.h"
+
+#define CONTEXT_HEAD "## Conversation Memory"
+#define CONTEXT_TAIL_HEAD "To keep in mind from now on:\n"
+#define CONTEXT_TEXT_MAX ((size_t)64 << 20) /* bytes of a text; lines are far fewer */
+
+/* The sections of a block, in their order. */
+static const struct context_section {
+    qp_context_section number;
+    const char *heading;
+    const char *bullet;
+} context_sections[] = {
+    {QP_CONTEXT_STANDING, "### Standing", "- "},
+    {QP_CONTEXT_SUMMARY, "### Summary", ""},
+    {QP_CONTEXT_RECENT, "### Recent Observations", "- "},
+};
+
+#define CONTEXT_SECTIONS (sizeof(context_sections) / sizeof(context_sections[0]))
+
+static quipu_status context_nomem(quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_NOMEM, "no room for the text of memories");
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------
+ */
+
+/* The lines as a row of the log names them. */
+static quipu_status context_pack(const qp_context_lines *lines, quipu_arena *arena,
+                                 quipu_bytes *ret)
+{
+    uint8_t *bytes;
+
+    *ret = (quipu_bytes){NULL, 0};
+    if (lines->count == 0) {
+        return QUIPU_OK;
+    }
+    assert(lines->marks != NULL);
+    bytes = qp_arena_take(arena, lines->count * QP_CONTEXT_LINE_SIZE);
+    if (bytes == NULL) {
+        return QUIPU_NOMEM;
+    }
+    for (size_t i = 0; i < lines->count; i++) {
+        uint8_t *at = bytes + i * QP_CONTEXT_LINE_SIZE;
+
+        at[0] = lines->marks[i];
+        memcpy(at + 1, lines->items[i].id.b, sizeof(lines->items[i].id.b));
+    }
+    *ret = (quipu_bytes){bytes, lines->count * QP_CONTEXT_LINE_SIZE};
+    return QUIPU_OK;
+}
+
+/* Hands a text over, with all that is known of it. */
+static quipu_status context_give(const qp_context_lines *lines, qp_buf *text, quipu_arena *arena,
+                                 qp_context_text *ret, quipu_error *reterr)
+{
+    qp_context_text made = {.text = QP_STR_ABSENT};
+    quipu_status status = qp_buf_status(text);
+
+    if (status == QUIPU_OK && text->n > 0) {
+        status = quipu_arena_copy(arena, qp_buf_str(text), &made.text);
+    }
+    if (status == QUIPU_OK) {
+        status = context_pack(lines, arena, &made.lines);
+    }
+    qp_buf_free(text);
+    if (status != QUIPU_OK) {
+        return context_nomem(reterr);
+    }
+    made.tokens = quipu_token_estimate(made.text);
+    qp_sha256_of(made.text.p, made.text.n, made.hash);
+    *ret = made;
+    return QUIPU_OK;
+}
+
+quipu_status qp_context_block_again(const qp_context_lines *lines, quipu_arena *arena,
+                                    qp_context_text *ret_block, quipu_error *reterr)
+{
+    qp_buf text;
+
+    qp_buf_init(&text, CONTEXT_TEXT_MAX);
+    if (lines->count > 0) {
+        qp_buf_puts(&text, CONTEXT_HEAD);
+    }
+    for (size_t s = 0; s < CONTEXT_SECTIONS; s++) {
+        const struct context_section *section = &context_sections[s];
+        bool begun = false;
+
+        for (size_t i = 0; i < lines->count; i++) {
+            if (lines->marks[i] >> 4 != (unsigned)section->number) {
+                continue;
+            }
+            if (!begun) {
+                qp_buf_puts(&text, "\n\n");
+                qp_buf_puts(&text, section->heading);
+                begun = true;
+            }
+            qp_buf_putc(&text, '\n');
+            qp_buf_puts(&text, section->bullet);
+            qp_buf_put(&text, lines->items[i].content);
+        }
+    }
+    return context_give(lines, &text, arena, ret_block, reterr);
+}
+
+quipu_status qp_context_tail_make(const qp_context_lines *lines, quipu_arena *arena,
+                                  qp_context_text *ret_tail, quipu_error *reterr)
+{
+    qp_buf text;
+
+    qp_buf_init(&text, CONTEXT_TEXT_MAX);
+    if (lines->count > 0) {
+        qp_buf_puts(&text, CONTEXT_TAIL_HEAD);
+    }
+    for (size_t i = 0; i < lines->count; i++) {
+        qp_buf_puts(&text, "- ");
+        qp_buf_put(&text, lines->items[i].content);
+        qp_buf_putc(&text, '\n');
+    }
+    if (lines->count > 0) {
+        qp_buf_putc(&text, '\n');
+    }
+    return context_give(lines, &text, arena, ret_tail, reterr);
+}
+
+/* ---- lines ------------------------------------------------------------------------------------
+ */
+
+/* A block under way. */
+typedef struct context_choice {
+    quipu_str key;
+    int64_t from_seq;
+    int64_t tokens; /* that are left */
+    quipu_memory *items;
+    uint8_t *marks;
+    size_t count;
+} context_choice;
+
+/* Whether the prompt shows the messages that it was made of. */
+static bool context_is_shown(const context_choice *choice, const quipu_memory *memory)
+{
+    return choice->from_seq > 0 && memory->source_start >= choice->from_seq &&
+           quipu_str_eq(memory->session_key, choice->key);
+}
+
+/* Adds the newest lines that fit, in the order of their creation. */
+static void context_choose(context_choice *choice, const qp_context_lines *lines,
+                           qp_context_section section)
+{
+    const size_t begun = choice->count;
+    size_t end;
+
+    for (size_t i = lines->count; i > 0 && choice->count < QP_CONTEXT_LINES_MAX; i--) {
+        const quipu_memory *memory = &lines->items[i - 1];
+        const int64_t needs = quipu_token_estimate(memory->content);
+
+        if (needs > 0 && needs <= choice->tokens &&
+            (section == QP_CONTEXT_STANDING || !context_is_shown(choice, memory))) {
+            choice->tokens -= needs;
+            choice->marks[choice->count] = QP_CONTEXT_MARK(memory->kind, section);
+            choice->items[choice->count++] = *memory;
+        }
+    }
+    /* They were chosen from the newest on. */
+    end = choice->count;
+    for (size_t i = begun; end > 0 && i < --end; i++) {
+        const quipu_memory swap = choice->items[i];
+        const uint8_t mark = choice->marks[i];
+
+        choice->items[i] = choice->items[end];
+        choice->items[end] = swap;
+        choice->marks[i] = choice->marks[end];
+        choice->marks[end] = mark;
+    }
+}
+
+quipu_status qp_context_block_make(const qp_context_offer *offer, quipu_str key, int64_t from_seq,
+                                   int64_t tokens, quipu_arena *arena, qp_context_text *ret_block,
+                                   quipu_error *reterr)
+{
+    context_choice choice = {.key = key, .from_seq = from_seq, .tokens = tokens};
+    qp_context_lines lines;
+
+    assert(tokens >= 0);
+    choice.items = qp_arena_take(arena, QP_CONTEXT_LINES_MAX * sizeof(*choice.items));
+    choice.marks = qp_arena_take(arena, QP_CONTEXT_LINES_MAX);
+    if (choice.items == NULL || choice.marks == NULL) {
+        return context_nomem(reterr);
+    }
+    context_choose(&choice, &offer->standing, QP_CONTEXT_STANDING);
+    context_choose(&choice, &offer->reflections, QP_CONTEXT_SUMMARY);
+    context_choose(&choice, &offer->high, QP_CONTEXT_RECENT);
+    context_choose(&choice, &offer->medium, QP_CONTEXT_RECENT);
+    lines = (qp_context_lines){.items = choice.items, .marks = choice.marks, .count = choice.count};
+    return qp_context_block_again(&lines, arena, ret_block, reterr);
+}
+
+/* Whether a memory is among lines. */
+static bool context_has(const qp_context_lines *lines, const quipu_memory *memory)
+{
+    for (size_t i = 0; i < lines->count; i++) {
+        if (lines->items[i].kind == memory->kind &&
+            memcmp(lines->items[i].id.b, memory->id.b, sizeof(memory->id.b)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+quipu_status qp_context_fresh(const qp_context_past *past, quipu_arena *arena,
+                              qp_context_lines *ret_lines, quipu_error *reterr)
+{
+    const qp_context_lines *standing = &past->standing;
+    quipu_memory *items = qp_arena_take(arena, (standing->count + 1) * sizeof(*items));
+    uint8_t *marks = qp_arena_take(arena, standing->count + 1);
+    size_t count = 0;
+
+    if (items == NULL || marks == NULL) {
+        return context_nomem(reterr);
+    }
+    for (size_t i = 0; i < standing->count; i++) {
+        const quipu_memory *memory = &standing->items[i];
+        bool sent = context_has(&past->lines, memory);
+
+        for (size_t k = 0; k < past->tail_count && !sent; k++) {
+            sent = context_has(&past->tails[k].lines, memory);
+        }
+        if (!sent) {
+            marks[count] = QP_CONTEXT_MARK(memory->kind, QP_CONTEXT_STANDING);
+            items[count++] = *memory;
+        }
+    }
+    *ret_lines = (qp_context_lines){.items = items, .marks = marks, .count = count};
+    return QUIPU_OK;
+}
+
+static bool context_has_gone(const qp_context_lines *lines)
+{
+    bool gone = lines->missing;
+
+    for (size_t i = 0; i < lines->count; i++) {
+        gone = gone || lines->items[i].has_retired_at;
+    }
+    return gone;
+}
+
+bool qp_context_is_stale(const qp_context_past *past, const qp_context_text *block)
+{
+    const quipu_bytes was = past->block != NULL ? past->block->block_hash : (quipu_bytes){NULL, 0};
+    bool stale = past->block == NULL || context_has_gone(&past->lines);
+
+    for (size_t i = 0; i < past->tail_count; i++) {
+        stale = stale || context_has_gone(&past->tails[i].lines);
+    }
+    return stale || was.n != sizeof(block->hash) || memcmp(was.p, block->hash, was.n) != 0;
+}

@@ -1,0 +1,620 @@
+/* The log of what was sent, and the memories that the next prompt may hold. The head of
+ * context_log.h has the picture.
+ *
+ * Owns entity ContextLog. Reads take one snapshot and no lock; a row is written in a transaction of
+ * the commit group, before the prompt is sent, and its outcome in another one afterwards. Nothing
+ * here grows with the history: rows are found by their key, lines by their ids, and new lines by an
+ * index that has scope, priority and time. */
+#include "store/context_log.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ent/view.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "store/memory_scope.h"
+
+#define CONTEXT_LOG_TAILS_MAX 4096 /* rows between a block and the newest row */
+#define CONTEXT_LOG_REFLECTIONS 64 /* the newest so many are offered... */
+#define CONTEXT_LOG_OFFERED 128    /* ...and so many observations of a priority */
+
+/* A memory and what orders it among those of the same time. */
+typedef struct context_log_item {
+    quipu_memory memory;
+    int64_t number;
+} context_log_item;
+
+/* One reading: where it looks, and what it found so far. */
+typedef struct context_log_read {
+    const quipu_store *store;
+    quipu_str key;
+    int64_t at;
+    quipu_arena *arena;
+    qp_context_past *past;
+    qp_context_offer *offer;
+    ent_db *db;
+    quipu_str scope;
+    bool not_standing; /* standing lines are left out: they are read by themselves */
+    context_log_item *items;
+    size_t count;
+    size_t room;
+} context_log_read;
+
+/* ---- lines ------------------------------------------------------------------------------------
+ */
+
+static quipu_status context_log_nomem(quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for what was sent");
+}
+
+/* Adds a row of either kind. One that is made in advance is in no prompt yet. */
+static quipu_status context_log_add(context_log_read *read, quipu_memory_kind kind,
+                                    const ent_view *view, const void *row, int64_t number,
+                                    quipu_error *reterr)
+{
+    context_log_item *item;
+
+    assert(read->count <= read->room && row != NULL);
+    if (read->count == read->room) {
+        const size_t room = read->room == 0 ? 64 : 2 * read->room;
+        context_log_item *items = qp_arena_take(read->arena, room * sizeof(*items));
+
+        if (items == NULL) {
+            return context_log_nomem(reterr);
+        }
+        if (read->count > 0) {
+            memcpy(items, read->items, read->count * sizeof(*items));
+        }
+        read->items = items;
+        read->room = room;
+    }
+    item = &read->items[read->count];
+    *item = (context_log_item){.memory = {.kind = kind}, .number = number};
+    ent_view_read(view, row, &item->memory);
+    if (item->memory.state != QUIPU_MEMORY_BUFFERED &&
+        !(read->not_standing && item->memory.priority == QUIPU_PRIORITY_STANDING)) {
+        read->count++;
+    }
+    return QUIPU_OK;
+}
+
+/* The newest observations that meet a condition. */
+static quipu_status context_log_observations(context_log_read *read, qp_observation_where where,
+                                             int64_t limit, quipu_error *reterr)
+{
+    qp_observation_query query = {
+        .limit = limit,
+        .order = {QP_OBSERVATION_BY_CREATED_AT(DESC), QP_OBSERVATION_BY_NUMBER(DESC)},
+        .where = where};
+    qp_observation_list list = {0};
+    quipu_status status;
+
+    assert(ent_depth(read->db) > 0 && limit >= 0);
+    query.where.tenant = ent_eq(read->store->tenant);
+    status = qp_observation_find(read->db, read->arena, &query, &list, reterr);
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        status = context_log_add(read, QUIPU_OBSERVATION, &qp_observation_memory_view,
+                                 &list.items[i], list.items[i].number, reterr);
+    }
+    return status;
+}
+
+/* The same of reflections. */
+static quipu_status context_log_reflections(context_log_read *read, qp_reflection_where where,
+                                            int64_t limit, quipu_error *reterr)
+{
+    qp_reflection_query query = {
+        .limit = limit,
+        .order = {QP_REFLECTION_BY_CREATED_AT(DESC), QP_REFLECTION_BY_NUMBER(DESC)},
+        .where = where};
+    qp_reflection_list list = {0};
+    quipu_status status;
+
+    assert(ent_depth(read->db) > 0 && limit >= 0);
+    query.where.tenant = ent_eq(read->store->tenant);
+    status = qp_reflection_find(read->db, read->arena, &query, &list, reterr);
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        status = context_log_add(read, QUIPU_REFLECTION, &qp_reflection_memory_view, &list.items[i],
+                                 list.items[i].number, reterr);
+    }
+    return status;
+}
+
+/* For qsort(): the oldest first. */
+static int context_log_compare(const void *left, const void *right)
+{
+    const context_log_item *l = left;
+    const context_log_item *r = right;
+    const int by_time = quipu_time_cmp(l->memory.created_at, r->memory.created_at);
+
+    return by_time != 0 ? by_time : (l->number > r->number) - (l->number < r->number);
+}
+
+/* What was found becomes a list, oldest first, of the newest `limit`; the reading is empty then. */
+static quipu_status context_log_take(context_log_read *read, size_t limit, qp_context_lines *ret,
+                                     quipu_error *reterr)
+{
+    const size_t skip = read->count > limit ? read->count - limit : 0;
+    const size_t count = read->count - skip;
+    quipu_memory *items = qp_arena_take(read->arena, (count + 1) * sizeof(*items));
+
+    assert(count <= limit);
+    if (items == NULL) {
+        return context_log_nomem(reterr);
+    }
+    if (read->count > 0) {
+        qsort(read->items, read->count, sizeof(*read->items), context_log_compare);
+    }
+    for (size_t i = 0; i < count; i++) {
+        items[i] = read->items[skip + i].memory;
+    }
+    *ret = (qp_context_lines){.items = items, .count = count};
+    read->count = 0;
+    return QUIPU_OK;
+}
+
+/* Observations of one priority: of the scope, and of the key itself, which was the scope before the
+ * session had a user. */
+static quipu_status context_log_priority(context_log_read *read,
+                                         qp_observation_priority_where priority, int64_t limit,
+                                         quipu_error *reterr)
+{
+    qp_observation_where where = {
+        .scope = ent_eq(read->scope), .retired_at = ENT_IS_NULL, .priority = priority};
+    quipu_status status = context_log_observations(read, where, limit, reterr);
+
+    assert(read->scope.n > 0 && read->key.n > 0);
+    if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->key)) {
+        where.scope = ent_eq(read->key);
+        status = context_log_observations(read, where, limit, reterr);
+    }
+    return status;
+}
+
+/* Standing lines of both kinds. */
+static quipu_status context_log_standing(context_log_read *read, qp_context_lines *ret,
+                                         quipu_error *reterr)
+{
+    qp_reflection_where where = {.scope = ent_eq(read->scope),
+                                 .retired_at = ENT_IS_NULL,
+                                 .priority =
+                                     qp_reflection_priority_is(QP_REFLECTION_PRIORITY_STANDING)};
+    quipu_status status =
+        context_log_priority(read, qp_observation_priority_is(QP_OBSERVATION_PRIORITY_STANDING),
+                             QP_CONTEXT_LINES_MAX, reterr);
+
+    if (status == QUIPU_OK) {
+        status = context_log_reflections(read, where, QP_CONTEXT_LINES_MAX, reterr);
+    }
+    if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->key)) {
+        where.scope = ent_eq(read->key);
+        status = context_log_reflections(read, where, QP_CONTEXT_LINES_MAX, reterr);
+    }
+    return status == QUIPU_OK ? context_log_take(read, QP_CONTEXT_LINES_MAX, ret, reterr) : status;
+}
+
+/* ---- a row's lines ----------------------------------------------------------------------------
+ */
+
+/* The ids of one kind in a row's bytes. */
+static size_t context_log_ids(quipu_bytes bytes, quipu_memory_kind kind, quipu_uuid *ids)
+{
+    const uint8_t *at = bytes.p;
+    size_t count = 0;
+
+    assert(at != NULL || bytes.n == 0);
+    for (size_t i = 0; i + QP_CONTEXT_LINE_SIZE <= bytes.n; i += QP_CONTEXT_LINE_SIZE) {
+        if (QP_CONTEXT_KIND(at[i]) == kind) {
+            memcpy(ids[count++].b, at + i + 1, sizeof(ids->b));
+        }
+    }
+    return count;
+}
+
+/* The memory that a row names at a place, among those that were found; NULL: it is deleted. */
+static const quipu_memory *context_log_found(const context_log_read *read, const uint8_t *line)
+{
+    for (size_t i = 0; i < read->count; i++) {
+        const quipu_memory *memory = &read->items[i].memory;
+
+        if (QP_CONTEXT_KIND(line[0]) == memory->kind &&
+            memcmp(line + 1, memory->id.b, sizeof(memory->id.b)) == 0) {
+            return memory;
+        }
+    }
+    return NULL;
+}
+
+/* The memories that a row names, in its order. What is deleted is missing. */
+static quipu_status context_log_named(context_log_read *read, quipu_bytes bytes,
+                                      qp_context_lines *ret, quipu_error *reterr)
+{
+    const size_t named = bytes.n / QP_CONTEXT_LINE_SIZE;
+    quipu_uuid *ids = qp_arena_take(read->arena, (named + 1) * sizeof(*ids));
+    quipu_memory *items = qp_arena_take(read->arena, (named + 1) * sizeof(*items));
+    uint8_t *marks = qp_arena_take(read->arena, named + 1);
+    quipu_status status =
+        ids != NULL && items != NULL && marks != NULL ? QUIPU_OK : context_log_nomem(reterr);
+    size_t count = 0;
+
+    assert(read->count == 0);
+    for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION && status == QUIPU_OK; kind++) {
+        const size_t n = context_log_ids(bytes, (quipu_memory_kind)kind, ids);
+
+        if (n > 0 && kind == QUIPU_OBSERVATION) {
+            status = context_log_observations(read, (qp_observation_where){.id = ent_in(ids, n)}, 0,
+                                              reterr);
+        } else if (n > 0) {
+            status = context_log_reflections(read, (qp_reflection_where){.id = ent_in(ids, n)}, 0,
+                                             reterr);
+        }
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    /* Into the row's order, without the places of what is gone. */
+    for (size_t place = 0; place < named; place++) {
+        const uint8_t *line = (const uint8_t *)bytes.p + place * QP_CONTEXT_LINE_SIZE;
+        const quipu_memory *memory = context_log_found(read, line);
+
+        if (memory != NULL) {
+            marks[count] = line[0];
+            items[count++] = *memory;
+        }
+    }
+    *ret = (qp_context_lines){
+        .items = items, .marks = marks, .count = count, .missing = count < named};
+    read->count = 0;
+    return QUIPU_OK;
+}
+
+/* ---- what was sent ----------------------------------------------------------------------------
+ */
+
+/* The lines that stand with messages since the block was made. */
+static quipu_status context_log_tails(context_log_read *read, const qp_context_log *row,
+                                      quipu_error *reterr)
+{
+    const qp_context_log_where all[] = {{.seq = ent_ge(row->block_seq)}, {.seq = ent_le(row->seq)}};
+    const qp_context_log_query query = {.limit = CONTEXT_LOG_TAILS_MAX,
+                                        .order = {QP_CONTEXT_LOG_BY_SEQ(ASC)},
+                                        .where = {.session_number = ent_eq(row->session_number),
+                                                  .tail = ENT_NOT_NULL,
+                                                  .all_of = all,
+                                                  .all_n = 2}};
+    qp_context_log_list list = {0};
+    quipu_status status = qp_context_log_find(read->db, read->arena, &query, &list, reterr);
+    qp_context_tail *tails = NULL;
+
+    assert(row->block_seq <= row->seq && read->past->tails == NULL);
+    if (status == QUIPU_OK && list.n > 0) {
+        tails = qp_arena_take(read->arena, list.n * sizeof(*tails));
+        status = tails != NULL ? QUIPU_OK : context_log_nomem(reterr);
+    }
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        assert(tails != NULL);
+        tails[i].seq = list.items[i].seq;
+        status = context_log_named(read, list.items[i].tail, &tails[i].lines, reterr);
+    }
+    read->past->tails = tails;
+    read->past->tail_count = list.n;
+    return status;
+}
+
+/* The row that the reading is about, with its block and its tails. */
+static quipu_status context_log_row(context_log_read *read, int64_t session_number,
+                                    quipu_error *reterr)
+{
+    qp_context_log_query query = {.limit = 1,
+                                  .order = {QP_CONTEXT_LOG_BY_SEQ(DESC)},
+                                  .where = {.session_number = ent_eq(session_number)}};
+    qp_context_past *past = read->past;
+    qp_context_log_list list = {0};
+    quipu_error error = {0};
+    quipu_status status;
+
+    assert(past->row == NULL && session_number > 0);
+    if (read->at > 0) {
+        query.where.seq = ent_le(read->at);
+    }
+    status = qp_context_log_find(read->db, read->arena, &query, &list, reterr);
+    if (status != QUIPU_OK || list.n == 0) {
+        return status;
+    }
+    past->row = &list.items[0];
+    past->block = past->row;
+    if (past->row->block_seq != past->row->seq) {
+        status = qp_context_log_get(read->db, read->arena, session_number, past->row->block_seq,
+                                    &past->block, &error);
+        if (status == QUIPU_NOT_FOUND) {
+            past->block = NULL;
+            return QUIPU_OK;
+        }
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
+    }
+    status = context_log_named(read, past->block->block, &past->lines, reterr);
+    return status == QUIPU_OK ? context_log_tails(read, past->row, reterr) : status;
+}
+
+/* A qp_work_fn. */
+static quipu_status context_log_past_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                          quipu_error *reterr)
+{
+    context_log_read *read = ctx;
+    const qp_session *row = NULL;
+    quipu_status status;
+
+    assert(read->past != NULL && read->at >= 0);
+    (void)scratch;
+    *read->past = (qp_context_past){.row = NULL};
+    read->db = db;
+    read->count = 0;
+    status =
+        qp_session_load(read->store, db, read->arena, read->key, quipu_time_now(), &row, reterr);
+    if (status == QUIPU_OK) {
+        read->past->compact_seq = row->compact_seq;
+        read->past->token_count = row->token_count;
+        status = context_log_row(read, row->id, reterr);
+    }
+    if (status == QUIPU_OK && read->at == 0) {
+        status = qp_memory_scope_name(row, read->arena, &read->scope, reterr);
+        if (status == QUIPU_OK) {
+            status = context_log_standing(read, &read->past->standing, reterr);
+        }
+    }
+    return status;
+}
+
+quipu_status qp_context_past_read(quipu_store *store, quipu_str key, int64_t at,
+                                  const quipu_call_options *call, quipu_arena *arena,
+                                  qp_context_past *ret_past, quipu_error *reterr)
+{
+    qp_context_past past = {.row = NULL};
+    context_log_read read = {.store = store, .key = key, .at = at, .arena = arena, .past = &past};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_read(store, &within, context_log_past_work, &read, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_past = past;
+    }
+    qp_store_leave(&within);
+    return qp_store_fail(status, "read what was sent of", key, reterr);
+}
+
+/* ---- what may be sent -------------------------------------------------------------------------
+ */
+
+/* Reflections that do not stand, of the scope and of programs that know no scope. */
+static quipu_status context_log_summaries(context_log_read *read, quipu_error *reterr)
+{
+    qp_reflection_where where = {.scope = ent_eq(read->scope), .retired_at = ENT_IS_NULL};
+    quipu_status status;
+
+    assert(read->count == 0 && !read->not_standing);
+    read->not_standing = true;
+    status = context_log_reflections(read, where, CONTEXT_LOG_REFLECTIONS, reterr);
+    if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->key)) {
+        where.scope = ent_eq(read->key);
+        status = context_log_reflections(read, where, CONTEXT_LOG_REFLECTIONS, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = context_log_reflections(read,
+                                         (qp_reflection_where){.session_key = ent_eq(read->key),
+                                                               .content_hash = ENT_IS_NULL,
+                                                               .scope = ENT_IS_NULL},
+                                         CONTEXT_LOG_REFLECTIONS, reterr);
+    }
+    read->not_standing = false;
+    return status == QUIPU_OK
+               ? context_log_take(read, CONTEXT_LOG_REFLECTIONS, &read->offer->reflections, reterr)
+               : status;
+}
+
+/* Observations without a priority count as medium, and so do those of programs that know none. */
+static quipu_status context_log_medium(context_log_read *read, quipu_error *reterr)
+{
+    quipu_status status =
+        context_log_priority(read, qp_observation_priority_is(QP_OBSERVATION_PRIORITY_MEDIUM),
+                             CONTEXT_LOG_OFFERED, reterr);
+
+    if (status == QUIPU_OK) {
+        status = context_log_priority(read, (qp_observation_priority_where)ENT_IS_NULL,
+                                      CONTEXT_LOG_OFFERED, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = context_log_observations(read,
+                                          (qp_observation_where){.session_key = ent_eq(read->key),
+                                                                 .content_hash = ENT_IS_NULL,
+                                                                 .scope = ENT_IS_NULL},
+                                          CONTEXT_LOG_OFFERED, reterr);
+    }
+    return status == QUIPU_OK
+               ? context_log_take(read, CONTEXT_LOG_OFFERED, &read->offer->medium, reterr)
+               : status;
+}
+
+/* A qp_work_fn. */
+static quipu_status context_log_offer_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                           quipu_error *reterr)
+{
+    context_log_read *read = ctx;
+    quipu_status status;
+
+    assert(read->offer != NULL);
+    (void)scratch;
+    *read->offer = (qp_context_offer){.high = {.count = 0}};
+    read->db = db;
+    read->count = 0;
+    status = qp_memory_scope_of(read->store, db, read->arena, read->key, &read->scope, reterr);
+    if (status == QUIPU_OK) {
+        status = context_log_standing(read, &read->offer->standing, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = context_log_summaries(read, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            context_log_priority(read, qp_observation_priority_is(QP_OBSERVATION_PRIORITY_HIGH),
+                                 CONTEXT_LOG_OFFERED, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = context_log_take(read, CONTEXT_LOG_OFFERED, &read->offer->high, reterr);
+    }
+    return status == QUIPU_OK ? context_log_medium(read, reterr) : status;
+}
+
+quipu_status qp_context_offer_read(quipu_store *store, quipu_str key,
+                                   const quipu_call_options *call, quipu_arena *arena,
+                                   qp_context_offer *ret_offer, quipu_error *reterr)
+{
+    qp_context_offer offer = {.high = {.count = 0}};
+    context_log_read read = {.store = store, .key = key, .arena = arena, .offer = &offer};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_read(store, &within, context_log_offer_work, &read, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_offer = offer;
+    }
+    qp_store_leave(&within);
+    return qp_store_fail(status, "read the memories of", key, reterr);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+typedef struct context_log_write {
+    const quipu_store *store;
+    quipu_str key;
+    const qp_context_log_new *row;     /* to put, or... */
+    const qp_context_outcome *outcome; /* ...to complete */
+} context_log_write;
+
+/* A qp_work_fn. */
+static quipu_status context_log_put_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                         quipu_error *reterr)
+{
+    const context_log_write *write = ctx;
+    qp_context_log_new made = *write->row;
+    const qp_session *row = NULL;
+    quipu_status status =
+        qp_session_load(write->store, db, scratch, write->key, quipu_time_now(), &row, reterr);
+
+    assert(made.seq > 0 && made.sent_seq >= made.seq && made.block_seq <= made.seq);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    made.session_number = row->id;
+    return qp_context_log_upsert(db, NULL, &made, QP_CONTEXT_LOG_ON_KEY, NULL, reterr);
+}
+
+/* A qp_work_fn. A row that is gone, with its session, is nothing to complete. */
+static quipu_status context_log_end_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                         quipu_error *reterr)
+{
+    const context_log_write *write = ctx;
+    const qp_context_outcome *outcome = write->outcome;
+    const qp_session *row = NULL;
+    quipu_status status = qp_session_lookup(write->store, db, scratch, write->key, &row, reterr);
+
+    assert(outcome->sent_seq >= outcome->seq);
+    if (status != QUIPU_OK || row == NULL) {
+        return status;
+    }
+    const qp_context_log_where where = {.session_number = ent_eq(row->id),
+                                        .seq = ent_eq(outcome->seq)};
+    qp_context_log_patch patch = {.sent_seq = ent_set(outcome->sent_seq),
+                                  .sent_hash =
+                                      ent_set(((quipu_bytes){outcome->sent_hash, QP_SHA256_SIZE})),
+                                  .tokens = ent_set(outcome->tokens)};
+
+    if (outcome->input >= 0) {
+        patch.input = ent_set(outcome->input);
+    }
+    if (outcome->cached >= 0) {
+        patch.cached = ent_set(outcome->cached);
+    }
+    return qp_context_log_update(db, &where, &patch, NULL, reterr);
+}
+
+/* The way of both. */
+static quipu_status context_log_store(quipu_store *store, context_log_write *write, qp_work_fn work,
+                                      const quipu_call_options *call, quipu_error *reterr)
+{
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    assert((write->row != NULL) != (write->outcome != NULL));
+    if (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, work, write, reterr);
+    }
+    qp_store_leave(&within);
+    return qp_store_fail(status, "log what is sent of", write->key, reterr);
+}
+
+quipu_status qp_context_log_put(quipu_store *store, quipu_str key, const qp_context_log_new *row,
+                                const quipu_call_options *call, quipu_error *reterr)
+{
+    context_log_write write = {.store = store, .key = key, .row = row};
+
+    return context_log_store(store, &write, context_log_put_work, call, reterr);
+}
+
+quipu_status qp_context_log_end(quipu_store *store, quipu_str key,
+                                const qp_context_outcome *outcome, const quipu_call_options *call,
+                                quipu_error *reterr)
+{
+    context_log_write write = {.store = store, .key = key, .outcome = outcome};
+
+    return context_log_store(store, &write, context_log_end_work, call, reterr);
+}
+
+quipu_status qp_context_log_remove(ent_db *db, int64_t session_number, quipu_error *reterr)
+{
+    assert(session_number > 0 && ent_depth(db) > 0);
+    return qp_context_log_delete(
+        db, &(qp_context_log_where){.session_number = ent_eq(session_number)}, NULL, reterr);
+}
+
+/* Whether a row's messages are those of a session with so many. */
+static bool context_log_placed(const qp_context_log *row, int64_t next_seq)
+{
+    return row->seq > 0 && row->sent_seq >= row->seq && row->sent_seq < next_seq &&
+           row->from_seq >= 0 && row->from_seq <= row->seq && row->summary_seq >= 0 &&
+           row->summary_seq < next_seq && row->block_seq > 0 && row->block_seq <= row->seq;
+}
+
+/* Whether lists of lines are whole, and hashes as long as they are. */
+static bool context_log_formed(const qp_context_log *row)
+{
+    return row->block.n % QP_CONTEXT_LINE_SIZE == 0 && row->tail.n % QP_CONTEXT_LINE_SIZE == 0 &&
+           row->prompt_hash.n == QP_SHA256_SIZE && row->sent_hash.n == QP_SHA256_SIZE &&
+           (row->block_hash.p == NULL || row->block_hash.n == QP_SHA256_SIZE);
+}
+
+bool qp_context_log_sound(const qp_context_log *row, int64_t next_seq)
+{
+    const bool counted = row->from_tokens >= 0 && row->tokens >= 0 && row->expected >= 0 &&
+                         (!row->input.has || row->input.v >= 0) &&
+                         (!row->cached.has || row->cached.v >= 0);
+
+    return counted && context_log_placed(row, next_seq) && context_log_formed(row);
+}

@@ -1,0 +1,555 @@
+/* Prompts with memory: they begin with the bytes of the one before, say why when they do not, and
+ * every one that was sent can be built again. */
+#include "agent/script.h"
+#include "lib/short.h"
+
+#define CONTEXT_TEXT 400
+
+typedef struct context_world {
+    quipu_store *store;
+    char path[T_PATH_MAX];
+    script *script;
+    quipu_arena arena;
+} context_world;
+
+static void context_create(quipu_store *store, const char *key, const char *user)
+{
+    quipu_session_new values = st_values(key);
+    quipu_error err = {0};
+
+    if (user != NULL) {
+        values.app_name = QUIPU_STR("app");
+        values.user_id = quipu_cstr(user);
+    }
+    T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
+}
+
+static int context_setup(void **state)
+{
+    context_world *world = calloc(1, sizeof(*world));
+
+    assert_non_null(world);
+    world->store = st_open_new(NULL, world->path);
+    world->script = script_new();
+    context_create(world->store, "s", "ada");
+    *state = world;
+    return 0;
+}
+
+static int context_teardown(void **state)
+{
+    context_world *world = *state;
+
+    quipu_close(world->store);
+    script_free(world->script);
+    quipu_arena_free(&world->arena);
+    free(world);
+    return 0;
+}
+
+#define CONTEXT_TEST(name) cmocka_unit_test_setup_teardown(name, context_setup, context_teardown)
+
+/* One turn of session "s" with memory; the model says "Fine.". */
+static quipu_turn_result context_says(context_world *world, const char *says, int64_t budget)
+{
+    quipu_turn_options options = script_options(world->script, says);
+
+    options.flags = QUIPU_TURN_MEMORY | QUIPU_TURN_NO_RECALL;
+    options.token_budget = budget;
+    if (world->script->steps[world->script->at].texts[0] == NULL &&
+        world->script->steps[world->script->at].calls[0] == NULL) {
+        world->script->steps[world->script->at].texts[0] = "Fine.";
+    }
+    return script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+}
+
+static void context_append(quipu_store *store, quipu_role role, const char *text)
+{
+    const quipu_message message = st_says(role, text);
+    quipu_error err = {0};
+
+    T_OK(quipu_message_append(store, QUIPU_STR("s"), quipu_messages_of(&message, 1), NULL, NULL,
+                              NULL, &err));
+}
+
+static const char *context_prompt(const context_world *world)
+{
+    assert_true(world->script->at > 0);
+    return world->script->prompts[world->script->at - 1];
+}
+
+static quipu_uuid context_keep(context_world *world, const char *key, quipu_memory_kind kind,
+                               quipu_memory_priority priority, const char *content)
+{
+    const quipu_memory memory = {.kind = kind,
+                                 .session_key = quipu_cstr(key),
+                                 .content = quipu_cstr(content),
+                                 .priority = priority,
+                                 .generation = kind == QUIPU_REFLECTION ? 1 : 0};
+    quipu_uuid id = {{0}};
+
+    T_OK(t_memory_save(world->store, &memory, NULL, &id, NULL));
+    return id;
+}
+
+static quipu_uuid context_stands(context_world *world, const char *key, const char *content)
+{
+    return context_keep(world, key, QUIPU_OBSERVATION, QUIPU_PRIORITY_STANDING, content);
+}
+
+static void context_retire(context_world *world, quipu_uuid id)
+{
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+    quipu_error err = {0};
+
+    patch.kind = QUIPU_OBSERVATION;
+    patch.id = id;
+    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.why = QUIPU_STR("no longer");
+    T_OK(quipu_memory_update(world->store, &patch, NULL, NULL, &err));
+}
+
+static void context_assert_begins(const char *prompt, const char *with)
+{
+    if (strncmp(prompt, with, strlen(with)) != 0) {
+        fail_msg("the prompt\n%s\ndoes not begin with\n%s", prompt, with);
+    }
+}
+
+static quipu_context *context_get(quipu_store *store, int64_t at, quipu_status expected)
+{
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_error err = {0};
+
+    options.key = QUIPU_STR("s");
+    options.at_seq = at;
+    T_STATUS(quipu_context_get(store, &options, NULL, &context, &err), expected);
+    return context;
+}
+
+/* A context as the script notes a prompt: it goes through the model's conversion again. */
+static char *context_noted(const quipu_context *context)
+{
+    script *noter = script_new();
+    quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_error err = {0};
+    char *prompt;
+
+    noter->steps[0].texts[0] = "x";
+    request.system = context->system;
+    request.contents = context->contents;
+    T_OK(quipu_model_generate(&noter->provider, &request, NULL, NULL, &arena, NULL, &err));
+    prompt = noter->prompts[0];
+    noter->prompts[0] = NULL;
+    quipu_arena_free(&arena);
+    script_free(noter);
+    return prompt;
+}
+
+/* The prompt that message `at` belongs to is the noted one, byte for byte. */
+static void context_assert_rebuilt(quipu_store *store, int64_t at, const char *prompt)
+{
+    quipu_context *context = context_get(store, at, QUIPU_OK);
+    char *noted = context_noted(context);
+
+    assert_string_equal(noted, prompt);
+    assert_true(context->exact);
+    free(noted);
+    quipu_free(context);
+}
+
+/* ---- standing lines ----------------------------------------------------------------------------
+ */
+
+static void standing_line_reaches_the_next_turn_and_no_byte_before_it_changes(void **state)
+{
+    context_world *world = *state;
+    const char *first;
+    const char *second;
+
+    context_stands(world, "s", "I prefer trains.");
+    assert_int_equal(context_says(world, "hello", 0).reason, QUIPU_CONTEXT_FIRST);
+    first = context_prompt(world);
+    assert_non_null(strstr(first, "Be kind.\n## Conversation Memory\n\n### Standing\n"
+                                  "- I prefer trains.\nuser: hello"));
+    context_stands(world, "s", "Always give prices in euros.");
+    assert_int_equal(context_says(world, "and now?", 0).reason, QUIPU_CONTEXT_SAME);
+    second = context_prompt(world);
+    context_assert_begins(second, first);
+    assert_non_null(strstr(second, "user: To keep in mind from now on:\n"
+                                   "- Always give prices in euros.\n\nand now?"));
+    assert_int_equal(context_says(world, "go on", 0).reason, QUIPU_CONTEXT_SAME);
+    context_assert_begins(context_prompt(world), second);
+    assert_null(strstr(strstr(context_prompt(world), "euros") + 1, "euros"));
+}
+
+static void standing_line_reaches_every_session_of_the_user_and_nobody_else(void **state)
+{
+    context_world *world = *state;
+
+    context_create(world->store, "other", "ada");
+    context_create(world->store, "stranger", "bob");
+    (void)context_says(world, "hello", 0);
+    context_stands(world, "other", "I am Ada.");
+    context_stands(world, "stranger", "I am Bob.");
+    context_keep(world, "other", QUIPU_OBSERVATION, QUIPU_PRIORITY_LOW, "It rained.");
+    (void)context_says(world, "who am I?", 0);
+    assert_non_null(strstr(context_prompt(world), "I am Ada."));
+    assert_null(strstr(context_prompt(world), "Bob"));
+    assert_null(strstr(context_prompt(world), "rained"));
+}
+
+static void retired_line_leaves_at_once_with_a_reason(void **state)
+{
+    context_world *world = *state;
+    const quipu_uuid trains = context_stands(world, "s", "I prefer trains.");
+    quipu_uuid euros;
+
+    (void)context_says(world, "one", 0);
+    euros = context_stands(world, "s", "Prices in euros.");
+    (void)context_says(world, "two", 0);
+    context_retire(world, trains);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_null(strstr(context_prompt(world), "trains"));
+    assert_non_null(strstr(context_prompt(world), "### Standing\n- Prices in euros."));
+    /* Also a line that stands with a message only. */
+    (void)context_stands(world, "s", "Be brief.");
+    (void)context_says(world, "four", 0);
+    context_retire(world, euros);
+    assert_int_equal(context_says(world, "five", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_null(strstr(context_prompt(world), "euros"));
+    assert_non_null(strstr(context_prompt(world), "### Standing\n- Be brief."));
+    assert_int_equal(context_says(world, "six", 0).reason, QUIPU_CONTEXT_SAME);
+}
+
+static void edited_and_deleted_lines_are_reasons(void **state)
+{
+    context_world *world = *state;
+    quipu_uuid ids[2] = {context_stands(world, "s", "I live in Rome."),
+                         context_stands(world, "s", "I have a dog.")};
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+
+    (void)context_says(world, "one", 0);
+    patch.kind = query.kind = QUIPU_OBSERVATION;
+    patch.id = ids[0];
+    patch.set = QUIPU_MEMORY_SET_CONTENT;
+    patch.content = QUIPU_STR("I live in Oslo.");
+    T_OK(quipu_memory_update(world->store, &patch, NULL, NULL, NULL));
+    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_non_null(strstr(context_prompt(world), "Oslo"));
+    assert_null(strstr(context_prompt(world), "Rome"));
+    query.ids = &ids[1];
+    query.id_count = 1;
+    T_OK(quipu_memory_delete(world->store, &query, NULL, NULL, NULL));
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_null(strstr(context_prompt(world), "dog"));
+    /* What was deleted is in no past prompt either, and the prompt says so. */
+    quipu_context *past = context_get(world->store, 1, QUIPU_OK);
+    char *noted = context_noted(past);
+    assert_false(past->exact);
+    assert_null(strstr(noted, "dog"));
+    free(noted);
+    quipu_free(past);
+}
+
+static void lower_priority_of_a_sent_line_changes_no_byte(void **state)
+{
+    context_world *world = *state;
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+    const char *first;
+
+    patch.kind = QUIPU_OBSERVATION;
+    patch.id = context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    first = context_prompt(world);
+    patch.set = QUIPU_MEMORY_SET_PRIORITY;
+    patch.priority = QUIPU_PRIORITY_HIGH;
+    T_OK(quipu_memory_update(world->store, &patch, NULL, NULL, NULL));
+    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_SAME);
+    context_assert_begins(context_prompt(world), first);
+}
+
+/* ---- without memory ----------------------------------------------------------------------------
+ */
+
+static void session_without_memories_gets_the_plain_prompt_and_no_log(void **state)
+{
+    context_world *world = *state;
+    script *plain = script_new();
+    quipu_store *other = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+
+    st_create(other, "s");
+    for (int i = 0; i < 30; i++) {
+        char says[CONTEXT_TEXT];
+        quipu_turn_options without;
+
+        (void)snprintf(says, sizeof(says), "line %d about wind and rain and nothing else", i);
+        (void)context_says(world, says, 300);
+        without = script_options(plain, says);
+        without.flags = QUIPU_TURN_NO_RECALL;
+        without.token_budget = 300;
+        plain->steps[plain->at].texts[0] = "Fine.";
+        (void)script_turn(other, plain, &without, &world->arena, QUIPU_OK);
+        assert_string_equal(context_prompt(world), plain->prompts[plain->at - 1]);
+    }
+    options.key = QUIPU_STR("s");
+    options.at_seq = 1000;
+    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_NOT_FOUND);
+    quipu_close(other);
+    script_free(plain);
+}
+
+/* ---- the window --------------------------------------------------------------------------------
+ */
+
+static void window_moves_rarely_and_every_move_is_stated(void **state)
+{
+    context_world *world = *state;
+    char before[20000] = "";
+    int moves = 0;
+
+    context_stands(world, "s", "I prefer trains.");
+    for (int i = 0; i < 60; i++) {
+        char says[CONTEXT_TEXT];
+        quipu_turn_result result;
+
+        (void)snprintf(says, sizeof(says),
+                       "turn %d has some forty letters about trains, and a few more for good "
+                       "measure",
+                       i);
+        result = context_says(world, says, 600);
+        assert_true(result.estimated <= 600);
+        if (result.reason == QUIPU_CONTEXT_SAME) {
+            context_assert_begins(context_prompt(world), before);
+            assert_true(result.shared > 0);
+        } else {
+            assert_int_equal(result.reason, i == 0 ? QUIPU_CONTEXT_FIRST : QUIPU_CONTEXT_WINDOW);
+            moves++;
+        }
+        assert_non_null(strstr(context_prompt(world), "- I prefer trains."));
+        (void)snprintf(before, sizeof(before), "%s", context_prompt(world));
+    }
+    assert_true(moves >= 3 && moves <= 12);
+}
+
+static void memories_of_messages_that_are_sent_are_left_out(void **state)
+{
+    context_world *world = *state;
+    quipu_memory memory = {.kind = QUIPU_OBSERVATION,
+                           .session_key = QUIPU_STR("s"),
+                           .content = QUIPU_STR("The sky is green."),
+                           .priority = QUIPU_PRIORITY_HIGH,
+                           .source_start = 1,
+                           .source_end = 1};
+
+    (void)context_says(world, "The sky is green.", 0);
+    T_OK(t_memory_save(world->store, &memory, NULL, NULL, NULL));
+    context_stands(world, "s", "Be brief.");
+    (void)context_says(world, "and the sea?", 0);
+    assert_null(strstr(context_prompt(world), "- The sky"));
+    /* When the message has left, what is known of it comes. */
+    for (int i = 0; i < 12; i++) {
+        (void)context_says(world, "many words about something else, to fill up the little budget",
+                           250);
+    }
+    assert_null(strstr(context_prompt(world), "user: The sky"));
+    assert_non_null(strstr(context_prompt(world), "### Recent Observations\n- The sky is green."));
+}
+
+static void other_model_other_instruction_and_a_compaction_are_reasons(void **state)
+{
+    context_world *world = *state;
+    quipu_part system = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("Be short.")};
+    quipu_turn_options options;
+    quipu_model_request request;
+    quipu_turn_result result;
+    quipu_error err = {0};
+
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    options = script_options(world->script, "two");
+    request = *options.request;
+    options.flags = QUIPU_TURN_MEMORY;
+    options.model = QUIPU_STR("other-model");
+    world->script->steps[1].texts[0] = "Fine.";
+    result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_MODEL);
+    request.system = quipu_parts_of(&system, 1);
+    options.request = &request;
+    world->script->steps[2].texts[0] = "Fine.";
+    result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_INSTRUCTIONS);
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 2, QUIPU_STR("They said one thing."),
+                               NULL, NULL, &err));
+    world->script->steps[3].texts[0] = "Fine.";
+    result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_COMPACTION);
+    assert_non_null(strstr(context_prompt(world), "They said one thing."));
+    assert_null(strstr(context_prompt(world), "user: one"));
+    context_assert_rebuilt(world->store, result.last_seq, context_prompt(world));
+    /* From then on it is the same again, the summary included. */
+    world->script->steps[4].texts[0] = "Fine.";
+    result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_SAME);
+    context_assert_begins(context_prompt(world), world->script->prompts[3]);
+    context_assert_rebuilt(world->store, result.last_seq, context_prompt(world));
+}
+
+/* ---- past prompts ------------------------------------------------------------------------------
+ */
+
+static void every_prompt_of_the_past_is_built_again_byte_for_byte(void **state)
+{
+    context_world *world = *state;
+    int64_t at[SCRIPT_STEPS_MAX] = {0};
+    quipu_uuid id = context_stands(world, "s", "I prefer trains.");
+    size_t asked = 0;
+
+    world->script->steps[3].calls[0] = "a";
+    world->script->steps[3].calls[1] = "b";
+    world->script->steps[7].thought = "hm";
+    world->script->steps[7].texts[0] = "Fine.";
+    for (int i = 0; world->script->at < 30; i++) {
+        char says[CONTEXT_TEXT];
+        quipu_turn_result result;
+
+        (void)snprintf(says, sizeof(says), "turn %d says some words about trains and boats", i);
+        if (i == 5) {
+            context_stands(world, "s", "Prices in euros.");
+        }
+        if (i == 9) {
+            context_retire(world, id);
+        }
+        result = context_says(world, says, 700);
+        /* The answer of each request: a turn with tools asked twice. */
+        if (result.steps == 2) {
+            at[asked++] = result.first_seq + 1;
+        }
+        at[asked++] = result.last_seq;
+        assert_int_equal(asked, world->script->at);
+    }
+    for (size_t i = 0; i < asked; i++) {
+        context_assert_rebuilt(world->store, at[i], world->script->prompts[i]);
+        /* By the message that it ended with, too. */
+        context_assert_rebuilt(world->store, at[i] - 1, world->script->prompts[i]);
+    }
+}
+
+static void reported_tokens_stand_beside_the_expected_ones(void **state)
+{
+    context_world *world = *state;
+    quipu_context *context;
+    quipu_turn_result result;
+
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    world->script->steps[1].tokens = 100;
+    world->script->steps[1].texts[0] = "Fine.";
+    result = context_says(world, "two", 0);
+    context = context_get(world->store, result.last_seq, QUIPU_OK);
+    assert_int_equal(context->expected_cached, result.expected_cached);
+    assert_true(context->expected_cached > 0);
+    assert_int_equal(context->reported_input, 100);
+    assert_int_equal(context->reported_cached, 50);
+    quipu_free(context);
+}
+
+static void context_of_a_programs_own_loop_is_logged_on_request(void **state)
+{
+    context_world *world = *state;
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *first = NULL;
+    quipu_context *second = NULL;
+    quipu_context *again = NULL;
+    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_error err = {0};
+
+    context_stands(world, "s", "I prefer trains.");
+    context_append(world->store, QUIPU_ROLE_USER, "hello");
+    options.key = QUIPU_STR("s");
+    options.provider = QUIPU_STR("own");
+    T_OK(quipu_context_get(world->store, &options, NULL, &first, &err));
+    quipu_free(first);
+    assert_null(context_get(world->store, 1, QUIPU_NOT_FOUND));
+    options.flags = QUIPU_CONTEXT_LOG;
+    T_OK(quipu_context_get(world->store, &options, NULL, &first, &err));
+    assert_int_equal(first->reason, QUIPU_CONTEXT_FIRST);
+    assert_int_equal(first->first_seq, 1);
+    assert_int_equal(first->last_seq, 1);
+    context_append(world->store, QUIPU_ROLE_ASSISTANT, "hi");
+    context_append(world->store, QUIPU_ROLE_USER, "prices?");
+    context_stands(world, "s", "Prices in euros.");
+    usage.input = 50;
+    usage.cached = 20;
+    options.usage = &usage;
+    T_OK(quipu_context_get(world->store, &options, NULL, &second, &err));
+    assert_int_equal(second->reason, QUIPU_CONTEXT_SAME);
+    assert_memory_equal(second->prefix_hash, first->prompt_hash, QUIPU_CONTEXT_HASH);
+    assert_int_equal(second->shared, first->tokens);
+    assert_non_null(strstr(second->tail.p, "euros"));
+    again = context_get(world->store, 1, QUIPU_OK);
+    assert_true(again->exact);
+    assert_int_equal(again->reported_cached, 20);
+    assert_memory_equal(again->prompt_hash, first->prompt_hash, QUIPU_CONTEXT_HASH);
+    quipu_free(again);
+    again = context_get(world->store, 3, QUIPU_OK);
+    assert_true(again->exact);
+    assert_memory_equal(again->prompt_hash, second->prompt_hash, QUIPU_CONTEXT_HASH);
+    quipu_free(again);
+    quipu_free(first);
+    quipu_free(second);
+}
+
+static void wrong_calls_are_refused(void **state)
+{
+    context_world *world = *state;
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_error err = {0};
+
+    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_MISUSE);
+    options.key = QUIPU_STR("s");
+    options.at_seq = -1;
+    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_MISUSE);
+    options.at_seq = 1;
+    options.flags = QUIPU_CONTEXT_LOG;
+    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_MISUSE);
+    options.at_seq = 0;
+    options.flags = 0;
+    options.token_budget = (int64_t)QUIPU_TURN_BUDGET_MAX + 1;
+    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_LIMIT);
+    options.token_budget = QUIPU_TURN_BUDGET_MAX;
+    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    quipu_free(context);
+    context = NULL;
+    options.key = QUIPU_STR("nobody");
+    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_NOT_FOUND);
+    assert_null(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONTEXT_TEST(standing_line_reaches_the_next_turn_and_no_byte_before_it_changes),
+        CONTEXT_TEST(standing_line_reaches_every_session_of_the_user_and_nobody_else),
+        CONTEXT_TEST(retired_line_leaves_at_once_with_a_reason),
+        CONTEXT_TEST(edited_and_deleted_lines_are_reasons),
+        CONTEXT_TEST(lower_priority_of_a_sent_line_changes_no_byte),
+        CONTEXT_TEST(session_without_memories_gets_the_plain_prompt_and_no_log),
+        CONTEXT_TEST(window_moves_rarely_and_every_move_is_stated),
+        CONTEXT_TEST(memories_of_messages_that_are_sent_are_left_out),
+        CONTEXT_TEST(other_model_other_instruction_and_a_compaction_are_reasons),
+        CONTEXT_TEST(every_prompt_of_the_past_is_built_again_byte_for_byte),
+        CONTEXT_TEST(reported_tokens_stand_beside_the_expected_ones),
+        CONTEXT_TEST(context_of_a_programs_own_loop_is_logged_on_request),
+        CONTEXT_TEST(wrong_calls_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
