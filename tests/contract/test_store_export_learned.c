@@ -149,7 +149,7 @@ static void every_entity_is_exported_or_named_as_one_that_is_not(void **state)
             fail_msg("does an export contain %s? see src/store/export.c", name);
         }
     }
-    assert_int_equal(qp_quipu_schema.entity_count, exported_n + 2);
+    assert_int_equal(qp_quipu_schema.entity_count, exported_n + 3);
 }
 
 int main(void)
