@@ -32,6 +32,7 @@ void bench_store_load_last(const bench_arguments *arguments);
 void bench_store_create(const bench_arguments *arguments);
 void bench_store_get_or_create(const bench_arguments *arguments);
 void bench_store_delete(const bench_arguments *arguments);
+void bench_store_delete_long(const bench_arguments *arguments);
 void bench_store_list_flat(const bench_arguments *arguments);
 void bench_store_window_flat(const bench_arguments *arguments);
 void bench_store_near_flat(const bench_arguments *arguments);
@@ -55,6 +56,11 @@ void bench_postgres_callers(const bench_arguments *arguments);
 void bench_postgres_load_all(const bench_arguments *arguments);
 void bench_postgres_load_last(const bench_arguments *arguments);
 void bench_postgres_list_flat(const bench_arguments *arguments);
+
+/* context_bench.c: prompts with memory. */
+void bench_context_flat(const bench_arguments *arguments);
+void bench_context_raw(const bench_arguments *arguments);
+void bench_context_replay(const bench_arguments *arguments);
 
 /* event_bench.c: the session service and its events. */
 void bench_event_decode(const bench_arguments *arguments);

@@ -25,6 +25,7 @@ static const bench_entry main_benches[] = {
     {"store.create", bench_store_create, NULL},
     {"store.get_or_create", bench_store_get_or_create, NULL},
     {"store.delete_1000", bench_store_delete, NULL},
+    {"store.delete_long_ms", bench_store_delete_long, "store.delete_long_step_ms"},
     {"store.append_full_8_callers", bench_store_callers_8, NULL},
     {"store.append_full_64_callers", bench_store_callers_64, NULL},
     {"store.append_flat", bench_store_append_flat, NULL},
@@ -50,6 +51,9 @@ static const bench_entry main_benches[] = {
     {"agent.turn_flat", bench_agent_turn_flat, "agent.turn_us"},
     {"agent.recall_flat", bench_agent_recall_flat, "agent.recall_turn_us"},
     {"memory.rules_us", bench_memory_rules, NULL},
+    {"context.flat", bench_context_flat, "context.us"},
+    {"context.raw", bench_context_raw, NULL},
+    {"context.replay", bench_context_replay, NULL},
 #ifdef BENCH_POSTGRES /* built with libpq */
     {"postgres.append", bench_postgres_append, NULL},
     {"postgres.append_32_callers", bench_postgres_callers, NULL},

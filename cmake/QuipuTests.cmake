@@ -70,7 +70,8 @@ set(quipu_tests_of_every_engine
     contract.batch_thread contract.chunks contract.crud contract.eager contract.key contract.older
     contract.order contract.quipu_schema contract.rule contract.search contract.session_cache
     contract.session_cache_thread contract.store_call contract.store_cap contract.store_close_thread
-    contract.store_compact contract.store_copy_thread contract.store_erase contract.store_expiry
+    contract.store_compact contract.store_copy_thread
+    contract.store_corruption_long contract.store_erase contract.store_expiry
     contract.store_expiry_thread contract.store_export contract.store_factor contract.store_fields
     contract.store_fork
     contract.store_fork_model contract.store_fork_thread contract.store_group_thread
@@ -79,7 +80,8 @@ set(quipu_tests_of_every_engine
     contract.store_memory contract.store_memory_edit contract.store_memory_run
     contract.store_memory_run_thread
     contract.store_memory_thread contract.store_message contract.store_message_parse
-    contract.store_model contract.store_older contract.store_pool contract.store_recall
+    contract.store_model contract.store_older contract.store_pool contract.store_purge
+    contract.store_recall
     contract.store_recall_fixture contract.store_search contract.store_search_index
     contract.store_search_query contract.store_search_thread contract.store_session
     contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify

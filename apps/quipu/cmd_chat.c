@@ -2,9 +2,10 @@
  *
  *   line ─▶ quipu_turn() ─▶ streamed text to stdout ─▶ next line
  *
- * Threads: the main thread runs turns; a signal thread sets the turn's cancel flag. run->mutex
- * guards `cancel` and `ended`, which both use. Ctrl-C stops the current answer; without one it ends
- * the input. */
+ * Threads: the main thread runs turns; a signal thread sets the turn's cancel flag; with --observe
+ * a third one is a worker of memory, which nobody waits for (observer.h). run->mutex guards
+ * `cancel` and `ended`, which the first two use. Ctrl-C stops the current answer; without one it
+ * ends the input. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -18,6 +19,7 @@
 #include <quipu/provider.h>
 
 #include "lines.h"
+#include "observer.h"
 #include "provider.h"
 
 #define CHAT_MILLION 1e6                         /* prices are millionths for a million tokens */
@@ -46,6 +48,7 @@ static const app_option chat_options[] = {
     {.name = "budget", .value = "N", .help = "tokens of a prompt; default: by the model"},
     {.name = "no-recall", .help = "send nothing of what no longer fits the budget"},
     {.name = "no-memory", .help = "send nothing of what is remembered, and log no prompt"},
+    {.name = "observe", .help = "observe what is said, by rules, beside the chat"},
     {.name = "max-tokens", .value = "N", .help = "the most tokens of an answer"},
     {.name = "timeout", .value = "SECONDS", .help = "the deadline of a turn"},
     {.name = NULL},
@@ -67,6 +70,7 @@ typedef struct chat_run {
     bool colours;
     char last; /* the last byte printed of an answer */
     app_lines lines;
+    app_observer observer; /* with --observe */
 
     pthread_mutex_t mutex; /* guards the next two */
     quipu_cancel *cancel;  /* of the current turn, or NULL */
@@ -349,6 +353,7 @@ static int chat_turn(chat_run *run, quipu_str says)
         fputc('\n', stdout);
     }
     fflush(stdout);
+    app_observer_ask(&run->observer);
     if (status == QUIPU_OK) {
         chat_print_usage(run, &result);
     } else if (status == QUIPU_CANCELLED) {
@@ -512,9 +517,14 @@ static int chat_run_verb(const app_call *call)
     if (code == APP_OK) {
         code = chat_begin(&run);
     }
+    if (code == APP_OK && app_given(call, "observe") &&
+        !app_observer_begin(&run.observer, run.store, run.key)) {
+        code = app_fail_errno(call, "a thread");
+    }
     if (code == APP_OK) {
         code = chat_talk(&run);
     }
+    app_observer_end(&run.observer);
     quipu_close(run.store);
     quipu_provider_close(run.provider);
     quipu_arena_free(&run.arena);

@@ -39,7 +39,8 @@ static const app_column ls_columns[LS_COLUMNS] = {
 typedef struct ls_job {
     quipu_store *store;
     quipu_list_options options;
-    int64_t left; /* sessions still to show; -1: no limit */
+    char cursor[APP_MESSAGE_MAX]; /* of the next page; "": there is none */
+    int64_t left;                 /* sessions still to show; -1: no limit */
     bool json;
     app_table table;
     quipu_arena arena;
@@ -135,14 +136,14 @@ static quipu_status ls_table(ls_job *job, const quipu_session_page *page)
     return status;
 }
 
-/* One page; writes the cursor of the next one to `cursor`, "" at the end. */
-static quipu_status ls_page(ls_job *job, char *cursor, size_t size, quipu_error *error)
+/* One page, behind the cursor. */
+static quipu_status ls_page(ls_job *job, quipu_error *error)
 {
     quipu_session_page *page = NULL;
     quipu_status status;
 
     job->options.limit = job->left < 0 || job->left > LS_PAGE ? LS_PAGE : job->left;
-    job->options.after = cursor[0] != '\0' ? quipu_cstr(cursor) : job->options.after;
+    job->options.after = job->cursor[0] != '\0' ? quipu_cstr(job->cursor) : job->options.after;
     status = quipu_session_list(job->store, &job->options, NULL, &page, error);
     if (status != QUIPU_OK) {
         return status;
@@ -156,7 +157,8 @@ static quipu_status ls_page(ls_job *job, char *cursor, size_t size, quipu_error 
     if (job->left > 0) {
         job->left -= (int64_t)page->sessions.count;
     }
-    if (snprintf(cursor, size, "%s", page->next.p != NULL ? page->next.p : "") >= (int)size) {
+    if (snprintf(job->cursor, sizeof(job->cursor), "%s",
+                 page->next.p != NULL ? page->next.p : "") >= (int)sizeof(job->cursor)) {
         status = QUIPU_LIMIT;
     }
     quipu_free(page);
@@ -166,21 +168,20 @@ static quipu_status ls_page(ls_job *job, char *cursor, size_t size, quipu_error 
 /* Pages until the limit or the end. */
 static int ls_all(const app_call *call, ls_job *job)
 {
-    char cursor[APP_MESSAGE_MAX] = "";
     quipu_error error = {0};
     quipu_status status;
 
     do {
-        status = ls_page(job, cursor, sizeof(cursor), &error);
-    } while (status == QUIPU_OK && cursor[0] != '\0' && job->left != 0);
+        status = ls_page(job, &error);
+    } while (status == QUIPU_OK && job->cursor[0] != '\0' && job->left != 0);
     if (status != QUIPU_OK) {
         return app_fail(call, "the list", status, &error);
     }
     if (!job->json && !job->table.headed) {
         app_report(call, "there are no such sessions");
     }
-    if (cursor[0] != '\0') {
-        app_report(call, "there are more; continue with --after %s", cursor);
+    if (job->cursor[0] != '\0') {
+        app_report(call, "there are more; continue with --after %s", job->cursor);
     }
     return APP_OK;
 }

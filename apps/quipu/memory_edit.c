@@ -1,5 +1,6 @@
 /* quipu memory show, edit, retire, rm, source: one memory by its id. Ids of both kinds are drawn
  * from one space, so that an id alone says which memory is meant. */
+#include <assert.h>
 #include <string.h>
 
 #include "memory.h"
@@ -43,6 +44,7 @@ int memory_show(const app_call *call, quipu_store *store)
     quipu_memory_list *list = NULL;
     int code = memory_edit_find(call, store, &list);
 
+    assert(code != APP_OK || list != NULL);
     if (code == APP_OK && app_given(call, "json")) {
         memory_json(quipu_memory_at(list->memories, 0));
     } else if (code == APP_OK) {
@@ -64,6 +66,7 @@ static int memory_edit_change(const app_call *call, quipu_store *store, quipu_me
     if (code != APP_OK) {
         return code;
     }
+    assert(list != NULL);
     patch->kind = quipu_memory_at(list->memories, 0)->kind;
     patch->id = quipu_memory_at(list->memories, 0)->id;
     quipu_free(list);
@@ -129,6 +132,7 @@ int memory_rm(const app_call *call, quipu_store *store)
         code = app_confirm(call, "delete memory %s", call->arguments[1]);
     }
     if (code == APP_OK) {
+        assert(list != NULL);
         id = quipu_memory_at(list->memories, 0)->id;
         query.kind = quipu_memory_at(list->memories, 0)->kind;
         query.ids = &id;
@@ -182,6 +186,7 @@ int memory_source(const app_call *call, quipu_store *store)
     if (code != APP_OK) {
         return code;
     }
+    assert(list != NULL);
     const quipu_memory *memory = quipu_memory_at(list->memories, 0);
 
     if (memory->source_end <= 0) {

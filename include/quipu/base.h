@@ -77,7 +77,8 @@ extern "C" {
     } slice;                                                                                       \
     static inline const type *type##_at(slice from, size_t index)                                  \
     {                                                                                              \
-        return (const type *)(const void *)((const char *)from.items + index * from.item_size);    \
+        const void *quipu_at_ = (const char *)from.items + index * from.item_size;                 \
+        return (const type *)quipu_at_;                                                            \
     }                                                                                              \
     static inline slice slice##_of(const type *items, size_t count)                                \
     {                                                                                              \
@@ -244,7 +245,10 @@ static inline quipu_str quipu_cstr(const char *text)
 /* Whether two strings have the same bytes; absent equals only absent. */
 static inline bool quipu_str_eq(quipu_str a, quipu_str b)
 {
-    return a.n == b.n && (a.p == NULL) == (b.p == NULL) && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+    if (a.p == NULL || b.p == NULL) {
+        return a.p == b.p;
+    }
+    return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
 }
 
 /* Negative, zero or positive as `a` is before, at or after `b`. */

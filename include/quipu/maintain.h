@@ -430,10 +430,12 @@ typedef struct quipu_erasure {
 /**
  * Delete a session with its forks, or all sessions of a user with the user's state, and everything
  * that belongs to them, and leave no byte of the text in the file, its log and the search index:
- * deleted pages are overwritten, the index is emptied (the next search fills it), the file is
- * rewritten, the log is emptied. QUIPU_ERASE_QUICK does not rewrite the file, which is enough when
- * it was always written with secure deletion, as this library does. A user's sessions include
- * deleted ones that forks had kept; they are deleted QUIPU_SWEEP_BATCH in a transaction.
+ * deleted pages are overwritten, the index is merged until no part of it has the words (searches go
+ * on meanwhile), the file is rewritten, the log is emptied. QUIPU_ERASE_QUICK does not rewrite the
+ * file, which is enough when it was always written with secure deletion, as this library does. A
+ * user's sessions include deleted ones that forks had kept. As in quipu_session_delete(), each
+ * transaction is bounded, also those that clean the index; only rewriting the file keeps writers
+ * out for as long as it takes.
  *
  * The call's progress counts sessions, forks too, as they are deleted; then the file is cleaned.
  *
@@ -441,7 +443,7 @@ typedef struct quipu_erasure {
  * deletion, the message says so; repeat it to clean up. The call cannot reach backups and exports
  * elsewhere; the receipt names the backups beside the file.
  *
- * In a server one transaction deletes rows and words of the search index; then the tables are
+ * In a server rows go together with their words in the search index; then the tables are
  * cleaned (VACUUM), except with QUIPU_ERASE_QUICK. Only the deletion can fail: the receipt says
  * what the server keeps longer, also when it could not be cleaned.
  *

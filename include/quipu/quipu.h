@@ -3,6 +3,7 @@
 #ifndef QUIPU_QUIPU_H
 #define QUIPU_QUIPU_H
 
+/* IWYU pragma: begin_exports */
 #include <quipu/adk.h>
 #include <quipu/agent.h>
 #include <quipu/base.h>
@@ -11,5 +12,6 @@
 #include <quipu/memory.h>
 #include <quipu/model.h>
 #include <quipu/store.h>
+/* IWYU pragma: end_exports */
 
 #endif

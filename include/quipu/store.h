@@ -30,7 +30,9 @@ extern "C" {
 #define QUIPU_PAGE_DEFAULT 50     /* sessions in a page without a limit */
 #define QUIPU_LIST_SCAN_MAX 10000 /* sessions that one page examines for a metadata filter */
 #define QUIPU_SWEEP_BATCH 100     /* sessions deleted in one transaction */
-#define QUIPU_FORK_DEPTH_MAX 64   /* forks of forks; a deeper one is a copy */
+#define QUIPU_DELETE_BATCH 2048   /* messages deleted in one transaction, up to... */
+#define QUIPU_DELETE_BATCH_BYTES 524288 /* ...this many bytes, but at least one message */
+#define QUIPU_FORK_DEPTH_MAX 64         /* forks of forks; a deeper one is a copy */
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -397,10 +399,16 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
                                                            quipu_error *reterr);
 
 /**
- * Delete a session with its messages, state, observations and reflections, in one transaction. A
- * missing or expired session is no error; what was saved for its key is deleted too. Forks stay:
- * the messages that they share are hidden from everybody else and deleted with the last fork.
+ * Delete a session with its messages, state, observations and reflections. A missing or expired
+ * session is no error; what was saved for its key is deleted too. Forks stay: the messages that
+ * they share are hidden from everybody else and deleted with the last fork.
  * quipu_session_delete_tree() deletes the forks too.
+ *
+ * The session is gone for every reader in one transaction, and its key is free. A longer session's
+ * rows follow in others, QUIPU_DELETE_BATCH messages in each, between which other writers have
+ * their turn; the call returns behind the last one. A deadline or a cancellation ends that, and is
+ * no error: like what a crash leaves, the rest goes with the next quipu_store_sweep(). The same
+ * holds for a prune, and for an append that exceeds the history cap.
  *
  * Ownership: inputs are borrowed.
  * Threads:   any, same store.
@@ -544,8 +552,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_parse(quipu_str json, quipu_
 /* ---- expiry ---------------------------------------------------------------------------------- */
 
 /**
- * Delete expired sessions, QUIPU_SWEEP_BATCH in a transaction, until none is left or the deadline
- * passes, which is no error once a batch is done. A session that is renewed meanwhile stays.
+ * Delete expired sessions, at most QUIPU_SWEEP_BATCH of them or QUIPU_DELETE_BATCH messages in a
+ * transaction, until none is left or the deadline passes, which is no error once a batch is done. A
+ * session that is renewed meanwhile stays. Then remove the rows that a delete left because its
+ * process crashed or its time was up.
  *
  * Ownership: `ret_removed` may be NULL.
  * Threads:   any, same store.

@@ -1,8 +1,8 @@
 /* How the context of a model is divided among the sections of a prompt, and which channel a
  * session's key names.
  *
- * Owns: constant defaults. Called by: users of the C API, turn.c through quipu_model_budget(). Pure
- * functions: no locks, no memory. */
+ * Owns: constant defaults. Called by: users of the C API, turn.c. Pure functions: no locks, no
+ * memory. */
 #include <quipu/agent.h>
 
 #include <string.h>

@@ -42,15 +42,16 @@ typedef struct qp_turn_context {
     qp_context_text fresh; /* for the input, until it is added... */
     int64_t fresh_seq;     /* ...then the number that it has; 0: it stands nowhere yet */
     quipu_context_reason reason;
+    bool known;        /* without a row before: there is something to remember */
     bool same_block;   /* the block is that of the row before */
     int64_t shared;    /* estimated tokens */
     int64_t expected;  /* the model's tokens */
     int64_t ppm;       /* the model's factor */
     int64_t first_seq; /* of the messages; 0: none */
     int64_t first_tokens;
-    int64_t summary_seq; /* of the summary before them; 0: none */
-    qp_sha256 sha;       /* of the prompt up to... */
-    size_t hashed;       /* ...this message */
+    int64_t summary_seq;            /* of the summary before them; 0: none */
+    uint8_t digest[QP_SHA256_SIZE]; /* of the prompt up to... */
+    size_t hashed;                  /* ...this message */
     uint8_t prefix_hash[QP_SHA256_SIZE];
     uint8_t sent_hash[QP_SHA256_SIZE]; /* of the last prompt that was sent */
     int64_t sent_seq;                  /* its last message */
@@ -154,6 +155,10 @@ QUIPU_MUST_USE quipu_status qp_turn_fill(qp_turn *turn, void *held, void *head,
                                          const quipu_session_info *session,
                                          const quipu_message *summary, quipu_messages messages,
                                          quipu_error *reterr);
+
+/* Removes the oldest turns until so many estimated tokens are left, what messages bring along
+ * included; the last turn stays. */
+void qp_turn_trim(qp_turn *turn, int64_t tokens);
 
 /* Add a message to the prompt. */
 QUIPU_MUST_USE quipu_status qp_turn_add(qp_turn *turn, const quipu_message *message,

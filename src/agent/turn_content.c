@@ -461,7 +461,7 @@ static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
     if (status == QUIPU_OK) {
         status = turn_content_recall(event, arena, recall);
     }
-    if (status == QUIPU_OK && recall->text.n > 0) {
+    if (parts != NULL && status == QUIPU_OK && recall->text.n > 0) {
         parts[content->parts.count++] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = recall->text};
     }
     for (size_t i = 0; parts != NULL && status == QUIPU_OK && qp_json_next(&iter); i++) {
@@ -472,6 +472,22 @@ static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
         content->parts.count += part->kind != (quipu_part_kind)0 ? 1 : 0;
     }
     return status;
+}
+
+/* A message that never was an event and calls no tool: its text is its only part, as the codec has
+ * it. Most messages of other programs are such, and a prompt has hundreds of them. */
+static quipu_status turn_content_plain(const quipu_message *message, quipu_arena *arena,
+                                       quipu_content *ret_content, quipu_error *reterr)
+{
+    quipu_part *part = qp_arena_take(arena, sizeof(*part));
+    quipu_str text = {"", 0};
+
+    if (part == NULL || quipu_arena_copy(arena, message->content, &text) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no room for a message");
+    }
+    *part = (quipu_part){.kind = QUIPU_PART_TEXT, .text = text};
+    *ret_content = (quipu_content){.role = message->role, .parts = quipu_parts_of(part, 1)};
+    return QUIPU_OK;
 }
 
 /* Goes through the message's event, also for messages that never were one: the codec has one rule
@@ -487,6 +503,10 @@ quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
     quipu_status status;
     qp_json_doc doc;
 
+    if (message->extra.text.p == NULL && message->calls.count == 0) {
+        *ret_recall = (qp_turn_recall){.count = 0};
+        return turn_content_plain(message, arena, ret_content, reterr);
+    }
     dialect.key_case = QUIPU_KEYS_CAMEL;
     dialect.bytes = QUIPU_BYTES_STD;
     qp_json_init(&doc);

@@ -8,8 +8,9 @@
  *                    the same messages, if they may stay             the newest that fit 7/10
  *                             └────────────▶ a new block ◀──────────────────────┘
  *
- * Then the bytes decide: a hash over what was sent before is compared with the one in the log. So a
- * change that nobody stated is found, and a reason that changed no byte is none.
+ * Messages never change, and leave at the front only; lines of memory do, so that the hash of every
+ * text that was made of them is compared. A reason that changed no byte is none. The hash of a
+ * prompt goes on from that of the one before: it costs what is new.
  *
  * Owns: the reasons. Called by: turn_record.c and turn.c, context.c. No locks; reads the store a
  * few times, each read bounded by the budget, and writes one row of the log for a turn. */
@@ -128,7 +129,7 @@ static void turn_context_hash_part(qp_sha256 *sha, const quipu_part *part)
 {
     const uint8_t flags[] = {(uint8_t)part->kind, part->thought, part->redacted};
 
-    turn_context_hash(sha, flags, sizeof(flags)); /* three bytes: a content begins with one */
+    turn_context_hash(sha, flags, sizeof(flags));
     turn_context_hash(sha, part->text.p, part->text.n);
     turn_context_hash(sha, part->id.p, part->id.n);
     turn_context_hash(sha, part->name.p, part->name.n);
@@ -138,7 +139,7 @@ static void turn_context_hash_part(qp_sha256 *sha, const quipu_part *part)
     turn_context_hash(sha, part->signature.p, part->signature.n);
 }
 
-/* Adds the contents up to number `end`. */
+/* Adds the contents up to number `end`: each to the hash so far. */
 static void turn_context_hash_to(qp_turn *turn, size_t end)
 {
     qp_turn_context *context = &turn->context;
@@ -146,29 +147,29 @@ static void turn_context_hash_to(qp_turn *turn, size_t end)
     for (; context->hashed < end; context->hashed++) {
         const quipu_content *content = &turn->contents[context->hashed];
         const uint8_t role = (uint8_t)content->role;
+        qp_sha256 sha;
 
-        turn_context_hash(&context->sha, &role, sizeof(role));
+        qp_sha256_begin(&sha);
+        turn_context_hash(&sha, context->digest, sizeof(context->digest));
+        turn_context_hash(&sha, &role, sizeof(role));
         for (size_t i = 0; i < content->parts.count; i++) {
-            turn_context_hash_part(&context->sha, quipu_part_at(content->parts, i));
+            turn_context_hash_part(&sha, quipu_part_at(content->parts, i));
         }
+        qp_sha256_end(&sha, context->digest);
     }
-}
-
-/* The digest so far; the hash goes on. */
-static void turn_context_digest(const qp_turn_context *context, uint8_t ret[QP_SHA256_SIZE])
-{
-    qp_sha256 sha = context->sha;
-
-    qp_sha256_end(&sha, ret);
 }
 
 /* Begins the hash with what stands before all messages. */
 static void turn_context_hash_begin(qp_turn_context *context)
 {
-    qp_sha256_begin(&context->sha);
-    turn_context_hash(&context->sha, context->tools.p, context->tools.n);
-    turn_context_hash(&context->sha, context->system.p, context->system.n);
-    turn_context_hash(&context->sha, context->block.text.p, context->block.text.n);
+    qp_sha256 sha;
+
+    qp_sha256_begin(&sha);
+    turn_context_hash(&sha, context->tools.p, context->tools.n);
+    turn_context_hash(&sha, context->system.p, context->system.n);
+    turn_context_hash(&sha, context->block.text.p, context->block.text.n);
+    qp_sha256_end(&sha, context->digest);
+    memcpy(context->prefix_hash, context->digest, sizeof(context->digest));
     context->hashed = 0;
 }
 
@@ -207,8 +208,8 @@ static const qp_context_text *turn_context_tail_of(qp_turn *turn, const quipu_me
         }
     }
     if (context->fresh.text.n > 0 && context->fresh_seq == 0 && message->role == QUIPU_ROLE_USER &&
-        message->mark == QUIPU_MARK_NONE && context->past.row != NULL &&
-        message->seq > context->past.row->sent_seq &&
+        message->mark == QUIPU_MARK_NONE &&
+        (context->past.row == NULL || message->seq > context->past.row->sent_seq) &&
         (turn->options.input.count > 0 ? message->seq > turn->loaded_seq
                                        : message->seq == turn->loaded_seq)) {
         context->fresh_seq = message->seq;
@@ -247,13 +248,29 @@ quipu_status qp_turn_tail_add(qp_turn *turn, size_t index, quipu_error *reterr)
 /* ---- reasons ----------------------------------------------------------------------------------
  */
 
-/* Whether the provider's cache has forgotten the prompt before. A clock that went back says no. */
+/* Whether the provider's cache has forgotten the prompt before, which was sent when the session
+ * changed last, if it is not logged. A clock that went back says no. */
 static bool turn_context_is_cold(const qp_turn *turn)
 {
-    const qp_context_log *row = turn->context.past.row;
+    const qp_context_past *past = &turn->context.past;
+    const quipu_time sent = past->row != NULL ? past->row->sent_at : past->changed_at;
     const int32_t ttl = qp_model_row(turn->model, turn->options.models).cache_ttl;
 
-    return ttl > 0 && quipu_time_now().s - row->sent_at.s > ttl;
+    return ttl > 0 && quipu_time_now().s - sent.s > ttl;
+}
+
+/* Whether a line of the prompt before was retired, deleted or edited. */
+static bool turn_context_is_stale(const qp_turn_context *context)
+{
+    const qp_context_past *past = &context->past;
+    bool stale = qp_context_is_stale(&past->lines) ||
+                 !qp_context_is_same(&context->block, past->block->block_hash);
+
+    for (size_t i = 0; i < past->tail_count && !stale; i++) {
+        stale = qp_context_is_stale(&past->tails[i].lines) ||
+                !qp_context_is_same(&context->tails[i].text, past->tails[i].hash);
+    }
+    return stale;
 }
 
 /* Texts of a row and of a call: what is absent in one may be empty in the other. */
@@ -280,7 +297,7 @@ static quipu_context_reason turn_context_why(const qp_turn *turn)
         !turn_context_is(past->block->tools.text, context->tools)) {
         return QUIPU_CONTEXT_INSTRUCTIONS;
     }
-    if (qp_context_is_stale(past, &context->block)) {
+    if (turn_context_is_stale(context)) {
         return QUIPU_CONTEXT_MEMORY;
     }
     if (past->compact_seq > row->sent_seq ||
@@ -349,8 +366,8 @@ static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_erro
         head != NULL && head->messages.count > 0 ? quipu_message_at(head->messages, 0) : NULL,
         history->messages, reterr);
     turn_context_place(turn);
-    *ret_same =
-        turn->context.first_seq == row->from_seq && turn->context.summary_seq == row->summary_seq;
+    *ret_same = turn->context.first_seq == row->from_seq &&
+                turn->context.summary_seq == row->summary_seq && turn->loaded_seq >= row->sent_seq;
     return status;
 }
 
@@ -367,6 +384,10 @@ static quipu_status turn_context_newest(qp_turn *turn, const turn_context_plan *
     turn->context.tail_count = 0;
     turn->context.fresh = (qp_context_text){.text = QP_STR_ABSENT};
     status = qp_turn_window(turn, budget > 0 ? budget : 1, reterr);
+    /* The store knows nothing of what messages bring along. */
+    if (status == QUIPU_OK && turn->tokens > (budget > 0 ? budget : 1)) {
+        qp_turn_trim(turn, kept);
+    }
     turn_context_place(turn);
     return status;
 }
@@ -466,6 +487,9 @@ static quipu_status turn_context_read(qp_turn *turn, turn_context_plan *plan, qu
         status =
             qp_context_block_again(&context->past.lines, &turn->memory, &context->block, reterr);
     }
+    if (status == QUIPU_OK) {
+        status = turn_context_tails(turn, reterr);
+    }
     plan->memory = plan->budget / TURN_CONTEXT_MEMORY_PART;
     plan->memory = wanted < plan->memory ? wanted : plan->memory;
     return status;
@@ -481,10 +505,9 @@ static quipu_status turn_context_stay(qp_turn *turn, const turn_context_plan *pl
 
     assert(turn_context_keeps(context->reason));
     if (context->reason == QUIPU_CONTEXT_SAME) {
-        status = turn_context_tails(turn, reterr);
-        if (status == QUIPU_OK) {
-            status = turn_context_fresh(turn, plan, reterr);
-        }
+        status = turn_context_fresh(turn, plan, reterr);
+    } else {
+        context->tail_count = 0; /* they join the block */
     }
     if (status == QUIPU_OK) {
         status = turn_context_again(turn, &same, reterr);
@@ -505,37 +528,45 @@ static quipu_status turn_context_stay(qp_turn *turn, const turn_context_plan *pl
     return status;
 }
 
-/* What the bytes say: which of them were sent before, and whether there is a reason. */
+/* Whether the prompt has all that was sent before, in the same bytes. */
+static bool turn_context_is_same(const qp_turn *turn)
+{
+    const qp_turn_context *context = &turn->context;
+    const qp_context_past *past = &context->past;
+    const qp_context_log *row = past->row;
+
+    return row != NULL && past->block != NULL &&
+           turn_context_is(past->block->system, context->system) &&
+           turn_context_is(past->block->tools.text, context->tools) &&
+           qp_context_is_same(&context->block, past->block->block_hash) &&
+           context->tail_count == past->tail_count && context->first_seq == row->from_seq &&
+           context->summary_seq == row->summary_seq && turn->loaded_seq >= row->sent_seq &&
+           row->sent_hash.n == sizeof(context->digest);
+}
+
+/* Where the hash goes on, and what the provider's cache should have. */
 static void turn_context_compare(qp_turn *turn)
 {
     qp_turn_context *context = &turn->context;
     const qp_context_log *row = context->past.row;
-    size_t sent = 0;
 
-    turn_context_hash_begin(context);
-    turn_context_digest(context, context->prefix_hash);
-    while (row != NULL && sent < turn->count && turn->messages[sent].seq <= row->sent_seq) {
-        sent++;
-    }
-    if (row == NULL || sent == 0) {
+    if (!turn_context_is_same(turn)) {
+        assert(context->reason != QUIPU_CONTEXT_SAME);
+        turn_context_hash_begin(context);
         return;
     }
-    turn_context_hash_to(turn, sent);
-    uint8_t digest[QP_SHA256_SIZE];
-    turn_context_digest(context, digest);
-    if (row->sent_hash.n == sizeof(digest) &&
-        memcmp(row->sent_hash.p, digest, sizeof(digest)) == 0) {
-        context->same_block = true;
-        if (context->reason == QUIPU_CONTEXT_MODEL) {
-            return; /* the same bytes, and nobody has cached them */
-        }
-        memcpy(context->prefix_hash, digest, sizeof(digest));
+    context->same_block = true;
+    memcpy(context->digest, row->sent_hash.p, sizeof(context->digest));
+    memcpy(context->prefix_hash, context->digest, sizeof(context->digest));
+    context->hashed = 0;
+    while (context->hashed < turn->count && turn->messages[context->hashed].seq <= row->sent_seq) {
+        context->hashed++;
+    }
+    /* Another model has cached nothing of it. */
+    if (context->reason != QUIPU_CONTEXT_MODEL) {
         context->shared = row->tokens;
         context->expected = turn_context_is_cold(turn) ? 0 : row->tokens;
         context->reason = QUIPU_CONTEXT_SAME;
-    } else if (context->reason == QUIPU_CONTEXT_SAME) {
-        context->reason = QUIPU_CONTEXT_HISTORY;
-        context->same_block = true; /* the block itself is as it was */
     }
 }
 
@@ -583,13 +614,50 @@ void qp_turn_hash(qp_turn *turn)
 {
     turn_context_place(turn);
     turn_context_hash_begin(&turn->context);
-    turn_context_digest(&turn->context, turn->context.prefix_hash);
 }
 
-/* A session of which nothing is known and nothing was logged. */
-static bool turn_context_is_plain(const qp_turn_context *context, bool logs)
+/* Whether the session was sent without memory before, and may be cached. The input may be its last
+ * message already. */
+static bool turn_context_joins(const qp_turn *turn)
 {
-    return !logs && context->past.row == NULL && context->block.text.n == 0;
+    const qp_context_past *past = &turn->context.past;
+    const int64_t before = past->last_seq - (turn->options.input.count > 0 ? 0 : 1);
+
+    return past->row == NULL && before > 0 && !turn_context_is_cold(turn);
+}
+
+/* The first prompt with memory of a session that has a history: without memory it was sent as the
+ * plain window, and is so again. What is known stands with the input, until the window moves. */
+static quipu_status turn_context_join(qp_turn *turn, turn_context_plan *plan, quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    const qp_context_text none = context->block;
+    quipu_status status = turn_context_fresh(turn, plan, reterr);
+
+    assert(context->past.row == NULL && none.text.n == 0);
+    if (status == QUIPU_OK) {
+        status = qp_turn_load(turn, plan->coming + context->fresh.tokens, reterr);
+        turn_context_place(turn);
+    }
+    if (status == QUIPU_OK) {
+        status = turn_context_block(turn, plan, reterr);
+    }
+    context->known = context->block.text.n > 0 || context->fresh.text.n > 0;
+    context->block = none;
+    return status;
+}
+
+/* The newest messages and a new block. */
+static quipu_status turn_context_renew(qp_turn *turn, turn_context_plan *plan, quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    quipu_status status = turn_context_newest(turn, plan, reterr);
+
+    if (status == QUIPU_OK) {
+        status = turn_context_block(turn, plan, reterr);
+    }
+    context->known = context->block.text.n > 0;
+    return status;
 }
 
 quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs, quipu_error *reterr)
@@ -618,12 +686,11 @@ quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs, quipu_error 
         status = turn_context_stay(turn, &plan, reterr);
     }
     if (status == QUIPU_OK && !turn_context_keeps(context->reason)) {
-        status = turn_context_newest(turn, &plan, reterr);
-        if (status == QUIPU_OK) {
-            status = turn_context_block(turn, &plan, reterr);
-        }
+        status = turn_context_joins(turn) ? turn_context_join(turn, &plan, reterr)
+                                          : turn_context_renew(turn, &plan, reterr);
     }
-    if (status == QUIPU_OK && turn_context_is_plain(context, logs)) {
+    /* A session of which nothing is known and nothing was logged. */
+    if (status == QUIPU_OK && !logs && context->past.row == NULL && !context->known) {
         *context = (qp_turn_context){.on = false};
         return qp_turn_load(turn, coming, reterr);
     }
@@ -647,7 +714,7 @@ void qp_turn_sends(qp_turn *turn)
 
     assert(context->on && turn->count >= context->hashed);
     turn_context_hash_to(turn, turn->count);
-    turn_context_digest(context, context->sent_hash);
+    memcpy(context->sent_hash, context->digest, sizeof(context->digest));
     context->sent_seq = turn->count > 0 ? turn->messages[turn->count - 1].seq : 0;
     context->sent_tokens = turn->fixed + context->block.tokens + turn->tokens;
 }
@@ -691,8 +758,10 @@ quipu_status qp_turn_log(qp_turn *turn, quipu_error *reterr)
     }
     if (tails) {
         row.tail = context->fresh.lines;
+        row.tail_hash = (quipu_bytes){context->fresh.hash, sizeof(context->fresh.hash)};
     } else if (before != NULL && before->seq == row.seq && context->same_block) {
         row.tail = before->tail;
+        row.tail_hash = before->tail_hash;
     }
     status = qp_context_log_put(turn->store, turn->options.key, &row, &call, reterr);
     context->logged = status == QUIPU_OK ? row.seq : 0;

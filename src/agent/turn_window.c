@@ -263,6 +263,26 @@ static void turn_window_trim(qp_turn *turn, size_t first)
     }
 }
 
+void qp_turn_trim(qp_turn *turn, int64_t tokens)
+{
+    int64_t left = turn->tokens; /* of the messages from i on, and of a summary */
+    bool fits = left <= tokens;
+    size_t first = 0;
+
+    for (size_t i = 0; i < turn->count && !fits; i++) {
+        const quipu_message *message = &turn->messages[i];
+
+        if (message->role == QUIPU_ROLE_USER && message->mark != QUIPU_MARK_COMPACTION) {
+            first = i;
+            fits = left <= tokens;
+        }
+        if (message->mark != QUIPU_MARK_COMPACTION) {
+            left -= message->tokens + turn->recalls[i].tokens;
+        }
+    }
+    turn_window_trim(turn, first);
+}
+
 /* A window whose messages bring something along is chosen by all of its tokens: the largest one
  * that could fit is read, and its beginning removed. Where that has no turn that begins late enough
  * (one turn fills it), the store cuts it. */

@@ -11,9 +11,9 @@
 #if QP_LINUX
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 #endif
 #include <time.h>
-#include <unistd.h>
 
 #include "base/attr.h"
 #include "base/uuid.h"

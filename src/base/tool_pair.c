@@ -115,7 +115,12 @@ static tool_pair_choice tool_pair_choose(const qp_tool_item *items, size_t at, i
 
     assert(items[at].kind == QP_TOOL_RESPONSE);
     *ret_certain = false;
-    for (size_t i = at; i-- > 0 && response->message - items[i].message <= reach;) {
+    for (size_t left = at; left > 0; left--) {
+        const size_t i = left - 1;
+
+        if (response->message - items[i].message > reach) {
+            break;
+        }
         if (items[i].kind != QP_TOOL_CALL) {
             step += seen ? 1 : 0;
             seen = false;

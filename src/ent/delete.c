@@ -9,7 +9,6 @@
 #include <assert.h>
 
 #include "base/error.h"
-#include "ent/row.h"
 
 /* Without a condition nothing is deleted: ent_delete_all() says so by name. */
 quipu_status ent_delete(ent_db *db, const ent_entity *entity, const void *where, int64_t *ret_count,

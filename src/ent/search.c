@@ -54,10 +54,25 @@ static bool search_has_none(const ent_db *db)
     return db->engine->searcher == NULL;
 }
 
-/* See search_engine.h. Erasing a session then needs more than removing its rows from the index. */
-bool qp_search_keeps_deleted_words(const ent_db *db)
+/* Damage that the step meets costs the transaction: the retry finds the index marked. */
+quipu_status qp_search_clean(ent_db *db, const ent_entity *entity, bool first,
+                             qp_search_cleaned *ret, quipu_error *reterr)
 {
-    return db->engine->searcher != NULL && db->engine->searcher->keeps_deleted_words;
+    quipu_status status = qp_db_enter_write(db, reterr);
+
+    *ret = QP_SEARCH_CLEANED;
+    if (status != QUIPU_OK || search_has_none(db) || db->engine->searcher->clean == NULL) {
+        return status;
+    }
+    if (qp_search_is_damaged(db)) {
+        *ret = QP_SEARCH_CANNOT_CLEAN;
+        return QUIPU_OK;
+    }
+    status = qp_db_failed(db, db->engine->searcher->clean(db->conn, entity, first, ret, reterr));
+    if (qp_search_is_damage(db, status)) {
+        qp_search_set_damaged(db);
+    }
+    return status;
 }
 
 /* See search_engine.h. */

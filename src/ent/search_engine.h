@@ -12,6 +12,13 @@
 
 #define QP_SEARCH_KEYS_MAX 2
 
+/* What a step of qp_searcher.clean leaves. */
+typedef enum qp_search_cleaned {
+    QP_SEARCH_CLEANED = 0,
+    QP_SEARCH_CLEANS,      /* another step is needed */
+    QP_SEARCH_CANNOT_CLEAN /* the index has to be emptied instead */
+} qp_search_cleaned;
+
 typedef struct qp_searcher {
     uint32_t version; /* 1; functions are only ever appended */
 
@@ -43,16 +50,21 @@ typedef struct qp_searcher {
     bool rechecks;
     /* Only entities that say `manual` have an index, and all of them are cut as `cjk`. */
     bool manual_only;
-    /* Removing a row leaves its words in the index's storage until the index is emptied. */
-    bool keeps_deleted_words;
+    /* Removing a row leaves its words in the index's storage. Each call rids it of some, inside of
+     * a write transaction, in bounded time; `first`: of the words of all rows that are removed
+     * now. Other writers may come between two calls. NULL: words go with their row. */
+    quipu_status (*clean)(void *conn, const ent_entity *entity, bool first, qp_search_cleaned *ret,
+                          quipu_error *reterr);
     /* Replaces an index that cannot even be emptied by an empty one, inside of the caller's
      * transaction. What it held stays in the file, out of reach, until the file is rewritten. NULL:
      * the index is a table like any other, which the engine looks after. */
     quipu_status (*discard)(void *conn, const ent_entity *entity, quipu_error *reterr);
 } qp_searcher;
 
-/* See qp_searcher.keeps_deleted_words. */
-bool qp_search_keeps_deleted_words(const ent_db *db);
+/* One step of qp_searcher.clean, in the caller's write transaction. QP_SEARCH_CANNOT_CLEAN also
+ * when the index is known to be damaged. */
+QUIPU_MUST_USE quipu_status qp_search_clean(ent_db *db, const ent_entity *entity, bool first,
+                                            qp_search_cleaned *ret, quipu_error *reterr);
 
 /* Whether the index has a structure of its own, which can be damaged while the rows are sound. */
 bool qp_search_is_apart(const ent_db *db);

@@ -196,6 +196,16 @@ const ent_field *ent_class_clear(const ent_entity *entity, uint32_t classes, voi
     return kept;
 }
 
+/* The representation of a float: 0.0 and -0.0 differ in it, and a NaN equals itself. */
+static uint64_t view_bits(double number)
+{
+    uint64_t bits = 0;
+
+    static_assert(sizeof(bits) == sizeof(number), "a double has 64 bits");
+    memcpy(&bits, &number, sizeof(bits));
+    return bits;
+}
+
 /* Whether two values of a field with a constant default are equal; floats bit by bit, as they are
  * stored. */
 static bool view_same(const ent_field *field, const qp_value *a, const qp_value *b)
@@ -204,7 +214,7 @@ static bool view_same(const ent_field *field, const qp_value *a, const qp_value 
     case ENT_INT:
         return a->as.i == b->as.i;
     case ENT_FLOAT:
-        return memcmp(&a->as.f, &b->as.f, sizeof(a->as.f)) == 0;
+        return view_bits(a->as.f) == view_bits(b->as.f);
     case ENT_BOOL:
         return a->as.b == b->as.b;
     default:

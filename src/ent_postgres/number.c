@@ -297,9 +297,9 @@ static quipu_status number_of(qp_pg *conn, int32_t table, int32_t shard, qp_pg_n
                               quipu_error *reterr)
 {
     bool found = false;
-    size_t place = number_place(conn, table, shard, &found);
     quipu_status status = QUIPU_OK;
 
+    (void)number_place(conn, table, shard, &found);
     assert(shard == QP_NO_SHARD || (shard >= 0 && shard <= ENT_SHARD_MAX));
     if (!found && shard == QP_NO_SHARD) {
         status = number_read(conn, table, reterr);
@@ -309,9 +309,8 @@ static quipu_status number_of(qp_pg *conn, int32_t table, int32_t shard, qp_pg_n
         status = qp_pg_lock_keys(conn, conn->numbered[table].name, &one, 1, reterr);
     }
     if (status == QUIPU_OK) {
-        place = number_place(conn, table, shard, &found);
+        *ret = &conn->numbers[number_place(conn, table, shard, &found)];
         assert(found);
-        *ret = &conn->numbers[place];
     }
     return status;
 }

@@ -26,19 +26,19 @@
 
 #include <assert.h>
 
-#include "base/error.h"
-#include "base/thread.h"
-
 #if QP_LINUX
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/thread.h"
 #include "ent_sqlite/page_seal.h"
 
 #ifdef F_OFD_GETLK
@@ -165,8 +165,7 @@ quipu_status qp_sqlite_check_identity(qp_sqlite *conn, quipu_error *reterr)
     if (n == 0 || n >= QP_SQLITE_PATH_MAX || stat(file, &info) != 0) {
         return QUIPU_OK;
     }
-    memcpy(shm, file, n);
-    memcpy(shm + n, IDENTITY_SUFFIX, sizeof(IDENTITY_SUFFIX));
+    (void)snprintf(shm, sizeof(shm), "%s" IDENTITY_SUFFIX, file);
     view = identity_look(&info, shm);
     while (view.main_locked != view.log_used && qp_clock_ns() < until_ns) {
         const struct timespec pause = {.tv_nsec = IDENTITY_WAIT_MS * QP_NS_PER_MS};

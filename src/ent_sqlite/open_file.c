@@ -23,9 +23,13 @@
 #endif
 #include <unistd.h>
 
+#if !QP_LINUX
 #include "base/attr.h"
+#endif
 #include "base/error.h"
+#if !QP_LINUX
 #include "base/thread.h"
+#endif
 #include "ent_sqlite/open.h"
 
 #define OPEN_FILE_HEADER 100 /* bytes of SQLite's file header */

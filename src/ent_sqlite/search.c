@@ -109,7 +109,7 @@ const qp_searcher qp_sqlite_searcher = {
     .put_key = search_put_key,
     .put_order = search_put_order,
     .check = qp_sqlite_search_check,
-    .keeps_deleted_words = true,
+    .clean = qp_sqlite_search_clean,
     .discard = qp_sqlite_search_discard,
 };
 

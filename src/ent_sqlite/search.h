@@ -18,6 +18,10 @@ quipu_status qp_sqlite_search_check(void *conn, const ent_entity *entity, const 
                                     quipu_error *reterr);
 quipu_status qp_sqlite_search_discard(void *conn, const ent_entity *entity, quipu_error *reterr);
 
+/* search_clean.c: the same. */
+quipu_status qp_sqlite_search_clean(void *conn, const ent_entity *entity, bool first,
+                                    qp_search_cleaned *ret, quipu_error *reterr);
+
 /* tokenizer.c: SQLite's FTS5, or NULL when this SQLite is built without it. */
 fts5_api *qp_sqlite_fts5(qp_sqlite *conn);
 

@@ -8,7 +8,6 @@
 #include <ent/postgres.h>
 #include <ent/sqlite.h>
 
-#include "base/error.h"
 #include "front/engines.h"
 
 /* Opens a connection to a server's database. */

@@ -16,7 +16,6 @@
 #include <ent/migrate.h>
 #include <ent/sqlite.h>
 #include <quipu/import.h>
-#include <quipu/maintain.h>
 
 #include "base/alloc.h"
 #include "base/error.h"

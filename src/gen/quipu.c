@@ -657,6 +657,8 @@ static const ent_field qp_context_log_fields[] = {
      .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_context_log, tail, "tail", BYTES), .flags = ENT_F_NULLABLE,
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_context_log, tail_hash, "tail_hash", BYTES), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_context_log, system, "system", TEXT), .flags = ENT_F_NULLABLE,
      .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_context_log, tools, "tools", JSON), .flags = ENT_F_NULLABLE,
@@ -685,7 +687,7 @@ static const ent_field qp_context_log_fields[] = {
 static const ent_shard qp_context_log_shard = {.number = 1, .key = 0};
 const ent_entity qp_context_log_entity = {
     .name = "ContextLog", .table = "context_log", .fields = qp_context_log_fields,
-    .field_count = 22, .key = {0, 1}, .key_count = 2, .where_match = ENT_ABSENT,
+    .field_count = 23, .key = {0, 1}, .key_count = 2, .where_match = ENT_ABSENT,
     .shard = &qp_context_log_shard, ENT_SIZES(qp_context_log)};
 ENT_SHAPE(qp_context_log);
 
@@ -761,6 +763,6 @@ static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_sess
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 12, .hash = "8c9b173f4d0adbbf", .application_id = 0x51495055, .version = 4,
+    .entity_count = 12, .hash = "cdedb4fa5bcf62c9", .application_id = 0x51495055, .version = 4,
     .min_reader = 1, .min_writer = 4, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

@@ -1043,15 +1043,17 @@ struct qp_context_log {
     /* The block's lines: a kind and an id each. And the SHA-256 of its text. */
     quipu_bytes block;
     quipu_bytes block_hash;
-    /* Lines that stand with message seq, because they are newer than the block. */
+    /* Lines that stand with message seq, because they are newer than the block. Likewise. */
     quipu_bytes tail;
+    quipu_bytes tail_hash;
     quipu_str system;
     quipu_json tools;
     quipu_str model;
     quipu_str provider;
     /* Why the prompt does not begin with all of the one before; absent: it does. */
     qp_context_log_reason reason;
-    /* SHA-256 of the turn's first prompt and of its last one. */
+    /* Of the turn's first prompt and of its last one: SHA-256 over what stands before all messages,
+     then, message by message, over the hash so far and the message. */
     quipu_bytes prompt_hash;
     quipu_bytes sent_hash;
     /* Estimated, of the last prompt. */
@@ -1073,6 +1075,7 @@ typedef struct qp_context_log_new {
     quipu_bytes block;
     quipu_bytes block_hash;
     quipu_bytes tail;
+    quipu_bytes tail_hash;
     quipu_str system;
     quipu_json tools;
     quipu_str model; /* default "" */
@@ -1095,6 +1098,7 @@ typedef struct qp_context_log_patch {
     ent_patch_bytes block;
     ent_patch_bytes block_hash;
     ent_patch_bytes tail;
+    ent_patch_bytes tail_hash;
     ent_patch_text system;
     ent_patch_json tools;
     ent_patch_text model;
@@ -1119,6 +1123,7 @@ struct qp_context_log_where {
     ent_where_bytes block;
     ent_where_bytes block_hash;
     ent_where_bytes tail;
+    ent_where_bytes tail_hash;
     ent_where_text system;
     ent_where_json tools;
     ent_where_text model;
@@ -1141,15 +1146,15 @@ struct qp_context_log_where {
 #define QP_CONTEXT_LOG_BY_FROM_TOKENS(dir) ((qp_context_log_order){5, ENT_##dir})
 #define QP_CONTEXT_LOG_BY_SUMMARY_SEQ(dir) ((qp_context_log_order){6, ENT_##dir})
 #define QP_CONTEXT_LOG_BY_BLOCK_SEQ(dir) ((qp_context_log_order){7, ENT_##dir})
-#define QP_CONTEXT_LOG_BY_SYSTEM(dir) ((qp_context_log_order){11, ENT_##dir})
-#define QP_CONTEXT_LOG_BY_MODEL(dir) ((qp_context_log_order){13, ENT_##dir})
-#define QP_CONTEXT_LOG_BY_PROVIDER(dir) ((qp_context_log_order){14, ENT_##dir})
-#define QP_CONTEXT_LOG_BY_REASON(dir) ((qp_context_log_order){15, ENT_##dir})
-#define QP_CONTEXT_LOG_BY_TOKENS(dir) ((qp_context_log_order){18, ENT_##dir})
-#define QP_CONTEXT_LOG_BY_EXPECTED(dir) ((qp_context_log_order){19, ENT_##dir})
-#define QP_CONTEXT_LOG_BY_INPUT(dir) ((qp_context_log_order){20, ENT_##dir})
-#define QP_CONTEXT_LOG_BY_CACHED(dir) ((qp_context_log_order){21, ENT_##dir})
-#define QP_CONTEXT_LOG_BY_SENT_AT(dir) ((qp_context_log_order){22, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_SYSTEM(dir) ((qp_context_log_order){12, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_MODEL(dir) ((qp_context_log_order){14, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_PROVIDER(dir) ((qp_context_log_order){15, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_REASON(dir) ((qp_context_log_order){16, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_TOKENS(dir) ((qp_context_log_order){19, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_EXPECTED(dir) ((qp_context_log_order){20, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_INPUT(dir) ((qp_context_log_order){21, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_CACHED(dir) ((qp_context_log_order){22, ENT_##dir})
+#define QP_CONTEXT_LOG_BY_SENT_AT(dir) ((qp_context_log_order){23, ENT_##dir})
 struct qp_context_log_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_context_log *after; /* the last row of the page before */

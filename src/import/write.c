@@ -121,7 +121,7 @@ quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena 
 static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch,
                               quipu_error *reterr)
 {
-    const quipu_store *store = w->meeting.import->store;
+    quipu_store *store = w->meeting.import->store;
     const int64_t count = (int64_t)w->meeting.session->count;
     const quipu_time now = quipu_time_now();
     const qp_session *expired = NULL;
@@ -245,7 +245,7 @@ static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena 
 static quipu_status write_cap(const write_session *w, ent_db *db, quipu_arena *scratch,
                               quipu_error *reterr)
 {
-    const quipu_store *store = w->meeting.import->store;
+    quipu_store *store = w->meeting.import->store;
     const qp_session *row = NULL;
     quipu_status status = QUIPU_OK;
 

@@ -257,23 +257,17 @@ quipu_status qp_context_fresh(const qp_context_past *past, quipu_arena *arena,
     return QUIPU_OK;
 }
 
-static bool context_has_gone(const qp_context_lines *lines)
+bool qp_context_is_stale(const qp_context_lines *lines)
 {
-    bool gone = lines->missing;
+    bool stale = lines->missing;
 
     for (size_t i = 0; i < lines->count; i++) {
-        gone = gone || lines->items[i].has_retired_at;
+        stale = stale || lines->items[i].has_retired_at;
     }
-    return gone;
+    return stale;
 }
 
-bool qp_context_is_stale(const qp_context_past *past, const qp_context_text *block)
+bool qp_context_is_same(const qp_context_text *text, quipu_bytes hash)
 {
-    const quipu_bytes was = past->block != NULL ? past->block->block_hash : (quipu_bytes){NULL, 0};
-    bool stale = past->block == NULL || context_has_gone(&past->lines);
-
-    for (size_t i = 0; i < past->tail_count; i++) {
-        stale = stale || context_has_gone(&past->tails[i].lines);
-    }
-    return stale || was.n != sizeof(block->hash) || memcmp(was.p, block->hash, was.n) != 0;
+    return hash.n == sizeof(text->hash) && memcmp(hash.p, text->hash, hash.n) == 0;
 }

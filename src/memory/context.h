@@ -42,8 +42,10 @@ QUIPU_MUST_USE quipu_status qp_context_tail_make(const qp_context_lines *lines, 
 QUIPU_MUST_USE quipu_status qp_context_fresh(const qp_context_past *past, quipu_arena *arena,
                                              qp_context_lines *ret_lines, quipu_error *reterr);
 
-/* Whether something that was sent may not be sent again: it is retired, deleted, or its text was
- * changed. `block` is the block of `past` as it is now. */
-bool qp_context_is_stale(const qp_context_past *past, const qp_context_text *block);
+/* Whether a text is the one whose hash a row has. */
+bool qp_context_is_same(const qp_context_text *text, quipu_bytes hash);
+
+/* Whether something of the lines may not be sent again: it is retired, or deleted. */
+bool qp_context_is_stale(const qp_context_lines *lines);
 
 #endif

@@ -250,13 +250,14 @@ static quipu_status run_claims(run_state *run, quipu_str key, quipu_error *reter
     qp_memory_claimed claimed = QP_MEMORY_MOOT;
 
     while (status == QUIPU_OK && claimed != QP_MEMORY_NONE) {
-        qp_memory_work work;
+        qp_memory_work work = {.claimed = QP_MEMORY_NONE};
 
         status = qp_call_check(run->within, reterr);
         if (status == QUIPU_OK) {
             status = qp_memory_claim(run->store, run->within, &run->options, key, &run->claim,
-                                     &work, &claimed, reterr);
+                                     &work, reterr);
         }
+        claimed = work.claimed;
         if (status == QUIPU_OK && claimed == QP_MEMORY_CLAIMED) {
             status = run_session(run, &work, reterr);
         }
@@ -275,20 +276,16 @@ static quipu_status run_look(run_state *run, quipu_error *reterr)
 {
     qp_memory_filter filter = {.options = &run->options};
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_str keys[QP_MEMORY_PAGE];
+    qp_memory_due due = {.count = 0, .end = false};
     quipu_status status = QUIPU_OK;
-    bool end = false;
 
-    while (status == QUIPU_OK && !end) {
-        size_t count = 0;
-
+    while (status == QUIPU_OK && !due.end) {
         quipu_arena_reset(&arena);
-        status =
-            qp_memory_look(run->store, run->within, &filter, &arena, keys, &count, &end, reterr);
-        for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
-            status = run_claims(run, keys[i], reterr);
+        status = qp_memory_look(run->store, run->within, &filter, &arena, &due, reterr);
+        for (size_t i = 0; i < due.count && status == QUIPU_OK; i++) {
+            status = run_claims(run, due.keys[i], reterr);
         }
-        if (status == QUIPU_OK && !end) {
+        if (status == QUIPU_OK && !due.end) {
             status = qp_call_check(run->within, reterr);
         }
     }
@@ -358,7 +355,7 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
         run = qp_malloc(sizeof(*run));
         status = run != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a run");
     }
-    if (status == QUIPU_OK) {
+    if (run != NULL && status == QUIPU_OK) {
         *run = (run_state){.store = store,
                            .options = QUIPU_MEMORY_OPTIONS_INIT,
                            .within = &within,

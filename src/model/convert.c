@@ -18,7 +18,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/jsonw.h"
-#include "base/option.h"
 #include "base/tool_pair.h"
 #include "model/call_id.h"
 #include "model/message.h"
@@ -334,7 +333,7 @@ static quipu_status convert_words(convert *self, const quipu_part *parts, size_t
     qp_buf json;
 
     assert(call < self->tool_count && self->tools[call].kind == QP_TOOL_CALL);
-    if (status != QUIPU_OK) {
+    if (part == NULL || status != QUIPU_OK) {
         return qp_error_set(self->reterr, status, "no room for the messages");
     }
     *part = (quipu_part){.kind = QUIPU_PART_RESPONSE,

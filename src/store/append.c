@@ -18,6 +18,7 @@
 #include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/last_change.h"
+#include "store/purge.h"
 #include "store/search.h"
 #include "store/session.h"
 #include "store/state_internal.h"
@@ -190,7 +191,13 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
     qp_session_patch patch = {.revision = ent_set(row->revision + 1)};
     quipu_status status = QUIPU_OK;
 
-    assert(count > 0 && row->next_seq >= row->first_seq);
+    assert(count > 0);
+    if (row->first_seq < 1 || row->next_seq < row->first_seq) {
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "the session's messages begin at %lld and end before %lld; verify the "
+                            "store",
+                            (long long)row->first_seq, (long long)row->next_seq);
+    }
     if (row->turn_seq == 0 && row->first_words.p == NULL && row->next_seq > 1) {
         status = append_look_for_turn(db, row, encoded, reterr);
     }
@@ -228,6 +235,7 @@ quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratc
     qp_session_patch patch;
     quipu_status status = append_rows(store, db, row, encoded, now, &patch, reterr);
 
+    assert(encoded->count > 0 && ent_depth(db) > 0);
     if (status == QUIPU_OK) {
         status = qp_update_must_match(db, &qp_session_entity,
                                       &(qp_session_where){.id = ent_eq(row->id)}, &patch, reterr);
@@ -300,6 +308,7 @@ static quipu_status append_cap(quipu_store *store, ent_db *db, quipu_arena *scra
 {
     quipu_status status = qp_session_cache_flush(&store->group.sessions, db, reterr);
 
+    assert(ent_depth(db) > 0 && row->id != 0);
     if (status == QUIPU_OK) {
         status = qp_cap_hold(store, db, scratch, row, reterr);
         qp_session_cache_detach(&store->group.sessions, row);
@@ -406,6 +415,7 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
 {
     const quipu_store *store = append->store;
 
+    assert(within->store == NULL || within->store == store);
     if (status == QUIPU_OK) {
         const bool local = append->also == NULL ? store->is_local
                                                 : qp_session_is_local(store, append->also->changes);
@@ -417,6 +427,10 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
             append->creates
                 ? qp_session_write_new(append->store, within, append_create_work, append, reterr)
                 : qp_store_write(append->store, within, append_work, append, reterr);
+        /* The cap may have released more than one transaction removes. */
+        if (status == QUIPU_OK && (store->cap_messages > 0 || store->cap_tokens > 0)) {
+            qp_purge_after(append->store, within);
+        }
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));

@@ -17,13 +17,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/error.h"
 #include "base/str.h"
 #include "ent/db.h"
-#include "ent/find.h"
 #include "store/group.h"
-#include "store/shard.h"
-#include "store/store.h"
 
 /* A commit that costs less is not worth waiting for more members. */
 #define BATCH_WAIT_MIN_NS 50000
@@ -72,8 +68,10 @@ quipu_status qp_batch_begin(qp_batch *batch, ent_tx_kind kind)
     qp_group *group = batch->group;
     quipu_status status;
 
+    assert(batch->own != NULL);
     /* Only the wait for the lock is bounded: a member that is taken is carried through, which local
      * I/O bounds. */
+    group->removed = (qp_removed){0, 0};
     qp_call_watch(batch->own->call, group->db);
     status = ent_begin(group->db, kind, batch->own->reterr);
     ent_watch(group->db, 0, NULL, NULL);

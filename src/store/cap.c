@@ -72,8 +72,9 @@ static quipu_status cap_newest_turn(ent_db *db, const qp_session *row, const qp_
 }
 
 /* The row moves first: qp_fork_release() asks all sessions which messages they still show. */
-quipu_status qp_first_move(ent_db *db, quipu_arena *scratch, const qp_session *row,
-                           int64_t first_seq, qp_session_patch *patch, quipu_error *reterr)
+quipu_status qp_first_move(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                           const qp_session *row, int64_t first_seq, qp_session_patch *patch,
+                           quipu_error *reterr)
 {
     quipu_bytes base = {NULL, 0};
     int64_t changed = 0;
@@ -99,7 +100,8 @@ quipu_status qp_first_move(ent_db *db, quipu_arena *scratch, const qp_session *r
     }
     assert(status != QUIPU_OK || changed == 1);
     if (status == QUIPU_OK && first_seq > row->first_seq) {
-        status = qp_fork_release(db, scratch, row->id, row->first_seq, first_seq - 1, reterr);
+        status =
+            qp_fork_release(store, db, scratch, row->id, row->first_seq, first_seq - 1, reterr);
     }
     return status;
 }
@@ -110,7 +112,7 @@ quipu_status qp_first_move(ent_db *db, quipu_arena *scratch, const qp_session *r
  *      first_seq      target         turn           last
  *  -------|-------------|------x-------|--------------|
  *         deleted ------------>|stays */
-quipu_status qp_cap_hold(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+quipu_status qp_cap_hold(quipu_store *store, ent_db *db, quipu_arena *scratch,
                          const qp_session *row, quipu_error *reterr)
 {
     const int64_t last = row->next_seq - 1;
@@ -144,5 +146,6 @@ quipu_status qp_cap_hold(const quipu_store *store, ent_db *db, quipu_arena *scra
     }
     /* Remembered also when nothing can go: the next append does not look for it again. */
     qp_session_patch patch = {.turn_seq = ent_set(turn)};
-    return qp_first_move(db, scratch, row, search.seq != 0 ? search.seq : turn, &patch, reterr);
+    return qp_first_move(store, db, scratch, row, search.seq != 0 ? search.seq : turn, &patch,
+                         reterr);
 }

@@ -8,13 +8,13 @@
 
 /* Holds the cap of the store for a session whose row and messages are written; `row` is what is
  * stored now. Without a cap, or within it by the row's numbers, it costs no statement. */
-QUIPU_MUST_USE quipu_status qp_cap_hold(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+QUIPU_MUST_USE quipu_status qp_cap_hold(quipu_store *store, ent_db *db, quipu_arena *scratch,
                                         const qp_session *row, quipu_error *reterr);
 
 /* Moves a session's beginning to `first_seq` and releases what lies before it (fork_release.h). The
  * caller's patch carries whatever else changes: the row is written once. */
-QUIPU_MUST_USE quipu_status qp_first_move(ent_db *db, quipu_arena *scratch, const qp_session *row,
-                                          int64_t first_seq, qp_session_patch *patch,
-                                          quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_first_move(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                          const qp_session *row, int64_t first_seq,
+                                          qp_session_patch *patch, quipu_error *reterr);
 
 #endif

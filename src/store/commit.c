@@ -9,7 +9,6 @@
 #include "ent/db.h"
 #include "store/batch.h"
 #include "store/group.h"
-#include "store/store.h"
 
 /* What a failed commit means. The engine reports a full disk, a lock and a broken reference before
  * anything reached the file. After any other failure only the file knows. */

@@ -19,6 +19,7 @@
 #include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/last_change.h"
+#include "store/purge.h"
 #include "store/read.h"
 #include "store/session.h"
 #include "store/size.h"
@@ -253,8 +254,9 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
     /* Summaries that are older than the border go with the rest; the newest one lies behind it. */
     call->removed = summary.view_from - row->first_seq;
     status = compact_patch(call, row, db, now, &patch, reterr);
-    return status == QUIPU_OK ? qp_first_move(db, scratch, row, summary.view_from, &patch, reterr)
-                              : status;
+    return status == QUIPU_OK
+               ? qp_first_move(call->store, db, scratch, row, summary.view_from, &patch, reterr)
+               : status;
 }
 
 /* ---- the calls --------------------------------------------------------------------------------
@@ -279,6 +281,9 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
     if (status == QUIPU_OK) {
         status = work == compact_prune_work ? qp_size_exempt(store, &within, work, call, reterr)
                                             : qp_store_write(store, &within, work, call, reterr);
+    }
+    if (status == QUIPU_OK && work == compact_prune_work) {
+        qp_purge_after(store, &within);
     }
     qp_store_leave(&within);
     return status;

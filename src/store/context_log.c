@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "store/last_change.h"
 #include "store/memory_scope.h"
 
 #define CONTEXT_LOG_TAILS_MAX 4096 /* rows between a block and the newest row */
@@ -201,33 +202,46 @@ static quipu_status context_log_standing(context_log_read *read, qp_context_line
 /* ---- a row's lines ----------------------------------------------------------------------------
  */
 
-/* The ids of one kind in a row's bytes. */
-static size_t context_log_ids(quipu_bytes bytes, quipu_memory_kind kind, quipu_uuid *ids)
+/* Whether a memory is the one that a row names. */
+static bool context_log_is(const uint8_t *line, const quipu_memory *memory)
+{
+    return QP_CONTEXT_KIND(line[0]) == memory->kind &&
+           memcmp(line + 1, memory->id.b, sizeof(memory->id.b)) == 0;
+}
+
+/* The memory that a row names, among the standing lines, which are read anyway, and those that were
+ * found by their ids; NULL: it is not there. */
+static const quipu_memory *context_log_known(const context_log_read *read, const uint8_t *line)
+{
+    const qp_context_lines *standing = &read->past->standing;
+
+    for (size_t i = 0; i < standing->count; i++) {
+        if (context_log_is(line, &standing->items[i])) {
+            return &standing->items[i];
+        }
+    }
+    for (size_t i = 0; i < read->count; i++) {
+        if (context_log_is(line, &read->items[i].memory)) {
+            return &read->items[i].memory;
+        }
+    }
+    return NULL;
+}
+
+/* The ids of one kind in a row's bytes that are not known yet. */
+static size_t context_log_ids(const context_log_read *read, quipu_bytes bytes,
+                              quipu_memory_kind kind, quipu_uuid *ids)
 {
     const uint8_t *at = bytes.p;
     size_t count = 0;
 
     assert(at != NULL || bytes.n == 0);
     for (size_t i = 0; i + QP_CONTEXT_LINE_SIZE <= bytes.n; i += QP_CONTEXT_LINE_SIZE) {
-        if (QP_CONTEXT_KIND(at[i]) == kind) {
+        if (QP_CONTEXT_KIND(at[i]) == kind && context_log_known(read, at + i) == NULL) {
             memcpy(ids[count++].b, at + i + 1, sizeof(ids->b));
         }
     }
     return count;
-}
-
-/* The memory that a row names at a place, among those that were found; NULL: it is deleted. */
-static const quipu_memory *context_log_found(const context_log_read *read, const uint8_t *line)
-{
-    for (size_t i = 0; i < read->count; i++) {
-        const quipu_memory *memory = &read->items[i].memory;
-
-        if (QP_CONTEXT_KIND(line[0]) == memory->kind &&
-            memcmp(line + 1, memory->id.b, sizeof(memory->id.b)) == 0) {
-            return memory;
-        }
-    }
-    return NULL;
 }
 
 /* The memories that a row names, in its order. What is deleted is missing. */
@@ -244,7 +258,7 @@ static quipu_status context_log_named(context_log_read *read, quipu_bytes bytes,
 
     assert(read->count == 0);
     for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION && status == QUIPU_OK; kind++) {
-        const size_t n = context_log_ids(bytes, (quipu_memory_kind)kind, ids);
+        const size_t n = context_log_ids(read, bytes, (quipu_memory_kind)kind, ids);
 
         if (n > 0 && kind == QUIPU_OBSERVATION) {
             status = context_log_observations(read, (qp_observation_where){.id = ent_in(ids, n)}, 0,
@@ -260,7 +274,7 @@ static quipu_status context_log_named(context_log_read *read, quipu_bytes bytes,
     /* Into the row's order, without the places of what is gone. */
     for (size_t place = 0; place < named; place++) {
         const uint8_t *line = (const uint8_t *)bytes.p + place * QP_CONTEXT_LINE_SIZE;
-        const quipu_memory *memory = context_log_found(read, line);
+        const quipu_memory *memory = context_log_known(read, line);
 
         if (memory != NULL) {
             marks[count] = line[0];
@@ -299,6 +313,7 @@ static quipu_status context_log_tails(context_log_read *read, const qp_context_l
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         assert(tails != NULL);
         tails[i].seq = list.items[i].seq;
+        tails[i].hash = list.items[i].tail_hash;
         status = context_log_named(read, list.items[i].tail, &tails[i].lines, reterr);
     }
     read->past->tails = tails;
@@ -361,15 +376,14 @@ static quipu_status context_log_past_work(void *ctx, ent_db *db, quipu_arena *sc
     if (status == QUIPU_OK) {
         read->past->compact_seq = row->compact_seq;
         read->past->token_count = row->token_count;
-        status = context_log_row(read, row->id, reterr);
+        read->past->last_seq = row->next_seq - 1;
+        read->past->changed_at = qp_last_change(row);
+        status = qp_memory_scope_name(row, read->arena, &read->scope, reterr);
     }
     if (status == QUIPU_OK && read->at == 0) {
-        status = qp_memory_scope_name(row, read->arena, &read->scope, reterr);
-        if (status == QUIPU_OK) {
-            status = context_log_standing(read, &read->past->standing, reterr);
-        }
+        status = context_log_standing(read, &read->past->standing, reterr);
     }
-    return status;
+    return status == QUIPU_OK ? context_log_row(read, row->id, reterr) : status;
 }
 
 quipu_status qp_context_past_read(quipu_store *store, quipu_str key, int64_t at,
@@ -607,7 +621,8 @@ static bool context_log_formed(const qp_context_log *row)
 {
     return row->block.n % QP_CONTEXT_LINE_SIZE == 0 && row->tail.n % QP_CONTEXT_LINE_SIZE == 0 &&
            row->prompt_hash.n == QP_SHA256_SIZE && row->sent_hash.n == QP_SHA256_SIZE &&
-           (row->block_hash.p == NULL || row->block_hash.n == QP_SHA256_SIZE);
+           (row->block_hash.p == NULL || row->block_hash.n == QP_SHA256_SIZE) &&
+           (row->tail_hash.p == NULL || row->tail_hash.n == QP_SHA256_SIZE);
 }
 
 bool qp_context_log_sound(const qp_context_log *row, int64_t next_seq)

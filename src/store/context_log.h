@@ -43,6 +43,7 @@ typedef struct qp_context_lines {
 typedef struct qp_context_tail {
     int64_t seq;
     qp_context_lines lines;
+    quipu_bytes hash; /* of the text that was sent */
 } qp_context_tail;
 
 /* What was sent last, or with a past turn. Everything lies in the caller's arena. */
@@ -55,6 +56,8 @@ typedef struct qp_context_past {
     qp_context_lines standing; /* all standing lines that count in the session now, oldest first */
     int64_t compact_seq;       /* of the session */
     int64_t token_count;
+    int64_t last_seq;
+    quipu_time changed_at;
 } qp_context_past;
 
 /* Read it from one snapshot: the newest row, or the newest one up to message `at` when that is not

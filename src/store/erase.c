@@ -2,7 +2,9 @@
  * their texts stays in it.
  *
  *    delete     transactions of the commit group; the engine overwrites what it deletes
- *    index      segments of a full-text index keep words of deleted rows: it is emptied
+ *    purge      what one transaction may not delete follows in others (purge.h)
+ *    index      segments of a full-text index keep words of deleted rows: they are merged, so many
+ *               pages in a transaction, until none is left that does
  *    rewrite    VACUUM, unless the caller asks for the quick form
  *    flush      the write-ahead log, which holds older versions of pages, is truncated
  *
@@ -11,8 +13,8 @@
  *
  * Owns: the receipt until the call succeeds.
  * Called by: quipu_erase().
- * Locks: deletes in transactions of the commit group, one a batch; cleans with the writing
- * connection to itself, outside of transactions.
+ * Locks: deletes and cleans the index in transactions of the commit group, each bounded; cleans the
+ * file with the writing connection to itself, outside of transactions.
  * On return: on success all is deleted and cleaned. A failure while cleaning leaves everything
  * deleted and says so; a repeat finds nothing to delete and cleans again. */
 #include <assert.h>
@@ -30,6 +32,7 @@
 #include "store/fork_release.h"
 #include "store/maintain.h"
 #include "store/memory_scope.h"
+#include "store/purge.h"
 #include "store/search.h"
 #include "store/size.h"
 
@@ -62,10 +65,13 @@ typedef struct erase_run {
     erase_list forks;
     erase_list backups;
     erase_list kept;
-    const char *const *left; /* of the engine: see qp_maintenance_remnants(); NULL: nothing */
-    bool more;               /* a batch was full */
-    const qp_call *within;   /* all of the call */
-    quipu_error *reterr;     /* for erase_backup_noted(), which is given none */
+    const char *const *left;   /* of the engine: see qp_maintenance_remnants(); NULL: nothing */
+    bool more;                 /* a batch was full */
+    bool purging;              /* messages of it are still to be removed */
+    bool first;                /* the next step is the first one of cleaning the index... */
+    qp_search_cleaned cleaned; /* ...and what the last one left */
+    const qp_call *within;     /* all of the call */
+    quipu_error *reterr;       /* for erase_backup_noted(), which is given none */
 } erase_run;
 
 /* Append a copy of a text to a list of the receipt. */
@@ -216,20 +222,29 @@ static quipu_status erase_look_up(ent_db *db, quipu_arena *arena, const qp_sessi
     return status;
 }
 
-/* Count the hidden ancestors that were removed together with the tree. */
+/* Count the hidden ancestors that go together with the tree. */
 static quipu_status erase_went(erase_run *run, ent_db *db, const erase_ancestors *ancestors,
                                quipu_error *reterr)
 {
+    quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_status status = QUIPU_OK;
 
     assert(ancestors->count <= QP_CHAIN_MAX);
     for (size_t i = 0; i < ancestors->count && status == QUIPU_OK; i++) {
-        bool there = true;
-        status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(ancestors->ids[i])}, &there,
-                                   reterr);
-        run->receipt->pub.hidden += !there;
-        run->receipt->pub.messages += there ? 0 : ancestors->messages[i];
+        const qp_session *row = NULL;
+        quipu_error error = {0};
+        bool gone = true; /* now, or when its purge ends */
+
+        status = qp_session_get(db, &arena, ancestors->ids[i], &row, &error);
+        if (status == QUIPU_OK) {
+            status = qp_fork_is_dead(db, &arena, row, &gone, reterr);
+        } else {
+            status = status == QUIPU_NOT_FOUND ? QUIPU_OK : qp_error_pass(reterr, &error);
+        }
+        run->receipt->pub.hidden += gone;
+        run->receipt->pub.messages += gone ? ancestors->messages[i] : 0;
     }
+    quipu_arena_free(&arena);
     return status;
 }
 
@@ -259,14 +274,13 @@ static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row
     if (status == QUIPU_OK) {
         status = qp_session_remove_tree(run->store, db, &arena, row, &removed, reterr);
     }
-    if (status == QUIPU_OK) {
+    /* A root that was hidden itself and had no forks: qp_session_remove_tree() passes it over. A
+     * user's rows hold such a one when its user was not cleared, which verify reports. */
+    if (status == QUIPU_OK && row->key.p == NULL) {
         status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(row->id)}, &left, reterr);
     }
-    /* Still there is only a root that was hidden itself and had no forks: qp_session_remove_tree()
-     * passes it over. A user's rows hold such a one when its user was not cleared, which verify
-     * reports. */
     if (status == QUIPU_OK && left) {
-        status = qp_fork_remove(db, row, reterr); /* hidden, and nobody's */
+        status = qp_fork_remove(run->store, db, row, reterr); /* hidden, and nobody's */
     }
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = qp_feed_forget(run->store, db, rows[i], reterr);
@@ -334,6 +348,7 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
         .order = {QP_SESSION_BY_ID(ASC)},
         .where = {.tenant = ent_eq(run->store->tenant), .user_id = ent_eq(run->options.user_id)}};
     qp_session_list list = {0};
+    size_t done = 0;
     quipu_status status;
 
     erase_step_again(step);
@@ -345,16 +360,17 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     status = qp_session_find(db, scratch, &query, &list, reterr);
     /* The rows were read before anything was removed; a fork may go with its parent, earlier in the
      * batch. */
-    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < list.n && status == QUIPU_OK && !qp_fork_is_spent(run->store); i++) {
         bool there = false; /* it may have gone with another of the user's */
         status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(list.items[i].id)}, &there,
                                    reterr);
         if (status == QUIPU_OK && there) {
             status = erase_tree(run, db, &list.items[i], reterr);
         }
+        done = i + 1;
     }
     assert(list.n <= QUIPU_SWEEP_BATCH);
-    run->more = list.n == QUIPU_SWEEP_BATCH;
+    run->more = list.n == QUIPU_SWEEP_BATCH || done < list.n;
     /* The user's own state, once no session of the user is left. */
     if (status == QUIPU_OK && !run->more) {
         qp_state_where where = {.tenant = ent_eq(run->store->tenant),
@@ -366,6 +382,38 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
         status = erase_states(run, db, &where, reterr);
     }
     return status == QUIPU_OK && !run->more ? erase_scopes(run, db, reterr) : status;
+}
+
+/* Whether anything is left to be purged. */
+static quipu_status erase_look_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                    quipu_error *reterr)
+{
+    erase_run *run = ctx;
+
+    assert(run->receipt != NULL);
+    (void)scratch;
+    return qp_purge_exists(db, run->store->tenant, 0, &run->purging, reterr);
+}
+
+/* Wait until the last message is gone: another process may have begun to purge, and the receipt
+ * counts on it. */
+static quipu_status erase_purge(erase_run *run, const qp_call *within, quipu_error *reterr)
+{
+    quipu_status status;
+
+    assert(!run->more && within->store == run->store);
+    do {
+        status = qp_purge_run(run->store, within, reterr);
+        if (status == QUIPU_OK) {
+            status = qp_store_read(run->store, within, erase_look_work, run, reterr);
+        }
+        if (status == QUIPU_OK && run->purging) {
+            quipu_status busy = QUIPU_BUSY;
+
+            status = qp_call_nap(within, &busy, reterr) ? QUIPU_OK : busy;
+        }
+    } while (status == QUIPU_OK && run->purging);
+    return status;
 }
 
 /* Delete in as many transactions as it takes, so that other writers get their turn in between. The
@@ -386,7 +434,7 @@ static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_er
             qp_call_tell(within, (int64_t)(run->sessions.count + run->forks.count));
         }
     } while (status == QUIPU_OK && run->more);
-    return status;
+    return status == QUIPU_OK ? erase_purge(run, within, reterr) : status;
 }
 
 /* ---- cleaning ---------------------------------------------------------------------------------
@@ -400,16 +448,47 @@ static void erase_watch_wait(const erase_run *run, ent_db *db)
     qp_call_watch(&step, db);
 }
 
-/* Empty the full-text index where deleting a row leaves its words in the index's storage. The next
- * search fills it again. */
-static quipu_status erase_index(const erase_run *run, ent_db *db, bool *ret_discarded,
-                                quipu_error *reterr)
+/* One step of cleaning the index. `first` is cleared by the caller, when it is committed. */
+static quipu_status erase_index_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    erase_run *run = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_search_clean(db, &qp_message_entity, run->first, &run->cleaned, reterr);
+}
+
+/* Rid the full-text index of the words of deleted messages. Other searches and writers go on. */
+static quipu_status erase_index(erase_run *run, const qp_call *within, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    assert(!run->purging);
+    run->first = true;
+    do {
+        const qp_call step = qp_maintain_step(run->store, within);
+
+        status = qp_size_exempt(run->store, &step, erase_index_work, run, reterr);
+        run->first = false;
+        if (status == QUIPU_OK) {
+            QP_LOG(&run->store->log, QUIPU_LOG_DEBUG, "store", "index_clean_step",
+                   QP_LOG_NUMBER("ended", run->cleaned != QP_SEARCH_CLEANS));
+            status = qp_call_check(within, reterr);
+        }
+    } while (status == QUIPU_OK && run->cleaned == QP_SEARCH_CLEANS);
+    return status;
+}
+
+/* Empty an index that cannot be cleaned, because it is damaged. The next search fills it again. */
+static quipu_status erase_index_all(const erase_run *run, ent_db *db, bool *ret_discarded,
+                                    quipu_error *reterr)
 {
     quipu_status status;
 
     assert(ent_depth(db) == 0);
-    if (!qp_search_keeps_deleted_words(db)) {
-        return QUIPU_OK; /* they went with their messages */
+    if (run->cleaned == QP_SEARCH_CLEANED) {
+        return QUIPU_OK;
     }
     /* Only the wait for the lock is bounded by the store's deadline; rebuilding may take longer. */
     erase_watch_wait(run, db);
@@ -437,12 +516,12 @@ static quipu_status erase_backup_noted(void *ctx, quipu_str path)
     return erase_note(run, &run->backups, path, run->reterr);
 }
 
-/* Clean the file. The order matters: the rewrite drops the pages that the emptied index frees, and
+/* Clean the file. The order matters: the rewrite drops the pages that an emptied index frees, and
  * the log, which holds the versions before, is truncated last. */
 static quipu_status erase_clean(erase_run *run, ent_db *db, quipu_error *reterr)
 {
     bool discarded = false; /* the pages of a damaged index are left for the rewrite */
-    quipu_status status = erase_index(run, db, &discarded, reterr);
+    quipu_status status = erase_index_all(run, db, &discarded, reterr);
 
     assert(ent_depth(db) == 0);
     if (status == QUIPU_OK && (discarded || (run->options.flags & QUIPU_ERASE_QUICK) == 0)) {
@@ -569,7 +648,10 @@ static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error
     if (status != QUIPU_OK) {
         return status;
     }
-    status = qp_maintain_write(run->store, within, erase_clean_work, run, &cause);
+    status = erase_index(run, within, &cause);
+    if (status == QUIPU_OK) {
+        status = qp_maintain_write(run->store, within, erase_clean_work, run, &cause);
+    }
     /* A server: what it could not clean now is on the receipt. */
     if (run->left != NULL) {
         return erase_tell_left(run, &cause, reterr);

@@ -25,9 +25,11 @@
 #include "store/export_lines.h"
 #include "store/export_row.h"
 #include "store/fork_chain.h"
+#include "store/fork_release.h"
 #include "store/last_change.h"
 #include "store/maintain.h"
 #include "store/message.h"
+#include "store/purge.h"
 
 #define EXPORT_CHUNK ((size_t)64 * 1024) /* handed to the caller at a time, or a line */
 #define EXPORT_FLAGS (QUIPU_EXPORT_FLAT | QUIPU_EXPORT_HEADS)
@@ -50,6 +52,7 @@ typedef struct export_run {
     quipu_error *reterr;
     quipu_transfer done;
     bool consumed; /* the caller has a part of it */
+    bool purging;  /* some messages are in the store that no session reaches */
 } export_run;
 
 static bool export_is_flat(const export_run *run)
@@ -223,10 +226,12 @@ static quipu_status export_shown(export_run *run, const qp_session *row, quipu_e
 }
 
 /* All that a session holds itself, also what only its forks still show. */
-static quipu_status export_held(export_run *run, const qp_session *row, quipu_error *reterr)
+static quipu_status export_range(export_run *run, const qp_session *row, int64_t from, int64_t to,
+                                 quipu_error *reterr)
 {
-    const qp_message_query query = {.order = {QP_MESSAGE_BY_SEQ(ASC)},
-                                    .where = {.session_id = ent_eq(row->id)}};
+    const qp_message_query query = {
+        .order = {QP_MESSAGE_BY_SEQ(ASC)},
+        .where = {.session_id = ent_eq(row->id), .seq = ent_between(from, to)}};
     qp_message_iter iter;
     qp_message message;
     quipu_status status = qp_message_iter_begin(run->db, &query, &iter, reterr);
@@ -241,6 +246,28 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
     /* The first failure is reported: ending an iteration must not replace the error of a row. */
     quipu_status ended = qp_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? ended : status;
+}
+
+/* All that it holds, or, while messages are purged, what sessions reach of it. */
+static quipu_status export_held(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    const int64_t base = qp_session_base(row);
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_fork_span *spans = NULL;
+    size_t count = 0;
+    quipu_status status;
+
+    assert(!export_is_flat(run));
+    if (!run->purging || row->next_seq - 1 <= base) {
+        return export_range(run, row, 1, ENT_CLUSTER_SEQ_MAX, reterr);
+    }
+    status =
+        qp_fork_reach(run->db, &arena, row, base + 1, row->next_seq - 1, &spans, &count, reterr);
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        status = export_range(run, row, spans[i].a, spans[i].b, reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
 }
 
 /* ---- state and memories -----------------------------------------------------------------------
@@ -527,7 +554,11 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     quipu_status status = QUIPU_OK;
     qp_session shown = *row;
 
-    assert(run->db != NULL && row->id != 0);
+    assert(run->db != NULL);
+    if (row->id < 1) {
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "a session has the number %lld; verify the store", (long long)row->id);
+    }
     quipu_arena_reset(run->scratch);
     export_begin(run, "session");
     if (!flat) {
@@ -572,12 +603,23 @@ static quipu_status export_sessions(export_run *run, quipu_error *reterr)
     qp_session row;
     quipu_status status = qp_session_iter_begin(run->db, &query, &iter, reterr);
 
+    assert(run->options.key.p == NULL);
     if (status != QUIPU_OK) {
         return status;
     }
     while (status == QUIPU_OK && qp_session_iter_next(&iter, &row)) {
         bool hidden = row.key.p == NULL && (export_is_flat(run) || export_is_heads(run));
-        if (quipu_str_eq(row.tenant, run->store->tenant) && !hidden) {
+
+        if (!quipu_str_eq(row.tenant, run->store->tenant) || hidden) {
+            continue;
+        }
+        if (run->purging) {
+            quipu_arena arena = QUIPU_ARENA_INIT;
+
+            status = qp_fork_is_dead(run->db, &arena, &row, &hidden, reterr);
+            quipu_arena_free(&arena);
+        }
+        if (status == QUIPU_OK && !hidden) {
             status = export_is_heads(run) ? export_head(run, &row, reterr)
                                           : export_session(run, &row, reterr);
         }
@@ -681,6 +723,9 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
         status =
             run->options.key.p != NULL ? export_one(run, reterr) : export_sessions(run, reterr);
         return status == QUIPU_OK ? export_flush(run, reterr) : status;
+    }
+    if (status == QUIPU_OK) {
+        status = qp_purge_exists(db, run->store->tenant, 0, &run->purging, reterr);
     }
     if (status == QUIPU_OK) {
         status = export_header(run, reterr);

@@ -46,6 +46,11 @@ static void export_row_json(qp_jsonw *writer, const char *name, quipu_str json)
 {
     char longer[QP_EXPORT_NAME_MAX + sizeof(QP_EXPORT_TEXT_SUFFIX)];
 
+    /* One line that is no JSON would spoil the whole export for its reader. */
+    if (qp_json_check(json, NULL, NULL) != QUIPU_OK) {
+        qp_buf_fail(writer->buf, QUIPU_CORRUPT);
+        return;
+    }
     if (!export_row_breaks(json)) {
         qp_jsonw_key(writer, quipu_cstr(name));
         qp_jsonw_raw(writer, json);

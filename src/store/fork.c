@@ -28,7 +28,7 @@
 /* One fork. The uid is drawn before the transaction, so that a work that runs again makes the same
  * session. */
 typedef struct fork_call {
-    const quipu_store *store;
+    quipu_store *store;
     quipu_str key;
     int64_t seq;
     quipu_session_new values;

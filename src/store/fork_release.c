@@ -5,11 +5,20 @@
  *    holder a: 1 ........ 9     b forked at 6, c forked from b at 4, d forked from a at 8
  *    b reaches 1..6, c reaches 1..4, d reaches 1..8; when a is deleted, 9 is removed
  *
+ * One transaction removes QUIPU_DELETE_BATCH messages at most. What is left is the range of a job
+ * "purge" (purge.c), which calls qp_fork_purge() in transactions of its own:
+ *
+ *    released   1 ........ 4096 | 4097 .................. 150000
+ *               removed here    | a job; nobody reaches them, whatever happens meanwhile
+ *
+ * A message that no living session reaches is never reached again: forks are made of living
+ * sessions, and share no more than those show. Hence a purge needs no lock against forks.
+ *
  * Owns: nothing that outlives a call.
  * Called by: see fork_release.h.
  * Transactions: the caller's open, exclusive one; all reads see its own writes.
- * On return: of the range that was released exactly what living sessions reach is left, and no
- * hidden row is without a fork. */
+ * On return: of the range that was released exactly what living sessions reach is left, or a job
+ * has the rest; no hidden row is without a fork or a job. */
 #include "store/fork_release.h"
 
 #include <assert.h>
@@ -20,16 +29,14 @@
 #include "base/error.h"
 #include "store/classes.h"
 #include "store/fork_chain.h"
+#include "store/purge.h"
 #include "store/search.h"
 
-#define FORK_RELEASE_ROOM 16 /* items that a list begins with */
+#define FORK_RELEASE_ROOM 16       /* items that a list begins with */
+#define FORK_RELEASE_TOKEN_BYTES 4 /* about so many are a token, where rows are not read */
 
-/* Two numbers: a span a..b, or a session `a` and the highest number `b` that is reached through
- * it. */
-typedef struct release_pair {
-    int64_t a;
-    int64_t b;
-} release_pair;
+/* A span a..b, or a session `a` and the highest number `b` that is reached through it. */
+typedef qp_fork_span release_pair;
 
 /* A growing list; old arrays stay in the scratch arena until the caller frees it. */
 typedef struct release_list {
@@ -84,20 +91,112 @@ static int64_t fork_release_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The index first: it reads the words that it has to remove from the rows. */
-quipu_status qp_messages_remove(ent_db *db, int64_t session, int64_t from, int64_t to,
-                                quipu_error *reterr)
+/* ---- removing, so much in a transaction -------------------------------------------------------
+ */
+
+bool qp_fork_is_spent(const quipu_store *store)
 {
+    return store->group.removed.messages >= QUIPU_DELETE_BATCH ||
+           store->group.removed.bytes >= QUIPU_DELETE_BATCH_BYTES;
+}
+
+/* Remove messages and their words. The index first: it reads the words from the rows. */
+static quipu_status fork_release_delete(quipu_store *store, ent_db *db, int64_t session,
+                                        int64_t from, int64_t to, quipu_error *reterr)
+{
+    const qp_message_where where = {.session_id = ent_eq(session), .seq = ent_between(from, to)};
     int64_t count = 0;
     quipu_status status = qp_search_forget(db, session, from, to, reterr);
 
-    assert(session != 0 && from <= to);
-    assert(ent_depth(db) > 0);
-    return status == QUIPU_OK ? qp_message_delete(db,
-                                                  &(qp_message_where){.session_id = ent_eq(session),
-                                                                      .seq = ent_between(from, to)},
-                                                  &count, reterr)
-                              : status;
+    assert(session != 0 && from <= to && ent_depth(db) > 0);
+    if (status == QUIPU_OK) {
+        status = qp_message_delete(db, &where, &count, reterr);
+    }
+    store->group.removed.messages += count;
+    return status;
+}
+
+/* Whether all of the range may go in this transaction, by what the session's row says: its
+ * messages are taken for equally long, and none is read. *ret_bytes: how long they are together. */
+static bool fork_release_fits(const quipu_store *store, const qp_session *row, int64_t from,
+                              int64_t to, int64_t *ret_bytes)
+{
+    const qp_removed *removed = &store->group.removed;
+    const int64_t all = fork_release_max(row->next_seq - 1, 1);
+    const int64_t count = fork_release_max(fork_release_min(to, all) - from + 1, 0);
+    const int64_t tokens = fork_release_max(row->token_count, 0);
+
+    assert(from <= to && removed->messages >= 0);
+    if (removed->messages + count > QUIPU_DELETE_BATCH) {
+        return false;
+    }
+    /* No product overflows: count is small now, and a share of the tokens is taken first. */
+    *ret_bytes = (tokens / all + 1) * FORK_RELEASE_TOKEN_BYTES * count;
+    return removed->bytes + *ret_bytes <= QUIPU_DELETE_BATCH_BYTES;
+}
+
+/* The number up to which messages may go in this transaction; from - 1: none. Reads them. One
+ * message may always go, however long it is: otherwise a purge would never pass it. */
+static quipu_status fork_release_measure(quipu_store *store, ent_db *db, int64_t session,
+                                         int64_t from, int64_t to, int64_t *ret_to,
+                                         quipu_error *reterr)
+{
+    qp_removed removed = store->group.removed; /* with the messages up to here */
+    const int64_t room = fork_release_max(QUIPU_DELETE_BATCH - removed.messages, 0);
+    const qp_message_query query = {
+        .limit = room + 1,
+        .order = {QP_MESSAGE_BY_SEQ(ASC)},
+        .where = {.session_id = ent_eq(session), .seq = ent_between(from, to)}};
+    int64_t last = to;
+    qp_message_iter iter;
+    qp_message row;
+    quipu_status status = QUIPU_OK;
+
+    assert(from <= to && ent_depth(db) > 0);
+    status = qp_message_iter_begin(db, &query, &iter, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (qp_message_iter_next(&iter, &row)) {
+        const int64_t bytes = (int64_t)(row.content.n + row.extra.text.n + row.tool_calls.text.n);
+
+        if (removed.messages >= QUIPU_DELETE_BATCH ||
+            (removed.messages > 0 && removed.bytes + bytes > QUIPU_DELETE_BATCH_BYTES)) {
+            last = row.seq - 1; /* for the next transaction */
+            break;
+        }
+        removed.messages++;
+        removed.bytes += bytes;
+    }
+    status = qp_message_iter_end(&iter, reterr);
+    if (status == QUIPU_OK) {
+        store->group.removed.bytes = removed.bytes;
+        *ret_to = last;
+    }
+    return status;
+}
+
+/* Remove the messages `from` to `to` that the session holds, as many as this transaction may.
+ * *ret_left: the first number that is left for another one; 0: none is. */
+static quipu_status fork_release_remove(quipu_store *store, ent_db *db, const qp_session *row,
+                                        int64_t from, int64_t to, int64_t *ret_left,
+                                        quipu_error *reterr)
+{
+    int64_t bytes = 0;
+    int64_t done = to;
+    quipu_status status = QUIPU_OK;
+
+    assert(from <= to);
+    if (fork_release_fits(store, row, from, to, &bytes)) {
+        store->group.removed.bytes += bytes;
+    } else {
+        status = fork_release_measure(store, db, row->id, from, to, &done, reterr);
+    }
+    if (status == QUIPU_OK && done >= from) {
+        status = fork_release_delete(store, db, row->id, from, done, reterr);
+    }
+    *ret_left = done < to ? done + 1 : 0;
+    return status;
 }
 
 /* ---- who reaches what -------------------------------------------------------------------------
@@ -160,45 +259,76 @@ static quipu_status fork_release_forks(release_reach *reach, quipu_error *reterr
     return status;
 }
 
-/* Remove the messages `from` to `to` of `holder` that no session reaches: sort the spans that are
- * reached, and remove the gaps between them.
+/* The holder is the root of the walk; a hidden one reaches nothing itself. Spans that overlap or
+ * touch become one, in place. */
+quipu_status qp_fork_reach(ent_db *db, quipu_arena *scratch, const qp_session *holder, int64_t from,
+                           int64_t to, qp_fork_span **ret_spans, size_t *ret_count,
+                           quipu_error *reterr)
+{
+    release_reach reach = {.db = db, .scratch = scratch, .from = from, .to = to};
+    qp_fork_span *spans;
+    size_t n = 0;
+    quipu_status status = fork_release_visit(&reach, holder, to, reterr);
+
+    assert(from <= to);
+    if (status == QUIPU_OK) {
+        status = fork_release_forks(&reach, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    spans = reach.spans.items;
+    if (reach.spans.count > 1) {
+        qsort(spans, reach.spans.count, sizeof(*spans), fork_release_compare);
+    }
+    for (size_t i = 0; i < reach.spans.count; i++) {
+        assert(spans[i].a >= from && spans[i].a <= spans[i].b && spans[i].b <= to);
+        if (n > 0 && spans[i].a <= spans[n - 1].b + 1) {
+            spans[n - 1].b = fork_release_max(spans[n - 1].b, spans[i].b);
+        } else {
+            spans[n++] = spans[i];
+        }
+    }
+    *ret_spans = spans;
+    *ret_count = n;
+    return QUIPU_OK;
+}
+
+/* Remove the messages `from` to `to` of `holder` that no session reaches: the gaps between the
+ * spans that are reached. *ret_left as fork_release_remove().
  *
  *    range      1 2 3 4 5 6 7 8 9
  *    reached      ├─┤   ├───┤              2..3 and 5..7
  *    removed    1     4       8 9          `next` is 1, then 4, then 8
  */
-static quipu_status fork_release_collect(ent_db *db, quipu_arena *scratch, const qp_session *holder,
-                                         int64_t from, int64_t to, quipu_error *reterr)
+static quipu_status fork_release_collect(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                         const qp_session *holder, int64_t from, int64_t to,
+                                         int64_t *ret_left, quipu_error *reterr)
 {
-    release_reach reach = {.db = db, .scratch = scratch, .from = from, .to = to};
+    qp_fork_span *spans = NULL;
+    size_t count = 0;
     int64_t next = from; /* everything before it is settled */
-    quipu_status status;
+    int64_t left = 0;
+    quipu_status status = QUIPU_OK;
 
     assert(from <= to && from > qp_session_base(holder));
+    *ret_left = 0;
     /* The common case of a fork that is deleted: its living parent shows everything, and no fork is
      * read. */
     if (holder->key.p != NULL && holder->first_seq <= from) {
         return QUIPU_OK; /* the holder itself shows them all */
     }
-    /* The holder is the root of the walk; a hidden one reaches nothing itself. */
-    status = fork_release_visit(&reach, holder, to, reterr);
-    if (status == QUIPU_OK) {
-        status = fork_release_forks(&reach, reterr);
-    }
-    if (reach.spans.count > 1) {
-        qsort(reach.spans.items, reach.spans.count, sizeof(release_pair), fork_release_compare);
-    }
-    for (size_t i = 0; i < reach.spans.count && status == QUIPU_OK; i++) {
-        const release_pair span = reach.spans.items[i];
-        if (span.a > next) {
-            status = qp_messages_remove(db, holder->id, next, span.a - 1, reterr);
+    status = qp_fork_reach(db, scratch, holder, from, to, &spans, &count, reterr);
+    for (size_t i = 0; i < count && status == QUIPU_OK && left == 0; i++) {
+        if (spans[i].a > next) {
+            status = fork_release_remove(store, db, holder, next, spans[i].a - 1, &left, reterr);
         }
-        assert(span.a >= from && span.a <= span.b && span.b <= to);
-        next = fork_release_max(next, span.b + 1);
+        next = spans[i].b + 1;
     }
-    if (status == QUIPU_OK && next <= to) {
-        status = qp_messages_remove(db, holder->id, next, to, reterr);
+    if (status == QUIPU_OK && left == 0 && next <= to) {
+        status = fork_release_remove(store, db, holder, next, to, &left, reterr);
     }
+    *ret_left = left;
     return status;
 }
 
@@ -213,25 +343,52 @@ static quipu_status fork_release_has_forks(ent_db *db, int64_t id, bool *ret_has
     return qp_session_exists(db, &(qp_session_where){.parent_id = ent_eq(id)}, ret_has, reterr);
 }
 
-/* Remove a row that has no forks, with the messages that are left of it. */
-static quipu_status fork_release_row(ent_db *db, int64_t id, quipu_error *reterr)
+/* Remove a row that has no forks, with the messages that are left of it. *ret_gone false: they are
+ * too many for this transaction. The row is hidden, and the purge removes it. */
+static quipu_status fork_release_row(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                     const qp_session *row, bool *ret_gone, quipu_error *reterr)
 {
     int64_t count = 0;
-    quipu_status status = qp_messages_remove(db, id, 1, ENT_CLUSTER_SEQ_MAX, reterr);
+    int64_t left = 0;
+    quipu_status status = fork_release_remove(store, db, row, qp_session_base(row) + 1,
+                                              ENT_CLUSTER_SEQ_MAX, &left, reterr);
 
-    return status == QUIPU_OK
-               ? qp_session_delete(db, &(qp_session_where){.id = ent_eq(id)}, &count, reterr)
+    assert(ent_depth(db) > 0 && left <= row->next_seq);
+    *ret_gone = left == 0;
+    if (status != QUIPU_OK || left == 0) {
+        return status == QUIPU_OK
+                   ? qp_session_delete(db, &(qp_session_where){.id = ent_eq(row->id)}, &count,
+                                       reterr)
+                   : status;
+    }
+    status = qp_purge_make_due(store, db, scratch, row->id, left, row->next_seq - 1, reterr);
+    return status == QUIPU_OK && row->key.p != NULL ? qp_fork_hide(db, row, reterr) : status;
+}
+
+/* Remove what no session reaches of a range of one holder, now or in a purge. */
+static quipu_status fork_release_range(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                       const qp_session *holder, int64_t from, int64_t to,
+                                       quipu_error *reterr)
+{
+    int64_t left = 0;
+    quipu_status status = fork_release_collect(store, db, scratch, holder, from, to, &left, reterr);
+
+    assert(left == 0 || (left >= from && left <= to));
+    return status == QUIPU_OK && left != 0
+               ? qp_purge_make_due(store, db, scratch, holder->id, left, to, reterr)
                : status;
 }
 
 /* From session `next` on upwards: release the range in each session that holds a part of it, then
  * remove the row when it is hidden and its last fork is gone. `gone`: a fork of the first one was
  * removed. Ends when nothing of the range is left and the last row stayed. */
-static quipu_status fork_release_up(ent_db *db, quipu_arena *scratch, ent_opt_int next, bool gone,
-                                    int64_t from, int64_t to, quipu_error *reterr)
+static quipu_status fork_release_up(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                    ent_opt_int next, bool gone, int64_t from, int64_t to,
+                                    quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0);
     for (int steps = 0; status == QUIPU_OK && next.has && (from <= to || gone); steps++) {
         const qp_session *row = NULL;
         bool has_forks = true;
@@ -246,8 +403,8 @@ static quipu_status fork_release_up(ent_db *db, quipu_arena *scratch, ent_opt_in
         }
         const int64_t base = qp_session_base(row);
         if (from <= to && to > base) {
-            status = fork_release_collect(db, scratch, row, fork_release_max(from, base + 1), to,
-                                          reterr);
+            status = fork_release_range(store, db, scratch, row, fork_release_max(from, base + 1),
+                                        to, reterr);
         }
         /* What is left of the range lies in the parent. */
         to = fork_release_min(to, base);
@@ -257,17 +414,17 @@ static quipu_status fork_release_up(ent_db *db, quipu_arena *scratch, ent_opt_in
         }
         gone = !has_forks;
         if (status == QUIPU_OK && gone) {
-            status = fork_release_row(db, row->id, reterr);
+            status = fork_release_row(store, db, scratch, row, &gone, reterr);
         }
         next = row->parent_id;
     }
     return status;
 }
 
-quipu_status qp_fork_release(ent_db *db, quipu_arena *scratch, int64_t id, int64_t from, int64_t to,
-                             quipu_error *reterr)
+quipu_status qp_fork_release(quipu_store *store, ent_db *db, quipu_arena *scratch, int64_t id,
+                             int64_t from, int64_t to, quipu_error *reterr)
 {
-    return fork_release_up(db, scratch, (ent_opt_int){true, id}, false, from, to, reterr);
+    return fork_release_up(store, db, scratch, (ent_opt_int){true, id}, false, from, to, reterr);
 }
 
 /* The patch clears by class, so that a field that is added to the schema is cleared without a
@@ -287,29 +444,89 @@ quipu_status qp_fork_hide(ent_db *db, const qp_session *row, quipu_error *reterr
     return status;
 }
 
+/* Remove a session without forks, and then what only it reached above. A row that stays for a purge
+ * keeps its ancestors until that is done. */
+static quipu_status fork_release_whole(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                       const qp_session *row, bool *ret_gone, quipu_error *reterr)
+{
+    quipu_status status = fork_release_row(store, db, scratch, row, ret_gone, reterr);
+
+    assert(row->id != 0 && ent_depth(db) > 0);
+    return status == QUIPU_OK && *ret_gone
+               ? fork_release_up(store, db, scratch, row->parent_id, true, row->first_seq,
+                                 qp_session_base(row), reterr)
+               : status;
+}
+
 /* With forks the row stays, and the session is treated as one that no longer shows anything.
  * Without forks its own messages are removed at once, and only the shared past is looked at. */
-quipu_status qp_fork_remove(ent_db *db, const qp_session *row, quipu_error *reterr)
+quipu_status qp_fork_remove(quipu_store *store, ent_db *db, const qp_session *row,
+                            quipu_error *reterr)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
     bool has_forks = false;
+    bool gone = false; /* nobody asks: what is left has a job */
     quipu_status status = fork_release_has_forks(db, row->id, &has_forks, reterr);
 
     assert(ent_depth(db) > 0);
     if (status == QUIPU_OK && has_forks) {
         status = qp_fork_hide(db, row, reterr);
         if (status == QUIPU_OK) {
-            status =
-                qp_fork_release(db, &scratch, row->id, row->first_seq, row->next_seq - 1, reterr);
+            status = qp_fork_release(store, db, &scratch, row->id, row->first_seq,
+                                     row->next_seq - 1, reterr);
         }
     } else if (status == QUIPU_OK) {
-        status = fork_release_row(db, row->id, reterr);
-        if (status == QUIPU_OK) {
-            status = fork_release_up(db, &scratch, row->parent_id, true, row->first_seq,
-                                     qp_session_base(row), reterr);
-        }
+        status = fork_release_whole(store, db, &scratch, row, &gone, reterr);
     }
     quipu_arena_free(&scratch);
+    return status;
+}
+
+/* ---- purging ----------------------------------------------------------------------------------
+ */
+
+quipu_status qp_fork_purge(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                           const qp_session *row, int64_t from, int64_t to, int64_t *ret_left,
+                           quipu_error *reterr)
+{
+    assert(ent_depth(db) > 0);
+    from = fork_release_max(from, qp_session_base(row) + 1);
+    *ret_left = 0;
+    return from <= to ? fork_release_collect(store, db, scratch, row, from, to, ret_left, reterr)
+                      : QUIPU_OK;
+}
+
+quipu_status qp_fork_purged(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                            const qp_session *row, bool *ret_ended, quipu_error *reterr)
+{
+    bool has_forks = true;
+    quipu_status status = QUIPU_OK;
+
+    assert(ent_depth(db) > 0);
+    *ret_ended = true;
+    if (row->key.p == NULL) {
+        status = fork_release_has_forks(db, row->id, &has_forks, reterr);
+    }
+    return status == QUIPU_OK && !has_forks
+               ? fork_release_whole(store, db, scratch, row, ret_ended, reterr)
+               : status;
+}
+
+quipu_status qp_fork_is_dead(ent_db *db, quipu_arena *arena, const qp_session *row, bool *ret_dead,
+                             quipu_error *reterr)
+{
+    const qp_session *const *rows = NULL;
+    size_t count = 0;
+    quipu_status status = QUIPU_OK;
+
+    assert(row->id != 0);
+    *ret_dead = row->key.p == NULL;
+    if (*ret_dead) {
+        status = qp_fork_tree(db, arena, row, &rows, &count, reterr);
+    }
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        *ret_dead = *ret_dead && rows[i]->key.p == NULL;
+    }
     return status;
 }
 

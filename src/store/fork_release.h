@@ -1,26 +1,38 @@
 /* Releasing messages that a session does not show any more: what no living session reaches is
- * removed, the rest stays for the forks that share it. Messages are removed here only.
+ * removed, the rest stays for the forks that share it. Messages are removed here only, so many in a
+ * transaction (QUIPU_DELETE_BATCH); what is more is left to a job (purge.h).
  *
  * Owns: the removal of messages, of hidden rows and of their entries in the search index.
  * Called by: session_delete.c, erase.c and repair.c for whole sessions, cap.c for the oldest
- * messages (the history cap, and pruning).
+ * messages (the history cap, and pruning), purge.c.
  * Transactions: the caller's open, exclusive one: which forks reach a message must not change
  * between the look and the removal. */
 #ifndef QP_STORE_FORK_RELEASE_H
 #define QP_STORE_FORK_RELEASE_H
 
-#include "gen/quipu.h"
+#include "store/store.h"
+
+/* Messages from number `a` to number `b`. */
+typedef struct qp_fork_span {
+    int64_t a;
+    int64_t b;
+} qp_fork_span;
+
+/* Whether the open transaction has removed all that it may: more would be left to a job. */
+bool qp_fork_is_spent(const quipu_store *store);
 
 /* The session `id` no longer shows the messages `from` to `to`; its row says so already (first_seq,
  * or no key). Removes what no other session reaches of them, wherever it lies. Cost: the forks of
  * the sessions that hold them are read. */
-QUIPU_MUST_USE quipu_status qp_fork_release(ent_db *db, quipu_arena *scratch, int64_t id,
-                                            int64_t from, int64_t to, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_fork_release(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                            int64_t id, int64_t from, int64_t to,
+                                            quipu_error *reterr);
 
 /* Remove a session's messages and row; with forks, hide the row and keep what they share. What only
  * this session reached in its ancestors is removed too, and so are hidden ancestors that were kept
  * for it alone. */
-QUIPU_MUST_USE quipu_status qp_fork_remove(ent_db *db, const qp_session *row, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_fork_remove(quipu_store *store, ent_db *db, const qp_session *row,
+                                           quipu_error *reterr);
 
 /* Leave a session to its forks: clears every field of its row but the bookkeeping (classes.h).
  * Without a key no call finds it any more. */
@@ -32,8 +44,29 @@ QUIPU_MUST_USE quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const q
                                          const qp_session *const **ret_rows, size_t *ret_count,
                                          quipu_error *reterr);
 
-/* Remove messages `from` to `to` of one cluster, and their words from the search index. */
-QUIPU_MUST_USE quipu_status qp_messages_remove(ent_db *db, int64_t session, int64_t from,
-                                               int64_t to, quipu_error *reterr);
+/* Whether a session was deleted and nothing living is forked from it, or from its forks: it is only
+ * waiting for its purge. Reads the tree into the arena. */
+QUIPU_MUST_USE quipu_status qp_fork_is_dead(ent_db *db, quipu_arena *arena, const qp_session *row,
+                                            bool *ret_dead, quipu_error *reterr);
+
+/* Which messages `from` to `to` of a session's own living sessions reach: spans by number, with
+ * gaps between them, in the arena. Reads only. */
+QUIPU_MUST_USE quipu_status qp_fork_reach(ent_db *db, quipu_arena *scratch,
+                                          const qp_session *holder, int64_t from, int64_t to,
+                                          qp_fork_span **ret_spans, size_t *ret_count,
+                                          quipu_error *reterr);
+
+/* For purge.c: removes of a session's own messages `from` to `to` those that nobody reaches, as
+ * many as the transaction may. *ret_left: the first number that is left; 0: none. Other sessions
+ * may be written to meanwhile. */
+QUIPU_MUST_USE quipu_status qp_fork_purge(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                          const qp_session *row, int64_t from, int64_t to,
+                                          int64_t *ret_left, quipu_error *reterr);
+
+/* For purge.c, when nothing of its range is left: removes a hidden row without forks, and what was
+ * kept for it above. Exclusive. *ret_ended false: there was more, and the job has it now. */
+QUIPU_MUST_USE quipu_status qp_fork_purged(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                           const qp_session *row, bool *ret_ended,
+                                           quipu_error *reterr);
 
 #endif

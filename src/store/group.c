@@ -8,7 +8,6 @@
 #include <assert.h>
 
 #include "store/batch.h"
-#include "store/store.h"
 
 quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu_str tenant,
                            quipu_error *reterr)
@@ -39,6 +38,7 @@ void qp_group_done(qp_group *group)
 static void group_run_outside(qp_group *group, qp_write *own)
 {
     own->next = NULL;
+    group->removed = (qp_removed){0, 0};
     qp_call_watch(own->call, group->db);
     if (group->scratch.head != NULL) {
         quipu_arena_reset(&group->scratch);

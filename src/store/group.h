@@ -18,6 +18,12 @@ typedef struct qp_group_counts {
     int64_t largest; /* callers in one commit */
 } qp_group_counts;
 
+/* What the open transaction has removed: fork_release.c holds it within the limits of a step. */
+typedef struct qp_removed {
+    int64_t messages;
+    int64_t bytes;
+} qp_removed;
+
 typedef struct qp_group {
     qp_queue queue;
     const qp_connector *connector; /* NULL: never set up */
@@ -29,6 +35,7 @@ typedef struct qp_group {
     quipu_arena scratch; /* of the work that runs */
     qp_session_cache sessions;
     int64_t commit_ns; /* what a commit costs, a moving average */
+    qp_removed removed;
 } qp_group;
 
 /* `tenant` outlives the group. */

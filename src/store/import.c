@@ -13,7 +13,6 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "store/import_internal.h"
@@ -148,8 +147,9 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
         if (status != QUIPU_OK) {
             /* These are reported before anything is stored; after any other failure the commit may
              * have happened. */
-            bool sure = status == QUIPU_FULL || status == QUIPU_BUSY || status == QUIPU_INVALID;
-            status = sure
+            const bool stored_nothing =
+                status == QUIPU_FULL || status == QUIPU_BUSY || status == QUIPU_INVALID;
+            status = stored_nothing
                          ? qp_error_pass(reterr, &error)
                          : qp_error_set(reterr, QUIPU_UNKNOWN,
                                         "the commit failed (%s); repeat the import", error.message);

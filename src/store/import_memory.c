@@ -191,6 +191,7 @@ quipu_status qp_import_line_context(qp_lines_import *run, ent_db *db, quipu_aren
                                 .block = made.block,
                                 .block_hash = made.block_hash,
                                 .tail = made.tail,
+                                .tail_hash = made.tail_hash,
                                 .prompt_hash = made.prompt_hash,
                                 .sent_hash = made.sent_hash,
                                 .tokens = made.tokens,

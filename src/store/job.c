@@ -58,39 +58,38 @@ static bool job_is_idle(const qp_job *row)
 }
 
 quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *scratch,
-                             quipu_str kind, quipu_str scope, int64_t first_seq, int64_t last_seq,
-                             quipu_error *reterr)
+                             const qp_job_due *due, quipu_error *reterr)
 {
     const qp_job *row = NULL;
-    quipu_status status = job_lookup(store, db, scratch, kind, scope, &row, reterr);
+    quipu_status status = job_lookup(store, db, scratch, due->kind, due->scope, &row, reterr);
 
-    assert(first_seq <= last_seq);
+    assert(due->first_seq <= due->last_seq);
     if (status != QUIPU_OK) {
         return status;
     }
     if (row == NULL) {
         const qp_job_new made = {.tenant = store->tenant,
-                                 .scope = scope,
-                                 .kind = kind,
-                                 .first_seq = first_seq,
-                                 .last_seq = last_seq,
+                                 .scope = due->scope,
+                                 .kind = due->kind,
+                                 .first_seq = due->first_seq,
+                                 .last_seq = due->last_seq,
                                  .next_at = ent_some(quipu_time_now())};
         return qp_job_create(db, NULL, &made, NULL, reterr);
     }
     if (job_is_idle(row)) {
-        const qp_job_patch patch = {.first_seq = ent_set(first_seq),
-                                    .last_seq = ent_set(last_seq),
+        const qp_job_patch patch = {.first_seq = ent_set(due->first_seq),
+                                    .last_seq = ent_set(due->last_seq),
                                     .next_at = ent_set(quipu_time_now())};
-        return job_change(store, db, kind, scope, &patch, reterr);
+        return job_change(store, db, due->kind, due->scope, &patch, reterr);
     }
     /* Due or leased: the worker finds the longer range when it commits. */
-    if (first_seq >= row->first_seq && last_seq <= row->last_seq) {
+    if (due->first_seq >= row->first_seq && due->last_seq <= row->last_seq) {
         return QUIPU_OK;
     }
     const qp_job_patch patch = {
-        .first_seq = ent_set(first_seq < row->first_seq ? first_seq : row->first_seq),
-        .last_seq = ent_set(last_seq > row->last_seq ? last_seq : row->last_seq)};
-    return job_change(store, db, kind, scope, &patch, reterr);
+        .first_seq = ent_set(due->first_seq < row->first_seq ? due->first_seq : row->first_seq),
+        .last_seq = ent_set(due->last_seq > row->last_seq ? due->last_seq : row->last_seq)};
+    return job_change(store, db, due->kind, due->scope, &patch, reterr);
 }
 
 /* ---- claiming ---------------------------------------------------------------------------------
@@ -174,28 +173,28 @@ static quipu_status job_take(const quipu_store *store, ent_db *db, const qp_job 
 }
 
 quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db, quipu_arena *arena,
-                               quipu_str kind, quipu_str scope, quipu_str owner, int64_t lease_ms,
-                               qp_job_lease *ret_lease, bool *ret_found, quipu_error *reterr)
+                               const qp_job_claim *claim, qp_job_lease *ret_lease, bool *ret_found,
+                               quipu_error *reterr)
 {
     const quipu_time now = quipu_time_now();
     const qp_job *row = NULL;
     quipu_str own = QP_STR_ABSENT;
     quipu_status status;
 
-    assert(lease_ms > 0 && lease_ms <= QP_JOB_LEASE_MS_MAX);
+    assert(claim->lease_ms > 0 && claim->lease_ms <= QP_JOB_LEASE_MS_MAX);
     *ret_found = false;
-    if (scope.p != NULL) {
-        status = job_lookup(store, db, arena, kind, scope, &row, reterr);
+    if (claim->scope.p != NULL) {
+        status = job_lookup(store, db, arena, claim->kind, claim->scope, &row, reterr);
         row = row != NULL && job_is_due(row, now) ? row : NULL;
     } else {
-        status = job_find_due(store, db, arena, kind, now, &row, reterr);
+        status = job_find_due(store, db, arena, claim->kind, now, &row, reterr);
     }
     if (status != QUIPU_OK || row == NULL) {
         return status;
     }
-    status = job_owner(arena, owner, &own, reterr);
+    status = job_owner(arena, claim->owner, &own, reterr);
     if (status == QUIPU_OK) {
-        status = job_take(store, db, row, own, job_after(now, lease_ms), reterr);
+        status = job_take(store, db, row, own, job_after(now, claim->lease_ms), reterr);
     }
     if (status == QUIPU_OK) {
         *ret_lease = (qp_job_lease){row->kind,      row->scope,     own,
@@ -230,6 +229,22 @@ static quipu_status job_held(const quipu_store *store, ent_db *db, quipu_arena *
                                                    : "another worker has taken over");
     }
     return QUIPU_OK;
+}
+
+quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                          const qp_job_lease *lease, int64_t *ret_first_seq, int64_t *ret_last_seq,
+                          quipu_error *reterr)
+{
+    const qp_job *row = NULL;
+    quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
+
+    assert(ret_first_seq != NULL && ret_last_seq != NULL);
+    if (status == QUIPU_OK) {
+        assert(row != NULL && row->next_at.has);
+        *ret_first_seq = row->first_seq;
+        *ret_last_seq = row->last_seq;
+    }
+    return status;
 }
 
 quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scratch,
@@ -267,6 +282,8 @@ quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *sc
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(row->owner.p != NULL && row->next_at.has);
+    assert(row != NULL);
     const bool more = done_seq < row->last_seq;
     qp_job_patch patch = job_progress(more);
 
@@ -305,6 +322,8 @@ quipu_status qp_job_release(const quipu_store *store, ent_db *db, quipu_arena *s
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(row->owner.p != NULL);
+    assert(row != NULL);
     /* The claim that gave up without a failure is no try. */
     patch.tries = ent_set(row->tries > 0 ? row->tries - 1 : 0);
     return job_change(store, db, lease->kind, lease->scope, &patch, reterr);
@@ -331,6 +350,8 @@ quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scra
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(row->owner.p != NULL);
+    assert(row != NULL);
     qp_job_patch patch = job_give_back(job_after(quipu_time_now(), job_backoff_ms(row->tries)));
     const quipu_str cut = {why.p, qp_utf8_cut(why, QP_JOB_ERROR_MAX)};
 
@@ -338,10 +359,22 @@ quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scra
     return job_change(store, db, lease->kind, lease->scope, &patch, reterr);
 }
 
+quipu_status qp_job_end(const quipu_store *store, ent_db *db, const qp_job_lease *lease,
+                        quipu_error *reterr)
+{
+    const qp_job_where where = {.tenant = ent_eq(store->tenant),
+                                .scope = ent_eq(lease->scope),
+                                .kind = ent_eq(lease->kind)};
+
+    assert(ent_depth(db) > 0 && lease->fence > 0);
+    return qp_job_delete(db, &where, NULL, reterr);
+}
+
 quipu_status qp_job_remove(const quipu_store *store, ent_db *db, quipu_str scope,
                            quipu_error *reterr)
 {
-    const qp_job_where where = {.tenant = ent_eq(store->tenant), .scope = ent_eq(scope)};
+    const qp_job_where where = {
+        .tenant = ent_eq(store->tenant), .scope = ent_eq(scope), .kind = ent_ne(QP_JOB_PURGE)};
 
     assert(ent_depth(db) > 0 && scope.n > 0);
     return qp_job_delete(db, &where, NULL, reterr);

@@ -16,7 +16,8 @@
  * worker whose lease was taken over meets another fence when it commits, and its transaction fails.
  * Two workers may so do the same work, and only one of them stores it.
  *
- * Owns: entity Job. Called by memory_scope.c; session_delete.c and erase.c remove a scope's rows.
+ * Owns: entity Job. Called by memory_scope.c and purge.c; session_delete.c and erase.c remove a
+ * scope's rows.
  * Transactions: every function expects an open, exclusive one, and leaves the commit to its caller:
  * what a worker stores is in the same transaction as qp_job_commit(). */
 #ifndef QP_STORE_JOB_H
@@ -32,6 +33,7 @@
 
 /* The kinds of jobs. */
 #define QP_JOB_OBSERVE QUIPU_STR("observe") /* scope: a session; messages behind its watermark */
+#define QP_JOB_PURGE QUIPU_STR("purge")     /* scope: a session's number; messages to remove */
 
 /* One claim. Texts lie in the arena that the claim was given. */
 typedef struct qp_job_lease {
@@ -43,24 +45,41 @@ typedef struct qp_job_lease {
     int64_t last_seq;  /* ...when it was claimed */
 } qp_job_lease;
 
+/* What is to do. */
+typedef struct qp_job_due {
+    quipu_str kind;
+    quipu_str scope;
+    int64_t first_seq;
+    int64_t last_seq;
+} qp_job_due;
+
 /* Make a range due. A job that is idle becomes due now; one that is due or leased is extended and
  * keeps its time. A range that it has already changes nothing. */
 QUIPU_MUST_USE quipu_status qp_job_make_due(const quipu_store *store, ent_db *db,
-                                            quipu_arena *scratch, quipu_str kind, quipu_str scope,
-                                            int64_t first_seq, int64_t last_seq,
+                                            quipu_arena *scratch, const qp_job_due *due,
                                             quipu_error *reterr);
 
-/* Claim a job of this kind that is due: of `scope`, or the one that waits longest when that is
- * absent. *ret_found false: none is. `owner` names the worker for people, 1 to QP_JOB_OWNER_MAX
- * bytes; lease_ms 1 to QP_JOB_LEASE_MS_MAX. */
+/* What a worker asks for. */
+typedef struct qp_job_claim {
+    quipu_str kind;
+    quipu_str scope;  /* absent: the job that waits longest */
+    quipu_str owner;  /* names the worker for people: 1 to QP_JOB_OWNER_MAX bytes */
+    int64_t lease_ms; /* 1 to QP_JOB_LEASE_MS_MAX */
+} qp_job_claim;
+
+/* Claim a job that is due; *ret_found false: none is. */
 QUIPU_MUST_USE quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db,
-                                              quipu_arena *arena, quipu_str kind, quipu_str scope,
-                                              quipu_str owner, int64_t lease_ms,
+                                              quipu_arena *arena, const qp_job_claim *claim,
                                               qp_job_lease *ret_lease, bool *ret_found,
                                               quipu_error *reterr);
 
 /* The functions below return QUIPU_CONFLICT, and change nothing, unless `lease` is the row's
  * newest claim. */
+
+/* The range as it is now: it may have been extended since it was claimed. */
+QUIPU_MUST_USE quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                         const qp_job_lease *lease, int64_t *ret_first_seq,
+                                         int64_t *ret_last_seq, quipu_error *reterr);
 
 /* Let the lease end so much later than now. */
 QUIPU_MUST_USE quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scratch,
@@ -89,7 +108,12 @@ QUIPU_MUST_USE quipu_status qp_job_fail(const quipu_store *store, ent_db *db, qu
                                         const qp_job_lease *lease, quipu_str why,
                                         quipu_error *reterr);
 
-/* Delete every job of a scope, leased ones too: their workers cannot commit. */
+/* The work is done and comes never again: the job is deleted. The caller holds the lease. */
+QUIPU_MUST_USE quipu_status qp_job_end(const quipu_store *store, ent_db *db,
+                                       const qp_job_lease *lease, quipu_error *reterr);
+
+/* Delete every job of a key, leased ones too: their workers cannot commit. The scope of a purge is
+ * no key, and may look like one. */
 QUIPU_MUST_USE quipu_status qp_job_remove(const quipu_store *store, ent_db *db, quipu_str scope,
                                           quipu_error *reterr);
 

@@ -307,14 +307,16 @@ static quipu_status memory_save_all(void *ctx, ent_db *db, quipu_arena *scratch,
 {
     memory_call *call = ctx;
     quipu_str scope = QP_STR_ABSENT;
-    bool repeat = false;
+    qp_memory_saved saved;
     quipu_status status =
         qp_memory_scope_of(call->store, db, scratch, call->memory.session_key, &scope, reterr);
 
     assert(call->by_id && call->query.id_count == 1);
     if (status == QUIPU_OK) {
-        status = qp_memory_put(call->store, db, scratch, &call->memory, scope, &call->saved_id,
-                               &repeat, reterr);
+        status = qp_memory_put(call->store, db, scratch, &call->memory, scope, &saved, reterr);
+    }
+    if (status == QUIPU_OK) {
+        call->saved_id = saved.id;
     }
     return status == QUIPU_OK && call->list != NULL ? memory_list_work(ctx, db, scratch, reterr)
                                                     : status;

@@ -10,13 +10,17 @@
  * single blanks, and without blanks and full stops at its end. */
 void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE]);
 
+typedef struct qp_memory_saved {
+    quipu_uuid id; /* of the row that holds it... */
+    bool repeat;   /* ...which was there before */
+} qp_memory_saved;
+
 /* Save a memory that was checked and has an id; its scope is `scope`. One with an origin whose
  * content the scope has already raises `times` of that row instead. What it supersedes is retired.
- * *ret_id: of the row that holds it; *ret_repeat: whether that was there before. Expects an
- * exclusive transaction. QUIPU_NOT_FOUND: what it supersedes is not there. */
+ * Expects an exclusive transaction. QUIPU_NOT_FOUND: what it supersedes is not there. */
 QUIPU_MUST_USE quipu_status qp_memory_put(const quipu_store *store, ent_db *db,
                                           quipu_arena *scratch, const quipu_memory *memory,
-                                          quipu_str scope, quipu_uuid *ret_id, bool *ret_repeat,
+                                          quipu_str scope, qp_memory_saved *ret_saved,
                                           quipu_error *reterr);
 
 #endif

@@ -107,26 +107,34 @@ static quipu_status memory_put_number(const quipu_store *store, ent_db *db, quip
     return status;
 }
 
+/* A memory on its way into the store. */
+typedef struct memory_put {
+    const quipu_store *store;
+    const quipu_memory *memory;
+    quipu_str scope;
+    quipu_bytes hash; /* absent: it is never merged with another */
+} memory_put;
+
 /* The observation of the scope that says the same: it is said once more. A later saying moves
  * said_at and may raise the priority; the messages that it was made of stay those of the first. */
-static quipu_status memory_put_repeat(const quipu_store *store, ent_db *db, quipu_arena *scratch,
-                                      const quipu_memory *memory, quipu_str scope, quipu_bytes hash,
-                                      quipu_uuid *ret_id, bool *ret_repeat, quipu_error *reterr)
+static quipu_status memory_put_repeat(const memory_put *put, ent_db *db, quipu_arena *scratch,
+                                      qp_memory_saved *saved, quipu_error *reterr)
 {
+    const quipu_memory *memory = put->memory;
     /* Also a row of the session itself, whose scope was another one before it had a user. */
-    const qp_observation_where either[] = {{.scope = ent_eq(scope)},
+    const qp_observation_where either[] = {{.scope = ent_eq(put->scope)},
                                            {.session_key = ent_eq(memory->session_key)}};
     const qp_observation_query query = {.limit = 1,
-                                        .where = {.tenant = ent_eq(store->tenant),
-                                                  .content_hash = ent_eq(hash),
+                                        .where = {.tenant = ent_eq(put->store->tenant),
+                                                  .content_hash = ent_eq(put->hash),
                                                   .any_of = either,
                                                   .any_n = 2}};
     qp_observation_list list = {0};
     quipu_status status = qp_observation_find(db, scratch, &query, &list, reterr);
 
     assert(memory->kind == QUIPU_OBSERVATION);
-    *ret_repeat = status == QUIPU_OK && list.n > 0;
-    if (!*ret_repeat) {
+    saved->repeat = status == QUIPU_OK && list.n > 0;
+    if (!saved->repeat) {
         return status;
     }
     const qp_observation *row = &list.items[0];
@@ -140,36 +148,34 @@ static quipu_status memory_put_repeat(const quipu_store *store, ent_db *db, quip
         (row->priority == 0 || (int)memory->priority < (int)row->priority)) {
         patch.priority = qp_observation_priority_set((qp_observation_priority)memory->priority);
     }
-    *ret_id = row->id;
+    saved->id = row->id;
     return qp_observation_update(
-        db, &(qp_observation_where){.tenant = ent_eq(store->tenant), .id = ent_eq(row->id)}, &patch,
-        NULL, reterr);
+        db, &(qp_observation_where){.tenant = ent_eq(put->store->tenant), .id = ent_eq(row->id)},
+        &patch, NULL, reterr);
 }
 
 /* The same for a reflection, of which only the count changes. */
-static quipu_status memory_put_rethink(const quipu_store *store, ent_db *db, quipu_arena *scratch,
-                                       const quipu_memory *memory, quipu_str scope,
-                                       quipu_bytes hash, quipu_uuid *ret_id, bool *ret_repeat,
-                                       quipu_error *reterr)
+static quipu_status memory_put_rethink(const memory_put *put, ent_db *db, quipu_arena *scratch,
+                                       qp_memory_saved *saved, quipu_error *reterr)
 {
-    const qp_reflection_where either[] = {{.scope = ent_eq(scope)},
-                                          {.session_key = ent_eq(memory->session_key)}};
-    const qp_reflection_query query = {.limit = 1,
-                                       .where = {.tenant = ent_eq(store->tenant),
-                                                 .content_hash = ent_eq(hash),
-                                                 .any_of = either,
-                                                 .any_n = 2}};
+    const ent_where_text tenant = ent_eq(put->store->tenant);
+    const qp_reflection_where either[] = {{.scope = ent_eq(put->scope)},
+                                          {.session_key = ent_eq(put->memory->session_key)}};
+    const qp_reflection_query query = {
+        .limit = 1,
+        .where = {
+            .tenant = tenant, .content_hash = ent_eq(put->hash), .any_of = either, .any_n = 2}};
     qp_reflection_list list = {0};
     quipu_status status = qp_reflection_find(db, scratch, &query, &list, reterr);
 
     assert(ent_depth(db) > 0);
-    *ret_repeat = status == QUIPU_OK && list.n > 0;
-    if (!*ret_repeat) {
+    saved->repeat = status == QUIPU_OK && list.n > 0;
+    if (!saved->repeat) {
         return status;
     }
-    *ret_id = list.items[0].id;
+    saved->id = list.items[0].id;
     return qp_reflection_update(
-        db, &(qp_reflection_where){.tenant = ent_eq(store->tenant), .id = ent_eq(*ret_id)},
+        db, &(qp_reflection_where){.tenant = tenant, .id = ent_eq(saved->id)},
         &(qp_reflection_patch){.times = ent_set(list.items[0].times + 1)}, NULL, reterr);
 }
 
@@ -216,66 +222,62 @@ static quipu_status memory_put_supersede(const quipu_store *store, ent_db *db,
 /* Make the row. The views (schema/quipu.ent) map the public struct to the columns; only what they
  * do not show, and what the store decides, is set here. A generation of a reflection of 0 means the
  * schema's default. */
-static quipu_status memory_put_row(const quipu_store *store, ent_db *db, quipu_arena *scratch,
-                                   const quipu_memory *memory, quipu_str scope, quipu_bytes hash,
+static quipu_status memory_put_row(const memory_put *put, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)
 {
+    const quipu_memory *memory = put->memory;
     int64_t number = 0;
-    quipu_status status = memory_put_number(store, db, scratch, memory, &number, reterr);
+    quipu_status status = memory_put_number(put->store, db, scratch, memory, &number, reterr);
 
-    assert(hash.n == 0 || hash.n == QP_SHA256_SIZE);
+    assert(put->hash.n == 0 || put->hash.n == QP_SHA256_SIZE);
     if (status != QUIPU_OK) {
         return status;
     }
     if (memory->kind == QUIPU_OBSERVATION) {
-        qp_observation_new row = {.tenant = store->tenant, .number = number};
+        qp_observation_new row = {.tenant = put->store->tenant, .number = number};
 
         ent_view_create(&qp_observation_memory_view, memory, &row);
         row.created_at = row.retired_at = (ent_opt_time){.has = false};
         row.times.has = false;
         row.retired_why = (quipu_str){NULL, 0};
-        row.scope = scope;
-        row.content_hash = hash;
+        row.scope = put->scope;
+        row.content_hash = put->hash;
         return qp_observation_create(db, NULL, &row, NULL, reterr);
     }
-    qp_reflection_new row = {.tenant = store->tenant, .number = number};
+    qp_reflection_new row = {.tenant = put->store->tenant, .number = number};
 
     ent_view_create(&qp_reflection_memory_view, memory, &row);
     row.created_at = row.retired_at = (ent_opt_time){.has = false};
     row.times.has = false;
     row.retired_why = (quipu_str){NULL, 0};
-    row.scope = scope;
-    row.content_hash = hash;
+    row.scope = put->scope;
+    row.content_hash = put->hash;
     row.generation.has = memory->generation != 0;
     return qp_reflection_create(db, NULL, &row, NULL, reterr);
 }
 
 quipu_status qp_memory_put(const quipu_store *store, ent_db *db, quipu_arena *scratch,
-                           const quipu_memory *memory, quipu_str scope, quipu_uuid *ret_id,
-                           bool *ret_repeat, quipu_error *reterr)
+                           const quipu_memory *memory, quipu_str scope, qp_memory_saved *ret_saved,
+                           quipu_error *reterr)
 {
     uint8_t digest[QP_SHA256_SIZE];
-    quipu_bytes hash = {NULL, 0};
-    bool repeat = false;
+    memory_put put = {.store = store, .memory = memory, .scope = scope};
     quipu_status status = QUIPU_OK;
 
     assert(ent_depth(db) > 0 && scope.n > 0);
-    *ret_id = memory->id;
+    *ret_saved = (qp_memory_saved){.id = memory->id, .repeat = false};
     if (memory->origin.n > 0) {
         qp_memory_hash(memory->content, digest);
-        hash = (quipu_bytes){digest, sizeof(digest)};
+        put.hash = (quipu_bytes){digest, sizeof(digest)};
         status = memory->kind == QUIPU_OBSERVATION
-                     ? memory_put_repeat(store, db, scratch, memory, scope, hash, ret_id, &repeat,
-                                         reterr)
-                     : memory_put_rethink(store, db, scratch, memory, scope, hash, ret_id, &repeat,
-                                          reterr);
+                     ? memory_put_repeat(&put, db, scratch, ret_saved, reterr)
+                     : memory_put_rethink(&put, db, scratch, ret_saved, reterr);
     }
     if (status == QUIPU_OK && memory->has_supersedes) {
         status = memory_put_supersede(store, db, memory, reterr);
     }
-    if (status == QUIPU_OK && !repeat) {
-        status = memory_put_row(store, db, scratch, memory, scope, hash, reterr);
+    if (status == QUIPU_OK && !ret_saved->repeat) {
+        status = memory_put_row(&put, db, scratch, reterr);
     }
-    *ret_repeat = repeat;
     return status;
 }

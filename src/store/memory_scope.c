@@ -151,8 +151,7 @@ typedef struct memory_scope_page {
     const quipu_store *store;
     const qp_memory_filter *filter;
     quipu_arena *arena; /* of the keys */
-    quipu_str *keys;
-    size_t count;
+    qp_memory_due *due;
     size_t rows;
     int64_t last_id;
 } memory_scope_page;
@@ -182,35 +181,34 @@ static quipu_status memory_scope_look_work(void *ctx, ent_db *db, quipu_arena *s
         query.where.updated_at = ent_ge(options->changed_after);
     }
     status = qp_session_find(db, scratch, &query, &list, reterr);
-    page->count = 0;
+    page->due->count = 0;
     page->rows = list.n;
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         const qp_session *row = &list.items[i];
         qp_memory_mark mark;
 
         page->last_id = row->id;
-        if (qp_session_expired(row, now)) {
+        /* No caller can name a session without a key; verify reports it. */
+        if (qp_session_expired(row, now) || row->key.n == 0) {
             continue;
         }
         status = qp_memory_mark_read(page->store, db, scratch, row, &mark, reterr);
         if (status == QUIPU_OK && memory_scope_is_due(options, &mark)) {
-            assert(page->count < QP_MEMORY_PAGE);
-            status = quipu_arena_copy(page->arena, row->key, &page->keys[page->count++]);
+            assert(page->due->count < QP_MEMORY_PAGE);
+            status = quipu_arena_copy(page->arena, row->key, &page->due->keys[page->due->count++]);
         }
     }
     return status;
 }
 
 quipu_status qp_memory_look(quipu_store *store, const qp_call *call, qp_memory_filter *filter,
-                            quipu_arena *arena, quipu_str ret_keys[QP_MEMORY_PAGE],
-                            size_t *ret_count, bool *ret_end, quipu_error *reterr)
+                            quipu_arena *arena, qp_memory_due *ret_due, quipu_error *reterr)
 {
-    memory_scope_page page = {.store = store, .filter = filter, .arena = arena, .keys = ret_keys};
+    memory_scope_page page = {.store = store, .filter = filter, .arena = arena, .due = ret_due};
     quipu_status status = qp_store_read(store, call, memory_scope_look_work, &page, reterr);
 
     if (status == QUIPU_OK) {
-        *ret_count = page.count;
-        *ret_end = page.rows < QP_MEMORY_PAGE;
+        ret_due->end = page.rows < QP_MEMORY_PAGE;
         filter->after_id = page.rows > 0 ? page.last_id : filter->after_id;
     }
     return status;
@@ -226,7 +224,6 @@ typedef struct memory_scope_claim {
     quipu_str key;
     quipu_arena *arena;
     qp_memory_work work;
-    qp_memory_claimed claimed;
 } memory_scope_claim;
 
 /* Write the row that a commit compares with: it is there from the first claim on, and belongs to
@@ -260,9 +257,10 @@ static quipu_status memory_scope_make_due(const memory_scope_claim *claim, ent_d
                                           quipu_arena *scratch, const qp_memory_mark *mark,
                                           quipu_error *reterr)
 {
+    const qp_job_due due = {QP_JOB_OBSERVE, claim->key, mark->watermark + 1, mark->last_seq};
+
     return memory_scope_is_due(claim->options, mark)
-               ? qp_job_make_due(claim->store, db, scratch, QP_JOB_OBSERVE, claim->key,
-                                 mark->watermark + 1, mark->last_seq, reterr)
+               ? qp_job_make_due(claim->store, db, scratch, &due, reterr)
                : QUIPU_OK;
 }
 
@@ -273,8 +271,8 @@ static quipu_status memory_scope_put_away(memory_scope_claim *claim, ent_db *db,
 {
     const qp_job_lease *lease = &claim->work.lease;
 
-    assert(claim->claimed == QP_MEMORY_CLAIMED);
-    claim->claimed = QP_MEMORY_MOOT;
+    assert(claim->work.claimed == QP_MEMORY_CLAIMED);
+    claim->work.claimed = QP_MEMORY_MOOT;
     return row == NULL ? qp_memory_scope_remove(claim->store, db, lease->scope, reterr)
                        : qp_job_finish(claim->store, db, scratch, lease, reterr);
 }
@@ -317,7 +315,7 @@ static quipu_status memory_scope_begin(memory_scope_claim *claim, ent_db *db, qu
     quipu_status status =
         memory_scope_session(claim, db, scratch, claim->work.lease.scope, &row, &mark, reterr);
 
-    assert(claim->claimed == QP_MEMORY_CLAIMED);
+    assert(claim->work.claimed == QP_MEMORY_CLAIMED);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -342,7 +340,7 @@ static quipu_status memory_scope_claim_work(void *ctx, ent_db *db, quipu_arena *
     quipu_status status = QUIPU_OK;
 
     quipu_arena_reset(claim->arena);
-    claim->claimed = QP_MEMORY_NONE;
+    claim->work.claimed = QP_MEMORY_NONE;
     if (claim->key.p != NULL) {
         status = memory_scope_session(claim, db, scratch, claim->key, &row, &mark, reterr);
         if (status != QUIPU_OK || row == NULL) {
@@ -351,28 +349,28 @@ static quipu_status memory_scope_claim_work(void *ctx, ent_db *db, quipu_arena *
         status = memory_scope_make_due(claim, db, scratch, &mark, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_job_claim_next(claim->store, db, claim->arena, QP_JOB_OBSERVE, claim->key,
-                                   claim->options->worker, claim->options->lease_ms,
-                                   &claim->work.lease, &found, reterr);
+        const qp_job_claim wanted = {QP_JOB_OBSERVE, claim->key, claim->options->worker,
+                                     claim->options->lease_ms};
+
+        status = qp_job_claim_next(claim->store, db, claim->arena, &wanted, &claim->work.lease,
+                                   &found, reterr);
     }
     if (status != QUIPU_OK || !found) {
         return status;
     }
-    claim->claimed = QP_MEMORY_CLAIMED;
+    claim->work.claimed = QP_MEMORY_CLAIMED;
     return memory_scope_begin(claim, db, scratch, reterr);
 }
 
 quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
                              const quipu_memory_options *options, quipu_str key, quipu_arena *arena,
-                             qp_memory_work *ret_work, qp_memory_claimed *ret_claimed,
-                             quipu_error *reterr)
+                             qp_memory_work *ret_work, quipu_error *reterr)
 {
     memory_scope_claim claim = {.store = store, .options = options, .key = key, .arena = arena};
     quipu_status status = qp_store_write(store, call, memory_scope_claim_work, &claim, reterr);
 
     if (status == QUIPU_OK) {
         *ret_work = claim.work;
-        *ret_claimed = claim.claimed;
     }
     return status;
 }
@@ -482,8 +480,7 @@ static quipu_status memory_scope_save(memory_scope_commit *commit, ent_db *db, q
     *ret_standing = false;
     for (size_t i = 0; i < batch->count && status == QUIPU_OK; i++) {
         quipu_memory memory = batch->items[i];
-        bool repeat = false;
-        quipu_uuid id;
+        qp_memory_saved saved = {.repeat = false};
 
         assert(memory.kind == QUIPU_OBSERVATION && memory.content.n > 0);
         memory.session_key = commit->work->lease.scope;
@@ -492,37 +489,31 @@ static quipu_status memory_scope_save(memory_scope_commit *commit, ent_db *db, q
         if (qp_uuid_v4(&memory.id) != QUIPU_OK) {
             return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
         }
-        status = qp_memory_put(commit->store, db, scratch, &memory, scope, &id, &repeat, reterr);
-        commit->stored.observations += !repeat;
-        commit->stored.repeats += repeat;
+        status = qp_memory_put(commit->store, db, scratch, &memory, scope, &saved, reterr);
+        commit->stored.observations += !saved.repeat;
+        commit->stored.repeats += saved.repeat;
         *ret_standing = *ret_standing || memory.priority == QUIPU_PRIORITY_STANDING;
     }
     return status;
 }
 
-/* The row of a user's scope: made with its first observations, and counted with each. Its
- * watermark_tokens are the tokens of all sessions that were observed. */
+/* The row of a user's scope: made with its first observations, and counted with each. `user` has
+ * the tokens that this commit observed; the row's watermark_tokens are those of all sessions. */
 static quipu_status memory_scope_user(const memory_scope_commit *commit, ent_db *db,
-                                      quipu_arena *scratch, const qp_session *row, quipu_str scope,
-                                      int64_t tokens, int64_t *ret_history, quipu_error *reterr)
+                                      quipu_arena *scratch, const qp_memory_scope_new *user,
+                                      int64_t *ret_tokens, quipu_error *reterr)
 {
+    qp_memory_scope_new made = *user;
     const qp_memory_scope *there = NULL;
-    quipu_status status = memory_scope_lookup(commit->store, db, scratch, scope,
+    quipu_status status = memory_scope_lookup(commit->store, db, scratch, user->scope,
                                               QP_MEMORY_SCOPE_KIND_USER, &there, reterr);
 
     if (status != QUIPU_OK) {
         return status;
     }
-    const qp_memory_scope_new made = {
-        .tenant = commit->store->tenant,
-        .scope = scope,
-        .kind = QP_MEMORY_SCOPE_KIND_USER,
-        .app_name = row->app_name,
-        .user_id = row->user_id,
-        .watermark_tokens = (there != NULL ? there->watermark_tokens : 0) + tokens,
-        .generation = (there != NULL ? there->generation : 0) + (commit->batch->count > 0)};
-
-    *ret_history = made.watermark_tokens;
+    made.watermark_tokens += there != NULL ? there->watermark_tokens : 0;
+    made.generation = (there != NULL ? there->generation : 0) + (commit->batch->count > 0);
+    *ret_tokens = made.watermark_tokens;
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }
 
@@ -588,8 +579,15 @@ static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena 
         status = memory_scope_move(commit, db, reterr);
     }
     if (status == QUIPU_OK && row->user_id.n > 0) {
-        status = memory_scope_user(commit, db, scratch, row, scope,
-                                   batch->done_tokens - mark.watermark_tokens, &history, reterr);
+        const qp_memory_scope_new user = {.tenant = commit->store->tenant,
+                                          .scope = scope,
+                                          .kind = QP_MEMORY_SCOPE_KIND_USER,
+                                          .app_name = row->app_name,
+                                          .user_id = row->user_id,
+                                          .watermark_tokens =
+                                              batch->done_tokens - mark.watermark_tokens};
+
+        status = memory_scope_user(commit, db, scratch, &user, &history, reterr);
     }
     if (status == QUIPU_OK && standing) {
         status = memory_scope_limit(commit, db, scratch, scope, history, reterr);

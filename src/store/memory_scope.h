@@ -56,21 +56,18 @@ typedef struct qp_memory_filter {
 #define QP_MEMORY_PAGE 256                      /* sessions that one look reads */
 #define QP_MEMORY_BATCH_TOKENS INT64_C(1000000) /* tokens that a batch reads, or one message */
 
+/* What a look found. Keys lie in the caller's arena. */
+typedef struct qp_memory_due {
+    quipu_str keys[QP_MEMORY_PAGE];
+    size_t count;
+    bool end; /* there is no session behind it */
+} qp_memory_due;
+
 /* The keys of sessions with enough tokens behind their watermark, of one page of sessions.
- * filter->after_id moves behind the page; *ret_end: it was the last one. */
+ * filter->after_id moves behind the page. */
 QUIPU_MUST_USE quipu_status qp_memory_look(quipu_store *store, const qp_call *call,
                                            qp_memory_filter *filter, quipu_arena *arena,
-                                           quipu_str ret_keys[QP_MEMORY_PAGE], size_t *ret_count,
-                                           bool *ret_end, quipu_error *reterr);
-
-/* A claimed session. Texts lie in the arena of the claim. */
-typedef struct qp_memory_work {
-    qp_job_lease lease; /* its scope is the session's key */
-    quipu_uuid uid;
-    int64_t watermark;
-    int64_t generation;
-    int64_t limit; /* messages to read at a time, by how long they are */
-} qp_memory_work;
+                                           qp_memory_due *ret_due, quipu_error *reterr);
 
 typedef enum qp_memory_claimed {
     QP_MEMORY_NONE = 0, /* nothing is due */
@@ -78,12 +75,22 @@ typedef enum qp_memory_claimed {
     QP_MEMORY_MOOT /* a job without anything to do was put away: claim again */
 } qp_memory_claimed;
 
+/* A claimed session. Texts lie in the arena of the claim. */
+typedef struct qp_memory_work {
+    qp_memory_claimed claimed; /* the rest only when it was */
+    qp_job_lease lease;        /* its scope is the session's key */
+    quipu_uuid uid;
+    int64_t watermark;
+    int64_t generation;
+    int64_t limit; /* messages to read at a time, by how long they are */
+} qp_memory_work;
+
 /* Claim the session of `key` when it is due, or, when that is absent, the job that waits
  * longest. */
 QUIPU_MUST_USE quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
                                             const quipu_memory_options *options, quipu_str key,
                                             quipu_arena *arena, qp_memory_work *ret_work,
-                                            qp_memory_claimed *ret_claimed, quipu_error *reterr);
+                                            quipu_error *reterr);
 
 /* What a worker observed in the messages behind its watermark, up to done_seq. */
 typedef struct qp_memory_batch {

@@ -9,7 +9,6 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/result.h"
-#include "base/str.h"
 #include "store/memory_scope.h"
 
 typedef struct memory_status_list {
@@ -198,6 +197,7 @@ quipu_status quipu_memory_status(quipu_store *store, const quipu_memory_options 
                      : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a status");
     }
     if (status == QUIPU_OK) {
+        assert(ret_list != NULL);
         *ret_list = &read.list->pub;
     } else if (read.list != NULL) {
         quipu_free(&read.list->pub);

@@ -37,7 +37,7 @@ static bool outcome_says_nothing(quipu_status status)
 /* Whether another try of a member makes sense; `tries` counts those that lost a conflict. After a
  * lost connection and while a row is locked only the call's deadline ends the tries: both pass, and
  * neither keeps other writers waiting. */
-static bool outcome_goes_on(const qp_group *group, const qp_write *write, int *tries)
+static bool outcome_retries(const qp_group *group, const qp_write *write, int *tries)
 {
     const qp_failure failure = qp_db_failure(group->db);
 
@@ -83,7 +83,7 @@ static void outcome_retry(qp_group *group, qp_write *write, bool lost)
         first = *write->reterr;
     }
     outcome_try(group, write, lost);
-    while (outcome_goes_on(group, write, &tries) && outcome_nap(group, write, &naps)) {
+    while (outcome_retries(group, write, &tries) && outcome_nap(group, write, &naps)) {
         if (!unknown && write->status == QUIPU_UNKNOWN) {
             unknown = true;
             first = write->reterr != NULL ? *write->reterr : first;

@@ -138,6 +138,7 @@ static quipu_status recall_fill(quipu_arena *arena, const qp_message *row,
                             .from_session = best->session};
     quipu_status status = quipu_arena_copy(arena, key, &hit.session_key);
 
+    assert(ret != NULL);
     if (status == QUIPU_OK) {
         status = qp_event_id_text(row->event_id, arena, &hit.event_id);
     }

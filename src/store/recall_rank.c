@@ -150,7 +150,8 @@ static double recall_rank_log(double x)
     int twos = 0;
 
     assert(x >= 1);
-    for (; x >= 2; x /= 2) {
+    while (x >= 2) {
+        x /= 2;
         twos++;
     }
     const double z = (x - 1) / (x + 1);

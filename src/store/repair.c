@@ -10,7 +10,6 @@
  * On return: each problem was reported once, with whether it is mended. */
 #include <assert.h>
 
-#include "base/str.h"
 #include "ent/maintenance.h"
 #include "store/fork_release.h"
 #include "store/search.h"
@@ -21,6 +20,7 @@
 
 /* One session: its row and findings before, and what is left after. */
 typedef struct repair_session {
+    quipu_store *store;
     int64_t id;
     bool found;
     const qp_session *row; /* as it was */
@@ -162,8 +162,8 @@ static quipu_status repair_header(ent_db *db, const qp_session *row, const qp_fi
 
 /* Mend what can be mended. What is left (a missing message, a row that cannot be read) is reported
  * by the check that follows. */
-static quipu_status repair_mend(ent_db *db, const qp_session *row, const qp_findings *findings,
-                                quipu_error *reterr)
+static quipu_status repair_mend(quipu_store *store, ent_db *db, const qp_session *row,
+                                const qp_findings *findings, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
@@ -173,7 +173,7 @@ static quipu_status repair_mend(ent_db *db, const qp_session *row, const qp_find
     }
     /* A hidden session without forks serves nobody. */
     if (row->key.p == NULL && findings->has[QUIPU_PROBLEM_FORK]) {
-        return qp_fork_remove(db, row, reterr);
+        return qp_fork_remove(store, db, row, reterr);
     }
     if (findings->has[QUIPU_PROBLEM_TOTALS]) {
         status = repair_totals(db, row, findings->base_total, reterr);
@@ -202,7 +202,7 @@ static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scra
     const qp_session *row = NULL;
     quipu_status status;
 
-    assert(repair->id != 0 && ent_depth(db) > 0);
+    assert(ent_depth(db) > 0);
     /* A retry begins with nothing of the try before. */
     quipu_arena_free(&repair->arena);
     repair->after = (qp_findings){.messages = 0};
@@ -214,7 +214,7 @@ static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scra
     }
     status = qp_verify_session(db, repair->row, &repair->before, reterr);
     if (status == QUIPU_OK && qp_findings_any(&repair->before)) {
-        status = repair_mend(db, repair->row, &repair->before, reterr);
+        status = repair_mend(repair->store, db, repair->row, &repair->before, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -232,7 +232,7 @@ static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scra
 quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t id,
                                quipu_error *reterr)
 {
-    repair_session repair = {.id = id};
+    repair_session repair = {.store = run->store, .id = id};
     const qp_call step = qp_maintain_step(run->store, call);
     quipu_status status = qp_size_exempt(run->store, &step, repair_session_work, &repair, reterr);
 

@@ -58,7 +58,7 @@ typedef struct find_hit {
 typedef struct search_find {
     const quipu_store *store;
     quipu_search_options options;
-    const qp_search_query *query;
+    qp_search_query query;
     bool caught_up;
     bool index_pending; /* found behind: catch up and come again */
     qp_search_walk walk;
@@ -202,7 +202,7 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
     ent_iter iter;
     ent_hit hit;
     quipu_status status =
-        qp_message_hits_begin(find->db, find->query->words, where, limit, &iter, reterr);
+        qp_message_hits_begin(find->db, find->query.words, where, limit, &iter, reterr);
 
     assert(find->wanted > 0 && limit > 0);
     if (status != QUIPU_OK) {
@@ -268,7 +268,7 @@ static int search_find_compare(const void *left, const void *right)
 static qp_message_where search_find_where(const search_find *find, qp_message_where *also)
 {
     const quipu_search_options *options = &find->options;
-    const qp_search_query *query = find->query;
+    const qp_search_query *query = &find->query;
     qp_message_where where = {.none_of =
                                   &query->filters[QP_SEARCH_FILTERS_MAX - query->excluded_count],
                               .none_n = query->excluded_count,
@@ -335,8 +335,8 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
 {
     const qp_message_query query = {
         .where = {.session_id = ent_eq(found->hit.key), .seq = ent_eq(found->hit.seq)}};
-    const ent_marks marks = {find->query->words, find->options.mark_before,
-                             find->options.mark_after, QUIPU_SNIPPET_BYTES};
+    const ent_marks marks = {find->query.words, find->options.mark_before, find->options.mark_after,
+                             QUIPU_SNIPPET_BYTES};
     quipu_arena *arena = &find->results->head.arena;
     quipu_search_hit hit = {.seq = found->hit.seq, .rank = found->hit.rank};
     qp_message_iter iter;
@@ -409,15 +409,15 @@ static quipu_status search_find_behind(search_find *find, const qp_session *row,
     assert(chain->count <= QP_CHAIN_MAX);
     for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
         const int64_t id = chain->segments[i].session;
-        bool lags = row->index_pending;
+        bool pending = row->index_pending;
 
         /* The session's own mark is in its row; those of ancestors are looked up. */
         if (id != row->id) {
             status = qp_session_exists(
                 find->db, &(qp_session_where){.id = ent_eq(id), .index_pending = ent_is(true)},
-                &lags, reterr);
+                &pending, reterr);
         }
-        if (status == QUIPU_OK && lags) {
+        if (status == QUIPU_OK && pending) {
             find->holders[count++] = id;
         }
     }
@@ -552,14 +552,12 @@ static void search_find_defaults(quipu_search_options *options)
 static quipu_status search_find_call(quipu_store *store, const qp_call *within, search_find *find,
                                      quipu_error *reterr)
 {
-    qp_search_query query;
     quipu_status status;
 
     assert(find->results != NULL);
     search_find_defaults(&find->options);
     find->wanted = (size_t)(find->options.offset + find->options.limit + 1);
-    find->query = &query;
-    status = qp_search_query_read(&query, find->options.query, reterr);
+    status = qp_search_query_read(&find->query, find->options.query, reterr);
     if (status == QUIPU_OK) {
         status = qp_store_read(store, within, search_find_work, find, reterr);
     }

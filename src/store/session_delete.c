@@ -7,14 +7,15 @@
  * for an expired session that is replaced, and by state_child.c for a child session that is done.
  * Transactions: everything runs in an exclusive transaction of the commit group; the public calls
  * are exempt from the size cap, because a file that is full must be able to shrink.
- * On return: the session is gone, or hidden when forks share its messages; the feed has recorded
- * it, and its uid is among the removals. */
+ * On return: the session is gone, or hidden: when forks share its messages, or while its messages
+ * are purged (purge.h). The feed has recorded it, and its uid is among the removals. */
 #include <assert.h>
 
 #include "store/context_log.h"
 #include "store/feed.h"
 #include "store/fork_release.h"
 #include "store/memory_scope.h"
+#include "store/purge.h"
 #include "store/size.h"
 #include "store/store.h"
 
@@ -76,7 +77,7 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
 
 /* In two steps: belongings first, because hiding the row clears its key and its user, by which they
  * are found; then messages and row. `row` is as it was read in this transaction. */
-quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_session *row,
+quipu_status qp_session_remove(quipu_store *store, ent_db *db, const qp_session *row,
                                quipu_error *reterr)
 {
     const qp_removal_new removal = {.tenant = store->tenant, .uid = row->uid};
@@ -88,12 +89,12 @@ quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_se
     if (status == QUIPU_OK && row->hashed_from > 0) {
         status = qp_removal_upsert(db, NULL, &removal, QP_REMOVAL_ON_KEY, NULL, reterr);
     }
-    return status == QUIPU_OK ? qp_fork_remove(db, row, reterr) : status;
+    return status == QUIPU_OK ? qp_fork_remove(store, db, row, reterr) : status;
 }
 
 /* Hidden sessions of the tree are passed over: the last of their forks takes them along
  * (fork_release.c). */
-quipu_status qp_session_remove_tree(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+quipu_status qp_session_remove_tree(quipu_store *store, ent_db *db, quipu_arena *scratch,
                                     const qp_session *row, int64_t *ret_removed,
                                     quipu_error *reterr)
 {
@@ -119,7 +120,7 @@ quipu_status qp_session_remove_tree(const quipu_store *store, ent_db *db, quipu_
 
 /* One delete. `removed` is set by each run of the work: only the last one counts. */
 typedef struct session_delete_call {
-    const quipu_store *store;
+    quipu_store *store;
     quipu_str key;
     bool tree;
     int64_t removed;
@@ -161,6 +162,9 @@ quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu
     if (status == QUIPU_OK) {
         status = qp_size_exempt(store, &within, session_delete_work, &delete, reterr);
     }
+    if (status == QUIPU_OK) {
+        qp_purge_after(store, &within);
+    }
     qp_store_leave(&within);
     return qp_store_fail(status, "delete", key, reterr);
 }
@@ -181,6 +185,9 @@ quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
     if (status == QUIPU_OK) {
         status = qp_size_exempt(store, &within, session_delete_work, &delete, reterr);
     }
+    if (status == QUIPU_OK) {
+        qp_purge_after(store, &within);
+    }
     if (status == QUIPU_OK && ret_removed != NULL) {
         assert(delete.removed >= 0);
         *ret_removed = delete.removed;
@@ -194,8 +201,9 @@ quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
 
 /* One batch of a sweep. */
 typedef struct session_delete_sweep {
-    const quipu_store *store;
+    quipu_store *store;
     int64_t removed; /* in this batch */
+    bool more;       /* it was full */
 } session_delete_sweep;
 
 /* Find and remove a batch of expired sessions, the oldest first. Both happen in one transaction, so
@@ -216,11 +224,26 @@ static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *s
     sweep->removed = 0;
     /* Rows of the list do not remove each other: only a hidden row is removed with its last fork,
      * and hidden rows have no key. */
-    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < list.n && status == QUIPU_OK && !qp_fork_is_spent(sweep->store); i++) {
         status = qp_session_remove(sweep->store, db, &list.items[i], reterr);
         sweep->removed++;
     }
+    sweep->more = sweep->removed == QUIPU_SWEEP_BATCH || sweep->removed < (int64_t)list.n;
     return status;
+}
+
+/* What these and earlier removals left, also in a store that knows of none. A sweep that has
+ * removed sessions has succeeded: the rest is for the next one. */
+static quipu_status session_delete_purge(quipu_store *store, const qp_call *call, int64_t removed,
+                                         quipu_error *reterr)
+{
+    assert(removed >= 0);
+    if (removed == 0) {
+        return qp_purge_run(store, call, reterr);
+    }
+    atomic_store(&store->purge_due, true);
+    qp_purge_after(store, call);
+    return QUIPU_OK;
 }
 
 /* Batch after batch, each in a transaction of its own, so that writers get their turn in between. A
@@ -239,8 +262,7 @@ quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *cal
             assert(sweep.removed >= 0 && sweep.removed <= QUIPU_SWEEP_BATCH);
             removed += sweep.removed;
             qp_call_tell(&within, removed);
-            /* A batch that is not full was the last one. */
-            if (sweep.removed < QUIPU_SWEEP_BATCH) {
+            if (!sweep.more) {
                 break;
             }
             status = qp_call_check(&within, reterr);
@@ -249,6 +271,9 @@ quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *cal
             status = QUIPU_OK; /* the time is up; the rest waits for the next sweep */
             break;
         }
+    }
+    if (status == QUIPU_OK) {
+        status = session_delete_purge(store, &within, removed, reterr);
     }
     if (status == QUIPU_OK) {
         QP_LOG(&store->log, QUIPU_LOG_INFO, "store", "sweep", QP_LOG_NUMBER("sessions", removed));

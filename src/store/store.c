@@ -136,6 +136,7 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->cap_messages = options->cap_messages;
     store->cap_tokens = options->cap_tokens;
     store->feed = (options->flags & QUIPU_OPEN_FEED) != 0;
+    atomic_init(&store->purge_due, true); /* a crash may have left one */
     store->is_local = !store->feed && store->cap_messages == 0 && store->cap_tokens == 0;
     /* The options are the caller's memory and are gone when this returns: copy what is not a
      * number. */
@@ -440,6 +441,12 @@ quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena
         return QUIPU_OK;
     }
     assert(status != QUIPU_OK || *ret_row != NULL);
+    /* A row of the file is input: the store numbers sessions from 1. */
+    if (status == QUIPU_OK && (*ret_row)->id < 1) {
+        status =
+            qp_error_set(&error, QUIPU_CORRUPT, "the session has the number %lld; verify the store",
+                         (long long)(*ret_row)->id);
+    }
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 

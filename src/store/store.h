@@ -2,8 +2,8 @@
  * writing, loading a session's row.
  *
  * Owns: struct quipu_store. Members without a note are set by qp_store_new() and do not change
- * until quipu_close(); `first` and `calls` are atomic; the group, the pool and the change signal
- * lock by themselves.
+ * until quipu_close(); `first`, `calls` and `purge_due` are atomic; the group, the pool and the
+ * change signal lock by themselves.
  * Included by: every file of this room, and by the rooms above it that write (src/import). */
 #ifndef QP_STORE_STORE_H
 #define QP_STORE_STORE_H
@@ -40,6 +40,7 @@ struct quipu_store {
     qp_pool pool;            /* see qp_store_pools() */
     qp_change_signal signal; /* for tails and the feed */
     bool feed;               /* what is committed is also recorded in the feed */
+    atomic_bool purge_due;   /* there may be a job for purge.c; not known at first */
     quipu_arena arena;
 };
 
@@ -129,12 +130,12 @@ bool qp_session_expired(const qp_session *row, quipu_time now);
 /* Remove a session and all that belongs to it (messages, state, memories), in the open, exclusive
  * transaction; the feed records it. A session with forks becomes hidden (fork_release.h). `row` is
  * a living or expired session: it has a key. */
-QUIPU_MUST_USE quipu_status qp_session_remove(const quipu_store *store, ent_db *db,
-                                              const qp_session *row, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_session_remove(quipu_store *store, ent_db *db, const qp_session *row,
+                                              quipu_error *reterr);
 
 /* Remove a session and all its forks, and theirs, in the open, exclusive transaction. *ret_removed:
  * how many of them had a key. The arena holds all their rows until it is freed. */
-QUIPU_MUST_USE quipu_status qp_session_remove_tree(const quipu_store *store, ent_db *db,
+QUIPU_MUST_USE quipu_status qp_session_remove_tree(quipu_store *store, ent_db *db,
                                                    quipu_arena *scratch, const qp_session *row,
                                                    int64_t *ret_removed, quipu_error *reterr);
 

@@ -128,11 +128,12 @@ static quipu_status tool_calls_count(qp_json_node calls, quipu_str content, int6
  * null. */
 bool qp_tool_calls_none(quipu_str json)
 {
+    static const char blanks[] = {' ', '\t', '\r', '\n'};
     char seen[sizeof("null")] = ""; /* without white space; one byte more than is looked for */
     size_t n = 0;
 
     for (size_t i = 0; i < json.n && n < sizeof(seen); i++) {
-        if (memchr(" \t\r\n", json.p[i], 4) == NULL) {
+        if (memchr(blanks, json.p[i], sizeof(blanks)) == NULL) {
             seen[n++] = json.p[i];
         }
     }

@@ -12,7 +12,7 @@
  *    compact_seq         a message that is a summary
  *    parent, fork_seq    ancestors that are there, with all shared messages
  *    indexed_seq         the messages; the index has their words, no others (search_engine.h)
- *    hidden              holds no value of its own, has a fork
+ *    hidden              holds no value of its own, has a fork or is purged
  *
  * Owns: what a sound session is.
  * Called by: quipu_store_verify(); qp_verify_session() also by imports before they commit.
@@ -34,6 +34,7 @@
 #include "store/classes.h"
 #include "store/fork_chain.h"
 #include "store/message.h"
+#include "store/purge.h"
 #include "store/verify_hash.h"
 
 #define VERIFY_UNREADABLE_MAX 100 /* sessions that are skipped before the walk ends */
@@ -375,7 +376,8 @@ static void verify_watermark(const verify_walk *walk)
     if (walk->indexed && !row->index_pending && last > qp_session_base(row) &&
         row->indexed_seq < last) {
         qp_findings_add(walk->findings, QUIPU_PROBLEM_SEARCH, row->indexed_seq + 1,
-                        "its messages behind %lld are in no search index, and nobody knows",
+                        "its messages behind %lld are in no search index, and it is not "
+                        "marked as pending",
                         (long long)row->indexed_seq);
     }
     if (row->indexed_seq < 0 || row->indexed_seq >= row->next_seq) {
@@ -507,11 +509,13 @@ static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* A session without a key is kept for its forks, and keeps nothing of its own (classes.h). */
+/* A session without a key is kept for its forks, or until it is purged (purge.h), and keeps nothing
+ * of its own (classes.h). */
 static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings *findings,
                                   quipu_error *reterr)
 {
     bool has_forks = false;
+    bool has_job = false;
     quipu_status status = qp_session_exists(db, &(qp_session_where){.parent_id = ent_eq(row->id)},
                                             &has_forks, reterr);
     const ent_field *held = ent_class_held(&qp_session_entity, QP_CLASSES_OWN, row);
@@ -522,6 +526,9 @@ static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings
                         "it was deleted, but its row still has a value in %s", held->name);
     }
     if (status == QUIPU_OK && !has_forks) {
+        status = qp_purge_exists(db, row->tenant, row->id, &has_job, reterr);
+    }
+    if (status == QUIPU_OK && !has_forks && !has_job) {
         qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0,
                         "it was deleted, and no fork of it is left");
     }
@@ -644,9 +651,10 @@ static quipu_status verify_seek(ent_db *db, int64_t after, int64_t *ret_id, quip
     int64_t high = INT64_MAX;
     quipu_status status = QUIPU_OK;
 
-    assert(after >= 0 && after < INT64_MAX);
+    assert(after < INT64_MAX);
     while (status == QUIPU_OK && low < high) {
-        const int64_t middle = low + (high - low) / 2;
+        /* The range may have more numbers than the signed type. */
+        const int64_t middle = low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
         bool exists = false;
 
         status = qp_session_exists(db, &(qp_session_where){.id = ent_between(low, middle)}, &exists,
@@ -761,7 +769,8 @@ static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch
  * number is larger than the walk's. */
 static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
-    verify_next next = {.run = run};
+    /* A sound number is positive: what lies below is damage, and is to be found. */
+    verify_next next = {.run = run, .id = INT64_MIN};
     quipu_status status;
 
     for (;;) {

@@ -17,12 +17,12 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/str.h"
 #include "ent/row.h"
 #include "store/context_log.h"
+#include "store/purge.h"
 #include "store/state.h"
 
 #define VERIFY_ROWS_PAGE 1024   /* rows of one snapshot */
@@ -374,18 +374,26 @@ static quipu_status verify_rows_context(rows_walk *walk, const rows_any *any, ro
 }
 
 /* A job is derived: one that is damaged, or whose session is not there, is removed and made again
- * when something is due. */
+ * when something is due. The scope of a purge is a session's number, that of others its key. */
 static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                     quipu_error *reterr)
 {
     const qp_job *row = &any->job;
+    const bool purges = quipu_str_eq(row->kind, QP_JOB_PURGE);
     const qp_session *owner = NULL;
-    quipu_status status = verify_rows_session(walk, row->tenant, row->scope, &owner, reterr);
+    bool known = true;
+    quipu_status status = QUIPU_OK;
 
     assert(!finding->orphan);
     finding->tenant = row->tenant;
-    finding->session_key = row->scope;
-    if (status != QUIPU_OK) {
+    if (purges) {
+        status = verify_rows_owner(walk, qp_purge_session(row->scope), &known, reterr);
+        owner = walk->owner;
+    } else {
+        finding->session_key = row->scope;
+        status = verify_rows_session(walk, row->tenant, row->scope, &owner, reterr);
+    }
+    if (status != QUIPU_OK || !known) {
         return status;
     }
     finding->orphan = owner == NULL || row->first_seq < 0 || row->last_seq < 0 || row->fence < 0 ||

@@ -1,6 +1,7 @@
 /* Prompts with memory: they begin with the bytes of the one before, say why when they do not, and
  * every one that was sent can be built again. */
 #include "agent/script.h"
+#include "contract/maintain_t.h"
 #include "lib/short.h"
 
 #define CONTEXT_TEXT 400
@@ -305,6 +306,25 @@ static void session_without_memories_gets_the_plain_prompt_and_no_log(void **sta
     script_free(plain);
 }
 
+static void first_memory_of_a_session_changes_no_byte_of_what_was_sent_before(void **state)
+{
+    context_world *world = *state;
+    const char *plain;
+    quipu_turn_result result;
+
+    (void)context_says(world, "one", 0);
+    (void)context_says(world, "two", 0);
+    plain = context_prompt(world);
+    context_stands(world, "s", "I prefer trains.");
+    result = context_says(world, "three", 0);
+    context_assert_begins(context_prompt(world), plain);
+    assert_non_null(strstr(context_prompt(world), "- I prefer trains.\n\nthree"));
+    context_assert_rebuilt(world->store, result.last_seq, context_prompt(world));
+    plain = context_prompt(world);
+    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_SAME);
+    context_assert_begins(context_prompt(world), plain);
+}
+
 /* ---- the window --------------------------------------------------------------------------------
  */
 
@@ -441,6 +461,78 @@ static void every_prompt_of_the_past_is_built_again_byte_for_byte(void **state)
     }
 }
 
+static void past_prompts_survive_an_export_and_go_with_their_session(void **state)
+{
+    context_world *world = *state;
+    quipu_store *other = st_open_new(NULL, NULL);
+    char *prompt;
+    mt_stream stream;
+    mt_stream again;
+
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    context_stands(world, "s", "Prices in euros.");
+    (void)context_says(world, "two", 0);
+    prompt = world->script->prompts[1];
+    stream = mt_export(world->store, NULL);
+    assert_true(mt_find(stream.p, stream.n, "\"type\":\"context\""));
+    (void)mt_import(other, &stream);
+    context_assert_rebuilt(other, 4, prompt);
+    mt_clean(other);
+    again = mt_export(other, NULL);
+    assert_int_equal(again.n, stream.n);
+    assert_memory_equal(again.p, stream.p, stream.n);
+    T_OK(quipu_session_delete(other, QUIPU_STR("s"), NULL, NULL));
+    mt_clean(other);
+    mt_free(&stream);
+    mt_free(&again);
+    quipu_close(other);
+}
+
+static void pruned_messages_change_no_prompt_and_their_own_cannot_be_built(void **state)
+{
+    context_world *world = *state;
+    quipu_error err = {0};
+
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    (void)context_says(world, "two", 0);
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 2, QUIPU_STR("They said one."), NULL,
+                               NULL, &err));
+    (void)context_says(world, "three", 0);
+    T_OK(quipu_session_prune(world->store, QUIPU_STR("s"), NULL, NULL, &err));
+    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_null(context_get(world->store, 2, QUIPU_NOT_FOUND));
+    mt_clean(world->store);
+}
+
+static void turn_that_failed_is_repeated_with_the_same_prompt(void **state)
+{
+    context_world *world = *state;
+    quipu_turn_options options;
+    quipu_turn_result result;
+
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    context_stands(world, "s", "Prices in euros.");
+    world->script->steps[1].fail = QUIPU_IO;
+    options = script_options(world->script, "two");
+    options.flags = QUIPU_TURN_MEMORY;
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_IO);
+    context_stands(world, "s", "Be brief.");
+    options = script_options(world->script, NULL);
+    options.flags = QUIPU_TURN_MEMORY;
+    world->script->steps[2].texts[0] = "Fine.";
+    result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_SAME);
+    assert_string_equal(world->script->prompts[2], world->script->prompts[1]);
+    context_assert_rebuilt(world->store, result.last_seq, world->script->prompts[2]);
+    /* The newest line stands with the next input. */
+    (void)context_says(world, "three", 0);
+    context_assert_begins(context_prompt(world), world->script->prompts[2]);
+    assert_non_null(strstr(context_prompt(world), "- Be brief.\n\nthree"));
+}
+
 static void reported_tokens_stand_beside_the_expected_ones(void **state)
 {
     context_world *world = *state;
@@ -542,10 +634,14 @@ int main(void)
         CONTEXT_TEST(edited_and_deleted_lines_are_reasons),
         CONTEXT_TEST(lower_priority_of_a_sent_line_changes_no_byte),
         CONTEXT_TEST(session_without_memories_gets_the_plain_prompt_and_no_log),
+        CONTEXT_TEST(first_memory_of_a_session_changes_no_byte_of_what_was_sent_before),
         CONTEXT_TEST(window_moves_rarely_and_every_move_is_stated),
         CONTEXT_TEST(memories_of_messages_that_are_sent_are_left_out),
         CONTEXT_TEST(other_model_other_instruction_and_a_compaction_are_reasons),
         CONTEXT_TEST(every_prompt_of_the_past_is_built_again_byte_for_byte),
+        CONTEXT_TEST(past_prompts_survive_an_export_and_go_with_their_session),
+        CONTEXT_TEST(pruned_messages_change_no_prompt_and_their_own_cannot_be_built),
+        CONTEXT_TEST(turn_that_failed_is_repeated_with_the_same_prompt),
         CONTEXT_TEST(reported_tokens_stand_beside_the_expected_ones),
         CONTEXT_TEST(context_of_a_programs_own_loop_is_logged_on_request),
         CONTEXT_TEST(wrong_calls_are_refused),

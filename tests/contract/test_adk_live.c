@@ -24,7 +24,7 @@ static int64_t stored_count(adk_world *world)
     return count;
 }
 
-/* ---- seed 003 ---------------------------------------------------------------------------------
+/* ---- append ------------------------------------------------------------------------------------
  */
 
 static void an_appended_event_is_stored_and_visible_at_once(void **state)

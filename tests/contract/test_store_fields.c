@@ -186,7 +186,7 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     sent.session_number = session->id;
     sent.seq = sent.sent_seq = sent.from_seq = sent.block_seq = sent.summary_seq = 1;
     sent.block = sent.tail = (quipu_bytes){FIELDS_MARK "-seventeen-byte-line", 17};
-    sent.block_hash = sent.prompt_hash = sent.sent_hash = event.digest;
+    sent.block_hash = sent.tail_hash = sent.prompt_hash = sent.sent_hash = event.digest;
     T_OK(qp_context_log_create(db, NULL, &sent, NULL, &err));
     fields_fill(arena, &qp_job_entity, &job);
     job.tenant = session->tenant;

@@ -45,13 +45,15 @@ static quipu_status job_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_
 
     switch (call->op) {
     case OP_DUE:
-        status = qp_job_make_due(call->store, db, scratch, QP_JOB_OBSERVE, call->scope, call->first,
-                                 call->last, reterr);
+        status = qp_job_make_due(
+            call->store, db, scratch,
+            &(qp_job_due){QP_JOB_OBSERVE, call->scope, call->first, call->last}, reterr);
         break;
     case OP_CLAIM:
-        status =
-            qp_job_claim_next(call->store, db, &call->arena, QP_JOB_OBSERVE, call->scope,
-                              QUIPU_STR("test"), JOB_LEASE_MS, &call->lease, &call->found, reterr);
+        status = qp_job_claim_next(
+            call->store, db, &call->arena,
+            &(qp_job_claim){QP_JOB_OBSERVE, call->scope, QUIPU_STR("test"), JOB_LEASE_MS},
+            &call->lease, &call->found, reterr);
         break;
     case OP_RENEW:
         status = qp_job_renew(call->store, db, scratch, &call->lease, JOB_LEASE_MS, reterr);

@@ -438,7 +438,6 @@ static void a_worker_whose_lease_was_taken_over_stores_nothing(void **state)
                          .origin = QUIPU_STR(QUIPU_RULES_ORIGIN)};
     const qp_memory_batch batch = {&late, 1, 1, 1};
     quipu_arena arena = QUIPU_ARENA_INIT;
-    qp_memory_claimed claimed = QP_MEMORY_NONE;
     qp_memory_stored stored;
     qp_memory_work work;
     qp_call within;
@@ -448,8 +447,8 @@ static void a_worker_whose_lease_was_taken_over_stores_nothing(void **state)
     st_create(store, "s");
     st_append(store, "s", "I prefer tea.");
     T_OK(qp_store_enter(store, NULL, &within, NULL));
-    T_OK(qp_memory_claim(store, &within, &options, QUIPU_STR("s"), &arena, &work, &claimed, NULL));
-    assert_int_equal(claimed, QP_MEMORY_CLAIMED);
+    T_OK(qp_memory_claim(store, &within, &options, QUIPU_STR("s"), &arena, &work, NULL));
+    assert_int_equal(work.claimed, QP_MEMORY_CLAIMED);
     assert_int_equal(run_all(store).sessions, 0); /* it is leased */
     qp_time_step(60000);
     assert_int_equal(run_all(store).messages, 1);
@@ -474,7 +473,6 @@ static void only_the_newest_of_two_leases_may_commit(void **state)
                          .origin = QUIPU_STR(QUIPU_RULES_ORIGIN)};
     const qp_memory_batch batch = {&fact, 1, 1, 7};
     quipu_arena arenas[2] = {QUIPU_ARENA_INIT, QUIPU_ARENA_INIT};
-    qp_memory_claimed claimed = QP_MEMORY_NONE;
     qp_memory_stored stored;
     qp_memory_work works[2];
     qp_call within;
@@ -485,9 +483,9 @@ static void only_the_newest_of_two_leases_may_commit(void **state)
     st_append(store, "s", "I prefer tea.");
     T_OK(qp_store_enter(store, NULL, &within, NULL));
     for (int i = 0; i < 2; i++) {
-        T_OK(qp_memory_claim(store, &within, &options, QUIPU_STR("s"), &arenas[i], &works[i],
-                             &claimed, NULL));
-        assert_int_equal(claimed, QP_MEMORY_CLAIMED);
+        T_OK(
+            qp_memory_claim(store, &within, &options, QUIPU_STR("s"), &arenas[i], &works[i], NULL));
+        assert_int_equal(works[i].claimed, QP_MEMORY_CLAIMED);
         qp_time_step(60000);
     }
     assert_int_equal(works[0].watermark, works[1].watermark);
@@ -546,7 +544,6 @@ static void a_failure_is_kept_and_tried_again_later(void **state)
     quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
     quipu_memory_status_list *list = NULL;
     quipu_arena arena = QUIPU_ARENA_INIT;
-    qp_memory_claimed claimed = QP_MEMORY_NONE;
     qp_memory_work work;
     qp_call within;
 
@@ -555,7 +552,7 @@ static void a_failure_is_kept_and_tried_again_later(void **state)
     st_create(store, "s");
     st_append(store, "s", "I prefer tea.");
     T_OK(qp_store_enter(store, NULL, &within, NULL));
-    T_OK(qp_memory_claim(store, &within, &options, QUIPU_STR("s"), &arena, &work, &claimed, NULL));
+    T_OK(qp_memory_claim(store, &within, &options, QUIPU_STR("s"), &arena, &work, NULL));
     T_OK(qp_memory_give_back(store, &within, &work, QUIPU_STR("no answer"), NULL));
     qp_store_leave(&within);
     quipu_arena_free(&arena);

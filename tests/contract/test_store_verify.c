@@ -2,6 +2,10 @@
 #include "contract/maintain_t.h"
 #include "lib/short.h"
 
+#include <quipu/memory.h>
+
+#include "base/json.h"
+
 typedef struct damage {
     const char *sql;
     quipu_problem_kind kind;
@@ -103,6 +107,16 @@ static const damage damages[] = {
     {"UPDATE messages SET seq = 1 WHERE seq = 2 AND session_messages = (SELECT id FROM sessions "
      "WHERE key IS NULL)",
      QUIPU_PROBLEM_SEQ, "", false},
+    {"UPDATE sessions SET metadata = '' WHERE key = 'plain'", QUIPU_PROBLEM_SESSION, "plain",
+     false},
+    {"UPDATE messages SET extra = '' WHERE seq = 2 AND session_messages = " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"UPDATE messages SET tool_calls = '' WHERE seq = 2 AND session_messages = " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"PRAGMA foreign_keys = OFF; UPDATE sessions SET id = 0 WHERE key = 'lonely'",
+     QUIPU_PROBLEM_SESSION, "lonely", false},
+    {"UPDATE sessions SET key = '' WHERE key = 'lonely'", QUIPU_PROBLEM_SESSION, "", false},
+    {"UPDATE sessions SET next_seq = -1 WHERE key = 'plain'", QUIPU_PROBLEM_COUNT, "plain", true},
     {"DELETE FROM messages_search_docsize", QUIPU_PROBLEM_SEARCH, "", true},
     {"UPDATE messages_search_data SET block = x'00' WHERE id > 10", QUIPU_PROBLEM_SEARCH, "", true},
 };
@@ -184,6 +198,54 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
         }
         quipu_close(store);
     }
+}
+
+/* A line of an export that a reader of JSON refuses would spoil all of it. */
+static void exported_lines_are_json(const mt_stream *stream)
+{
+    for (size_t at = 0; at < stream->n;) {
+        const char *line = stream->p + at;
+        const char *end = memchr(line, '\n', stream->n - at);
+
+        assert_non_null(end);
+        T_OK(qp_json_check((quipu_str){line, (size_t)(end - line)}, NULL, NULL));
+        at += (size_t)(end - line) + 1;
+    }
+}
+
+/* What stands in a file is input: whatever it is, a call works or reports an error. */
+static void no_damage_ends_the_program(void **state)
+{
+    static const char *const keys[] = {"plain", "lonely", "fork", "of hidden", "indexed"};
+    int refused = 0;
+
+    T_SQLITE_ONLY("the damage is SQLite's");
+    (void)state;
+    for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+        char path[T_PATH_MAX];
+        mt_stream stream = {0};
+        quipu_error err = {0};
+        quipu_store *store = damaged_store(damages[i].sql, path);
+
+        if (quipu_store_export(store, NULL, mt_write, &stream, NULL, NULL, &err) == QUIPU_OK) {
+            exported_lines_are_json(&stream);
+        }
+        mt_free(&stream);
+        refused += quipu_memory_run(store, NULL, NULL, NULL, &err) != QUIPU_OK;
+        for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
+            const quipu_str key = quipu_cstr(keys[k]);
+            quipu_history *history = NULL;
+
+            refused += quipu_say(store, keys[k], QUIPU_ROLE_USER, "more", &err) != QUIPU_OK;
+            if (quipu_session_get(store, key, NULL, NULL, &history, &err) == QUIPU_OK) {
+                quipu_free(history);
+            }
+            refused += quipu_session_delete(store, key, NULL, &err) != QUIPU_OK;
+        }
+        refused += quipu_store_sweep(store, NULL, NULL, &err) != QUIPU_OK;
+        quipu_close(store);
+    }
+    assert_true(refused > 0);
 }
 
 /* ---- counters ---------------------------------------------------------------------------------
@@ -598,6 +660,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_damage_is_told_and_mended_where_it_can_be),
+        cmocka_unit_test(no_damage_ends_the_program),
         cmocka_unit_test(counter_behind_the_highest_number_is_found_and_mended),
         cmocka_unit_test(verify_ends_when_keys_are_out_of_order),
         cmocka_unit_test(prune_refuses_a_summary_that_covers_what_follows_it),

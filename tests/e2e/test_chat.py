@@ -115,7 +115,8 @@ class Chat(harness.Case):
         talk = ("talk", "--model", "m", "--system", "Be kind.", "--text")
         self.chat(*talk, "second")
         second = self.requests()[-1]["messages"]
-        self.assertIn("### Standing\n- Ana prefers trains.", second[0]["content"])
+        self.assertEqual(second[:len(plain)], plain)
+        self.assertIn("- Ana prefers trains.\n\nsecond", second[-1]["content"])
         ident = self.run_quipu("memory", "add", "k", "Prices in euros.", "--json").json()["id"]
         result = self.chat(*talk, "third")
         self.assertRegex(result.err, r"3 of them cached \(\d+ expected\)")
@@ -132,7 +133,8 @@ class Chat(harness.Case):
         self.assertNotIn("euros", str(asked))
         self.assertEqual(self.run_quipu("context", "k", "--json").json()["reason"], "same")
         self.chat(*talk, "fifth", "--no-memory")
-        self.assertNotIn("trains", str(self.requests()[-1]))
+        asked = [m for m in self.requests()[-1]["messages"] if m["role"] != "assistant"]
+        self.assertNotIn("trains", str(asked))
         for at, sent in ((3, second), (4, second), (5, third), (6, third)):
             past = self.run_quipu("context", "k", "--at", at, "--json").json()
             self.assertEqual("\n".join(past["system"]), sent[0]["content"])
@@ -142,6 +144,21 @@ class Chat(harness.Case):
             self.assertTrue(past["exact"])
         self.assertIn("Ana prefers trains.", self.run_quipu("context", "k").out)
         self.run_quipu("context", "kk", code=3)
+
+    def test_what_is_said_is_observed_beside_the_chat_when_asked(self):
+        """A wish of one chat holds in the next; without --observe nothing is made."""
+        self.chat("talk", "--model", "m", "--text", "I prefer boats.")
+        self.assertEqual(self.run_quipu("memory", "list", "k", "--json").lines(), [])
+        self.chat("talk", "--observe", "--text", "I prefer trains.")
+        known = [m["content"] for m in self.run_quipu("memory", "list", "k", "--json").lines()]
+        self.assertEqual(sorted(known), ["I prefer boats.", "I prefer trains."])
+        self.chat("talk", "--text", "hello")
+        self.assertIn("- I prefer boats.\n- I prefer trains.\n\nhello",
+                      self.requests()[-1]["messages"][-1]["content"])
+        self.run_quipu("append", "new", "--create", "--role", "user", "--text", "hi")
+        self.run_quipu("memory", "add", "new", "I am Ana.")
+        shown = self.run_quipu("context", "new", "--json").json()
+        self.assertIn("### Standing\n- I am Ana.", shown["system"][0])
 
     def test_the_only_model_is_found_and_several_are_reported(self):
         self.chat("one", "--text", "hi")

@@ -94,6 +94,10 @@ STRICT_PASS(search_, check,
             (file->conn, entity, reaches, reterr))
 STRICT_PASS(search_, discard, (void *conn, const ent_entity *entity, quipu_error *reterr),
             (file->conn, entity, reterr))
+STRICT_PASS(search_, clean,
+            (void *conn, const ent_entity *entity, bool first, qp_search_cleaned *ret,
+             quipu_error *reterr),
+            (file->conn, entity, first, ret, reterr))
 STRICT_ASK(int64_t, changes)
 STRICT_ASK(int64_t, total_changes)
 STRICT_ASK(int64_t, last_key)
@@ -356,6 +360,7 @@ static void strict_make_searcher(void)
     strict_searcher = qp_sqlite_searcher;
     strict_searcher.check = strict_search_check;
     strict_searcher.discard = strict_search_discard;
+    strict_searcher.clean = strict_search_clean;
 }
 
 static const qp_engine strict_engine = {

@@ -1,4 +1,4 @@
-// Lango's change of seed 002, before and after it, as ratios: raw SQL over mattn's driver (with cgo;
+// Lango's change of drivers, before and after it, as ratios: raw SQL over mattn's driver (with cgo;
 // without it over the pure-Go one) against ent over the pure-Go driver, and quipu beside them. The
 // sides take turns in short blocks, so that a noisy neighbour meets all of them; a ratio is the median
 // over the blocks of the ratio of the medians in a block.

@@ -4,4 +4,4 @@ package main
 
 import _ "github.com/mattn/go-sqlite3"
 
-const before = "sqlite3" // Lango's driver before seed 002
+const before = "sqlite3" // Lango's driver before the change

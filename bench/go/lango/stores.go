@@ -18,7 +18,7 @@ import (
 	quipu "quipu/bindings/go"
 )
 
-// store is what a session store of the seeds does: make a session, append a message to it, read it
+// store is what a session store does: make a session, append a message to it, read it
 // with all of its messages. The unit of durability is one call. Both stores of Lango decode every
 // message when they read; quipu decodes an event, which is more than a message, when it is looked at.
 type store interface {
@@ -27,7 +27,7 @@ type store interface {
 	get(ctx context.Context, key string, look bool) (int, error)
 }
 
-// rawStore is Lango before seed 002: SQL by hand.
+// rawStore is Lango before its change of drivers: SQL by hand.
 type rawStore struct{ db *sql.DB }
 
 func openRaw(ctx context.Context, driver, path string) (*rawStore, error) {

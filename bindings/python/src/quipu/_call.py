@@ -20,7 +20,7 @@ from ._native import ffi, lib
 
 _FORKED = (
     "this store was opened before os.fork(): its locks and threads are the parent's. "
-    "Open the file anew in the child."
+    "Open the file again in the child."
 )
 _TURN_S = 0.001  # that a task may go on with calls that are done at once, before others have a turn
 

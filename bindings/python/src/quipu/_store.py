@@ -343,7 +343,7 @@ class _Base:
                       process (WAL and NORMAL).
         deadline      seconds that a call waits for other writers; None: 30; math.inf: for ever
         ttl           seconds until a session that names none expires; None or math.inf: never
-        feed          tell the store's feed of changes
+        feed          record changes in the store's feed
         adk_rebase    ADK: a stale session appends behind the others' events instead of failing
         adk_by_time   ADK: events by their time stamps, not in the order of their appends
         """

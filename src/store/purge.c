@@ -1,0 +1,312 @@
+/* The worker of purges; the head of purge.h has the picture.
+ *
+ * Owns: the loop over jobs of the kind QP_JOB_PURGE, and `purge_due` of a store.
+ * Called by: fork_release.c (makes jobs), the calls that remove messages, sweep, erase.
+ * Transactions: each claim, step and end is one of the commit group, without the size cap. Where
+ * the engine locks rows, a step runs beside the writers of other sessions: what nobody reaches
+ * cannot be reached again. The end is exclusive, because it removes rows of sessions.
+ * On return no lease is held, unless the process was killed. */
+#include "store/purge.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "ent/db.h"
+#include "store/fork_release.h"
+#include "store/size.h"
+
+#define PURGE_LEASE_MS 5000 /* renewed with every step, which takes a fraction of a second */
+#define PURGE_SCOPE_SIZE 24
+#define PURGE_OWNER QUIPU_STR("purge")
+
+/* The scope of a session's purge, in `text`. */
+static quipu_str purge_scope(int64_t session, char text[PURGE_SCOPE_SIZE])
+{
+    const int n = snprintf(text, PURGE_SCOPE_SIZE, "%" PRId64, session);
+
+    assert(session > 0 && n > 0 && n < PURGE_SCOPE_SIZE);
+    return (quipu_str){text, (size_t)n};
+}
+
+/* The session of a scope: what purge_scope() writes for it is the scope. */
+int64_t qp_purge_session(quipu_str scope)
+{
+    char text[PURGE_SCOPE_SIZE];
+    int64_t session = 0;
+
+    for (size_t i = 0; i < scope.n && session < INT64_MAX / 10; i++) {
+        session = 10 * session + (scope.p[i] - '0');
+    }
+    return session > 0 && quipu_str_eq(purge_scope(session, text), scope) ? session : 0;
+}
+
+quipu_status qp_purge_make_due(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                               int64_t session, int64_t from, int64_t to, quipu_error *reterr)
+{
+    char text[PURGE_SCOPE_SIZE];
+
+    assert(from <= to && ent_depth(db) > 0);
+    /* Before the commit: whoever finds no job forgets the mark, and the next one looks again. */
+    atomic_store(&store->purge_due, true);
+    return qp_job_make_due(store, db, scratch,
+                           &(qp_job_due){QP_JOB_PURGE, purge_scope(session, text), from, to},
+                           reterr);
+}
+
+quipu_status qp_purge_exists(ent_db *db, quipu_str tenant, int64_t session, bool *ret_exists,
+                             quipu_error *reterr)
+{
+    qp_job_where where = {.tenant = ent_eq(tenant), .kind = ent_eq(QP_JOB_PURGE)};
+    char text[PURGE_SCOPE_SIZE];
+
+    assert(session >= 0);
+    if (session != 0) {
+        where.scope = ent_eq(purge_scope(session, text));
+    }
+    return qp_job_exists(db, &where, ret_exists, reterr);
+}
+
+/* ---- one purge --------------------------------------------------------------------------------
+ */
+
+/* One worker. Works may run more than once: each sets its outputs anew. */
+typedef struct purge_worker {
+    quipu_store *store;
+    qp_job_lease lease; /* its texts lie in `arena` */
+    quipu_arena arena;
+    int64_t session; /* 0: the job's scope names none */
+    bool beside;     /* the engine admits other writers beside a step */
+    bool exists;     /* there is a job, perhaps of another worker */
+    bool found;      /* a job was claimed */
+    bool last;       /* nothing was left behind the step before: this one is exclusive... */
+    bool ended;      /* ...and may be the end */
+    bool next_is_last;
+    bool lost;              /* another worker has taken over */
+    int64_t removed;        /* messages, by the last step */
+    const quipu_error *why; /* the lease is given back */
+} purge_worker;
+
+/* Without a lock: whether there is any job, so that a store without one writes nothing. */
+static quipu_status purge_look_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                    quipu_error *reterr)
+{
+    purge_worker *worker = ctx;
+
+    assert(worker->store != NULL);
+    (void)scratch;
+    worker->exists = false;
+    worker->beside = qp_db_locks_rows(db);
+    return qp_purge_exists(db, worker->store->tenant, 0, &worker->exists, reterr);
+}
+
+static quipu_status purge_claim_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    const qp_job_claim any = {QP_JOB_PURGE, QP_STR_ABSENT, PURGE_OWNER, PURGE_LEASE_MS};
+    purge_worker *worker = ctx;
+    quipu_status status;
+
+    assert(ent_depth(db) > 0 && worker->exists);
+    (void)scratch;
+    if (worker->arena.head != NULL) {
+        quipu_arena_reset(&worker->arena);
+    }
+    status = qp_job_claim_next(worker->store, db, &worker->arena, &any, &worker->lease,
+                               &worker->found, reterr);
+    if (status == QUIPU_OK && worker->found) {
+        worker->session = qp_purge_session(worker->lease.scope);
+    }
+    return status;
+}
+
+/* The row whose messages are purged; NULL when it is gone. */
+static quipu_status purge_row(const purge_worker *worker, ent_db *db, quipu_arena *scratch,
+                              const qp_session **ret_row, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status = worker->session == 0
+                              ? QUIPU_NOT_FOUND
+                              : qp_session_get(db, scratch, worker->session, ret_row, &error);
+
+    assert(worker->session >= 0);
+    if (status == QUIPU_NOT_FOUND) {
+        *ret_row = NULL;
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* The end: nothing of the range is left. */
+static quipu_status purge_end(purge_worker *worker, ent_db *db, quipu_arena *scratch,
+                              const qp_session *row, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    assert(ent_depth(db) > 0 && (!worker->beside || worker->last));
+    worker->ended = true;
+    if (row != NULL) {
+        status = qp_fork_purged(worker->store, db, scratch, row, &worker->ended, reterr);
+    }
+    return status == QUIPU_OK && worker->ended
+               ? qp_job_end(worker->store, db, &worker->lease, reterr)
+               : status;
+}
+
+/* One step: a batch of messages, and the job's range moves behind them. When nothing is left the
+ * purge ends, if this transaction is exclusive; otherwise the next one is. The range is read anew:
+ * a session may have been pruned further meanwhile. */
+static quipu_status purge_step_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                    quipu_error *reterr)
+{
+    purge_worker *worker = ctx;
+    quipu_store *store = worker->store;
+    const qp_job_lease *lease = &worker->lease;
+    const qp_session *row = NULL;
+    int64_t first = 0;
+    int64_t last = 0;
+    int64_t left = 0;
+    quipu_status status = qp_job_range(store, db, scratch, lease, &first, &last, reterr);
+
+    const bool exclusive = !worker->beside || worker->last;
+
+    assert(ent_depth(db) > 0 && lease->fence > 0);
+    worker->ended = false;
+    if (status == QUIPU_OK) {
+        status = purge_row(worker, db, scratch, &row, reterr);
+    }
+    if (status == QUIPU_OK && row != NULL && first <= last) {
+        status = qp_fork_purge(store, db, scratch, row, first, last, &left, reterr);
+    }
+    if (status == QUIPU_OK && left == 0 && exclusive) {
+        status = purge_end(worker, db, scratch, row, reterr);
+        worker->removed = store->group.removed.messages;
+        return status;
+    }
+    if (status == QUIPU_OK && left != 0) {
+        status = qp_job_commit(store, db, scratch, lease, left - 1, NULL, reterr);
+    }
+    worker->next_is_last = left == 0;
+    worker->removed = store->group.removed.messages;
+    return status == QUIPU_OK ? qp_job_renew(store, db, scratch, lease, PURGE_LEASE_MS, reterr)
+                              : status;
+}
+
+/* Gives the lease back: with the reason of a failure, or for others to go on at once. */
+static quipu_status purge_give_back_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                         quipu_error *reterr)
+{
+    const purge_worker *worker = ctx;
+
+    assert(worker->found && worker->why != NULL && worker->why->status != QUIPU_OK);
+    return worker->why->status == QUIPU_BUSY || worker->why->status == QUIPU_CANCELLED
+               ? qp_job_release(worker->store, db, scratch, &worker->lease, reterr)
+               : qp_job_fail(worker->store, db, scratch, &worker->lease,
+                             quipu_cstr(worker->why->message), reterr);
+}
+
+/* Without the call's deadline, which may have passed: one short write. A lease that cannot be given
+ * back ends by itself. */
+static void purge_give_back(purge_worker *worker, const qp_call *call, const quipu_error *why)
+{
+    qp_call last = *call;
+    quipu_error error = {0};
+
+    assert(worker->found && !worker->ended);
+    last.deadline_ns = qp_clock_ns() + PURGE_LEASE_MS * QP_NS_PER_MS;
+    last.cancel = NULL;
+    worker->why = why;
+    if (qp_size_exempt(worker->store, &last, purge_give_back_work, worker, &error) != QUIPU_OK) {
+        QP_LOG(&worker->store->log, QUIPU_LOG_WARN, "store", "purge_lease_kept",
+               QP_LOG_NUMBER("session", worker->session));
+    }
+    worker->why = NULL;
+}
+
+/* Step after step, each a transaction of its own, so that writers get their turn in between. A
+ * lease that is lost is no failure: another worker goes on. */
+static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_error *reterr)
+{
+    qp_call step = *call;
+    quipu_error error = {0};
+    quipu_status status = QUIPU_OK;
+
+    assert(worker->found);
+    worker->last = worker->ended = worker->next_is_last = false;
+    while (status == QUIPU_OK && !worker->ended) {
+        const bool beside = worker->beside && !worker->last;
+
+        /* A batch that names its sessions runs beside others. This one changes no session's row:
+         * the name stands for the job. */
+        step.sessions = beside ? &worker->lease.scope : NULL;
+        step.session_count = beside ? 1 : 0;
+        status = qp_size_exempt(worker->store, &step, purge_step_work, worker, &error);
+        worker->last = worker->next_is_last;
+        if (status == QUIPU_OK) {
+            QP_LOG(&worker->store->log, QUIPU_LOG_DEBUG, "store", "purge_step",
+                   QP_LOG_NUMBER("messages", worker->removed),
+                   QP_LOG_NUMBER("ended", worker->ended));
+        }
+        if (status == QUIPU_OK && !worker->ended) {
+            status = qp_call_check(call, &error);
+        }
+    }
+    worker->lost = status == QUIPU_CONFLICT;
+    if (status == QUIPU_OK || worker->lost) {
+        return QUIPU_OK;
+    }
+    error.status = status;
+    purge_give_back(worker, call, &error);
+    return qp_error_pass(reterr, &error);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+/* The mark is forgotten before the look: a job that is made meanwhile sets it again. It stays for a
+ * job that another worker has, which may die. */
+quipu_status qp_purge_run(quipu_store *store, const qp_call *call, quipu_error *reterr)
+{
+    purge_worker worker = {.store = store, .arena = QUIPU_ARENA_INIT};
+    /* How long and for whom; not what the call's own work touched. */
+    const qp_call own = {.deadline_ns = call->deadline_ns,
+                         .cancel = call->cancel,
+                         .now = call->now,
+                         .store = call->store};
+    quipu_status status;
+
+    assert(call->store == store);
+    atomic_store(&store->purge_due, false);
+    status = qp_store_read(store, &own, purge_look_work, &worker, reterr);
+    while (status == QUIPU_OK && worker.exists && !worker.lost) {
+        status = qp_size_exempt(store, &own, purge_claim_work, &worker, reterr);
+        if (status == QUIPU_OK && !worker.found) {
+            break;
+        }
+        if (status == QUIPU_OK) {
+            status = purge_one(&worker, &own, reterr);
+        }
+        if (status == QUIPU_OK) {
+            status = qp_store_read(store, &own, purge_look_work, &worker, reterr);
+        }
+    }
+    if (status != QUIPU_OK || worker.exists) {
+        atomic_store(&store->purge_due, true);
+    }
+    quipu_arena_free(&worker.arena);
+    return status;
+}
+
+void qp_purge_after(quipu_store *store, const qp_call *call)
+{
+    quipu_error error = {0};
+
+    assert(call->store == store);
+    if (atomic_load(&store->purge_due) && qp_purge_run(store, call, &error) != QUIPU_OK) {
+        QP_LOG(&store->log, QUIPU_LOG_WARN, "store", "purge_left",
+               QP_LOG_NUMBER("status", error.status));
+    }
+}

@@ -1,0 +1,47 @@
+/* Purging: the removal, in bounded steps, of messages that no session reaches any more.
+ *
+ *    delete, prune, cap   one transaction: the session is gone, or shows less; up to
+ *          │              QUIPU_DELETE_BATCH messages are removed at once
+ *          │ there are more: a job "purge", in the same transaction
+ *          ▼
+ *    step, step, ...      each a transaction that removes a batch and moves the job's range
+ *          │ nothing of the range is left
+ *          ▼
+ *    end                  removes the row of a hidden session without forks, and the job
+ *
+ * The call that made the job drives it to its end before it returns. What a crash, a deadline or a
+ * call that does not wait leaves is found by the next sweep, and by the next delete, prune or erase
+ * of a store that was opened since. A purge that two processes do at once removes nothing twice and
+ * nothing else: the fence of job.h keeps the range right, and a removed message stays removed.
+ *
+ * Owns: jobs of the kind QP_JOB_PURGE. Their scope is the number of a session, which is never used
+ * again. */
+#ifndef QP_STORE_PURGE_H
+#define QP_STORE_PURGE_H
+
+#include "store/job.h"
+
+/* Leave messages of a session to a purge, in the caller's open, exclusive transaction. */
+QUIPU_MUST_USE quipu_status qp_purge_make_due(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                              int64_t session, int64_t from, int64_t to,
+                                              quipu_error *reterr);
+
+/* The session that a purge's scope names; 0: none, which is damage. */
+int64_t qp_purge_session(quipu_str scope);
+
+/* Whether a purge of any session is due or under way; of this one, when `session` is not 0. In the
+ * caller's snapshot. */
+QUIPU_MUST_USE quipu_status qp_purge_exists(ent_db *db, quipu_str tenant, int64_t session,
+                                            bool *ret_exists, quipu_error *reterr);
+
+/* Do all purges that are due, outside of any transaction. QUIPU_BUSY and QUIPU_CANCELLED: the time
+ * is up; what is done stays, and the rest stays due. A purge that another process works on is
+ * passed over. */
+QUIPU_MUST_USE quipu_status qp_purge_run(quipu_store *store, const qp_call *call,
+                                         quipu_error *reterr);
+
+/* The same at the end of a call that has done what it promises: does nothing unless a job may be
+ * there, and a failure is no failure of the call. It is logged, and kept in the job. */
+void qp_purge_after(quipu_store *store, const qp_call *call);
+
+#endif
