@@ -23,7 +23,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "ent_sqlite/ddl.h"
 
 #define SEARCH_CLEAN_PAGES 512 /* that a step writes at most: about 2 MB */

@@ -261,8 +261,8 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
     if (!run->purging || row->next_seq - 1 <= base) {
         return export_range(run, row, 1, ENT_CLUSTER_SEQ_MAX, reterr);
     }
-    status =
-        qp_fork_reach(run->db, &arena, row, base + 1, row->next_seq - 1, &spans, &count, reterr);
+    status = qp_fork_reach(run->db, &arena, row, (qp_fork_span){base + 1, row->next_seq - 1},
+                           &spans, &count, reterr);
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = export_range(run, row, spans[i].a, spans[i].b, reterr);
     }

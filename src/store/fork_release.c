@@ -261,16 +261,16 @@ static quipu_status fork_release_forks(release_reach *reach, quipu_error *reterr
 
 /* The holder is the root of the walk; a hidden one reaches nothing itself. Spans that overlap or
  * touch become one, in place. */
-quipu_status qp_fork_reach(ent_db *db, quipu_arena *scratch, const qp_session *holder, int64_t from,
-                           int64_t to, qp_fork_span **ret_spans, size_t *ret_count,
+quipu_status qp_fork_reach(ent_db *db, quipu_arena *scratch, const qp_session *holder,
+                           qp_fork_span range, qp_fork_span **ret_spans, size_t *ret_count,
                            quipu_error *reterr)
 {
-    release_reach reach = {.db = db, .scratch = scratch, .from = from, .to = to};
+    release_reach reach = {.db = db, .scratch = scratch, .from = range.a, .to = range.b};
     qp_fork_span *spans;
     size_t n = 0;
-    quipu_status status = fork_release_visit(&reach, holder, to, reterr);
+    quipu_status status = fork_release_visit(&reach, holder, range.b, reterr);
 
-    assert(from <= to);
+    assert(range.a <= range.b);
     if (status == QUIPU_OK) {
         status = fork_release_forks(&reach, reterr);
     }
@@ -282,7 +282,7 @@ quipu_status qp_fork_reach(ent_db *db, quipu_arena *scratch, const qp_session *h
         qsort(spans, reach.spans.count, sizeof(*spans), fork_release_compare);
     }
     for (size_t i = 0; i < reach.spans.count; i++) {
-        assert(spans[i].a >= from && spans[i].a <= spans[i].b && spans[i].b <= to);
+        assert(spans[i].a >= range.a && spans[i].a <= spans[i].b && spans[i].b <= range.b);
         if (n > 0 && spans[i].a <= spans[n - 1].b + 1) {
             spans[n - 1].b = fork_release_max(spans[n - 1].b, spans[i].b);
         } else {
@@ -302,31 +302,31 @@ quipu_status qp_fork_reach(ent_db *db, quipu_arena *scratch, const qp_session *h
  *    removed    1     4       8 9          `next` is 1, then 4, then 8
  */
 static quipu_status fork_release_collect(quipu_store *store, ent_db *db, quipu_arena *scratch,
-                                         const qp_session *holder, int64_t from, int64_t to,
+                                         const qp_session *holder, qp_fork_span range,
                                          int64_t *ret_left, quipu_error *reterr)
 {
     qp_fork_span *spans = NULL;
     size_t count = 0;
-    int64_t next = from; /* everything before it is settled */
+    int64_t next = range.a; /* everything before it is settled */
     int64_t left = 0;
     quipu_status status = QUIPU_OK;
 
-    assert(from <= to && from > qp_session_base(holder));
+    assert(range.a <= range.b && range.a > qp_session_base(holder));
     *ret_left = 0;
     /* The common case of a fork that is deleted: its living parent shows everything, and no fork is
      * read. */
-    if (holder->key.p != NULL && holder->first_seq <= from) {
+    if (holder->key.p != NULL && holder->first_seq <= range.a) {
         return QUIPU_OK; /* the holder itself shows them all */
     }
-    status = qp_fork_reach(db, scratch, holder, from, to, &spans, &count, reterr);
+    status = qp_fork_reach(db, scratch, holder, range, &spans, &count, reterr);
     for (size_t i = 0; i < count && status == QUIPU_OK && left == 0; i++) {
         if (spans[i].a > next) {
             status = fork_release_remove(store, db, holder, next, spans[i].a - 1, &left, reterr);
         }
         next = spans[i].b + 1;
     }
-    if (status == QUIPU_OK && left == 0 && next <= to) {
-        status = fork_release_remove(store, db, holder, next, to, &left, reterr);
+    if (status == QUIPU_OK && left == 0 && next <= range.b) {
+        status = fork_release_remove(store, db, holder, next, range.b, &left, reterr);
     }
     *ret_left = left;
     return status;
@@ -367,15 +367,15 @@ static quipu_status fork_release_row(quipu_store *store, ent_db *db, quipu_arena
 
 /* Remove what no session reaches of a range of one holder, now or in a purge. */
 static quipu_status fork_release_range(quipu_store *store, ent_db *db, quipu_arena *scratch,
-                                       const qp_session *holder, int64_t from, int64_t to,
+                                       const qp_session *holder, qp_fork_span range,
                                        quipu_error *reterr)
 {
     int64_t left = 0;
-    quipu_status status = fork_release_collect(store, db, scratch, holder, from, to, &left, reterr);
+    quipu_status status = fork_release_collect(store, db, scratch, holder, range, &left, reterr);
 
-    assert(left == 0 || (left >= from && left <= to));
+    assert(left == 0 || (left >= range.a && left <= range.b));
     return status == QUIPU_OK && left != 0
-               ? qp_purge_make_due(store, db, scratch, holder->id, left, to, reterr)
+               ? qp_purge_make_due(store, db, scratch, holder->id, left, range.b, reterr)
                : status;
 }
 
@@ -383,13 +383,13 @@ static quipu_status fork_release_range(quipu_store *store, ent_db *db, quipu_are
  * remove the row when it is hidden and its last fork is gone. `gone`: a fork of the first one was
  * removed. Ends when nothing of the range is left and the last row stayed. */
 static quipu_status fork_release_up(quipu_store *store, ent_db *db, quipu_arena *scratch,
-                                    ent_opt_int next, bool gone, int64_t from, int64_t to,
+                                    ent_opt_int next, bool gone, qp_fork_span range,
                                     quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
     assert(ent_depth(db) > 0);
-    for (int steps = 0; status == QUIPU_OK && next.has && (from <= to || gone); steps++) {
+    for (int steps = 0; status == QUIPU_OK && next.has && (range.a <= range.b || gone); steps++) {
         const qp_session *row = NULL;
         bool has_forks = true;
 
@@ -402,12 +402,13 @@ static quipu_status fork_release_up(quipu_store *store, ent_db *db, quipu_arena 
                                       "an ancestor of the fork is missing; restore a backup");
         }
         const int64_t base = qp_session_base(row);
-        if (from <= to && to > base) {
-            status = fork_release_range(store, db, scratch, row, fork_release_max(from, base + 1),
-                                        to, reterr);
+        if (range.a <= range.b && range.b > base) {
+            const qp_fork_span own = {fork_release_max(range.a, base + 1), range.b};
+
+            status = fork_release_range(store, db, scratch, row, own, reterr);
         }
         /* What is left of the range lies in the parent. */
-        to = fork_release_min(to, base);
+        range.b = fork_release_min(range.b, base);
         /* Only a hidden row can have lost its purpose. */
         if (status == QUIPU_OK && row->key.p == NULL) {
             status = fork_release_has_forks(db, row->id, &has_forks, reterr);
@@ -424,7 +425,8 @@ static quipu_status fork_release_up(quipu_store *store, ent_db *db, quipu_arena 
 quipu_status qp_fork_release(quipu_store *store, ent_db *db, quipu_arena *scratch, int64_t id,
                              int64_t from, int64_t to, quipu_error *reterr)
 {
-    return fork_release_up(store, db, scratch, (ent_opt_int){true, id}, false, from, to, reterr);
+    return fork_release_up(store, db, scratch, (ent_opt_int){true, id}, false,
+                           (qp_fork_span){from, to}, reterr);
 }
 
 /* The patch clears by class, so that a field that is added to the schema is cleared without a
@@ -453,8 +455,8 @@ static quipu_status fork_release_whole(quipu_store *store, ent_db *db, quipu_are
 
     assert(row->id != 0 && ent_depth(db) > 0);
     return status == QUIPU_OK && *ret_gone
-               ? fork_release_up(store, db, scratch, row->parent_id, true, row->first_seq,
-                                 qp_session_base(row), reterr)
+               ? fork_release_up(store, db, scratch, row->parent_id, true,
+                                 (qp_fork_span){row->first_seq, qp_session_base(row)}, reterr)
                : status;
 }
 
@@ -486,14 +488,15 @@ quipu_status qp_fork_remove(quipu_store *store, ent_db *db, const qp_session *ro
  */
 
 quipu_status qp_fork_purge(quipu_store *store, ent_db *db, quipu_arena *scratch,
-                           const qp_session *row, int64_t from, int64_t to, int64_t *ret_left,
+                           const qp_session *row, qp_fork_span range, int64_t *ret_left,
                            quipu_error *reterr)
 {
     assert(ent_depth(db) > 0);
-    from = fork_release_max(from, qp_session_base(row) + 1);
+    range.a = fork_release_max(range.a, qp_session_base(row) + 1);
     *ret_left = 0;
-    return from <= to ? fork_release_collect(store, db, scratch, row, from, to, ret_left, reterr)
-                      : QUIPU_OK;
+    return range.a <= range.b
+               ? fork_release_collect(store, db, scratch, row, range, ret_left, reterr)
+               : QUIPU_OK;
 }
 
 quipu_status qp_fork_purged(quipu_store *store, ent_db *db, quipu_arena *scratch,

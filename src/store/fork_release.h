@@ -49,18 +49,18 @@ QUIPU_MUST_USE quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const q
 QUIPU_MUST_USE quipu_status qp_fork_is_dead(ent_db *db, quipu_arena *arena, const qp_session *row,
                                             bool *ret_dead, quipu_error *reterr);
 
-/* Which messages `from` to `to` of a session's own living sessions reach: spans by number, with
- * gaps between them, in the arena. Reads only. */
+/* Which messages of a range of a session's own living sessions reach: spans by number, with gaps
+ * between them, in the arena. Reads only. */
 QUIPU_MUST_USE quipu_status qp_fork_reach(ent_db *db, quipu_arena *scratch,
-                                          const qp_session *holder, int64_t from, int64_t to,
+                                          const qp_session *holder, qp_fork_span range,
                                           qp_fork_span **ret_spans, size_t *ret_count,
                                           quipu_error *reterr);
 
-/* For purge.c: removes of a session's own messages `from` to `to` those that nobody reaches, as
- * many as the transaction may. *ret_left: the first number that is left; 0: none. Other sessions
+/* For purge.c: removes of a range of a session's own messages those that nobody reaches, as many as
+ * the transaction may. *ret_left: the first number that is left; 0: none. Other sessions
  * may be written to meanwhile. */
 QUIPU_MUST_USE quipu_status qp_fork_purge(quipu_store *store, ent_db *db, quipu_arena *scratch,
-                                          const qp_session *row, int64_t from, int64_t to,
+                                          const qp_session *row, qp_fork_span range,
                                           int64_t *ret_left, quipu_error *reterr);
 
 /* For purge.c, when nothing of its range is left: removes a hidden row without forks, and what was

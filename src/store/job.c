@@ -282,8 +282,7 @@ quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *sc
     if (status != QUIPU_OK) {
         return status;
     }
-    assert(row->owner.p != NULL && row->next_at.has);
-    assert(row != NULL);
+    assert(row != NULL && row->next_at.has);
     const bool more = done_seq < row->last_seq;
     qp_job_patch patch = job_progress(more);
 
@@ -322,8 +321,7 @@ quipu_status qp_job_release(const quipu_store *store, ent_db *db, quipu_arena *s
     if (status != QUIPU_OK) {
         return status;
     }
-    assert(row->owner.p != NULL);
-    assert(row != NULL);
+    assert(row != NULL && row->owner.p != NULL);
     /* The claim that gave up without a failure is no try. */
     patch.tries = ent_set(row->tries > 0 ? row->tries - 1 : 0);
     return job_change(store, db, lease->kind, lease->scope, &patch, reterr);
@@ -350,8 +348,7 @@ quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scra
     if (status != QUIPU_OK) {
         return status;
     }
-    assert(row->owner.p != NULL);
-    assert(row != NULL);
+    assert(row != NULL && row->owner.p != NULL);
     qp_job_patch patch = job_give_back(job_after(quipu_time_now(), job_backoff_ms(row->tries)));
     const quipu_str cut = {why.p, qp_utf8_cut(why, QP_JOB_ERROR_MAX)};
 

@@ -58,6 +58,7 @@ typedef struct adopt_tally {
     int64_t session;
     int64_t first_seq; /* of the messages that are there */
     qp_header header;
+    qp_buf extra; /* JSON of the message at hand */
 } adopt_tally;
 
 /* The file as it was before its first adoption, for adopting it again. */
@@ -527,7 +528,7 @@ static quipu_status adopt_original(const adopt_backup *backup, const adopt_place
  * session << 32 | seq. */
 static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, const adopt_place *place,
                                   const adopt_backup *backup, adopt_tally *tally,
-                                  quipu_arena *arena, qp_buf *buf, quipu_error *reterr)
+                                  quipu_arena *arena, quipu_error *reterr)
 {
     const int64_t id = place->id;
     const qp_lango_message *old = NULL;
@@ -544,7 +545,7 @@ static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, const ado
     }
     message.event_id = qp_lango_event_id(old->id, event_id);
     message.seq = tally->header.next_seq;
-    status = qp_lango_message_values(old, tally->session, arena, buf, &message);
+    status = qp_lango_message_values(old, tally->session, arena, &tally->extra, &message);
     /* The header holds the sum of the messages before. */
     message.tokens_total = tally->header.token_count + message.tokens;
     if (status != QUIPU_OK) {
@@ -584,12 +585,11 @@ static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
                                          quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
-    qp_buf buf;
     adopt_tally tally = {0};
     quipu_status status = QUIPU_OK;
 
     assert(places->count == 0 || places->items != NULL);
-    qp_buf_init(&buf, ADOPT_EXTRA_MAX);
+    qp_buf_init(&tally.extra, ADOPT_EXTRA_MAX);
     for (size_t i = 0; i < places->count && status == QUIPU_OK; i++) {
         bool first = i == 0 || places->items[i].session != places->items[i - 1].session;
         bool last =
@@ -606,15 +606,14 @@ static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
         }
         assert(i == 0 || places->items[i].session >= places->items[i - 1].session);
         if (status == QUIPU_OK) {
-            status =
-                adopt_message(db, fresh, &places->items[i], backup, &tally, &arena, &buf, reterr);
+            status = adopt_message(db, fresh, &places->items[i], backup, &tally, &arena, reterr);
         }
         if (status == QUIPU_OK && last) {
             status = adopt_tell_session(db, &tally, reterr);
         }
         quipu_arena_reset(&arena);
     }
-    qp_buf_free(&buf);
+    qp_buf_free(&tally.extra);
     quipu_arena_free(&arena);
     return status;
 }

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/str.h"
 #include "ent/db.h"
 #include "store/fork_release.h"
@@ -179,7 +178,7 @@ static quipu_status purge_step_work(void *ctx, ent_db *db, quipu_arena *scratch,
         status = purge_row(worker, db, scratch, &row, reterr);
     }
     if (status == QUIPU_OK && row != NULL && first <= last) {
-        status = qp_fork_purge(store, db, scratch, row, first, last, &left, reterr);
+        status = qp_fork_purge(store, db, scratch, row, (qp_fork_span){first, last}, &left, reterr);
     }
     if (status == QUIPU_OK && left == 0 && exclusive) {
         status = purge_end(worker, db, scratch, row, reterr);
