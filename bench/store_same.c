@@ -7,6 +7,8 @@
 
 #define SAME_PACK(session, seq) ((sqlite3_int64)(((uint64_t)(session) << 32) | (uint64_t)(seq)))
 #define SAME_EVENT_ID 17
+#define SAME_HASH 32        /* bytes of a hash, which is not computed here: that is ours alone */
+#define SAME_SALTED_HASH 48 /* with its salt */
 
 static const char *const same_roles[] = {"",         "user",  "assistant", "tool",
                                          "function", "model", "system"};
@@ -27,6 +29,8 @@ static sqlite3_stmt *same_prepare(same_db *same, const char *sql)
     return stmt;
 }
 
+static const unsigned char same_hash[SAME_SALTED_HASH] = {1};
+
 static void same_execute(same_db *same, const char *sql)
 {
     if (sqlite3_exec(same->db, sql, NULL, NULL, NULL) != SQLITE_OK) {
@@ -45,8 +49,8 @@ static void same_prepare_reader(same_db *same)
               "fork_seq,turn_seq,fork_parent FROM sessions WHERE tenant=?1 AND key=?2");
     same->messages_between = same_prepare(
         same, "SELECT role,content,timestamp,tool_calls,author,seq,event_id,invocation_id,branch,"
-              "tokens,tokens_total,extra,mark,session_messages FROM messages WHERE id BETWEEN ?1 "
-              "AND ?2 ORDER BY id");
+              "tokens,tokens_total,extra,mark,salted_hash,session_messages FROM messages WHERE id "
+              "BETWEEN ?1 AND ?2 ORDER BY id");
 }
 
 static void same_prepare_writer(same_db *same)
@@ -60,13 +64,13 @@ static void same_prepare_writer(same_db *same)
               "NULL,NULL,?2,?2,?3,'','','',?1,0,1,1,0,0,1,0,0,NULL,NULL,NULL,0,NULL,0,NULL)");
     same->session_update = same_prepare(
         same, "UPDATE sessions SET updated_at=?1,revision=?2,next_seq=?3,message_count=?4,"
-              "token_count=?5,last_event_at=?6,turn_seq=?7 WHERE id=?8");
+              "token_count=?5,last_event_at=?6,turn_seq=?7,head_hash=?9 WHERE id=?8");
     same->session_delete = same_prepare(same, "DELETE FROM sessions WHERE id=?1");
     same->session_forks = same_prepare(same, "SELECT 1 FROM sessions WHERE fork_parent=?1 LIMIT 1");
     same->message_insert = same_prepare(
         same, "INSERT INTO messages (id,role,content,timestamp,tool_calls,author,seq,event_id,"
-              "invocation_id,branch,tokens,tokens_total,extra,mark,session_messages) VALUES "
-              "(?1,?2,?3,?4,NULL,'',?5,?6,NULL,NULL,?7,?8,NULL,NULL,?9)");
+              "invocation_id,branch,tokens,tokens_total,extra,mark,salted_hash,session_messages) "
+              "VALUES (?1,?2,?3,?4,NULL,'',?5,?6,NULL,NULL,?7,?8,NULL,NULL,?10,?9)");
     same->messages_delete = same_prepare(same, "DELETE FROM messages WHERE id BETWEEN ?1 AND ?2");
     same->state_delete = same_prepare(
         same, "DELETE FROM state WHERE tenant='' AND scope='session' AND app_name='' AND "
@@ -201,6 +205,7 @@ void same_append(same_db *same, quipu_str key, quipu_str content)
     sqlite3_bind_int64(stmt, 7, tokens);
     sqlite3_bind_int64(stmt, 8, session.token_count + tokens);
     sqlite3_bind_int64(stmt, 9, session.id);
+    sqlite3_bind_blob(stmt, 10, same_hash, SAME_SALTED_HASH, SQLITE_STATIC);
     same_run(same, stmt);
     stmt = same->session_update;
     sqlite3_bind_text(stmt, 1, now, now_size, SQLITE_STATIC);
@@ -211,6 +216,7 @@ void same_append(same_db *same, quipu_str key, quipu_str content)
     sqlite3_bind_text(stmt, 6, now, now_size, SQLITE_STATIC);
     sqlite3_bind_int64(stmt, 7, session.next_seq);
     sqlite3_bind_int64(stmt, 8, session.id);
+    sqlite3_bind_blob(stmt, 9, same_hash, SAME_HASH, SQLITE_STATIC);
     same_run(same, stmt);
 }
 

@@ -62,6 +62,7 @@
     X(import)                                                                                      \
     X(copy)                                                                                        \
     X(backup)                                                                                      \
+    X(head)                                                                                        \
     X(verify)                                                                                      \
     X(repair)                                                                                      \
     X(upgrade)                                                                                     \
@@ -242,6 +243,10 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
 /* Opens the store of the call with these options. Returns an exit code; a failure is reported with
  * the path and what to do. */
 int app_open(const app_call *call, app_need need, quipu_store **ret_store);
+
+/* Opens a file to read; *ret_database: it begins as an SQLite database does. NULL, with errno:
+ * it cannot be read. */
+FILE *app_file_open(const char *path, bool *ret_database);
 
 /* A session without its messages, from quipu_session_get(). */
 quipu_status app_session_header(quipu_store *store, quipu_str key, const quipu_call_options *within,

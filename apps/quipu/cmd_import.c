@@ -8,8 +8,6 @@
 
 #include "app.h"
 
-#define IMPORT_HEAD_SIZE 16
-
 static const app_option import_options[] = {
     {.name = "dry-run", .help = "read and check everything, write nothing"},
     {.name = "kind",
@@ -181,27 +179,6 @@ static int import_export(const app_call *call, quipu_store *store, FILE *file)
 /* ---- the verb ---------------------------------------------------------------------------------
  */
 
-/* Opens FILE and checks whether it is an SQLite database; the position returns to the start. */
-static FILE *import_open(const char *path, bool *ret_database)
-{
-    static const char magic[IMPORT_HEAD_SIZE] = "SQLite format 3";
-    char head[IMPORT_HEAD_SIZE];
-    FILE *file;
-
-    *ret_database = false;
-    file = fopen(path, "rb");
-    if (file == NULL) {
-        return NULL;
-    }
-    size_t n = fread(head, 1, sizeof(head), file);
-    *ret_database = n == sizeof(head) && memcmp(head, magic, sizeof(head)) == 0;
-    if (fseek(file, 0, SEEK_SET) != 0) {
-        fclose(file);
-        return NULL;
-    }
-    return file;
-}
-
 /* The target is created, except for a dry run. */
 static int import_into(const app_call *call, const char *path, FILE *file, bool database,
                        quipu_source_kind kind)
@@ -248,7 +225,7 @@ static int import_run(const app_call *call)
     if (!app_store_path(call, !app_given(call, "dry-run"), path)) {
         return APP_FAILURE;
     }
-    file = piped ? stdin : import_open(call->arguments[0], &database);
+    file = piped ? stdin : app_file_open(call->arguments[0], &database);
     if (file == NULL) {
         return app_fail_errno(call, call->arguments[0]);
     }

@@ -29,7 +29,7 @@ static int repair_run(const app_call *call)
         repair_index(call, store);
     }
     if (code == APP_OK) {
-        code = app_problems(call, store, true);
+        code = app_problems(call, store, true, NULL);
         if (code == APP_FAILURE) {
             app_report(call, "the rest cannot be repaired: restore those sessions from a backup");
         }

@@ -1,5 +1,15 @@
-/* quipu verify: checks the whole store and changes nothing. */
+/* quipu verify: checks the whole store and changes nothing; with --against also whether it has lost
+ * what it had. */
+#include <string.h>
+
 #include "problems.h"
+
+static const app_option verify_options[] = {
+    {.name = "against",
+     .value = "FILE",
+     .help = "prove that nothing of FILE is lost: heads, an export or a backup; -: stdin"},
+    {.name = NULL},
+};
 
 /* What no check of the contents can show: pages that could not be verified. */
 static void verify_checksums(const app_call *call, quipu_store *store)
@@ -13,21 +23,85 @@ static void verify_checksums(const app_call *call, quipu_store *store)
     }
 }
 
+/* A quipu_write_fn to a stream. */
+static quipu_status verify_write(void *ctx, const void *bytes, size_t n)
+{
+    return fwrite(bytes, 1, n, ctx) == n ? QUIPU_OK : QUIPU_IO;
+}
+
+/* The heads of a store that is not the call's: of a backup. *ret_none: it has no session. Returns
+ * an exit code. */
+static int verify_heads(const app_call *call, const char *path, FILE *to, bool *ret_none)
+{
+    quipu_export_options heads = QUIPU_EXPORT_OPTIONS_INIT;
+    quipu_open_options options;
+    quipu_store *backup = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+
+    *ret_none = false;
+    if (!app_open_options(call, APP_NEED_READ, &options)) {
+        return APP_USAGE;
+    }
+    heads.flags = QUIPU_EXPORT_HEADS;
+    status = quipu_open(path, &options, &backup, &error);
+    if (status == QUIPU_OK) {
+        status = quipu_store_export(backup, &heads, verify_write, to, NULL, NULL, &error);
+    }
+    quipu_close(backup);
+    *ret_none = ftell(to) == 0;
+    rewind(to);
+    return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);
+}
+
+/* What --against names, as a stream of lines; NULL without it. Returns an exit code. */
+static int verify_known(const app_call *call, FILE **ret_known)
+{
+    const char *path = app_value(call, "against");
+    bool database = false;
+    bool none = false;
+    FILE *file;
+    int code = APP_OK;
+
+    *ret_known = NULL;
+    if (path == NULL) {
+        return APP_OK;
+    }
+    file = strcmp(path, "-") == 0 ? stdin : app_file_open(path, &database);
+    if (file != NULL && database) {
+        fclose(file);
+        file = tmpfile();
+        code = file != NULL ? verify_heads(call, path, file, &none) : APP_OK;
+    }
+    if (file == NULL) {
+        return app_fail_errno(call, path);
+    }
+    if (none) { /* a backup from before the first session: nothing was known */
+        fclose(file);
+    } else {
+        *ret_known = file;
+    }
+    return code;
+}
+
 /* Read-only. APP_FAILURE: problems were found, and repair may help. */
 static int verify_run(const app_call *call)
 {
     quipu_store *store = NULL;
-    int code = app_open(call, APP_NEED_READ, &store);
+    FILE *known = NULL;
+    int code = verify_known(call, &known);
 
     if (code == APP_OK) {
-        code = app_problems(call, store, false);
-        if (code == APP_FAILURE) {
-            app_report(call, "copy the file first; then \"quipu repair\" fixes what can be "
-                             "derived from the messages");
-        }
+        code = app_open(call, APP_NEED_READ, &store);
+    }
+    if (code == APP_OK) {
+        code = app_problems(call, store, false, known);
         verify_checksums(call, store);
     }
     quipu_close(store);
+    if (known != NULL && known != stdin) {
+        fclose(known);
+    }
     return code;
 }
 
@@ -37,5 +111,6 @@ const app_verb app_verb_verify = {
     .arguments = "",
     .summary = "check the store, and report what is damaged",
     .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_COLOR | APP_QUIET,
+    .options = verify_options,
     .run = verify_run,
 };

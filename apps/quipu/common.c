@@ -15,6 +15,7 @@
 
 #define COMMON_ANSWER_SIZE 16
 #define COMMON_WAIT_S_MAX 86400
+#define COMMON_MAGIC_SIZE 16 /* of an SQLite database */
 
 /* ---- messages ---------------------------------------------------------------------------------
  */
@@ -299,6 +300,26 @@ int app_open(const app_call *call, app_need need, quipu_store **ret_store)
         return APP_NOT_FOUND;
     }
     return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);
+}
+
+FILE *app_file_open(const char *path, bool *ret_database)
+{
+    static const char magic[COMMON_MAGIC_SIZE] = "SQLite format 3";
+    char head[COMMON_MAGIC_SIZE];
+    FILE *file;
+
+    *ret_database = false;
+    file = fopen(path, "rb");
+    if (file == NULL) {
+        return NULL;
+    }
+    size_t n = fread(head, 1, sizeof(head), file);
+    *ret_database = n == sizeof(head) && memcmp(head, magic, sizeof(head)) == 0;
+    if (fseek(file, 0, SEEK_SET) != 0) {
+        fclose(file);
+        return NULL;
+    }
+    return file;
 }
 
 /* Costs the same for any length of the history. */

@@ -67,7 +67,8 @@ static const char *problems_kind(quipu_problem_kind kind)
         [QUIPU_PROBLEM_STATE] = "state",       [QUIPU_PROBLEM_SEARCH] = "search",
         [QUIPU_PROBLEM_DELETED] = "deleted",   [QUIPU_PROBLEM_SESSION] = "session",
         [QUIPU_PROBLEM_MEMORY] = "memory",     [QUIPU_PROBLEM_FEED] = "feed",
-        [QUIPU_PROBLEM_FACTOR] = "factor",     [QUIPU_PROBLEM_COUNTER] = "counter"};
+        [QUIPU_PROBLEM_FACTOR] = "factor",     [QUIPU_PROBLEM_COUNTER] = "counter",
+        [QUIPU_PROBLEM_HASH] = "hash",         [QUIPU_PROBLEM_LOST] = "lost"};
     const size_t number = (size_t)kind;
 
     return number > 0 && number < sizeof(names) / sizeof(names[0]) ? names[number] : "other";
@@ -104,6 +105,34 @@ static void problems_on_problem(void *ctx, const quipu_problem *problem)
     fputc('\n', stdout);
 }
 
+/* What became of the sessions that were known. */
+static void problems_print_compared(problems_view *view, const quipu_compared *compared)
+{
+    if (view->json) {
+        app_json_open(&view->out, "against", '{');
+        app_json_int(&view->out, "sessions", compared->sessions);
+        app_json_int(&view->out, "proved", compared->proved);
+        app_json_int(&view->out, "pruned", compared->pruned);
+        app_json_int(&view->out, "unhashed", compared->unhashed);
+        app_json_int(&view->out, "removed", compared->removed);
+        app_json_int(&view->out, "found", compared->problems);
+        app_json_close(&view->out, '}');
+        return;
+    }
+    printf("%" PRId64 " sessions were known: %" PRId64 " proved", compared->sessions,
+           compared->proved);
+    if (compared->pruned > 0) {
+        printf(", %" PRId64 " pruned since", compared->pruned);
+    }
+    if (compared->unhashed > 0) {
+        printf(", %" PRId64 " without a hash", compared->unhashed);
+    }
+    if (compared->removed > 0) {
+        printf(", %" PRId64 " deleted since", compared->removed);
+    }
+    printf(", %" PRId64 " lost or changed\n", compared->problems);
+}
+
 /* The totals; in JSON they follow the array of problems. */
 static void problems_print(problems_view *view, const quipu_verified *verified)
 {
@@ -114,6 +143,7 @@ static void problems_print(problems_view *view, const quipu_verified *verified)
         app_json_int(&view->out, "messages", verified->messages);
         app_json_int(&view->out, "found", verified->problems);
         app_json_int(&view->out, "repaired", verified->repaired);
+        app_json_int(&view->out, "unhashed", verified->unhashed);
         return;
     }
     printf("%" PRId64 " sessions, %" PRId64 " messages: ", verified->sessions, verified->messages);
@@ -123,31 +153,76 @@ static void problems_print(problems_view *view, const quipu_verified *verified)
         printf("%" PRId64 " found, %" PRId64 " repaired, %" PRId64 " left\n", verified->problems,
                verified->repaired, left);
     }
+    if (verified->unhashed > 0) {
+        printf("%" PRId64
+               " messages are in no hash chain: an older version wrote them, or a repair "
+               "began the chain anew\n",
+               verified->unhashed);
+    }
+}
+
+/* A quipu_read_fn over the stream of what was known. */
+static quipu_status problems_read(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
+{
+    FILE *file = ctx;
+
+    *ret_n = fread(ret_bytes, 1, size, file);
+    return *ret_n == 0 && ferror(file) ? QUIPU_IO : QUIPU_OK;
+}
+
+/* What a check has found. `what` names the part that failed. */
+typedef struct problems_done {
+    quipu_verified verified;
+    quipu_compared compared;
+    const char *what;
+} problems_done;
+
+/* Runs the check, then the comparison with what was known. */
+static quipu_status problems_check(problems_view *view, quipu_store *store, bool repair,
+                                   FILE *known, problems_done *done, quipu_error *error)
+{
+    const app_call *call = view->checking.call;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
+    quipu_status status;
+
+    done->what = call->verb->name;
+    app_checking_begin(&view->checking, call, store, &within);
+    status = quipu_store_verify(store, repair ? QUIPU_VERIFY_REPAIR : 0, problems_on_problem, view,
+                                &within, &done->verified, error);
+    if (status == QUIPU_OK && known != NULL) {
+        done->what = app_value(call, "against");
+        within.progress = NULL; /* the bar has ended with the sessions */
+        status = quipu_store_verify_against(store, problems_read, known, problems_on_problem, view,
+                                            &within, &done->compared, error);
+    }
+    app_checking_pause(&view->checking);
+    return status;
 }
 
 /* A check that fails in the middle still closes its JSON document. */
-int app_problems(const app_call *call, quipu_store *store, bool repair)
+int app_problems(const app_call *call, quipu_store *store, bool repair, FILE *known)
 {
-    problems_view view = {
-        .json = app_given(call, "json"), .colours = app_colours(call), .out = {.out = stdout}};
-    quipu_verified verified = QUIPU_VERIFIED_INIT;
-    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
+    problems_view view = {.json = app_given(call, "json"),
+                          .colours = app_colours(call),
+                          .checking = {.call = call},
+                          .out = {.out = stdout}};
+    problems_done done = {.verified = QUIPU_VERIFIED_INIT, .compared = QUIPU_COMPARED_INIT};
     quipu_error error = {0};
     quipu_status status;
 
-    app_checking_begin(&view.checking, call, store, &within);
     if (view.json) {
         app_json_open(&view.out, NULL, '{');
         app_json_open(&view.out, "problems", '[');
     }
-    status = quipu_store_verify(store, repair ? QUIPU_VERIFY_REPAIR : 0, problems_on_problem, &view,
-                                &within, &verified, &error);
-    app_checking_pause(&view.checking);
+    status = problems_check(&view, store, repair, known, &done, &error);
     if (view.json) {
         app_json_close(&view.out, ']');
     }
     if (status == QUIPU_OK) {
-        problems_print(&view, &verified);
+        problems_print(&view, &done.verified);
+        if (known != NULL) {
+            problems_print_compared(&view, &done.compared);
+        }
     } else if (view.json) {
         app_json_cstr(&view.out, "failed", error.message);
     }
@@ -155,7 +230,14 @@ int app_problems(const app_call *call, quipu_store *store, bool repair)
         app_json_close(&view.out, '}');
     }
     if (status != QUIPU_OK) {
-        return app_fail(call, call->verb->name, status, &error);
+        return app_fail(call, done.what, status, &error);
     }
-    return verified.problems > verified.repaired ? APP_FAILURE : APP_OK;
+    if (!repair && done.verified.problems > 0) {
+        app_report(call,
+                   "copy the file first; then \"quipu repair\" fixes what can be derived from "
+                   "the messages");
+    }
+    return done.verified.problems > done.verified.repaired || done.compared.problems > 0
+               ? APP_FAILURE
+               : APP_OK;
 }

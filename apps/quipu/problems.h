@@ -19,8 +19,8 @@ void app_checking_begin(app_checking *checking, const app_call *call, quipu_stor
 /* Clears the bar, before something is printed and at the end; it may reappear. */
 void app_checking_pause(app_checking *checking);
 
-/* Checks everything, with `repair` also fixes it. Returns an exit code: APP_FAILURE when a problem
- * remains. */
-int app_problems(const app_call *call, quipu_store *store, bool repair);
+/* Checks everything, with `repair` also fixes it; `known`, or NULL: heads of sessions or an export,
+ * which the store is compared with. Returns an exit code: APP_FAILURE when a problem remains. */
+int app_problems(const app_call *call, quipu_store *store, bool repair, FILE *known);
 
 #endif

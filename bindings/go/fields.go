@@ -61,6 +61,12 @@ type Session struct {
 	// How its first user message begins, in one line.
 	FirstWords string
 
+	// The hash of its last message, which covers all from hashed_from on (docs/integrity.md).
+	HeadHash []byte
+
+	// The first message that has a hash; 0: none yet.
+	HashedFrom int64
+
 	IsFork bool
 }
 
@@ -87,6 +93,8 @@ func (v *Session) read(from *reader) {
 	v.ForkSeq = from.integer("fork_seq")
 	v.Title = from.text("title")
 	v.FirstWords = from.text("first_words")
+	v.HeadHash = from.bytes("head_hash")
+	v.HashedFrom = from.integer("hashed_from")
 	v.IsFork = from.boolean("is_fork")
 }
 

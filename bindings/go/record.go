@@ -62,6 +62,7 @@ func member[T any](r *reader, name string) T {
 
 func (r *reader) text(name string) string   { return member[lib.Str](r, name).String() }
 func (r *reader) json(name string) []byte   { return member[lib.Str](r, name).Bytes() }
+func (r *reader) bytes(name string) []byte  { return member[lib.Str](r, name).Bytes() }
 func (r *reader) integer(name string) int64 { return member[int64](r, name) }
 func (r *reader) boolean(name string) bool  { return member[bool](r, name) }
 func (r *reader) uuid(name string) string   { return lib.UUID(member[[16]byte](r, name)) }

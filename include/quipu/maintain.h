@@ -17,7 +17,7 @@ extern "C" {
 /* ---- export and import ----------------------------------------------------------------------- */
 
 #define QUIPU_EXPORT_MAJOR 1            /* an import refuses any other */
-#define QUIPU_EXPORT_MINOR 1            /* a newer one may have lines that an import refuses */
+#define QUIPU_EXPORT_MINOR 2            /* a newer one may have lines that an import refuses */
 #define QUIPU_LINE_BYTES_MAX 1073741824 /* bytes of one line; default of the option */
 #define QUIPU_IMPORT_BUFFER 8388608     /* bytes read before the write lock is taken */
 
@@ -37,6 +37,9 @@ typedef struct quipu_export_options {
 #define QUIPU_EXPORT_OPTIONS_INIT QUIPU_INIT(quipu_export_options)
 
 #define QUIPU_EXPORT_FLAT 1u /* write a fork with the messages it shares, as a session of its own */
+/* Instead of an export, write the head of each session, a line each: what
+ * quipu_store_verify_against() compares a store with later. */
+#define QUIPU_EXPORT_HEADS 2u
 
 /* What an export wrote or an import read. */
 typedef struct quipu_transfer {
@@ -55,7 +58,8 @@ typedef struct quipu_transfer {
  * Write the tenant's sessions, state, observations and reflections as JSON Lines, from one snapshot
  * and with bounded memory: a header {"quipu":"export","major":1,...}, one line per item, an end
  * line with counts. The export is complete, down to number spellings and U+0000, and the same store
- * always gives the same bytes. docs/export.md describes the format.
+ * always gives the same bytes. docs/export.md describes the format, docs/integrity.md that of
+ * heads.
  *
  * Ownership: `options` and `ret_done` may be NULL.
  * Threads:   any, same store; `write` runs on the caller's.
@@ -291,7 +295,9 @@ typedef enum quipu_problem_kind {
     QUIPU_PROBLEM_MEMORY,   /* the same of an observation or a reflection */
     QUIPU_PROBLEM_FEED,     /* the same of a change in the feed */
     QUIPU_PROBLEM_FACTOR,   /* the same of what was learned about a model */
-    QUIPU_PROBLEM_COUNTER   /* a counter of keys is behind the highest key */
+    QUIPU_PROBLEM_COUNTER,  /* a counter of keys is behind the highest key */
+    QUIPU_PROBLEM_HASH,     /* a message, or the row, does not fit the session's hash chain */
+    QUIPU_PROBLEM_LOST      /* the store lacks what it had: quipu_store_verify_against() */
 } quipu_problem_kind;
 
 /* One problem; texts live until the callback returns. */
@@ -312,6 +318,7 @@ typedef struct quipu_verified {
     int64_t messages;
     int64_t problems;
     int64_t repaired; /* of the problems */
+    int64_t unhashed; /* messages that no hash chain covers: older programs wrote them */
 } quipu_verified;
 
 #define QUIPU_VERIFIED_INIT QUIPU_INIT(quipu_verified)
@@ -322,10 +329,10 @@ typedef struct quipu_verified {
 /**
  * Check everything: the file's structure and references; every field of every row of all tables, by
  * the rules of a write (text is UTF-8, JSON can be parsed); numbers without gaps, counts, totals,
- * forks and what deleted sessions keep for them; state, memories, the feed and factors; and the
- * words in the search index against the messages that it must hold. Calls `fn` (may be NULL) once
- * for each kind of problem and session, and once for each wrong row of the other tables. When it
- * reports nothing, an export of the store succeeds and imports into an equal store.
+ * hash chains, forks and what deleted sessions keep for them; state, memories, the feed and
+ * factors; and the words in the search index against the messages that it must hold. Calls `fn`
+ * (may be NULL) once for each kind of problem and session, and once for each wrong row of the other
+ * tables. When it reports nothing, an export of the store succeeds and imports into an equal store.
  *
  * Problems are no failure of the call: damage that hides what lies behind it is a problem too. The
  * call ends on any bytes: each step of it is behind the one before, and a call that names no
@@ -335,8 +342,9 @@ typedef struct quipu_verified {
  *
  * With QUIPU_VERIFY_REPAIR the call restores what follows from the messages that exist: the next
  * number, counts, totals, the beginning of the view, orphaned state and hidden sessions, and the
- * search index, which the next search fills. One transaction per session; a repaired session gets a
- * new revision. Missing or damaged messages and values are only reported.
+ * search index, which the next search fills. A hash chain that does not fit is not computed anew:
+ * it ends, and the next message begins another one. One transaction per session; a repaired session
+ * gets a new revision. Missing or damaged messages and values are only reported.
  *
  * Ownership: `ret_verified` may be NULL.
  * Threads:   any, same store; `fn` runs on the caller's.
@@ -349,6 +357,44 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify(quipu_store *store, uin
                                                          const quipu_call_options *call,
                                                          quipu_verified *ret_verified,
                                                          quipu_error *reterr);
+
+/* What quipu_store_verify_against() found. Each session that was known is in one of the counts
+ * before the problems, or is a problem. */
+typedef struct quipu_compared {
+    uint32_t struct_size;
+    int64_t sessions; /* that were known */
+    int64_t proved;   /* all messages that were known are there, or were pruned: none is changed */
+    int64_t pruned;   /* the newest message that was known is pruned: nothing is left to compare */
+    int64_t unhashed; /* no hash was known: only numbers were compared */
+    int64_t removed;  /* the session was deleted, erased or swept since */
+    int64_t problems;
+} quipu_compared;
+
+#define QUIPU_COMPARED_INIT QUIPU_INIT(quipu_compared)
+
+/**
+ * Compare the tenant's sessions with what was known of them earlier: with the heads that
+ * QUIPU_EXPORT_HEADS wrote, or with an export. Reports, as QUIPU_PROBLEM_LOST, a session that is
+ * not there and was not deleted, messages that are missing at the end, a revision that went back;
+ * as QUIPU_PROBLEM_HASH a message that is not the one that was known, or a hash chain that a repair
+ * has begun anew. That messages were appended or pruned since is no problem, nor that the session
+ * was deleted: the store keeps the uid of each session with hashes that it removes, and nothing
+ * else of it. Exports and copies leave these out.
+ *
+ * The call compares one hash a session. That the messages fit their hashes is what
+ * quipu_store_verify() checks: both together prove that nothing which was known is missing, changed
+ * or in another place (docs/integrity.md).
+ *
+ * Ownership: `fn` and `ret_compared` may be NULL.
+ * Threads:   any, same store; `read` and `fn` run on the caller's.
+ * Errors:    QUIPU_INVALID (a line that is no head and no line of an export; an export that is
+ *            cut), QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE, and any status of `read`.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify_against(
+    quipu_store *store, quipu_read_fn read, void *read_ctx, quipu_problem_fn fn, void *ctx,
+    const quipu_call_options *call, quipu_compared *ret_compared, quipu_error *reterr);
 
 /* ---- erasing --------------------------------------------------------------------------------- */
 

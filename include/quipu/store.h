@@ -256,6 +256,12 @@ typedef struct quipu_session_info {
     /* How the first user message begins, in one line; stays when that message is pruned. Absent: no
      * such message yet, a blank one, or a session that an older version had begun. */
     quipu_str first_words;
+    /* The head of the hash chain over its messages: the hash of message next_seq - 1, which covers
+     * all from `hashed_from` on (docs/integrity.md). Kept elsewhere, with uid, next_seq and
+     * revision, it proves later that nothing is lost: quipu_store_verify_against(). Absent, and
+     * hashed_from 0: no message has a hash yet. */
+    quipu_bytes head_hash;
+    int64_t hashed_from;
 } quipu_session_info;
 
 QUIPU_SLICE(quipu_session_infos, quipu_session_info)

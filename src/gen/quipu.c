@@ -68,13 +68,19 @@ static const ent_field qp_session_fields[] = {
      .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_session, changed_at, "changed_at", TIME), .flags = ENT_F_NULLABLE |
      ENT_F_OPT_NEW | ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, head_hash, "head_hash", BYTES), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, hashed_from, "hashed_from", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, base_hash, "base_hash", BYTES), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, parent_id, "fork_parent", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW |
      ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_edge qp_session_edges[] = {
-    {ENT_EDGE(qp_session, parent, qp_session, 31, TO_ONE, RESTRICT)},
-    {ENT_EDGE(qp_session, messages, qp_message, 13, TO_MANY, CASCADE)},
-    {ENT_EDGE(qp_session, forks, qp_session, 31, TO_MANY, RESTRICT)},
+    {ENT_EDGE(qp_session, parent, qp_session, 34, TO_ONE, RESTRICT)},
+    {ENT_EDGE(qp_session, messages, qp_message, 14, TO_MANY, CASCADE)},
+    {ENT_EDGE(qp_session, forks, qp_session, 34, TO_MANY, RESTRICT)},
 };
 static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .unique = true},
@@ -82,12 +88,12 @@ static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_updated_at", .fields = {10, 8}, .count = 2},
     {.name = "session_tenant_expires_at", .fields = {10, 23}, .count = 2},
     {.name = "session_tenant_lags", .fields = {10, 21}, .count = 2},
-    {.name = "session_fork_parent", .fields = {31}, .count = 1},
+    {.name = "session_fork_parent", .fields = {34}, .count = 1},
 };
 static const ent_shard qp_session_shard = {.number = 1, .key = 10, .texts = {10, 1},
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_session_entity = {
-    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 32, .key =
+    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 35, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
     .index_count = 6, .where_match = ENT_ABSENT, .shard = &qp_session_shard, ENT_SIZES(qp_session)};
 ENT_SHAPE(qp_session);
@@ -114,7 +120,9 @@ static const ent_shown qp_session_info_shown[] = {
     {ENT_SHOW(quipu_session_info, fork_seq, 26, INT)},
     {ENT_SHOW(quipu_session_info, title, 28, TEXT)},
     {ENT_SHOW(quipu_session_info, first_words, 29, TEXT)},
-    {ENT_SHOW_IS(quipu_session_info, is_fork, 31)},
+    {ENT_SHOW(quipu_session_info, head_hash, 31, BYTES)},
+    {ENT_SHOW(quipu_session_info, hashed_from, 32, INT)},
+    {ENT_SHOW_IS(quipu_session_info, is_fork, 34)},
 };
 ENT_SHOW_TYPE(quipu_session_info, key, quipu_str);
 ENT_SHOW_TYPE(quipu_session_info, agent_id, quipu_str);
@@ -139,9 +147,11 @@ ENT_SHOW_TYPE(quipu_session_info, compacted_seq, int64_t);
 ENT_SHOW_TYPE(quipu_session_info, fork_seq, int64_t);
 ENT_SHOW_TYPE(quipu_session_info, title, quipu_str);
 ENT_SHOW_TYPE(quipu_session_info, first_words, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, head_hash, quipu_bytes);
+ENT_SHOW_TYPE(quipu_session_info, hashed_from, int64_t);
 ENT_SHOW_TYPE(quipu_session_info, is_fork, bool);
 const ent_view qp_session_info_view = {.name = "info", .type = "quipu_session_info",
-    .entity = &qp_session_entity, .items = qp_session_info_shown, .count = 23,
+    .entity = &qp_session_entity, .items = qp_session_info_shown, .count = 25,
     .size = sizeof(quipu_session_info)};
 static const ent_shown qp_session_new_shown[] = {
     {ENT_SHOW(quipu_session_new, key, 1, TEXT), .by_hand = true},
@@ -219,20 +229,22 @@ static const ent_field qp_message_fields[] = {
      .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_message, mark, "mark", ENUM), .flags = ENT_F_NULLABLE,
      .labels = qp_message_mark_labels, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_message, salted_hash, "salted_hash", BYTES), .flags = ENT_F_NULLABLE |
+     ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_message, session_id, "session_messages", INT), .flags = ENT_F_IMMUTABLE |
      ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_edge qp_message_edges[] = {
-    {ENT_EDGE(qp_message, session, qp_session, 13, TO_ONE, CASCADE)},
+    {ENT_EDGE(qp_message, session, qp_session, 14, TO_ONE, CASCADE)},
 };
 static const ent_index qp_message_indexes[] = {
-    {.name = "message_session_messages_event_id", .fields = {13, 6}, .count = 2, .unique = true},
+    {.name = "message_session_messages_event_id", .fields = {14, 6}, .count = 2, .unique = true},
 };
 static const uint8_t qp_message_search_fields[] = {1};
-static const ent_shard qp_message_shard = {.number = 14, .key = 0};
+static const ent_shard qp_message_shard = {.number = 15, .key = 0};
 const ent_entity qp_message_entity = {
-    .name = "Message", .table = "messages", .fields = qp_message_fields, .field_count = 14, .key =
-    {13, 5}, .key_count = 2, .edges = qp_message_edges, .edge_count = 1,
+    .name = "Message", .table = "messages", .fields = qp_message_fields, .field_count = 15, .key =
+    {14, 5}, .key_count = 2, .edges = qp_message_edges, .edge_count = 1,
     .indexes = qp_message_indexes, .index_count = 1, .search_fields = qp_message_search_fields,
     .search_count = 1, .where_match = offsetof(qp_message_where, search), .flags = ENT_E_CLUSTER |
     ENT_E_SEARCH_MANUAL | ENT_E_SEARCH_CJK, .shard = &qp_message_shard, ENT_SIZES(qp_message)};
@@ -726,16 +738,31 @@ const ent_entity qp_model_factor_entity = {
     .shard = &qp_model_factor_shard, ENT_SIZES(qp_model_factor)};
 ENT_SHAPE(qp_model_factor);
 
+static const ent_field qp_removal_fields[] = {
+    {ENT_FIXED(qp_removal, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_removal, uid, "uid", UUID), .flags = ENT_F_IMMUTABLE | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_removal, removed_at, "removed_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+};
+static const ent_shard qp_removal_shard = {.number = 0, .key = 0, .texts = {0}, .text_count = 1};
+const ent_entity qp_removal_entity = {
+    .name = "Removal", .table = "removals", .fields = qp_removal_fields, .field_count = 3, .key =
+    {0, 1}, .key_count = 2, .where_match = ENT_ABSENT, .shard = &qp_removal_shard,
+    ENT_SIZES(qp_removal)};
+ENT_SHAPE(qp_removal);
+
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_state_event_entity, &qp_observation_entity, &qp_reflection_entity,
     &qp_memory_scope_entity, &qp_job_entity, &qp_context_log_entity, &qp_feed_entity,
-    &qp_model_factor_entity};
+    &qp_model_factor_entity, &qp_removal_entity};
 static const char *const qp_quipu_classes[] = {"", "content", "personal", "settings", "bookkeeping",
     NULL};
 static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_session_new_view,
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 11, .hash = "06b66e06cb94ffbd", .application_id = 0x51495055, .version = 3,
-    .min_reader = 1, .min_writer = 2, .classes = qp_quipu_classes, .views = qp_quipu_views,
+    .entity_count = 12, .hash = "cdedb4fa5bcf62c9", .application_id = 0x51495055, .version = 4,
+    .min_reader = 1, .min_writer = 4, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

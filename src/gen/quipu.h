@@ -25,6 +25,7 @@ ENT_TYPES(qp_job)
 ENT_TYPES(qp_context_log)
 ENT_TYPES(qp_feed)
 ENT_TYPES(qp_model_factor)
+ENT_TYPES(qp_removal)
 
 /* ---- Session: table sessions ---- */
 /* One conversation. `key` is its public identity; `id` is its number in this file, never reused. */
@@ -77,6 +78,12 @@ struct qp_session {
     /* The last change, where updated_at is rounded up so that its index entry moves rarely
      (src/store/last_change.h). Absent: updated_at is exact. */
     ent_opt_time changed_at;
+    /* The hash of its last message, which covers all from hashed_from on (docs/integrity.md). */
+    quipu_bytes head_hash;
+    /* The first message that has a hash; 0: none yet. */
+    int64_t hashed_from;
+    /* The hash of the message before first_seq. Absent: it had none. */
+    quipu_bytes base_hash;
     ent_opt_int parent_id;
     const struct qp_session *parent;
     qp_message_list messages;
@@ -114,6 +121,9 @@ typedef struct qp_session_new {
     quipu_str title;
     quipu_str first_words;
     ent_opt_time changed_at;
+    quipu_bytes head_hash;
+    int64_t hashed_from; /* default 0 */
+    quipu_bytes base_hash;
     ent_opt_int parent_id;
 } qp_session_new;
 typedef struct qp_session_patch {
@@ -145,6 +155,9 @@ typedef struct qp_session_patch {
     ent_patch_text title;
     ent_patch_text first_words;
     ent_patch_time changed_at;
+    ent_patch_bytes head_hash;
+    ent_patch_int hashed_from;
+    ent_patch_bytes base_hash;
     ent_patch_int parent_id;
 } qp_session_patch;
 struct qp_session_where {
@@ -179,6 +192,9 @@ struct qp_session_where {
     ent_where_text title;
     ent_where_text first_words;
     ent_where_time changed_at;
+    ent_where_bytes head_hash;
+    ent_where_int hashed_from;
+    ent_where_bytes base_hash;
     ent_where_int parent_id;
     const qp_session_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
@@ -213,7 +229,8 @@ struct qp_session_where {
 #define QP_SESSION_BY_TITLE(dir) ((qp_session_order){29, ENT_##dir})
 #define QP_SESSION_BY_FIRST_WORDS(dir) ((qp_session_order){30, ENT_##dir})
 #define QP_SESSION_BY_CHANGED_AT(dir) ((qp_session_order){31, ENT_##dir})
-#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){32, ENT_##dir})
+#define QP_SESSION_BY_HASHED_FROM(dir) ((qp_session_order){33, ENT_##dir})
+#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){35, ENT_##dir})
 struct qp_session_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_session *after; /* the last row of the page before */
@@ -272,6 +289,9 @@ struct qp_message {
     quipu_json extra;
     /* What is special about it: a summary of others, or an answer that was cut off. */
     qp_message_mark mark;
+    /* A random salt of 16 bytes, and the hash of this message and all before it, of 32 bytes.
+     Absent: a row of an older program. */
+    quipu_bytes salted_hash;
     int64_t session_id;
     const struct qp_session *session;
 };
@@ -289,6 +309,7 @@ typedef struct qp_message_new {
     int64_t tokens_total; /* default 0 */
     quipu_json extra;
     qp_message_mark mark;
+    quipu_bytes salted_hash;
     int64_t session_id; /* required */
 } qp_message_new;
 typedef struct qp_message_patch {
@@ -318,6 +339,7 @@ struct qp_message_where {
     ent_where_int tokens_total;
     ent_where_json extra;
     qp_message_mark_where mark;
+    ent_where_bytes salted_hash;
     ent_where_int session_id;
     ent_where_match search;
     const qp_message_where *any_of, *all_of, *none_of;
@@ -333,7 +355,7 @@ struct qp_message_where {
 #define QP_MESSAGE_BY_TOKENS(dir) ((qp_message_order){10, ENT_##dir})
 #define QP_MESSAGE_BY_TOKENS_TOTAL(dir) ((qp_message_order){11, ENT_##dir})
 #define QP_MESSAGE_BY_MARK(dir) ((qp_message_order){13, ENT_##dir})
-#define QP_MESSAGE_BY_SESSION_ID(dir) ((qp_message_order){14, ENT_##dir})
+#define QP_MESSAGE_BY_SESSION_ID(dir) ((qp_message_order){15, ENT_##dir})
 struct qp_message_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_message *after; /* the last row of the page before */
@@ -1267,6 +1289,48 @@ ENT_CALL qp_model_factor_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, qu
 }
 ENT_CALLS(qp_model_factor)
 ENT_UPDATES(qp_model_factor)
+
+/* ---- Removal: table removals ---- */
+/* A session that was deleted, erased or swept: its uid alone, so that what was kept of it elsewhere
+ (docs/integrity.md) is known to be deleted rather than lost. */
+struct qp_removal {
+    quipu_str tenant;
+    quipu_uuid uid;
+    quipu_time removed_at;
+};
+typedef struct qp_removal_new {
+    quipu_str tenant; /* default "" */
+    quipu_uuid uid; /* required */
+    ent_opt_time removed_at; /* default now */
+} qp_removal_new;
+typedef struct qp_removal_patch {
+    ent_patch_time removed_at;
+} qp_removal_patch;
+struct qp_removal_where {
+    ent_where_text tenant;
+    ent_where_uuid uid;
+    ent_where_time removed_at;
+    const qp_removal_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_REMOVAL_BY_TENANT(dir) ((qp_removal_order){1, ENT_##dir})
+#define QP_REMOVAL_BY_UID(dir) ((qp_removal_order){2, ENT_##dir})
+#define QP_REMOVAL_BY_REMOVED_AT(dir) ((qp_removal_order){3, ENT_##dir})
+struct qp_removal_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_removal *after; /* the last row of the page before */
+    qp_removal_order order[ENT_ORDER_MAX];
+    qp_removal_where where;
+};
+#define QP_REMOVAL_ON_KEY ((qp_removal_on){-1})
+ENT_CALL qp_removal_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_uuid uid_,
+    const qp_removal **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &uid_};
+    return ent_get(db, mem, &qp_removal_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_removal)
+ENT_UPDATES(qp_removal)
 
 ENT_END
 

@@ -14,7 +14,7 @@
 #include "base/uuid.h"
 #include "store/cap.h"
 #include "store/feed.h"
-#include "store/header.h"
+#include "store/hash_chain.h"
 #include "store/session.h"
 #include "store/verify.h"
 
@@ -163,6 +163,7 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
     qp_header_begin(&w->header, NULL);
     for (size_t i = 0; i < w->meeting.session->count && status == QUIPU_OK; i++) {
         const qp_source_place *place = &source->places[w->meeting.session->first + i];
+        uint8_t salted_hash[QP_SALTED_HASH_SIZE];
         qp_message_new made = {0};
 
         status = source->layout->message(source, w->meeting.session, place->row, &made, reterr);
@@ -170,6 +171,10 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
             made.session_id = w->row->id;
             made.seq = w->header.next_seq;
             made.tokens_total = w->header.token_count + made.tokens;
+            status = qp_salt_make(salted_hash, reterr);
+        }
+        if (status == QUIPU_OK) {
+            qp_header_hash(&w->header, &made, salted_hash);
             qp_header_see(&w->header, &made);
             status = qp_message_create(db, NULL, &made, NULL, reterr);
         }

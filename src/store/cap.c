@@ -11,6 +11,7 @@
 
 #include "store/fork_chain.h"
 #include "store/fork_release.h"
+#include "store/hash_chain.h"
 
 /* A search for the beginning of a turn. */
 typedef struct cap_search {
@@ -75,18 +76,28 @@ quipu_status qp_first_move(quipu_store *store, ent_db *db, quipu_arena *scratch,
                            const qp_session *row, int64_t first_seq, qp_session_patch *patch,
                            quipu_error *reterr)
 {
+    quipu_bytes base = {NULL, 0};
     int64_t changed = 0;
-    quipu_status status;
+    quipu_status status = QUIPU_OK;
 
     assert(ent_depth(db) > 0);
     assert(first_seq >= row->first_seq && first_seq <= row->next_seq);
+    /* The hash chain goes on behind what goes: the hash of its last message stays in the row. */
+    if (first_seq > row->first_seq) {
+        status = qp_hash_at(db, row, first_seq - 1, scratch, &base, reterr);
+    }
+    if (base.p != NULL) {
+        patch->base_hash = ent_set(base);
+    }
     patch->first_seq = ent_set(first_seq);
     patch->message_count = ent_set(row->next_seq - first_seq);
     if (row->compact_seq > 0 && row->compact_seq < first_seq) {
         patch->compact_seq = ent_set((int64_t)0); /* the summary is among what goes */
     }
-    status =
-        qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, patch, &changed, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, patch, &changed,
+                                   reterr);
+    }
     assert(status != QUIPU_OK || changed == 1);
     if (status == QUIPU_OK && first_seq > row->first_seq) {
         status =

@@ -19,6 +19,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "store/export_lines.h"
@@ -31,6 +32,7 @@
 #include "store/purge.h"
 
 #define EXPORT_CHUNK ((size_t)64 * 1024) /* handed to the caller at a time, or a line */
+#define EXPORT_FLAGS (QUIPU_EXPORT_FLAT | QUIPU_EXPORT_HEADS)
 #define EXPORT_BUFFER_MAX ((size_t)QUIPU_LINE_BYTES_MAX + EXPORT_CHUNK)
 
 /* One export. `scratch` is emptied for each row: nothing in it outlives a line. The buffer collects
@@ -55,8 +57,14 @@ typedef struct export_run {
 
 static bool export_is_flat(const export_run *run)
 {
-    assert((run->options.flags & ~(uint32_t)QUIPU_EXPORT_FLAT) == 0);
+    assert((run->options.flags & ~(uint32_t)EXPORT_FLAGS) == 0);
     return (run->options.flags & QUIPU_EXPORT_FLAT) != 0;
+}
+
+static bool export_is_heads(const export_run *run)
+{
+    assert((run->options.flags & ~(uint32_t)EXPORT_FLAGS) == 0);
+    return (run->options.flags & QUIPU_EXPORT_HEADS) != 0;
 }
 
 /* ---- lines ------------------------------------------------------------------------------------
@@ -500,6 +508,32 @@ static quipu_status export_relations(export_run *run, const qp_session *row, qui
     return status;
 }
 
+/* The head of a session, in a line that means something alone: members of its line in an export,
+ * under another type, so that no import takes it for a session. */
+static quipu_status export_head(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    char uid[QUIPU_UUID_TEXT_SIZE];
+
+    assert(row->key.p != NULL);
+    quipu_uuid_format(row->uid, uid);
+    export_begin(run, QP_EXPORT_HEAD);
+    qp_jsonw_key(&run->writer, QUIPU_STR("key"));
+    qp_jsonw_str(&run->writer, row->key);
+    qp_jsonw_key(&run->writer, QUIPU_STR("uid"));
+    qp_jsonw_str(&run->writer, quipu_cstr(uid));
+    qp_jsonw_key(&run->writer, QUIPU_STR("revision"));
+    qp_jsonw_i64(&run->writer, row->revision);
+    qp_jsonw_key(&run->writer, QUIPU_STR("next_seq"));
+    qp_jsonw_i64(&run->writer, row->next_seq);
+    if (row->hashed_from > 0) {
+        qp_jsonw_key(&run->writer, QUIPU_STR("hashed_from"));
+        qp_jsonw_i64(&run->writer, row->hashed_from);
+        qp_jsonw_key(&run->writer, QUIPU_STR("head_hash"));
+        qp_base64_json(&run->writer, row->head_hash);
+    }
+    return export_end(run, &run->done.sessions, reterr);
+}
+
 /* What is known of a session. */
 static quipu_status export_known(export_run *run, quipu_str key, quipu_error *reterr)
 {
@@ -561,7 +595,7 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
 
 /* Every session by its number: a fork has a larger number than its parent and comes behind it.
  * Other tenants' rows are passed over. A flat export passes over hidden sessions as well: each fork
- * writes what it shares itself. */
+ * writes what it shares itself; and nobody asks for the head of a hidden one. */
 static quipu_status export_sessions(export_run *run, quipu_error *reterr)
 {
     const qp_session_query query = {.order = {QP_SESSION_BY_ID(ASC)}};
@@ -574,7 +608,7 @@ static quipu_status export_sessions(export_run *run, quipu_error *reterr)
         return status;
     }
     while (status == QUIPU_OK && qp_session_iter_next(&iter, &row)) {
-        bool hidden = row.key.p == NULL && export_is_flat(run);
+        bool hidden = row.key.p == NULL && (export_is_flat(run) || export_is_heads(run));
 
         if (!quipu_str_eq(row.tenant, run->store->tenant) || hidden) {
             continue;
@@ -586,7 +620,8 @@ static quipu_status export_sessions(export_run *run, quipu_error *reterr)
             quipu_arena_free(&arena);
         }
         if (status == QUIPU_OK && !hidden) {
-            status = export_session(run, &row, reterr);
+            status = export_is_heads(run) ? export_head(run, &row, reterr)
+                                          : export_session(run, &row, reterr);
         }
     }
     quipu_status ended = qp_session_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
@@ -663,8 +698,9 @@ static quipu_status export_one(export_run *run, quipu_error *reterr)
     assert(run->options.key.p != NULL);
     if (status == QUIPU_OK) {
         /* An expired session is exported as well: its row is still there. */
-        status = row != NULL ? export_lineage(run, &arena, row, reterr)
-                             : qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such session");
+        status = row == NULL ? qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such session")
+                 : export_is_heads(run) ? export_head(run, row, reterr)
+                                        : export_lineage(run, &arena, row, reterr);
     }
     quipu_arena_free(&arena);
     return status;
@@ -683,6 +719,11 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     run->status = QUIPU_OK;
     run->done = (quipu_transfer)QUIPU_TRANSFER_INIT; /* of a try that gave nothing away */
     qp_buf_reset(&run->buf);
+    if (status == QUIPU_OK && export_is_heads(run)) {
+        status =
+            run->options.key.p != NULL ? export_one(run, reterr) : export_sessions(run, reterr);
+        return status == QUIPU_OK ? export_flush(run, reterr) : status;
+    }
     if (status == QUIPU_OK) {
         status = qp_purge_exists(db, run->store->tenant, 0, &run->purging, reterr);
     }
@@ -714,7 +755,7 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
                                  reterr);
     }
     if (status == QUIPU_OK &&
-        (write == NULL || (run.options.flags & ~(uint32_t)QUIPU_EXPORT_FLAT) != 0)) {
+        (write == NULL || (run.options.flags & ~(uint32_t)EXPORT_FLAGS) != 0)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "export needs somewhere to write, and flags of QUIPU_EXPORT_*");
     }

@@ -19,6 +19,7 @@
 #include "store/classes.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
+#include "store/hash_chain.h"
 #include "store/read.h"
 #include "store/session.h"
 
@@ -167,6 +168,12 @@ static quipu_status fork_numbers(const fork_call *call, ent_db *db, quipu_arena 
     ret->token_count = last->tokens_total;
     ret->last_event_at = ent_some(last->timestamp);
     ret->turn_seq = parent->turn_seq <= call->seq ? parent->turn_seq : 0;
+    /* Its hash chain goes on from that of the last shared message. */
+    if (parent->hashed_from > 0 && parent->hashed_from <= call->seq) {
+        ret->head_hash = qp_message_hash_of(last);
+        ret->hashed_from = parent->hashed_from;
+        ret->base_hash = parent->base_hash;
+    }
     return fork_compaction(db, parent, scratch, call->seq, &ret->compact_seq, reterr);
 }
 

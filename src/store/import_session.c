@@ -249,8 +249,10 @@ quipu_status qp_import_line_check(qp_lines_import *run, ent_db *db, quipu_error 
         /* One without a key waits for the forks that follow it. */
         /* A hidden session has no forks yet: they stand on later lines. */
         if (findings.has[kind] && (kind != QUIPU_PROBLEM_FORK || run->row->key.p != NULL)) {
-            status = qp_error_set(reterr, QUIPU_INVALID, "the session is not whole: %s",
-                                  findings.text[kind]);
+            status =
+                qp_error_set(reterr, QUIPU_INVALID, "the session \"%.*s\" is not whole: %s",
+                             (int)qp_utf8_cut(run->row->key, 80),
+                             run->row->key.p != NULL ? run->row->key.p : "", findings.text[kind]);
         }
     }
     return qp_import_line_fail(run, run->begun, status, reterr);

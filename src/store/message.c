@@ -334,6 +334,9 @@ static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_m
     encoded->named[at] = message->event_id.n > 0;
     encoded->any_named |= encoded->named[at];
     encoded->timed[at] = message->has_timestamp;
+    if (status == QUIPU_OK) {
+        status = qp_salt_make(encoded->hashes + at * QP_SALTED_HASH_SIZE, reterr);
+    }
     if (message->has_timestamp) {
         row->timestamp = (ent_opt_time){true, message->timestamp};
     }
@@ -371,7 +374,9 @@ static quipu_status message_room(qp_encoded *encoded, quipu_error *reterr)
     encoded->rows = qp_arena_take(&encoded->arena, count * sizeof(*encoded->rows));
     encoded->named = qp_arena_take(&encoded->arena, count * sizeof(*encoded->named));
     encoded->timed = qp_arena_take(&encoded->arena, count * sizeof(*encoded->timed));
-    if (encoded->rows == NULL || encoded->named == NULL || encoded->timed == NULL) {
+    encoded->hashes = qp_arena_take(&encoded->arena, count * QP_SALTED_HASH_SIZE);
+    if (encoded->rows == NULL || encoded->named == NULL || encoded->timed == NULL ||
+        encoded->hashes == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu messages", count);
     }
     return QUIPU_OK;
@@ -428,6 +433,7 @@ quipu_status qp_encoded_make(qp_encoded *encoded, qp_message_source source, quip
         encoded->rows = &encoded->near_row;
         encoded->named = &encoded->near_named;
         encoded->timed = &encoded->near_timed;
+        encoded->hashes = encoded->near_hash;
         encoded->id_room = encoded->near_id;
     } else {
         status = message_room(encoded, reterr);
@@ -506,6 +512,12 @@ void qp_header_begin(qp_header *header, const qp_session *row)
     header->token_count = row != NULL ? row->token_count : 0;
     header->turn_seq = row != NULL ? row->turn_seq : 0;
     header->last_event_at = (quipu_time){0, 0};
+    header->hashed_from = row != NULL ? row->hashed_from : 0;
+    header->begins_chain = header->hashed_from == 0;
+    memset(header->hash, 0, sizeof(header->hash));
+    if (header->hashed_from > 0 && row->head_hash.n == sizeof(header->hash)) {
+        memcpy(header->hash, row->head_hash.p, sizeof(header->hash));
+    }
     header->wants_words = row == NULL || (row->first_words.p == NULL && row->turn_seq == 0);
     header->words_n = 0;
 }
@@ -539,6 +551,12 @@ void qp_header_patch(const qp_header *header, qp_session_patch *patch)
     }
     patch->turn_seq = ent_set(header->turn_seq);
     patch->last_event_at = ent_set(header->last_event_at);
+    if (header->hashed_from > 0) {
+        patch->head_hash = ent_set(((quipu_bytes){header->hash, sizeof(header->hash)}));
+    }
+    if (header->hashed_from > 0 && header->begins_chain) {
+        patch->hashed_from = ent_set(header->hashed_from);
+    }
 }
 
 /* ---- placing and inserting --------------------------------------------------------------------
@@ -559,6 +577,7 @@ void qp_encoded_place(qp_encoded *encoded, const qp_session *row, quipu_time now
         if (!encoded->timed[i]) {
             message->timestamp = (ent_opt_time){true, now};
         }
+        qp_header_hash(header, message, encoded->hashes + i * QP_SALTED_HASH_SIZE);
         qp_header_see(header, message);
     }
 }

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "gen/quipu.h"
-#include "store/header.h"
+#include "store/hash_chain.h"
 
 #define QP_EVENT_ID_UUID 1 /* tags of the event_id column */
 #define QP_EVENT_ID_TEXT 0
@@ -45,11 +45,13 @@ typedef struct qp_encoded {
     bool later_turn;  /* a turn began before them that the row does not know of */
     qp_message_source source;
     quipu_arena arena;
+    uint8_t *hashes;  /* QP_SALTED_HASH_SIZE for each message: a salt, and room for its hash */
     uint8_t *id_room; /* near_id when there is one message, else NULL */
     qp_message_new near_row;
     bool near_named;
     bool near_timed;
     uint8_t near_id[QP_EVENT_ID_UUID_SIZE];
+    uint8_t near_hash[QP_SALTED_HASH_SIZE];
 } qp_encoded;
 
 /* Message `index` of a slice that a caller passed, with this library's sizes: itself, or a copy in
@@ -66,9 +68,9 @@ QUIPU_MUST_USE quipu_status qp_encoded_make(qp_encoded *encoded, qp_message_sour
                                             quipu_error *reterr);
 void qp_encoded_free(qp_encoded *encoded);
 
-/* Under the lock: give the rows their session, numbers, totals and missing times, behind what `row`
- * has; the header follows. `row` is NULL for a session that is new; qp_encoded_own() says its
- * number when it is known. */
+/* Under the lock: give the rows their session, numbers, totals, missing times and hashes, behind
+ * what `row` has; the header follows. `row` is NULL for a session that is new; qp_encoded_own()
+ * says its number when it is known. */
 void qp_encoded_place(qp_encoded *encoded, const qp_session *row, quipu_time now);
 void qp_encoded_own(qp_encoded *encoded, int64_t session);
 

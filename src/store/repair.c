@@ -119,6 +119,18 @@ static int64_t repair_sum(ent_db *db, const qp_session *row, int64_t base, quipu
     return total;
 }
 
+/* A chain that does not fit is not computed anew: that would vouch for what nobody can know. It
+ * ends, and the next message begins another one: until then, and by hashed_from afterwards, the
+ * session says which messages no hash covers. A head that was kept before no longer fits. */
+static void repair_chain(qp_session_patch *patch)
+{
+    assert(patch->revision.op ==
+           ENT_OP_SET); /* a head that was kept is compared with another one */
+    patch->hashed_from = ent_set((int64_t)0);
+    patch->head_hash = (ent_patch_bytes)ENT_CLEAR;
+    patch->base_hash = (ent_patch_bytes)ENT_CLEAR;
+}
+
 /* The row, from what the messages say. The revision moves: callers that compare it see a change. */
 static quipu_status repair_header(ent_db *db, const qp_session *row, const qp_findings *findings,
                                   quipu_error *reterr)
@@ -139,6 +151,9 @@ static quipu_status repair_header(ent_db *db, const qp_session *row, const qp_fi
     }
     if (findings->has[QUIPU_PROBLEM_VIEW]) {
         patch.compact_seq = ent_set((int64_t)0);
+    }
+    if (findings->has[QUIPU_PROBLEM_HASH]) {
+        repair_chain(&patch);
     }
     return status == QUIPU_OK ? qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)},
                                                   &patch, NULL, reterr)
@@ -162,6 +177,13 @@ static quipu_status repair_mend(quipu_store *store, ent_db *db, const qp_session
     }
     if (findings->has[QUIPU_PROBLEM_TOTALS]) {
         status = repair_totals(db, row, findings->base_total, reterr);
+    }
+    if (status == QUIPU_OK && row->key.p == NULL && findings->has[QUIPU_PROBLEM_HASH]) {
+        qp_session_patch patch = {.revision = ent_set(row->revision + 1)};
+
+        repair_chain(&patch);
+        status =
+            qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
     }
     if (row->key.p == NULL) {
         return status == QUIPU_OK && findings->has[QUIPU_PROBLEM_DELETED]

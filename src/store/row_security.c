@@ -20,6 +20,7 @@ const qp_row_policy qp_store_row_policies[] = {
     {.entity = &qp_job_entity},
     {.entity = &qp_feed_entity},
     {.entity = &qp_model_factor_entity},
+    {.entity = &qp_removal_entity},
 };
 
 const size_t qp_store_row_policy_count =

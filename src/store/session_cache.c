@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "ent/db.h"
 #include "ent/patch.h"
+#include "store/header.h"
 #include "store/store.h"
 
 typedef struct qp_cached_session {
@@ -26,9 +27,10 @@ typedef struct qp_cached_session {
     size_t texts_size; /* of that block */
     qp_session row;    /* as the open transaction leaves it, else as it was committed */
     qp_session base; /* pinned: as it was when the transaction began; its texts are those of row */
-    qp_session_patch patch; /* dirty: what the flush writes */
-    uint64_t generation;    /* of the cache when the row was last known to be the stored one */
-    bool verified;          /* it was found as this process had left it */
+    uint8_t head[QP_HASH_SIZE]; /* head_hash of row: an append's own bytes end with its batch */
+    qp_session_patch patch;     /* dirty: what the flush writes */
+    uint64_t generation;        /* of the cache when the row was last known to be the stored one */
+    bool verified;              /* it was found as this process had left it */
     bool pinned;
     bool dirty;    /* `patch` is not written yet */
     bool changed;  /* `row` differs from `base`, and the flush has written it */
@@ -113,14 +115,14 @@ static qp_cached_session *session_cache_place(qp_session_cache *cache)
     return entry;
 }
 
-/* The text of a row's field number `i`; absent when the field is no text. */
+/* The text or bytes of a row's field number `i`; absent when the field is neither. */
 static quipu_str session_cache_text(const qp_session *row, size_t i)
 {
     const ent_field *field = &qp_session_entity.fields[i];
     quipu_str text = {NULL, 0};
 
-    if (field->type == ENT_TEXT || field->type == ENT_JSON) {
-        /* JSON is a struct that begins with its text. */
+    if (field->type == ENT_TEXT || field->type == ENT_JSON || field->type == ENT_BYTES) {
+        /* All three are a pointer and a length. */
         memcpy(&text, (const char *)row + field->row, sizeof(text));
     }
     return text;
@@ -297,8 +299,14 @@ void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
         entry->patch = *patch;
     }
     entry->dirty = true;
-    /* The row outlives the batch with the patch's texts: it only says that they are there. */
+    /* The row outlives the batch with the patch's texts: it only says that they are there. The head
+     * of the hash chain it must have, because the next append goes on from it. */
     qp_patch_apply(&qp_session_entity, patch, false, &entry->row);
+    if (patch->head_hash.op == ENT_OP_SET) {
+        assert(patch->head_hash.v.n == sizeof(entry->head));
+        memcpy(entry->head, patch->head_hash.v.p, sizeof(entry->head));
+        entry->row.head_hash.p = entry->head;
+    }
 }
 
 /* What an optimistic append relied on. The UPDATE fails where any of it is different. */

@@ -8,7 +8,7 @@
  * Transactions: everything runs in an exclusive transaction of the commit group; the public calls
  * are exempt from the size cap, because a file that is full must be able to shrink.
  * On return: the session is gone, or hidden: when forks share its messages, or while its messages
- * are purged (purge.h). The feed has recorded it. */
+ * are purged (purge.h). The feed has recorded it, and its uid is among the removals. */
 #include <assert.h>
 
 #include "store/context_log.h"
@@ -80,9 +80,15 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
 quipu_status qp_session_remove(quipu_store *store, ent_db *db, const qp_session *row,
                                quipu_error *reterr)
 {
+    const qp_removal_new removal = {.tenant = store->tenant, .uid = row->uid};
     quipu_status status = session_delete_belongings(store, db, row, reterr);
 
     assert(ent_depth(db) > 0);
+    /* A head that was kept of the session is then known to be deleted, not lost. Without a hash
+     * there is none. Upsert: an import may have brought back what was deleted before. */
+    if (status == QUIPU_OK && row->hashed_from > 0) {
+        status = qp_removal_upsert(db, NULL, &removal, QP_REMOVAL_ON_KEY, NULL, reterr);
+    }
     return status == QUIPU_OK ? qp_fork_remove(store, db, row, reterr) : status;
 }
 

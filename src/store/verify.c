@@ -7,6 +7,7 @@
  *    every field         the rules of a write: UTF-8, JSON, lengths, ranges (qp_row_sound)
  *    seq                 1, 2, 3 ... without gaps, from where the session's own begin
  *    tokens_total        the running sum of the messages' tokens
+ *    salted_hash         the hash of the message and of all before it (verify_hash.c)
  *    next_seq, counts    the messages that are there
  *    compact_seq         a message that is a summary
  *    parent, fork_seq    ancestors that are there, with all shared messages
@@ -34,6 +35,7 @@
 #include "store/fork_chain.h"
 #include "store/message.h"
 #include "store/purge.h"
+#include "store/verify_hash.h"
 
 #define VERIFY_UNREADABLE_MAX 100 /* sessions that are skipped before the walk ends */
 
@@ -120,9 +122,9 @@ int64_t qp_verify_lowest(const qp_session *row)
 
 /* The tokens of all messages before the first that the session holds and shows; *ret_known is false
  * when only that message itself says it. That is so when earlier messages were removed: then its
- * own total is where the sum begins. */
+ * own total is where the sum begins. A fork's hash chain goes on from the same message. */
 static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_known,
-                                qp_findings *findings, quipu_error *reterr)
+                                qp_hash_walk *ret_chain, qp_findings *findings, quipu_error *reterr)
 {
     const int64_t base = qp_session_base(row);
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -146,6 +148,7 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
     if (status == QUIPU_OK) {
         assert(message != NULL);
         findings->base_total = message->tokens_total;
+        qp_hash_walk_at(ret_chain, base, qp_message_hash_of(message));
         /* A shared past that is missing is a finding here, not a failure. */
     } else if (status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND) {
         *ret_known = false;
@@ -171,7 +174,8 @@ typedef struct verify_walk {
     int64_t before;   /* number of the message before, held or not */
     int64_t total;    /* and its running total, by the messages' own tokens */
     bool known;       /* the total is */
-    bool indexed;     /* the file has a search index */
+    qp_hash_walk chain;
+    bool indexed; /* the file has a search index */
     qp_json_doc doc;
     quipu_arena arena;
 } verify_walk;
@@ -283,6 +287,7 @@ static quipu_status verify_message(verify_walk *walk, const qp_message *message,
         }
     }
     verify_totals(walk, message);
+    qp_hash_walk_message(&walk->chain, row, message, walk->findings);
     /* Decoded and dropped: only whether it can be decoded matters. */
     quipu_arena_reset(&walk->arena);
     status = qp_row_sound(&qp_message_entity, message, &error);
@@ -546,6 +551,7 @@ static quipu_status verify_against(ent_db *db, const verify_walk *walk, quipu_er
         /* A hidden row keeps its old numbers; nothing reads them, so that they are not compared. */
         if (!walk->findings->cut) {
             verify_header(walk);
+            qp_hash_walk_end(&walk->chain, row, walk->findings);
             status = verify_shown(db, walk, reterr);
         }
         if (status == QUIPU_OK) {
@@ -575,7 +581,7 @@ quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *r
     qp_json_init(&walk.doc);
     status = verify_row(row, ret_findings, &error);
     if (status == QUIPU_OK) {
-        status = verify_base(db, row, &walk.known, ret_findings, &error);
+        status = verify_base(db, row, &walk.known, &walk.chain, ret_findings, &error);
     }
     walk.total = ret_findings->base_total;
     if (status == QUIPU_OK) {
@@ -776,6 +782,7 @@ static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, qui
             assert(next.findings.messages >= 0);
             run->done.sessions++;
             run->done.messages += next.findings.messages;
+            run->done.unhashed += next.findings.unhashed;
             /* The repair checks again in its own transaction: the session may have changed. */
             if (run->repairs && qp_findings_any(&next.findings)) {
                 status = qp_repair_session(run, call, next.id, reterr);

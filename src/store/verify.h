@@ -10,7 +10,7 @@
 
 #include "store/maintain.h"
 
-#define QP_PROBLEM_KINDS (QUIPU_PROBLEM_COUNTER + 1)
+#define QP_PROBLEM_KINDS (QUIPU_PROBLEM_LOST + 1)
 #define QP_PROBLEM_TEXT_SIZE 200
 
 /* What is wrong with one session: the first finding of each kind. Later ones of a kind mostly
@@ -21,6 +21,7 @@ typedef struct qp_findings {
     char text[QP_PROBLEM_KINDS][QP_PROBLEM_TEXT_SIZE];
     bool cut;           /* a row that cannot be read hides those behind it: no sum is known */
     int64_t messages;   /* that it holds itself */
+    int64_t unhashed;   /* of them: the hash chain does not cover them */
     int64_t last_seq;   /* of them, or 0 */
     int64_t base_total; /* tokens of all messages before those that it holds and shows */
     int64_t last_total; /* of all up to the last one, by the messages' own tokens */

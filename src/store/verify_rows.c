@@ -1,6 +1,6 @@
 /* Verify what is stored beside sessions and messages: state, the ids of state events, memories and
- * their scopes, what was sent, jobs, the feed and factors. Each table is walked in the order of its
- * key, a page at a time.
+ * their scopes, what was sent, jobs, the feed, factors and removals. Each table is walked in the
+ * order of its key, a page at a time.
  *
  *    page:  rows behind `after` ──▶ key behind the one before?  ── no ──▶ FILE, the table ends
  *                                   rules of the fields hold?      (qp_row_sound)
@@ -40,6 +40,7 @@ typedef union rows_any {
     qp_job job;
     qp_feed feed;
     qp_model_factor factor;
+    qp_removal removal;
 } rows_any;
 
 /* The same for a query that has nothing but the head, which every query begins with. */
@@ -54,6 +55,7 @@ typedef union rows_query {
     qp_job_query job;
     qp_feed_query feed;
     qp_model_factor_query factor;
+    qp_removal_query removal;
 } rows_query;
 
 /* One problem of a page. `key` is the row's key alone, for its removal. */
@@ -438,6 +440,16 @@ static quipu_status verify_rows_factor(rows_walk *walk, const rows_any *any, row
     return QUIPU_OK;
 }
 
+/* The rules of its fields say all: any uid can have been removed. */
+static quipu_status verify_rows_removal(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                        quipu_error *reterr)
+{
+    (void)walk;
+    (void)reterr;
+    finding->tenant = any->removal.tenant;
+    return QUIPU_OK;
+}
+
 static const rows_table verify_rows_tables[] = {
     {&qp_state_entity, QUIPU_PROBLEM_STATE, verify_rows_state},
     {&qp_state_event_entity, QUIPU_PROBLEM_STATE, verify_rows_event},
@@ -448,6 +460,7 @@ static const rows_table verify_rows_tables[] = {
     {&qp_job_entity, QUIPU_PROBLEM_MEMORY, verify_rows_job},
     {&qp_feed_entity, QUIPU_PROBLEM_FEED, verify_rows_feed},
     {&qp_model_factor_entity, QUIPU_PROBLEM_FACTOR, verify_rows_factor},
+    {&qp_removal_entity, QUIPU_PROBLEM_SESSION, verify_rows_removal},
 };
 
 /* ---- pages ------------------------------------------------------------------------------------

@@ -83,10 +83,10 @@ static void new_file_gets_every_table_and_says_what_it_is(void **state)
                "type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE "
                "'messages_search_%' ORDER BY name)",
                text);
-    assert_string_equal(text,
-                        "context_log ent_journal feed jobs memory_scopes messages "
-                        "messages_search model_factors observations reflections sessions state "
-                        "state_events");
+    assert_string_equal(
+        text, "context_log ent_journal feed jobs memory_scopes messages "
+              "messages_search model_factors observations reflections removals sessions state "
+              "state_events");
     schema_sql("SELECT printf('%x', application_id) FROM pragma_application_id", text);
     assert_string_equal(text, "51495055");
 }

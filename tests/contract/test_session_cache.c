@@ -606,6 +606,7 @@ static const char *differing_field(const qp_session *one, const qp_session *two)
         switch ((ent_type)field->type) {
         case ENT_TEXT:
         case ENT_JSON:
+        case ENT_BYTES:
             same = same_text(one, two, at);
             break;
         case ENT_INT:

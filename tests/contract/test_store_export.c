@@ -571,7 +571,7 @@ static void wrong_calls_are_misuse(void **state)
     T_STATUS(quipu_store_export(NULL, NULL, mt_write, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
     T_STATUS(quipu_store_export(store, NULL, NULL, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
     T_STATUS(quipu_store_import(store, NULL, NULL, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
-    out.flags = 2;
+    out.flags = 4;
     T_STATUS(quipu_store_export(store, &out, mt_write, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
     in.flags = 2;
     T_STATUS(quipu_store_import(store, &in, mt_read, &stream, NULL, NULL, NULL), QUIPU_MISUSE);

@@ -121,6 +121,19 @@ static void fields_left(const char *path, char ret[128])
     ent_close(db);
 }
 
+/* The message's place in the session's hash chain, whose head moves to it. */
+static void fields_chain(ent_db *db, const qp_session *session, qp_message_new *message)
+{
+    static uint8_t salted_hash[QP_SALTED_HASH_SIZE] = "salt";
+    qp_header header;
+    qp_session_patch patch = {.revision = ent_set(session->revision)};
+
+    qp_header_begin(&header, session);
+    qp_header_hash(&header, message, salted_hash);
+    patch.head_hash = ent_set(((quipu_bytes){header.hash, sizeof(header.hash)}));
+    T_OK(qp_session_update(db, &(qp_session_where){.id = ent_eq(session->id)}, &patch, NULL, NULL));
+}
+
 /* Write a row of everything that belongs to a session, each field of it set. */
 static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *session)
 {
@@ -142,6 +155,7 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     message.tool_calls.text = QUIPU_STR("[]");
     message.mark = (qp_message_mark)0;
     T_OK(qp_event_id_bytes(QUIPU_STR(FIELDS_MARK " id"), NULL, arena, &message.event_id));
+    fields_chain(db, session, &message);
     T_OK(qp_message_create(db, NULL, &message, NULL, &err));
     fields_fill(arena, &qp_state_entity, &state);
     state.scope = QP_STATE_SCOPE_SESSION;

@@ -7,7 +7,8 @@
  *    verify clean?  ── no ──▶ every verb ends, repair too
  *      │ yes
  *    the oracle holds (t_oracle.h), and the export is that of the base: anything else is a change
- *    that only checksums find, which is counted; with page checksums the count must be 0
+ *    that only checksums find, which is counted; with page checksums the count must be 0.
+ *    Commits that a damaged log lost are found by the heads that were kept: all of them
  */
 #ifndef T_LIB_CORRUPT_H
 #define T_LIB_CORRUPT_H
@@ -30,6 +31,7 @@ typedef struct t_corrupt_base {
     t_bytes stale;   /* without what is in `log` */
     t_bytes log;
     t_bytes exported;
+    t_bytes heads; /* of all sessions, kept elsewhere */
     bool has_checksums;
 } t_corrupt_base;
 
@@ -41,7 +43,8 @@ typedef struct t_corrupt_seen {
     int64_t sums;      /* of both: by a page's checksum, or a log frame's */
     int64_t harmless;  /* the same export */
     int64_t changed;   /* a change of the file that only page checksums find */
-    int64_t lost_tail; /* of the log: commits that only a chain of hashes finds */
+    int64_t lost_tail; /* of the log: commits that only a head which was kept finds... */
+    int64_t unnoticed; /* ...and those that it does not find */
 } t_corrupt_seen;
 
 /* ---- files ------------------------------------------------------------------------------------
@@ -195,6 +198,15 @@ static inline quipu_status t_corrupt_fill(quipu_store *store)
     return status == QUIPU_OK ? t_corrupt_say(store, "pending", 1, 3) : status;
 }
 
+/* The heads of all sessions. */
+static inline quipu_status t_corrupt_heads(quipu_store *store, t_bytes *ret)
+{
+    quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
+
+    options.flags = QUIPU_EXPORT_HEADS;
+    return quipu_store_export(store, &options, t_bytes_write, ret, NULL, NULL, NULL);
+}
+
 /* False: the base could not be made. */
 static inline bool t_corrupt_begin(const char *folder, t_corrupt_base *ret)
 {
@@ -216,7 +228,8 @@ static inline bool t_corrupt_begin(const char *folder, t_corrupt_base *ret)
            quipu_open(ret->path, &options, &store, NULL) == QUIPU_OK &&
            t_corrupt_create(store, "late") == QUIPU_OK &&
            t_corrupt_say(store, "late", 1, 8) == QUIPU_OK && t_corrupt_get(log, &ret->log) &&
-           t_oracle_export(store, &ret->exported, &(quipu_error){0}) == QUIPU_OK;
+           t_oracle_export(store, &ret->exported, &(quipu_error){0}) == QUIPU_OK &&
+           t_corrupt_heads(store, &ret->heads) == QUIPU_OK;
     quipu_close(store);
     good = good && t_corrupt_get(ret->path, &ret->file);
     ret->has_checksums = good && ret->file.p[T_CORRUPT_RESERVED] != 0;
@@ -229,6 +242,7 @@ static inline void t_corrupt_end(t_corrupt_base *base)
     t_bytes_free(&base->stale);
     t_bytes_free(&base->log);
     t_bytes_free(&base->exported);
+    t_bytes_free(&base->heads);
 }
 
 /* ---- one run ----------------------------------------------------------------------------------
@@ -323,6 +337,7 @@ static inline const char *t_corrupt_store(t_corrupt_base *base, t_corrupt_target
     bool clean = false;
     bool index_changed = false;
     bool by_sum = false;
+    quipu_compared compared = QUIPU_COMPARED_INIT;
     const char *wrong = NULL;
     quipu_status status;
 
@@ -336,12 +351,19 @@ static inline const char *t_corrupt_store(t_corrupt_base *base, t_corrupt_target
     status = t_corrupt_verify(store, &clean, &by_sum, &err);
     seen->sums += by_sum;
     wrong = t_corrupt_ended("verify", status, &err);
+    if (wrong == NULL) {
+        base->heads.at = 0;
+        status = quipu_store_verify_against(store, t_bytes_read, &base->heads, NULL, NULL, NULL,
+                                            &compared, &err);
+        wrong = t_corrupt_ended("verify against heads", status, &err);
+    }
     if (wrong == NULL && clean) {
         wrong = t_oracle(store, &scratch, &index_changed);
         if (t_bytes_equal(&scratch, &base->exported) && !index_changed) {
             seen->harmless++;
         } else if (target == T_CORRUPT_LOG) {
             seen->lost_tail++;
+            seen->unnoticed += compared.problems == 0;
         } else {
             seen->changed++;
         }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "ent_postgres/open.h"
+#include "store/header.h"
 #include "store/session_cache.h"
 
 #define WARM 5 /* appends until the row is cached and every statement is prepared */
@@ -221,10 +222,11 @@ static void as_many_sessions_are_cached_as_the_limit_says(void **state)
     quipu_close(store);
 }
 
-/* A row of so many bytes of text: its key, its session id, the first words "m1", and metadata. */
+/* A row of so many bytes of text: its key, its session id, the first words "m1", the hash of its
+ * last message, and metadata. */
 static int trips_with_texts(quipu_store *store, const char *key, size_t bytes)
 {
-    const size_t n = bytes - 1 - 2 * strlen(key) - strlen("m1");
+    const size_t n = bytes - 1 - 2 * strlen(key) - strlen("m1") - QP_HASH_SIZE;
     quipu_session_new values = st_values(key);
     char *metadata = malloc(n + 1);
     quipu_error err = {0};

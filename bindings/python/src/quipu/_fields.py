@@ -44,6 +44,10 @@ class Session:
     title: str
     # How its first user message begins, in one line.
     first_words: str
+    # The hash of its last message, which covers all from hashed_from on (docs/integrity.md).
+    head_hash: bytes
+    # The first message that has a hash; 0: none yet.
+    hashed_from: int
     is_fork: bool
 
 

@@ -208,7 +208,7 @@ class _Field(NamedTuple):
     bit: int
 
 
-_INT, _BOOL, _TEXT, _TIME, _UUID, _JSON = 1, 3, 4, 6, 7, 9
+_INT, _BOOL, _TEXT, _BYTES, _TIME, _UUID, _JSON = 1, 3, 4, 5, 6, 7, 9
 
 
 def _fields(which: int) -> tuple[_Field, ...]:
@@ -238,6 +238,8 @@ def _value(one: _Field, texts: Iterator[bytes | None], numbers: Iterator[int]) -
         found = next(numbers)
     elif one.type == _BOOL:
         found = bool(next(numbers))
+    elif one.type == _BYTES:
+        found = next(texts) or b""
     else:
         text = next(texts)
         words = "" if text is None else text.decode()
