@@ -8,6 +8,9 @@
 #include <ent/postgres.h>
 #include <ent/sqlite.h>
 
+#ifndef QUIPU_POSTGRES
+#include "base/error.h"
+#endif
 #include "front/engines.h"
 
 /* Opens a connection to a server's database. */
