@@ -196,7 +196,7 @@ static quipu_status script_event(void *ctx, const quipu_model_event *event)
 {
     script *self = ctx;
 
-    self->told[event->kind]++;
+    self->reported[event->kind]++;
     return event->kind == QUIPU_MODEL_TEXT ? self->event_status : QUIPU_OK;
 }
 

@@ -36,7 +36,7 @@ typedef struct script {
     quipu_status tool_status;
     bool tool_cancels; /* sets the flag while it runs */
     size_t tool_runs;
-    size_t told[8];            /* events, by their kind */
+    size_t reported[8];        /* events, by their kind */
     quipu_status event_status; /* what the event callback says to texts */
 } script;
 

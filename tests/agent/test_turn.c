@@ -1,4 +1,4 @@
-/* A turn that goes well: what the model sees, what the store keeps, what the caller is told. */
+/* A turn that goes well: what the model sees, what the store keeps, what the caller gets. */
 #include "agent/script.h"
 #include "lib/short.h"
 
@@ -67,8 +67,8 @@ static void answer_is_kept_and_given_back(void **state)
     assert_int_equal(result.usage->input, 90);
     assert_int_equal(result.usage->cached, 45);
     assert_int_equal(result.usage->total, 97);
-    assert_int_equal(world->script->told[QUIPU_MODEL_TEXT], 2);
-    assert_int_equal(world->script->told[QUIPU_MODEL_DONE], 1);
+    assert_int_equal(world->script->reported[QUIPU_MODEL_TEXT], 2);
+    assert_int_equal(world->script->reported[QUIPU_MODEL_DONE], 1);
     assert_string_equal(world->script->prompts[0], "system: Be kind.\nuser: hi\n");
     turn_expect(world, "user: hi|assistant: Hello");
     history = st_get(world->store, "s", NULL);
@@ -446,9 +446,9 @@ static void whole_answers_come_without_pieces(void **state)
     world->script->steps[0] = (script_step){.texts = {"one ", "two"}, .calls = {"a"}};
     world->script->steps[1] = (script_step){.texts = {"three"}};
     (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
-    assert_int_equal(world->script->told[QUIPU_MODEL_TEXT], 0);
-    assert_int_equal(world->script->told[QUIPU_MODEL_TOOL], 1);
-    assert_int_equal(world->script->told[QUIPU_MODEL_DONE], 2);
+    assert_int_equal(world->script->reported[QUIPU_MODEL_TEXT], 0);
+    assert_int_equal(world->script->reported[QUIPU_MODEL_TOOL], 1);
+    assert_int_equal(world->script->reported[QUIPU_MODEL_DONE], 2);
     turn_expect(world,
                 "user: go|assistant: one two+a{\"n\":0}|tool: -a{\"ok\":true}|assistant: three");
     options.flags = 1u << 31;

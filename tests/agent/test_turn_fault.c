@@ -76,7 +76,7 @@ static void cancelled_answer_keeps_its_text_byte_for_byte(void **state)
         (script_step){.texts = {"  So \xc3\xa9", "\n\twell", "never seen"}, .cancel = true};
     fault_turn(world, "go", QUIPU_CANCELLED);
     fault_expect(world, "user: go|assistant*:   So \xc3\xa9\n\twell");
-    assert_int_equal(world->script->told[QUIPU_MODEL_ERROR], 1);
+    assert_int_equal(world->script->reported[QUIPU_MODEL_ERROR], 1);
     fault_goes_on(world);
     assert_string_equal(world->script->prompts[1], "system: Be kind.\nuser: go\nassistant:   So "
                                                    "\xc3\xa9\n\twell\nuser: and now?\n");

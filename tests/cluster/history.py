@@ -1,4 +1,4 @@
-"""What the writers were told against what is stored. A log line is "time word id rest": invoke,
+"""The answers that writers got against what is stored. A log line is "time word id rest": invoke,
 again (a repeat after unknown), ok with number and new/repeated, failed, unknown. Times are
 nanoseconds of the machine's one monotonic clock."""
 

@@ -267,7 +267,7 @@ class Node:
             raise Failed(f"{self.name}: no process takes the leader's log")
 
     def cut(self):
-        """Out of the bridge: packets go nowhere, and nobody is told."""
+        """Out of the bridge: packets go nowhere, without an error."""
         ip(f"link set {self.port} nomaster")
 
     def heal(self):

@@ -415,7 +415,7 @@ def outside(args):
         return process.wait()
     except KeyboardInterrupt:
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-            process.wait(timeout=10)  # it was told, too
+            process.wait(timeout=10)  # it got the signal, too
         return 130
     finally:
         process.kill()

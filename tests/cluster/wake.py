@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A callback of Patroni (on_role_change): who was promoted wakes the others. Patroni calls it with
 the event, the role and the cluster's name behind our arguments: a setting as it stands, and the
-addresses of the other members. To have a setting set again changes nothing, but whoever is told so
-looks at the cluster at once; without it he would sleep his loop out first, and commits would wait
-for him to follow the new leader."""
+addresses of the other members. Setting a value again changes nothing, but a member that gets the
+request looks at the cluster at once; without it, it would sleep its loop out first, and commits
+would wait for it to follow the new leader."""
 
 import sys
 import threading

@@ -1,5 +1,5 @@
 /* The client of the cluster test: a program on the public headers alone. `write` appends from
- * several threads until it is told to stop and logs every invocation and its outcome, so that
+ * several threads until it is asked to stop and logs every invocation and its outcome, so that
  * history.py can compare what was acknowledged with what is stored. `make test-cluster` runs it. */
 #include <quipu/store.h>
 
@@ -50,7 +50,7 @@ typedef struct writer {
 
 static atomic_bool writer_stop;
 
-static void writer_told_to_stop(int number)
+static void writer_asked_to_stop(int number)
 {
     (void)number;
     atomic_store(&writer_stop, true);
@@ -197,7 +197,7 @@ static quipu_status writer_open(const char *uri, uint32_t flags, quipu_store **r
 static int writer_write(const writer_options *options)
 {
     static writer writers[WRITER_THREADS_MAX];
-    struct sigaction action = {.sa_handler = writer_told_to_stop};
+    struct sigaction action = {.sa_handler = writer_asked_to_stop};
     quipu_store *store = NULL;
     quipu_error err = {0};
     quipu_status status = writer_open(options->uri, 0, &store, &err);

@@ -1,5 +1,5 @@
 /* What the tests of the write path share: the way of a batch through its states (batch.h), read off
- * the statements of the writing connection; callers whose works do as they are told; and a way to
+ * the statements of the writing connection; callers whose works do as they are asked; and a way to
  * get them into one batch. Header only.
  *
  * A way is a text with a letter for each transaction and a sign for its end:

@@ -242,7 +242,7 @@ static int faults_text(PGconn *pg, const char *sql)
     return faults.real.p_PQsendQuery(pg, conflict ? faults_conflict : sql);
 }
 
-static void faults_tell(void)
+static void faults_report(void)
 {
     print_message("faults: %lld in %lld statements\n", (long long)faults.fired,
                   (long long)faults.statements);
@@ -273,7 +273,7 @@ static void __attribute__((constructor)) faults_install(void)
     qp_libpq.p_PQsendQueryParams = faults_params;
     qp_libpq.p_PQpipelineSync = faults_sync;
     qp_libpq.p_PQsendQuery = faults_text;
-    (void)atexit(faults_tell);
+    (void)atexit(faults_report);
 }
 #else
 typedef int faults_none; /* ISO C wants something in every file */

@@ -330,7 +330,7 @@ static void open_calls_are_closed_once_by_their_authors(void **state)
 /* ---- golden_test.go ---------------------------------------------------------------------------
  */
 
-/* What answers what is told by the order of the appends, however events are shown. */
+/* What answers what follows from the order of the appends, however events are shown. */
 static void open_calls_are_found_in_the_order_of_appends(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_BY_TIME);

@@ -472,7 +472,7 @@ static void an_unknown_outcome_stays_unknown_until_a_repeat_finds_out(void **sta
 {
     static const struct {
         quipu_status met;
-        quipu_status told;
+        quipu_status reported;
     } cases[] = {{QUIPU_CORRUPT, QUIPU_UNKNOWN},
                  {QUIPU_UNSUPPORTED, QUIPU_UNKNOWN},
                  {QUIPU_IO, QUIPU_UNKNOWN},
@@ -495,7 +495,7 @@ static void an_unknown_outcome_stays_unknown_until_a_repeat_finds_out(void **sta
         db->engine = &losing;
         bt_do(&member);
         db->engine = lost_real;
-        T_STATUS(member.status, cases[i].told);
+        T_STATUS(member.status, cases[i].reported);
         assert_int_equal(member.runs, 2);
         assert_int_equal(bt_revision(w->store, "a"), ++revision);
     }

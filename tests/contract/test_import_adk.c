@@ -132,12 +132,12 @@ static void a_dry_run_reports_and_changes_nothing(void **state)
     t_fixture("adk-go-database.db", path);
     world = adk_open(QUIPU_SERVICE_GO);
     options.flags = QUIPU_SOURCE_DRY_RUN;
-    const quipu_source_report told = import_ok(world->store, path, &options);
+    const quipu_source_report reported = import_ok(world->store, path, &options);
     T_OK(quipu_store_stats(world->store, NULL, &stats, &err));
     assert_int_equal(stats.sessions, 0);
     assert_int_equal(stats.commits, 0);
     const quipu_source_report done = import_ok(world->store, path, NULL);
-    assert_memory_equal(&told, &done, sizeof(told));
+    assert_memory_equal(&reported, &done, sizeof(reported));
     adk_close(world);
 }
 

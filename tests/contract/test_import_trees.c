@@ -240,7 +240,7 @@ static void trees_check_flipped(adk_world *world, const char *path)
 
 /* A byte changed here and there, where the file has something: the import refuses with a reason and
  * brings nothing in, or it brings in what the file says now. A text that is another text now cannot
- * be told from the true one; nobody wrote a sum of it. */
+ * be known from the true one; nobody wrote a sum of it. */
 static void flipped_bytes_bring_in_nothing_or_what_the_file_says(void **state)
 {
     const int64_t flips = t_count(150, 20000);

@@ -233,8 +233,8 @@ static void a_row_that_was_changed_through_an_attached_file_is_noticed(void **st
     assert_int_equal(bt_revision(w->store, "a"), 42);
 }
 
-/* The file is written anew, its log is emptied: the rows are the same, and are told right. */
-static void a_file_that_another_rewrites_is_told_right(void **state)
+/* The file is written anew, its log is emptied: the rows are the same, and are reported right. */
+static void a_file_that_another_rewrites_is_reported_right(void **state)
 {
     static const char *const rewrites[] = {"VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)",
                                            "PRAGMA wal_checkpoint(RESTART)", "REINDEX", "ANALYZE"};
@@ -886,7 +886,7 @@ int main(void)
         CACHE_TEST(another_process_is_noticed),
         CACHE_TEST(a_row_that_was_changed_by_sql_is_noticed),
         CACHE_TEST(a_row_that_was_changed_through_an_attached_file_is_noticed),
-        CACHE_TEST(a_file_that_another_rewrites_is_told_right),
+        CACHE_TEST(a_file_that_another_rewrites_is_reported_right),
         CACHE_TEST(behind_our_own_other_calls_the_row_is_found_as_it_is),
         CACHE_TEST(a_session_that_was_made_anew_is_not_the_old_one),
         CACHE_TEST(an_outside_write_is_noticed),

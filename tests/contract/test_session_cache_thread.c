@@ -242,7 +242,7 @@ static void they_agree_also_where_the_index_is_kept_inline(void **state)
 }
 
 /* Each append writes a number of the feed, too, and so concerns more than its session. */
-static void they_agree_also_where_a_feed_is_told(void **state)
+static void they_agree_also_with_a_feed(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
 
@@ -256,7 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_threads_of_two_stores_do_rows_and_messages_agree),
         cmocka_unit_test(they_agree_also_where_the_index_is_kept_inline),
-        cmocka_unit_test(they_agree_also_where_a_feed_is_told),
+        cmocka_unit_test(they_agree_also_with_a_feed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -426,7 +426,7 @@ static void senseless_calls_are_misuse(void **state)
 /* ---- fork(2) ----------------------------------------------------------------------------------
  */
 
-static void forked_child_is_told_to_open_its_own_store(void **state)
+static void forked_child_must_open_its_own_store(void **state)
 {
     quipu_store *store = *state;
     int how = 0;
@@ -469,7 +469,7 @@ int main(void)
         cmocka_unit_test(reader_without_a_connection_waits_no_longer_than_its_deadline),
         ST_TEST(call_with_a_set_flag_does_nothing),
         ST_TEST(senseless_calls_are_misuse),
-        ST_TEST(forked_child_is_told_to_open_its_own_store),
+        ST_TEST(forked_child_must_open_its_own_store),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -388,7 +388,7 @@ static void ids_of_pruned_messages_are_forgotten(void **state)
     assert_int_equal(appended.first_seq, 3);
 }
 
-static void missing_and_expired_sessions_are_told_apart(void **state)
+static void missing_and_expired_sessions_differ(void **state)
 {
     ht_store *self = *state;
     quipu_session_new values = st_values("k");
@@ -489,7 +489,7 @@ int main(void)
         HT_TEST(prune_removes_what_is_covered_and_nothing_else),
         HT_TEST(pruned_compaction_cannot_be_undone),
         HT_TEST(ids_of_pruned_messages_are_forgotten),
-        HT_TEST(missing_and_expired_sessions_are_told_apart),
+        HT_TEST(missing_and_expired_sessions_differ),
         HT_TEST(timeout_note_keeps_the_partial_text_byte_for_byte),
         HT_TEST(same_id_with_another_mark_is_another_message),
     };

@@ -278,7 +278,7 @@ static void source_that_went_on_is_a_conflict(void **state)
     quipu_close(target);
 }
 
-static void copy_tells_the_failure_of_its_source(void **state)
+static void copy_reports_the_failure_of_its_source(void **state)
 {
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
@@ -379,7 +379,7 @@ int main(void)
         ST_TEST(memory_of_others_in_the_target_is_noticed),
         cmocka_unit_test(other_value_under_the_same_name_is_noticed),
         ST_TEST(source_that_went_on_is_a_conflict),
-        cmocka_unit_test(copy_tells_the_failure_of_its_source),
+        cmocka_unit_test(copy_reports_the_failure_of_its_source),
         ST_TEST(copy_refuses_what_is_no_copy),
         cmocka_unit_test(copy_without_memory_fails_and_is_completed),
     };

@@ -264,7 +264,7 @@ static void receipt_names_the_backups_beside_the_file(void **state)
     quipu_close(store);
 }
 
-static void reader_in_the_way_is_told_and_the_repeat_cleans(void **state)
+static void reader_in_the_way_is_reported_and_the_repeat_cleans(void **state)
 {
     char path[T_PATH_MAX];
     T_SQLITE_ONLY("a server's readers are in nobody's way");
@@ -328,7 +328,7 @@ int main(void)
         cmocka_unit_test(text_that_was_only_deleted_goes_with_the_next_erase),
         cmocka_unit_test(erased_user_leaves_no_byte),
         cmocka_unit_test(receipt_names_the_backups_beside_the_file),
-        cmocka_unit_test(reader_in_the_way_is_told_and_the_repeat_cleans),
+        cmocka_unit_test(reader_in_the_way_is_reported_and_the_repeat_cleans),
         ST_TEST(wrong_calls_are_refused),
     };
 

@@ -647,7 +647,7 @@ static void export_and_import_survive_every_failed_allocation(void **state)
     mt_free(&stream);
 }
 
-static void import_tells_the_feed_of_what_it_stored(void **state)
+static void import_records_what_it_stored_in_the_feed(void **state)
 {
     static const char *const keys[] = {"k", "fork", "blank"};
     static const int64_t firsts[] = {1, 1, 0};
@@ -705,7 +705,7 @@ int main(void)
         ST_TEST(failure_of_the_callers_stream_is_passed_on),
         ST_TEST(wrong_calls_are_misuse),
         cmocka_unit_test(export_and_import_survive_every_failed_allocation),
-        cmocka_unit_test(import_tells_the_feed_of_what_it_stored),
+        cmocka_unit_test(import_records_what_it_stored_in_the_feed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -434,7 +434,7 @@ typedef enum step_kind {
     STEP_CREATE
 } step_kind;
 
-/* What one caller does, and what it must be told. */
+/* What one caller does, and the status that it must get. */
 typedef struct step {
     step_kind kind;
     const char *key;
@@ -444,7 +444,7 @@ typedef struct step {
     int64_t seq;
     int64_t revision;
     quipu_store *store;
-    quipu_status told;
+    quipu_status reported;
     quipu_appended appended;
 } step;
 
@@ -464,21 +464,21 @@ static void *step_run(void *arg)
     self->appended = (quipu_appended)QUIPU_APPENDED_INIT;
     switch (self->kind) {
     case STEP_APPEND:
-        self->told = quipu_message_append(self->store, key, quipu_messages_of(&message, 1),
-                                          &options, NULL, &self->appended, NULL);
+        self->reported = quipu_message_append(self->store, key, quipu_messages_of(&message, 1),
+                                              &options, NULL, &self->appended, NULL);
         break;
     case STEP_UPDATE:
-        self->told =
+        self->reported =
             quipu_session_update(self->store, key, &patch, NULL, &self->appended.revision, NULL);
         break;
     case STEP_FORK:
-        self->told = quipu_session_fork(self->store, key, self->seq, &values, NULL, NULL, NULL);
+        self->reported = quipu_session_fork(self->store, key, self->seq, &values, NULL, NULL, NULL);
         break;
     case STEP_DELETE:
-        self->told = quipu_session_delete(self->store, key, NULL, NULL);
+        self->reported = quipu_session_delete(self->store, key, NULL, NULL);
         break;
     case STEP_CREATE:
-        self->told = quipu_session_create(self->store, &values, NULL, NULL, NULL);
+        self->reported = quipu_session_create(self->store, &values, NULL, NULL, NULL);
         break;
     }
     return NULL;
@@ -503,10 +503,10 @@ static const void *step_wait(quipu_store *store, bool behind, const void *last)
 
 static void step_check(const step *self, size_t number)
 {
-    if (self->told != self->status) {
-        fail_msg("step %zu: %s", number, quipu_status_name(self->told));
+    if (self->reported != self->status) {
+        fail_msg("step %zu: %s", number, quipu_status_name(self->reported));
     }
-    if (self->kind == STEP_APPEND && self->told == QUIPU_OK) {
+    if (self->kind == STEP_APPEND && self->reported == QUIPU_OK) {
         assert_int_equal(self->appended.first_seq, self->seq);
     }
     if (self->revision != 0) {

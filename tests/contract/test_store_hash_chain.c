@@ -370,7 +370,7 @@ static void a_head_finds_a_tail_that_is_lost(void **state)
 }
 
 /* Deleted by a call: accounted for. Gone behind the store's back: lost. */
-static void a_session_that_was_deleted_is_told_from_one_that_is_lost(void **state)
+static void a_session_that_was_deleted_differs_from_one_that_is_lost(void **state)
 {
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
@@ -510,7 +510,7 @@ int main(void)
                                         st_teardown),
         cmocka_unit_test(verify_finds_a_message_that_was_changed),
         cmocka_unit_test(a_head_finds_a_tail_that_is_lost),
-        cmocka_unit_test(a_session_that_was_deleted_is_told_from_one_that_is_lost),
+        cmocka_unit_test(a_session_that_was_deleted_differs_from_one_that_is_lost),
         cmocka_unit_test(a_repair_begins_a_chain_anew_and_says_so),
         cmocka_unit_test(the_chain_of_an_older_file_begins_with_its_next_message),
         cmocka_unit_test_setup_teardown(what_is_no_head_is_refused, st_setup, st_teardown),

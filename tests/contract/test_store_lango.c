@@ -250,7 +250,7 @@ static void lango_open_body(void *ctx)
     quipu_close(store);
 }
 
-static void failed_allocation_of_a_read_only_open_is_told(void **state)
+static void failed_allocation_of_a_read_only_open_is_reported(void **state)
 {
     char path[T_PATH_MAX];
     char before[T_PATH_MAX];
@@ -459,7 +459,7 @@ int main(void)
         cmocka_unit_test(a_user_message_of_lango_begins_a_turn),
         cmocka_unit_test(file_of_the_mattn_driver_is_read_and_stays_as_it_is),
         cmocka_unit_test(file_of_the_modernc_driver_is_read_and_stays_as_it_is),
-        cmocka_unit_test(failed_allocation_of_a_read_only_open_is_told),
+        cmocka_unit_test(failed_allocation_of_a_read_only_open_is_reported),
         cmocka_unit_test(threads_share_a_file_that_is_read_as_a_copy),
         cmocka_unit_test(rows_in_the_log_are_read_too),
         cmocka_unit_test(messages_of_several_zones_come_in_the_order_of_their_instants),

@@ -82,7 +82,7 @@ static void empty_store_has_an_empty_page(void **state)
     quipu_free(page);
 }
 
-static void page_tells_counts_and_tokens(void **state)
+static void page_has_counts_and_tokens(void **state)
 {
     quipu_store *store = *state;
 
@@ -453,7 +453,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ST_TEST(sessions_come_by_their_last_change_in_pages_of_any_size),
         ST_TEST(empty_store_has_an_empty_page),
-        ST_TEST(page_tells_counts_and_tokens),
+        ST_TEST(page_has_counts_and_tokens),
         ST_TEST(page_that_ends_exactly_has_no_next),
         ST_TEST(filters_narrow_the_list),
         ST_TEST(metadata_filter_walks_past_many_that_do_not_match),

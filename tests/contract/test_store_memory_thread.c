@@ -1,4 +1,4 @@
-/* Saving memories beside appends and reads, from many threads: nobody is told that something is
+/* Saving memories beside appends and reads, from many threads: no call reports that something is
  * locked, and nothing is missing. Run under ThreadSanitizer. */
 #include "contract/store_t.h"
 #include "lib/short.h"

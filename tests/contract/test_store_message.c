@@ -350,7 +350,7 @@ static void batch_is_repeated_as_a_whole_or_refused(void **state)
 
 /* After an UNKNOWN a batch is repeated: a part that cannot be found again must not be said to be
  * missing, or the caller would append it twice. */
-static void repeat_of_a_batch_without_all_its_ids_is_told_why(void **state)
+static void repeat_of_a_batch_without_all_its_ids_is_refused_with_the_reason(void **state)
 {
     quipu_store *store = *state;
     quipu_message batch[2] = {st_says(QUIPU_ROLE_USER, "a"), st_says(QUIPU_ROLE_USER, "b")};
@@ -610,7 +610,7 @@ int main(void)
         MESSAGE_TEST(identical_repeat_returns_the_first_number),
         MESSAGE_TEST(another_payload_under_the_same_id_exists),
         MESSAGE_TEST(batch_is_repeated_as_a_whole_or_refused),
-        MESSAGE_TEST(repeat_of_a_batch_without_all_its_ids_is_told_why),
+        MESSAGE_TEST(repeat_of_a_batch_without_all_its_ids_is_refused_with_the_reason),
         MESSAGE_TEST(same_id_twice_in_one_batch_is_refused_whole),
         MESSAGE_TEST(same_id_in_two_sessions_is_two_messages),
         MESSAGE_TEST(stale_revision_conflicts),

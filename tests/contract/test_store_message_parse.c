@@ -66,7 +66,7 @@ static void short_message_is_enough(void **state)
     quipu_arena_free(&arena);
 }
 
-static void wrong_messages_are_refused_and_told_why(void **state)
+static void wrong_messages_are_refused_with_the_reason(void **state)
 {
     static const struct {
         const char *json;
@@ -139,7 +139,7 @@ static void parse_under_faults(void *arg)
     quipu_arena_free(&arena);
 }
 
-static void failed_allocation_is_told(void **state)
+static void failed_allocation_is_reported(void **state)
 {
     char json[] = "{\"role\":\"user\",\"content\":\"a\\nb\",\"timestamp\":\"2026-01-31\\u005412:00:"
                   "00Z\",\"extra\":{\"a\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21]},"
@@ -156,9 +156,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_message_comes_back_as_it_was_written),
         cmocka_unit_test(short_message_is_enough),
-        cmocka_unit_test(wrong_messages_are_refused_and_told_why),
+        cmocka_unit_test(wrong_messages_are_refused_with_the_reason),
         cmocka_unit_test(parsing_needs_a_text_and_places),
-        cmocka_unit_test(failed_allocation_is_told),
+        cmocka_unit_test(failed_allocation_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,7 @@ static void the_better_match_comes_first(void **state)
     quipu_free(results);
 }
 
-static void a_hit_tells_all_about_its_message(void **state)
+static void a_hit_describes_its_message(void **state)
 {
     quipu_store *store = *state;
     quipu_message message = st_says(QUIPU_ROLE_ASSISTANT, "Here is the answer.");
@@ -315,7 +315,7 @@ static void limits_hold_at_the_maximum_and_one_past_it(void **state)
     assert_null(results);
 }
 
-static void misuse_and_missing_sessions_are_told(void **state)
+static void misuse_and_missing_sessions_are_reported(void **state)
 {
     quipu_store *store = *state;
     quipu_search_results *results = NULL;
@@ -489,14 +489,14 @@ int main(void)
         ST_TEST(accents_and_case_do_not_count),
         ST_TEST(words_of_two_cjk_characters_are_found),
         ST_TEST(the_better_match_comes_first),
-        ST_TEST(a_hit_tells_all_about_its_message),
+        ST_TEST(a_hit_describes_its_message),
         ST_TEST(snippets_mark_words_and_split_no_character),
         ST_TEST(a_search_is_scoped_by_every_filter),
         ST_TEST(hits_behind_many_that_are_not_shown_are_found),
         cmocka_unit_test(a_tenant_finds_its_own_messages_only),
         ST_TEST(pages_follow_each_other),
         ST_TEST(limits_hold_at_the_maximum_and_one_past_it),
-        ST_TEST(misuse_and_missing_sessions_are_told),
+        ST_TEST(misuse_and_missing_sessions_are_reported),
         ST_TEST(nothing_that_is_typed_is_an_error),
         ST_TEST(a_query_of_very_many_words_is_no_error),
         cmocka_unit_test(messages_of_another_process_are_found),

@@ -271,7 +271,7 @@ static void engine_names_itself_and_its_version(void **state)
     quipu_close(store);
 }
 
-static void stats_tell_what_waits_for_the_index_and_the_sweep(void **state)
+static void stats_count_what_waits_for_the_index_and_the_sweep(void **state)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
     char path[T_PATH_MAX];
@@ -308,7 +308,7 @@ int main(void)
         ST_TEST(encryption_is_unsupported_and_no_key_is_asked_for),
         cmocka_unit_test(stats_count_and_measure),
         cmocka_unit_test(engine_names_itself_and_its_version),
-        cmocka_unit_test(stats_tell_what_waits_for_the_index_and_the_sweep),
+        cmocka_unit_test(stats_count_what_waits_for_the_index_and_the_sweep),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

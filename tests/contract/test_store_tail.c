@@ -408,7 +408,7 @@ static void feed_is(const quipu_change *event, quipu_change_kind kind, const cha
     assert_int_equal(event->last_seq, last);
 }
 
-static void feed_tells_of_every_kind_of_change(void **state)
+static void feed_records_every_kind_of_change(void **state)
 {
     quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
     quipu_session_new values = st_values("mortal");
@@ -448,7 +448,7 @@ static void feed_tells_of_every_kind_of_change(void **state)
     quipu_close(store);
 }
 
-static void feed_tells_of_a_fork_and_its_tail_has_the_shared_past(void **state)
+static void feed_records_a_fork_and_its_tail_has_the_shared_past(void **state)
 {
     quipu_session_new values = st_values("fork");
     quipu_store *store = feed_open(NULL);
@@ -515,7 +515,7 @@ static void feed_forgets_the_key_of_an_erased_session(void **state)
     quipu_close(store);
 }
 
-static void store_without_the_option_tells_nothing(void **state)
+static void store_without_the_option_records_nothing(void **state)
 {
     char cursor[64] = "";
     quipu_store *store = *state;
@@ -572,7 +572,7 @@ static void feed_can_begin_now(void **state)
 }
 
 /* Old events go in steps, so that the newest event that still fits is one before the maximum. */
-static void feed_keeps_so_many_and_tells_who_fell_behind(void **state)
+static void feed_keeps_so_many_and_reports_who_fell_behind(void **state)
 {
     quipu_open_options open = QUIPU_OPEN_OPTIONS_INIT;
     quipu_feed_options options = QUIPU_FEED_OPTIONS_INIT;
@@ -677,14 +677,14 @@ int main(void)
         cmocka_unit_test(tail_without_a_change_watch_follows_other_processes_too),
         cmocka_unit_test(two_processes_answer_each_other_live),
         cmocka_unit_test(read_only_store_has_tails),
-        cmocka_unit_test(feed_tells_of_every_kind_of_change),
-        cmocka_unit_test(feed_tells_of_a_fork_and_its_tail_has_the_shared_past),
+        cmocka_unit_test(feed_records_every_kind_of_change),
+        cmocka_unit_test(feed_records_a_fork_and_its_tail_has_the_shared_past),
         cmocka_unit_test(what_failed_is_not_in_the_feed),
         cmocka_unit_test(feed_forgets_the_key_of_an_erased_session),
-        ST_TEST(store_without_the_option_tells_nothing),
+        ST_TEST(store_without_the_option_records_nothing),
         cmocka_unit_test(feed_pages_join_without_a_gap),
         cmocka_unit_test(feed_can_begin_now),
-        cmocka_unit_test(feed_keeps_so_many_and_tells_who_fell_behind),
+        cmocka_unit_test(feed_keeps_so_many_and_reports_who_fell_behind),
         cmocka_unit_test(feed_is_one_tenants),
         ST_TEST(feed_refuses_what_is_wrong),
     };

@@ -76,17 +76,17 @@ static void the_first_user_message_gives_the_first_words(void **state)
 {
     quipu_store *store = st_open_new(NULL, NULL);
     quipu_session_new values = st_values("created");
-    const quipu_message told[] = {st_says(QUIPU_ROLE_SYSTEM, "be good"),
+    const quipu_message said[] = {st_says(QUIPU_ROLE_SYSTEM, "be good"),
                                   st_says(QUIPU_ROLE_USER, "  How\nmany zebras? "),
                                   st_says(QUIPU_ROLE_USER, "and lions")};
 
     (void)state;
-    values.messages = (quipu_messages)QUIPU_SLICE_INIT(told);
+    values.messages = (quipu_messages)QUIPU_SLICE_INIT(said);
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
     title_check(store, "created", NULL, "How many zebras?");
     st_create(store, "appended");
     for (size_t i = 0; i < 3; i++) {
-        T_OK(quipu_message_append(store, QUIPU_STR("appended"), quipu_messages_of(&told[i], 1),
+        T_OK(quipu_message_append(store, QUIPU_STR("appended"), quipu_messages_of(&said[i], 1),
                                   NULL, NULL, NULL, NULL));
         title_check(store, "appended", NULL, i == 0 ? NULL : "How many zebras?");
     }

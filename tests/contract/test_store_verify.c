@@ -1,4 +1,4 @@
-/* Verify and repair: every kind of damage is told with its session, what can be mended is. */
+/* Verify and repair: every kind of damage is reported with its session, what can be mended is. */
 #include "contract/maintain_t.h"
 #include "lib/short.h"
 
@@ -154,7 +154,7 @@ static quipu_store *damaged_store(const char *sql, char path[T_PATH_MAX])
     return store;
 }
 
-static void each_damage_is_told_and_mended_where_it_can_be(void **state)
+static void each_damage_is_reported_and_mended_where_it_can_be(void **state)
 {
     T_SQLITE_ONLY("the damage is SQLite's");
 
@@ -194,7 +194,7 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
             mt_clean(store);
         } else {
             heard = mt_verify(store);
-            assert_true(heard.kinds[one->kind] > 0); /* still told: nothing was made up */
+            assert_true(heard.kinds[one->kind] > 0); /* still reported: nothing was made up */
         }
         quipu_close(store);
     }
@@ -659,7 +659,7 @@ static void long_calls_count_what_they_have_done(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_damage_is_told_and_mended_where_it_can_be),
+        cmocka_unit_test(each_damage_is_reported_and_mended_where_it_can_be),
         cmocka_unit_test(no_damage_ends_the_program),
         cmocka_unit_test(counter_behind_the_highest_number_is_found_and_mended),
         cmocka_unit_test(verify_ends_when_keys_are_out_of_order),

@@ -107,7 +107,7 @@ static void make_backups(const char *dir, size_t count)
     }
 }
 
-static void every_failed_allocation_is_told_and_harmless(void **state)
+static void every_failed_allocation_is_reported_and_harmless(void **state)
 {
     static const struct {
         const char *name;
@@ -152,7 +152,7 @@ static void every_failed_allocation_is_told_and_harmless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_failed_allocation_is_told_and_harmless),
+        cmocka_unit_test(every_failed_allocation_is_reported_and_harmless),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

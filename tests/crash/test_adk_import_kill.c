@@ -28,7 +28,7 @@ typedef struct kill_child {
     int fd;
 } kill_child;
 
-static void kill_tell(void *ctx, const quipu_source_progress *progress)
+static void kill_report(void *ctx, const quipu_source_progress *progress)
 {
     const kill_child *child = ctx;
     const unsigned char word = (unsigned char)progress->sessions;
@@ -44,7 +44,7 @@ static int kill_import(const char *target, const char *source, int fd)
     kill_child child = {fd};
     quipu_store *store = NULL;
 
-    options.progress = kill_tell;
+    options.progress = kill_report;
     options.ctx = &child;
     if (quipu_open(target, NULL, &store, NULL) != QUIPU_OK) {
         return 2;
@@ -54,13 +54,13 @@ static int kill_import(const char *target, const char *source, int fd)
     return status == QUIPU_OK ? 0 : 3;
 }
 
-/* Run an import in a child and kill it when it has told of `after` sessions: it is then at work on
- * one of the next. The number that it had told of at last. */
+/* Run an import in a child and kill it when it has reported `after` sessions: it is then at work on
+ * one of the next. The number that it reported last. */
 static int kill_run(const char *target, const char *source, int after)
 {
     unsigned char word = 0;
     int fds[2];
-    int told = 0;
+    int reported = 0;
     int how = 0;
     pid_t pid;
 
@@ -72,16 +72,16 @@ static int kill_run(const char *target, const char *source, int after)
         _exit(kill_import(target, source, fds[1]));
     }
     (void)close(fds[1]);
-    while (told < after && read(fds[0], &word, 1) == 1) {
-        told = word;
+    while (reported < after && read(fds[0], &word, 1) == 1) {
+        reported = word;
     }
     assert_int_equal(kill(pid, SIGKILL), 0);
     while (read(fds[0], &word, 1) == 1) {
-        told = word;
+        reported = word;
     }
     assert_int_equal(waitpid(pid, &how, 0), pid);
     (void)close(fds[0]);
-    return told;
+    return reported;
 }
 
 /* Sessions that are there, each whole. */
@@ -119,10 +119,10 @@ static void a_killed_import_leaves_whole_sessions_and_can_be_repeated(void **sta
         char target[T_PATH_MAX];
 
         quipu_close(st_open_new(NULL, target));
-        const int told = kill_run(target, source, after);
+        const int reported = kill_run(target, source, after);
         quipu_store *store = st_open(target);
         const int64_t there = kill_check(store);
-        assert_true(there >= told && there <= SESSIONS + 2); /* what was told is there */
+        assert_true(there >= reported && there <= SESSIONS + 2); /* what was reported is there */
         const quipu_source_report report = import_ok(store, source, NULL);
         assert_int_equal(report.skipped, there);
         assert_int_equal(report.sessions + there, SESSIONS + 2);

@@ -94,8 +94,8 @@ static void full_disk_changes_neither_store_nor_memory(void **state)
     adk_close(world);
 }
 
-/* An expired session goes and the new one comes in one transaction: a failure is told, and leaves
- * things as they were. */
+/* An expired session goes and the new one comes in one transaction: a failure is reported, and
+ * changes nothing. */
 static void a_renewal_that_fails_says_so_and_can_be_repeated(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_AUTO_CREATE);

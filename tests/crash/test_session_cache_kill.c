@@ -1,5 +1,5 @@
 /* A process is killed while another one, whose session cache is warm, appends to the same sessions:
- * whatever the dead one left in the log, each append that either was told of is the message of its
+ * whatever the dead one left in the log, each append that was acknowledged is the message of its
  * number, and rows and messages agree. */
 #include "contract/maintain_t.h"
 

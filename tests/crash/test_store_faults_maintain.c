@@ -569,7 +569,7 @@ static void check_nothing_unread_is_sound(uint32_t flags, const char *name)
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     int64_t points = 0;
-    int64_t told = 0;
+    int64_t reported = 0;
     bool fired = true;
 
     prepare_tree(store);
@@ -587,12 +587,12 @@ static void check_nothing_unread_is_sound(uint32_t flags, const char *name)
         assert_int_equal(fired, status != QUIPU_OK || verified.problems > 0);
         assert_int_equal(verified.repaired, 0); /* there was nothing to mend */
         points += fired;
-        told += status == QUIPU_OK && fired;
+        reported += status == QUIPU_OK && fired;
         mt_clean(store);
         quipu_close(store);
     }
-    print_message("%s: %lld points fired, %lld of them told as problems of the file\n", name,
-                  (long long)points, (long long)told);
+    print_message("%s: %lld points fired, %lld of them reported as problems of the file\n", name,
+                  (long long)points, (long long)reported);
     assert_true(points > 0);
 }
 

@@ -12,7 +12,7 @@
 
 static const char *const kill_keys[KEYS] = {"first", "second"};
 
-/* What a writer has told over its pipe: after this event the store had said yes. */
+/* What a writer has reported over its pipe: after this event the store had said yes. */
 typedef struct ack {
     int32_t writer;
     int32_t cycle;
@@ -32,21 +32,21 @@ static void writer_run(const char *path, int fd, int writer, int cycle)
         _exit(1);
     }
     for (int64_t i = 0;; i++) {
-        ack told = {writer, cycle, i, 0, (int32_t)(i % KEYS), 0};
+        ack reported = {writer, cycle, i, 0, (int32_t)(i % KEYS), 0};
         quipu_message batch[2];
         quipu_appended appended = QUIPU_APPENDED_INIT;
         quipu_error err = {0};
         snprintf(text, sizeof(text), "%d/%d/%lld", cycle, writer, (long long)i);
         batch[0] = batch[1] = st_says(QUIPU_ROLE_USER, text);
         batch[0].event_id = quipu_cstr(text);
-        if (quipu_message_append(store, quipu_cstr(kill_keys[told.key]),
+        if (quipu_message_append(store, quipu_cstr(kill_keys[reported.key]),
                                  quipu_messages_of(batch, 2), NULL, NULL, &appended,
                                  &err) != QUIPU_OK) {
             (void)fprintf(stderr, "writer: %s\n", err.message);
             _exit(2);
         }
-        told.seq = appended.first_seq;
-        if (write(fd, &told, sizeof(told)) != (ssize_t)sizeof(told)) {
+        reported.seq = appended.first_seq;
+        if (write(fd, &reported, sizeof(reported)) != (ssize_t)sizeof(reported)) {
             _exit(3);
         }
     }
@@ -58,23 +58,23 @@ typedef struct acks {
     size_t capacity;
 } acks;
 
-static void acks_add(acks *all, const ack *told)
+static void acks_add(acks *all, const ack *reported)
 {
     if (all->count == all->capacity) {
         all->capacity = all->capacity == 0 ? 1024 : all->capacity * 2;
         all->items = realloc(all->items, all->capacity * sizeof(*all->items));
         assert_non_null(all->items);
     }
-    all->items[all->count++] = *told;
+    all->items[all->count++] = *reported;
 }
 
-/* Let the writers run for a moment, kill them, and collect what they had told. */
+/* Let the writers run for a moment, kill them, and collect what they had reported. */
 static void kill_cycle(const char *path, int cycle, uint64_t *chance, acks *all)
 {
     int fds[2];
     pid_t pids[WRITERS];
     struct timespec moment = {0, (long)(t_random_below(chance, 25) * 1000000)};
-    ack told;
+    ack reported;
 
     assert_int_equal(pipe(fds), 0);
     for (int i = 0; i < WRITERS; i++) {
@@ -87,15 +87,15 @@ static void kill_cycle(const char *path, int cycle, uint64_t *chance, acks *all)
     }
     (void)close(fds[1]);
     /* The first word means that they are at work; one that cannot keep a full pipe waiting. */
-    if (read(fds[0], &told, sizeof(told)) == (ssize_t)sizeof(told)) {
-        acks_add(all, &told);
+    if (read(fds[0], &reported, sizeof(reported)) == (ssize_t)sizeof(reported)) {
+        acks_add(all, &reported);
     }
     (void)nanosleep(&moment, NULL);
     for (int i = 0; i < WRITERS; i++) {
         (void)kill(pids[i], SIGKILL);
     }
-    while (read(fds[0], &told, sizeof(told)) == (ssize_t)sizeof(told)) {
-        acks_add(all, &told);
+    while (read(fds[0], &reported, sizeof(reported)) == (ssize_t)sizeof(reported)) {
+        acks_add(all, &reported);
     }
     (void)close(fds[0]);
     for (int i = 0; i < WRITERS; i++) {
@@ -118,15 +118,15 @@ static void check_acks(const char *path, const acks *all, size_t from)
         assert_int_equal(histories[key]->messages.count % 2, 0); /* batches are all or nothing */
     }
     for (size_t i = from; i < all->count; i++) {
-        const ack *told = &all->items[i];
-        const quipu_history *history = histories[told->key];
+        const ack *reported = &all->items[i];
+        const quipu_history *history = histories[reported->key];
         char text[64];
-        snprintf(text, sizeof(text), "%d/%d/%lld", (int)told->cycle, (int)told->writer,
-                 (long long)told->number);
-        assert_true(told->seq >= 1 && told->seq < (int64_t)history->messages.count);
-        T_STR(quipu_message_at(history->messages, (size_t)told->seq - 1)->event_id, text);
-        T_STR(quipu_message_at(history->messages, (size_t)told->seq - 1)->content, text);
-        T_STR(quipu_message_at(history->messages, (size_t)told->seq)->content, text);
+        snprintf(text, sizeof(text), "%d/%d/%lld", (int)reported->cycle, (int)reported->writer,
+                 (long long)reported->number);
+        assert_true(reported->seq >= 1 && reported->seq < (int64_t)history->messages.count);
+        T_STR(quipu_message_at(history->messages, (size_t)reported->seq - 1)->event_id, text);
+        T_STR(quipu_message_at(history->messages, (size_t)reported->seq - 1)->content, text);
+        T_STR(quipu_message_at(history->messages, (size_t)reported->seq)->content, text);
     }
     for (int key = 0; key < KEYS; key++) {
         quipu_free(histories[key]);
@@ -159,7 +159,7 @@ static void nothing_acknowledged_is_lost_by_kill(void **state)
     uint64_t chance = t_seed();
     char path[T_PATH_MAX] = "";
     acks all = {0};
-    size_t told = 0;
+    size_t reported = 0;
 
     (void)state;
     for (int cycle = 0; cycle < cycles; cycle++) {
@@ -169,7 +169,7 @@ static void nothing_acknowledged_is_lost_by_kill(void **state)
             st_create(store, kill_keys[0]);
             st_create(store, kill_keys[1]);
             quipu_close(store);
-            told += all.count;
+            reported += all.count;
             all.count = 0;
             from = 0;
         }
@@ -180,9 +180,9 @@ static void nothing_acknowledged_is_lost_by_kill(void **state)
             check_integrity(path);
         }
     }
-    told += all.count;
-    print_message("%d cycles, %zu acknowledged batches, none lost\n", cycles, told);
-    assert_true(told >= (size_t)cycles / 2); /* else the writers never got to work */
+    reported += all.count;
+    print_message("%d cycles, %zu acknowledged batches, none lost\n", cycles, reported);
+    assert_true(reported >= (size_t)cycles / 2); /* else the writers never got to work */
     free(all.items);
 }
 

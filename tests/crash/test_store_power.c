@@ -276,7 +276,7 @@ static void *power_writer_run(void *arg)
     return NULL;
 }
 
-/* Each writer's messages are there in its order, all that it was told yes about. */
+/* Each writer's messages are there in its order, all that were acknowledged. */
 static void power_judge_writers(const char *folder)
 {
     int64_t next[WRITERS] = {0};

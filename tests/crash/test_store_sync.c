@@ -1,5 +1,6 @@
-/* What the commit group promises about fsync: callers that wait together share it, and nobody is
- * told yes before it. Counted and failed in a VFS shim that this program makes SQLite's default. */
+/* What the commit group promises about fsync: callers that wait together share it, and no append
+ * is acknowledged before it. Counted and failed in a VFS shim that this program makes SQLite's
+ * default. */
 #include "contract/store_t.h"
 #include "crash/faultvfs.h"
 
@@ -108,7 +109,7 @@ static void relaxed_append_costs_no_sync(void **state)
     quipu_close(store);
 }
 
-/* The process dies between the write of the commit and its sync: nobody was told yes. */
+/* The process dies between the write of the commit and its sync: nothing was acknowledged. */
 static void kill_before_the_sync_acknowledges_none(void **state)
 {
     char path[T_PATH_MAX];

@@ -17,7 +17,7 @@ import harness
 
 
 class Log(harness.Case):
-    def test_the_log_is_a_json_object_a_line_and_tells_no_text(self):
+    def test_the_log_is_a_json_object_a_line_without_texts(self):
         store = ("--store", self.folder / "secret.db")
         self.run_quipu("init", *store)
         result = self.run_quipu("append", *store, "--create", "secret-key", "--text", "secret",

@@ -289,7 +289,7 @@ static void a_truncated_store_is_refused(void **state)
 }
 
 /* Whether some process holds SQLite's shared lock on the file, as another process sees it: one that
- * asks for its own locks is told that there are none. */
+ * asks for its own locks gets the answer that there are none. */
 static bool is_locked(const char *path)
 {
     int status = 0;

@@ -1,4 +1,4 @@
-/* Page checksums: damage is found and named, other programs' writes are told from damage, files
+/* Page checksums: damage is found and named, other programs' writes are known from damage, files
  * without checksums stay what they are. */
 #include "lib/t.h"
 

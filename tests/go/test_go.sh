@@ -22,7 +22,7 @@ fi
 "$go" vet ./...
 status=0
 "$go" test -v ./... >"$build/go-test.log" 2>&1 || status=$?
-# The driver counts these lines; a skip is told by name.
+# The driver counts these lines; a skip is reported by name.
 sed -n -E -e 's/^ *--- PASS: ([^ ]+) .*/[       OK ] \1/p' \
     -e 's/^ *--- SKIP: ([^ ]+) .*/[  SKIPPED ] \1/p' \
     -e 's/^ *--- FAIL: ([^ ]+) .*/[  FAILED  ] \1/p' "$build/go-test.log"

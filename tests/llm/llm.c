@@ -289,7 +289,7 @@ static void talk_goes_on_through_anthropics_format(void **state)
     quipu_provider_close(first);
 }
 
-/* The call streams, is told complete once, and its result goes back to the model. */
+/* The call streams, is reported complete once, and its result goes back to the model. */
 static void tool_call_streams_and_its_result_goes_back(void **state)
 {
     quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);

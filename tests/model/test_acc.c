@@ -177,7 +177,7 @@ static void missing_ids_follow_the_rule_and_stay_apart(void **state)
 
 /* Seen in the wild: every parallel call says index 0, or says its id in every piece and no
  * index. */
-static void ids_tell_calls_of_careless_servers_apart(void **state)
+static void ids_keep_calls_of_careless_servers_apart(void **state)
 {
     acc_run run;
 
@@ -292,7 +292,7 @@ int main(void)
         cmocka_unit_test(orphan_piece_is_dropped_and_later_calls_are_whole),
         cmocka_unit_test(nameless_call_is_dropped),
         cmocka_unit_test(missing_ids_follow_the_rule_and_stay_apart),
-        cmocka_unit_test(ids_tell_calls_of_careless_servers_apart),
+        cmocka_unit_test(ids_keep_calls_of_careless_servers_apart),
         cmocka_unit_test(thought_fields_survive_both_styles),
         cmocka_unit_test(bad_arguments_are_a_clear_error),
         cmocka_unit_test(errors_quote_whole_characters),

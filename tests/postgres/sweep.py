@@ -106,7 +106,7 @@ def execute(run, servers):
 
 
 def sweep(runs, jobs, servers):
-    """All of them, `jobs` at a time, each told when it is done."""
+    """All of them, `jobs` at a time, each reported when it is done."""
     done = 0
     lock = threading.Lock()
 

@@ -664,7 +664,7 @@ static void an_optimistic_commit_that_is_unknown_is_retried_alone(void **state)
 /* ---- COMMIT → OUTCOME -------------------------------------------------------------------------
  */
 
-/* What is refused optimistically is asked for once more under locks, then told. */
+/* What is refused optimistically is asked for once more under locks, then reported. */
 static void check_refused_commit(world *w, const char *model, quipu_status status)
 {
     bt_member a = bt_append_like(w->store, "a", bt_bump);
@@ -688,7 +688,7 @@ static void a_commit_that_the_server_refuses_stores_nothing_and_answers_all(void
 /* ---- OUTCOME ----------------------------------------------------------------------------------
  */
 
-static void a_conflict_without_end_is_told_after_so_many_tries(void **state)
+static void a_conflict_without_end_is_reported_after_so_many_tries(void **state)
 {
     world *w = *state;
     bt_member a = bt_append_like(w->store, "a", bt_bump);
@@ -846,7 +846,7 @@ int main(void)
         BATCH_TEST(an_exclusive_commit_that_is_unknown_is_retried_in_the_same_way),
         BATCH_TEST(an_optimistic_commit_that_is_unknown_is_retried_alone),
         BATCH_TEST(a_commit_that_the_server_refuses_stores_nothing_and_answers_all),
-        BATCH_TEST(a_conflict_without_end_is_told_after_so_many_tries),
+        BATCH_TEST(a_conflict_without_end_is_reported_after_so_many_tries),
         BATCH_TEST(an_outcome_that_no_try_settles_is_unknown_at_the_deadline),
         BATCH_TEST(tries_end_at_the_deadline),
         BATCH_TEST(tries_end_when_the_call_is_cancelled),

@@ -198,7 +198,7 @@ static void password_set(const server *self)
     }
 }
 
-static void told_without(const char *uri, quipu_status expected, const char *secret)
+static void reported_without(const char *uri, quipu_status expected, const char *secret)
 {
     quipu_error err = {0};
     quipu_store *store = NULL;
@@ -221,28 +221,28 @@ static void no_failure_shows_a_password(void **state)
     password_set(self);
     (void)snprintf(uri, sizeof(uri), "postgresql://scrammed:geheim@/postgres?%.*s",
                    (int)strcspn(host, "&"), host);
-    told_without(uri, QUIPU_IO, "geheim");
+    reported_without(uri, QUIPU_IO, "geheim");
     T_STATUS(quipu_open(uri, NULL, &store, &err), QUIPU_IO);
     assert_non_null(strstr(err.message, "28P01"));
     (void)snprintf(uri, sizeof(uri), "postgresql://quipu:geheim@/nowhere?%.*s",
                    (int)strcspn(host, "&"), host);
-    told_without(uri, QUIPU_IO, "geheim");
-    told_without("postgresql://me:geheim@/db?host=/nonexistent", QUIPU_IO, "geheim");
-    told_without("postgresql://me:geheim@127.0.0.1:1/db", QUIPU_IO, "geheim");
-    told_without("postgresql://me:geheim@host.invalid/db", QUIPU_IO, "geheim");
-    told_without("postgresql://me@/db?password=geheim&host=/nonexistent", QUIPU_IO, "geheim");
+    reported_without(uri, QUIPU_IO, "geheim");
+    reported_without("postgresql://me:geheim@/db?host=/nonexistent", QUIPU_IO, "geheim");
+    reported_without("postgresql://me:geheim@127.0.0.1:1/db", QUIPU_IO, "geheim");
+    reported_without("postgresql://me:geheim@host.invalid/db", QUIPU_IO, "geheim");
+    reported_without("postgresql://me@/db?password=geheim&host=/nonexistent", QUIPU_IO, "geheim");
 }
 
 /* libpq takes a part of such a password for a host or a port, or shows the whole URI. */
 static void a_password_that_is_not_encoded_is_not_shown_either(void **state)
 {
     (void)state;
-    told_without("postgresql://me:geh@eim@127.0.0.1:1/db", QUIPU_INVALID, "eim");
-    told_without("postgresql://me:geh/eim@127.0.0.1:1/db", QUIPU_INVALID, "geh");
-    told_without("postgresql://me:geh?eim@127.0.0.1:1/db", QUIPU_IO, "eim");
-    told_without("postgresql://me:geh%eim@127.0.0.1:1/db", QUIPU_INVALID, "eim");
-    told_without("postgresql://me:geheim@[::1/db", QUIPU_INVALID, "geheim");
-    told_without("postgresql://me:geheim@[::1]x/db", QUIPU_INVALID, "geheim");
+    reported_without("postgresql://me:geh@eim@127.0.0.1:1/db", QUIPU_INVALID, "eim");
+    reported_without("postgresql://me:geh/eim@127.0.0.1:1/db", QUIPU_INVALID, "geh");
+    reported_without("postgresql://me:geh?eim@127.0.0.1:1/db", QUIPU_IO, "eim");
+    reported_without("postgresql://me:geh%eim@127.0.0.1:1/db", QUIPU_INVALID, "eim");
+    reported_without("postgresql://me:geheim@[::1/db", QUIPU_INVALID, "geheim");
+    reported_without("postgresql://me:geheim@[::1]x/db", QUIPU_INVALID, "geheim");
 }
 
 /* ---- no writes --------------------------------------------------------------------------------

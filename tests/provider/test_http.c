@@ -1,4 +1,4 @@
-/* Providers over HTTP against a peer that misbehaves: what comes through, what is told, what is
+/* Providers over HTTP against a peer that misbehaves: what comes through, what is reported, what is
  * asked again and what is not. */
 #include "lib/t.h"
 

@@ -48,7 +48,7 @@ static quipu_status replay_generate(void *ctx, const quipu_model_params *params,
     return status;
 }
 
-/* What the answer told and holds, as text. */
+/* What the answer reported and holds, as text. */
 static void replay_run(replay *self, qp_buf *out)
 {
     quipu_provider provider = {.struct_size = (uint32_t)sizeof(provider),

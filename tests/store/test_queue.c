@@ -277,7 +277,7 @@ static void a_leader_waits_only_for_members_that_it_expects_and_has_time_for(voi
 /* How many members the leader wakes by itself; each of them wakes `wakes` behind it. */
 static size_t direct_wakes(world *w, size_t members)
 {
-    size_t told = 0;
+    size_t reported = 0;
     size_t reached = 0;
 
     queue_writes(w, 0, members);
@@ -289,7 +289,7 @@ static size_t direct_wakes(world *w, size_t members)
     qp_queue_finish(&w->queue, &w->own);
     for (size_t i = 0; i < members; i += 1 + w->writes[i].wakes) {
         assert_int_equal(qp_latch_wait(&w->writes[i].answered, 1), ANSWERED);
-        told++;
+        reported++;
         reached += 1 + w->writes[i].wakes;
         for (size_t j = i + 1; j <= i + w->writes[i].wakes; j++) {
             assert_int_equal(qp_latch_wait(&w->writes[j].answered, 1), 0); /* not yet */
@@ -301,7 +301,7 @@ static size_t direct_wakes(world *w, size_t members)
     for (size_t i = 0; i < members; i++) {
         w->writes[i] = (qp_write){.kind = QP_WRITE_CHANGE, .call = &w->session};
     }
-    return told;
+    return reported;
 }
 
 static void members_are_woken_as_a_tree(void **state)
