@@ -49,7 +49,7 @@ quipu_status qp_purge_make_due(quipu_store *store, ent_db *db, quipu_arena *scra
     char text[PURGE_SCOPE_SIZE];
 
     assert(from <= to && ent_depth(db) > 0);
-    /* Before the commit: whoever finds no job forgets the mark, and the next one looks again. */
+    /* Before the commit, so that it is set when the job is there to be found. */
     atomic_store(&store->purge_due, true);
     return qp_job_make_due(store, db, scratch,
                            &(qp_job_due){QP_JOB_PURGE, purge_scope(session, text), from, to},

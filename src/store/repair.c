@@ -271,18 +271,6 @@ static quipu_status repair_state_work(void *ctx, ent_db *db, quipu_arena *scratc
                            NULL, reterr);
 }
 
-/* The row is copied: a retry needs it, and the walk that found it goes on from it. */
-quipu_status qp_repair_state(qp_verify_run *run, const qp_call *call, const qp_state *row,
-                             quipu_error *reterr)
-{
-    const qp_call step = qp_maintain_step(run->store, call);
-    qp_state copy = *row;
-
-    assert(run->repairs);
-    assert(row->scope == QP_STATE_SCOPE_SESSION);
-    return qp_size_exempt(run->store, &step, repair_state_work, &copy, reterr);
-}
-
 static quipu_status repair_state_event_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                             quipu_error *reterr)
 {
@@ -294,16 +282,6 @@ static quipu_status repair_state_event_work(void *ctx, ent_db *db, quipu_arena *
         &(qp_state_event_where){.session_number = ent_eq(row->session_number),
                                 .number = ent_eq(row->number)},
         NULL, reterr);
-}
-
-quipu_status qp_repair_state_event(qp_verify_run *run, const qp_call *call,
-                                   const qp_state_event *row, quipu_error *reterr)
-{
-    const qp_call step = qp_maintain_step(run->store, call);
-    qp_state_event copy = *row;
-
-    assert(run->repairs);
-    return qp_size_exempt(run->store, &step, repair_state_event_work, &copy, reterr);
 }
 
 static quipu_status repair_context_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -318,16 +296,6 @@ static quipu_status repair_context_work(void *ctx, ent_db *db, quipu_arena *scra
         &(qp_context_log_where){.session_number = ent_eq(row->session_number),
                                 .seq = ent_eq(row->seq)},
         NULL, reterr);
-}
-
-quipu_status qp_repair_context(qp_verify_run *run, const qp_call *call, const qp_context_log *row,
-                               quipu_error *reterr)
-{
-    const qp_call step = qp_maintain_step(run->store, call);
-    qp_context_log copy = *row;
-
-    assert(run->repairs);
-    return qp_size_exempt(run->store, &step, repair_context_work, &copy, reterr);
 }
 
 static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -345,16 +313,6 @@ static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena 
         NULL, reterr);
 }
 
-quipu_status qp_repair_memory_scope(qp_verify_run *run, const qp_call *call,
-                                    const qp_memory_scope *row, quipu_error *reterr)
-{
-    const qp_call step = qp_maintain_step(run->store, call);
-    qp_memory_scope copy = *row;
-
-    assert(run->repairs);
-    return qp_size_exempt(run->store, &step, repair_memory_scope_work, &copy, reterr);
-}
-
 static quipu_status repair_job_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
@@ -369,14 +327,30 @@ static quipu_status repair_job_work(void *ctx, ent_db *db, quipu_arena *scratch,
                          NULL, reterr);
 }
 
-quipu_status qp_repair_job(qp_verify_run *run, const qp_call *call, const qp_job *row,
-                           quipu_error *reterr)
+/* What removes a row of each table by its key, which is the context. */
+static const struct {
+    const ent_entity *entity;
+    qp_work_fn work;
+} repair_rows[] = {
+    {&qp_state_entity, repair_state_work},
+    {&qp_state_event_entity, repair_state_event_work},
+    {&qp_context_log_entity, repair_context_work},
+    {&qp_memory_scope_entity, repair_memory_scope_work},
+    {&qp_job_entity, repair_job_work},
+};
+
+quipu_status qp_repair_row(qp_verify_run *run, const qp_call *call, const ent_entity *entity,
+                           void *key, quipu_error *reterr)
 {
     const qp_call step = qp_maintain_step(run->store, call);
-    qp_job copy = *row;
+    size_t i = 0;
 
     assert(run->repairs);
-    return qp_size_exempt(run->store, &step, repair_job_work, &copy, reterr);
+    while (repair_rows[i].entity != entity) {
+        i++;
+        assert(i < sizeof(repair_rows) / sizeof(repair_rows[0]));
+    }
+    return qp_size_exempt(run->store, &step, repair_rows[i].work, key, reterr);
 }
 
 /* Made anew behind all sessions. The problem was reported by the check that demands it. */

@@ -70,22 +70,11 @@ QUIPU_MUST_USE quipu_status qp_repair_session(qp_verify_run *run, const qp_call 
 QUIPU_MUST_USE quipu_status qp_repair_search(qp_verify_run *run, const qp_call *call,
                                              quipu_error *reterr);
 
-/* repair.c: remove a row of state, or an event of state, whose session is not there. Of `row` only
- * the key counts. */
-QUIPU_MUST_USE quipu_status qp_repair_state(qp_verify_run *run, const qp_call *call,
-                                            const qp_state *row, quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_repair_state_event(qp_verify_run *run, const qp_call *call,
-                                                  const qp_state_event *row, quipu_error *reterr);
-
-/* The same for what was sent with a turn: the next prompt is made without it. */
-QUIPU_MUST_USE quipu_status qp_repair_context(qp_verify_run *run, const qp_call *call,
-                                              const qp_context_log *row, quipu_error *reterr);
-
-/* The same for a watermark of memory, or a job, that cannot be: both are made again. */
-QUIPU_MUST_USE quipu_status qp_repair_memory_scope(qp_verify_run *run, const qp_call *call,
-                                                   const qp_memory_scope *row, quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_repair_job(qp_verify_run *run, const qp_call *call,
-                                          const qp_job *row, quipu_error *reterr);
+/* repair.c: remove a row that is nobody's, or cannot be and is made again: of state, its events,
+ * what was sent with a turn, the watermarks of memory, or jobs. `key` is a row of the entity, of
+ * which only the key counts; it stays the caller's. */
+QUIPU_MUST_USE quipu_status qp_repair_row(qp_verify_run *run, const qp_call *call,
+                                          const ent_entity *entity, void *key, quipu_error *reterr);
 
 /* verify_counters.c: check the counters that number new rows. */
 QUIPU_MUST_USE quipu_status qp_verify_counters(qp_verify_run *run, const qp_call *call,

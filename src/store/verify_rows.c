@@ -227,26 +227,42 @@ static quipu_status verify_rows_state(rows_walk *walk, const rows_any *any, rows
     return QUIPU_OK;
 }
 
-/* An event of state has a session, an id, a digest, and a number that the session has reached. */
-static quipu_status verify_rows_event(rows_walk *walk, const rows_any *any, rows_finding *finding,
-                                      quipu_error *reterr)
+/* The session that a row belongs to by its number. *ret_has false: it is not there, which is a
+ * finding, or cannot be read, which is one of the session's. */
+static quipu_status verify_rows_belongs(rows_walk *walk, int64_t number, const char *what,
+                                        rows_finding *finding, bool *ret_has, quipu_error *reterr)
 {
-    const qp_state_event *row = &any->event;
     bool known = false;
-    quipu_status status = verify_rows_owner(walk, row->session_number, &known, reterr);
+    quipu_status status = verify_rows_owner(walk, number, &known, reterr);
 
+    *ret_has = false;
     if (status != QUIPU_OK || !known) {
         return status;
     }
     finding->orphan = walk->owner == NULL || walk->owner->key.p == NULL;
     if (finding->orphan) {
-        qp_problem_say(finding->text,
-                       "there is an event of state of session number %lld, which is not there",
-                       (long long)row->session_number);
+        qp_problem_say(finding->text, "there is %s of session number %lld, which is not there",
+                       what, (long long)number);
         return QUIPU_OK;
     }
     finding->tenant = walk->owner->tenant;
     finding->session_key = walk->owner->key;
+    *ret_has = true;
+    return QUIPU_OK;
+}
+
+/* An event of state has a session, an id, a digest, and a number that the session has reached. */
+static quipu_status verify_rows_event(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                      quipu_error *reterr)
+{
+    const qp_state_event *row = &any->event;
+    bool has = false;
+    quipu_status status =
+        verify_rows_belongs(walk, row->session_number, "an event of state", finding, &has, reterr);
+
+    if (status != QUIPU_OK || !has) {
+        return status;
+    }
     if (row->event_id.n > QUIPU_EVENT_ID_MAX || row->digest.n != QP_SHA256_SIZE ||
         row->number < 0 || row->number > walk->owner->revision) {
         qp_problem_say(finding->text,
@@ -348,21 +364,13 @@ static quipu_status verify_rows_context(rows_walk *walk, const rows_any *any, ro
                                         quipu_error *reterr)
 {
     const qp_context_log *row = &any->context;
-    bool known = false;
-    quipu_status status = verify_rows_owner(walk, row->session_number, &known, reterr);
+    bool has = false;
+    quipu_status status =
+        verify_rows_belongs(walk, row->session_number, "a logged prompt", finding, &has, reterr);
 
-    if (status != QUIPU_OK || !known) {
+    if (status != QUIPU_OK || !has) {
         return status;
     }
-    finding->orphan = walk->owner == NULL || walk->owner->key.p == NULL;
-    if (finding->orphan) {
-        qp_problem_say(finding->text,
-                       "there is a logged prompt of session number %lld, which is not there",
-                       (long long)row->session_number);
-        return QUIPU_OK;
-    }
-    finding->tenant = walk->owner->tenant;
-    finding->session_key = walk->owner->key;
     finding->orphan = !qp_context_log_sound(row, walk->owner->next_seq);
     if (finding->orphan) {
         qp_problem_say(finding->text,
@@ -594,26 +602,6 @@ static quipu_status verify_rows_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
-/* Removes a row that is nobody's. */
-static quipu_status verify_rows_mend(const rows_walk *walk, const qp_call *call,
-                                     const rows_any *key, quipu_error *reterr)
-{
-    const ent_entity *entity = walk->table->entity;
-
-    assert(walk->run->repairs);
-    if (entity == &qp_state_entity) {
-        return qp_repair_state(walk->run, call, &key->state, reterr);
-    }
-    if (entity == &qp_memory_scope_entity) {
-        return qp_repair_memory_scope(walk->run, call, &key->scope, reterr);
-    }
-    if (entity == &qp_context_log_entity) {
-        return qp_repair_context(walk->run, call, &key->context, reterr);
-    }
-    return entity == &qp_job_entity ? qp_repair_job(walk->run, call, &key->job, reterr)
-                                    : qp_repair_state_event(walk->run, call, &key->event, reterr);
-}
-
 /* Reports what a page found; a repair removes rows whose session is not there. Reported as repaired
  * only when the removal is committed. */
 static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, quipu_error *reterr)
@@ -622,11 +610,11 @@ static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, qui
     quipu_status status = QUIPU_OK;
 
     for (size_t i = 0; i < walk->count && status == QUIPU_OK; i++) {
-        const rows_finding *finding = &walk->findings[i];
+        rows_finding *finding = &walk->findings[i];
         const bool mends = run->repairs && finding->orphan;
 
         if (mends) {
-            status = verify_rows_mend(walk, call, &finding->key, reterr);
+            status = qp_repair_row(run, call, walk->table->entity, &finding->key, reterr);
         }
         if (status == QUIPU_OK) {
             qp_verify_tell(run, finding->kind, finding->tenant, finding->session_key, 0,
