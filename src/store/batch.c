@@ -396,7 +396,8 @@ static size_t batch_shards_of(qp_batch *batch, const qp_call *call, uint32_t ret
 
 /* Locks the counters of the shards that members need, behind all session rows and in the order of
  * shards: the same for every process, as with the rows. A counter also stands for the state of its
- * apps and users, whose rows are written later and in any order: who holds it meets nobody there. */
+ * apps and users, whose rows are written later and in any order: who holds it meets nobody else
+ * there. */
 static quipu_status batch_lock_counters(qp_batch *batch)
 {
     uint32_t shards[3 * QUIPU_GROUP_MAX];
