@@ -3,7 +3,9 @@
  * Owns the work of an append inside the transaction of a batch (batch.h), and the two calls that
  * lead there. The session's row, from the session cache, gives out numbers and revision; the
  * messages follow; the row's own change is deferred, so that a batch writes the row of a session
- * once. What refuses an append is decided by reads before the first write. */
+ * once. What refuses an append is decided by reads before the first write.
+ * Called by quipu_message_append(), quipu_say() and the live sessions of src/adk; expects no lock:
+ * the batch holds what its state promises. */
 #include "store/append.h"
 
 #include <assert.h>

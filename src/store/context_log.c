@@ -1,7 +1,8 @@
 /* The log of what was sent, and the memories that the next prompt may hold. The head of
  * context_log.h has the picture.
  *
- * Owns entity ContextLog. Reads take one snapshot and no lock; a row is written in a transaction of
+ * Owns entity ContextLog. Called by src/agent (turn_context.c, context.c) and by prune and erase.
+ * Reads take one snapshot and no lock; a row is written in a transaction of
  * the commit group, before the prompt is sent, and its outcome in another one afterwards. Nothing
  * here grows with the history: rows are found by their key, lines by their ids, and new lines by an
  * index that has scope, priority and time. */

@@ -1,8 +1,8 @@
 /* Leases and fences of background work; the head of job.h has the states.
  *
- * Owns entity Job. Every function runs in its caller's exclusive transaction, so that a row that
- * was read does not change before it is written: comparing fences needs no compare-and-set of its
- * own. Nothing here waits, sleeps or retries. */
+ * Owns entity Job. Called by memory_scope.c and purge.c. Every function runs in its caller's
+ * exclusive transaction, so that a row that was read does not change before it is written:
+ * comparing fences needs no compare-and-set of its own. Nothing here waits, sleeps or retries. */
 #include "store/job.h"
 
 #include <assert.h>

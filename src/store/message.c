@@ -1,4 +1,9 @@
-/* Messages to rows: checks, sizes, tokens, event ids, and the texts that a column cannot hold. */
+/* Messages to rows: checks, sizes, tokens, event ids, and the texts that a column cannot hold.
+ *
+ * Owns what a row of entity Message holds; message_read.c is the way back. Encoding
+ * (qp_encoded_make()) needs no transaction and no lock, and is where input is refused; placing and
+ * inserting run in the transaction of append.c, fork.c or an import, which holds the session's row:
+ * numbers and running totals come from it. */
 #include "store/message.h"
 
 #include <assert.h>

@@ -1,4 +1,8 @@
-/* Scores of messages and sessions, and the best of them. See recall_rank.h. */
+/* Scores of messages and sessions, and the best of them: recall_rank.h has the formula.
+ *
+ * Owns the ranker's tables, in an arena of its own. Called by recall.c with the candidates that an
+ * engine found. Pure arithmetic: no statement, no lock, and the same order for the same input on
+ * every engine. */
 #include "store/recall_rank.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
 /* The shard of a session by its key; the head of shard.h says which.
  *
+ * Owns the function that maps a key to its shard; no lock.
  * Called by the entity runtime (src/ent/shard.c) for rows and conditions that hold tenant and key.
  * Pure and without allocation: on such an engine it runs for every statement that names a session
  * by its key. The value is on disk for ever: with another one, rows would not be found any more. */

@@ -146,6 +146,7 @@ class Older(harness.Case):
         self.assertIn("-journal", error)
         found = {f["check"]: f for f in self.run_quipu("doctor", "--json", code=1).lines()}
         self.assertIn("doctor --migrate", found["open"]["advice"])
+        self.assertIn("-journal", found["log"]["text"])
         self.run_quipu("doctor", "--migrate")
         self.assertEqual(len(self.run_quipu("ls", "--json").lines()), 2)
 
