@@ -1,14 +1,14 @@
 /* The rank of a hit, as an auxiliary function of FTS5: BM25 by ent/bm25.h.
  *
  * FTS5's own bm25() counts the rows of every word of a query before it ranks the first hit: 25 ms
- * for a word of most of a million messages. Here a word is counted up to SEARCH_RANK_COUNT rows; how
- * many more there are is estimated by how much of the key range these took.
+ * for a word of most of a million messages. Here a word is counted up to SEARCH_RANK_COUNT rows;
+ * how many more there are is estimated by how much of the key range these took.
  *
  *    keys 0 ....... r ............................... top      r: the last row that was counted
  *         |--8192---|                                          top: the first hit that is ranked
  *
- * Sessions have numbers in the order of their creation, so that keys of one word are spread over the
- * range about evenly. Rarer words have their exact numbers.
+ * Sessions have numbers in the order of their creation, so that keys of one word are spread over
+ * the range about evenly. Rarer words have their exact numbers.
  *
  * Owns: the registration of QP_SQLITE_RANK with a connection; for each query the weights of its
  * phrases, which FTS5 keeps and frees.
@@ -86,8 +86,7 @@ static int search_rank_make(const Fts5ExtensionApi *api, Fts5Context *hit, searc
         search_rank_counter counter = {0};
 
         rc = api->xQueryPhrase(hit, i, &counter, search_rank_row);
-        rank->idf[i] =
-            qp_bm25_idf(search_rank_estimate(&counter, api->xRowid(hit), rows), rows);
+        rank->idf[i] = qp_bm25_idf(search_rank_estimate(&counter, api->xRowid(hit), rows), rows);
     }
     if (rc != SQLITE_OK) {
         qp_free(rank);
@@ -104,8 +103,8 @@ static int search_rank_make(const Fts5ExtensionApi *api, Fts5Context *hit, searc
 
 /* The sum over the phrases of the query, each with the number of its places in the row. Places of
  * one phrase are counted by going over all of them: a row has few. */
-static int search_rank_score(const Fts5ExtensionApi *api, Fts5Context *hit,
-                             const search_rank *rank, double *ret)
+static int search_rank_score(const Fts5ExtensionApi *api, Fts5Context *hit, const search_rank *rank,
+                             double *ret)
 {
     int places = 0;
     int words = 0;

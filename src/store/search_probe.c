@@ -93,10 +93,9 @@ static quipu_status search_probe_ask(ent_db *db, const search_probe *probe, quip
 
 quipu_status qp_search_probe(ent_db *db, quipu_str tenant, quipu_error *reterr)
 {
-    const qp_session_query newest = {
-        .limit = 1,
-        .order = {QP_SESSION_BY_ID(DESC)},
-        .where = {.tenant = ent_eq(tenant), .indexed_seq = ent_gt(0)}};
+    const qp_session_query newest = {.limit = 1,
+                                     .order = {QP_SESSION_BY_ID(DESC)},
+                                     .where = {.tenant = ent_eq(tenant), .indexed_seq = ent_gt(0)}};
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_session_list list = {0};
     search_probe probe = {.seq = 0};
