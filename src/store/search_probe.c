@@ -11,7 +11,6 @@
 #include <assert.h>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "ent/words.h"
 #include "store/search.h"
 
