@@ -1,8 +1,9 @@
 /* MCP's HTTP transport without HTTP: the body of a POST and the headers that mirror it in, a status
  * and a body out. A server adds the rest: Origin and Host, tokens, limits, 405 for other methods.
  *
- * No session exists: a modern request stands for itself, and a legacy one names its revision in a
- * header (none: 2025-03-26, which had no such header). Every answer is one JSON value, no stream. */
+ * There are no sessions: a modern request stands for itself, and a legacy one names its revision in
+ * a header (none: 2025-03-26, which had no such header). Every answer is one JSON value, no
+ * stream. */
 #ifndef QP_MCP_HTTP_H
 #define QP_MCP_HTTP_H
 
