@@ -110,8 +110,7 @@ bool qp_mcp_method(qp_mcp_request *request)
         return entry->run(request);
     }
     return qp_mcp_fail(request, QP_MCP_METHOD_NOT_FOUND, "there is no method %.*s here",
-                       (int)(request->method.n < 100 ? request->method.n : 100),
-                       request->method.p);
+                       (int)(request->method.n < 100 ? request->method.n : 100), request->method.p);
 }
 
 /* ---- a server -------------------------------------------------------------------------------- */
@@ -122,7 +121,8 @@ quipu_status qp_mcp_begin(quipu_store *store, const quipu_mcp_options *options, 
     quipu_mcp_options read = QUIPU_MCP_OPTIONS_INIT;
     quipu_service_options plain = QUIPU_SERVICE_OPTIONS_INIT;
     qp_mcp server = {.store = store};
-    quipu_status status = qp_options_read(&read, sizeof(read), options, "quipu_mcp_options", reterr);
+    quipu_status status =
+        qp_options_read(&read, sizeof(read), options, "quipu_mcp_options", reterr);
 
     if (status != QUIPU_OK) {
         return status;
