@@ -2,8 +2,8 @@
  * notification, response, batch), which era a request belongs to, and writes results and errors in
  * their envelope.
  *
- * Owns: nothing after a call; a request's arena and buffers live in rpc_turn. Called by: stdio.c and
- * HTTP servers. Locks: none; several threads may answer different messages of one server.
+ * Owns: nothing after a call; a request's arena and buffers live in rpc_turn. Called by: transports
+ * such as stdio.c. Locks: none; several threads may answer different messages of one server.
  * Holds on return: the buffer has one whole JSON value, or is empty. An error whose request has no
  * readable id carries no id, as MCP's schema wants it; plain JSON-RPC would write null. */
 #include "mcp/request.h"
