@@ -419,10 +419,10 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
 
     assert(within->store == NULL || within->store == store);
     if (status == QUIPU_OK) {
-        const bool local = append->also == NULL ? store->is_local
-                                                : qp_session_is_local(store, append->also->changes);
+        const qp_state_items none = {NULL, 0};
 
-        within->session = local ? append->key : (quipu_str){NULL, 0};
+        qp_store_beside(store, append->key, append->also == NULL ? none : append->also->changes,
+                        within);
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */
         status =

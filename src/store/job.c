@@ -124,8 +124,8 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
 
         status = qp_job_find(db, arena, &query, &list, reterr);
         if (status == QUIPU_OK && list.n > 0) {
-            assert(job_is_due(&list.items[0], now));
-            *ret_row = &list.items[0];
+            assert(job_is_due(list.items, now));
+            *ret_row = list.items; /* in the arena */
         }
     }
     return status;

@@ -164,7 +164,7 @@ static void recall_rank_choose(recall_rank *rank)
 
         for (size_t j = 0; j < ranker->question->count; j++) {
             rarer += ranker->with[j] > 0 && (ranker->with[j] < ranker->with[i] ||
-                                             (ranker->with[j] == ranker->with[i] && j < i));
+                                             (j < i && ranker->with[j] == ranker->with[i]));
         }
         rank->weight[i] = ranker->with[i] > 0 && rarer < QUIPU_RECALL_TERMS_MAX
                               ? qp_bm25_idf(ranker->with[i], ranker->messages)

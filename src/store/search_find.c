@@ -471,9 +471,9 @@ static quipu_status search_find_work(void *ctx, ent_db *db, quipu_arena *scratch
     find_session *sessions[SEARCH_FIND_BUCKETS] = {0};
     quipu_status status;
 
+    assert(find->wanted > 0);
     quipu_arena_free(&find->results->head.arena);
     find->results->pub = (quipu_search_results){0};
-    assert(find->results != NULL && find->wanted > 0);
     find->db = db;
     find->now = quipu_time_now();
     find->scratch = scratch;
