@@ -3,9 +3,9 @@
 Node 22 and the suite under build/mcp (once), serves tests/mcp/conformance/front.c over HTTP on
 loopback, and runs what each revision requires of a server.
 
-Checks that need the suite's fixtures (tools such as test_simple_text, prompts, elicitation) stand in
-tests/mcp/conformance/*.yml as expected to fail; anything else that fails, and an entry that passes,
-fails here."""
+Checks that need the suite's fixtures (tools such as test_simple_text, prompts, elicitation) stand
+in tests/mcp/conformance/*.yml as expected to fail; anything else that fails, and an entry that
+passes, fails here."""
 
 import http.server
 import pathlib
