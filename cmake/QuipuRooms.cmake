@@ -56,7 +56,7 @@ macro(quipu_add_rooms)
       if(room STREQUAL "provider")
         # A library of its own, so that libquipu needs SQLite alone.
         target_link_libraries(qp_${room} PRIVATE CURL::libcurl)
-      else()
+      elseif(NOT room STREQUAL "http") # of the server, which is no part of libquipu
         list(APPEND quipu_rooms_built ${room})
       endif()
     endif()

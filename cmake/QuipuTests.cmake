@@ -20,7 +20,7 @@ function(quipu_test_objects folder ret)
   elseif(folder IN_LIST quipu_rooms AND NOT folder STREQUAL "memory") # a worker needs a store
     set(rooms ${folder} ${quipu_allow_${folder}})
   elseif(QUIPU_AMALGAMATION)
-    set(rooms amalgamation)
+    set(rooms amalgamation http)
   else()
     set(rooms ${quipu_rooms})
     list(REMOVE_ITEM rooms provider) # it needs libcurl, which no other test does

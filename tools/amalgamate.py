@@ -5,14 +5,14 @@ in one file that needs SQLite and threads alone:
     cc -c quipu.c        then link with -lsqlite3 -lpthread -lm
 
 Static functions carry their file's name and macros of a .c file end with it, so that the files do
-not meet. Rooms that need another library (providers, PostgreSQL) stay out."""
+not meet. Rooms of other libraries (providers, the server) and PostgreSQL stay out."""
 
 import argparse
 import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-APART = ("provider", "ent_postgres")
+APART = ("provider", "ent_postgres", "http")
 APART_HEADERS = ("include/quipu/provider.h",)
 
 INCLUDE = re.compile(r'^#include\s+(?:"([^"]+)"|<((?:quipu|ent)/[^>]+)>)')

@@ -1,0 +1,341 @@
+/* The head of a request: the request line, the headers, and how the body is framed. Everything that
+ * decides where a request ends is required to be unambiguous: one Host, one Content-Length of
+ * digits or one "Transfer-Encoding: chunked", never both, no folded lines, no space before a colon.
+ * Works on the reader's bytes in place. Called by reader.c once a head is complete; owns nothing. */
+#include "http/head.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/str.h"
+
+/* A second one of these is refused: two programs may choose differently. */
+static const char *const head_single[] = {
+    "authorization",  "content-encoding", "content-length",       "content-type",      "expect",
+    "host",           "last-event-id",    "mcp-method",           "mcp-name",          "mcp-protocol-version",
+    "mcp-session-id", "origin",           "transfer-encoding",
+};
+
+static const char *const head_methods[QP_HTTP_METHODS] = {
+    [QP_HTTP_GET] = "GET",     [QP_HTTP_HEAD] = "HEAD",     [QP_HTTP_POST] = "POST",
+    [QP_HTTP_PUT] = "PUT",     [QP_HTTP_PATCH] = "PATCH",   [QP_HTTP_DELETE] = "DELETE",
+    [QP_HTTP_OPTIONS] = "OPTIONS",
+};
+
+const char *qp_http_method_name(qp_http_method method)
+{
+    assert(method < QP_HTTP_METHODS);
+    return head_methods[method];
+}
+
+static quipu_str head_find(const qp_http_field *fields, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (quipu_str_eq(fields[i].name, quipu_cstr(name))) {
+            return fields[i].value;
+        }
+    }
+    return QP_STR_ABSENT;
+}
+
+quipu_str qp_http_header(const qp_http_request *request, const char *name)
+{
+    return head_find(request->headers, request->header_count, name);
+}
+
+quipu_str qp_http_parameter(const qp_http_request *request, const char *name)
+{
+    return head_find(request->parameters, request->parameter_count, name);
+}
+
+/* A byte of a token: a method, or the name of a header (RFC 9110, 5.6.2). */
+static bool head_is_token(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
+}
+
+static void head_lower(char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] >= 'A' && text[i] <= 'Z') {
+            text[i] = (char)(text[i] - 'A' + 'a');
+        }
+    }
+}
+
+/* Whether a text is `word`, which is in lower case, in any case. */
+static bool head_is_word(quipu_str text, const char *word)
+{
+    if (text.n != strlen(word)) {
+        return false;
+    }
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+
+        if ((c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c) != word[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether a comma-separated list has `word`. */
+static bool head_list_has(quipu_str list, const char *word)
+{
+    size_t begin = 0;
+
+    for (size_t i = 0; i <= list.n; i++) {
+        if (i == list.n || list.p[i] == ',') {
+            quipu_str item = {list.p + begin, i - begin};
+
+            while (item.n > 0 && (item.p[0] == ' ' || item.p[0] == '\t')) {
+                item = (quipu_str){item.p + 1, item.n - 1};
+            }
+            while (item.n > 0 && (item.p[item.n - 1] == ' ' || item.p[item.n - 1] == '\t')) {
+                item.n--;
+            }
+            if (head_is_word(item, word)) {
+                return true;
+            }
+            begin = i + 1;
+        }
+    }
+    return false;
+}
+
+/* ---- the request line -------------------------------------------------------------------------- */
+
+/* "METHOD target HTTP/1.1", with one space in both places. Gives the target's place: its meaning
+ * depends on the Host header. */
+static bool head_request_line(char *line, size_t size, qp_http_request *request, bool *ret_is_1_0,
+                              quipu_str *ret_target, qp_http_refusal *ret_refusal)
+{
+    char *target = memchr(line, ' ', size);
+    size_t method_size = target != NULL ? (size_t)(target - line) : 0;
+    char *version;
+    size_t rest;
+
+    for (size_t i = 0; i < method_size; i++) {
+        if (!head_is_token(line[i])) {
+            return qp_http_refuse(ret_refusal, 400, "the method has a wrong byte");
+        }
+    }
+    if (method_size == 0) {
+        return qp_http_refuse(ret_refusal, 400, "the request line has a wrong form");
+    }
+    target++;
+    rest = size - method_size - 1;
+    version = memchr(target, ' ', rest);
+    if (version == NULL || memchr(version + 1, ' ', rest - (size_t)(version + 1 - target)) != NULL) {
+        return qp_http_refuse(ret_refusal, 400, "the request line has a wrong form");
+    }
+    *ret_target = (quipu_str){target, (size_t)(version - target)};
+    version++;
+    rest -= ret_target->n + 1;
+    if (rest != 8 || memcmp(version, "HTTP/", 5) != 0 || version[6] != '.') {
+        return qp_http_refuse(ret_refusal, 400, "the request line names no version of HTTP");
+    }
+    if (version[5] != '1' || (version[7] != '1' && version[7] != '0')) {
+        return qp_http_refuse(ret_refusal, 505, "only HTTP/1.1 and HTTP/1.0 are served");
+    }
+    *ret_is_1_0 = version[7] == '0';
+    for (size_t i = 0; i < QP_HTTP_METHODS; i++) {
+        if (quipu_str_eq((quipu_str){line, method_size}, quipu_cstr(head_methods[i]))) {
+            request->method = (qp_http_method)i;
+            return true;
+        }
+    }
+    return qp_http_refuse(ret_refusal, 501, "the method is not served");
+}
+
+/* ---- headers ----------------------------------------------------------------------------------- */
+
+/* One header line. Its name is a token directly before the colon. */
+static bool head_field(char *line, size_t size, qp_http_request *request,
+                       qp_http_refusal *ret_refusal)
+{
+    qp_http_field *field = &request->headers[request->header_count];
+    size_t name_size = 0;
+    char *value;
+    size_t value_size;
+
+    if (request->header_count == QP_HTTP_HEADERS_MAX) {
+        return qp_http_refuse(ret_refusal, 431, "the request has too many headers");
+    }
+    if (line[0] == ' ' || line[0] == '\t') {
+        return qp_http_refuse(ret_refusal, 400, "a header is folded over two lines");
+    }
+    while (name_size < size && head_is_token(line[name_size])) {
+        name_size++;
+    }
+    if (name_size == 0 || name_size == size || line[name_size] != ':') {
+        return qp_http_refuse(ret_refusal, 400, "a header has no name directly before its colon");
+    }
+    value = line + name_size + 1;
+    value_size = size - name_size - 1;
+    while (value_size > 0 && (value[0] == ' ' || value[0] == '\t')) {
+        value++;
+        value_size--;
+    }
+    while (value_size > 0 && (value[value_size - 1] == ' ' || value[value_size - 1] == '\t')) {
+        value_size--;
+    }
+    head_lower(line, name_size);
+    if (quipu_str_eq((quipu_str){line, name_size}, QUIPU_STR("host"))) {
+        head_lower(value, value_size);
+    }
+    *field = (qp_http_field){.name = {line, name_size}, .value = {value, value_size}};
+    for (size_t i = 0; i < sizeof(head_single) / sizeof(head_single[0]); i++) {
+        if (quipu_str_eq(field->name, quipu_cstr(head_single[i])) &&
+            qp_http_header(request, head_single[i]).p != NULL) {
+            return qp_http_refuse(ret_refusal, 400, "a header comes twice");
+        }
+    }
+    request->header_count++;
+    return true;
+}
+
+/* The Host header: required, and a name or an address with at most a port. */
+static bool head_host(qp_http_request *request, qp_http_refusal *ret_refusal)
+{
+    quipu_str host = qp_http_header(request, "host");
+
+    if (host.n == 0) {
+        return qp_http_refuse(ret_refusal, 400, "the Host header is missing");
+    }
+    for (size_t i = 0; i < host.n; i++) {
+        char c = host.p[i];
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
+            strchr("-._:[]", c) == NULL) {
+            return qp_http_refuse(ret_refusal, 400, "the Host header names no host");
+        }
+    }
+    request->host = host;
+    return true;
+}
+
+/* Digits only: no sign, no list, no spaces. Too many digits are too large a number. */
+static bool head_length(quipu_str text, size_t body_max, uint64_t *ret_length,
+                        qp_http_refusal *ret_refusal)
+{
+    uint64_t length = 0;
+    bool is_large = false;
+
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] < '0' || text.p[i] > '9') {
+            return qp_http_refuse(ret_refusal, 400, "Content-Length must be digits");
+        }
+        length = length * 10 + (uint64_t)(text.p[i] - '0');
+        is_large = is_large || length > body_max;
+        length = is_large ? 0 : length; /* no overflow */
+    }
+    if (text.n == 0) {
+        return qp_http_refuse(ret_refusal, 400, "Content-Length must be digits");
+    }
+    if (is_large) {
+        return qp_http_refuse(ret_refusal, 413, "the body is too large");
+    }
+    *ret_length = length;
+    return true;
+}
+
+/* How the body ends. Only one of the two headers may say it. */
+static bool head_framing(const qp_http_request *request, bool is_1_0, size_t body_max,
+                         qp_http_framing *ret_framing, qp_http_refusal *ret_refusal)
+{
+    quipu_str length = qp_http_header(request, "content-length");
+    quipu_str encoding = qp_http_header(request, "transfer-encoding");
+    bool carries = request->method == QP_HTTP_POST || request->method == QP_HTTP_PUT ||
+                   request->method == QP_HTTP_PATCH;
+
+    *ret_framing = (qp_http_framing){.chunked = encoding.p != NULL};
+    if (encoding.p != NULL && (length.p != NULL || is_1_0)) {
+        return qp_http_refuse(ret_refusal, 400,
+                              is_1_0 ? "HTTP/1.0 has no Transfer-Encoding"
+                                     : "Content-Length and Transfer-Encoding contradict");
+    }
+    if (encoding.p != NULL && !head_is_word(encoding, "chunked")) {
+        return qp_http_refuse(ret_refusal, 501, "Transfer-Encoding must be chunked");
+    }
+    if (length.p != NULL && !head_length(length, body_max, &ret_framing->length, ret_refusal)) {
+        return false;
+    }
+    /* In HTTP/1.1 no length means no body; in HTTP/1.0 it means "until the connection ends". */
+    if (carries && is_1_0 && length.p == NULL) {
+        return qp_http_refuse(ret_refusal, 411, "the request needs a Content-Length");
+    }
+    if ((request->method == QP_HTTP_GET || request->method == QP_HTTP_HEAD) &&
+        (ret_framing->chunked || ret_framing->length > 0)) {
+        return qp_http_refuse(ret_refusal, 400, "a GET or HEAD has no body");
+    }
+    return true;
+}
+
+/* Whether the connection goes on, and whether the client waits for "100 Continue". A Connection
+ * header may come several times. */
+static bool head_connection(qp_http_request *request, bool is_1_0, qp_http_refusal *ret_refusal)
+{
+    quipu_str expect = qp_http_header(request, "expect");
+
+    request->keep_alive = !is_1_0;
+    for (size_t i = 0; i < request->header_count; i++) {
+        const qp_http_field *field = &request->headers[i];
+
+        if (!quipu_str_eq(field->name, QUIPU_STR("connection"))) {
+            continue;
+        }
+        if (head_list_has(field->value, "close")) {
+            request->keep_alive = false;
+            break;
+        }
+        request->keep_alive = request->keep_alive || head_list_has(field->value, "keep-alive");
+    }
+    if (expect.p != NULL && !head_is_word(expect, "100-continue")) {
+        return qp_http_refuse(ret_refusal, 417, "Expect must be 100-continue");
+    }
+    request->expects_continue = expect.p != NULL && !is_1_0;
+    return true;
+}
+
+/* Every header line up to the empty one. */
+static bool head_fields(char *text, size_t size, qp_http_request *request,
+                        qp_http_refusal *ret_refusal)
+{
+    while (size > 2) {
+        char *end = memchr(text, '\r', size);
+        size_t n;
+
+        assert(end != NULL && end[1] == '\n');
+        n = (size_t)(end - text);
+        if (!head_field(text, n, request, ret_refusal)) {
+            return false;
+        }
+        text = end + 2;
+        size -= n + 2;
+    }
+    return true;
+}
+
+bool qp_http_head_parse(char *text, size_t size, size_t body_max, qp_http_request *ret_request,
+                        qp_http_framing *ret_framing, qp_http_refusal *ret_refusal)
+{
+    char *end = memchr(text, '\r', size);
+    size_t line_size;
+    quipu_str target;
+    bool is_1_0 = false;
+
+    assert(end != NULL && size >= 4 && memcmp(text + size - 4, "\r\n\r\n", 4) == 0);
+    line_size = (size_t)(end - text);
+    *ret_request = (qp_http_request){.method = QP_HTTP_GET};
+    if (!head_request_line(text, line_size, ret_request, &is_1_0, &target, ret_refusal) ||
+        !head_fields(end + 2, size - line_size - 2, ret_request, ret_refusal) ||
+        !head_host(ret_request, ret_refusal) ||
+        !head_framing(ret_request, is_1_0, body_max, ret_framing, ret_refusal) ||
+        !head_connection(ret_request, is_1_0, ret_refusal)) {
+        return false;
+    }
+    return qp_http_target_parse(text + (target.p - text), target.n, ret_request->host, ret_request,
+                                ret_refusal);
+}
