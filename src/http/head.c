@@ -323,7 +323,7 @@ bool qp_http_head_parse(char *text, size_t size, size_t body_max, qp_http_reques
 {
     char *end = memchr(text, '\r', size);
     size_t line_size;
-    quipu_str target;
+    quipu_str target = QP_STR_ABSENT;
     bool is_1_0 = false;
 
     assert(end != NULL && size >= 4 && memcmp(text + size - 4, "\r\n\r\n", 4) == 0);
