@@ -11,14 +11,16 @@
 
 /* A second one of these is refused: two programs may choose differently. */
 static const char *const head_single[] = {
-    "authorization",  "content-encoding", "content-length",       "content-type",      "expect",
-    "host",           "last-event-id",    "mcp-method",           "mcp-name",          "mcp-protocol-version",
-    "mcp-session-id", "origin",           "transfer-encoding",
+    "authorization",        "content-encoding", "content-length",
+    "content-type",         "expect",           "host",
+    "last-event-id",        "mcp-method",       "mcp-name",
+    "mcp-protocol-version", "mcp-session-id",   "origin",
+    "transfer-encoding",
 };
 
 static const char *const head_methods[QP_HTTP_METHODS] = {
-    [QP_HTTP_GET] = "GET",     [QP_HTTP_HEAD] = "HEAD",     [QP_HTTP_POST] = "POST",
-    [QP_HTTP_PUT] = "PUT",     [QP_HTTP_PATCH] = "PATCH",   [QP_HTTP_DELETE] = "DELETE",
+    [QP_HTTP_GET] = "GET",         [QP_HTTP_HEAD] = "HEAD",   [QP_HTTP_POST] = "POST",
+    [QP_HTTP_PUT] = "PUT",         [QP_HTTP_PATCH] = "PATCH", [QP_HTTP_DELETE] = "DELETE",
     [QP_HTTP_OPTIONS] = "OPTIONS",
 };
 
@@ -127,7 +129,8 @@ static bool head_request_line(char *line, size_t size, qp_http_request *request,
     target++;
     rest = size - method_size - 1;
     version = memchr(target, ' ', rest);
-    if (version == NULL || memchr(version + 1, ' ', rest - (size_t)(version + 1 - target)) != NULL) {
+    if (version == NULL ||
+        memchr(version + 1, ' ', rest - (size_t)(version + 1 - target)) != NULL) {
         return qp_http_refuse(ret_refusal, 400, "the request line has a wrong form");
     }
     *ret_target = (quipu_str){target, (size_t)(version - target)};

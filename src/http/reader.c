@@ -66,9 +66,8 @@ bool qp_http_reader_is_idle(const qp_http_reader *reader)
 
 bool qp_http_reader_awaits_continue(const qp_http_reader *reader)
 {
-    bool before_body =
-        reader->state == QP_HTTP_IN_BODY ||
-        (reader->state == QP_HTTP_CHUNK_SIZE && reader->chunk_digits == 0);
+    bool before_body = reader->state == QP_HTTP_IN_BODY ||
+                       (reader->state == QP_HTTP_CHUNK_SIZE && reader->chunk_digits == 0);
 
     return before_body && reader->body.n == 0 && reader->request.expects_continue;
 }
@@ -90,9 +89,9 @@ static bool reader_end_head(qp_http_reader *reader)
     }
     reader->body_left = framing.chunked ? 0 : framing.length;
     reader->chunk_digits = 0;
-    reader->state = framing.chunked         ? QP_HTTP_CHUNK_SIZE
+    reader->state = framing.chunked      ? QP_HTTP_CHUNK_SIZE
                     : framing.length > 0 ? QP_HTTP_IN_BODY
-                                            : QP_HTTP_COMPLETE;
+                                         : QP_HTTP_COMPLETE;
     return true;
 }
 
@@ -138,9 +137,8 @@ static bool reader_head_byte(qp_http_reader *reader, char byte)
         return true;
     }
     if (++reader->line_size > QP_HTTP_LINE_MAX) {
-        return reader->in_first_line
-                   ? reader_refuse(reader, 414, "the request line is too long")
-                   : reader_refuse(reader, 431, "a header is too long");
+        return reader->in_first_line ? reader_refuse(reader, 414, "the request line is too long")
+                                     : reader_refuse(reader, 431, "a header is too long");
     }
     return true;
 }

@@ -12,15 +12,17 @@
 #define HTTP_FUZZ_BODY_MAX 256
 
 const fuzz_seed fuzz_seeds[] = {
-    FUZZ_SEED("GET /v1/sessions/adk%3Aapp%2Fu%2F1/tail?after=7&x=a+b HTTP/1.1\r\nHost: a:1\r\n\r\n"),
+    FUZZ_SEED(
+        "GET /v1/sessions/adk%3Aapp%2Fu%2F1/tail?after=7&x=a+b HTTP/1.1\r\nHost: a:1\r\n\r\n"),
     FUZZ_SEED("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.0\r\n"
               "Host: [::1]:8080\r\nConnection: keep-alive\r\n\r\n"),
     FUZZ_SEED("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
               "3\r\nabc\r\n0A\r\n0123456789\r\n0\r\n\r\n"),
     FUZZ_SEED("PUT http://a/b?c HTTP/1.1\r\nHost: A\r\nExpect: 100-continue\r\n"
               "Content-Length: 1\r\nConnection: close\r\n\r\n1"),
-    FUZZ_SEED("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
-              "0\r\n\r\n"),
+    FUZZ_SEED(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "0\r\n\r\n"),
     FUZZ_SEED("GET /a%00b HTTP/1.1\r\nHost: a\r\nX-A : 1\r\n folded\r\n\r\n"),
     {NULL, 0}};
 

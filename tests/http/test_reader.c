@@ -108,8 +108,9 @@ static const reader_case reader_good[] = {
 
 /* A request that two programs could read in two ways, or that names what it must not. */
 static const reader_case reader_hostile[] = {
-    CASE("both lengths", POST("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
-                              "0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"),
+    CASE("both lengths",
+         POST("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+              "0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"),
          "400"),
     CASE("two lengths, equal", POST("Content-Length: 3\r\nContent-Length: 3\r\n", "abc"), "400"),
     CASE("two lengths", POST("Content-Length: 3\r\nContent-Length: 30\r\n", "abc"), "400"),
