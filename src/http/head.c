@@ -1,7 +1,8 @@
 /* The head of a request: the request line, the headers, and how the body is framed. Everything that
  * decides where a request ends is required to be unambiguous: one Host, one Content-Length of
  * digits or one "Transfer-Encoding: chunked", never both, no folded lines, no space before a colon.
- * Works on the reader's bytes in place. Called by reader.c once a head is complete; owns nothing. */
+ * Works on the reader's bytes in place. Called by reader.c once a head is complete; owns
+ * nothing. */
 #include "http/head.h"
 
 #include <assert.h>
@@ -82,6 +83,18 @@ static bool head_is_word(quipu_str text, const char *word)
     return true;
 }
 
+/* A text without the spaces and tabs around it. */
+static quipu_str head_trim(quipu_str text)
+{
+    while (text.n > 0 && (text.p[0] == ' ' || text.p[0] == '\t')) {
+        text = (quipu_str){text.p + 1, text.n - 1};
+    }
+    while (text.n > 0 && (text.p[text.n - 1] == ' ' || text.p[text.n - 1] == '\t')) {
+        text.n--;
+    }
+    return text;
+}
+
 /* Whether a comma-separated list has `word`. */
 static bool head_list_has(quipu_str list, const char *word)
 {
@@ -89,14 +102,8 @@ static bool head_list_has(quipu_str list, const char *word)
 
     for (size_t i = 0; i <= list.n; i++) {
         if (i == list.n || list.p[i] == ',') {
-            quipu_str item = {list.p + begin, i - begin};
+            quipu_str item = head_trim((quipu_str){list.p + begin, i - begin});
 
-            while (item.n > 0 && (item.p[0] == ' ' || item.p[0] == '\t')) {
-                item = (quipu_str){item.p + 1, item.n - 1};
-            }
-            while (item.n > 0 && (item.p[item.n - 1] == ' ' || item.p[item.n - 1] == '\t')) {
-                item.n--;
-            }
             if (head_is_word(item, word)) {
                 return true;
             }
@@ -106,7 +113,7 @@ static bool head_list_has(quipu_str list, const char *word)
     return false;
 }
 
-/* ---- the request line -------------------------------------------------------------------------- */
+/* ---- the request line ------------------------------------------------------------------------ */
 
 /* "METHOD target HTTP/1.1", with one space in both places. Gives the target's place: its meaning
  * depends on the Host header. */
@@ -152,16 +159,25 @@ static bool head_request_line(char *line, size_t size, qp_http_request *request,
     return qp_http_refuse(ret_refusal, 501, "the method is not served");
 }
 
-/* ---- headers ----------------------------------------------------------------------------------- */
+/* ---- headers --------------------------------------------------------------------------------- */
+
+/* Whether a request has a header already that may come once only. */
+static bool head_is_repeated(const qp_http_request *request, quipu_str name)
+{
+    for (size_t i = 0; i < sizeof(head_single) / sizeof(head_single[0]); i++) {
+        if (quipu_str_eq(name, quipu_cstr(head_single[i]))) {
+            return qp_http_header(request, head_single[i]).p != NULL;
+        }
+    }
+    return false;
+}
 
 /* One header line. Its name is a token directly before the colon. */
 static bool head_field(char *line, size_t size, qp_http_request *request,
                        qp_http_refusal *ret_refusal)
 {
-    qp_http_field *field = &request->headers[request->header_count];
     size_t name_size = 0;
-    char *value;
-    size_t value_size;
+    qp_http_field field;
 
     if (request->header_count == QP_HTTP_HEADERS_MAX) {
         return qp_http_refuse(ret_refusal, 431, "the request has too many headers");
@@ -175,27 +191,16 @@ static bool head_field(char *line, size_t size, qp_http_request *request,
     if (name_size == 0 || name_size == size || line[name_size] != ':') {
         return qp_http_refuse(ret_refusal, 400, "a header has no name directly before its colon");
     }
-    value = line + name_size + 1;
-    value_size = size - name_size - 1;
-    while (value_size > 0 && (value[0] == ' ' || value[0] == '\t')) {
-        value++;
-        value_size--;
-    }
-    while (value_size > 0 && (value[value_size - 1] == ' ' || value[value_size - 1] == '\t')) {
-        value_size--;
-    }
     head_lower(line, name_size);
-    if (quipu_str_eq((quipu_str){line, name_size}, QUIPU_STR("host"))) {
-        head_lower(value, value_size);
+    field.name = (quipu_str){line, name_size};
+    field.value = head_trim((quipu_str){line + name_size + 1, size - name_size - 1});
+    if (quipu_str_eq(field.name, QUIPU_STR("host"))) {
+        head_lower(line + (field.value.p - line), field.value.n);
     }
-    *field = (qp_http_field){.name = {line, name_size}, .value = {value, value_size}};
-    for (size_t i = 0; i < sizeof(head_single) / sizeof(head_single[0]); i++) {
-        if (quipu_str_eq(field->name, quipu_cstr(head_single[i])) &&
-            qp_http_header(request, head_single[i]).p != NULL) {
-            return qp_http_refuse(ret_refusal, 400, "a header comes twice");
-        }
+    if (head_is_repeated(request, field.name)) {
+        return qp_http_refuse(ret_refusal, 400, "a header comes twice");
     }
-    request->header_count++;
+    request->headers[request->header_count++] = field;
     return true;
 }
 
@@ -250,30 +255,40 @@ static bool head_framing(const qp_http_request *request, bool is_1_0, size_t bod
 {
     quipu_str length = qp_http_header(request, "content-length");
     quipu_str encoding = qp_http_header(request, "transfer-encoding");
-    bool carries = request->method == QP_HTTP_POST || request->method == QP_HTTP_PUT ||
-                   request->method == QP_HTTP_PATCH;
 
     *ret_framing = (qp_http_framing){.chunked = encoding.p != NULL};
-    if (encoding.p != NULL && (length.p != NULL || is_1_0)) {
+    if (encoding.p == NULL) {
+        return length.p == NULL || head_length(length, body_max, &ret_framing->length, ret_refusal);
+    }
+    if (length.p != NULL) {
         return qp_http_refuse(ret_refusal, 400,
-                              is_1_0 ? "HTTP/1.0 has no Transfer-Encoding"
-                                     : "Content-Length and Transfer-Encoding contradict");
+                              "Content-Length and Transfer-Encoding contradict each other");
     }
-    if (encoding.p != NULL && !head_is_word(encoding, "chunked")) {
-        return qp_http_refuse(ret_refusal, 501, "Transfer-Encoding must be chunked");
+    if (is_1_0) {
+        return qp_http_refuse(ret_refusal, 400, "HTTP/1.0 has no Transfer-Encoding");
     }
-    if (length.p != NULL && !head_length(length, body_max, &ret_framing->length, ret_refusal)) {
-        return false;
+    return head_is_word(encoding, "chunked") ||
+           qp_http_refuse(ret_refusal, 501, "Transfer-Encoding must be chunked");
+}
+
+/* Whether the method and the body fit. In HTTP/1.1 no length means no body; in HTTP/1.0 it means
+ * "until the connection ends". */
+static bool head_body(const qp_http_request *request, bool is_1_0, const qp_http_framing *framing,
+                      qp_http_refusal *ret_refusal)
+{
+    switch (request->method) {
+    case QP_HTTP_GET:
+    case QP_HTTP_HEAD:
+        return (!framing->chunked && framing->length == 0) ||
+               qp_http_refuse(ret_refusal, 400, "a GET or HEAD has no body");
+    case QP_HTTP_POST:
+    case QP_HTTP_PUT:
+    case QP_HTTP_PATCH:
+        return !is_1_0 || qp_http_header(request, "content-length").p != NULL ||
+               qp_http_refuse(ret_refusal, 411, "the request needs a Content-Length");
+    default:
+        return true;
     }
-    /* In HTTP/1.1 no length means no body; in HTTP/1.0 it means "until the connection ends". */
-    if (carries && is_1_0 && length.p == NULL) {
-        return qp_http_refuse(ret_refusal, 411, "the request needs a Content-Length");
-    }
-    if ((request->method == QP_HTTP_GET || request->method == QP_HTTP_HEAD) &&
-        (ret_framing->chunked || ret_framing->length > 0)) {
-        return qp_http_refuse(ret_refusal, 400, "a GET or HEAD has no body");
-    }
-    return true;
 }
 
 /* Whether the connection goes on, and whether the client waits for "100 Continue". A Connection
@@ -336,6 +351,7 @@ bool qp_http_head_parse(char *text, size_t size, size_t body_max, qp_http_reques
         !head_fields(end + 2, size - line_size - 2, ret_request, ret_refusal) ||
         !head_host(ret_request, ret_refusal) ||
         !head_framing(ret_request, is_1_0, body_max, ret_framing, ret_refusal) ||
+        !head_body(ret_request, is_1_0, ret_framing, ret_refusal) ||
         !head_connection(ret_request, is_1_0, ret_refusal)) {
         return false;
     }

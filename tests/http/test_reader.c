@@ -230,7 +230,7 @@ static void hostile_requests_are_refused_however_the_stream_is_cut(void **state)
     reader_run(reader_hostile, sizeof(reader_hostile) / sizeof(reader_hostile[0]));
 }
 
-/* ---- limits ------------------------------------------------------------------------------------ */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 /* Reads a whole stream; 0: it is one accepted request, else the refusal's status. */
 static int reader_status(qp_buf *stream, size_t body_max)
@@ -394,7 +394,7 @@ static void each_limit_holds_at_its_maximum_and_refuses_one_more(void **state)
     assert_int_equal(reader_chunk_digits_of(QP_HTTP_CHUNK_DIGITS_MAX + 1), 413);
 }
 
-/* ---- states ------------------------------------------------------------------------------------ */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 static void a_refusal_is_for_good(void **state)
 {
