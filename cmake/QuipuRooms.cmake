@@ -248,8 +248,11 @@ function(quipu_add_programs)
     target_link_libraries(quipu_program PRIVATE quipu_static)
     set_target_properties(quipu_program PROPERTIES OUTPUT_NAME quipu RUNTIME_OUTPUT_DIRECTORY
                                                                      "${front}")
-    # `quipu chat` and `quipu mcp` load their library when they run: no other verb waits for what it
-    # needs. The static program cannot load any, and links what needs no shared library.
+    # `quipu chat`, `mcp` and `serve` load their library when they run: no other verb waits for what
+    # it needs. The static program cannot load any, and links what needs no shared library.
+    if(TARGET qp_server)
+      target_compile_definitions(quipu_program PRIVATE APP_HTTP)
+    endif()
     if(QUIPU_STATIC)
       target_compile_definitions(quipu_program PRIVATE APP_SERVER_LINKED)
       target_link_libraries(quipu_program PRIVATE quipu_server_static)

@@ -18,9 +18,9 @@
 #include <quipu/agent.h>
 #include <quipu/provider.h>
 
+#include "library.h"
 #include "lines.h"
 #include "observer.h"
-#include "provider.h"
 
 #define CHAT_MILLION 1e6                         /* prices are millionths for a million tokens */
 #define CHAT_KEY "chat"                          /* the default session */
