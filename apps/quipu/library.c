@@ -65,7 +65,7 @@ static const char *library_find_all(const library_function *functions, size_t co
 
 const char *app_server_load(app_server *ret_server)
 {
-    app_server server = {NULL};
+    app_server server = {.open = NULL};
     const library_function functions[] = {
         {"quipu_open", &server.open, sizeof(server.open)},
         {"quipu_close", &server.close, sizeof(server.close)},
@@ -103,7 +103,7 @@ const char *app_http_load(app_http *ret_http)
 #else
 const char *app_http_load(app_http *ret_http)
 {
-    app_http http = {NULL};
+    app_http http = {.open = NULL};
     const library_function functions[] = {
         {"quipu_open", &http.open, sizeof(http.open)},
         {"quipu_close", &http.close, sizeof(http.close)},

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/str.h"
 
 /* How a status of the library is answered. The closed list of base.h, in its order. */
 static const struct {

@@ -6,14 +6,12 @@
 #include <assert.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 
 #include "base/alloc.h"
-#include "base/str.h"
 
 #define CONN_LINGER_MS 2000
 #define CONN_READ_MAX 65536 /* bytes that are read ahead */
@@ -173,7 +171,7 @@ static void conn_sent(qp_conn *conn)
 
 static void conn_run(qp_job *job)
 {
-    qp_conn *conn = (qp_conn *)(void *)job;
+    qp_conn *conn = job->owner;
     qp_call *call = &conn->call;
     quipu_error error = {.status = QUIPU_OK};
     quipu_status status = call->route->handler(call, &error);
@@ -185,7 +183,7 @@ static void conn_run(qp_job *job)
 
 static void conn_done(qp_job *job)
 {
-    qp_conn *conn = (qp_conn *)(void *)job;
+    qp_conn *conn = job->owner;
     qp_call *call = &conn->call;
 
     assert(conn->state == QP_CONN_WAITING);
@@ -396,6 +394,7 @@ void qp_conn_open(quipu_server *server, int fd)
         return;
     }
     conn->server = server;
+    conn->job.owner = conn;
     conn->call.answer.file_fd = -1;
     qp_http_reader_init(&conn->reader, (size_t)server->options.body_max);
     conn->next = server->conns;

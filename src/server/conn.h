@@ -22,7 +22,7 @@ typedef enum qp_conn_state {
 } qp_conn_state;
 
 typedef struct qp_conn {
-    qp_job job; /* of the call; the first member */
+    qp_job job; /* of the call */
     struct qp_conn *next;
     struct qp_conn *before;
     quipu_server *server;

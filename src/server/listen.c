@@ -101,13 +101,15 @@ static unsigned listen_port(int fd)
 {
     struct sockaddr_storage bound;
     socklen_t size = sizeof(bound);
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
 
     if (getsockname(fd, (struct sockaddr *)&bound, &size) != 0) {
         return 0;
     }
-    return ntohs(bound.ss_family == AF_INET6
-                     ? ((const struct sockaddr_in6 *)(const void *)&bound)->sin6_port
-                     : ((const struct sockaddr_in *)(const void *)&bound)->sin_port);
+    memcpy(&v4, &bound, sizeof(v4));
+    memcpy(&v6, &bound, sizeof(v6));
+    return ntohs(bound.ss_family == AF_INET6 ? v6.sin6_port : v4.sin_port);
 }
 
 static quipu_status listen_tcp(quipu_server *server, const char *address, int *ret_fd,
@@ -153,7 +155,7 @@ static void listen_remove_stale(const struct sockaddr_un *bound)
 
     if (fd >= 0) {
         if (lstat(bound->sun_path, &about) == 0 && S_ISSOCK(about.st_mode) &&
-            connect(fd, (const struct sockaddr *)(const void *)bound, sizeof(*bound)) != 0 &&
+            connect(fd, (const struct sockaddr *)bound, sizeof(*bound)) != 0 &&
             errno == ECONNREFUSED) {
             (void)unlink(bound->sun_path);
         }
@@ -177,8 +179,7 @@ static quipu_status listen_unix(quipu_server *server, const char *path, int *ret
     listen_remove_stale(&bound);
     fd = listen_socket(AF_UNIX);
     mask = umask(0177); /* its owner alone may connect */
-    failed = fd < 0 ||
-             bind(fd, (const struct sockaddr *)(const void *)&bound, sizeof(bound)) != 0 ||
+    failed = fd < 0 || bind(fd, (const struct sockaddr *)&bound, sizeof(bound)) != 0 ||
              listen(fd, LISTEN_BACKLOG) != 0;
     (void)umask(mask);
     if (failed) {

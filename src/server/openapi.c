@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "server/route.h"
-#include "server/server.h"
+#include "server/server.h" /* IWYU pragma: keep */
 
 static void openapi_text(qp_jsonw *writer, const char *name, const char *text)
 {

@@ -11,6 +11,7 @@
  * the loop, submit and done, the job belongs to the pool. */
 typedef struct qp_job {
     struct qp_job *next;
+    void *owner; /* what it works for */
     void (*run)(struct qp_job *job);
     void (*done)(struct qp_job *job);
 } qp_job;

@@ -1,8 +1,6 @@
 /* Operations: whether the server lives, whether it accepts requests, and what it offers. */
 #include <quipu/store.h>
 
-#include "base/error.h"
-#include "base/str.h"
 #include "server/route.h"
 #include "server/server.h"
 

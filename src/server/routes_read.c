@@ -3,11 +3,8 @@
 
 #include <quipu/agent.h>
 
-#include "base/error.h"
-#include "base/str.h"
 #include "base/time.h"
 #include "server/route.h"
-#include "server/server.h"
 #include "server/session_json.h"
 
 /* The names of roles, as quipu_message_json() writes them, by number. */

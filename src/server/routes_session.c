@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "server/route.h"
 #include "server/server.h"
 #include "server/session_json.h"
@@ -83,16 +82,13 @@ static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_sess
     quipu_status status = QUIPU_OK;
 
     while (status == QUIPU_OK && qp_json_next(&each)) {
-        bool is_known = false;
-
         if (messages != NULL && qp_json_text_is(each.key, QUIPU_STR("messages"))) {
             status = qp_messages_read(each.value, &call->arena, messages, reterr);
         } else if (seq != NULL && qp_json_text_is(each.key, QUIPU_STR("seq"))) {
             status = qp_body_number("seq", each.value, seq, reterr);
         } else {
             status = qp_fields_set(&call->server->new_fields, values, NULL, each.key, each.value,
-                                   &call->arena, &is_known, reterr);
-            status = status == QUIPU_OK && !is_known ? qp_body_unknown(reterr) : status;
+                                   &call->arena, reterr);
         }
     }
     if (status == QUIPU_OK) {
@@ -197,8 +193,6 @@ quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
 
     each = qp_json_each(status == QUIPU_OK ? qp_json_root(&doc) : (qp_json_node){NULL, 0});
     while (status == QUIPU_OK && qp_json_next(&each)) {
-        bool is_known = false;
-
         if (qp_json_text_is(each.key, QUIPU_STR("expectedRevision"))) {
             patch.set |= QUIPU_SET_IF_REVISION;
             status =
@@ -206,8 +200,7 @@ quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
             continue;
         }
         status = qp_fields_set(&call->server->patch_fields, &patch, &patch.set, each.key,
-                               each.value, &call->arena, &is_known, reterr);
-        status = status == QUIPU_OK && !is_known ? qp_body_unknown(reterr) : status;
+                               each.value, &call->arena, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_call_check_session(call, reterr);

@@ -8,7 +8,6 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "server/route.h"
-#include "server/server.h"
 #include "server/session_json.h"
 
 /* ---- state ----------------------------------------------------------------------------------- */
@@ -156,36 +155,49 @@ static quipu_status state_write_file(void *ctx, const void *bytes, size_t n)
     return fwrite(bytes, 1, n, ctx) == n ? QUIPU_OK : QUIPU_IO;
 }
 
+/* Takes a second descriptor of the file for the answer: the stream's own is closed with it. */
+static quipu_status state_hand_over(FILE *file, qp_answer *answer, quipu_error *reterr)
+{
+    int fd = fflush(file) == 0 ? dup(fileno(file)) : -1;
+    off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
+
+    if (size < 0) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return qp_error_set(reterr, QUIPU_IO, "the export cannot be written");
+    }
+    answer->file_fd = fd;
+    answer->file_size = (int64_t)size;
+    answer->type = "application/x-ndjson";
+    answer->status = 200;
+    return QUIPU_OK;
+}
+
 /* Writes to a file without a name, which the loop sends: neither a large session nor a slow client
  * costs memory, and no worker waits for a client. */
 quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
 {
     quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
     quipu_status status = qp_call_check_session(call, reterr);
-    FILE *file = status == QUIPU_OK ? tmpfile() : NULL;
+    FILE *file;
 
-    if (status == QUIPU_OK && file == NULL) {
-        status = qp_error_set(reterr, QUIPU_IO, "no temporary file for the export");
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    file = tmpfile();
+    if (file == NULL) {
+        return qp_error_set(reterr, QUIPU_IO, "no temporary file for the export");
     }
     options.key = call->key;
     /* Ancestors of a fork may lie outside of the scope: flat, they are no part of the export. */
     options.flags = qp_call_flag(call, "flat") || qp_call_is_scoped(call) ? QUIPU_EXPORT_FLAT : 0;
+    status = quipu_store_export(call->store, &options, state_write_file, file, &call->limits, NULL,
+                                reterr);
     if (status == QUIPU_OK) {
-        status = quipu_store_export(call->store, &options, state_write_file, file, &call->limits,
-                                    NULL, reterr);
+        status = state_hand_over(file, &call->answer, reterr);
     }
-    if (status == QUIPU_OK &&
-        (fflush(file) != 0 || (call->answer.file_fd = dup(fileno(file))) < 0)) {
-        status = qp_error_set(reterr, QUIPU_IO, "the export cannot be written");
-    }
-    if (status == QUIPU_OK) {
-        call->answer.file_size = (int64_t)lseek(call->answer.file_fd, 0, SEEK_END);
-        call->answer.type = "application/x-ndjson";
-        call->answer.status = 200;
-    }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
+    (void)fclose(file);
     return status;
 }
 

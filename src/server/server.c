@@ -10,7 +10,6 @@
 
 #include <assert.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
@@ -262,7 +261,7 @@ static quipu_status server_open_pipe(quipu_server *server, quipu_error *reterr)
 /* The loop with its events; the listener takes over the socket. */
 static quipu_status server_open_loop(quipu_server *server, int fd, quipu_error *reterr)
 {
-    struct timeval tick = {.tv_sec = 0, .tv_usec = SERVER_TICK_MS * 1000};
+    struct timeval tick = {.tv_sec = 0, .tv_usec = (suseconds_t)SERVER_TICK_MS * 1000};
 
     server->base = event_base_new();
     if (server->base != NULL) {

@@ -200,6 +200,7 @@ static bool json_take(const quipu_field *field, char *member, qp_json_node value
 {
     bool is_null = qp_json_kind_of(value) == QP_JSON_NULL;
     quipu_str text = QP_STR_ABSENT;
+    int64_t number = 0;
 
     switch ((quipu_field_type)field->type) {
     case QUIPU_FIELD_TEXT:
@@ -214,24 +215,25 @@ static bool json_take(const quipu_field *field, char *member, qp_json_node value
         memcpy(member, &text, sizeof(text)); /* a quipu_json is one text */
         return true;
     case QUIPU_FIELD_INT:
-        return qp_json_int64(value, (int64_t *)(void *)member) == QP_JSON_EXACT;
+        if (qp_json_int64(value, &number) != QP_JSON_EXACT) {
+            return false;
+        }
+        memcpy(member, &number, sizeof(number));
+        return true;
     default:
         return false; /* no setting has another type */
     }
 }
 
 quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set, qp_json_node name,
-                           qp_json_node value, quipu_arena *arena, bool *ret_is_known,
-                           quipu_error *reterr)
+                           qp_json_node value, quipu_arena *arena, quipu_error *reterr)
 {
-    *ret_is_known = false;
     for (size_t i = 0; i < fields->count; i++) {
         const quipu_field *field = &fields->items[i].field;
 
         if (!qp_json_text_is(name, quipu_cstr(fields->items[i].name))) {
             continue;
         }
-        *ret_is_known = true;
         if (!json_take(field, (char *)to + field->offset, value, arena)) {
             return qp_error_field(reterr, QUIPU_INVALID, "body", fields->items[i].name, "type",
                                   "%s has a value of a wrong type", fields->items[i].name);
@@ -239,8 +241,9 @@ quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set, qp_
         if (set != NULL) {
             *set |= field->bit;
         }
+        return QUIPU_OK;
     }
-    return QUIPU_OK;
+    return qp_body_unknown(reterr);
 }
 
 quipu_status qp_messages_read(qp_json_node array, quipu_arena *arena, quipu_messages *ret_messages,

@@ -28,10 +28,10 @@ QUIPU_MUST_USE quipu_status qp_fields_read(const char *struct_name, qp_fields *r
 void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from);
 
 /* Sets the member of `to` that a JSON member names, and its bit in *set (NULL: there are none). A
- * null clears it. *ret_is_known: whether there is such a field. */
+ * null clears it; a name that is no field is QUIPU_INVALID. */
 QUIPU_MUST_USE quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set,
                                           qp_json_node name, qp_json_node value, quipu_arena *arena,
-                                          bool *ret_is_known, quipu_error *reterr);
+                                          quipu_error *reterr);
 
 /* Writes messages as an array. */
 QUIPU_MUST_USE quipu_status qp_messages_write(qp_jsonw *writer, quipu_messages messages,

@@ -16,7 +16,6 @@
 #include <event2/event.h>
 
 #include "base/alloc.h"
-#include "base/str.h"
 #include "server/conn.h"
 
 #define STREAM_POLL_MS 500    /* until a write of another process is noticed */
@@ -24,7 +23,7 @@
 #define STREAM_AHEAD_MAX ((size_t)1 << 20) /* bytes that a slow client may be behind */
 
 typedef struct qp_stream {
-    qp_job job; /* the first member */
+    qp_job job;
     struct qp_stream *next;
     struct qp_stream *before;
     qp_conn *conn;
@@ -70,7 +69,7 @@ static bool stream_is_over(quipu_status status)
 
 static void stream_run(qp_job *job)
 {
-    qp_stream *stream = (qp_stream *)(void *)job;
+    qp_stream *stream = job->owner;
     quipu_history *batch = NULL;
     quipu_error error = {.status = QUIPU_OK};
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -116,7 +115,7 @@ static void stream_look(qp_stream *stream)
 
 static void stream_done(qp_job *job)
 {
-    qp_stream *stream = (qp_stream *)(void *)job;
+    qp_stream *stream = job->owner;
     qp_conn *conn = stream->conn;
 
     assert(stream->is_busy);
@@ -169,6 +168,7 @@ bool qp_stream_begin(qp_conn *conn)
     }
     stream->conn = conn;
     stream->tail = conn->call.tail;
+    stream->job.owner = stream;
     stream->job.run = stream_run;
     stream->job.done = stream_done;
     stream->sent_ns = qp_clock_ns();

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -74,7 +73,7 @@ static int token_digit(char c)
 
 static bool token_unhex(quipu_str text, uint8_t hash[QP_SHA256_SIZE])
 {
-    if (text.n != 2 * QP_SHA256_SIZE) {
+    if (text.n != (size_t)2 * QP_SHA256_SIZE) {
         return false;
     }
     for (size_t i = 0; i < QP_SHA256_SIZE; i++) {
@@ -441,6 +440,7 @@ static quipu_status token_change(const char *path, quipu_str remove_id, const qp
     }
     qp_buf_init(&text, TOKEN_FILE_MAX);
     status = qp_token_load(path, &table, reterr);
+    assert(status != QUIPU_OK || table != NULL);
     for (size_t i = 0; status == QUIPU_OK && i < table->count; i++) {
         if (quipu_str_eq(quipu_cstr(table->items[i].id), remove_id)) {
             without = &table->items[i];
@@ -536,8 +536,8 @@ quipu_status quipu_token_add(const char *path, const quipu_token_options *given,
     quipu_status status =
         qp_options_read(&options, sizeof(options), given, "quipu_token_options", reterr);
 
-    if (status == QUIPU_OK && (path == NULL || ret_token == NULL)) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "a path and room for the token are required");
+    if (path == NULL || ret_token == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a path and room for the token are required");
     }
     status = status == QUIPU_OK ? token_check(&options, reterr) : status;
     if (status != QUIPU_OK) {
@@ -586,6 +586,7 @@ quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, qui
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(table != NULL);
     result = qp_result_new(sizeof(*result));
     items = result != NULL
                 ? quipu_arena_alloc(&result->head.arena, table->count * sizeof(quipu_token) + 1)
