@@ -88,10 +88,11 @@ static quipu_status model_hear(void *ctx, const quipu_model_event *event)
 static quipu_status model_take(void *ctx, const qp_sse_event *event, quipu_error *reterr)
 {
     model_bench *bench = ctx;
-    const quipu_delta delta = {
-        .kind = QUIPU_DELTA_TEXT,
-        .text = {event->data.p + bench->before, event->data.n - bench->before - bench->after}};
+    quipu_delta delta = QUIPU_DELTA_INIT;
 
+    delta.kind = QUIPU_DELTA_TEXT;
+    delta.text.p = event->data.p + bench->before;
+    delta.text.n = event->data.n - bench->before - bench->after;
     return qp_answer_put(&bench->answer, &delta, reterr);
 }
 

@@ -50,6 +50,7 @@
     X(stats)                                                                                       \
     X(memory)                                                                                      \
     X(context)                                                                                     \
+    X(mcp)                                                                                         \
     X(chat)                                                                                        \
     X(append)                                                                                      \
     X(fork)                                                                                        \

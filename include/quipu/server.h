@@ -16,6 +16,7 @@ extern "C" {
 #define QUIPU_MCP_RESPONSE_MAX 16777216 /* 16 MiB, bytes of one response */
 #define QUIPU_MCP_BATCH_MAX 100         /* messages of one batch, in revision 2025-03-26 */
 #define QUIPU_MCP_ID_MAX 1024           /* bytes of a request's id, as it is written */
+#define QUIPU_MCP_TOKENS_MAX 100000     /* the most that a tool's max_tokens may ask for */
 
 /* What a server offers, and to whom. Identity belongs to the server, never to a request: every tool
  * and resource stays inside the scope, and what lies outside of it does not exist for the client.
@@ -40,8 +41,8 @@ typedef struct quipu_mcp_options {
  *
  * Ownership: the store and the descriptors stay the caller's; options are borrowed.
  * Threads:   any; one call for a pair of descriptors.
- * Errors:    QUIPU_MISUSE (a user without an app, an unknown flag), QUIPU_UNSUPPORTED, QUIPU_IO (the
- *            input cannot be read or the output written), QUIPU_NOMEM.
+ * Errors:    QUIPU_MISUSE (a user without an app, an unknown flag), QUIPU_UNSUPPORTED, QUIPU_IO
+ *            (the input cannot be read or the output written), QUIPU_NOMEM.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_mcp_serve(quipu_store *store,

@@ -2,8 +2,8 @@
  * notification, response, batch), which era a request belongs to, and writes results and errors in
  * their envelope.
  *
- * Owns: nothing after a call; a request's arena and buffers live in rpc_turn. Called by: stdio.c and
- * HTTP servers. Locks: none; several threads may answer different messages of one server.
+ * Owns: nothing after a call; a request's arena and buffers live in rpc_turn. Called by: transports
+ * such as stdio.c. Locks: none; several threads may answer different messages of one server.
  * Holds on return: the buffer has one whole JSON value, or is empty. An error whose request has no
  * readable id carries no id, as MCP's schema wants it; plain JSON-RPC would write null. */
 #include "mcp/request.h"
@@ -202,8 +202,9 @@ static bool rpc_find_era(qp_mcp_request *request, bool *ret_modern)
     }
     request->version = QP_MCP_MODERN;
     if (qp_json_kind_of(version) != QP_JSON_STRING) {
-        return qp_mcp_fail(request, QP_MCP_INVALID_PARAMS,
-                           "params._meta must have io.modelcontextprotocol/protocolVersion, a text");
+        return qp_mcp_fail(
+            request, QP_MCP_INVALID_PARAMS,
+            "params._meta must have io.modelcontextprotocol/protocolVersion, a text");
     }
     if (!qp_json_text_is(version, quipu_cstr(qp_mcp_version_name(QP_MCP_MODERN)))) {
         return rpc_fail_version(request, version);
@@ -227,8 +228,8 @@ static bool rpc_admit(rpc_turn *turn, qp_mcp_request *request)
     if (!rpc_find_era(request, &turn->answer.modern)) {
         return false;
     }
-    if (turn->is_batch && (turn->answer.modern ||
-                           quipu_str_eq(request->method, QUIPU_STR("initialize")))) {
+    if (turn->is_batch &&
+        (turn->answer.modern || quipu_str_eq(request->method, QUIPU_STR("initialize")))) {
         return qp_mcp_fail(request, QP_MCP_INVALID_REQUEST,
                            "this request must not be part of a batch: send it alone");
     }
@@ -263,8 +264,7 @@ static quipu_status rpc_run(rpc_turn *turn, const rpc_envelope *envelope)
         done = status == QUIPU_OK || qp_mcp_fail(&request, QP_MCP_INTERNAL_ERROR,
                                                  "%s: the result does not fit a response of %d "
                                                  "bytes: ask for less",
-                                                 quipu_status_name(status),
-                                                 QUIPU_MCP_RESPONSE_MAX);
+                                                 quipu_status_name(status), QUIPU_MCP_RESPONSE_MAX);
     }
     if (done) {
         rpc_write_result(turn, envelope->id);
@@ -354,13 +354,12 @@ static quipu_status rpc_answer(rpc_turn *turn, qp_json_doc *doc, quipu_str messa
                    error.message);
         return QUIPU_OK;
     }
-    return qp_json_kind_of(qp_json_root(doc)) == QP_JSON_ARRAY
-               ? rpc_batch(turn, qp_json_root(doc))
-               : rpc_one(turn, qp_json_root(doc));
+    return qp_json_kind_of(qp_json_root(doc)) == QP_JSON_ARRAY ? rpc_batch(turn, qp_json_root(doc))
+                                                               : rpc_one(turn, qp_json_root(doc));
 }
 
-quipu_status qp_mcp_respond(const qp_mcp *server, qp_mcp_peer *peer, quipu_str message,
-                            qp_buf *ret, qp_mcp_answer *ret_answer)
+quipu_status qp_mcp_respond(const qp_mcp *server, qp_mcp_peer *peer, quipu_str message, qp_buf *ret,
+                            qp_mcp_answer *ret_answer)
 {
     rpc_turn turn = {.server = server, .peer = peer, .ret = ret, .arena = QUIPU_ARENA_INIT};
     qp_json_doc doc;

@@ -364,7 +364,7 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
                            .ran = QUIPU_MEMORY_RAN_INIT};
         status = run_enter(run, options, ret_ran, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (run != NULL && status == QUIPU_OK) {
         status = run_all(run, &error);
         /* The time is up; what was done is done, and the next run goes on. */
         if (status == QUIPU_BUSY && run->ran.sessions > 0) {
@@ -374,7 +374,7 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
             (void)qp_error_pass(reterr, &error);
         }
     }
-    if (status == QUIPU_OK) {
+    if (run != NULL && status == QUIPU_OK) {
         QP_LOG(&store->log, QUIPU_LOG_INFO, "memory", "run",
                QP_LOG_NUMBER("observations", run->ran.observations));
         qp_output_put(ret_ran, &run->ran, sizeof(run->ran));

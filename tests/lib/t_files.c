@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define T_FILES_DIRS_MAX 4096
-
-static char *t_files_dirs[T_FILES_DIRS_MAX];
+/* The folders to remove at exit: a sweep over faults makes one for each point. */
+static char **t_files_dirs;
 static size_t t_files_dirs_n;
+static size_t t_files_dirs_room;
 static pid_t t_files_owner;
 
 /* Deletes the contents of a folder, then the folder. Symbolic links are removed, not followed. */
@@ -52,7 +52,22 @@ static void t_files_at_exit(void)
         }
         free(t_files_dirs[i]);
     }
-    t_files_dirs_n = 0;
+    free(t_files_dirs);
+    t_files_dirs = NULL;
+    t_files_dirs_n = t_files_dirs_room = 0;
+}
+
+static const char *t_files_keep(const char *path)
+{
+    if (t_files_dirs_n == t_files_dirs_room) {
+        t_files_dirs_room = t_files_dirs_room > 0 ? 2 * t_files_dirs_room : 64;
+        char **grown = realloc(t_files_dirs, t_files_dirs_room * sizeof(*grown));
+        assert_non_null(grown);
+        t_files_dirs = grown;
+    }
+    t_files_dirs[t_files_dirs_n] = strdup(path);
+    assert_non_null(t_files_dirs[t_files_dirs_n]);
+    return t_files_dirs[t_files_dirs_n++];
 }
 
 const char *t_tmpdir(void)
@@ -64,12 +79,9 @@ const char *t_tmpdir(void)
         t_files_owner = getpid();
         assert_int_equal(atexit(t_files_at_exit), 0);
     }
-    assert_true(t_files_dirs_n < T_FILES_DIRS_MAX);
     t_path(root != NULL && root[0] == '/' ? root : "/tmp", "quipu-test-XXXXXX", path);
     assert_non_null(mkdtemp(path));
-    t_files_dirs[t_files_dirs_n] = strdup(path);
-    assert_non_null(t_files_dirs[t_files_dirs_n]);
-    return t_files_dirs[t_files_dirs_n++];
+    return t_files_keep(path);
 }
 
 void t_path(const char *dir, const char *name, char ret_path[T_PATH_MAX])
