@@ -16,12 +16,12 @@ static const app_option serve_options[] = {
      .help = "127.0.0.1:8420 (the default), [::1]:PORT or unix:PATH; port 0: a free one"},
     {.name = "public-url",
      .value = "URL",
-     .help = "how clients call a proxy in front of it, such as https://sessions.example.org"},
+     .help = "how clients call a proxy before it: https://sessions.example.org"},
     SERVE_TOKENS_OPTION,
     {.name = "workers", .value = "N", .help = "threads that call the store; default 16"},
     {.name = "queue", .value = "N", .help = "requests that wait for a worker; default 256"},
     {.name = "max-body", .value = "SIZE", .help = "of a request; default 8M"},
-    {.name = "max-connections", .value = "N", .help = "at once; default 1024"},
+    {.name = "connections", .value = "N", .help = "at once; default 1024"},
     {.name = "idle", .value = "SECONDS", .help = "for a quiet connection; default 75"},
     {.name = "timeout", .value = "SECONDS", .help = "for a request to arrive; default 60"},
     {.name = "log",
@@ -149,7 +149,7 @@ static bool serve_read(const app_call *call, quipu_server_options *options)
 
     if (!app_number(call, "workers", 1, QUIPU_SERVER_WORKERS_LIMIT, &workers) ||
         !app_number(call, "queue", 1, SERVE_COUNT_MAX, &queue) ||
-        !app_number(call, "max-connections", 1, SERVE_COUNT_MAX, &connections) ||
+        !app_number(call, "connections", 1, SERVE_COUNT_MAX, &connections) ||
         !app_size(call, "max-body", 1, &options->body_max) ||
         !app_number(call, "idle", 1, SERVE_SECONDS_MAX, &idle) ||
         !app_number(call, "timeout", 1, SERVE_SECONDS_MAX, &timeout)) {

@@ -216,7 +216,7 @@ class Limits(server.Case):
                          ["s1000"])
 
     def test_the_connection_limit(self):
-        self.serve("--max-connections", "2")
+        self.serve("--connections", "2")
         held = [http.client.HTTPConnection("127.0.0.1", self.port, timeout=harness.WAIT_S)
                 for _ in range(2)]
         for client in held:
