@@ -57,12 +57,12 @@ bool qp_auth_origin(const quipu_server *server, qp_call *call)
     quipu_str origin = qp_http_header(call->request, "origin");
 
     if (!auth_host_is_ours(server, call->request->host)) {
-        qp_answer_error(&call->answer, 403, "MISUSE",
-                        "this server does not answer for that host: --public-url names one");
+        qp_reply_error(&call->answer, 403, "MISUSE",
+                       "this server does not answer for that host: --public-url names one");
         return false;
     }
     if (origin.p != NULL && !auth_origin_is_ours(server, origin)) {
-        qp_answer_error(&call->answer, 403, "MISUSE", "pages of other sites may not ask");
+        qp_reply_error(&call->answer, 403, "MISUSE", "pages of other sites may not ask");
         return false;
     }
     return true;
@@ -120,14 +120,14 @@ bool qp_auth_token(quipu_server *server, qp_call *call, qp_token_table **ret_hel
         identity = qp_token_find(server->tokens.table, token);
     }
     if (identity == NULL) {
-        qp_answer_error(&call->answer, 401, "MISUSE",
-                        "a token is needed: Authorization: Bearer ...; \"quipu token new\" "
-                        "makes one");
+        qp_reply_error(&call->answer, 401, "MISUSE",
+                       "a token is needed: Authorization: Bearer ...; \"quipu token new\" "
+                       "makes one");
         return false;
     }
     lack = auth_lack(identity, call->route->need);
     if (lack != NULL) {
-        qp_answer_error(&call->answer, 403, "MISUSE", lack);
+        qp_reply_error(&call->answer, 403, "MISUSE", lack);
         return false;
     }
     call->identity = identity;

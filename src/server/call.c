@@ -19,13 +19,13 @@ static const struct {
     {QUIPU_CORRUPT, 500},   {QUIPU_CANCELLED, 503}, {QUIPU_UNSUPPORTED, 501}, {QUIPU_NEWER, 500},
 };
 
-void qp_answer_init(qp_answer *answer)
+void qp_reply_init(qp_reply *answer)
 {
-    *answer = (qp_answer){.status = 500, .type = "application/json", .file_fd = -1};
-    qp_buf_init(&answer->body, QP_ANSWER_MAX);
+    *answer = (qp_reply){.status = 500, .type = "application/json", .file_fd = -1};
+    qp_buf_init(&answer->body, QP_REPLY_MAX);
 }
 
-void qp_answer_free(qp_answer *answer)
+void qp_reply_free(qp_reply *answer)
 {
     qp_buf_free(&answer->body);
     if (answer->file_fd >= 0) {
@@ -34,7 +34,7 @@ void qp_answer_free(qp_answer *answer)
     }
 }
 
-void qp_answer_error(qp_answer *answer, int http_status, const char *status, const char *message)
+void qp_reply_error(qp_reply *answer, int http_status, const char *status, const char *message)
 {
     qp_jsonw writer;
 
@@ -56,7 +56,7 @@ void qp_answer_error(qp_answer *answer, int http_status, const char *status, con
     answer->type = "application/json";
 }
 
-void qp_answer_failure(qp_answer *answer, quipu_status status, const quipu_error *error)
+void qp_reply_failure(qp_reply *answer, quipu_status status, const quipu_error *error)
 {
     int http_status = 500;
 
@@ -66,12 +66,12 @@ void qp_answer_failure(qp_answer *answer, quipu_status status, const quipu_error
             http_status = call_statuses[i].http_status;
         }
     }
-    qp_answer_error(answer, http_status, quipu_status_name(status),
-                    error->message[0] != '\0' ? error->message : quipu_status_text(status));
+    qp_reply_error(answer, http_status, quipu_status_name(status),
+                   error->message[0] != '\0' ? error->message : quipu_status_text(status));
 }
 
-quipu_status qp_answer_json(qp_answer *answer, int http_status, const qp_jsonw *writer,
-                            quipu_error *reterr)
+quipu_status qp_reply_json(qp_reply *answer, int http_status, const qp_jsonw *writer,
+                           quipu_error *reterr)
 {
     quipu_status status = qp_jsonw_end(writer);
 

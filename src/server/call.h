@@ -12,19 +12,19 @@
 #include "http/request.h"
 #include "server/token.h"
 
-#define QP_ANSWER_MAX ((size_t)256 << 20) /* bytes of an answer that is built in memory */
-#define QP_ANSWER_ALLOW_SIZE 64           /* of the Allow header of a 405, with its NUL */
-#define QP_RETRY_AFTER_S 1                /* what a 503 asks a client to wait */
+#define QP_REPLY_MAX ((size_t)256 << 20) /* bytes of an answer that is built in memory */
+#define QP_REPLY_ALLOW_SIZE 64           /* of the Allow header of a 405, with its NUL */
+#define QP_RETRY_AFTER_S 1               /* what a 503 asks a client to wait */
 
 /* What a worker, or the loop itself, answers. */
-typedef struct qp_answer {
-    int status;                       /* of HTTP */
-    const char *type;                 /* Content-Type */
-    qp_buf body;                      /* or... */
-    int file_fd;                      /* ...this file; -1: none */
-    int64_t file_size;                /* of the file */
-    char allow[QP_ANSWER_ALLOW_SIZE]; /* with 405; "" otherwise */
-} qp_answer;
+typedef struct qp_reply {
+    int status;                      /* of HTTP */
+    const char *type;                /* Content-Type */
+    qp_buf body;                     /* or... */
+    int file_fd;                     /* ...this file; -1: none */
+    int64_t file_size;               /* of the file */
+    char allow[QP_REPLY_ALLOW_SIZE]; /* with 405; "" otherwise */
+} qp_reply;
 
 struct qp_route;
 
@@ -38,22 +38,22 @@ typedef struct qp_call {
     quipu_str key;                  /* the {key} of the path; absent: the route has none */
     quipu_call_options limits;
     quipu_arena arena; /* scratch memory of the call */
-    qp_answer answer;
+    qp_reply answer;
     quipu_tail *tail; /* set by the handler of a stream, which goes on with it */
 } qp_call;
 
 /* Answers with the JSON of an error: {"error":{"status":...,"message":...}}. */
-void qp_answer_error(qp_answer *answer, int http_status, const char *status, const char *message);
+void qp_reply_error(qp_reply *answer, int http_status, const char *status, const char *message);
 
 /* The same for a failed call of the library: one table maps its status to one of HTTP. */
-void qp_answer_failure(qp_answer *answer, quipu_status status, const quipu_error *error);
+void qp_reply_failure(qp_reply *answer, quipu_status status, const quipu_error *error);
 
 /* Ends a JSON answer: what the writer has is the body. */
-QUIPU_MUST_USE quipu_status qp_answer_json(qp_answer *answer, int http_status,
-                                           const qp_jsonw *writer, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_reply_json(qp_reply *answer, int http_status, const qp_jsonw *writer,
+                                          quipu_error *reterr);
 
-void qp_answer_init(qp_answer *answer);
-void qp_answer_free(qp_answer *answer);
+void qp_reply_init(qp_reply *answer);
+void qp_reply_free(qp_reply *answer);
 
 /* Parameters of the query. They are checked against the route's table before a handler runs, so
  * that reading one cannot fail. */

@@ -40,7 +40,7 @@ static void conn_arm(qp_conn *conn, int64_t ms)
 static void conn_release_call(qp_conn *conn)
 {
     quipu_tail_close(conn->call.tail);
-    qp_answer_free(&conn->call.answer);
+    qp_reply_free(&conn->call.answer);
     quipu_arena_free(&conn->call.arena);
     qp_token_release(conn->held);
     conn->held = NULL;
@@ -107,7 +107,7 @@ static void conn_cleanup(const void *data, size_t size, void *ctx)
 }
 
 /* Hands the body's memory, or the file, over to the output. */
-static void conn_write_body(qp_conn *conn, qp_answer *answer)
+static void conn_write_body(qp_conn *conn, qp_reply *answer)
 {
     struct evbuffer *output = bufferevent_get_output(conn->bev);
 
@@ -120,7 +120,7 @@ static void conn_write_body(qp_conn *conn, qp_answer *answer)
     }
     if (answer->body.n > 0 && evbuffer_add_reference(output, answer->body.p, answer->body.n,
                                                      conn_cleanup, answer->body.p) == 0) {
-        qp_buf_init(&answer->body, QP_ANSWER_MAX);
+        qp_buf_init(&answer->body, QP_REPLY_MAX);
     }
 }
 
@@ -128,7 +128,7 @@ static void conn_write_body(qp_conn *conn, qp_answer *answer)
 static void conn_answer(qp_conn *conn)
 {
     quipu_server *server = conn->server;
-    qp_answer *answer = &conn->call.answer;
+    qp_reply *answer = &conn->call.answer;
     int64_t size = answer->file_fd >= 0 ? answer->file_size : (int64_t)answer->body.n;
 
     assert(conn->state == QP_CONN_READING || conn->state == QP_CONN_WAITING);
@@ -177,7 +177,7 @@ static void conn_run(qp_job *job)
     quipu_status status = call->route->handler(call, &error);
 
     if (status != QUIPU_OK) {
-        qp_answer_failure(&call->answer, status, &error);
+        qp_reply_failure(&call->answer, status, &error);
     }
 }
 
@@ -196,7 +196,7 @@ static void conn_done(qp_job *job)
     } else if (call->tail == NULL) {
         conn_answer(conn);
     } else if (!qp_stream_begin(conn)) {
-        qp_answer_error(&call->answer, 503, "NOMEM", "out of memory");
+        qp_reply_error(&call->answer, 503, "NOMEM", "out of memory");
         conn_answer(conn);
     }
 }
@@ -220,7 +220,7 @@ static bool conn_check(qp_conn *conn)
     }
     if (call->route->kind == QP_ROUTE_STREAM &&
         server->stream_count >= (size_t)server->options.tails_max) {
-        qp_answer_error(&call->answer, 503, "LIMIT", "there are too many tails: try again later");
+        qp_reply_error(&call->answer, 503, "LIMIT", "there are too many tails: try again later");
         return false;
     }
     return qp_route_check(call);
@@ -238,7 +238,7 @@ static void conn_begin(qp_conn *conn)
                       .service = server->service,
                       .request = &conn->reader.request,
                       .limits = QUIPU_CALL_OPTIONS_INIT};
-    qp_answer_init(&call->answer);
+    qp_reply_init(&call->answer);
     conn->begun_ns = qp_clock_ns();
     conn->closes = !conn->reader.request.keep_alive;
     if (!conn_check(conn)) {
@@ -254,7 +254,7 @@ static void conn_begin(qp_conn *conn)
     conn->job.done = conn_done;
     if (!qp_pool_submit(&server->pool, &conn->job)) {
         server->metrics.queue_full++;
-        qp_answer_error(&call->answer, 503, "BUSY", "the server is busy: try again");
+        qp_reply_error(&call->answer, 503, "BUSY", "the server is busy: try again");
         conn_answer(conn);
         return;
     }
@@ -267,8 +267,8 @@ static void conn_begin(qp_conn *conn)
 static void conn_refuse(qp_conn *conn, int status, const char *reason)
 {
     conn_release_call(conn);
-    qp_answer_init(&conn->call.answer);
-    qp_answer_error(&conn->call.answer, status, "INVALID", reason);
+    qp_reply_init(&conn->call.answer);
+    qp_reply_error(&conn->call.answer, status, "INVALID", reason);
     conn->server->metrics.refused++;
     conn->begun_ns = qp_clock_ns();
     conn->closes = true;

@@ -41,7 +41,7 @@ typedef struct qp_conn {
 } qp_conn;
 
 /* Writes the head of an answer into the output. `size` is the body's, -1: it has no end. */
-void qp_conn_write_head(qp_conn *conn, const qp_answer *answer, int64_t size);
+void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size);
 
 /* Ends a connection once its output is sent. */
 void qp_conn_finish(qp_conn *conn);

@@ -243,5 +243,5 @@ quipu_status qp_route_openapi(qp_call *call, quipu_error *reterr)
     openapi_paths(&writer);
     openapi_components(&writer, call->server);
     qp_jsonw_object_end(&writer);
-    return qp_answer_json(&call->answer, 200, &writer, reterr);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }

@@ -66,7 +66,7 @@ static void response_date(quipu_time now, char ret_date[RESPONSE_DATE_SIZE])
                    months + 3 * (size_t)(month >= 0 && month < 12 ? month : 0), text, text + 11);
 }
 
-void qp_conn_write_head(qp_conn *conn, const qp_answer *answer, int64_t size)
+void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size)
 {
     struct evbuffer *output = bufferevent_get_output(conn->bev);
     char date[RESPONSE_DATE_SIZE];

@@ -187,11 +187,11 @@ static bool route_fits(const char *path, const qp_http_request *request, quipu_s
 }
 
 /* Adds a method to the Allow header of a 405. */
-static void route_allow(char allow[QP_ANSWER_ALLOW_SIZE], const char *method)
+static void route_allow(char allow[QP_REPLY_ALLOW_SIZE], const char *method)
 {
     size_t n = strlen(allow);
 
-    (void)snprintf(allow + n, QP_ANSWER_ALLOW_SIZE - n, "%s%s", n > 0 ? ", " : "", method);
+    (void)snprintf(allow + n, QP_REPLY_ALLOW_SIZE - n, "%s%s", n > 0 ? ", " : "", method);
 }
 
 bool qp_route_match(qp_call *call)
@@ -218,9 +218,9 @@ bool qp_route_match(qp_call *call)
         route_allow(call->answer.allow, qp_http_method_name(route->method));
     }
     if (is_known) {
-        qp_answer_error(&call->answer, 405, "UNSUPPORTED", "this path has no such method");
+        qp_reply_error(&call->answer, 405, "UNSUPPORTED", "this path has no such method");
     } else {
-        qp_answer_error(&call->answer, 404, "NOT_FOUND", "there is no such path");
+        qp_reply_error(&call->answer, 404, "NOT_FOUND", "there is no such path");
     }
     return false;
 }
@@ -264,7 +264,7 @@ static bool route_refuse(qp_call *call, const qp_parameter *parameter)
         (void)snprintf(message, sizeof(message), "the parameter %s is missing", parameter->name);
         break;
     }
-    qp_answer_error(&call->answer, 400, "INVALID", message);
+    qp_reply_error(&call->answer, 400, "INVALID", message);
     return false;
 }
 
@@ -310,7 +310,7 @@ bool qp_route_check(qp_call *call)
         }
     }
     if (found < call->request->parameter_count) {
-        qp_answer_error(&call->answer, 400, "INVALID", "the query has a parameter that is unknown");
+        qp_reply_error(&call->answer, 400, "INVALID", "the query has a parameter that is unknown");
         return false;
     }
     return true;

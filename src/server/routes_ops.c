@@ -17,7 +17,7 @@ static quipu_status ops_answer_status(qp_call *call, const char *text, quipu_err
     qp_jsonw_key(&writer, QUIPU_STR("status"));
     qp_jsonw_str(&writer, quipu_cstr(text));
     qp_jsonw_object_end(&writer);
-    return qp_answer_json(&call->answer, 200, &writer, reterr);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
 /* One durable write that no list, search or recall shows: a row of its own among the factors of
@@ -53,7 +53,7 @@ quipu_status qp_route_health(qp_call *call, quipu_error *reterr)
         qp_mutex_unlock(&health->mutex);
     }
     if (status != QUIPU_OK) {
-        qp_answer_error(&call->answer, 503, quipu_status_name(status), "the store takes no writes");
+        qp_reply_error(&call->answer, 503, quipu_status_name(status), "the store takes no writes");
         return QUIPU_OK;
     }
     return ops_answer_status(call, "ok", reterr);
@@ -62,7 +62,7 @@ quipu_status qp_route_health(qp_call *call, quipu_error *reterr)
 quipu_status qp_route_ready(qp_call *call, quipu_error *reterr)
 {
     if (call->server->stopping) {
-        qp_answer_error(&call->answer, 503, "CANCELLED", "the server stops");
+        qp_reply_error(&call->answer, 503, "CANCELLED", "the server stops");
         return QUIPU_OK;
     }
     return ops_answer_status(call, "ready", reterr);

@@ -87,10 +87,10 @@ quipu_status qp_route_window(qp_call *call, quipu_error *reterr)
     read_put_bool(&writer, "overBudget", window->over_budget);
     read_put_bool(&writer, "cut", window->cut);
     qp_jsonw_key(&writer, QUIPU_STR("messages"));
-    status = qp_messages_write(&writer, window->messages, &call->arena, reterr);
+    status = qp_fields_messages(&writer, window->messages, &call->arena, reterr);
     qp_jsonw_object_end(&writer);
     quipu_free(window);
-    return status == QUIPU_OK ? qp_answer_json(&call->answer, 200, &writer, reterr) : status;
+    return status == QUIPU_OK ? qp_reply_json(&call->answer, 200, &writer, reterr) : status;
 }
 
 /* ---- context --------------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ quipu_status qp_route_context(qp_call *call, quipu_error *reterr)
     read_put_context(&writer, context, options.at_seq > 0);
     qp_jsonw_object_end(&writer);
     quipu_free(context);
-    return qp_answer_json(&call->answer, 200, &writer, reterr);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
 /* ---- search and recall ----------------------------------------------------------------------- */
@@ -266,7 +266,7 @@ quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
     read_put_bool(&writer, "more", results->more);
     qp_jsonw_object_end(&writer);
     quipu_free(results);
-    return qp_answer_json(&call->answer, 200, &writer, reterr);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
 static void read_put_recalled(qp_jsonw *writer, const quipu_recall_hit *hit)
@@ -319,5 +319,5 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
     read_put_number(&writer, "messages", results->messages);
     qp_jsonw_object_end(&writer);
     quipu_free(results);
-    return qp_answer_json(&call->answer, 200, &writer, reterr);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }

@@ -45,7 +45,7 @@ quipu_status qp_route_session_list(qp_call *call, quipu_error *reterr)
     }
     qp_jsonw_object_end(&writer);
     quipu_free(page);
-    return qp_answer_json(&call->answer, 200, &writer, reterr);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
 /* {"session":...}, with the messages if `messages` is not NULL. */
@@ -62,15 +62,14 @@ static quipu_status routes_answer_session(qp_call *call, int http_status,
     qp_fields_write(&writer, &call->server->session_fields, history->session);
     if (with_messages) {
         qp_jsonw_key(&writer, QUIPU_STR("messages"));
-        status = qp_messages_write(&writer, history->messages, &call->arena, reterr);
+        status = qp_fields_messages(&writer, history->messages, &call->arena, reterr);
         qp_jsonw_key(&writer, QUIPU_STR("moreBefore"));
         qp_jsonw_bool(&writer, history->more_before);
         qp_jsonw_key(&writer, QUIPU_STR("moreAfter"));
         qp_jsonw_bool(&writer, history->more_after);
     }
     qp_jsonw_object_end(&writer);
-    return status == QUIPU_OK ? qp_answer_json(&call->answer, http_status, &writer, reterr)
-                              : status;
+    return status == QUIPU_OK ? qp_reply_json(&call->answer, http_status, &writer, reterr) : status;
 }
 
 /* Fills in a new session from the body: its settings, and messages or a fork's seq where `seq` or
@@ -83,7 +82,7 @@ static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_sess
 
     while (status == QUIPU_OK && qp_json_next(&each)) {
         if (messages != NULL && qp_json_text_is(each.key, QUIPU_STR("messages"))) {
-            status = qp_messages_read(each.value, &call->arena, messages, reterr);
+            status = qp_body_messages(each.value, &call->arena, messages, reterr);
         } else if (seq != NULL && qp_json_text_is(each.key, QUIPU_STR("seq"))) {
             status = qp_body_number("seq", each.value, seq, reterr);
         } else {
@@ -180,7 +179,7 @@ static quipu_status routes_answer_revision(qp_call *call, int64_t revision, quip
     qp_jsonw_key(&writer, QUIPU_STR("revision"));
     qp_jsonw_i64(&writer, revision);
     qp_jsonw_object_end(&writer);
-    return qp_answer_json(&call->answer, 200, &writer, reterr);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
 quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
@@ -244,7 +243,7 @@ static quipu_status routes_read_append(qp_call *call, qp_json_node body, quipu_m
 
     while (status == QUIPU_OK && qp_json_next(&each)) {
         if (qp_json_text_is(each.key, QUIPU_STR("messages"))) {
-            status = qp_messages_read(each.value, &call->arena, messages, reterr);
+            status = qp_body_messages(each.value, &call->arena, messages, reterr);
         } else if (qp_json_text_is(each.key, QUIPU_STR("expectedRevision"))) {
             status =
                 qp_body_number("expectedRevision", each.value, &options->expected_revision, reterr);
@@ -304,5 +303,5 @@ quipu_status qp_route_session_append(qp_call *call, quipu_error *reterr)
     qp_jsonw_key(&writer, QUIPU_STR("repeated"));
     qp_jsonw_bool(&writer, appended.repeated);
     qp_jsonw_object_end(&writer);
-    return qp_answer_json(&call->answer, 200, &writer, reterr);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }

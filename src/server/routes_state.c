@@ -54,7 +54,7 @@ static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *r
     qp_jsonw_key(&writer, QUIPU_STR("state"));
     qp_jsonw_raw(&writer, state.text);
     qp_jsonw_object_end(&writer);
-    return qp_answer_json(&call->answer, 200, &writer, reterr);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
 quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr)
@@ -156,7 +156,7 @@ static quipu_status state_write_file(void *ctx, const void *bytes, size_t n)
 }
 
 /* Takes a second descriptor of the file for the answer: the stream's own is closed with it. */
-static quipu_status state_hand_over(FILE *file, qp_answer *answer, quipu_error *reterr)
+static quipu_status state_hand_over(FILE *file, qp_reply *answer, quipu_error *reterr)
 {
     int fd = fflush(file) == 0 ? dup(fileno(file)) : -1;
     off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
@@ -277,5 +277,5 @@ quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
     qp_jsonw_key(&writer, QUIPU_STR("engine"));
     qp_jsonw_str(&writer, quipu_cstr(stats.engine));
     qp_jsonw_object_end(&writer);
-    return qp_answer_json(&call->answer, 200, &writer, reterr);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }

@@ -329,6 +329,10 @@ static quipu_status server_run(quipu_server *server, quipu_error *reterr)
                                (size_t)server->options.queue_max, server->wake_fds[1], reterr);
     }
     if (status == QUIPU_OK) {
+        /* Once the loop runs, everything here is its own. */
+        QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "started",
+               QP_LOG_NUMBER("workers", server->options.workers),
+               QP_LOG_NUMBER("tokens", server->tokens.table->count));
         status = qp_thread_start(&server->thread, server_loop, server);
         server->has_thread = status == QUIPU_OK;
         if (status != QUIPU_OK) {
@@ -368,9 +372,6 @@ quipu_status quipu_server_start(quipu_store *store, const quipu_server_options *
         server_free(server);
         return status;
     }
-    QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "started",
-           QP_LOG_NUMBER("workers", server->options.workers),
-           QP_LOG_NUMBER("tokens", server->tokens.table->count));
     *ret_server = server;
     return QUIPU_OK;
 }

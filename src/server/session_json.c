@@ -137,8 +137,8 @@ void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from
     qp_jsonw_object_end(writer);
 }
 
-quipu_status qp_messages_write(qp_jsonw *writer, quipu_messages messages, quipu_arena *arena,
-                               quipu_error *reterr)
+quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu_arena *arena,
+                                quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
@@ -246,7 +246,7 @@ quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set, qp_
     return qp_body_unknown(reterr);
 }
 
-quipu_status qp_messages_read(qp_json_node array, quipu_arena *arena, quipu_messages *ret_messages,
+quipu_status qp_body_messages(qp_json_node array, quipu_arena *arena, quipu_messages *ret_messages,
                               quipu_error *reterr)
 {
     qp_json_iter each = qp_json_each(array);

@@ -34,11 +34,11 @@ QUIPU_MUST_USE quipu_status qp_fields_set(const qp_fields *fields, void *to, uin
                                           quipu_error *reterr);
 
 /* Writes messages as an array. */
-QUIPU_MUST_USE quipu_status qp_messages_write(qp_jsonw *writer, quipu_messages messages,
-                                              quipu_arena *arena, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages,
+                                               quipu_arena *arena, quipu_error *reterr);
 
 /* Reads an array of messages. */
-QUIPU_MUST_USE quipu_status qp_messages_read(qp_json_node array, quipu_arena *arena,
+QUIPU_MUST_USE quipu_status qp_body_messages(qp_json_node array, quipu_arena *arena,
                                              quipu_messages *ret_messages, quipu_error *reterr);
 
 /* Parses the body of a call into a document, which the caller frees: an object, else

@@ -172,7 +172,7 @@ bool qp_stream_begin(qp_conn *conn)
     stream->job.run = stream_run;
     stream->job.done = stream_done;
     stream->sent_ns = qp_clock_ns();
-    qp_buf_init(&stream->text, QP_ANSWER_MAX);
+    qp_buf_init(&stream->text, QP_REPLY_MAX);
     conn->call.tail = NULL;
     conn->stream = stream;
     conn->closes = true; /* a stream has no length: its end is the connection's */
