@@ -45,7 +45,7 @@ int app_provider_open(const app_call *call, quipu_provider **ret_provider)
     provider_open_fn open = NULL;
     const char *why = app_provider_find("quipu_provider_open", &open, sizeof(open));
 
-    if (why != NULL) {
+    if (why != NULL || open == NULL) {
         app_report(call, "the provider library cannot be loaded: %s", why);
         return APP_FAILURE;
     }

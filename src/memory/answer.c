@@ -12,8 +12,8 @@
 #include "base/json.h"
 #include "base/str.h"
 
-#define ANSWER_BITS 262144 /* of the set of stretches: four for each of the longest text */
-#define ANSWER_REPEAT_MIN 240     /* bytes: a shorter text is no loop */
+#define ANSWER_BITS 262144    /* of the set of stretches: four for each of the longest text */
+#define ANSWER_REPEAT_MIN 240 /* bytes: a shorter text is no loop */
 #define ANSWER_DAY "T00:00:00Z"
 #define ANSWER_DAY_SIZE 10 /* of YYYY-MM-DD */
 
@@ -94,7 +94,8 @@ bool qp_answer_repeats(quipu_str text)
 static int answer_word(qp_json_node node, const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (qp_json_kind_of(node) == QP_JSON_STRING && qp_json_text_is(node, quipu_cstr(words[i]))) {
+        if (qp_json_kind_of(node) == QP_JSON_STRING &&
+            qp_json_text_is(node, quipu_cstr(words[i]))) {
             return (int)i + 1;
         }
     }
@@ -138,8 +139,7 @@ static quipu_status answer_about(qp_json_node node, quipu_arena *arena, qp_answe
 /* The messages that it comes from, which the model must have been shown. */
 static bool answer_range(qp_json_node item, const qp_answer_shown *shown, qp_answer_line *line)
 {
-    return qp_json_int64(qp_json_get(item, QUIPU_STR("from")), &line->first_seq) ==
-               QP_JSON_EXACT &&
+    return qp_json_int64(qp_json_get(item, QUIPU_STR("from")), &line->first_seq) == QP_JSON_EXACT &&
            qp_json_int64(qp_json_get(item, QUIPU_STR("to")), &line->last_seq) == QP_JSON_EXACT &&
            line->first_seq >= shown->first_seq && line->last_seq <= shown->last_seq &&
            line->first_seq <= line->last_seq;
@@ -156,12 +156,11 @@ static bool answer_replaces(qp_json_node item, const qp_answer_shown *shown, qp_
 }
 
 /* One observation. */
-static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
-                                quipu_arena *arena, qp_answer_line *line, char *why)
+static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown, quipu_arena *arena,
+                                qp_answer_line *line, char *why)
 {
-    const int priority =
-        answer_word(qp_json_get(item, QUIPU_STR("priority")), answer_priorities,
-                    sizeof(answer_priorities) / sizeof(answer_priorities[0]));
+    const int priority = answer_word(qp_json_get(item, QUIPU_STR("priority")), answer_priorities,
+                                     sizeof(answer_priorities) / sizeof(answer_priorities[0]));
     const int topic = answer_word(qp_json_get(item, QUIPU_STR("topic")), answer_topics,
                                   sizeof(answer_topics) / sizeof(answer_topics[0]));
     quipu_status status;
@@ -174,8 +173,8 @@ static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
     if (priority == 0 || topic == 0) {
         return answer_wrong(why, "an observation has no priority or topic of the list");
     }
-    status = answer_text(qp_json_get(item, QUIPU_STR("text")), QP_ANSWER_TEXT_MAX, arena,
-                         &line->text);
+    status =
+        answer_text(qp_json_get(item, QUIPU_STR("text")), QP_ANSWER_TEXT_MAX, arena, &line->text);
     if (status == QUIPU_NOMEM) {
         return status;
     }
@@ -205,7 +204,7 @@ static quipu_status answer_judge(const qp_answer_lines *lines, const qp_answer_s
     bool repeats;
     qp_buf all;
 
-    qp_buf_init(&all, QP_ANSWER_LINES_MAX * (QP_ANSWER_TEXT_MAX + 1));
+    qp_buf_init(&all, (size_t)QP_ANSWER_LINES_MAX * (QP_ANSWER_TEXT_MAX + 1));
     for (size_t i = 0; i < lines->count; i++) {
         tokens += quipu_token_estimate(lines->items[i].text);
         qp_buf_put(&all, lines->items[i].text);
@@ -232,8 +231,8 @@ static quipu_status answer_judge(const qp_answer_lines *lines, const qp_answer_s
 }
 
 /* The array of an answer, parsed. */
-static quipu_status answer_list(qp_json_node list, const qp_answer_shown *shown,
-                                quipu_arena *arena, qp_answer_lines *ret, char *why)
+static quipu_status answer_list(qp_json_node list, const qp_answer_shown *shown, quipu_arena *arena,
+                                qp_answer_lines *ret, char *why)
 {
     qp_json_iter iter = qp_json_each(list);
     quipu_status status = QUIPU_OK;

@@ -7,10 +7,10 @@
 
 #include <quipu/memory.h>
 
-#define QP_ANSWER_LINES_MAX 64       /* observations of one answer */
-#define QP_ANSWER_TEXT_MAX 1000      /* bytes of one of them */
+#define QP_ANSWER_LINES_MAX 64         /* observations of one answer */
+#define QP_ANSWER_TEXT_MAX 1000        /* bytes of one of them */
 #define QP_ANSWER_REFLECTION_MAX 65536 /* bytes of a reflection */
-#define QP_ANSWER_WHY_SIZE 200       /* of why an answer is refused */
+#define QP_ANSWER_WHY_SIZE 200         /* of why an answer is refused */
 /* So many tokens may be said of any input: a sentence about a shorter sentence is no failure. */
 #define QP_ANSWER_SMALL_TOKENS 64
 
@@ -31,7 +31,7 @@ typedef struct qp_answer_line {
     int64_t first_seq;
     int64_t last_seq;
     bool has_about;
-    quipu_time about;  /* the first second of a day in UTC */
+    quipu_time about; /* the first second of a day in UTC */
     int64_t replaces; /* a known line; 0: none */
 } qp_answer_line;
 

@@ -8,13 +8,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/models.h"
 #include "base/str.h"
 #include "memory/worker.h"
 
-#define ASK_ANSWER_SHARE 4     /* an answer has at most so small a part of what the model was shown */
+#define ASK_ANSWER_SHARE 4 /* an answer has at most so small a part of what the model was shown */
 #define ASK_ANSWER_TOKENS 1000 /* ...and at least so many tokens */
 #define ASK_PROMPT_SHARE 2     /* messages have at most so small a part of a model's window */
 #define ASK_TEXT_MAX 400       /* bytes of why an answer is refused */
@@ -34,8 +33,8 @@ quipu_status qp_worker_refuse(qp_worker *worker, quipu_error *reterr, const char
 
 int64_t qp_worker_ask_tokens(const qp_worker *worker)
 {
-    const int64_t room = qp_model_row(worker->options.model, worker->options.models).window /
-                         ASK_PROMPT_SHARE;
+    const int64_t room =
+        qp_model_row(worker->options.model, worker->options.models).window / ASK_PROMPT_SHARE;
 
     if (worker->options.ask_tokens > 0) {
         return worker->options.ask_tokens;
@@ -71,10 +70,9 @@ static qp_memory_charge ask_charge(const qp_worker *worker, const quipu_usage *u
     const int64_t cached = usage->cached > 0 && usage->cached <= input ? usage->cached : 0;
     const int64_t written =
         usage->cache_write > 0 && usage->cache_write <= input - cached ? usage->cache_write : 0;
-    const bool priced = (input == 0 || row.price_input > 0) &&
-                        (output == 0 || row.price_output > 0) &&
-                        (cached == 0 || row.price_cached > 0) &&
-                        (written == 0 || row.price_write > 0);
+    const bool priced =
+        (input == 0 || row.price_input > 0) && (output == 0 || row.price_output > 0) &&
+        (cached == 0 || row.price_cached > 0) && (written == 0 || row.price_write > 0);
     qp_memory_charge charge = {.calls = 1, .input = input, .output = output, .unpriced = !priced};
 
     if (priced) {

@@ -308,12 +308,13 @@ static quipu_status run_reflections(qp_worker *run, quipu_str key, quipu_error *
 
     while (status == QUIPU_OK && found) {
         quipu_error error = {0};
-        qp_job_lease lease;
+        qp_job_lease lease = {.fence = 0};
 
         status = qp_call_check(run->within, reterr);
         if (status == QUIPU_OK) {
             status = qp_memory_reflect_claim(run->store, run->within, &run->options, key,
-                                             &run->claim, &lease, &found, reterr);
+                                             &run->claim, &lease, reterr);
+            found = lease.fence > 0;
         }
         if (status == QUIPU_OK && found && qp_worker_reflect(run, &lease, &error) != QUIPU_OK) {
             status = qp_worker_fail(run, &lease, &error, reterr);
@@ -429,7 +430,7 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
                            .ran = QUIPU_MEMORY_RAN_INIT};
         status = run_enter(run, options, ret_ran, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (run != NULL && status == QUIPU_OK) {
         status = run_all(run, &error);
         /* The time is up; what was done is done, and the next run goes on. */
         if (status == QUIPU_BUSY &&
@@ -440,7 +441,7 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
             (void)qp_error_pass(reterr, &error);
         }
     }
-    if (status == QUIPU_OK) {
+    if (run != NULL && status == QUIPU_OK) {
         QP_LOG(&store->log, QUIPU_LOG_INFO, "memory", "run",
                QP_LOG_NUMBER("observations", run->ran.observations));
         qp_output_put(ret_ran, &run->ran, sizeof(run->ran));

@@ -55,8 +55,8 @@ static void transcript_content(const quipu_message *message, bool again, transcr
 static void transcript_call(const quipu_tool_call *call, bool output, transcript_part *ret)
 {
     const quipu_str text = output ? call->output : call->input;
-    const size_t shown = qp_utf8_cut(
-        text, text.n < QP_TRANSCRIPT_TOOL_BYTES ? text.n : QP_TRANSCRIPT_TOOL_BYTES);
+    const size_t shown =
+        qp_utf8_cut(text, text.n < QP_TRANSCRIPT_TOOL_BYTES ? text.n : QP_TRANSCRIPT_TOOL_BYTES);
     const int n = output ? snprintf(ret->head, sizeof(ret->head), "  [result] ")
                          : snprintf(ret->head, sizeof(ret->head), "  [tool:%.*s] ",
                                     (int)qp_utf8_cut(call->name, call->name.n < TRANSCRIPT_NAME
@@ -155,8 +155,7 @@ void qp_transcript_next(qp_transcript *transcript, size_t size, qp_buf *text,
     assert(size >= QP_TRANSCRIPT_PIECE_MIN && text->n == 0);
     *ret = (qp_transcript_piece){0, 0};
     while (transcript->message < transcript->messages.count && qp_buf_status(text) == QUIPU_OK) {
-        const quipu_message *message =
-            quipu_message_at(transcript->messages, transcript->message);
+        const quipu_message *message = quipu_message_at(transcript->messages, transcript->message);
         const size_t before = text->n;
 
         if (message->mark == QUIPU_MARK_COMPACTION) {

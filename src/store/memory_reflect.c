@@ -221,7 +221,7 @@ static quipu_status memory_reflect_claim_work(void *ctx, ent_db *db, quipu_arena
 
 quipu_status qp_memory_reflect_claim(quipu_store *store, const qp_call *call,
                                      const quipu_memory_options *options, quipu_str key,
-                                     quipu_arena *arena, qp_job_lease *ret_lease, bool *ret_found,
+                                     quipu_arena *arena, qp_job_lease *ret_lease,
                                      quipu_error *reterr)
 {
     memory_reflect_claim claim = {.store = store, .options = options, .key = key, .arena = arena};
@@ -229,8 +229,7 @@ quipu_status qp_memory_reflect_claim(quipu_store *store, const qp_call *call,
 
     assert(options->reflect_tokens > 0);
     if (status == QUIPU_OK) {
-        *ret_lease = claim.lease;
-        *ret_found = claim.found;
+        *ret_lease = claim.found ? claim.lease : (qp_job_lease){.fence = 0};
     }
     return status;
 }
@@ -331,7 +330,8 @@ static quipu_status memory_reflect_commit_work(void *ctx, ent_db *db, quipu_aren
         status = memory_reflect_retire(commit, db, &commit->condensed->items[i], now, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_memory_scope_of(commit->store, db, scratch, commit->lease->scope, &scope, reterr);
+        status =
+            qp_memory_scope_of(commit->store, db, scratch, commit->lease->scope, &scope, reterr);
     }
     return status == QUIPU_OK ? memory_reflect_put(commit, db, scratch, scope, reterr) : status;
 }
@@ -393,8 +393,7 @@ static quipu_status memory_reflect_add_user(const memory_reflect_charge *spent, 
 
     assert(row->user_id.n > 0);
     if (status == QUIPU_OK) {
-        status =
-            memory_reflect_add(spent, db, scope, QP_MEMORY_SCOPE_KIND_USER, &there, reterr);
+        status = memory_reflect_add(spent, db, scope, QP_MEMORY_SCOPE_KIND_USER, &there, reterr);
     }
     const qp_memory_scope_new made = {.tenant = spent->store->tenant,
                                       .scope = scope,
@@ -422,8 +421,8 @@ static quipu_status memory_reflect_charge_work(void *ctx, ent_db *db, quipu_aren
     spent->lost = (quipu_error){.status = QUIPU_OK};
     status = qp_session_lookup(spent->store, db, scratch, spent->lease->scope, &row, reterr);
     if (status == QUIPU_OK && row != NULL) {
-        status = memory_reflect_add(spent, db, row->key, QP_MEMORY_SCOPE_KIND_SESSION, &there,
-                                    reterr);
+        status =
+            memory_reflect_add(spent, db, row->key, QP_MEMORY_SCOPE_KIND_SESSION, &there, reterr);
     }
     if (status == QUIPU_OK && row != NULL && row->user_id.n > 0) {
         status = memory_reflect_add_user(spent, db, scratch, row, reterr);
@@ -431,8 +430,7 @@ static quipu_status memory_reflect_charge_work(void *ctx, ent_db *db, quipu_aren
     if (status != QUIPU_OK) {
         return status;
     }
-    status =
-        qp_job_renew(spent->store, db, scratch, spent->lease, spent->lease_ms, &spent->lost);
+    status = qp_job_renew(spent->store, db, scratch, spent->lease, spent->lease_ms, &spent->lost);
     if (status == QUIPU_CONFLICT) {
         return QUIPU_OK;
     }

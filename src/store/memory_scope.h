@@ -180,12 +180,11 @@ QUIPU_MUST_USE quipu_status qp_memory_known_due(const quipu_store *store, ent_db
                                                 bool *ret_due, quipu_error *reterr);
 
 /* Claim the reflecting of a session when enough is known of it, or, when `key` is absent, the
- * reflecting that waits longest. *ret_found false: nothing is due. */
+ * reflecting that waits longest. The fence of the lease is 0 when nothing is due. */
 QUIPU_MUST_USE quipu_status qp_memory_reflect_claim(quipu_store *store, const qp_call *call,
                                                     const quipu_memory_options *options,
                                                     quipu_str key, quipu_arena *arena,
-                                                    qp_job_lease *ret_lease, bool *ret_found,
-                                                    quipu_error *reterr);
+                                                    qp_job_lease *ret_lease, quipu_error *reterr);
 
 /* Store a reflection, retire what it condenses and end the job, in one transaction. With no
  * reflection (NULL) the job ends alone. QUIPU_CONFLICT: the lease is lost, or something that it

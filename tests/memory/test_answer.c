@@ -34,8 +34,7 @@ static quipu_status answer_read(char *text, qp_answer_lines *ret)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     char why[QP_ANSWER_WHY_SIZE];
-    quipu_status status =
-        qp_answer_observations(quipu_cstr(text), &answer_shown, &arena, ret, why);
+    quipu_status status = qp_answer_observations(quipu_cstr(text), &answer_shown, &arena, ret, why);
 
     quipu_arena_free(&arena);
     free(text);
@@ -151,12 +150,15 @@ static void messages_calls_and_results_have_a_line_each(void **state)
                                       .input = QUIPU_STR("{\"q\":1}"),
                                       .output = QUIPU_STR("found")},
                                      {.name = QUIPU_STR("book"), .input = QUIPU_STR("{}")}};
-    quipu_message messages[] = {
-        {.role = QUIPU_ROLE_USER, .seq = 4, .content = QUIPU_STR("Hello")},
-        {.role = QUIPU_ROLE_ASSISTANT, .seq = 5, .mark = QUIPU_MARK_COMPACTION,
-         .content = QUIPU_STR("a summary")},
-        {.role = QUIPU_ROLE_MODEL, .seq = 6, .content = QUIPU_STR("I look."),
-         .calls = {calls, 2, sizeof(calls[0])}}};
+    quipu_message messages[] = {{.role = QUIPU_ROLE_USER, .seq = 4, .content = QUIPU_STR("Hello")},
+                                {.role = QUIPU_ROLE_ASSISTANT,
+                                 .seq = 5,
+                                 .mark = QUIPU_MARK_COMPACTION,
+                                 .content = QUIPU_STR("a summary")},
+                                {.role = QUIPU_ROLE_MODEL,
+                                 .seq = 6,
+                                 .content = QUIPU_STR("I look."),
+                                 .calls = {calls, 2, sizeof(calls[0])}}};
     char *all;
 
     (void)state;
@@ -177,7 +179,8 @@ static void pieces_end_at_the_borders_of_parts(void **state)
     char content[300];
     char input[300];
     const quipu_tool_call call = {.name = QUIPU_STR("f"), .input = {input, sizeof(input)}};
-    const quipu_message message = {.role = QUIPU_ROLE_USER, .seq = 1,
+    const quipu_message message = {.role = QUIPU_ROLE_USER,
+                                   .seq = 1,
                                    .content = {content, sizeof(content)},
                                    .calls = {&call, 1, sizeof(call)}};
     const char *border;
