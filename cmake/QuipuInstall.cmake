@@ -31,25 +31,24 @@ if(TARGET quipu)
                 "${PROJECT_BINARY_DIR}/quipuConfigVersion.cmake"
           DESTINATION "${quipu_package_dir}")
 
-  if(TARGET quipu_provider)
-    install(TARGETS quipu_provider quipu_provider_static EXPORT quipuProviderTargets
-            LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-            ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-    install(EXPORT quipuProviderTargets NAMESPACE quipu:: DESTINATION "${quipu_package_dir}")
-  endif()
-
   # pkg-config computes ${pcfiledir}/../.. itself, so that a moved tree still works.
   file(RELATIVE_PATH quipu_pc_up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
   string(REGEX REPLACE "/$" "" quipu_pc_up "${quipu_pc_up}")
   configure_file("${PROJECT_SOURCE_DIR}/cmake/quipu.pc.in" "${PROJECT_BINARY_DIR}/quipu.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/quipu.pc"
           DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
-  if(TARGET quipu_provider)
-    configure_file("${PROJECT_SOURCE_DIR}/cmake/quipu-provider.pc.in"
-                   "${PROJECT_BINARY_DIR}/quipu-provider.pc" @ONLY)
-    install(FILES "${PROJECT_BINARY_DIR}/quipu-provider.pc"
-            DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
-  endif()
+  foreach(name provider server) # the libraries beside libquipu
+    if(TARGET quipu_${name})
+      install(TARGETS quipu_${name} quipu_${name}_static EXPORT quipu_${name}Targets
+              LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+              ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+      install(EXPORT quipu_${name}Targets NAMESPACE quipu:: DESTINATION "${quipu_package_dir}")
+      configure_file("${PROJECT_SOURCE_DIR}/cmake/quipu-${name}.pc.in"
+                     "${PROJECT_BINARY_DIR}/quipu-${name}.pc" @ONLY)
+      install(FILES "${PROJECT_BINARY_DIR}/quipu-${name}.pc"
+              DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+    endif()
+  endforeach()
 endif()
 
 # What the shells complete comes from the program's own table; a cross build cannot ask it.

@@ -1,5 +1,9 @@
 # Rooms, library and programs. Each room of layers.txt that has sources becomes the OBJECT library
-# qp_<room>; libquipu is made of all of them; a room that does not exist yet is skipped.
+# qp_<room>; libquipu is made of all of them but those apart; a room that does not exist yet is
+# skipped.
+
+# Rooms of libraries beside libquipu, which needs SQLite alone.
+set(quipu_rooms_apart provider mcp)
 
 # quipu_read_layers(): sets quipu_rooms and quipu_allow_<room> in the caller.
 function(quipu_read_layers)
@@ -54,9 +58,9 @@ macro(quipu_add_rooms)
         target_compile_definitions(qp_${room} PRIVATE QUIPU_POSTGRES)
       endif()
       if(room STREQUAL "provider")
-        # A library of its own, so that libquipu needs SQLite alone.
         target_link_libraries(qp_${room} PRIVATE CURL::libcurl)
-      else()
+      endif()
+      if(NOT room IN_LIST quipu_rooms_apart)
         list(APPEND quipu_rooms_built ${room})
       endif()
     endif()
@@ -143,32 +147,43 @@ function(quipu_add_library)
   endforeach()
 endfunction()
 
-# quipu_add_provider(): libquipu-provider. The shared one carries its own hidden copy of the rooms
-# it stands on, but for the allocator, which is libquipu's (src/provider/shared).
-function(quipu_add_provider)
-  if(NOT TARGET qp_provider OR NOT TARGET quipu)
+# quipu_add_beside(name ROOMS room... COPIES room... LINK library...): libquipu-<name>, shared
+# (target quipu_<name>) and static (quipu_<name>_static), where its rooms are built. The shared one
+# carries a hidden copy of the rooms it stands on, but for the allocator, which is libquipu's
+# (src/base/shared).
+function(quipu_add_beside name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ROOMS;COPIES;LINK")
+  set(own "")
+  foreach(room IN LISTS arg_ROOMS)
+    if(TARGET qp_${room})
+      list(APPEND own $<TARGET_OBJECTS:qp_${room}>)
+    endif()
+  endforeach()
+  if(NOT own OR NOT TARGET quipu)
     return()
   endif()
-  set(map "${PROJECT_BINARY_DIR}/quipu-provider.map")
-  quipu_write_version_script("${map}" symbols_provider.txt)
-  add_library(
-    quipu_provider SHARED
-    "${PROJECT_SOURCE_DIR}/src/provider/shared/alloc.c" $<TARGET_OBJECTS:qp_provider>
-    $<TARGET_OBJECTS:qp_model> $<FILTER:$<TARGET_OBJECTS:qp_base>,EXCLUDE,/alloc\\.c>)
-  add_library(quipu_provider_static STATIC $<TARGET_OBJECTS:qp_provider>)
-  set_target_properties(quipu_provider PROPERTIES VERSION ${PROJECT_VERSION}
-                                                  SOVERSION ${quipu_soversion}
-                                                  LINK_DEPENDS "${map}")
-  quipu_compile(quipu_provider)
-  target_link_options(quipu_provider PRIVATE "LINKER:--version-script=${map}")
+  set(copies "")
+  foreach(room IN LISTS arg_COPIES)
+    list(APPEND copies $<TARGET_OBJECTS:qp_${room}>)
+  endforeach()
+  list(TRANSFORM copies REPLACE "^(.*qp_base>)$" "$<FILTER:\\1,EXCLUDE,/alloc[.]c>")
+  set(map "${PROJECT_BINARY_DIR}/quipu-${name}.map")
+  quipu_write_version_script("${map}" symbols_${name}.txt)
+  set(shared quipu_${name})
+  add_library(${shared} SHARED "${PROJECT_SOURCE_DIR}/src/base/shared/alloc.c" ${own} ${copies})
+  add_library(${shared}_static STATIC ${own})
+  set_target_properties(${shared} PROPERTIES VERSION ${PROJECT_VERSION}
+                                             SOVERSION ${quipu_soversion} LINK_DEPENDS "${map}")
+  quipu_compile(${shared})
+  target_link_options(${shared} PRIVATE "LINKER:--version-script=${map}")
   if(NOT QUIPU_SANITIZE AND NOT QUIPU_LIBFUZZER)
-    target_link_options(quipu_provider PRIVATE "LINKER:-z,defs")
+    target_link_options(${shared} PRIVATE "LINKER:-z,defs")
   endif()
-  target_include_directories(quipu_provider PRIVATE "${PROJECT_SOURCE_DIR}/src")
-  target_link_libraries(quipu_provider PUBLIC quipu PRIVATE CURL::libcurl Threads::Threads)
-  target_link_libraries(quipu_provider_static PUBLIC quipu_static PRIVATE CURL::libcurl)
-  foreach(target quipu_provider quipu_provider_static)
-    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME quipu-provider)
+  target_include_directories(${shared} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${shared} PUBLIC quipu PRIVATE ${arg_LINK} Threads::Threads)
+  target_link_libraries(${shared}_static PUBLIC quipu_static PRIVATE ${arg_LINK})
+  foreach(target ${shared} ${shared}_static)
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME quipu-${name})
     add_library(quipu::${target} ALIAS ${target})
   endforeach()
 endfunction()
@@ -226,14 +241,23 @@ function(quipu_add_programs)
     target_link_libraries(quipu_program PRIVATE quipu_static)
     set_target_properties(quipu_program PROPERTIES OUTPUT_NAME quipu RUNTIME_OUTPUT_DIRECTORY
                                                                      "${front}")
-    if(TARGET quipu_provider)
-      # `quipu chat` loads it when it runs: no other verb waits for libcurl and all that it needs.
-      target_compile_definitions(quipu_program
-                                 PRIVATE APP_PROVIDER="$<TARGET_SONAME_FILE_NAME:quipu_provider>")
+    # `quipu chat` and `quipu mcp` load their library when they run: no other verb waits for what it
+    # needs. The static program cannot load any, and links what needs no shared library.
+    if(QUIPU_STATIC)
+      target_compile_definitions(quipu_program PRIVATE APP_SERVER_LINKED)
+      target_link_libraries(quipu_program PRIVATE quipu_server_static)
+    else()
+      foreach(name provider server)
+        if(TARGET quipu_${name})
+          string(TOUPPER "APP_${name}" definition)
+          target_compile_definitions(
+            quipu_program PRIVATE ${definition}="$<TARGET_SONAME_FILE_NAME:quipu_${name}>")
+          add_dependencies(quipu_program quipu_${name})
+        endif()
+      endforeach()
       target_link_libraries(quipu_program PRIVATE ${CMAKE_DL_LIBS})
       # The old tag also holds where a sanitizer stands between dlopen() and its caller.
       target_link_options(quipu_program PRIVATE "LINKER:--disable-new-dtags")
-      add_dependencies(quipu_program quipu_provider)
       file(RELATIVE_PATH up "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
       set_target_properties(quipu_program PROPERTIES BUILD_RPATH "${PROJECT_BINARY_DIR}"
                                                      INSTALL_RPATH "$ORIGIN/${up}")

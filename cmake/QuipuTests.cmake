@@ -16,14 +16,16 @@ function(quipu_test_objects folder ret)
       list(APPEND objects $<TARGET_OBJECTS:qp_entgen>)
     endif()
   elseif(folder STREQUAL "agent")
-    set(rooms ${quipu_rooms}) # a turn is tried with a store, and over HTTP
-  elseif(folder IN_LIST quipu_rooms AND NOT folder STREQUAL "memory") # a worker needs a store
+    set(rooms ${quipu_rooms_built} provider) # a turn is tried with a store, and over HTTP
+  elseif(folder IN_LIST quipu_rooms AND NOT folder MATCHES "^(memory|mcp)$") # these need a store
     set(rooms ${folder} ${quipu_allow_${folder}})
   elseif(QUIPU_AMALGAMATION)
     set(rooms amalgamation)
   else()
-    set(rooms ${quipu_rooms})
-    list(REMOVE_ITEM rooms provider) # it needs libcurl, which no other test does
+    set(rooms ${quipu_rooms_built})
+  endif()
+  if(folder MATCHES "^(mcp|fuzz)$")
+    list(APPEND rooms mcp)
   endif()
   foreach(room IN LISTS rooms)
     if(TARGET qp_${room})

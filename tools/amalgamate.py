@@ -5,15 +5,16 @@ in one file that needs SQLite and threads alone:
     cc -c quipu.c        then link with -lsqlite3 -lpthread -lm
 
 Static functions carry their file's name and macros of a .c file end with it, so that the files do
-not meet. Rooms that need another library (providers, PostgreSQL) stay out."""
+not meet. Rooms of other libraries (providers, servers) and those that need one (PostgreSQL)
+stay out."""
 
 import argparse
 import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-APART = ("provider", "ent_postgres")
-APART_HEADERS = ("include/quipu/provider.h",)
+APART = ("provider", "ent_postgres", "mcp")
+APART_HEADERS = ("include/quipu/provider.h", "include/quipu/server.h")
 
 INCLUDE = re.compile(r'^#include\s+(?:"([^"]+)"|<((?:quipu|ent)/[^>]+)>)')
 DEFINE = re.compile(r"^#\s*define\s+(\w+)")

@@ -19,7 +19,11 @@ from check_symbols import LIBRARIES, read_list
 # Layouts that may be members of others and never change (docs/decisions/0023-sized-slices.md).
 FINAL = {"quipu_str", "quipu_bytes", "quipu_json", "quipu_time", "quipu_uuid", "quipu_session_ref"}
 FINAL |= {"quipu_error", "quipu_arena", "quipu_allocator", "quipu_sink"}
-HEADERS = {"libquipu": ("quipu/*.h", "ent/*.h"), "libquipu-provider": ("quipu/provider.h",)}
+HEADERS = {
+    "libquipu": ("quipu/*.h", "ent/*.h"),
+    "libquipu-provider": ("quipu/provider.h",),
+    "libquipu-server": ("quipu/server.h",),
+}
 DUMP = ["abidw", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs"]
 DUMP += ["--type-id-style", "hash"]
 
@@ -36,7 +40,7 @@ def headers_of(root, library):
     include = root / "include"
     wanted = [p for pattern in HEADERS[library] for p in sorted(include.glob(pattern))]
     if library == "libquipu":
-        wanted = [p for p in wanted if p.name != "provider.h"]
+        wanted = [p for p in wanted if p.name not in ("provider.h", "server.h")]
     text = "\n".join(qptools.code_only(p.read_text(encoding="utf-8")) for p in wanted)
     return [p.relative_to(include) for p in wanted], text
 

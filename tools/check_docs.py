@@ -10,6 +10,7 @@ import posixpath
 import re
 
 import qptools
+from check_symbols import LIBRARIES
 
 LINES = ("Ownership", "Threads", "Errors", "Since")
 DECLARATION = re.compile(r"^(?:QUIPU|ENT)_API\b[^;{]*?\b(\w+)\s*\(", re.M)
@@ -176,7 +177,7 @@ def check_example(report, root, page):
 
 def check_library_page(report, root, known):
     """quipu(3) against the export lists, the statuses and the guide."""
-    lists = (since_list(root), since_list(root, "symbols_provider.txt"))
+    lists = [since_list(root, name) for _, name in LIBRARIES]
     exported = {name for one in lists for name in one if name.startswith("quipu_")}
     path = root / PAGE
     if not path.exists():

@@ -10,9 +10,13 @@ import subprocess
 import qptools
 
 PUBLIC = ("quipu_", "ent_")
-QUIPU_MAX = 100  # quipu_* exports of both libraries
-USERS = ("apps", "bindings", "examples", "src/provider", "README.md")
-LIBRARIES = (("libquipu", "symbols.txt"), ("libquipu-provider", "symbols_provider.txt"))
+QUIPU_MAX = 100  # quipu_* exports of all libraries
+USERS = ("apps", "bindings", "examples", "src/base/shared", "src/mcp", "src/provider", "README.md")
+LIBRARIES = (
+    ("libquipu", "symbols.txt"),
+    ("libquipu-provider", "symbols_provider.txt"),
+    ("libquipu-server", "symbols_server.txt"),
+)
 HEAD = """\
 # Every exported function and the minor version it came with ("name since"); the linker map is
 # made from it. tools/check_symbols.py --update rewrites it; a removed line is an ABI break.

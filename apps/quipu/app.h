@@ -50,6 +50,7 @@
     X(stats)                                                                                       \
     X(memory)                                                                                      \
     X(context)                                                                                     \
+    X(mcp)                                                                                         \
     X(chat)                                                                                        \
     X(append)                                                                                      \
     X(fork)                                                                                        \
@@ -243,6 +244,11 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
 /* Opens the store of the call with these options. Returns an exit code; a failure is reported with
  * the path and what to do. */
 int app_open(const app_call *call, app_need need, quipu_store **ret_store);
+
+/* The same by the quipu_open() of another copy of the library: see library.h. */
+typedef quipu_status (*app_open_fn)(const char *uri, const quipu_open_options *options,
+                                    quipu_store **ret_store, quipu_error *reterr);
+int app_open_by(const app_call *call, app_need need, app_open_fn open, quipu_store **ret_store);
 
 /* Opens a file to read; *ret_database: it begins as an SQLite database does. NULL, with errno:
  * it cannot be read. */

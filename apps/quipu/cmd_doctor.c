@@ -17,9 +17,9 @@
 
 #include <ent/postgres.h>
 
+#include "library.h"
 #include "mask.h"
 #include "problems.h"
-#include "provider.h"
 
 #define DOCTOR_TEXT_SIZE (QUIPU_LAYOUT_SIZE + 64)
 #define DOCTOR_MARGIN 19            /* columns before a finding's text */
@@ -339,13 +339,20 @@ static void doctor_names(doctor_job *job, const struct stat *file)
     }
 }
 
-/* The write-ahead log: a reader that never ends keeps it growing. */
+/* The log: a rollback journal that a killed writer left, or a write-ahead log, which a reader that
+ * never ends keeps growing. */
 static void doctor_log(doctor_job *job)
 {
-    char path[APP_PATH_MAX + 8];
+    char path[APP_PATH_MAX + sizeof("-journal")];
     char size[APP_NUMBER_SIZE];
     struct stat log = {0};
 
+    snprintf(path, sizeof(path), "%s-journal", job->path);
+    if (stat(path, &log) == 0 && log.st_size > 0) {
+        doctor_report(job, DOCTOR_NOTE, "log", NULL,
+                      "%s: a write was interrupted, or goes on just now", path);
+        return;
+    }
     snprintf(path, sizeof(path), "%s-wal", job->path);
     if (stat(path, &log) != 0) {
         doctor_report(job, DOCTOR_OK, "log", NULL, "none: everything is in the file");

@@ -127,18 +127,31 @@ static int search_fail(const app_call *call, const quipu_search_options *options
                : app_fail(call, "the search", status, error);
 }
 
-/* Messages are not indexed yet: opens the store again for writing and indexes them. That would
- * upgrade a store of an older layout, which a reading verb must not do. */
-static int search_index(const app_call *call, quipu_store **store)
+/* A store of an older layout is not upgraded by a reading verb. False: the layout is today's. */
+static bool search_is_older(const app_call *call, quipu_store *store, const char *what)
 {
     char missing[QUIPU_LAYOUT_SIZE] = "";
     quipu_error error = {0};
-    quipu_status status = quipu_store_layout(*store, missing, &error);
+
+    if (quipu_store_layout(store, missing, &error) != QUIPU_OK || missing[0] == '\0') {
+        return false;
+    }
+    app_report(call,
+               "%s, and indexing them would upgrade the file\n"
+               "copy the file; then \"quipu doctor --migrate\" upgrades it. \"quipu recall\" and "
+               "\"quipu show\" need no index",
+               what);
+    return true;
+}
+
+/* Messages are not indexed yet: opens the store again for writing and indexes them. */
+static int search_index(const app_call *call, quipu_store **store)
+{
+    quipu_error error = {0};
+    quipu_status status;
     int code;
 
-    if (status == QUIPU_OK && missing[0] != '\0') {
-        app_report(call, "messages are not indexed yet, and indexing them would upgrade the file\n"
-                         "copy the file; then \"quipu doctor --migrate\" upgrades it");
+    if (search_is_older(call, *store, "messages are not indexed yet")) {
         return APP_FAILURE;
     }
     quipu_close(*store);
@@ -277,6 +290,11 @@ static int search_find(const app_call *call, quipu_store **store, quipu_search_o
             return code;
         }
         status = quipu_search(*store, options, NULL, &results, &error);
+    }
+    if (status == QUIPU_UNSUPPORTED &&
+        search_is_older(call, *store,
+                        "the file is from before search, its messages have no index")) {
+        return APP_FAILURE;
     }
     if (status != QUIPU_OK) {
         return search_fail(call, options, status, &error);

@@ -23,10 +23,19 @@ static void verify_checksums(const app_call *call, quipu_store *store)
     }
 }
 
-/* A quipu_write_fn to a stream. */
+/* The heads of a backup, on their way to a stream. */
+typedef struct verify_copy {
+    FILE *to;
+    bool any; /* there was a head */
+} verify_copy;
+
+/* A quipu_write_fn. */
 static quipu_status verify_write(void *ctx, const void *bytes, size_t n)
 {
-    return fwrite(bytes, 1, n, ctx) == n ? QUIPU_OK : QUIPU_IO;
+    verify_copy *copy = ctx;
+
+    copy->any = copy->any || n > 0;
+    return fwrite(bytes, 1, n, copy->to) == n ? QUIPU_OK : QUIPU_IO;
 }
 
 /* The heads of a store that is not the call's: of a backup. *ret_none: it has no session. Returns
@@ -35,6 +44,7 @@ static int verify_heads(const app_call *call, const char *path, FILE *to, bool *
 {
     quipu_export_options heads = QUIPU_EXPORT_OPTIONS_INIT;
     quipu_open_options options;
+    verify_copy copy = {.to = to};
     quipu_store *backup = NULL;
     quipu_error error = {0};
     quipu_status status;
@@ -46,11 +56,13 @@ static int verify_heads(const app_call *call, const char *path, FILE *to, bool *
     heads.flags = QUIPU_EXPORT_HEADS;
     status = quipu_open(path, &options, &backup, &error);
     if (status == QUIPU_OK) {
-        status = quipu_store_export(backup, &heads, verify_write, to, NULL, NULL, &error);
+        status = quipu_store_export(backup, &heads, verify_write, &copy, NULL, NULL, &error);
     }
     quipu_close(backup);
-    *ret_none = ftell(to) == 0;
-    rewind(to);
+    *ret_none = !copy.any;
+    if (status == QUIPU_OK && fseek(to, 0, SEEK_SET) != 0) {
+        return app_fail_errno(call, path);
+    }
     return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);
 }
 
@@ -99,7 +111,7 @@ static int verify_run(const app_call *call)
         verify_checksums(call, store);
     }
     quipu_close(store);
-    if (known != NULL && known != stdin) {
+    if (known != NULL) { /* the standard input as well: nobody reads it after this */
         fclose(known);
     }
     return code;

@@ -280,7 +280,7 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
 }
 
 /* A missing store has its own advice; everything else goes through app_fail(). */
-int app_open(const app_call *call, app_need need, quipu_store **ret_store)
+int app_open_by(const app_call *call, app_need need, app_open_fn open, quipu_store **ret_store)
 {
     quipu_open_options options;
     char path[APP_PATH_MAX];
@@ -293,13 +293,18 @@ int app_open(const app_call *call, app_need need, quipu_store **ret_store)
     if (!app_store_path(call, need == APP_NEED_NEW, path)) {
         return APP_FAILURE;
     }
-    status = quipu_open(path, &options, ret_store, &error);
+    status = open(path, &options, ret_store, &error);
     if (status == QUIPU_NOT_FOUND) {
         app_report(call, "%s: there is no store\n\"quipu init\" creates one; --store names another",
                    path);
         return APP_NOT_FOUND;
     }
     return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);
+}
+
+int app_open(const app_call *call, app_need need, quipu_store **ret_store)
+{
+    return app_open_by(call, need, quipu_open, ret_store);
 }
 
 FILE *app_file_open(const char *path, bool *ret_database)

@@ -1,5 +1,4 @@
-/* The provider library, libquipu-provider, loaded when a verb needs it: other verbs do not load
- * libcurl, and the program works without the library. */
+/* The model that a verb asks: the options that name its endpoint, and opening it. */
 #ifndef APPS_QUIPU_PROVIDER_H
 #define APPS_QUIPU_PROVIDER_H
 
@@ -24,11 +23,6 @@
         {.name = "key-env",                                                                        \
          .value = "NAME",                                                                          \
          .help = words "the variable with the API key; default: the provider's usual one"}
-
-/* Writes the address of the library's function `name` to the function pointer at `ret_function`,
- * which has `size` bytes. Returns NULL, or the reason for the failure, valid until the next load.
- * The library stays loaded. */
-const char *app_provider_find(const char *name, void *ret_function, size_t size);
 
 /* Opens the provider that the options name; close it. No connection is made yet. Failures are
  * reported. */

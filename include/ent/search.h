@@ -12,6 +12,7 @@ extern "C" {
 #endif
 
 #define ENT_SNIPPET_BYTES_MAX 65536 /* text of a snippet, marks not counted */
+#define ENT_HITS_WINDOW 1024        /* hits that are ranked together */
 
 /* One row that has the words. */
 typedef struct ent_hit {
@@ -81,7 +82,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_index_check(ent_db *db, const ent_enti
 /**
  * Start reading the rows that have the words (all of them; OR separates alternatives, NOT leaves
  * rows out: see quipu_search()) and meet a condition (NULL: any), best first,
- * equal ones by key. Words are plain; "a phrase" stands in quotes; a * behind one matches a prefix;
+ * equal ones by key. Where there are more than ENT_HITS_WINDOW, those with the highest keys come
+ * first, then the next as many, each window best first: the first hits of a common word do not
+ * wait until all are ranked. Words are plain; "a phrase" stands in quotes; a * behind one matches
+ * a prefix;
  * no text is an error. `limit` 0 gives all.
  *
  * Ownership: step with ent_hits_next(), end with ent_iter_end().

@@ -21,6 +21,7 @@ extern "C" {
 #define QUIPU_SEARCH_LIMIT_DEFAULT 20   /* hits in a page without a limit */
 #define QUIPU_SEARCH_OFFSET_MAX 100000  /* hits before a page */
 #define QUIPU_SEARCH_MARK_MAX 64        /* bytes of a mark */
+#define QUIPU_SEARCH_WINDOW 1024        /* hits that are ranked together; see quipu_search() */
 #define QUIPU_SNIPPET_BYTES 320         /* text of a snippet at most, marks not counted */
 #define QUIPU_INDEX_BATCH 256           /* messages indexed in one transaction, up to... */
 #define QUIPU_INDEX_BATCH_BYTES 1048576 /* ...this many bytes of text, but at least one message */
@@ -60,7 +61,7 @@ typedef struct quipu_search_hit {
 QUIPU_SLICE(quipu_search_hits, quipu_search_hit)
 
 typedef struct quipu_search_results {
-    quipu_search_hits hits; /* best first; equal ranks by age */
+    quipu_search_hits hits; /* best first; equal ranks by age; see quipu_search() */
     bool more;              /* more hits follow */
 } quipu_search_results;
 
@@ -79,6 +80,9 @@ typedef struct quipu_search_results {
  * `author:"A NAME"`, `role:ROLE` (user, assistant, tool, function, model, system), both also behind
  * NOT, and `after:TIME` and `before:TIME` (a day in UTC such as 2026-03-01, or a time as
  * quipu_time_parse() reads it). A query has at most 16. In quotes they are words like any other.
+ *
+ * Hits are ranked in windows of QUIPU_SEARCH_WINDOW, so that common words cost no more than others:
+ * first the matches of the sessions that were created last, best first, then the next as many.
  *
  * A message that forks share is found once: for the session in the options, else for the session
  * that holds it or, when that session does not show it any more, for the first fork that does.

@@ -12,7 +12,6 @@
 #include "base/option.h"
 #include "base/result.h"
 #include "base/str.h"
-#include "base/thread.h"
 #include "model/message.h"
 
 #define CONTEXT_FLAGS (QUIPU_CONTEXT_LOG | QUIPU_CONTEXT_AS_BEFORE)
@@ -284,6 +283,7 @@ static quipu_status context_past(context_call *run, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(context->past.row != NULL && context->past.block != NULL);
     context->system = context->past.block->system;
     context->tools = context->past.block->tools.text;
     status = qp_turn_again(turn, reterr);

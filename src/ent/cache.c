@@ -260,7 +260,6 @@ quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
     void *items = qp_arena_take(arena, from->n * size + 1);
     quipu_status status = QUIPU_OK;
 
-    assert(list != NULL && *list != NULL);
     assert(from->n == 0 || from->items != NULL);
     if (to == NULL || items == NULL) {
         return QUIPU_NOMEM;

@@ -32,9 +32,7 @@ typedef struct qp_cached {
     int64_t start_ns; /* of the current use, when traced */
     quipu_arena keep; /* values that must outlive the call: an iterator's */
     uint8_t kinds[ENT_FIELDS_MAX];
-    /* Search hits that need a recheck: the query, in `keep`, and how many are still wanted. */
-    const struct qp_match_query *query;
-    int64_t left;
+    struct search_hits *hits; /* of an iterator over hits, in `keep`: see search.c */
 } qp_cached;
 
 typedef struct qp_cache {

@@ -1,4 +1,7 @@
-/* The change watch, over the engine's table. See change_watch.h; called by the store's tail. */
+/* The change watch, over the engine's table; change_watch.h says what it promises.
+ *
+ * Owns nothing: a watch is its engine's. Called by the store's tail, which has a thread for it;
+ * takes no lock and runs outside of transactions. */
 #include "ent/change_watch.h"
 
 #include <assert.h>

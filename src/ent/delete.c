@@ -1,6 +1,7 @@
 /* Deleting rows. What is deleted with them, and what forbids it, is in the tables' foreign keys: a
  * row that others refer to with `restrict` is QUIPU_INVALID with the rule "reference".
  *
+ * Owns: nothing; a statement of the cache does the work.
  * Called by: users of include/ent, src/store. Locks: inside of the caller's transaction, else in
  * that of the statement. Rows of a full-text index that the program keeps are not removed:
  * ent_unindex_rows() comes before. */

@@ -108,7 +108,7 @@ static const qp_column *diff_column(const qp_table_shape *table, const ent_field
 {
     const qp_column *column = qp_shape_column(table, field->column);
 
-    assert(table != NULL && field != NULL);
+    assert(field->column != NULL);
     if (column == NULL && field->was != NULL) {
         column = qp_shape_column(table, field->was);
     }
@@ -560,7 +560,7 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
     bool *fits = NULL;
     quipu_status status = QUIPU_OK;
 
-    assert(question != NULL && ret_diff != NULL);
+    assert(ret_diff != NULL);
     for (size_t i = 0; i < schema->entity_count; i++) {
         const ent_entity *entity = schema->entities[i];
         /* Table and search; for each field a column or rename, and a reference; one for each

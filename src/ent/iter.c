@@ -2,6 +2,7 @@
  * its values until it ends.
  *
  * Owns: ent_iter.statement, from begin to the last row or ent_iter_end().
+ * Called by: users of include/ent, src/store.
  * Locks: outside of a transaction, the snapshot of its statement for as long as it runs. */
 #include "ent/find.h"
 

@@ -1,5 +1,7 @@
-/* Maintenance, over the engine's table: checks that the call is allowed, then passes it on. Called
- * by src/store. Calls that need the whole file are refused inside of a transaction. */
+/* Maintenance, over the engine's table: checks that the call is allowed, then passes it on.
+ *
+ * Owns the refusals, nothing else. Called by src/store with a connection of its own; calls that
+ * need the whole file are refused inside of a transaction. */
 #include "ent/maintenance.h"
 
 #include <assert.h>

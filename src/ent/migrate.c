@@ -510,7 +510,7 @@ static bool migrate_may_lack(const qp_table_shape *table, const ent_field *field
     const unsigned fine = ENT_F_NULLABLE | ENT_F_DEFAULT | ENT_F_NOW | ENT_F_RANDOM;
     const qp_column *column = qp_shape_column(table, field->column);
 
-    assert(table != NULL && field != NULL);
+    assert(field->column != NULL);
     if (column == NULL && field->was != NULL) {
         column = qp_shape_column(table, field->was);
     }

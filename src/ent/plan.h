@@ -49,7 +49,7 @@ typedef enum qp_operation {
     QP_OP_INDEX,             /* into the full-text index: where */
     QP_OP_UNINDEX,           /* out of it: where */
     QP_OP_INDEX_CLEAR,
-    QP_OP_HITS, /* words; range of the key, where and limit marks, each if any */
+    QP_OP_HITS, /* words; range of the key, if any; QP_MARK_BELOW; where */
     QP_OP_TEXTS /* the searched texts of one row: key */
 } qp_operation;
 
@@ -70,6 +70,7 @@ typedef enum qp_mark {
     QP_MARK_MATCH,
     QP_MARK_ID_IS,      /* cluster: the packed key is the value */
     QP_MARK_ID_BETWEEN, /* cluster: the packed key lies between two values */
+    QP_MARK_BELOW,      /* hits: the key is at most the value, one for each of its columns */
     QP_MARK_SHARD,      /* the shard is the value */
     QP_MARK_OWNER,      /* the shard is the first value, the owner's number the second */
     QP_MARK_ID,         /* cluster: the packed key as an order term */

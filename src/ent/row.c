@@ -227,7 +227,7 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
     char *row = ret_row;
 
     assert(entity->field_count <= ENT_FIELDS_MAX);
-    assert(values != NULL && ret_row != NULL);
+    assert(values != NULL && row != NULL);
     memset(row, 0, entity->row_size);
     for (; field < end; field++, values++) {
         char *member = row + field->row;
@@ -261,11 +261,12 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
  * refuses. */
 qp_value qp_member_value(const ent_field *field, const void *member)
 {
-    qp_value value = {.kind = qp_types[field->type].kind};
+    qp_value value = {.kind = QP_NULL};
     int number;
 
     assert(field->type >= ENT_INT && field->type <= ENT_JSON);
     assert(member != NULL);
+    value.kind = qp_types[field->type].kind;
     switch (field->type) {
     case ENT_INT:
         memcpy(&value.as.i, member, sizeof(value.as.i));

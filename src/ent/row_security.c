@@ -1,5 +1,6 @@
-/* Row-level security, over the engine's table. Called by the store when it opens a connection,
- * outside of transactions. */
+/* Row-level security, over the engine's table: src/store/row_security.c owns the policies.
+ *
+ * Called by the store when it opens a connection, outside of transactions. */
 #include "ent/row_security.h"
 
 #include <assert.h>

@@ -89,10 +89,12 @@ void qp_search_set_damaged(ent_db *db)
     db->index_failed = true;
 }
 
-/* UNSUPPORTED is SQL that does not fit: the definition of the index is damaged. */
+/* UNSUPPORTED is SQL that does not fit: the definition of the index is damaged. EXISTS is a page of
+ * the index that is there already: its structure does not know its pages. */
 bool qp_search_is_damage(const ent_db *db, quipu_status status)
 {
-    return qp_search_is_apart(db) && (status == QUIPU_CORRUPT || status == QUIPU_UNSUPPORTED);
+    return qp_search_is_apart(db) &&
+           (status == QUIPU_CORRUPT || status == QUIPU_UNSUPPORTED || status == QUIPU_EXISTS);
 }
 
 /* Set by the first failure that qp_search_is_damage() names, cleared by qp_search_clear(). */
@@ -329,38 +331,38 @@ static void search_tie(qp_plan *plan, char *where)
     }
 }
 
-/* Whether hits may have to be rechecked: those of phrases, and those without something. An engine
- * that indexes a long text in part finds the words of a phrase anywhere in it, and misses words
- * that the text must not have. */
-static quipu_status search_needs_recheck(ent_db *db, const ent_entity *entity, quipu_str words,
-                                         bool *ret_recheck, quipu_error *reterr)
-{
-    qp_match_query query = {.longest = 0};
-    quipu_status status = QUIPU_OK;
+/* An iterator over hits, window by window.
+ *
+ *   keys    9 8 7 6 | 5 4 3 2 | 1        one execution of the statement a window: at most
+ *   hits    7 9 6 8 | 2 5 3 4 | 1        ENT_HITS_WINDOW rows, by rank; `below` is then 9, 5, 1
+ *
+ * It lies in the statement's own arena, since the connection's scratch memory is reused while the
+ * iterator runs. */
+typedef struct search_hits {
+    qp_match_query query;               /* for a recheck */
+    int64_t left;                       /* hits that the caller still wants */
+    int64_t rows;                       /* of the window, so far... */
+    int64_t lowest[QP_SEARCH_KEYS_MAX]; /* ...and the lowest key among them */
+    size_t below;                       /* where the window's bound stands among... */
+    size_t bind_count;
+    qp_value binds[]; /* ...the values */
+} search_hits;
 
-    if (db->engine->searcher->rechecks) {
-        status = qp_match_query_make(&db->scratch, words, qp_search_is_cjk(db->engine, entity),
-                                     &query, reterr);
-    }
-    *ret_recheck = query.longest > 1 || query.excludes;
-    return status;
-}
-
-/* Hits that fail the recheck would count against a LIMIT: the limit is then applied while reading.
- * The copy of the where lies in the scratch arena, because search_tie() changes it. */
+/* The copy of the where lies in the scratch arena, because search_tie() changes it. *ret_below: the
+ * place of the window's bound among the values. The first window begins with the highest key. */
 static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str words,
-                                const void *where, int64_t limit, quipu_error *reterr)
+                                const void *where, size_t *ret_below, quipu_error *reterr)
 {
     const qp_value bound = {.kind = QP_WORDS, .as.text = words};
     qp_plan *plan = &db->plan;
-    bool recheck = false;
-    quipu_status status = search_needs_recheck(db, entity, words, &recheck, reterr);
+    char *copy = NULL;
+    quipu_status status = QUIPU_OK;
 
     assert(db->engine->searcher != NULL);
     qp_plan_begin(plan, entity, db->engine, QP_OP_HITS);
     qp_plan_bind(plan, &bound);
-    if (where != NULL && status == QUIPU_OK) {
-        char *copy = qp_arena_take(&db->scratch, entity->where_size);
+    if (where != NULL) {
+        copy = qp_arena_take(&db->scratch, entity->where_size);
         if (copy == NULL) {
             return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
         }
@@ -368,32 +370,79 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
         if ((entity->flags & ENT_E_CLUSTER) != 0) {
             search_tie(plan, copy);
         }
+    }
+    *ret_below = plan->bind_count;
+    qp_plan_mark(plan, QP_MARK_BELOW);
+    for (size_t i = 0; i < qp_search_keys(db->engine, entity); i++) {
+        qp_plan_bind_int(plan, INT64_MAX);
+    }
+    if (copy != NULL) {
         status = qp_where_walk(plan, copy, reterr);
     }
-    if (limit > 0 && !recheck) {
-        qp_plan_mark(plan, QP_MARK_LIMIT);
-        qp_plan_bind_int(plan, limit);
-    } else {
-        qp_find_in_chunks(db);
-    }
+    qp_find_in_chunks(db);
     return status;
 }
 
-/* What hits are rechecked with. It lies in the statement's own arena, since the connection's
- * scratch memory is reused while the iterator runs. `left` counts down the caller's limit. */
-static quipu_status search_keep_query(ent_db *db, qp_cached *cached, quipu_str words, int64_t limit,
-                                      quipu_error *reterr)
+/* Keeps what the iterator needs beside the statement, and binds the first window. */
+static quipu_status search_keep(ent_db *db, qp_cached *cached, quipu_str words, int64_t limit,
+                                size_t below, quipu_error *reterr)
 {
-    qp_match_query *query = qp_arena_take(&cached->keep, sizeof(*query));
+    const size_t n = db->plan.bind_count;
+    quipu_status status = qp_cached_bind_copy(db, cached, reterr);
+    search_hits *hits = NULL;
 
-    assert(cached->busy);
-    if (query == NULL) {
+    assert(cached->busy && below < n);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    hits = qp_arena_take(&cached->keep, sizeof(*hits) + n * sizeof(*hits->binds));
+    if (hits == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
     }
-    cached->query = query;
-    cached->left = limit > 0 ? limit : INT64_MAX;
-    return qp_match_query_make(&cached->keep, words, qp_search_is_cjk(db->engine, cached->entity),
-                               query, reterr);
+    *hits = (search_hits){.left = limit > 0 ? limit : INT64_MAX, .below = below, .bind_count = n};
+    memcpy(hits->binds, db->plan.binds, n * sizeof(*hits->binds));
+    cached->hits = hits;
+    return db->engine->searcher->rechecks
+               ? qp_match_query_make(&cached->keep, words,
+                                     qp_search_is_cjk(db->engine, cached->entity), &hits->query,
+                                     reterr)
+               : QUIPU_OK;
+}
+
+/* Counts a row of the window and notes the lowest key. */
+static void search_count(search_hits *hits, const qp_value *values, size_t keys)
+{
+    bool lower = hits->rows == 0 || values[0].as.i < hits->lowest[0];
+
+    if (!lower && keys > 1 && values[0].as.i == hits->lowest[0]) {
+        lower = values[1].as.i < hits->lowest[1];
+    }
+    for (size_t i = 0; i < keys && lower; i++) {
+        hits->lowest[i] = values[i].as.i;
+    }
+    hits->rows++;
+    assert(hits->rows <= ENT_HITS_WINDOW);
+}
+
+/* The next window, below the lowest key of the one that has ended. A window that was not full was
+ * the last one. */
+static quipu_status search_next_window(ent_db *db, qp_cached *cached, size_t keys, bool *ret_more,
+                                       quipu_error *reterr)
+{
+    search_hits *hits = cached->hits;
+
+    assert(hits->below + keys <= hits->bind_count);
+    *ret_more = hits->rows == ENT_HITS_WINDOW && hits->lowest[keys - 1] > INT64_MIN;
+    if (!*ret_more) {
+        return QUIPU_OK;
+    }
+    hits->lowest[keys - 1]--;
+    for (size_t i = 0; i < keys; i++) {
+        hits->binds[hits->below + i].as.i = hits->lowest[i];
+    }
+    hits->rows = 0;
+    qp_cached_reset(db, cached, QUIPU_OK);
+    return qp_cached_bind(db, cached, hits->binds, hits->bind_count, reterr);
 }
 
 /* See include/ent/search.h. On failure nothing is open; on success ent_iter_end() or the last
@@ -404,6 +453,7 @@ quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str word
 {
     quipu_status status = qp_db_enter_read(db, reterr);
     qp_cached *cached = NULL;
+    size_t below = 0;
 
     if (status == QUIPU_OK) {
         status = search_check(db, entity, false, reterr);
@@ -418,15 +468,12 @@ quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str word
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "hits need a place for the iterator and a limit of 0 or more");
     }
-    status = search_plan(db, entity, words, where, limit, reterr);
+    status = search_plan(db, entity, words, where, &below, reterr);
     if (status == QUIPU_OK) {
         status = qp_cache_take(db, &cached, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_cached_bind_copy(db, cached, reterr);
-    }
-    if (status == QUIPU_OK && db->engine->searcher->rechecks) {
-        status = search_keep_query(db, cached, words, limit, reterr);
+        status = search_keep(db, cached, words, limit, below, reterr);
     }
     if (status != QUIPU_OK) {
         qp_cache_release(db, cached, status);
@@ -512,9 +559,16 @@ static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_
     assert(keys <= QP_SEARCH_KEYS_MAX);
     while (status == QUIPU_OK && !found) {
         status = qp_cached_step(db, cached, values, ret_row, &iter->error);
+        if (status == QUIPU_OK && !*ret_row) {
+            status = search_next_window(db, cached, keys, ret_row, &iter->error);
+            if (status == QUIPU_OK && *ret_row) {
+                continue;
+            }
+        }
         if (status != QUIPU_OK || !*ret_row) {
             return status;
         }
+        search_count(cached->hits, values, keys);
         *ret_hit = (ent_hit){.key = packs ? values[0].as.i >> 32 : values[0].as.i,
                              .rank = -values[keys].as.f};
         if (packs) {
@@ -524,7 +578,7 @@ static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_
         }
         found = !db->engine->searcher->rechecks || !values[keys + 1].as.b;
         if (!found) {
-            status = search_recheck(iter, cached->query, ret_hit, &found);
+            status = search_recheck(iter, &cached->hits->query, ret_hit, &found);
         }
     }
     return status;
@@ -541,8 +595,7 @@ bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
         return false;
     }
     cached = iter->statement;
-    /* Where a recheck may drop hits the statement has no LIMIT: the limit is counted here. */
-    if (!iter->db->engine->searcher->rechecks || cached->left-- > 0) {
+    if (cached->hits->left-- > 0) {
         iter->status = search_step(iter, cached, ret_hit, &is_row);
     }
     if (iter->status != QUIPU_OK || !is_row) {

@@ -1,5 +1,7 @@
-/* The shard of a row, and the columns of keys that begin with it. Pure functions over descriptors;
- * called by create.c and where.c for values, by sql.c and ent_postgres for text. */
+/* The shard of a row, and the columns of keys that begin with it.
+ *
+ * Owns nothing: pure functions over descriptors, without a lock. Called by create.c and where.c for
+ * values, by sql.c and ent_postgres for text. */
 #include "ent/shard.h"
 
 #include <assert.h>

@@ -15,13 +15,15 @@
  *   insert = INSERT key_is_allocated
  *   upsert = UPSERT key_is_allocated index {qp_upsert_field}              one a field
  *   update = UPDATE {field operator} END level
- *   hits   = HITS [ID_IS | ID_BETWEEN] level [LIMIT] [CHUNKED]
+ *   hits   = HITS [ID_IS | ID_BETWEEN] BELOW level [CHUNKED]
  */
 #include "ent/plan.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <ent/search.h>
 
 #include "base/error.h"
 #include "ent/older.h"
@@ -792,13 +794,31 @@ static void sql_texts(sql_writer *w)
     sql_search_row(w, false);
 }
 
+/* The key of a hit is at most the next parameters: rowid<=?4, or (owner,seq)<=($4,$5). */
+static void sql_hits_below(sql_writer *w)
+{
+    const size_t n = qp_search_keys(w->engine, w->entity);
+
+    for (size_t i = 0; i < n; i++) {
+        sql_puts(w, i > 0 ? "," : " AND (");
+        w->engine->searcher->put_key(w->sql, w->entity, i);
+    }
+    for (size_t i = 0; i < n; i++) {
+        sql_puts(w, i > 0 ? "," : ")<=(");
+        sql_next_number(w);
+    }
+    sql_puts(w, ")");
+}
+
 /* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions
- * are on the row, which is then looked up.
+ * are on the row, which is then looked up. Of the rows that are left one window is ranked, those
+ * with the highest keys.
  *
- *   SELECT rowid,rank FROM "messages_search" WHERE "messages_search" MATCH ?1
- *     AND "messages_search".rowid BETWEEN ?2 AND ?3
- *     AND EXISTS (SELECT 1 FROM "messages" WHERE "id"="messages_search".rowid AND "author"=?4)
- *     ORDER BY rank,rowid LIMIT ?5
+ *   SELECT * FROM (SELECT rowid,quipu_rank("messages_search") AS rank
+ *     FROM "messages_search" WHERE "messages_search" MATCH ?1
+ *     AND "messages_search".rowid BETWEEN ?2 AND ?3 AND ("messages_search".rowid)<=(?4)
+ *     AND EXISTS (SELECT 1 FROM "messages" WHERE "id"="messages_search".rowid AND "author"=?5)
+ *     ORDER BY rowid DESC LIMIT 8192) AS h ORDER BY rank,rowid
  */
 static void sql_hits(sql_writer *w)
 {
@@ -806,6 +826,7 @@ static void sql_hits(sql_writer *w)
     unsigned mark;
 
     w->searches = true;
+    sql_puts(w, "SELECT * FROM (");
     searcher->put_hits(w->sql, w->entity);
     w->number = 1;
     mark = sql_peek(w);
@@ -819,21 +840,25 @@ static void sql_hits(sql_writer *w)
             sql_puts(w, " AND ");
             sql_next_number(w);
         }
-        mark = sql_peek(w);
     }
-    if (mark != QP_MARK_LIMIT && mark != QP_MARK_CHUNKED && w->at < w->end) {
+    mark = sql_take(w);
+    assert(mark == QP_MARK_BELOW);
+    (void)mark;
+    sql_hits_below(w);
+    if (sql_peek(w) != QP_MARK_CHUNKED && w->at < w->end) {
         sql_puts(w, " AND EXISTS (SELECT 1");
         sql_from(w);
         sql_search_row(w, true);
         (void)sql_level(w, " AND ");
         sql_puts(w, ")");
     }
-    searcher->put_order(w->sql, w->entity);
-    if (sql_peek(w) == QP_MARK_LIMIT) {
-        (void)sql_take(w);
-        sql_puts(w, " LIMIT ");
-        sql_next_number(w);
+    for (size_t i = 0; i < qp_search_keys(w->engine, w->entity); i++) {
+        sql_puts(w, i > 0 ? "," : " ORDER BY ");
+        searcher->put_key(w->sql, w->entity, i);
+        sql_puts(w, " DESC");
     }
+    qp_buf_printf(w->sql, " LIMIT %d) AS h", ENT_HITS_WINDOW);
+    searcher->put_order(w->sql, w->entity);
     sql_chunked(w);
 }
 

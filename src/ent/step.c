@@ -76,7 +76,7 @@ static qp_rebuild *step_rebuild(const qp_migration *m, const ent_entity *entity)
 {
     qp_rebuild *rebuild = m->rebuilds;
 
-    assert(m != NULL && entity != NULL);
+    assert(entity != NULL);
     while (rebuild != NULL && (rebuild->ended || rebuild->entity != entity)) {
         rebuild = rebuild->next;
     }
@@ -218,7 +218,7 @@ static quipu_status step_find_extra(qp_migration *m, qp_rebuild *rebuild, quipu_
     size_t size = (old->column_count + 1) * sizeof(qp_column);
     qp_column *extra = quipu_arena_alloc(&m->arena, size);
 
-    assert(old != NULL && rebuild->extra_count == 0);
+    assert(old->column_count > 0 && rebuild->extra_count == 0);
     if (extra == NULL) {
         return step_no_memory(&m->arena, size, reterr);
     }

@@ -328,7 +328,7 @@ quipu_status qp_pg_next_key(void *conn, const char *table, const qp_key_request 
     quipu_status status = number_table(self, table, &at, reterr);
 
     assert(given >= 0 && request->above >= 0);
-    assert(table != NULL && ret_number != NULL);
+    assert(ret_number != NULL);
     assert(self->writes);
     numbered = &self->numbered[at];
     if (status == QUIPU_OK && request->shard != QP_NO_SHARD && !numbered->is_read) {

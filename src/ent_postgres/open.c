@@ -169,7 +169,6 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
     char *copy = qp_malloc(size);
     char *tenant = qp_calloc(1, options->tenant.n + 1);
 
-    assert(uri != NULL && options != NULL);
     assert(ret != NULL);
     if (conn == NULL || copy == NULL || tenant == NULL) {
         qp_free(conn);

@@ -443,7 +443,7 @@ static const char *backup_stamp_of(const char *name, const char *base)
     size_t n = strlen(name);
     const char *stamp = NULL;
 
-    assert(name != NULL && base != NULL);
+    assert(base_n > 0);
     if (n < base_n + strlen(BACKUP_MARK) + 1 + strlen(shape) || strncmp(name, base, base_n) != 0 ||
         strncmp(name + base_n, BACKUP_MARK, strlen(BACKUP_MARK)) != 0) {
         return NULL;

@@ -694,7 +694,7 @@ qp_search_state qp_sqlite_search_state(const ent_entity *entity, const qp_file_s
     size_t found = 0;
     char name[DDL_NAME_SIZE]; /* no memory is needed, so that none can be lacking */
 
-    assert(entity != NULL && shape != NULL);
+    assert(shape != NULL);
     if (!ddl_has_search(entity)) {
         return QP_SEARCH_OK;
     }

@@ -130,7 +130,7 @@ static void error_list(const char *text, quipu_error *reterr)
     const char *at = strstr(text, "failed: ");
     size_t n = 0;
 
-    assert(text != NULL && reterr != NULL);
+    assert(reterr != NULL);
     at = at == NULL ? "" : at + strlen("failed: ");
     n = strlen(at);
     n = n < sizeof(reterr->message) ? n : sizeof(reterr->message) - 1;

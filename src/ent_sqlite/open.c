@@ -411,7 +411,7 @@ static quipu_status open_new(const char *path, const ent_sqlite_options *options
     qp_sqlite *conn = qp_calloc(1, sizeof(*conn));
     char *copy = qp_malloc(size);
 
-    assert(path != NULL && options != NULL);
+    assert(options != NULL);
     if (conn == NULL || copy == NULL) {
         qp_free(conn);
         qp_free(copy);

@@ -75,11 +75,13 @@ static void search_from(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, " MATCH ?1");
 }
 
-/* rank is bm25(): smaller is better. */
+/* The auxiliary function of search_rank.c: smaller is better. */
 static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
-    qp_buf_puts(sql, "SELECT rowid,rank");
+    qp_buf_puts(sql, "SELECT rowid," QP_SQLITE_RANK "(");
+    search_index(sql, entity);
+    qp_buf_puts(sql, ") AS rank");
     search_from(sql, entity);
 }
 
@@ -92,7 +94,7 @@ static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
     qp_buf_puts(sql, ".rowid");
 }
 
-/* Ties are broken by key, so that pages are stable. */
+/* Ties are broken by key, so that pages are stable. The column of a subquery keeps its name. */
 static void search_put_order(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);

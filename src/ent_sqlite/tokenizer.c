@@ -83,5 +83,6 @@ int qp_sqlite_register_tokenizer(qp_sqlite *conn)
         return sqlite3_errcode(conn->db) == SQLITE_NOMEM ? SQLITE_NOMEM : SQLITE_OK;
     }
     assert(api->iVersion >= 2);
-    return api->xCreateTokenizer(api, QP_SQLITE_TOKENIZER, NULL, &tokenizer, NULL);
+    const int rc = api->xCreateTokenizer(api, QP_SQLITE_TOKENIZER, NULL, &tokenizer, NULL);
+    return rc == SQLITE_OK ? qp_sqlite_register_rank(api) : rc;
 }

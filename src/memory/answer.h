@@ -1,5 +1,5 @@
-/* What a model answers a worker, read strictly: the text must be the JSON that was asked for, or the
- * answer is refused as a whole. Nothing is guessed or mended.
+/* What a model answers a worker, read strictly: the text must be the JSON that was asked for, or
+ * the answer is refused as a whole. Nothing is guessed or mended.
  *
  * Pure: no store, no clock. Called by: observe.c and reflect.c. */
 #ifndef QP_MEMORY_ANSWER_H

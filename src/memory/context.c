@@ -171,7 +171,6 @@ static void context_choose(context_choice *choice, const qp_context_lines *lines
                            qp_context_section section)
 {
     const size_t begun = choice->count;
-    size_t end;
 
     for (size_t i = lines->count; i > 0 && choice->count < QP_CONTEXT_LINES_MAX; i--) {
         const quipu_memory *memory = &lines->items[i - 1];
@@ -185,15 +184,14 @@ static void context_choose(context_choice *choice, const qp_context_lines *lines
         }
     }
     /* They were chosen from the newest on. */
-    end = choice->count;
-    for (size_t i = begun; end > 0 && i < --end; i++) {
-        const quipu_memory swap = choice->items[i];
-        const uint8_t mark = choice->marks[i];
+    for (size_t low = begun, high = choice->count; low + 1 < high; low++, high--) {
+        const quipu_memory swap = choice->items[low];
+        const uint8_t mark = choice->marks[low];
 
-        choice->items[i] = choice->items[end];
-        choice->items[end] = swap;
-        choice->marks[i] = choice->marks[end];
-        choice->marks[end] = mark;
+        choice->items[low] = choice->items[high - 1];
+        choice->items[high - 1] = swap;
+        choice->marks[low] = choice->marks[high - 1];
+        choice->marks[high - 1] = mark;
     }
 }
 

@@ -79,7 +79,7 @@ typedef struct observe_run {
     qp_answer_lines lines;
 } observe_run;
 
-/* ---- the question ----------------------------------------------------------------------------- */
+/* ---- the question ---------------------------------------------------------------------------- */
 
 /* The newest observations of the scope: what a model must not say again, and may replace. */
 static quipu_status observe_known(observe_run *run, quipu_error *reterr)
@@ -127,7 +127,7 @@ static void observe_write(const observe_run *run, quipu_str piece, qp_buf *text)
     qp_buf_put(text, piece);
 }
 
-/* ---- the answer ------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 /* The message of a number. */
 static const quipu_message *observe_message(const observe_run *run, int64_t seq)

@@ -2,9 +2,9 @@
  *
  *   known lines, oldest first ─▶ question (ask.c) ─▶ text (answer.c) ─▶ commit: it replaces them
  *
- * Owns: the prompt, whose version is in QUIPU_REFLECT_ORIGIN. Called by run.c under the lease of the
- * session's reflecting, outside of any transaction. On return the reflection is stored and what it
- * condenses is retired, or neither. */
+ * Owns: the prompt, whose version is in QUIPU_REFLECT_ORIGIN. Called by run.c under the lease of
+ * the session's reflecting, outside of any transaction. On return the reflection is stored and what
+ * it condenses is retired, or neither. */
 #include <assert.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  *   run.c        the loop: claim, read, observe, commit
  *   rules.c      observes without a model
- *   observe.c    observes by asking one: transcript.c shows it messages, answer.c reads what it says
+ *   observe.c    observes by asking one: transcript.c shows messages, answer.c reads what it says
  *   reflect.c    condenses what is known, by asking one
  *   ask.c        one question: deadline, provider, what it costs
  *

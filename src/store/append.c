@@ -3,7 +3,9 @@
  * Owns the work of an append inside the transaction of a batch (batch.h), and the two calls that
  * lead there. The session's row, from the session cache, gives out numbers and revision; the
  * messages follow; the row's own change is deferred, so that a batch writes the row of a session
- * once. What refuses an append is decided by reads before the first write. */
+ * once. What refuses an append is decided by reads before the first write.
+ * Called by quipu_message_append(), quipu_say() and the live sessions of src/adk; expects no lock:
+ * the batch holds what its state promises. */
 #include "store/append.h"
 
 #include <assert.h>
@@ -417,10 +419,10 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
 
     assert(within->store == NULL || within->store == store);
     if (status == QUIPU_OK) {
-        const bool local = append->also == NULL ? store->is_local
-                                                : qp_session_is_local(store, append->also->changes);
+        const qp_state_items none = {NULL, 0};
 
-        within->session = local ? append->key : (quipu_str){NULL, 0};
+        qp_store_beside(store, append->key, append->also == NULL ? none : append->also->changes,
+                        within);
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */
         status =

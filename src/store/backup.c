@@ -1,7 +1,7 @@
 /* Backup of a live store to a path of the caller's.
  *
- * Owns the call quipu_store_backup(). Runs on a reading connection (in a store in memory: the only
- * one), outside of a transaction: the engine copies a committed state while writers go on
+ * Owns the call quipu_store_backup(), a user's. Runs on a reading connection (in a store in memory:
+ * the only one), outside of a transaction: the engine copies a committed state while writers go on
  * (ent/maintenance.h). On QUIPU_OK the copy is complete, synced and checked. A path that exists is
  * refused. */
 #include <assert.h>

@@ -20,6 +20,8 @@
 #include "base/str.h"
 #include "ent/db.h"
 #include "store/group.h"
+#include "store/shard.h"
+#include "store/state.h"
 
 /* A commit that costs less is not worth waiting for more members. */
 #define BATCH_WAIT_MIN_NS 50000
@@ -287,11 +289,11 @@ static void batch_sort(qp_batch *batch)
 }
 
 /* Whether the batch may try without locks: every member must find out by itself, by its event ids,
- * what an earlier try has stored. */
+ * what an earlier try has stored, and change nothing that sessions share. */
 static bool batch_begin_optimistic(qp_batch *batch)
 {
     for (const qp_write *write = batch->own; write != NULL; write = write->next) {
-        if (!write->call->idempotent) {
+        if (!write->call->idempotent || write->call->state_scopes != 0) {
             return false;
         }
     }
@@ -370,22 +372,40 @@ static int batch_compare_shards(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Locks the key counters that members draw the numbers of new sessions from, behind all session
- * rows and in the order of shards: the same for every process, as with the rows. */
+/* Adds the shards whose counter a member needs: for the number of a session that it creates, and
+ * for state that sessions share. Returns how many. */
+static size_t batch_shards_of(qp_batch *batch, const qp_call *call, uint32_t ret_shards[3])
+{
+    qp_session_cache *cache = &batch->group->sessions;
+    const quipu_str texts[2] = {cache->tenant, call->session};
+    size_t n = 0;
+
+    assert(call->session.p != NULL || (!call->creates && call->state_scopes == 0));
+    if (call->creates && !qp_session_cache_has(cache, call->session)) {
+        ret_shards[n++] = qp_shard_of_key(texts, 2) & ENT_SHARD_MAX;
+    }
+    for (unsigned scope = QP_SCOPE_APP; scope <= QP_SCOPE_USER; scope++) {
+        if ((call->state_scopes & 1u << scope) != 0) {
+            ret_shards[n++] =
+                qp_shard_of_state(cache->tenant, call->session, scope == QP_SCOPE_USER) &
+                ENT_SHARD_MAX;
+        }
+    }
+    return n;
+}
+
+/* Locks the counters of the shards that members need, behind all session rows and in the order of
+ * shards: the same for every process, as with the rows. A counter also stands for the state of its
+ * apps and users, whose rows are written later and in any order: who holds it meets nobody else
+ * there. */
 static quipu_status batch_lock_counters(qp_batch *batch)
 {
-    qp_group *group = batch->group;
-    uint32_t shards[QUIPU_GROUP_MAX];
+    uint32_t shards[3 * QUIPU_GROUP_MAX];
     size_t count = 0;
     size_t n = 0;
 
     for (size_t i = 0; i < batch->count; i++) {
-        const quipu_str texts[2] = {group->sessions.tenant, batch->members[i]->call->session};
-
-        assert(texts[1].p != NULL || !batch->members[i]->call->creates);
-        if (batch->members[i]->call->creates && !qp_session_cache_has(&group->sessions, texts[1])) {
-            shards[count++] = qp_shard_of_key(texts, 2) & ENT_SHARD_MAX;
-        }
+        count += batch_shards_of(batch, batch->members[i]->call, shards + count);
     }
     if (count == 0) {
         return QUIPU_OK;
@@ -396,7 +416,7 @@ static quipu_status batch_lock_counters(qp_batch *batch)
             shards[n++] = shards[i];
         }
     }
-    return qp_db_lock_keys(group->db, &qp_session_entity, shards, n, batch->own->reterr);
+    return qp_db_lock_keys(batch->group->db, &qp_session_entity, shards, n, batch->own->reterr);
 }
 
 static void batch_locked(qp_batch *batch)

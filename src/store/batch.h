@@ -19,8 +19,9 @@
  * One arrow is left out: an OPTIMISTIC batch whose COMMIT reports a conflict goes on in LOCKED.
  * SQLite uses EXCLUSIVE only. PostgreSQL uses LOCKED and OPTIMISTIC for writes that concern one
  * session each, so that other processes write to other sessions meanwhile. A write that creates its
- * session is LOCKED, and locks the counter of its shard behind the rows; so is one that names
- * several sessions (indexing), which shares its batch with nobody. */
+ * session is LOCKED, and locks the counter of its shard behind the rows; so is one that changes
+ * state of a user or an app, with the counter of that state's shard, and one that names several
+ * sessions (indexing), which shares its batch with nobody. */
 #ifndef QP_STORE_BATCH_H
 #define QP_STORE_BATCH_H
 

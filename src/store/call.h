@@ -30,6 +30,8 @@ typedef struct qp_call {
     /* Its work changes this session's row and what belongs to it, and nothing else, and gets the
      * row from the session cache. Absent: it must be the only writer... */
     quipu_str session;
+    /* State of the session's app or user that it changes as well, as bits 1 << QP_SCOPE_*. */
+    unsigned state_scopes;
     /* ...unless it names several sessions here, at most QUIPU_GROUP_MAX. The same holds for them,
      * and no other write shares its transaction. */
     const quipu_str *sessions;

@@ -1,7 +1,8 @@
 /* The log of what was sent, and the memories that the next prompt may hold. The head of
  * context_log.h has the picture.
  *
- * Owns entity ContextLog. Reads take one snapshot and no lock; a row is written in a transaction of
+ * Owns entity ContextLog. Called by src/agent (turn_context.c, context.c) and by prune and erase.
+ * Reads take one snapshot and no lock; a row is written in a transaction of
  * the commit group, before the prompt is sent, and its outcome in another one afterwards. Nothing
  * here grows with the history: rows are found by their key, lines by their ids, and new lines by an
  * index that has scope, priority and time. */
@@ -15,7 +16,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "store/last_change.h"
 #include "store/memory_scope.h"
 
@@ -252,11 +252,13 @@ static quipu_status context_log_named(context_log_read *read, quipu_bytes bytes,
     quipu_uuid *ids = qp_arena_take(read->arena, (named + 1) * sizeof(*ids));
     quipu_memory *items = qp_arena_take(read->arena, (named + 1) * sizeof(*items));
     uint8_t *marks = qp_arena_take(read->arena, named + 1);
-    quipu_status status =
-        ids != NULL && items != NULL && marks != NULL ? QUIPU_OK : context_log_nomem(reterr);
+    quipu_status status = QUIPU_OK;
     size_t count = 0;
 
     assert(read->count == 0);
+    if (ids == NULL || items == NULL || marks == NULL) {
+        return context_log_nomem(reterr);
+    }
     for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION && status == QUIPU_OK; kind++) {
         const size_t n = context_log_ids(read, bytes, (quipu_memory_kind)kind, ids);
 

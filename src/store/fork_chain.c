@@ -80,6 +80,7 @@ quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from, i
         assert(to < from && count <= QP_CHAIN_MAX);
         ret_chain->count = count;
         for (size_t i = 0; i < count; i++) {
+            /* cppcheck-suppress uninitvar; the first `count` are set */
             ret_chain->segments[i] = found[count - 1 - i];
             assert(i == 0 || ret_chain->segments[i].from == ret_chain->segments[i - 1].to + 1);
         }

@@ -1,8 +1,8 @@
 /* Leases and fences of background work; the head of job.h has the states.
  *
- * Owns entity Job. Every function runs in its caller's exclusive transaction, so that a row that
- * was read does not change before it is written: comparing fences needs no compare-and-set of its
- * own. Nothing here waits, sleeps or retries. */
+ * Owns entity Job. Called by memory_scope.c and purge.c. Every function runs in its caller's
+ * exclusive transaction, so that a row that was read does not change before it is written:
+ * comparing fences needs no compare-and-set of its own. Nothing here waits, sleeps or retries. */
 #include "store/job.h"
 
 #include <assert.h>
@@ -124,8 +124,8 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
 
         status = qp_job_find(db, arena, &query, &list, reterr);
         if (status == QUIPU_OK && list.n > 0) {
-            assert(job_is_due(&list.items[0], now));
-            *ret_row = &list.items[0];
+            assert(job_is_due(list.items, now));
+            *ret_row = list.items; /* in the arena */
         }
     }
     return status;

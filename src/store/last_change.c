@@ -1,6 +1,7 @@
 /* The two columns of a session's last change; last_change.h has the picture.
  *
- * Called by every work that changes a session, and by what shows or lists one. Pure functions. */
+ * Owns the rule how they are rounded. Called by every work that changes a session, inside of its
+ * transaction and with the session's row locked, and by what shows or lists one. Pure functions. */
 #include "store/last_change.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
-/* What a worker with a model does in the store beside observing: condense what is known of a session
- * into a reflection, and count what its questions cost. The head of memory_scope.h has the picture.
+/* What a worker with a model does in the store beside observing: condense what is known of a
+ * session into a reflection, and count what its questions cost. The head of memory_scope.h has the
+ * picture.
  *
  *   known lines ──▶ claim ──▶ (the model answers) ──▶ commit: each line is retired by a
  *                                                      compare-and-set, the reflection is stored
@@ -286,8 +287,8 @@ static quipu_status memory_reflect_retire(const memory_reflect_commit *commit, e
                : status;
 }
 
-/* Store the reflection. When another session of the user has one that says the same, that one counts
- * once more, and is what the lines were condensed into. */
+/* Store the reflection. When another session of the user has one that says the same, that one
+ * counts once more, and is what the lines were condensed into. */
 static quipu_status memory_reflect_put(const memory_reflect_commit *commit, ent_db *db,
                                        quipu_arena *scratch, quipu_str scope, quipu_error *reterr)
 {
@@ -312,8 +313,8 @@ static quipu_status memory_reflect_put(const memory_reflect_commit *commit, ent_
                : status;
 }
 
-/* A qp_work_fn. Retiring comes first: it takes the hashes of what is condensed, so that a reflection
- * that repeats one of them is a row of its own. */
+/* A qp_work_fn. Retiring comes first: it takes the hashes of what is condensed, so that a
+ * reflection that repeats one of them is a row of its own. */
 static quipu_status memory_reflect_commit_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                                quipu_error *reterr)
 {

@@ -1,10 +1,10 @@
 /* What a worker of memory does in the store: look for sessions that are due, claim one, commit what
  * it observed. The head of memory_scope.h has the picture.
  *
- * Owns entity MemoryScope. Looking is a read from one snapshot. Claiming and committing are
- * exclusive transactions of the commit group, each as short as a handful of rows; observing itself
- * happens between them, without any lock. What a work sets is set anew at its start, because it may
- * run more than once. */
+ * Owns entity MemoryScope. Called by the worker's loop in src/memory/run.c. Looking is a read from
+ * one snapshot. Claiming and committing are exclusive transactions of the commit group, each as
+ * short as a handful of rows; observing itself happens between them, without any lock. What a work
+ * sets is set anew at its start, because it may run more than once. */
 #include "store/memory_scope.h"
 
 #include <assert.h>

@@ -1,4 +1,9 @@
-/* Messages to rows: checks, sizes, tokens, event ids, and the texts that a column cannot hold. */
+/* Messages to rows: checks, sizes, tokens, event ids, and the texts that a column cannot hold.
+ *
+ * Owns what a row of entity Message holds; message_read.c is the way back. Encoding
+ * (qp_encoded_make()) needs no transaction and no lock, and is where input is refused; placing and
+ * inserting run in the transaction of append.c, fork.c or an import, which holds the session's row:
+ * numbers and running totals come from it. */
 #include "store/message.h"
 
 #include <assert.h>
@@ -42,9 +47,15 @@ static const message_text message_texts[] = {
 
 #define MESSAGE_TEXTS (sizeof(message_texts) / sizeof(message_texts[0]))
 
-/* Text number i of a quipu_message. */
-#define MESSAGE_TEXT(message, i)                                                                   \
-    ((const quipu_str *)(const void *)((const char *)(message) + message_texts[i].message))
+/* Text number i of a message. */
+static quipu_str message_text_at(const quipu_message *message, size_t i)
+{
+    quipu_str text;
+
+    assert(i < MESSAGE_TEXTS);
+    memcpy(&text, (const char *)message + message_texts[i].message, sizeof(text));
+    return text;
+}
 
 /* ---- checks -----------------------------------------------------------------------------------
  */
@@ -228,7 +239,7 @@ static quipu_status message_extra(qp_encoded *encoded, const quipu_message *mess
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
         if ((odd & 1u << i) != 0) {
             qp_jsonw_key(&writer, quipu_cstr(message_texts[i].name));
-            qp_jsonw_str(&writer, *MESSAGE_TEXT(message, i));
+            qp_jsonw_str(&writer, message_text_at(message, i));
         }
     }
     if (message->mark == QUIPU_MARK_COMPACTION) {
@@ -276,7 +287,7 @@ static quipu_status message_columns(qp_encoded *encoded, const quipu_message *me
     uint32_t odd = 0; /* bit i: text i is a view */
 
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
-        quipu_str text = *MESSAGE_TEXT(message, i);
+        quipu_str text = message_text_at(message, i);
         qp_text_fault fault =
             encoded->source == QP_MESSAGES_PARSED ? QP_TEXT_OK : qp_text_check(text, NULL);
 

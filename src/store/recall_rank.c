@@ -1,4 +1,8 @@
-/* Scores of messages and sessions, and the best of them. See recall_rank.h. */
+/* Scores of messages and sessions, and the best of them: recall_rank.h has the formula.
+ *
+ * Owns the ranker's tables, in an arena of its own. Called by recall.c with the candidates that an
+ * engine found. Pure arithmetic: no statement, no lock, and the same order for the same input on
+ * every engine. */
 #include "store/recall_rank.h"
 
 #include <assert.h>
@@ -6,13 +10,13 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "ent/bm25.h"
 
 #define RECALL_RANK_BYTES_MAX ((size_t)1 << 40) /* of records: memory ends before */
 #define RECALL_RANK_REACH 2                     /* how far a neighbour counts */
-#define RECALL_RANK_SERIES 29 /* the last power of the logarithm's series: 16 digits */
 
-const qp_recall_weights qp_recall_weights_default = {.k1 = 1.2,
-                                                     .b = 0.75,
+const qp_recall_weights qp_recall_weights_default = {.k1 = QP_BM25_K1,
+                                                     .b = QP_BM25_B,
                                                      .near = 0.5,
                                                      .far = 0.2,
                                                      .session = 0.5,
@@ -141,42 +145,12 @@ quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker, const qp_recall_inpu
 /* ---- scores -----------------------------------------------------------------------------------
  */
 
-/* The natural logarithm of a number of 1 or more, by the series of the inverse hyperbolic tangent:
- * every machine gets the same bits, which libm does not promise. */
-static double recall_rank_log(double x)
-{
-    const double ln2 = 0.69314718055994530942;
-    double sum = 0;
-    int twos = 0;
-
-    assert(x >= 1);
-    while (x >= 2) {
-        x /= 2;
-        twos++;
-    }
-    const double z = (x - 1) / (x + 1);
-    double power = z;
-    for (int i = 1; i <= RECALL_RANK_SERIES; i += 2) {
-        sum += power / i;
-        power *= z * z;
-    }
-    return 2 * sum + twos * ln2;
-}
-
-/* BM25's weight of a term that `with` of `all` texts have. */
-static double recall_rank_idf(int64_t with, int64_t all)
-{
-    assert(with <= all);
-    return recall_rank_log(1 + ((double)(all - with) + 0.5) / ((double)with + 0.5));
-}
-
 /* BM25's part of a term that a text has `count` times. `relative` is the text's length by the
  * average. */
 static double recall_rank_part(const qp_recall_weights *weights, double idf, double count,
                                double relative)
 {
-    return idf * count * (weights->k1 + 1) /
-           (count + weights->k1 * (1 - weights->b + weights->b * relative));
+    return qp_bm25_part(weights->k1, weights->b, idf, count, relative);
 }
 
 /* Weights of the rarest terms that occur, at most QUIPU_RECALL_TERMS_MAX; 0 for the others. Of
@@ -190,10 +164,10 @@ static void recall_rank_choose(recall_rank *rank)
 
         for (size_t j = 0; j < ranker->question->count; j++) {
             rarer += ranker->with[j] > 0 && (ranker->with[j] < ranker->with[i] ||
-                                             (ranker->with[j] == ranker->with[i] && j < i));
+                                             (j < i && ranker->with[j] == ranker->with[i]));
         }
         rank->weight[i] = ranker->with[i] > 0 && rarer < QUIPU_RECALL_TERMS_MAX
-                              ? recall_rank_idf(ranker->with[i], ranker->messages)
+                              ? qp_bm25_idf(ranker->with[i], ranker->messages)
                               : 0;
     }
 }
@@ -265,7 +239,7 @@ static void recall_rank_sessions(recall_rank *rank)
         for (size_t term = 0; term < terms; term++) {
             if (sums[term] > 0 && rank->weight[term] > 0) {
                 sum += recall_rank_part(
-                    &ranker->weights, recall_rank_idf(with[term], (int64_t)ranker->group_count),
+                    &ranker->weights, qp_bm25_idf(with[term], (int64_t)ranker->group_count),
                     (double)sums[term], (double)ranker->lengths[group] / average);
             }
         }

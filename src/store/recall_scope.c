@@ -1,4 +1,7 @@
-/* The sessions of a scope and the parts of their messages. See recall_scope.h. */
+/* The sessions of a scope and the parts of their messages: recall_scope.h.
+ *
+ * Owns the rule that a scope is never left: all that recall reads comes from this list. Called by
+ * recall.c inside of its read transaction; takes no lock. */
 #include "store/recall_scope.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
-/* Cutting questions and messages into terms; finding dates in a question. See recall_terms.h. */
+/* Cutting questions and messages into terms; finding dates in a question: recall_terms.h.
+ *
+ * Owns the rules of what a term is, on top of the words of src/ent/words.c. Called by recall.c and
+ * recall_rank.c. Pure functions over the caller's arena and buffers: no lock. */
 #include "store/recall_terms.h"
 
 #include <assert.h>

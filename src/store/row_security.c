@@ -1,9 +1,10 @@
 /* The policies of all entities, for engines that keep tenants apart by themselves
  * (ent/row_security.h).
  *
- * Every entity of schema/quipu.ent has a line here: one that is missing would be readable by every
- * tenant. Messages, state events and the log of what was sent have no tenant of their own; theirs
- * is that of their session. */
+ * Owns the table of policies; called by store.c for every connection that opens, outside of
+ * transactions. Every entity of schema/quipu.ent has a line here: one that is missing would be
+ * readable by every tenant. Messages, state events and the log of what was sent have no tenant of
+ * their own; theirs is that of their session. */
 #include "store/row_security.h"
 
 #include "gen/quipu.h"

@@ -66,6 +66,10 @@ QUIPU_MUST_USE quipu_status qp_search_walk_on(quipu_store *store, const qp_call 
 /* QUIPU_UNSUPPORTED when the store was opened without search. */
 QUIPU_MUST_USE quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr);
 
+/* search_probe.c: QUIPU_CORRUPT when the index does not find a message that it must hold. In the
+ * caller's snapshot. */
+QUIPU_MUST_USE quipu_status qp_search_probe(ent_db *db, quipu_str tenant, quipu_error *reterr);
+
 /* pending_step.c: a step of the migration, for files from before `index_pending`. */
 extern const ent_step qp_search_pending_step;
 

@@ -26,8 +26,6 @@
 #include "store/search_query.h"
 
 #define SEARCH_FIND_BUCKETS 256 /* of the sessions that a search has met */
-#define SEARCH_FIND_SPARE 64    /* hits that are asked for beside those that are wanted... */
-#define SEARCH_FIND_GROWTH 16   /* ...and how many times as many, when some are not shown */
 
 /* The results and their memory: the head that quipu_free() knows, then the public struct. */
 typedef struct find_results {
@@ -47,11 +45,14 @@ typedef struct find_session {
     bool has_forks;
 } find_session;
 
-/* A hit and the key of the session that it is reported for. */
+/* A hit, the key of the session that it is reported for, and the window that it was ranked in. */
 typedef struct find_hit {
     ent_hit hit;
     quipu_str key;
+    size_t window;
 } find_hit;
+
+static_assert((int)QUIPU_SEARCH_WINDOW == (int)ENT_HITS_WINDOW, "the public name of the same");
 
 /* One search. What stands behind "of one run" is set by search_find_work() for each of its runs;
  * `caught_up`, `index_pending` and the walk carry the outcome of the first run to the second. */
@@ -191,70 +192,51 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
 /* ---- taking hits -----------------------------------------------------------------------------
  */
 
-/* Take at most `limit` hits, until as many as are wanted are shown. *ret_read: how many hits were
- * read. With a key all hits are of that session, whose segments are in `where`. Ranks come from the
- * engine, best first; equal ranks in the order of the keys. */
+/* Take hits until as many as are wanted are shown. With a key all hits are of that session, whose
+ * segments are in `where`. Hits come from the engine window by window, each best first, equal ranks
+ * in the order of the keys (ent_hits_begin()). */
 static quipu_status search_find_take(search_find *find, const qp_message_where *where,
-                                     quipu_str key, int64_t limit, int64_t *ret_read,
-                                     quipu_error *reterr)
+                                     quipu_str key, quipu_error *reterr)
 {
     const size_t room = find->count + find->wanted;
+    size_t read = 0;
     ent_iter iter;
     ent_hit hit;
     quipu_status status =
-        qp_message_hits_begin(find->db, find->query.words, where, limit, &iter, reterr);
+        qp_message_hits_begin(find->db, find->query.words, where, 0, &iter, reterr);
 
-    assert(find->wanted > 0 && limit > 0);
+    assert(find->wanted > 0);
     if (status != QUIPU_OK) {
         return status;
     }
-    *ret_read = 0;
     while (status == QUIPU_OK && find->count < room && ent_hits_next(&iter, &hit)) {
         quipu_str shown = key;
 
-        ++*ret_read;
         /* A search in one session has resolved its segments: every hit in them is shown. */
         if (key.p == NULL) {
             status = search_find_shown(find, hit.key, hit.seq, 0, &shown, reterr);
         }
         if (shown.p != NULL) {
             assert(find->count < room);
-            find->hits[find->count++] = (find_hit){hit, shown};
+            find->hits[find->count++] = (find_hit){hit, shown, read / ENT_HITS_WINDOW};
         }
+        read++;
     }
     quipu_status ended = ent_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? ended : status;
 }
 
-/* Hits of all sessions. Some may not be shown: a few more are asked for than are wanted, and many
- * more when that was not enough. To ask for all at once would cost too much: a common word has as
- * many hits as there are messages. */
-static quipu_status search_find_take_all(search_find *find, const qp_message_where *where,
-                                         quipu_error *reterr)
-{
-    int64_t limit = SEARCH_FIND_SPARE + 2 * (int64_t)find->wanted;
-    int64_t read = 0;
-    quipu_status status;
-
-    do {
-        find->count = 0;
-        status = search_find_take(find, where, QP_STR_ABSENT, limit, &read, reterr);
-        /* Fewer than were asked for: there are no others. */
-        if (status != QUIPU_OK || read < limit) {
-            break;
-        }
-        limit *= SEARCH_FIND_GROWTH;
-    } while (find->count < find->wanted);
-    assert(find->count <= find->wanted);
-    return status;
-}
-
-/* For qsort(): the better rank first, then by session and number, so that pages are stable. */
+/* For qsort(): by window, then the better rank first, then by session and number, so that pages are
+ * stable. */
 static int search_find_compare(const void *left, const void *right)
 {
+    const size_t windows[2] = {((const find_hit *)left)->window, ((const find_hit *)right)->window};
     const ent_hit *l = &((const find_hit *)left)->hit;
     const ent_hit *r = &((const find_hit *)right)->hit;
 
+    if (windows[0] != windows[1]) {
+        return windows[0] < windows[1] ? -1 : 1;
+    }
     if (l->rank != r->rank) {
         return l->rank > r->rank ? -1 : 1;
     }
@@ -300,7 +282,6 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
     qp_message_where also;
     qp_message_where where = search_find_where(find, &also);
     const size_t parts = chain != NULL ? chain->count : 1;
-    int64_t read = 0;
     quipu_status status = QUIPU_OK;
 
     assert(find->count == 0);
@@ -310,14 +291,13 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
         return search_find_nomem(reterr);
     }
     if (chain == NULL) {
-        return search_find_take_all(find, &where, reterr);
+        return search_find_take(find, &where, QP_STR_ABSENT, reterr);
     }
     for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
         const qp_segment *part = &chain->segments[i];
         where.session_id = ent_eq(part->session);
         where.seq = ent_between(part->from, part->to);
-        status = search_find_take(find, &where, find->options.session_key, (int64_t)find->wanted,
-                                  &read, reterr);
+        status = search_find_take(find, &where, find->options.session_key, reterr);
     }
     if (status == QUIPU_OK && chain->count > 1) {
         assert(find->count <= find->wanted * parts);
@@ -476,6 +456,10 @@ static quipu_status search_find_run(search_find *find, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = search_find_hits(find, scoped ? &chain : NULL, reterr);
     }
+    /* "Nothing" is an answer only of a sound index. */
+    if (status == QUIPU_OK && find->count == 0) {
+        status = qp_search_probe(find->db, find->store->tenant, reterr);
+    }
     return status == QUIPU_OK ? search_find_page(find, reterr) : status;
 }
 
@@ -487,9 +471,9 @@ static quipu_status search_find_work(void *ctx, ent_db *db, quipu_arena *scratch
     find_session *sessions[SEARCH_FIND_BUCKETS] = {0};
     quipu_status status;
 
+    assert(find->wanted > 0);
     quipu_arena_free(&find->results->head.arena);
     find->results->pub = (quipu_search_results){0};
-    assert(find->results != NULL && find->wanted > 0);
     find->db = db;
     find->now = quipu_time_now();
     find->scratch = scratch;

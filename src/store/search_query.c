@@ -1,4 +1,7 @@
-/* Reading filters out of a search. See search_query.h. */
+/* Reading filters out of a search: search_query.h.
+ *
+ * Owns the grammar of `author:`, `role:`, `after:` and `before:`. Called by search_find.c before
+ * any connection is taken: pure, without a lock, and where a query is refused. */
 #include "store/search_query.h"
 
 #include <assert.h>

@@ -4,8 +4,8 @@
  * Called by the public session calls, by the ADK room (qp_live_create()) and by an append that
  * creates its session (qp_session_ensure()). Arguments are checked and messages encoded before any
  * lock is taken. A create draws the session's number under the lock of its shard's counter, beside
- * writers of other sessions; one that replaces an expired session, numbers a feed, holds a cap or
- * sets state of a user or an app is exclusive. An update needs the lock of its row only. A key that
+ * writers of other sessions; one that replaces an expired session, numbers a feed or holds a cap is
+ * exclusive. An update needs the lock of its row only. A key that
  * another process inserts at the same time fails the batch by the unique index, and the create is
  * retried alone, where it finds that session. When a work returns QUIPU_OK, row,
  * messages, search index, state and feed agree; one that fails after its first write has its
@@ -226,16 +226,6 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
     return status;
 }
 
-bool qp_session_is_local(const quipu_store *store, qp_state_items changes)
-{
-    bool local = store->is_local;
-
-    for (size_t i = 0; i < changes.count; i++) {
-        local = local && changes.items[i].scope == QP_SCOPE_SESSION;
-    }
-    return local;
-}
-
 quipu_status qp_session_write_new(quipu_store *store, qp_call *within, qp_work_fn work, void *ctx,
                                   quipu_error *reterr)
 {
@@ -251,13 +241,11 @@ quipu_status qp_session_write_new(quipu_store *store, qp_call *within, qp_work_f
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* Creates beside other writers where the session alone is concerned. */
+/* Creates beside other writers where it can. */
 static quipu_status session_create_write(session_create *create, qp_call *within,
                                          quipu_error *reterr)
 {
-    if (qp_session_is_local(create->store, create->changes)) {
-        within->session = create->values.key;
-    }
+    qp_store_beside(create->store, create->values.key, create->changes, within);
     return qp_session_write_new(create->store, within, session_create_work, create, reterr);
 }
 

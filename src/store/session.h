@@ -22,11 +22,6 @@ quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now);
 QUIPU_MUST_USE quipu_status qp_session_ttl(const quipu_store *store, int64_t given,
                                            ent_opt_int *ret_ttl, quipu_error *reterr);
 
-/* Whether a write with these changes of state concerns its session alone. The feed numbers its
- * changes store-wide; a cap looks at forks, whose own caps look back; and the state of a user or an
- * app belongs to many sessions. */
-bool qp_session_is_local(const quipu_store *store, qp_state_items changes);
-
 /* A write whose work creates the session of within->session when it is missing. To replace an
  * expired session concerns its forks: where the work answers QUIPU_EXPIRED, it is repeated as the
  * only writer. */

@@ -27,4 +27,7 @@ void qp_key_escape(quipu_str name, qp_buf *buf);
  * is wanted then. False when it has an escape that no key of the ADK room has. */
 bool qp_key_unescape(quipu_str name, char *ret_text, size_t *ret_length);
 
+/* The shard of the state that a session shares with all others of its user, or of its app. */
+uint32_t qp_shard_of_state(quipu_str tenant, quipu_str key, bool of_user);
+
 #endif

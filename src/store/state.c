@@ -2,8 +2,9 @@
  *
  * Owns the rows of entities State and StateEvent. Called inside of the transactions of append.c and
  * session.c, and by state_live.c and the ADK room for reading. Takes no lock: a change of session
- * state relies on the lock of the session's row, a change of app or user state on an exclusive
- * transaction (append_run()). Changes apply all or none, with the append that brings them. */
+ * state relies on the lock of the session's row, a change of app or user state on the counter of
+ * its shard, which the batch has locked (batch.c). Changes apply all or none, with the append that
+ * brings them. */
 #include <assert.h>
 #include <string.h>
 

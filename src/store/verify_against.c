@@ -271,6 +271,7 @@ static quipu_status against_lines(against_run *run, const qp_call *call, quipu_e
     return status;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): two callbacks, each with its context */
 quipu_status quipu_store_verify_against(quipu_store *store, quipu_read_fn read, void *read_ctx,
                                         quipu_problem_fn fn, void *ctx,
                                         const quipu_call_options *call,

@@ -76,6 +76,45 @@ static void equal_hits_come_by_key(void **state)
     assert_string_equal(hits_of(w, "same", NULL, 0), "1 2 3 4 ");
 }
 
+/* One more than a window: the newest are ranked first, then the oldest, each once. */
+static void more_hits_than_a_window_come_once_each(void **state)
+{
+    world *w = *state;
+    const int64_t count = 2 * ENT_HITS_WINDOW + 1;
+    bool *seen = calloc((size_t)count + 1, sizeof(*seen));
+    int64_t read = 0;
+    ent_iter iter;
+    ent_hit hit;
+
+    assert_non_null(seen);
+    W_OK(w, ent_begin(w->db, ENT_WRITE, &w->err));
+    for (int64_t i = 1; i <= count; i++) {
+        put(w, i, i % 100 == 0 ? "same same same" : "the same in a longer text");
+    }
+    W_OK(w, ent_commit(w->db, &w->err));
+    W_OK(w, entry_hits_begin(w->db, QUIPU_STR("same"), NULL, 0, &iter, &w->err));
+    while (ent_hits_next(&iter, &hit)) {
+        const int64_t window = read / ENT_HITS_WINDOW;
+        const int64_t high = count - window * ENT_HITS_WINDOW;
+        const int64_t best =
+            high / 100 - (high > ENT_HITS_WINDOW ? (high - ENT_HITS_WINDOW) / 100 : 0);
+
+        assert_true(hit.seq >= 1 && hit.seq <= high && hit.seq > high - ENT_HITS_WINDOW);
+        assert_false(seen[hit.seq]);
+        seen[hit.seq] = true;
+        assert_int_equal(hit.seq % 100 == 0, read % ENT_HITS_WINDOW < best);
+        read++;
+    }
+    W_OK(w, ent_iter_end(&iter, &w->err));
+    assert_int_equal(read, count);
+    W_OK(w, entry_hits_begin(w->db, QUIPU_STR("same"), NULL, ENT_HITS_WINDOW + 1, &iter, &w->err));
+    for (read = 0; ent_hits_next(&iter, &hit); read++) {
+    }
+    W_OK(w, ent_iter_end(&iter, &w->err));
+    assert_int_equal(read, ENT_HITS_WINDOW + 1);
+    free(seen);
+}
+
 static void conditions_narrow_the_hits(void **state)
 {
     world *w = *state;
@@ -258,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         S_TEST(hits_come_best_first),
         S_TEST(equal_hits_come_by_key),
+        S_TEST(more_hits_than_a_window_come_once_each),
         S_TEST(conditions_narrow_the_hits),
         S_TEST(rows_leave_the_index_before_they_go),
         S_TEST(a_difference_between_index_and_rows_is_reported),

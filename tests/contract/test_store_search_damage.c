@@ -11,6 +11,7 @@ typedef struct index_damage {
 static const index_damage index_damages[] = {
     {.sql = "UPDATE messages_search_data SET block = x'00' WHERE id > 10"},
     {.sql = "UPDATE messages_search_data SET block = x'ffffffffffff' WHERE id <= 10"},
+    {.sql = "UPDATE messages_search_data SET block = x'' WHERE id = 10"},
     {.sql = "DELETE FROM messages_search_data WHERE id > 10"},
     {.sql = "DELETE FROM messages_search_docsize"},
     {.sql = "UPDATE messages_search_idx SET pgno = pgno + 40"},
@@ -145,6 +146,31 @@ static void every_other_call_works_over_a_damaged_index(void **state)
     }
 }
 
+static void a_damaged_index_never_answers_that_nothing_was_found(void **state)
+{
+    T_SQLITE_ONLY("the damage is SQLite's");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(index_damages) / sizeof(index_damages[0]); i++) {
+        char path[T_PATH_MAX];
+        quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+        quipu_search_results *results = NULL;
+        quipu_error err = {0};
+        quipu_store *store = index_store(QUIPU_SEARCH_LAZY, &index_damages[i], path);
+
+        options.query = QUIPU_STR("needle");
+        if (quipu_search(store, &options, NULL, &results, &err) == QUIPU_OK) {
+            if (results->hits.count != 3) {
+                fail_msg("%zu: %zu hits", i, results->hits.count);
+            }
+            quipu_free(results);
+        } else {
+            assert_true(strlen(err.message) > 0);
+        }
+        quipu_close(store);
+    }
+}
+
 static void repair_makes_a_damaged_index_anew(void **state)
 {
     T_SQLITE_ONLY("the damage is SQLite's");
@@ -172,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_other_call_works_over_a_damaged_index),
+        cmocka_unit_test(a_damaged_index_never_answers_that_nothing_was_found),
         cmocka_unit_test(repair_makes_a_damaged_index_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,10 @@ class Older(harness.Case):
         for name in BEFORE_SEARCH:
             self.place(OLDER / name)
             with self.untouched():
-                self.assertIn("upgrades it", self.run_quipu("search", "Cusco", code=1).err)
+                said = self.run_quipu("search", "Cusco", code=1).err
+                self.assertIn("from before search", said)
+                self.assertIn("quipu doctor --migrate", said)
+                self.assertIn("Cusco", self.run_quipu("recall", "--everything", "Cusco").out)
 
     def test_a_search_that_would_have_to_index_does_not_upgrade(self):
         self.place(OLDER / INDEXED)
@@ -143,6 +146,7 @@ class Older(harness.Case):
         self.assertIn("-journal", error)
         found = {f["check"]: f for f in self.run_quipu("doctor", "--json", code=1).lines()}
         self.assertIn("doctor --migrate", found["open"]["advice"])
+        self.assertIn("-journal", found["log"]["text"])
         self.run_quipu("doctor", "--migrate")
         self.assertEqual(len(self.run_quipu("ls", "--json").lines()), 2)
 

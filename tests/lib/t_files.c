@@ -61,8 +61,9 @@ static const char *t_files_keep(const char *path)
 {
     if (t_files_dirs_n == t_files_dirs_room) {
         t_files_dirs_room = t_files_dirs_room > 0 ? 2 * t_files_dirs_room : 64;
-        t_files_dirs = realloc(t_files_dirs, t_files_dirs_room * sizeof(*t_files_dirs));
-        assert_non_null(t_files_dirs);
+        char **grown = realloc(t_files_dirs, t_files_dirs_room * sizeof(*grown));
+        assert_non_null(grown);
+        t_files_dirs = grown;
     }
     t_files_dirs[t_files_dirs_n] = strdup(path);
     assert_non_null(t_files_dirs[t_files_dirs_n]);

@@ -1,4 +1,4 @@
-/* What a model is shown and what its answer must be like: limits, borders, and texts that repeat. */
+/* What a model is shown, and what its answer must be like: limits, borders, texts that repeat. */
 #include "lib/t.h"
 
 #include "memory/answer.h"
@@ -116,15 +116,16 @@ static void a_text_that_loops_is_found_and_prose_is_not(void **state)
 
 /* ---- the transcript -------------------------------------------------------------------------- */
 
-/* All pieces together, a '|' between them. */
+/* All pieces together, a '|' between them. Free it. */
 static char *transcript_all(quipu_messages messages, size_t size)
 {
     qp_transcript transcript = {.messages = messages};
     qp_transcript_piece piece;
-    char *all = calloc(1, 200000);
+    char *copy;
+    qp_buf all;
     qp_buf text;
 
-    assert_non_null(all);
+    qp_buf_init(&all, 200000);
     qp_buf_init(&text, 100000);
     for (;;) {
         qp_buf_reset(&text);
@@ -134,13 +135,17 @@ static char *transcript_all(quipu_messages messages, size_t size)
             break;
         }
         assert_true(text.n <= size);
-        if (all[0] != '\0') {
-            strcat(all, "|");
+        if (all.n > 0) {
+            qp_buf_putc(&all, '|');
         }
-        strcat(all, qp_buf_str(&text).p);
+        qp_buf_put(&all, qp_buf_str(&text));
     }
+    T_OK(qp_buf_status(&all));
+    copy = strdup(qp_buf_str(&all).p);
+    assert_non_null(copy);
+    qp_buf_free(&all);
     qp_buf_free(&text);
-    return all;
+    return copy;
 }
 
 /* Lango's layouts: a line a message, an indented line a call, one more for its result. */

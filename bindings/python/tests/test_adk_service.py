@@ -261,6 +261,8 @@ async def test_uris_carry_options(tmp_path: pathlib.Path) -> None:
         QuipuSessionService()
     with pytest.raises(ValueError, match="no option 'colour'"):
         QuipuSessionService(f"quipu:///{tmp_path}/o.db?colour=red")
+    with pytest.raises(ValueError, match="'ttl' is given more than once"):
+        QuipuSessionService(f"quipu:///{tmp_path}/o.db?ttl=1&ttl=2")
 
 
 async def test_services_can_share_a_store(path: pathlib.Path) -> None:

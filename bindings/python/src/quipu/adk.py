@@ -98,7 +98,10 @@ def _open(where: str | os.PathLike[str] | AsyncStore | None, options: dict[str, 
             f"{path}: a file has three slashes (relative) or four (absolute) before its name; "
             "a # in the name is %23"
         )
-    for option, value in parse_qsl(parts.query, keep_blank_values=True):
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    for option, value in given:
+        if [name for name, _ in given].count(option) > 1:
+            raise ValueError(f"{path}: option {option!r} is given more than once")
         options[option] = _read_option(path, option, value)
     return AsyncStore(name, **options)
 

@@ -1,6 +1,7 @@
-/* The allocator of the shared library libquipu-provider. It has its own hidden copy of the rooms
- * below it, but must use the allocator that quipu_set_allocator() set in libquipu, because results
- * pass from one library to the other. Static programs use base/alloc.c for both. */
+/* The allocator of the shared libraries beside libquipu: libquipu-provider and libquipu-server.
+ * Each has its own hidden copy of the rooms below it, but must use the allocator that
+ * quipu_set_allocator() set in libquipu, because results pass from one library to the other. Static
+ * programs use base/alloc.c for all. */
 #include "base/alloc.h"
 
 #include <stdint.h>

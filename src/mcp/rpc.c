@@ -1,0 +1,386 @@
+/* JSON-RPC 2.0: one message in, at most one response out. Decides what a message is (request,
+ * notification, response, batch), which era a request belongs to, and writes results and errors in
+ * their envelope.
+ *
+ * Owns: nothing after a call; a request's arena and buffers live in rpc_turn. Called by: transports
+ * such as stdio.c. Locks: none; several threads may answer different messages of one server.
+ * Holds on return: the buffer has one whole JSON value, or is empty. An error whose request has no
+ * readable id carries no id, as MCP's schema wants it; plain JSON-RPC would write null. */
+#include "mcp/request.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/str.h"
+
+#define RPC_META_VERSION QUIPU_STR("io.modelcontextprotocol/protocolVersion")
+#define RPC_META_CAPABILITIES QUIPU_STR("io.modelcontextprotocol/clientCapabilities")
+#define RPC_ECHO_MAX 256 /* bytes of a client's text that an error repeats */
+
+/* One message while it is answered. */
+typedef struct rpc_turn {
+    const qp_mcp *server;
+    qp_mcp_peer *peer;
+    qp_buf *ret;
+    qp_buf body; /* the object `result` */
+    quipu_arena arena;
+    bool is_batch;
+    qp_mcp_answer answer;
+} rpc_turn;
+
+/* The parts of a message. */
+typedef struct rpc_envelope {
+    quipu_str id; /* as it is written; absent: a notification */
+    quipu_str method;
+    qp_json_node params;
+    bool is_response;
+} rpc_envelope;
+
+bool qp_mcp_fail(qp_mcp_request *request, int code, const char *format, ...)
+{
+    va_list args;
+
+    request->fault.code = code;
+    va_start(args, format);
+    (void)vsnprintf(request->fault.message, sizeof(request->fault.message), format, args);
+    va_end(args);
+    /* snprintf() counts bytes; half a character at the end would not be JSON. */
+    request->fault.message[qp_utf8_prefix(quipu_cstr(request->fault.message))] = '\0';
+    return false;
+}
+
+bool qp_mcp_fail_status(qp_mcp_request *request, quipu_status status, const quipu_error *error)
+{
+    assert(status != QUIPU_OK);
+    return qp_mcp_fail(request, QP_MCP_INTERNAL_ERROR, "%s: %s", quipu_status_name(status),
+                       error != NULL && error->message[0] != '\0' ? error->message
+                                                                  : quipu_status_text(status));
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void rpc_envelope_begin(qp_jsonw *out, qp_buf *ret, quipu_str id)
+{
+    qp_jsonw_begin(out, ret);
+    qp_jsonw_object(out);
+    qp_mcp_put(out, "jsonrpc", "2.0");
+    if (id.p != NULL) {
+        qp_mcp_put_key(out, "id");
+        qp_jsonw_raw(out, id);
+    }
+}
+
+static void rpc_write_error(rpc_turn *turn, quipu_str id, const qp_mcp_fault *fault)
+{
+    qp_jsonw out;
+
+    assert(fault->code < 0);
+    turn->answer.code = fault->code;
+    rpc_envelope_begin(&out, turn->ret, id);
+    qp_mcp_put_key(&out, "error");
+    qp_jsonw_object(&out);
+    qp_mcp_put_int(&out, "code", fault->code);
+    qp_mcp_put(&out, "message", fault->message);
+    if (fault->data.p != NULL) {
+        qp_mcp_put_key(&out, "data");
+        qp_jsonw_raw(&out, fault->data);
+    }
+    qp_jsonw_object_end(&out);
+    qp_jsonw_object_end(&out);
+}
+
+/* An error about the message itself. */
+static void rpc_refuse(rpc_turn *turn, quipu_str id, int code, const char *why)
+{
+    qp_mcp_fault fault = {.code = code};
+
+    (void)snprintf(fault.message, sizeof(fault.message), "%s", why);
+    rpc_write_error(turn, id, &fault);
+}
+
+static void rpc_write_result(rpc_turn *turn, quipu_str id)
+{
+    qp_jsonw out;
+
+    rpc_envelope_begin(&out, turn->ret, id);
+    qp_mcp_put_key(&out, "result");
+    qp_jsonw_raw(&out, qp_buf_str(&turn->body));
+    qp_jsonw_object_end(&out);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Whether a node may be a request's id: a text or an integer, as it is written. */
+static bool rpc_is_id(qp_json_node node)
+{
+    int64_t value;
+
+    return qp_json_raw(node).n <= QUIPU_MCP_ID_MAX &&
+           (qp_json_kind_of(node) == QP_JSON_STRING ||
+            qp_json_int64(node, &value) == QP_JSON_EXACT);
+}
+
+/* Takes a message apart. Returns NULL, or why it is no message; the id is set as soon as it is
+ * known to be one, so that the refusal can carry it. */
+static const char *rpc_read(qp_json_node message, quipu_arena *arena, rpc_envelope *ret)
+{
+    const qp_json_node id = qp_json_get(message, QUIPU_STR("id"));
+    const qp_json_node method = qp_json_get(message, QUIPU_STR("method"));
+
+    if (qp_json_kind_of(message) != QP_JSON_OBJECT) {
+        return "a message is a JSON object with jsonrpc, method and, for a request, id";
+    }
+    if (qp_json_kind_of(id) != QP_JSON_NONE) {
+        if (!rpc_is_id(id)) {
+            return "id must be a text or an integer, of at most 1024 bytes";
+        }
+        ret->id = qp_json_raw(id);
+    }
+    if (!qp_json_text_is(qp_json_get(message, QUIPU_STR("jsonrpc")), QUIPU_STR("2.0"))) {
+        return "jsonrpc must be \"2.0\"";
+    }
+    ret->is_response =
+        qp_json_kind_of(method) == QP_JSON_NONE &&
+        (qp_json_kind_of(qp_json_get(message, QUIPU_STR("result"))) != QP_JSON_NONE ||
+         qp_json_kind_of(qp_json_get(message, QUIPU_STR("error"))) != QP_JSON_NONE);
+    if (ret->is_response) {
+        return NULL;
+    }
+    if (qp_json_text(method, arena, &ret->method, NULL) != QUIPU_OK) {
+        return "method must be a text";
+    }
+    ret->params = qp_json_get(message, QUIPU_STR("params"));
+    return NULL;
+}
+
+/* The versions that a modern request may name, and the one that it named, as an error's data. */
+static bool rpc_fail_version(qp_mcp_request *request, qp_json_node version)
+{
+    quipu_str requested = qp_json_raw(version);
+    qp_buf data;
+    qp_jsonw out;
+    quipu_status status;
+
+    qp_buf_init(&data, QUIPU_MCP_RESPONSE_MAX);
+    qp_jsonw_begin(&out, &data);
+    qp_jsonw_object(&out);
+    qp_mcp_put_key(&out, "supported");
+    qp_jsonw_array(&out);
+    qp_jsonw_str(&out, quipu_cstr(qp_mcp_version_name(QP_MCP_MODERN)));
+    qp_jsonw_array_end(&out);
+    qp_mcp_put_key(&out, "requested");
+    qp_jsonw_raw(&out, requested.n <= RPC_ECHO_MAX ? requested : QUIPU_STR("\"\""));
+    qp_jsonw_object_end(&out);
+    status = qp_jsonw_end(&out);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(request->arena, qp_buf_str(&data), &request->fault.data);
+    }
+    qp_buf_free(&data);
+    if (status != QUIPU_OK) {
+        return qp_mcp_fail_status(request, status, NULL);
+    }
+    return qp_mcp_fail(request, QP_MCP_UNSUPPORTED_VERSION,
+                       "Unsupported protocol version: a request with this _meta must name %s",
+                       qp_mcp_version_name(QP_MCP_MODERN));
+}
+
+/* Decides the era by `_meta`, never by the method, except that server/discover exists in the modern
+ * one alone. A modern request must carry its version and its client's capabilities. */
+static bool rpc_find_era(qp_mcp_request *request, bool *ret_modern)
+{
+    const qp_json_node meta = qp_json_get(request->params, QUIPU_STR("_meta"));
+    const qp_json_node version = qp_json_get(meta, RPC_META_VERSION);
+    const qp_json_node capabilities = qp_json_get(meta, RPC_META_CAPABILITIES);
+
+    *ret_modern = qp_json_kind_of(version) != QP_JSON_NONE ||
+                  qp_json_kind_of(capabilities) != QP_JSON_NONE ||
+                  quipu_str_eq(request->method, QUIPU_STR("server/discover"));
+    if (!*ret_modern) {
+        request->version = request->peer->legacy;
+        return true;
+    }
+    request->version = QP_MCP_MODERN;
+    if (qp_json_kind_of(version) != QP_JSON_STRING) {
+        return qp_mcp_fail(
+            request, QP_MCP_INVALID_PARAMS,
+            "params._meta must have io.modelcontextprotocol/protocolVersion, a text");
+    }
+    if (!qp_json_text_is(version, quipu_cstr(qp_mcp_version_name(QP_MCP_MODERN)))) {
+        return rpc_fail_version(request, version);
+    }
+    if (qp_json_kind_of(capabilities) != QP_JSON_OBJECT) {
+        return qp_mcp_fail(
+            request, QP_MCP_INVALID_PARAMS,
+            "params._meta must have io.modelcontextprotocol/clientCapabilities, an object");
+    }
+    return true;
+}
+
+/* Whether a request may run at all: its params, its era, and what a batch may hold. */
+static bool rpc_admit(rpc_turn *turn, qp_mcp_request *request)
+{
+    const qp_json_kind kind = qp_json_kind_of(request->params);
+
+    if (kind != QP_JSON_NONE && kind != QP_JSON_OBJECT) {
+        return qp_mcp_fail(request, QP_MCP_INVALID_PARAMS, "params must be an object");
+    }
+    if (!rpc_find_era(request, &turn->answer.modern)) {
+        return false;
+    }
+    if (turn->is_batch &&
+        (turn->answer.modern || quipu_str_eq(request->method, QUIPU_STR("initialize")))) {
+        return qp_mcp_fail(request, QP_MCP_INVALID_REQUEST,
+                           "this request must not be part of a batch: send it alone");
+    }
+    return true;
+}
+
+/* Runs a request and writes its response. A result that does not fit becomes an error. */
+static quipu_status rpc_run(rpc_turn *turn, const rpc_envelope *envelope)
+{
+    qp_jsonw out;
+    qp_mcp_request request = {.server = turn->server,
+                              .peer = turn->peer,
+                              .method = envelope->method,
+                              .params = envelope->params,
+                              .arena = &turn->arena,
+                              .out = &out};
+    bool done = rpc_admit(turn, &request);
+    quipu_status status;
+
+    qp_buf_reset(&turn->body);
+    qp_jsonw_begin(&out, &turn->body);
+    if (done) {
+        qp_jsonw_object(&out);
+        done = qp_mcp_method(&request);
+    }
+    if (done) {
+        qp_jsonw_object_end(&out);
+        status = qp_jsonw_end(&out);
+        if (status == QUIPU_NOMEM) {
+            return status;
+        }
+        done = status == QUIPU_OK || qp_mcp_fail(&request, QP_MCP_INTERNAL_ERROR,
+                                                 "%s: the result does not fit a response of %d "
+                                                 "bytes: ask for less",
+                                                 quipu_status_name(status), QUIPU_MCP_RESPONSE_MAX);
+    }
+    if (done) {
+        rpc_write_result(turn, envelope->id);
+    } else {
+        rpc_write_error(turn, envelope->id, &request.fault);
+    }
+    return QUIPU_OK;
+}
+
+/* One message that is no batch. Notifications and responses are read and get no answer. */
+static quipu_status rpc_one(rpc_turn *turn, qp_json_node message)
+{
+    rpc_envelope envelope = {.id = {NULL, 0}};
+    const char *why = rpc_read(message, &turn->arena, &envelope);
+
+    if (why != NULL) {
+        rpc_refuse(turn, envelope.id, QP_MCP_INVALID_REQUEST, why);
+        return QUIPU_OK;
+    }
+    if (envelope.is_response || envelope.id.p == NULL) {
+        return QUIPU_OK;
+    }
+    return rpc_run(turn, &envelope);
+}
+
+/* The messages of an array, one after the other; their responses are an array, too. */
+static quipu_status rpc_batch(rpc_turn *turn, qp_json_node batch)
+{
+    const size_t count = qp_json_count(batch);
+    quipu_status status = QUIPU_OK;
+    qp_json_iter iter = qp_json_each(batch);
+
+    if (turn->peer->legacy != QP_MCP_2025_03_26) {
+        rpc_refuse(turn, (quipu_str){NULL, 0}, QP_MCP_INVALID_REQUEST,
+                   "batches exist in revision 2025-03-26 alone: send one message a time");
+        return QUIPU_OK;
+    }
+    if (count == 0 || count > QUIPU_MCP_BATCH_MAX) {
+        rpc_refuse(turn, (quipu_str){NULL, 0}, QP_MCP_INVALID_REQUEST,
+                   "a batch has 1 to 100 messages");
+        return QUIPU_OK;
+    }
+    turn->is_batch = true;
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        const size_t before = turn->ret->n;
+
+        qp_buf_putc(turn->ret, before == 0 ? '[' : ',');
+        const size_t begun = turn->ret->n;
+        status = rpc_one(turn, iter.value);
+        if (turn->ret->n == begun) {
+            qp_buf_cut(turn->ret, before);
+        }
+        quipu_arena_reset(&turn->arena);
+    }
+    if (turn->ret->n > 0) {
+        qp_buf_putc(turn->ret, ']');
+    }
+    turn->answer = (qp_mcp_answer){0};
+    return status;
+}
+
+/* ---- the door -------------------------------------------------------------------------------- */
+
+quipu_status qp_mcp_refuse_size(qp_buf *ret)
+{
+    rpc_turn turn = {.ret = ret};
+
+    qp_buf_reset(ret);
+    rpc_refuse(&turn, (quipu_str){NULL, 0}, QP_MCP_INVALID_REQUEST,
+               "the message has more than 4194304 bytes: send less at a time");
+    return qp_buf_status(ret);
+}
+
+/* Parses a message and answers it. */
+static quipu_status rpc_answer(rpc_turn *turn, qp_json_doc *doc, quipu_str message)
+{
+    const qp_json_limits limits = {QUIPU_MCP_REQUEST_MAX, QP_JSON_DEPTH_MAX};
+    quipu_error error = {0};
+    const quipu_status status = qp_json_parse(doc, message, &limits, &error);
+
+    if (status == QUIPU_NOMEM) {
+        return status;
+    }
+    if (status != QUIPU_OK) {
+        rpc_refuse(turn, (quipu_str){NULL, 0},
+                   status == QUIPU_INVALID ? QP_MCP_PARSE_ERROR : QP_MCP_INVALID_REQUEST,
+                   error.message);
+        return QUIPU_OK;
+    }
+    return qp_json_kind_of(qp_json_root(doc)) == QP_JSON_ARRAY ? rpc_batch(turn, qp_json_root(doc))
+                                                               : rpc_one(turn, qp_json_root(doc));
+}
+
+quipu_status qp_mcp_respond(const qp_mcp *server, qp_mcp_peer *peer, quipu_str message, qp_buf *ret,
+                            qp_mcp_answer *ret_answer)
+{
+    rpc_turn turn = {.server = server, .peer = peer, .ret = ret, .arena = QUIPU_ARENA_INIT};
+    qp_json_doc doc;
+    quipu_status status;
+
+    assert(server->store != NULL && peer != NULL);
+    if (message.n > QUIPU_MCP_REQUEST_MAX) {
+        return qp_mcp_refuse_size(ret);
+    }
+    qp_buf_reset(ret);
+    qp_buf_init(&turn.body, QUIPU_MCP_RESPONSE_MAX);
+    qp_json_init(&doc);
+    status = rpc_answer(&turn, &doc, message);
+    qp_json_free(&doc);
+    qp_buf_free(&turn.body);
+    quipu_arena_free(&turn.arena);
+    if (status == QUIPU_OK) {
+        status = qp_buf_status(ret);
+    }
+    if (status == QUIPU_OK && ret_answer != NULL) {
+        *ret_answer = turn.answer;
+    }
+    return status;
+}
