@@ -79,7 +79,8 @@ set(quipu_tests_of_every_engine
     contract.store_fork_model contract.store_fork_thread contract.store_group_thread
     contract.store_hash_chain contract.store_job contract.store_list contract.store_log
     contract.store_log_thread
-    contract.store_memory contract.store_memory_edit contract.store_memory_run
+    contract.store_memory contract.store_memory_edit contract.store_memory_model
+    contract.store_memory_run
     contract.store_memory_run_thread
     contract.store_memory_thread contract.store_message contract.store_message_parse
     contract.store_model contract.store_older contract.store_pool contract.store_purge
