@@ -86,20 +86,6 @@ const char *app_http_load(app_http *ret_http)
     (void)ret_http;
     return "this program was built without libevent, so it serves no HTTP";
 }
-#elif defined(APP_SERVER_LINKED)
-const char *app_http_load(app_http *ret_http)
-{
-    *ret_http = (app_http){.open = quipu_open,
-                           .close = quipu_close,
-                           .free = quipu_free,
-                           .start = quipu_server_start,
-                           .address = quipu_server_address,
-                           .stop = quipu_server_stop,
-                           .token_add = quipu_token_add,
-                           .token_find = quipu_token_find,
-                           .token_remove = quipu_token_remove};
-    return NULL;
-}
 #else
 const char *app_http_load(app_http *ret_http)
 {
