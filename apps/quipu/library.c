@@ -1,5 +1,6 @@
 /* Loading libquipu-provider and libquipu-server with dlopen(3). A build without libcurl has no
- * provider; the static program cannot load anything and has the server linked. */
+ * provider; the static program cannot load anything and has MCP linked. A build without libevent,
+ * as the static one, serves no HTTP. */
 #include "library.h"
 
 #include <string.h>
