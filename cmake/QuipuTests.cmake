@@ -17,7 +17,7 @@ function(quipu_test_objects folder ret)
     endif()
   elseif(folder STREQUAL "agent")
     set(rooms ${quipu_rooms_built} provider) # a turn is tried with a store, and over HTTP
-  elseif(folder IN_LIST quipu_rooms AND NOT folder MATCHES "^(memory|mcp)$") # these need a store
+  elseif(folder IN_LIST quipu_rooms AND NOT folder MATCHES "^(memory|mcp|server)$") # with a store
     set(rooms ${folder} ${quipu_allow_${folder}})
   elseif(QUIPU_AMALGAMATION)
     set(rooms amalgamation)
@@ -26,6 +26,12 @@ function(quipu_test_objects folder ret)
   endif()
   if(folder MATCHES "^(mcp|fuzz)$")
     list(APPEND rooms mcp)
+  endif()
+  if(folder MATCHES "^(fuzz|server)$")
+    list(APPEND rooms http)
+  endif()
+  if(folder STREQUAL "server")
+    list(APPEND rooms server)
   endif()
   foreach(room IN LISTS rooms)
     if(TARGET qp_${room})
@@ -79,7 +85,8 @@ set(quipu_tests_of_every_engine
     contract.store_fork_model contract.store_fork_thread contract.store_group_thread
     contract.store_hash_chain contract.store_job contract.store_list contract.store_log
     contract.store_log_thread
-    contract.store_memory contract.store_memory_edit contract.store_memory_run
+    contract.store_memory contract.store_memory_edit contract.store_memory_model
+    contract.store_memory_run
     contract.store_memory_run_thread
     contract.store_memory_thread contract.store_message contract.store_message_parse
     contract.store_model contract.store_older contract.store_pool contract.store_purge
@@ -211,6 +218,9 @@ function(quipu_add_test_folder folder)
     quipu_test_compile(${target})
     if(TARGET qp_provider AND (folder STREQUAL "provider" OR folder STREQUAL "agent"))
       target_link_libraries(${target} PRIVATE CURL::libcurl)
+    endif()
+    if(folder STREQUAL "server")
+      target_link_libraries(${target} PRIVATE ${quipu_libevent})
     endif()
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                                "${PROJECT_BINARY_DIR}/tests/${folder}")
@@ -413,6 +423,7 @@ function(quipu_add_tests)
     if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/tests/${folder}"
        AND NOT folder MATCHES "^(lib|fuzz|mustfail)$"
        AND (NOT folder STREQUAL "provider" OR TARGET qp_provider)
+       AND (NOT folder STREQUAL "server" OR TARGET qp_server)
        AND (NOT folder MATCHES "postgres$" OR TARGET qp_ent_postgres))
       quipu_add_test_folder(${folder})
     endif()

@@ -27,7 +27,7 @@
 #define APP_CONFLICT 4
 #define APP_BUSY 5
 
-#define APP_OPTIONS_MAX 16 /* options of one verb, besides the common ones */
+#define APP_OPTIONS_MAX 32 /* options of one verb, besides the common ones */
 #define APP_PATH_MAX 4096
 #define APP_MESSAGE_MAX 2048 /* bytes of one message on stderr; longer ones are cut */
 
@@ -67,7 +67,9 @@
     X(verify)                                                                                      \
     X(repair)                                                                                      \
     X(upgrade)                                                                                     \
-    X(sweep)
+    X(sweep)                                                                                       \
+    X(serve)                                                                                       \
+    X(token)
 
 /* An option: --name, or --name VALUE when `value` names the value. */
 typedef struct app_option {
