@@ -221,6 +221,8 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
                                    "{\"type\":\"string\"},\"eventId\":{\"type\":\"string\"}}}"));
     qp_jsonw_key(writer, QUIPU_STR("State"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\"}"));
+    qp_jsonw_key(writer, QUIPU_STR("McpMessage"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":[\"object\",\"array\"]}"));
     qp_jsonw_key(writer, QUIPU_STR("Error"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"properties\":{\"error\":{\"type\":"
                                    "\"object\",\"properties\":{\"status\":{\"type\":\"string\"},"

@@ -83,6 +83,8 @@ quipu_status qp_route_export(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_tail(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr);
 
+quipu_status qp_route_mcp(qp_call *call, quipu_error *reterr);
+
 quipu_status qp_route_health(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_ready(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_metrics(qp_call *call, quipu_error *reterr);
