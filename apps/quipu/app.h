@@ -27,7 +27,7 @@
 #define APP_CONFLICT 4
 #define APP_BUSY 5
 
-#define APP_OPTIONS_MAX 16 /* options of one verb, besides the common ones */
+#define APP_OPTIONS_MAX 32 /* options of one verb, besides the common ones */
 #define APP_PATH_MAX 4096
 #define APP_MESSAGE_MAX 2048 /* bytes of one message on stderr; longer ones are cut */
 
