@@ -812,7 +812,7 @@ static void sql_hits_below(sql_writer *w)
  * are on the row, which is then looked up. Of the rows that are left one window is ranked, those
  * with the highest keys: put_hits opens a subquery, put_order ends it.
  *
- *   SELECT * FROM (SELECT rowid,quipu_rank("messages_search") AS rank
+ *   SELECT * FROM (SELECT rowid,quipu_rank("messages_search",(SELECT max(id) ...)) AS rank
  *     FROM "messages_search" WHERE "messages_search" MATCH ?1
  *     AND "messages_search".rowid BETWEEN ?2 AND ?3 AND ("messages_search".rowid)<=(?4)
  *     AND EXISTS (SELECT 1 FROM "messages" WHERE "id"="messages_search".rowid AND "author"=?5)

@@ -78,13 +78,15 @@ static void search_from(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, " MATCH ?1");
 }
 
-/* The auxiliary function of search_rank.c: smaller is better. */
+/* The auxiliary function of search_rank.c, which is given the highest key: smaller is better. */
 static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
     qp_buf_puts(sql, "SELECT * FROM (SELECT rowid," QP_SQLITE_RANK "(");
     search_index(sql, entity);
-    qp_buf_puts(sql, ") AS rank");
+    qp_buf_puts(sql, ",(SELECT max(id) FROM ");
+    qp_sqlite_put_suffixed(sql, entity->table, QP_SQLITE_SEARCH_SUFFIX "_docsize");
+    qp_buf_puts(sql, ")) AS rank");
     search_from(sql, entity);
 }
 

@@ -271,6 +271,55 @@ static void a_search_is_scoped_by_every_filter(void **state)
     assert_string_equal(found_with(store, &options), "s1:1 s1:2 ");
 }
 
+/* More messages have the word than the ranking counts, in two sessions that one fork shows. Pages
+ * overlap nowhere, and equal texts have equal ranks, whoever holds them. */
+static void a_fork_ranks_what_it_shares_like_its_own(void **state)
+{
+    T_SQLITE_ONLY("only SQLite's ranking estimates");
+    quipu_store *store = *state;
+    quipu_search_options options = ask("same");
+    quipu_session_new fork = st_values("fork");
+    enum { BATCH = 1000, BATCHES = 9, OWN = 50 };
+    static quipu_message batch[BATCH];
+    static bool seen[BATCH * BATCHES + OWN + 1];
+    quipu_error err = {0};
+    double rank = 0;
+    bool more = true;
+
+    st_create(store, "root");
+    for (int i = 0; i < BATCH; i++) {
+        batch[i] = st_says(QUIPU_ROLE_USER, "the same text");
+    }
+    for (int i = 0; i < BATCHES; i++) {
+        T_OK(quipu_message_append(store, QUIPU_STR("root"), quipu_messages_of(batch, BATCH), NULL,
+                                  NULL, NULL, &err));
+    }
+    T_OK(quipu_session_fork(store, QUIPU_STR("root"), (int64_t)BATCH * BATCHES, &fork, NULL, NULL,
+                            &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("fork"), quipu_messages_of(batch, OWN), NULL, NULL,
+                              NULL, &err));
+    options.session_key = QUIPU_STR("fork");
+    options.limit = QUIPU_SEARCH_LIMIT_MAX;
+    memset(seen, 0, sizeof(seen));
+    for (; more; options.offset += options.limit) {
+        quipu_search_results *results = search_with(store, &options);
+
+        for (size_t i = 0; i < results->hits.count; i++) {
+            const quipu_search_hit *hit = quipu_search_hit_at(results->hits, i);
+
+            rank = options.offset == 0 && i == 0 ? hit->rank : rank;
+            assert_true(hit->rank == rank);
+            assert_false(seen[hit->seq]);
+            seen[hit->seq] = true;
+        }
+        more = results->more;
+        quipu_free(results);
+    }
+    for (int64_t seq = 1; seq <= BATCH * BATCHES + OWN; seq++) {
+        assert_true(seen[seq]);
+    }
+}
+
 /* However many better hits belong to others. */
 static void hits_behind_many_that_are_not_shown_are_found(void **state)
 {
@@ -561,6 +610,7 @@ int main(void)
         ST_TEST(a_hit_describes_its_message),
         ST_TEST(snippets_mark_words_and_split_no_character),
         ST_TEST(a_search_is_scoped_by_every_filter),
+        ST_TEST(a_fork_ranks_what_it_shares_like_its_own),
         ST_TEST(hits_behind_many_that_are_not_shown_are_found),
         cmocka_unit_test(a_tenant_finds_its_own_messages_only),
         ST_TEST(pages_follow_each_other),
