@@ -60,7 +60,8 @@ quipu_status qpy_adk_get(qpy_task *task)
         options.flags = QUIPU_GET_AFTER;
         options.after = (quipu_time){task->given[2], (uint32_t)task->given[3]};
     }
-    status = quipu_service_get(task->on->service, &ref, &options, task->call, &session, &task->error);
+    status =
+        quipu_service_get(task->on->service, &ref, &options, task->call, &session, &task->error);
     return status == QUIPU_OK && session != NULL ? adk_put_session(task, session) : status;
 }
 
@@ -68,8 +69,8 @@ quipu_status qpy_adk_get(qpy_task *task)
 quipu_status qpy_adk_list(qpy_task *task)
 {
     quipu_service_page *page = NULL;
-    const quipu_status status =
-        quipu_service_list(task->on->service, task->in[0], task->in[1], task->call, &page, &task->error);
+    const quipu_status status = quipu_service_list(task->on->service, task->in[0], task->in[1],
+                                                   task->call, &page, &task->error);
 
     for (size_t i = 0; status == QUIPU_OK && i < page->sessions.count; i++) {
         const quipu_service_entry *entry = quipu_service_entry_at(page->sessions, i);
@@ -105,8 +106,8 @@ quipu_status qpy_adk_append(qpy_task *task)
 
         memcpy(task->error.message, text, sizeof(text));
     } else {
-        status = quipu_service_append(task->on->service, &head, (quipu_json){task->in[4]}, task->call,
-                                      &result, &task->error);
+        status = quipu_service_append(task->on->service, &head, (quipu_json){task->in[4]},
+                                      task->call, &result, &task->error);
     }
     if (status == QUIPU_OK) {
         adk_put_head(task, &head);
@@ -118,8 +119,9 @@ quipu_status qpy_adk_append(qpy_task *task)
 quipu_status qpy_adk_user_state(qpy_task *task)
 {
     quipu_json state = {{NULL, 0}};
-    const quipu_status status = quipu_service_user_state(
-        task->on->service, task->in[0], task->in[1], task->call, &task->arena, &state, &task->error);
+    const quipu_status status =
+        quipu_service_user_state(task->on->service, task->in[0], task->in[1], task->call,
+                                 &task->arena, &state, &task->error);
 
     if (status == QUIPU_OK) {
         qpy_put_own(task, state.text);
@@ -139,7 +141,8 @@ quipu_status qpy_adk_event(qpy_task *task)
     dialect.time = QUIPU_TIMES_SECONDS;
     range.after_seq = task->given[0] - 1;
     range.limit = 1;
-    status = quipu_session_get(task->on->store, task->in[0], &range, task->call, &history, &task->error);
+    status =
+        quipu_session_get(task->on->store, task->in[0], &range, task->call, &history, &task->error);
     if (status == QUIPU_OK && history->messages.count == 1) {
         status = quipu_message_to_event(history->messages, 0, &dialect, &task->arena, &event,
                                         &task->error);

@@ -72,9 +72,8 @@ static void fields_load(void)
 qpy_shape qpy_shape_of(int which)
 {
     (void)pthread_once(&fields_once, fields_load);
-    return (size_t)which < FIELDS_LISTED
-               ? (qpy_shape){fields_members[which], fields_counts[which]}
-               : qpy_shapes[which];
+    return (size_t)which < FIELDS_LISTED ? (qpy_shape){fields_members[which], fields_counts[which]}
+                                         : qpy_shapes[which];
 }
 
 static bool fields_has(const qpy_member *member)

@@ -30,6 +30,33 @@ static const job_fn job_runs[QPY_OP_COUNT] = {
     [QPY_COMPACT] = qpy_compact,
     [QPY_SWEEP] = qpy_sweep,
     [QPY_BACKUP] = qpy_backup,
+    [QPY_UNCOMPACT] = qpy_uncompact,
+    [QPY_PRUNE] = qpy_prune,
+    [QPY_EXPORT] = qpy_export,
+    [QPY_IMPORT] = qpy_import,
+    [QPY_SOURCE] = qpy_source,
+    [QPY_COPY] = qpy_copy,
+    [QPY_STATS] = qpy_stats,
+    [QPY_UPGRADE] = qpy_upgrade,
+    [QPY_VERIFY] = qpy_verify,
+    [QPY_VERIFY_AGAINST] = qpy_verify_against,
+    [QPY_ERASE] = qpy_erase,
+    [QPY_INDEX] = qpy_index,
+    [QPY_FACTOR] = qpy_factor,
+    [QPY_FACTOR_LEARN] = qpy_factor_learn,
+    [QPY_MEMORY_SAVE] = qpy_memory_save,
+    [QPY_MEMORY_FIND] = qpy_memory_find,
+    [QPY_MEMORY_UPDATE] = qpy_memory_update,
+    [QPY_MEMORY_DELETE] = qpy_memory_delete,
+    [QPY_MEMORY_RUN] = qpy_memory_run,
+    [QPY_MEMORY_STATUS] = qpy_memory_status,
+    [QPY_CONTEXT] = qpy_context,
+    [QPY_STATE] = qpy_state,
+    [QPY_STATE_SET] = qpy_state_set,
+    [QPY_TAIL_OPEN] = qpy_tail_open,
+    [QPY_TAIL_NEXT] = qpy_tail_next,
+    [QPY_TAIL_CLOSE] = qpy_tail_close,
+    [QPY_FEED] = qpy_feed,
     [QPY_ITEMS_ADD] = qpy_items_add,
     [QPY_ITEMS_GET] = qpy_items_get,
     [QPY_ADK_CREATE] = qpy_adk_create,
@@ -271,6 +298,17 @@ static void job_leave(qpy_store *store)
     }
 }
 
+static void job_refuse(qpy_job *job)
+{
+    job->status = QUIPU_MISUSE;
+    job->why = "the store is closed";
+}
+
+void qpy_job_set_target(qpy_job *job, qpy_store *target)
+{
+    ((qpy_task *)job)->target = target;
+}
+
 void qpy_job_run(qpy_job *job)
 {
     qpy_task *task = (qpy_task *)job;
@@ -278,11 +316,16 @@ void qpy_job_run(qpy_job *job)
 
     job->why = task->error.message;
     if (!job_enter(task->on)) {
-        job->status = QUIPU_MISUSE;
-        job->why = "the store is closed";
+        job_refuse(job);
+        return;
+    }
+    if (!job_enter(task->target)) {
+        job_leave(task->on);
+        job_refuse(job);
         return;
     }
     status = job_runs[task->op](task);
+    job_leave(task->target);
     job_leave(task->on);
     /* A failed allocation of an answer has set the error already. */
     job->status = status != QUIPU_OK ? (int32_t)status : task->error.status;
@@ -318,9 +361,16 @@ void qpy_store_close(qpy_store *store)
     if (store == NULL || atomic_exchange(&store->closed, true)) {
         return;
     }
-    while (getpid() == store->process && atomic_load(&store->users) > 0) {
-        (void)nanosleep(&moment, NULL);
+    if (getpid() == store->process) {
+        if (store->closing != NULL) {
+            quipu_cancel_set(store->closing);
+        }
+        while (atomic_load(&store->users) > 0) {
+            (void)nanosleep(&moment, NULL);
+        }
+        qpy_tails_close(store);
     }
+    quipu_service_free(store->states);
     quipu_service_free(store->service);
     quipu_close(store->store);
 }
@@ -340,6 +390,7 @@ void qpy_store_free(qpy_store *store)
         if (spare != NULL) {
             (void)job_memory(spare, 0);
         }
+        quipu_cancel_free(store->closing);
         (void)job_memory(store, 0);
     }
 }

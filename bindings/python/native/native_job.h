@@ -5,8 +5,12 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include <quipu/adk.h>
+#include <pthread.h>
+
+#include <quipu/agent.h>
 #include <quipu/fields.h>
+#include <quipu/import.h>
+#include <quipu/memory.h>
 
 #include "native.h"
 
@@ -18,8 +22,10 @@ typedef struct qpy_task {
     bool watched;           /* its submitter waits; under the port's lock... */
     atomic_bool done;       /* ...but this is read without it */
     struct port_worker *by; /* the thread that runs it */
-    qpy_store *on;          /* the store that it uses, or NULL */
-    quipu_str *in; /* the texts that were given; at least QPY_GIVEN_MIN, absent ones at the end... */
+    qpy_store *on;          /* the store that it uses, or NULL... */
+    qpy_store *target;      /* ...and the one that it copies to, or NULL */
+    quipu_str
+        *in; /* the texts that were given; at least QPY_GIVEN_MIN, absent ones at the end... */
     size_t in_count;
     size_t in_next; /* ...and the next one that qpy_take_*() reads */
     int64_t *given; /* the numbers, likewise with zeros */
@@ -57,9 +63,13 @@ typedef struct qpy_shape {
 
 struct qpy_store {
     quipu_store *store;
-    quipu_service *service;
-    pid_t
-        process; /* that opened it: after fork(2) calls in the child fail */
+    quipu_service *service; /* of ADK's sessions */
+    quipu_service *states;  /* of state(): by any key, behind others' changes, without events */
+    quipu_cancel *closing;  /* ends calls that wait when the store is closed */
+    pthread_mutex_t tails_mutex; /* guards the list of open tails: native_tail.c */
+    struct qpy_tail *tails;
+    int64_t tails_made;
+    pid_t process;         /* that opened it: after fork(2) calls in the child fail */
     _Atomic(char *) spare; /* a buffer for a large answer, or NULL: new memory is slow to touch */
     atomic_int users;      /* running calls */
     atomic_bool closed;
@@ -131,5 +141,40 @@ quipu_status qpy_fork(qpy_task *task);
 quipu_status qpy_compact(qpy_task *task);
 quipu_status qpy_sweep(qpy_task *task);
 quipu_status qpy_backup(qpy_task *task);
+quipu_status qpy_uncompact(qpy_task *task);
+quipu_status qpy_prune(qpy_task *task);
+quipu_status qpy_index(qpy_task *task);
+quipu_status qpy_factor(qpy_task *task);
+quipu_status qpy_factor_learn(qpy_task *task);
+quipu_status qpy_state(qpy_task *task);
+quipu_status qpy_state_set(qpy_task *task);
+
+/* Work on the whole store: native_maintain.c. */
+quipu_status qpy_export(qpy_task *task);
+quipu_status qpy_import(qpy_task *task);
+quipu_status qpy_source(qpy_task *task);
+quipu_status qpy_copy(qpy_task *task);
+quipu_status qpy_stats(qpy_task *task);
+quipu_status qpy_upgrade(qpy_task *task);
+quipu_status qpy_verify(qpy_task *task);
+quipu_status qpy_verify_against(qpy_task *task);
+quipu_status qpy_erase(qpy_task *task);
+
+/* Memories and prompts: native_memory.c. */
+quipu_status qpy_memory_save(qpy_task *task);
+quipu_status qpy_memory_find(qpy_task *task);
+quipu_status qpy_memory_update(qpy_task *task);
+quipu_status qpy_memory_delete(qpy_task *task);
+quipu_status qpy_memory_run(qpy_task *task);
+quipu_status qpy_memory_status(qpy_task *task);
+quipu_status qpy_context(qpy_task *task);
+
+/* Tails and the feed: native_tail.c. */
+quipu_status qpy_tail_open(qpy_task *task);
+quipu_status qpy_tail_next(qpy_task *task);
+quipu_status qpy_tail_close(qpy_task *task);
+quipu_status qpy_feed(qpy_task *task);
+bool qpy_op_waits(int op);              /* for others, as long as Python asks it to */
+void qpy_tails_close(qpy_store *store); /* no job uses the store any more */
 
 #endif

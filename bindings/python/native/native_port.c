@@ -18,7 +18,7 @@
 
 #include "native_job.h"
 
-#define PORT_THREADS_MAX 16   /* threads; more would only queue for the same commit */
+#define PORT_THREADS_MAX 16   /* threads beside those that wait; more would queue for a commit */
 #define PORT_MOMENT_NS 200000 /* how long a submitter waits for its job */
 #define PORT_HURRY_MAX 31     /* most calls of a kind that are not waited for in a row */
 #define PORT_ANYWHERE (-1)    /* not a processor's number */
@@ -55,6 +55,7 @@ struct qpy_port {
     port_hurry hurries[QPY_OP_COUNT];
     int threads;
     int running; /* of them, with a job */
+    int waiters; /* jobs that wait for others, queued or running; each may have a thread more */
     bool closed;
     int fds[2];
 };
@@ -178,6 +179,7 @@ static void port_run(qpy_port *port, port_worker *self, qpy_task *task)
     qpy_job_run(&task->job);
     (void)pthread_mutex_lock(&port->mutex);
     port->running--;
+    port->waiters -= qpy_op_waits(task->op);
     if (task->watched) {
         atomic_store(&task->done, true);
         return;
@@ -277,7 +279,8 @@ static bool port_worth_waiting(qpy_port *port, const qpy_task *task)
         hurry->left--;
         return false;
     }
-    return port->running == 0 && port->waiting.count == 0 && port->done.count == 0;
+    return !qpy_op_waits(task->op) && port->done.count == 0 &&
+           port->running + port->waiting.count == port->waiters;
 }
 
 static int64_t port_now_ns(void)
@@ -323,13 +326,16 @@ int qpy_port_submit(qpy_port *port, qpy_job *job)
     watched = port_worth_waiting(port, task);
     task->watched = watched;
     sleeper = port_take_sleeper(port, watched ? port_here() : PORT_ANYWHERE);
+    port->waiters += qpy_op_waits(task->op);
     /* Threads that neither run nor sleep check the queue before they sleep. */
     if (sleeper == NULL && port->threads - port->running <= port->waiting.count &&
-        port->threads < PORT_THREADS_MAX) {
+        port->threads - port->waiters < PORT_THREADS_MAX) {
         taken = port_grow(port) || port->threads > 0;
     }
     if (taken) {
         port_put(&port->waiting, task);
+    } else {
+        port->waiters -= qpy_op_waits(task->op);
     }
     (void)pthread_mutex_unlock(&port->mutex); /* released before the woken thread needs it */
     if (sleeper != NULL) {

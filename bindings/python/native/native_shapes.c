@@ -163,9 +163,9 @@ static const qpy_member shapes_search_options[] = {
 };
 
 static const qpy_member shapes_search_hit[] = {
-    SHOW(quipu_search_hit, session_key), SHOW(quipu_search_hit, seq),
+    SHOW(quipu_search_hit, session_key),   SHOW(quipu_search_hit, seq),
     ONE_OF(quipu_search_hit, role, ROLES), SHOW(quipu_search_hit, author),
-    SHOW(quipu_search_hit, timestamp),   SHOW(quipu_search_hit, snippet),
+    SHOW(quipu_search_hit, timestamp),     SHOW(quipu_search_hit, snippet),
     SHOW(quipu_search_hit, rank),
 };
 
@@ -182,18 +182,258 @@ static const qpy_member shapes_recall_options[] = {
 };
 
 static const qpy_member shapes_recall_hit[] = {
-    SHOW(quipu_recall_hit, session_key),
-    SHOW(quipu_recall_hit, seq),
-    ONE_OF(quipu_recall_hit, role, ROLES),
-    SHOW(quipu_recall_hit, author),
-    SHOW(quipu_recall_hit, timestamp),
-    SHOW(quipu_recall_hit, content),
-    SHOW(quipu_recall_hit, event_id),
-    SHOW(quipu_recall_hit, tokens),
-    SHOW(quipu_recall_hit, score),
-    SHOW(quipu_recall_hit, from_words),
-    SHOW(quipu_recall_hit, from_neighbours),
-    SHOW(quipu_recall_hit, from_session),
+    SHOW(quipu_recall_hit, session_key),     SHOW(quipu_recall_hit, seq),
+    ONE_OF(quipu_recall_hit, role, ROLES),   SHOW(quipu_recall_hit, author),
+    SHOW(quipu_recall_hit, timestamp),       SHOW(quipu_recall_hit, content),
+    SHOW(quipu_recall_hit, event_id),        SHOW(quipu_recall_hit, tokens),
+    SHOW(quipu_recall_hit, score),           SHOW(quipu_recall_hit, from_words),
+    SHOW(quipu_recall_hit, from_neighbours), SHOW(quipu_recall_hit, from_session),
+};
+
+/* ---- maintenance ------------------------------------------------------------------------------
+ */
+
+static const qpy_member shapes_export_options[] = {
+    SHOW(quipu_export_options, key),
+    FLAG(quipu_export_options, flags, "flat", QUIPU_EXPORT_FLAT),
+    FLAG(quipu_export_options, flags, "heads", QUIPU_EXPORT_HEADS),
+};
+
+static const qpy_member shapes_import_options[] = {
+    FLAG(quipu_import_options, flags, "must_be_new", QUIPU_IMPORT_MUST_BE_NEW),
+};
+
+static const qpy_member shapes_transfer[] = {
+    SHOW(quipu_transfer, lines),  SHOW(quipu_transfer, sessions), SHOW(quipu_transfer, messages),
+    SHOW(quipu_transfer, states), SHOW(quipu_transfer, memories), SHOW(quipu_transfer, skipped),
+};
+
+#define SHAPES_SOURCES "auto|adk-database|adk-v0|adk-sqlite|adk-go|lango"
+
+static const qpy_member shapes_source_options[] = {
+    ONE_OF(quipu_source_options, kind, SHAPES_SOURCES),
+    FLAG(quipu_source_options, flags, "dry_run", QUIPU_SOURCE_DRY_RUN),
+};
+
+static const qpy_member shapes_source_report[] = {
+    ONE_OF(quipu_source_report, kind, SHAPES_SOURCES),
+    SHOW(quipu_source_report, sessions),
+    SHOW(quipu_source_report, messages),
+    SHOW(quipu_source_report, states),
+    SHOW(quipu_source_report, memories),
+    SHOW(quipu_source_report, skipped),
+    SHOW(quipu_source_report, orphans),
+};
+
+static const qpy_member shapes_copied[] = {
+    SHOW(quipu_copied, lines),          SHOW_AS(quipu_copied, bytes, "size"),
+    SHOW(quipu_copied, sha256),         SHOW(quipu_copied, sessions),
+    SHOW(quipu_copied, messages),       SHOW(quipu_copied, states),
+    SHOW(quipu_copied, memories),       SHOW(quipu_copied, added_sessions),
+    SHOW(quipu_copied, added_messages), SHOW(quipu_copied, added_states),
+    SHOW(quipu_copied, added_memories), SHOW(quipu_copied, skipped),
+};
+
+static const qpy_member shapes_stats[] = {
+    SHOW(quipu_stats, sessions),         SHOW(quipu_stats, forks),
+    SHOW(quipu_stats, messages),         SHOW(quipu_stats, tokens),
+    SHOW(quipu_stats, largest_messages), SHOW(quipu_stats, largest_key),
+    SHOW(quipu_stats, file_bytes),       SHOW(quipu_stats, free_bytes),
+    SHOW(quipu_stats, log_bytes),        SHOW(quipu_stats, readers),
+    SHOW(quipu_stats, commits),          SHOW(quipu_stats, writes),
+    SHOW(quipu_stats, largest_commit),   SHOW(quipu_stats, unindexed),
+    SHOW(quipu_stats, expired),          SHOW(quipu_stats, durability_level),
+    SHOW(quipu_stats, engine),           ONE_OF(quipu_stats, checksums, "off|on|stale"),
+};
+
+static const qpy_member shapes_problem[] = {
+    ONE_OF(quipu_problem, kind,
+           "|file|seq|next_seq|count|totals|message|view|fork|state|search|deleted|session|memory|"
+           "feed|factor|counter|hash|lost"),
+    SHOW(quipu_problem, tenant),
+    SHOW(quipu_problem, session_key),
+    SHOW(quipu_problem, seq),
+    SHOW(quipu_problem, text),
+    SHOW(quipu_problem, repaired),
+};
+
+static const qpy_member shapes_verified[] = {
+    SHOW(quipu_verified, sessions),
+    SHOW(quipu_verified, messages),
+    SHOW(quipu_verified, repaired),
+    SHOW(quipu_verified, unhashed),
+};
+
+static const qpy_member shapes_compared[] = {
+    SHOW(quipu_compared, sessions), SHOW(quipu_compared, proved),  SHOW(quipu_compared, pruned),
+    SHOW(quipu_compared, unhashed), SHOW(quipu_compared, removed),
+};
+
+static const qpy_member shapes_erase_options[] = {
+    SHOW(quipu_erase_options, key),
+    SHOW(quipu_erase_options, user_id),
+    SHOW(quipu_erase_options, app_name),
+    FLAG(quipu_erase_options, flags, "quick", QUIPU_ERASE_QUICK),
+};
+
+static const qpy_member shapes_erasure[] = {
+    SHOW(quipu_erasure, hidden),
+    SHOW(quipu_erasure, messages),
+    SHOW(quipu_erasure, states),
+    SHOW(quipu_erasure, memories),
+};
+
+static const qpy_member shapes_factor[] = {
+    SHOW(quipu_model_factor, ppm),
+    SHOW(quipu_model_factor, samples),
+};
+
+/* ---- memories and prompts ---------------------------------------------------------------------
+ */
+
+#define KINDS "|observation|reflection"
+
+static const qpy_member shapes_memory_kind[] = {
+    ONE_OF(quipu_memory, kind, KINDS),
+};
+
+static const qpy_member shapes_memory_patch[] = {
+    ONE_OF(quipu_memory_patch, kind, KINDS),
+    SHOW(quipu_memory_patch, id),
+    SHOW_SET(quipu_memory_patch, content, "content", QUIPU_MEMORY_SET_CONTENT),
+    SHAPE_MEMBER(quipu_memory_patch, priority, .name = "priority", .type = QUIPU_FIELD_INT,
+                 .choices = "|standing|high|medium|low|done", .has_offset = QUIPU_FIELD_NO_HAS,
+                 .bit_offset = offsetof(quipu_memory_patch, set), .bit = QUIPU_MEMORY_SET_PRIORITY),
+    SHOW_SET(quipu_memory_patch, subject, "subject", QUIPU_MEMORY_SET_SUBJECT),
+    FLAG(quipu_memory_patch, set, "retire", QUIPU_MEMORY_RETIRE),
+    SHOW(quipu_memory_patch, why),
+};
+
+static const qpy_member shapes_memory_query[] = {
+    ONE_OF(quipu_memory_query, kind, KINDS),
+    SHOW_AS(quipu_memory_query, session_key, "key"),
+    SHOW(quipu_memory_query, recent),
+    FLAG(quipu_memory_query, flags, "retired", QUIPU_MEMORY_RETIRED),
+    FLAG(quipu_memory_query, flags, "scope", QUIPU_MEMORY_SCOPE),
+};
+
+static const qpy_member shapes_memory_options[] = {
+    SHOW_AS(quipu_memory_options, session_key, "key"),
+    SHOW(quipu_memory_options, app_name),
+    SHOW(quipu_memory_options, user_id),
+    SHOW(quipu_memory_options, changed_after),
+    SHOW(quipu_memory_options, observe_tokens),
+    SECONDS(quipu_memory_options, lease_ms, "lease"),
+    SHOW(quipu_memory_options, worker),
+};
+
+static const qpy_member shapes_memory_ran[] = {
+    SHOW(quipu_memory_ran, more),     SHOW(quipu_memory_ran, sessions),
+    SHOW(quipu_memory_ran, messages), SHOW(quipu_memory_ran, observations),
+    SHOW(quipu_memory_ran, repeats),  SHOW(quipu_memory_ran, lost),
+    SHOW(quipu_memory_ran, failed),
+};
+
+static const qpy_member shapes_memory_progress[] = {
+    SHOW(quipu_memory_progress, session_key),
+    SHOW(quipu_memory_progress, scope),
+    SHOW(quipu_memory_progress, watermark),
+    SHOW(quipu_memory_progress, last_seq),
+    SHOW(quipu_memory_progress, pending_messages),
+    SHOW(quipu_memory_progress, pending_tokens),
+    SHOW(quipu_memory_progress, observe_tokens),
+    SHOW(quipu_memory_progress, generation),
+    SHOW(quipu_memory_progress, observations),
+    SHOW(quipu_memory_progress, reflections),
+    SHOW(quipu_memory_progress, standing_tokens),
+    SHOW(quipu_memory_progress, owner),
+    SHOW_IF(quipu_memory_progress, lease_until, has_lease_until),
+    SHOW(quipu_memory_progress, fence),
+    SHOW(quipu_memory_progress, tries),
+    SHOW_IF(quipu_memory_progress, next_at, has_next_at),
+    SHOW(quipu_memory_progress, last_error),
+};
+
+static const qpy_member shapes_context_options[] = {
+    SHOW(quipu_context_options, key),
+    SHOW(quipu_context_options, model),
+    SHOW(quipu_context_options, provider),
+    SHOW(quipu_context_options, token_budget),
+    SHOW(quipu_context_options, memory_tokens),
+    SHOW_AS(quipu_context_options, at_seq, "at"),
+    FLAG(quipu_context_options, flags, "log", QUIPU_CONTEXT_LOG),
+    FLAG(quipu_context_options, flags, "as_before", QUIPU_CONTEXT_AS_BEFORE),
+};
+
+static const qpy_member shapes_usage[] = {
+    SHOW(quipu_usage, input),  SHOW(quipu_usage, output),      SHOW(quipu_usage, total),
+    SHOW(quipu_usage, cached), SHOW(quipu_usage, cache_write), SHOW(quipu_usage, thoughts),
+};
+
+static const qpy_member shapes_tool[] = {
+    SHOW(quipu_tool, name),
+    SHOW(quipu_tool, description),
+    SHOW(quipu_tool, schema),
+    SHOW(quipu_tool, strict),
+};
+
+static const qpy_member shapes_context[] = {
+    SHOW(quipu_context, block),
+    SHOW(quipu_context, tail),
+    SHOW(quipu_context, tools),
+    SHOW(quipu_context, model),
+    SHOW(quipu_context, provider),
+    ONE_OF(quipu_context, reason,
+           "|first|model|instructions|memory|idle|compaction|window|history"),
+    SHOW(quipu_context, more_before),
+    SHOW(quipu_context, exact),
+    SHOW(quipu_context, first_seq),
+    SHOW(quipu_context, last_seq),
+    SHOW(quipu_context, tokens),
+    SHOW(quipu_context, block_tokens),
+    SHOW(quipu_context, shared),
+    SHOW(quipu_context, expected_cached),
+    SHOW(quipu_context, reported_input),
+    SHOW(quipu_context, reported_cached),
+    SHOW(quipu_context, prefix_hash),
+    SHOW(quipu_context, prompt_hash),
+};
+
+static const qpy_member shapes_content[] = {
+    ONE_OF(quipu_content, role, ROLES),
+};
+
+static const qpy_member shapes_part[] = {
+    ONE_OF(quipu_part, kind, "|text|thought|call|response|data"),
+    SHOW(quipu_part, text),
+    SHOW(quipu_part, id),
+    SHOW(quipu_part, name),
+    SHOW(quipu_part, json),
+    SHOW(quipu_part, mime),
+    SHOW(quipu_part, data),
+    SHOW(quipu_part, thought),
+    SHOW(quipu_part, redacted),
+    SHOW(quipu_part, signature),
+};
+
+/* ---- the feed ---------------------------------------------------------------------------------
+ */
+
+static const qpy_member shapes_feed_options[] = {
+    SHOW(quipu_feed_options, after),
+    SHOW(quipu_feed_options, limit),
+    SHOW(quipu_feed_options, timeout_ms),
+    FLAG(quipu_feed_options, flags, "from_now", QUIPU_FEED_FROM_NOW),
+};
+
+static const qpy_member shapes_change[] = {
+    ONE_OF(quipu_change, kind, "|created|appended|updated|deleted|forked"),
+    SHOW(quipu_change, key),
+    SHOW(quipu_change, uid),
+    SHOW(quipu_change, at),
+    SHOW(quipu_change, revision),
+    SHOW(quipu_change, first_seq),
+    SHOW(quipu_change, last_seq),
 };
 
 /* ---- all --------------------------------------------------------------------------------------
@@ -215,4 +455,31 @@ const qpy_shape qpy_shapes[QPY_SHAPES] = {
     [QPY_SEARCH_HIT] = SHAPE(shapes_search_hit),
     [QPY_RECALL_OPTIONS] = SHAPE(shapes_recall_options),
     [QPY_RECALL_HIT] = SHAPE(shapes_recall_hit),
+    [QPY_EXPORT_OPTIONS] = SHAPE(shapes_export_options),
+    [QPY_IMPORT_OPTIONS] = SHAPE(shapes_import_options),
+    [QPY_TRANSFER] = SHAPE(shapes_transfer),
+    [QPY_SOURCE_OPTIONS] = SHAPE(shapes_source_options),
+    [QPY_SOURCE_REPORT] = SHAPE(shapes_source_report),
+    [QPY_COPIED] = SHAPE(shapes_copied),
+    [QPY_STATS_RESULT] = SHAPE(shapes_stats),
+    [QPY_PROBLEM] = SHAPE(shapes_problem),
+    [QPY_VERIFIED] = SHAPE(shapes_verified),
+    [QPY_COMPARED] = SHAPE(shapes_compared),
+    [QPY_ERASE_OPTIONS] = SHAPE(shapes_erase_options),
+    [QPY_ERASURE] = SHAPE(shapes_erasure),
+    [QPY_FACTOR_RESULT] = SHAPE(shapes_factor),
+    [QPY_MEMORY_KIND] = SHAPE(shapes_memory_kind),
+    [QPY_MEMORY_PATCH] = SHAPE(shapes_memory_patch),
+    [QPY_MEMORY_QUERY] = SHAPE(shapes_memory_query),
+    [QPY_MEMORY_OPTIONS] = SHAPE(shapes_memory_options),
+    [QPY_MEMORY_RAN] = SHAPE(shapes_memory_ran),
+    [QPY_MEMORY_PROGRESS] = SHAPE(shapes_memory_progress),
+    [QPY_CONTEXT_OPTIONS] = SHAPE(shapes_context_options),
+    [QPY_USAGE] = SHAPE(shapes_usage),
+    [QPY_TOOL] = SHAPE(shapes_tool),
+    [QPY_CONTEXT_RESULT] = SHAPE(shapes_context),
+    [QPY_CONTENT] = SHAPE(shapes_content),
+    [QPY_PART] = SHAPE(shapes_part),
+    [QPY_FEED_OPTIONS] = SHAPE(shapes_feed_options),
+    [QPY_CHANGE] = SHAPE(shapes_change),
 };

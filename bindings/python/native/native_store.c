@@ -33,14 +33,20 @@ quipu_status qpy_put_messages(qpy_task *task, const quipu_session_info *session,
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
-static quipu_status store_add_service(qpy_task *task, qpy_store *store)
+static quipu_status store_add_services(qpy_task *task, qpy_store *store)
 {
     quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
+    quipu_service_options states = QUIPU_SERVICE_OPTIONS_INIT;
+    quipu_status status;
 
     options.flags = QUIPU_SERVICE_PYTHON;
     options.time = QUIPU_TIMES_SECONDS;
     qpy_take_struct(task, QPY_SERVICE_OPTIONS, &options);
-    return quipu_service_new(store->store, &options, &store->service, &task->error);
+    states.flags = QUIPU_SERVICE_MISSING_FAILS | QUIPU_SERVICE_REBASE;
+    status = quipu_service_new(store->store, &options, &store->service, &task->error);
+    return status == QUIPU_OK
+               ? quipu_service_new(store->store, &states, &store->states, &task->error)
+               : status;
 }
 
 quipu_status qpy_open(qpy_task *task)
@@ -54,11 +60,16 @@ quipu_status qpy_open(qpy_task *task)
     if (store == NULL) {
         return qpy_no_memory(task);
     }
-    *store = (qpy_store){.process = getpid()};
+    *store = (qpy_store){.process = getpid(), .closing = quipu_cancel_new()};
+    (void)pthread_mutex_init(&store->tails_mutex, NULL);
+    if (store->closing == NULL) {
+        qpy_store_free(store);
+        return qpy_no_memory(task);
+    }
     qpy_take_struct(task, QPY_OPEN_OPTIONS, &options);
     status = quipu_open(uri.p, &options, &store->store, &task->error);
     if (status == QUIPU_OK) {
-        status = store_add_service(task, store);
+        status = store_add_services(task, store);
     }
     if (status != QUIPU_OK) {
         qpy_store_free(store);
@@ -175,8 +186,8 @@ quipu_status qpy_fork(qpy_task *task)
     const int64_t seq = qpy_take_number(task);
     const quipu_session_new values = store_take_new(task);
     quipu_history *history = NULL;
-    const quipu_status status = quipu_session_fork(task->on->store, key, seq, &values, task->call,
-                                                   &history, &task->error);
+    const quipu_status status =
+        quipu_session_fork(task->on->store, key, seq, &values, task->call, &history, &task->error);
 
     return store_put_session(task, status, history);
 }
@@ -187,11 +198,93 @@ quipu_status qpy_compact(qpy_task *task)
     const quipu_str key = qpy_take_text(task);
     const quipu_str summary = qpy_take_text(task);
     int64_t seq = 0;
-    const quipu_status status =
-        quipu_session_compact(task->on->store, key, qpy_take_number(task), summary, task->call,
-                              &seq, &task->error);
+    const quipu_status status = quipu_session_compact(task->on->store, key, qpy_take_number(task),
+                                                      summary, task->call, &seq, &task->error);
 
     qpy_put_number(task, seq);
+    return status;
+}
+
+quipu_status qpy_uncompact(qpy_task *task)
+{
+    return quipu_session_uncompact(task->on->store, qpy_take_text(task), task->call, &task->error);
+}
+
+quipu_status qpy_prune(qpy_task *task)
+{
+    int64_t removed = 0;
+    const quipu_status status = quipu_session_prune(task->on->store, qpy_take_text(task),
+                                                    task->call, &removed, &task->error);
+
+    qpy_put_number(task, removed);
+    return status;
+}
+
+/* ---- state ------------------------------------------------------------------------------------
+ */
+
+/* How the service names the session of a key. It makes keys that begin with "adk:" of three ids; any
+ * other key is an id by itself. */
+static quipu_session_ref store_ref(quipu_str key, const quipu_session_info *session)
+{
+    static const char made[] = "adk:";
+
+    return key.n >= sizeof(made) - 1 && memcmp(key.p, made, sizeof(made) - 1) == 0
+               ? (quipu_session_ref){session->app_name, session->user_id, session->session_id}
+               : (quipu_session_ref){{"", 0}, {"", 0}, key};
+}
+
+/* The live session of a key, without events: free it. */
+static quipu_status store_live(qpy_task *task, quipu_str key, quipu_live **ret_live)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    range.flags = QUIPU_RANGE_HEADER;
+    options.num_recent = 0;
+    status = quipu_session_get(task->on->store, key, &range, task->call, &history, &task->error);
+    if (status == QUIPU_OK) {
+        const quipu_session_ref ref = store_ref(key, history->session);
+
+        status =
+            quipu_service_get(task->on->states, &ref, &options, task->call, ret_live, &task->error);
+    }
+    quipu_free(history);
+    return status;
+}
+
+/* The key. Returns an object. */
+quipu_status qpy_state(qpy_task *task)
+{
+    quipu_live *live = NULL;
+    quipu_json state = {{NULL, 0}};
+    quipu_status status = store_live(task, qpy_take_text(task), &live);
+
+    if (status == QUIPU_OK) {
+        status = quipu_live_state(live, (quipu_str){NULL, 0}, &task->arena, &state, &task->error);
+    }
+    if (status == QUIPU_OK) {
+        qpy_put_own(task, state.text);
+    }
+    quipu_live_free(live);
+    return status;
+}
+
+/* The key, a name, its value; absent: remove it. */
+quipu_status qpy_state_set(qpy_task *task)
+{
+    quipu_live *live = NULL;
+    quipu_status status = store_live(task, qpy_take_text(task), &live);
+
+    if (status == QUIPU_OK) {
+        const quipu_str name = qpy_take_text(task);
+
+        status =
+            quipu_live_set(live, name, (quipu_json){qpy_take_text(task)}, task->call, &task->error);
+    }
+    quipu_live_free(live);
     return status;
 }
 
@@ -298,7 +391,8 @@ quipu_status qpy_recall(qpy_task *task)
 quipu_status qpy_sweep(qpy_task *task)
 {
     int64_t removed = 0;
-    const quipu_status status = quipu_store_sweep(task->on->store, task->call, &removed, &task->error);
+    const quipu_status status =
+        quipu_store_sweep(task->on->store, task->call, &removed, &task->error);
 
     qpy_put_number(task, removed);
     return status;
@@ -307,4 +401,37 @@ quipu_status qpy_sweep(qpy_task *task)
 quipu_status qpy_backup(qpy_task *task)
 {
     return quipu_store_backup(task->on->store, qpy_take_text(task).p, task->call, &task->error);
+}
+
+quipu_status qpy_index(qpy_task *task)
+{
+    int64_t indexed = 0;
+    const quipu_status status =
+        quipu_search_index(task->on->store, task->call, &indexed, &task->error);
+
+    qpy_put_number(task, indexed);
+    return status;
+}
+
+quipu_status qpy_factor(qpy_task *task)
+{
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
+    const quipu_status status = quipu_model_factor_get(task->on->store, qpy_take_text(task),
+                                                       task->call, &factor, &task->error);
+
+    qpy_put_struct(task, QPY_FACTOR_RESULT, &factor);
+    return status;
+}
+
+/* The model; estimated tokens, reported tokens. */
+quipu_status qpy_factor_learn(qpy_task *task)
+{
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
+    const int64_t estimated = qpy_take_number(task);
+    const quipu_status status =
+        quipu_model_factor_learn(task->on->store, qpy_take_text(task), estimated,
+                                 qpy_take_number(task), task->call, &factor, &task->error);
+
+    qpy_put_struct(task, QPY_FACTOR_RESULT, &factor);
+    return status;
 }

@@ -1,5 +1,5 @@
-"""What programs give: texts, dicts, and values that are wrong. An error names the parameter and what
-is accepted; nothing private is in it."""
+"""What programs give: texts, dicts, and values that are wrong. An error names the parameter and
+what is accepted; nothing private is in it."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
     ),
     (
         "call",
-        lambda s: s.append("talk", Message("assistant", tool_calls=["f"])),  # type: ignore[list-item]
+        lambda s: s.append("talk", Message("tool", tool_calls=["f"])),  # type: ignore[list-item]
         TypeError,
         r"messages\[0\].tool_calls\[0\] must be a ToolCall or a dict",
     ),

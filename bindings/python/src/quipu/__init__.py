@@ -25,6 +25,27 @@ from ._errors import (
 )
 from ._fields import Session, SessionNew, SessionPatch
 from ._messages import to_openai
+from ._results import (
+    Change,
+    Compared,
+    Content,
+    Context,
+    Copied,
+    Erasure,
+    Factor,
+    FeedPage,
+    Imported,
+    Memory,
+    MemoryProgress,
+    MemoryRun,
+    MemoryStatus,
+    Part,
+    Problem,
+    Stats,
+    Transfer,
+    Usage,
+    Verified,
+)
 from ._store import AsyncStore, BaseStore, Store
 from ._types import Appended, History, Hit, Hits, Message, Page, Recalled, Role, ToolCall, Window
 from ._version import __version__
@@ -35,40 +56,63 @@ __all__ = [
     "BaseStore",
     "Busy",
     "Cancelled",
+    "Change",
+    "Compared",
     "Conflict",
+    "Content",
+    "Context",
+    "Copied",
     "Corrupt",
+    "Erasure",
     "Exists",
     "Expired",
+    "Factor",
+    "FeedPage",
     "Full",
     "History",
     "Hit",
     "Hits",
+    "Imported",
     "InputOutput",
     "Invalid",
     "Limit",
+    "Memory",
+    "MemoryProgress",
+    "MemoryRun",
+    "MemoryStatus",
     "Message",
     "Misuse",
     "Newer",
     "NoMemory",
     "NotFound",
     "Page",
+    "Part",
+    "Problem",
     "QuipuError",
     "Recalled",
     "Role",
     "Session",
     "SessionNew",
     "SessionPatch",
+    "Stats",
     "Store",
     "ToolCall",
+    "Transfer",
     "Unknown",
     "Unsupported",
+    "Usage",
+    "Verified",
     "Window",
     "__version__",
     "to_openai",
 ]
 
-# Errors, help() and pickle name things as users import them.
-for _name in __all__:
-    if hasattr(globals()[_name], "__module__"):
-        globals()[_name].__module__ = __name__
-del _name
+
+def _show_as_imported() -> None:
+    """Errors, help() and pickle name things as users import them."""
+    for name in __all__:
+        if hasattr(globals()[name], "__module__"):
+            globals()[name].__module__ = __name__
+
+
+_show_as_imported()

@@ -53,8 +53,9 @@ def _make_validator(names: set[str], made_by: set[type]) -> Any:
         definitions = schema["definitions"] if schema["type"] == "definitions" else []
         event = schema["schema"] if schema["type"] == "definitions" else schema
         events = {"type": "list", "items_schema": event}
+        made: Any = {"type": "definitions", "schema": events, "definitions": definitions}
         return SchemaValidator(
-            {"type": "definitions", "schema": events, "definitions": definitions},
+            made,
             None,
             _use_prebuilt=False,  # the models' own validators are those with the functions
         )

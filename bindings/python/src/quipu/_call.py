@@ -101,12 +101,18 @@ def open_store(texts: Sequence[bytes | None], numbers: list[int]) -> Handle:
 
 
 def run(
-    op: int, handle: Handle, texts: Sequence[bytes | None], numbers: list[int] | None = None
+    op: int,
+    handle: Handle,
+    texts: Sequence[bytes | None],
+    numbers: list[int] | None = None,
+    target: Handle | None = None,
 ) -> Answer:
     """Run a call on this thread, without the GIL. Ctrl-C ends a call that waits; when Python's
     handler for it returns instead of raising, the call begins again."""
     while True:
         job = _make(op, handle, texts, numbers or [])
+        if target is not None:
+            lib.qpy_job_set_target(job, target.pointer)
         try:
             if lib.qpy_job_run_here(job):
                 continue

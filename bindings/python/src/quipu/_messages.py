@@ -97,7 +97,8 @@ def _from_dict(where: str, found: Mapping[str, Any]) -> Message:
     extra.update({name: found[name] for name in found.keys() - used if found[name] is not None})
     if role == "developer":
         role, extra["role"] = "system", role
-    return Message(role, text, tool_calls=calls, extra=extra or None, **own)  # type: ignore[arg-type]
+    known: Any = role  # the library checks it
+    return Message(known, text, tool_calls=calls, extra=extra or None, **own)
 
 
 def _message_of(where: str, value: Any) -> Message:
@@ -107,7 +108,8 @@ def _message_of(where: str, value: Any) -> Message:
         return _from_dict(where, value)
     dump = getattr(value, "model_dump", None)  # pydantic's, such as openai's ChatCompletionMessage
     if callable(dump):
-        return _from_dict(where, dump(exclude_none=True))
+        found: Any = dump(exclude_none=True)
+        return _from_dict(where, found)
     raise TypeError(f"{where} must be {_ACCEPTED}, not {type(value).__name__}")
 
 

@@ -213,6 +213,13 @@ class Reader:
         found = next(self._texts)
         return None if found is None else found.decode()
 
+    def texts(self) -> list[str]:
+        """The texts of a list."""
+        found: list[str] = []
+        while next(self._numbers):
+            found.append(self.text() or "")
+        return found
+
     def number(self) -> int:
         """The next number."""
         return next(self._numbers)

@@ -1,28 +1,27 @@
-"""The store: sessions, messages, windows, forks and search, synchronous and asynchronous."""
+"""The store, synchronous and asynchronous: the calls of _requests.py as methods, and what is more
+than one call: iterators, files, copies."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import math
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, NoReturn, ParamSpec, TypeVar
+from typing import IO, Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar
 
-from . import _call, _types
-from ._errors import Expired, NotFound
+from . import _call, _files, _requests, _results, _types
+from ._errors import Cancelled, Expired, Misuse, NotFound
 from ._fields import Session, SessionNew, SessionPatch
-from ._messages import packed
 from ._native import lib
-from ._shapes import Given, Reader
-from ._types import Appended, History, Hits, Message, Page, Recalled, Role, Window
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from ._requests import Request, path_of
+from ._results import Change, Compared, Copied, FeedPage, Transfer
+from ._shapes import Given, Reader, milliseconds_of
+from ._types import Message
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,275 +29,37 @@ T = TypeVar("T")
 Durability = Literal["full", "relaxed"]
 SearchMode = Literal["lazy", "inline", "off"]
 
-_REQUEST = re.compile(r"_Request\[(.*)\]")  # what the functions below give, around a call's result
+_REQUEST = re.compile(r"Request\[(.*)\]")  # what _requests.py gives, around a call's result
 _PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
+_PIECE_S = 0.25  # how long one call waits for messages or changes: an iterator waits in such pieces
 
 
-@dataclass(slots=True)
-class _Request(Generic[T]):
-    """A prepared call, and how to decode its result."""
+class _Patience:
+    """How long an iterator waits for the next thing: None for ever, 0 not at all."""
 
-    op: int
-    given: Given
-    read: Callable[[Reader], T]
+    def __init__(self, timeout: float | None) -> None:
+        if timeout:
+            milliseconds_of("timeout", timeout)  # which checks it
+        self._timeout = math.inf if timeout is None else timeout
+        self.renew()
 
+    def renew(self) -> None:
+        """Something came: the time begins again."""
+        self._end = time.monotonic() + self._timeout
 
-def _nothing(reader: Reader) -> None:
-    return None
+    def piece(self) -> float:
+        """Seconds to wait now."""
+        return min(_PIECE_S, max(0.0, self._end - time.monotonic()))
 
-
-def _create(
-    key: str,
-    *,
-    ttl: float | None = None,
-    exist_ok: bool = False,
-    **values: Unpack[SessionNew],
-) -> _Request[Session]:
-    """Create a session. With `exist_ok` an existing one is returned: of concurrent callers one
-    creates it and all get the same. `ttl` is in seconds; None means the store's, math.inf never."""
-    given = _new(key, ttl, values).number("exist_ok", exist_ok)
-    return _Request(lib.QPY_CREATE, given, _types.session_of)
-
-
-def _new(key: str, ttl: float | None, values: SessionNew) -> Given:
-    """The members of a new session."""
-    given = Given().struct(lib.QPY_SESSION_NEW_MORE, key=key, ttl=ttl)
-    return given.members(lib.QPY_SESSION_NEW, values)
-
-
-def _get(
-    key: str,
-    *,
-    last: int | None = None,
-    after: int = 0,
-    before: int = 0,
-    limit: int = 0,
-    view: bool = False,
-) -> _Request[History]:
-    """Return a session and its messages: all, the `last` n (0: none), or a page by numbers: after
-    and before one, at most `limit`. With `view`, what a model should see: after a compaction the
-    summary and what follows it."""
-    given = (
-        Given()
-        .text("key", key)
-        .struct(
-            lib.QPY_RANGE,
-            header=last == 0,
-            newest=bool(last),
-            view=view,
-            after=after,
-            before=before,
-            limit=limit if last is None else last,
-        )
-    )
-    return _Request(lib.QPY_GET, given, _types.history_of)
-
-
-def _update(
-    key: str,
-    *,
-    ttl: float | None = None,
-    if_revision: int | None = None,
-    **values: Unpack[SessionPatch],
-) -> _Request[int]:
-    """Change settings of a session; None leaves a setting. `ttl` is in seconds, math.inf means
-    never. Returns the new revision. With `if_revision`, only a session of that revision is changed;
-    any other raises Conflict."""
-    given = Given().text("key", key)
-    given.struct(lib.QPY_SESSION_PATCH_MORE, ttl=ttl, if_revision=if_revision)
-    return _Request(
-        lib.QPY_UPDATE, given.members(lib.QPY_SESSION_PATCH, values), lambda reader: reader.number()
-    )
-
-
-def _delete(key: str, *, forks: bool = False) -> _Request[None]:
-    """Delete a session with its messages, state and memories, with `forks` also its forks. A
-    missing session is not an error."""
-    return _Request(lib.QPY_DELETE, Given().text("key", key).number("forks", forks), _nothing)
-
-
-def _list(
-    *,
-    app_name: str | None = None,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    metadata: tuple[str, str | None] | None = None,
-    after: str | None = None,
-    limit: int = 0,
-    oldest_first: bool = False,
-    expired: bool = False,
-) -> _Request[Page]:
-    """Return a page of sessions by their last change, newest first; `after` is the cursor of the
-    page before. `metadata` is a member's name and its text, or None for any. Iterate over the store
-    for all of them."""
-    name, text = metadata if metadata is not None else (None, None)
-    given = Given().struct(
-        lib.QPY_LIST_OPTIONS,
-        app_name=app_name,
-        user_id=user_id,
-        agent_id=agent_id,
-        metadata_name=name,
-        metadata_text=text,
-        after=after,
-        limit=limit,
-        oldest_first=oldest_first,
-        expired=expired,
-    )
-    return _Request(lib.QPY_LIST, given, _types.page_of)
-
-
-def _append(
-    key: str,
-    messages: str | Message | Mapping[str, Any] | Iterable[Message | Mapping[str, Any]],
-    *,
-    if_revision: int | None = None,
-    create: bool = False,
-) -> _Request[Appended]:
-    """Append messages, all or none; they are durable when the call returns.
-
-    `messages` is a str, which the user said; a Message; a dict with 'role' and 'content', also with
-    the tool calls, tool results and content parts of OpenAI's chat API; or an iterable of messages
-    and dicts. What a Message has no member for is kept in its `extra`.
-
-    Messages whose event ids are stored already, with the same content, are not stored again. With
-    `if_revision`, only a session of that revision gets them; any other raises Conflict. `create`
-    makes a missing session, in the same transaction."""
-    lengths, texts = packed(messages)
-    given = Given().text("key", key).bytes(lengths).bytes(texts)
-    given.struct(
-        lib.QPY_APPEND_OPTIONS,
-        if_revision=-1 if if_revision is None else if_revision,
-        create=create,
-    )
-    return _Request(lib.QPY_APPEND, given, _types.appended_of)
-
-
-def _window(key: str, token_budget: int, *, cut: bool = False) -> _Request[Window]:
-    """Return the newest whole turns within a token budget, for the next prompt. A newest turn that
-    exceeds the budget alone is whole, or, with `cut`, without its beginning."""
-    given = Given().text("key", key)
-    given.struct(lib.QPY_WINDOW_OPTIONS, token_budget=token_budget, cut=cut)
-    return _Request(lib.QPY_WINDOW, given, _types.window_of)
-
-
-def _search(
-    query: str,
-    *,
-    app_name: str | None = None,
-    user_id: str | None = None,
-    key: str | None = None,
-    author: str | None = None,
-    role: Role | None = None,
-    after: datetime | None = None,
-    before: datetime | None = None,
-    limit: int = 0,
-    offset: int = 0,
-    mark_before: str | None = None,
-    mark_after: str | None = None,
-) -> _Request[Hits]:
-    """Return messages that contain all words of a query, best first. Every message committed before
-    the call is searched. `after` and `before` are times of messages; the marks stand around each
-    word that was found, "[" and "]" when None."""
-    given = Given().struct(
-        lib.QPY_SEARCH_OPTIONS,
-        query=_required("query", query),
-        app_name=app_name,
-        user_id=user_id,
-        key=key,
-        author=author,
-        role=role,
-        after=after,
-        before=before,
-        limit=limit,
-        offset=offset,
-        mark_before=mark_before,
-        mark_after=mark_after,
-    )
-    return _Request(lib.QPY_SEARCH, given, _types.hits_of)
-
-
-def _recall(
-    question: str,
-    *,
-    app_name: str | None = None,
-    user_id: str | None = None,
-    key: str | None = None,
-    everything: bool = False,
-    since: int = 0,
-    before: int = 0,
-    limit: int = 0,
-    budget: int = 0,
-) -> _Request[list[Recalled]]:
-    """Return the messages that may answer a question, best first. Say where to look: in the session
-    `key` (from the number `since` up to the number `before`), in the sessions of an app, of one of
-    its users, or `everything`. `budget`: at most as many tokens together."""
-    given = Given().struct(
-        lib.QPY_RECALL_OPTIONS,
-        question=_required("question", question),
-        app_name=app_name,
-        user_id=user_id,
-        key=key,
-        everything=everything,
-        since=since,
-        before=before,
-        limit=limit,
-        budget=budget,
-    )
-    return _Request(lib.QPY_RECALL, given, _types.recalled_of)
-
-
-def _required(name: str, value: str) -> str:
-    if value is None:
-        raise TypeError(f"{name} must be a str, not NoneType")
-    return value
-
-
-def _fork(
-    key: str,
-    new_key: str,
-    *,
-    at: int,
-    ttl: float | None = None,
-    **values: Unpack[SessionNew],
-) -> _Request[Session]:
-    """Create a session that shares the messages of another up to number `at`; nothing is copied.
-    Settings that are not given are those of the other."""
-    given = Given().text("key", key).number("at", at)
-    given.struct(lib.QPY_SESSION_NEW_MORE, key=_required("new_key", new_key), ttl=ttl)
-    given.members(lib.QPY_SESSION_NEW, values)
-    return _Request(lib.QPY_FORK, given, _types.session_of)
-
-
-def _compact(key: str, summary: str, *, up_to: int) -> _Request[int]:
-    """Replace the messages up to number `up_to` by a summary; returns the summary's number."""
-    given = Given().text("key", key).text("summary", summary).number("up_to", up_to)
-    return _Request(lib.QPY_COMPACT, given, lambda reader: reader.number())
-
-
-def _sweep() -> _Request[int]:
-    """Delete expired sessions; returns how many."""
-    return _Request(lib.QPY_SWEEP, Given(), lambda reader: reader.number())
-
-
-def _backup(path: str | os.PathLike[str]) -> _Request[None]:
-    """Write a copy of the store to a new file, while the store is in use."""
-    return _Request(lib.QPY_BACKUP, Given().bytes(_path("path", path)), _nothing)
-
-
-def _path(name: str, path: str | os.PathLike[str]) -> bytes:
-    """A path or an address; an error names the parameter."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a str or a path, not {type(path).__name__}")
-    made = os.fsencode(path)
-    if b"\0" in made:
-        raise ValueError(f"{name} must not contain NUL")
-    return made
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self._end
 
 
 def _dress(method: Any, make: Callable[..., Any]) -> None:
     """Give a method the name, docstring and signature of its request, plus `self`. The request
     itself gets the name, too: Python names it when an argument is missing or unknown."""
-    name = make.__name__.lstrip("_")
+    name = make.__name__.strip("_")
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     signature = inspect.signature(make)
     named = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
@@ -313,7 +74,7 @@ def _dress(method: Any, make: Callable[..., Any]) -> None:
             )
         )
     method.__name__ = method.__qualname__ = make.__name__ = make.__qualname__ = name
-    method.__module__ = make.__module__ = __package__
+    method.__module__ = make.__module__ = "quipu"
     method.__doc__ = make.__doc__
     method.__signature__ = signature.replace(
         parameters=[own, *named], return_annotation=_public(signature.return_annotation)
@@ -325,7 +86,7 @@ def _public(annotation: str) -> str:
     return _REQUEST.sub(r"\1", annotation)
 
 
-def _now(make: Callable[P, _Request[T]]) -> Callable[Concatenate[BaseStore, P], T]:
+def _now(make: Callable[P, Request[T]]) -> Callable[Concatenate[BaseStore, P], T]:
     """Make a method that runs the call and waits for it."""
 
     def method(self: BaseStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -336,7 +97,7 @@ def _now(make: Callable[P, _Request[T]]) -> Callable[Concatenate[BaseStore, P], 
 
 
 def _later(
-    make: Callable[P, _Request[T]],
+    make: Callable[P, Request[T]],
 ) -> Callable[Concatenate[BaseStore, P], Coroutine[Any, Any, T]]:
     """Make a coroutine that runs the call outside of the event loop."""
 
@@ -385,7 +146,7 @@ class BaseStore:
         adk_rebase    ADK: a stale session appends behind the others' events instead of failing
         adk_by_time   ADK: events by their time stamps, not in the order of their appends
         """
-        self._uri = os.fsdecode(_path("uri", uri))
+        self._uri = os.fsdecode(path_of("uri", uri))
         given = Given().bytes(os.fsencode(self._uri))
         given.struct(
             lib.QPY_OPEN_OPTIONS,
@@ -408,15 +169,53 @@ class BaseStore:
         where = _PASSWORD.sub(r"\1:***@", self._uri)
         return f"<quipu.{type(self).__name__} {where!r}{', closed' if self._handle.closed else ''}>"
 
-    def _run(self, request: _Request[T]) -> T:
+    def _run(self, request: Request[T]) -> T:
         given = request.given
-        answer = _call.run(request.op, self._handle, given.texts, given.numbers)
+        answer = _call.run(request.op, self._handle, given.texts, given.numbers, request.target)
         return request.read(Reader(answer.texts, answer.numbers))
 
-    async def _start(self, request: _Request[T]) -> T:
+    async def _start(self, request: Request[T]) -> T:
         given = request.given
         answer = await _call.start(request.op, self._handle, given.texts, given.numbers)
         return request.read(Reader(answer.texts, answer.numbers))
+
+    # ---- what takes files and other stores -------------------------------------------------------
+
+    def _export(self, to: _files.Path | IO[bytes], **options: Any) -> Transfer:
+        with _files.target("to", to) as fd:
+            given = Given().number("to", fd).struct(lib.QPY_EXPORT_OPTIONS, **options)
+            return self._run(Request(lib.QPY_EXPORT, given, _results.transfer_of))
+
+    def _import(self, source: _files.Path | IO[bytes], must_be_new: bool) -> Transfer:
+        with _files.source("source", source) as fd:
+            given = Given().number("source", fd)
+            given.struct(lib.QPY_IMPORT_OPTIONS, must_be_new=must_be_new)
+            return self._run(Request(lib.QPY_IMPORT, given, _results.transfer_of))
+
+    def _compare(self, known: _files.Path | IO[bytes]) -> Compared:
+        with _files.source("known", known) as fd:
+            given = Given().number("known", fd)
+            return self._run(Request(lib.QPY_VERIFY_AGAINST, given, _results.compared_of))
+
+    def _copy(self, target: BaseStore) -> Copied:
+        if not isinstance(target, BaseStore):
+            raise TypeError(f"target must be a Store or an AsyncStore, not {type(target).__name__}")
+        return self._run(Request(lib.QPY_COPY, Given(), _results.copied_of, target._handle))
+
+    # ---- tails -----------------------------------------------------------------------------------
+
+    def _tail_next(self, tail: int, seconds: float) -> Request[_types.Batch]:
+        given = Given().number("tail", tail).number("timeout", round(seconds * 1000))
+        return Request(lib.QPY_TAIL_NEXT, given, _types.batch_of)
+
+    def _tail_close(self, tail: int) -> None:
+        with contextlib.suppress(Misuse):  # the store is closed, and with it its tails
+            given = Given().number("tail", tail)
+            self._run(Request(lib.QPY_TAIL_CLOSE, given, lambda reader: None))
+
+    def _closed(self, error: Cancelled) -> Exception:
+        """A wait that was cancelled because the store was closed."""
+        return Misuse("the store is closed") if self._handle.closed else error
 
 
 class Store(BaseStore):
@@ -454,24 +253,121 @@ class Store(BaseStore):
         """Whether there is a session of this key that has not expired; `key in store` asks the
         same."""
         try:
-            self._run(_get(key, last=0))
+            self._run(_requests.get(key, last=0))
         except (NotFound, Expired):
             return False
         return True
 
-    create = _now(_create)
-    get = _now(_get)
-    update = _now(_update)
-    delete = _now(_delete)
-    list = _now(_list)
-    append = _now(_append)
-    window = _now(_window)
-    search = _now(_search)
-    recall = _now(_recall)
-    fork = _now(_fork)
-    compact = _now(_compact)
-    sweep = _now(_sweep)
-    backup = _now(_backup)
+    def export_to(
+        self, to: str | os.PathLike[str] | IO[bytes], *, key: str | None = None, flat: bool = False
+    ) -> Transfer:
+        """Write sessions, state and memories as JSON Lines to a path or a binary file: of the whole
+        store, or of session `key` and those that it was forked from. The same store always gives
+        the same bytes. A file at the path is replaced when the export is complete. `flat` writes a
+        fork with the messages that it shares, as a session of its own."""
+        return self._export(to, key=key, flat=flat)
+
+    def heads(self, to: str | os.PathLike[str] | IO[bytes], *, key: str | None = None) -> Transfer:
+        """Write the head of each session, a line each, to a path or a binary file. Kept elsewhere,
+        verify_against() proves by it later that nothing is lost."""
+        return self._export(to, key=key, heads=True)
+
+    def import_from(
+        self, source: str | os.PathLike[str] | IO[bytes], *, must_be_new: bool = False
+    ) -> Transfer:
+        """Read an export from a path or a binary file, one transaction per session. Sessions that
+        exist are skipped, so that an import can be repeated; with `must_be_new` they raise
+        Exists."""
+        return self._import(source, must_be_new)
+
+    def verify_against(self, known: str | os.PathLike[str] | IO[bytes]) -> Compared:
+        """Compare the store with what was known of it earlier: a file of heads() or of export_to().
+        Problems are part of the result, not exceptions."""
+        return self._compare(known)
+
+    def copy(self, target: BaseStore) -> Copied:
+        """Copy everything to another store, which must be new or hold the rest of an earlier copy.
+        When the call returns, the exports of both stores are equal byte for byte."""
+        return self._copy(target)
+
+    def tail(self, key: str, *, after: int = 0, timeout: float | None = None) -> Iterator[Message]:
+        """Iterate over the messages of a session from the one behind number `after` on: first those
+        that exist, then new ones as they are appended, by this process or another. Ends when none
+        came for `timeout` seconds (0: when all that exist were read), else never; raises NotFound
+        or Expired when the session goes."""
+        return self._messages(_requests.tail_open(key, after), _Patience(timeout))
+
+    def _messages(self, opening: Request[int], patience: _Patience) -> Iterator[Message]:
+        tail = self._run(opening)
+        try:
+            while True:
+                batch = self._run(self._tail_next(tail, patience.piece()))
+                yield from batch
+                if batch:
+                    patience.renew()
+                elif patience.over():
+                    return
+        except Cancelled as error:
+            raise self._closed(error) from None
+        finally:
+            self._tail_close(tail)
+
+    def feed(
+        self, *, after: str | None = None, from_now: bool = False, timeout: float | None = None
+    ) -> Iterator[Change]:
+        """Iterate over the changes of all sessions behind the cursor `after`: first those that are
+        kept (with `from_now`, none of them), then new ones as they happen. Ends when none came for
+        `timeout` seconds, else never. feed_read() has the cursors to continue from later."""
+        first = _requests.feed_read(after=after, from_now=from_now)
+        return self._changes(first, _Patience(timeout))
+
+    def _changes(self, first: Request[FeedPage], patience: _Patience) -> Iterator[Change]:
+        try:
+            page = self._run(first)
+            while page.changes or not patience.over():
+                yield from page.changes
+                if page.changes:
+                    patience.renew()
+                page = self._run(_requests.feed_read(after=page.next, timeout=patience.piece()))
+        except Cancelled as error:
+            raise self._closed(error) from None
+
+    create = _now(_requests.create)
+    get = _now(_requests.get)
+    update = _now(_requests.update)
+    delete = _now(_requests.delete)
+    list = _now(_requests.list_)
+    append = _now(_requests.append)
+    window = _now(_requests.window)
+    search = _now(_requests.search)
+    recall = _now(_requests.recall)
+    fork = _now(_requests.fork)
+    compact = _now(_requests.compact)
+    sweep = _now(_requests.sweep)
+    backup = _now(_requests.backup)
+    rewind = _now(_requests.rewind)
+    uncompact = _now(_requests.uncompact)
+    prune = _now(_requests.prune)
+    state = _now(_requests.state)
+    user_state = _now(_requests.user_state)
+    set_state = _now(_requests.set_state)
+    delete_state = _now(_requests.delete_state)
+    memory_save = _now(_requests.memory_save)
+    memory_find = _now(_requests.memory_find)
+    memory_update = _now(_requests.memory_update)
+    memory_delete = _now(_requests.memory_delete)
+    memory_run = _now(_requests.memory_run)
+    memory_status = _now(_requests.memory_status)
+    context = _now(_requests.context)
+    feed_read = _now(_requests.feed_read)
+    index = _now(_requests.index)
+    stats = _now(_requests.stats)
+    upgrade = _now(_requests.upgrade)
+    verify = _now(_requests.verify)
+    erase = _now(_requests.erase)
+    import_source = _now(_requests.import_source)
+    model_factor = _now(_requests.model_factor)
+    model_factor_learn = _now(_requests.model_factor_learn)
 
 
 class AsyncStore(BaseStore):
@@ -515,21 +411,128 @@ class AsyncStore(BaseStore):
     async def exists(self, key: str) -> bool:
         """Whether there is a session of this key that has not expired."""
         try:
-            await self._start(_get(key, last=0))
+            await self._start(_requests.get(key, last=0))
         except (NotFound, Expired):
             return False
         return True
 
-    create = _later(_create)
-    get = _later(_get)
-    update = _later(_update)
-    delete = _later(_delete)
-    list = _later(_list)
-    append = _later(_append)
-    window = _later(_window)
-    search = _later(_search)
-    recall = _later(_recall)
-    fork = _later(_fork)
-    compact = _later(_compact)
-    sweep = _later(_sweep)
-    backup = _later(_backup)
+    async def export_to(
+        self, to: str | os.PathLike[str] | IO[bytes], *, key: str | None = None, flat: bool = False
+    ) -> Transfer:
+        """Write sessions, state and memories as JSON Lines to a path or a binary file: of the whole
+        store, or of session `key` and those that it was forked from. The same store always gives
+        the same bytes. A file at the path is replaced when the export is complete. `flat` writes a
+        fork with the messages that it shares, as a session of its own."""
+        return await asyncio.to_thread(self._export, to, key=key, flat=flat)
+
+    async def heads(
+        self, to: str | os.PathLike[str] | IO[bytes], *, key: str | None = None
+    ) -> Transfer:
+        """Write the head of each session, a line each, to a path or a binary file. Kept elsewhere,
+        verify_against() proves by it later that nothing is lost."""
+        return await asyncio.to_thread(self._export, to, key=key, heads=True)
+
+    async def import_from(
+        self, source: str | os.PathLike[str] | IO[bytes], *, must_be_new: bool = False
+    ) -> Transfer:
+        """Read an export from a path or a binary file, one transaction per session. Sessions that
+        exist are skipped, so that an import can be repeated; with `must_be_new` they raise
+        Exists."""
+        return await asyncio.to_thread(self._import, source, must_be_new)
+
+    async def verify_against(self, known: str | os.PathLike[str] | IO[bytes]) -> Compared:
+        """Compare the store with what was known of it earlier: a file of heads() or of export_to().
+        Problems are part of the result, not exceptions."""
+        return await asyncio.to_thread(self._compare, known)
+
+    async def copy(self, target: BaseStore) -> Copied:
+        """Copy everything to another store, which must be new or hold the rest of an earlier copy.
+        When the call returns, the exports of both stores are equal byte for byte."""
+        return await asyncio.to_thread(self._copy, target)
+
+    def tail(
+        self, key: str, *, after: int = 0, timeout: float | None = None
+    ) -> AsyncIterator[Message]:
+        """Iterate over the messages of a session from the one behind number `after` on: first those
+        that exist, then new ones as they are appended, by this process or another. Ends when none
+        came for `timeout` seconds (0: when all that exist were read), else never; raises NotFound
+        or Expired when the session goes."""
+        return self._messages(_requests.tail_open(key, after), _Patience(timeout))
+
+    async def _messages(self, opening: Request[int], patience: _Patience) -> AsyncIterator[Message]:
+        tail = await self._start(opening)
+        try:
+            while True:
+                batch = await self._start(self._tail_next(tail, patience.piece()))
+                for message in batch:
+                    yield message
+                if batch:
+                    patience.renew()
+                elif patience.over():
+                    return
+        except Cancelled as error:
+            raise self._closed(error) from None
+        finally:
+            self._tail_close(tail)
+
+    def feed(
+        self, *, after: str | None = None, from_now: bool = False, timeout: float | None = None
+    ) -> AsyncIterator[Change]:
+        """Iterate over the changes of all sessions behind the cursor `after`: first those that are
+        kept (with `from_now`, none of them), then new ones as they happen. Ends when none came for
+        `timeout` seconds, else never. feed_read() has the cursors to continue from later."""
+        first = _requests.feed_read(after=after, from_now=from_now)
+        return self._changes(first, _Patience(timeout))
+
+    async def _changes(
+        self, first: Request[FeedPage], patience: _Patience
+    ) -> AsyncIterator[Change]:
+        try:
+            page = await self._start(first)
+            while page.changes or not patience.over():
+                for change in page.changes:
+                    yield change
+                if page.changes:
+                    patience.renew()
+                page = await self._start(
+                    _requests.feed_read(after=page.next, timeout=patience.piece())
+                )
+        except Cancelled as error:
+            raise self._closed(error) from None
+
+    create = _later(_requests.create)
+    get = _later(_requests.get)
+    update = _later(_requests.update)
+    delete = _later(_requests.delete)
+    list = _later(_requests.list_)
+    append = _later(_requests.append)
+    window = _later(_requests.window)
+    search = _later(_requests.search)
+    recall = _later(_requests.recall)
+    fork = _later(_requests.fork)
+    compact = _later(_requests.compact)
+    sweep = _later(_requests.sweep)
+    backup = _later(_requests.backup)
+    rewind = _later(_requests.rewind)
+    uncompact = _later(_requests.uncompact)
+    prune = _later(_requests.prune)
+    state = _later(_requests.state)
+    user_state = _later(_requests.user_state)
+    set_state = _later(_requests.set_state)
+    delete_state = _later(_requests.delete_state)
+    memory_save = _later(_requests.memory_save)
+    memory_find = _later(_requests.memory_find)
+    memory_update = _later(_requests.memory_update)
+    memory_delete = _later(_requests.memory_delete)
+    memory_run = _later(_requests.memory_run)
+    memory_status = _later(_requests.memory_status)
+    context = _later(_requests.context)
+    feed_read = _later(_requests.feed_read)
+    index = _later(_requests.index)
+    stats = _later(_requests.stats)
+    upgrade = _later(_requests.upgrade)
+    verify = _later(_requests.verify)
+    erase = _later(_requests.erase)
+    import_source = _later(_requests.import_source)
+    model_factor = _later(_requests.model_factor)
+    model_factor_learn = _later(_requests.model_factor_learn)

@@ -203,3 +203,14 @@ def hits_of(reader: Reader) -> Hits:
     """Decode hits, then whether there are more."""
     hits = [Hit(**found) for found in reader.items(lib.QPY_SEARCH_HIT)]
     return Hits(hits, bool(reader.number()))
+
+
+Batch = list[Message]
+
+
+def batch_of(reader: Reader) -> Batch:
+    """Decode what came from a tail: whether there are messages, then the session and these."""
+    if not reader.number():
+        return []
+    session_of(reader)
+    return _messages(reader)

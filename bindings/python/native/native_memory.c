@@ -1,0 +1,188 @@
+/* Memories, and the prompt that they are part of. A memory goes by the library's own table, behind
+ * its kind, which is no field of a row. */
+#include <string.h>
+
+#include "native_job.h"
+
+/* ---- memories ---------------------------------------------------------------------------------
+ */
+
+/* Puts the memories of a list, which is freed. */
+static quipu_status memory_put_list(qpy_task *task, quipu_status status, quipu_memory_list *list)
+{
+    for (size_t i = 0; status == QUIPU_OK && i < list->memories.count; i++) {
+        const quipu_memory *memory = quipu_memory_at(list->memories, i);
+
+        qpy_put_item(task, QPY_MEMORY_KIND, memory);
+        qpy_put_struct(task, QPY_MEMORY, memory);
+    }
+    qpy_put_end(task);
+    quipu_free(list);
+    return status;
+}
+
+quipu_status qpy_memory_save(qpy_task *task)
+{
+    quipu_memory memory = {.kind = QUIPU_OBSERVATION};
+    quipu_memory_list *list = NULL;
+    quipu_status status;
+
+    qpy_take_struct(task, QPY_MEMORY_KIND, &memory);
+    qpy_take_struct(task, QPY_MEMORY, &memory);
+    memory.token_count = quipu_token_estimate(memory.content);
+    status = quipu_memory_save(task->on->store, quipu_memories_of(&memory, 1), task->call, &list,
+                               &task->error);
+    return memory_put_list(task, status, list);
+}
+
+/* A query; the ids end to end. */
+static quipu_memory_query memory_take_query(qpy_task *task)
+{
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+    quipu_str ids;
+
+    qpy_take_struct(task, QPY_MEMORY_QUERY, &query);
+    ids = qpy_take_text(task);
+    query.ids = (const quipu_uuid *)(const void *)ids.p;
+    query.id_count = ids.n / sizeof(quipu_uuid);
+    return query;
+}
+
+quipu_status qpy_memory_find(qpy_task *task)
+{
+    const quipu_memory_query query = memory_take_query(task);
+    quipu_memory_list *list = NULL;
+    const quipu_status status =
+        quipu_memory_find(task->on->store, &query, task->call, &list, &task->error);
+
+    return memory_put_list(task, status, list);
+}
+
+quipu_status qpy_memory_update(qpy_task *task)
+{
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+    quipu_memory_list *list = NULL;
+    quipu_status status;
+
+    qpy_take_struct(task, QPY_MEMORY_PATCH, &patch);
+    status = quipu_memory_update(task->on->store, &patch, task->call, &list, &task->error);
+    return memory_put_list(task, status, list);
+}
+
+quipu_status qpy_memory_delete(qpy_task *task)
+{
+    const quipu_memory_query query = memory_take_query(task);
+    int64_t removed = 0;
+    const quipu_status status =
+        quipu_memory_delete(task->on->store, &query, task->call, &removed, &task->error);
+
+    qpy_put_number(task, removed);
+    return status;
+}
+
+/* Options; milliseconds that it may take, 0: the store's deadline. */
+quipu_status qpy_memory_run(qpy_task *task)
+{
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    quipu_status status;
+
+    if (task->call != NULL) {
+        call = *task->call;
+    }
+    qpy_take_struct(task, QPY_MEMORY_OPTIONS, &options);
+    call.deadline_ms = (int32_t)qpy_take_number(task);
+    status = quipu_memory_run(task->on->store, &options, &call, &ran, &task->error);
+    qpy_put_struct(task, QPY_MEMORY_RAN, &ran);
+    return status;
+}
+
+/* Options. Returns the sessions, then whether there are more. */
+quipu_status qpy_memory_status(qpy_task *task)
+{
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_memory_status_list *list = NULL;
+    quipu_status status;
+
+    qpy_take_struct(task, QPY_MEMORY_OPTIONS, &options);
+    status = quipu_memory_status(task->on->store, &options, task->call, &list, &task->error);
+    for (size_t i = 0; status == QUIPU_OK && i < list->sessions.count; i++) {
+        qpy_put_item(task, QPY_MEMORY_PROGRESS, quipu_memory_progress_at(list->sessions, i));
+    }
+    qpy_put_end(task);
+    qpy_put_number(task, status == QUIPU_OK && list->more);
+    quipu_free(list);
+    return status;
+}
+
+/* ---- the next prompt --------------------------------------------------------------------------
+ */
+
+static void memory_put_parts(qpy_task *task, quipu_parts parts)
+{
+    for (size_t i = 0; i < parts.count; i++) {
+        qpy_put_item(task, QPY_PART, quipu_part_at(parts, i));
+    }
+    qpy_put_end(task);
+}
+
+static void memory_put_context(qpy_task *task, const quipu_context *context)
+{
+    qpy_put_struct(task, QPY_CONTEXT_RESULT, context);
+    memory_put_parts(task, context->system);
+    for (size_t i = 0; i < context->contents.count; i++) {
+        const quipu_content *content = quipu_content_at(context->contents, i);
+
+        qpy_put_item(task, QPY_CONTENT, content);
+        memory_put_parts(task, content->parts);
+    }
+    qpy_put_end(task);
+}
+
+/* Tools: a 1 before each, a 0 behind the last. */
+static quipu_status memory_take_tools(qpy_task *task, quipu_tools *ret_tools)
+{
+    const size_t most = task->given_count; /* each has a number of its own */
+    quipu_tool *tools = quipu_arena_alloc(&task->arena, (most + 1) * sizeof(*tools));
+    size_t count = 0;
+
+    if (tools == NULL) {
+        return qpy_no_memory(task);
+    }
+    while (qpy_take_number(task) != 0) {
+        tools[count] = (quipu_tool){.strict = false};
+        qpy_take_struct(task, QPY_TOOL, &tools[count++]);
+    }
+    *ret_tools = quipu_tools_of(tools, count);
+    return QUIPU_OK;
+}
+
+/* Options; the system instruction; tools; whether there is usage, and this. Returns the prompt. */
+quipu_status qpy_context(qpy_task *task)
+{
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
+    quipu_part system = {.kind = QUIPU_PART_TEXT};
+    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_context *context = NULL;
+    quipu_status status;
+
+    qpy_take_struct(task, QPY_CONTEXT_OPTIONS, &options);
+    system.text = qpy_take_text(task);
+    request.system = quipu_parts_of(&system, system.text.p != NULL ? 1 : 0);
+    status = memory_take_tools(task, &request.tools);
+    options.request = &request;
+    if (qpy_take_number(task) != 0) {
+        qpy_take_struct(task, QPY_USAGE, &usage);
+        options.usage = &usage;
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_context_get(task->on->store, &options, task->call, &context, &task->error);
+    }
+    if (status == QUIPU_OK) {
+        memory_put_context(task, context);
+    }
+    quipu_free(context);
+    return status;
+}

@@ -1,0 +1,401 @@
+"""Results of a store beside sessions and messages: memories, prompts, changes, maintenance."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ._native import lib
+from ._shapes import Reader
+from ._types import Role
+
+MemoryKind = Literal["observation", "reflection"]
+Priority = Literal["standing", "high", "medium", "low", "done"]
+Topic = Literal[
+    "instruction",
+    "preference",
+    "decision",
+    "commitment",
+    "question",
+    "person",
+    "quantity",
+    "date",
+    "outcome",
+    "failure",
+]
+SourceKind = Literal["auto", "adk-database", "adk-v0", "adk-sqlite", "adk-go", "lango"]
+
+
+@dataclass(slots=True)
+class Memory:
+    """An observation or a reflection. `scope` is where it counts: the session's key, or
+    "adk:app/user/" for a user's. `source_start` and `source_end` are the messages that it was made
+    from; a retired one is in no prompt. Priority and topic are "" when none was given."""
+
+    kind: MemoryKind
+    id: str
+    session_key: str
+    content: str
+    token_count: int
+    source_start: int
+    source_end: int
+    generation: int
+    created_at: datetime.datetime
+    scope: str
+    priority: Literal["", "standing", "high", "medium", "low", "done"]
+    topic: str
+    state: Literal["", "active", "buffered"]
+    subject: str
+    said_at: datetime.datetime | None
+    about_from: datetime.datetime | None
+    about_to: datetime.datetime | None
+    times: int
+    supersedes: str | None
+    retired_at: datetime.datetime | None
+    retired_why: str
+    origin: str
+
+
+@dataclass(slots=True)
+class MemoryRun:
+    """What a run of the observer did; `more`: its time was up before everything was done."""
+
+    more: bool
+    sessions: int
+    messages: int
+    observations: int
+    repeats: int
+    lost: int
+    failed: int
+
+
+@dataclass(slots=True)
+class MemoryProgress:
+    """How far a session is observed: up to the message `watermark`; the pending ones stand behind
+    it, and are due when they have `observe_tokens`. `owner` is the worker that holds the lease."""
+
+    session_key: str
+    scope: str
+    watermark: int
+    last_seq: int
+    pending_messages: int
+    pending_tokens: int
+    observe_tokens: int
+    generation: int
+    observations: int
+    reflections: int
+    standing_tokens: int
+    owner: str
+    lease_until: datetime.datetime | None
+    fence: int
+    tries: int
+    next_at: datetime.datetime | None
+    last_error: str
+
+
+@dataclass(slots=True)
+class MemoryStatus:
+    """How far sessions are observed; `more`: there are sessions behind the limit."""
+
+    sessions: list[MemoryProgress]
+    more: bool
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of a prompt: a text, a thought, a tool call with its arguments or a response with its
+    result in `json`, or data."""
+
+    kind: Literal["text", "thought", "call", "response", "data"]
+    text: str
+    id: str
+    name: str
+    json: Any
+    mime: str
+    data: bytes
+    thought: bool
+    redacted: bool
+    signature: bytes
+
+
+@dataclass(slots=True)
+class Content:
+    """What one side says in a prompt."""
+
+    role: Role
+    parts: list[Part]
+
+
+@dataclass(slots=True)
+class Usage:
+    """Tokens that a provider reported; -1: it did not."""
+
+    input: int = -1
+    output: int = -1
+    total: int = -1
+    cached: int = -1
+    cache_write: int = -1
+    thoughts: int = -1
+
+
+@dataclass(slots=True)
+class Context:
+    """A prompt. `reason` says why it does not begin with all of the one before, "" when it does;
+    `block` is the memory block, the last part of `system`; `tail` new standing lines, the first part
+    of the last content. Token counts are estimates, `expected_cached` is in the model's tokens."""
+
+    system: list[Part]
+    contents: list[Content]
+    block: str
+    tail: str
+    tools: list[dict[str, Any]]
+    model: str
+    provider: str
+    reason: Literal[
+        "", "first", "model", "instructions", "memory", "idle", "compaction", "window", "history"
+    ]
+    more_before: bool
+    exact: bool
+    first_seq: int
+    last_seq: int
+    tokens: int
+    block_tokens: int
+    shared: int
+    expected_cached: int
+    reported_input: int
+    reported_cached: int
+    prefix_hash: bytes
+    prompt_hash: bytes
+
+
+@dataclass(slots=True)
+class Change:
+    """A change of a session, without any text of it. An append has the messages `first_seq` to
+    `last_seq`."""
+
+    kind: Literal["created", "appended", "updated", "deleted", "forked"]
+    key: str
+    uid: str
+    at: datetime.datetime
+    revision: int
+    first_seq: int
+    last_seq: int
+
+
+@dataclass(slots=True)
+class FeedPage:
+    """Changes, and the cursor behind them."""
+
+    changes: list[Change]
+    next: str
+
+
+@dataclass(slots=True)
+class Transfer:
+    """What an export wrote or an import read; `skipped`: sessions that existed already."""
+
+    lines: int
+    sessions: int
+    messages: int
+    states: int
+    memories: int
+    skipped: int
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import of another program's file stored, or would store."""
+
+    kind: SourceKind
+    sessions: int
+    messages: int
+    states: int
+    memories: int
+    skipped: int
+    orphans: int
+
+
+@dataclass(slots=True)
+class Copied:
+    """What a copy holds: lines, size in bytes and hash of the export of either store, counts of both, and
+    what this call added."""
+
+    lines: int
+    size: int
+    sha256: bytes
+    sessions: int
+    messages: int
+    states: int
+    memories: int
+    added_sessions: int
+    added_messages: int
+    added_states: int
+    added_memories: int
+    skipped: int
+
+
+@dataclass(slots=True)
+class Stats:
+    """Counts and sizes of a store. `upgrade` says what an upgrade would add to a file that is open
+    read-only; "" when nothing."""
+
+    sessions: int
+    forks: int
+    messages: int
+    tokens: int
+    largest_messages: int
+    largest_key: str
+    file_bytes: int
+    free_bytes: int
+    log_bytes: int
+    readers: int
+    commits: int
+    writes: int
+    largest_commit: int
+    unindexed: int
+    expired: int
+    durability_level: int
+    engine: str
+    checksums: Literal["off", "on", "stale"]
+    upgrade: str
+
+
+@dataclass(slots=True)
+class Problem:
+    """Something that is wrong in a store, as a sentence."""
+
+    kind: str
+    tenant: str
+    session_key: str
+    seq: int
+    text: str
+    repaired: bool
+
+
+@dataclass(slots=True)
+class Verified:
+    """What a verification examined, and the problems that it found; `unhashed`: messages that no
+    hash chain covers."""
+
+    sessions: int
+    messages: int
+    repaired: int
+    unhashed: int
+    problems: list[Problem]
+
+
+@dataclass(slots=True)
+class Compared:
+    """What a comparison with earlier heads found. Each session that was known is in one of the
+    counts or is a problem."""
+
+    sessions: int
+    proved: int
+    pruned: int
+    unhashed: int
+    removed: int
+    problems: list[Problem]
+
+
+@dataclass(slots=True)
+class Erasure:
+    """A receipt: what was erased, the backups beside the file that may still hold it, and in `kept`
+    what else keeps it for a while."""
+
+    sessions: list[str]
+    forks: list[str]
+    backups: list[str]
+    kept: list[str]
+    hidden: int
+    messages: int
+    states: int
+    memories: int
+
+
+@dataclass(slots=True)
+class Factor:
+    """How many of a model's tokens one estimated token is, in millionths, and from how many reports
+    that was learned."""
+
+    ppm: int
+    samples: int
+
+
+def memories_of(reader: Reader) -> list[Memory]:
+    """Decode memories, each behind its kind."""
+    return [
+        Memory(**kind, **reader.struct(lib.QPY_MEMORY))
+        for kind in reader.items(lib.QPY_MEMORY_KIND)
+    ]
+
+
+def memory_of(reader: Reader) -> Memory:
+    """Decode a list of one memory."""
+    (memory,) = memories_of(reader)
+    return memory
+
+
+def status_of(reader: Reader) -> MemoryStatus:
+    """Decode the progress of sessions, then whether there are more."""
+    found = [MemoryProgress(**one) for one in reader.items(lib.QPY_MEMORY_PROGRESS)]
+    return MemoryStatus(found, bool(reader.number()))
+
+
+def _parts(reader: Reader) -> list[Part]:
+    return [Part(**part) for part in reader.items(lib.QPY_PART)]
+
+
+def context_of(reader: Reader) -> Context:
+    """Decode a prompt: its members, the system instruction, the contents with their parts."""
+    found = reader.struct(lib.QPY_CONTEXT_RESULT)
+    found["tools"] = found["tools"] or []
+    found["system"] = _parts(reader)
+    found["contents"] = [
+        Content(parts=_parts(reader), **one) for one in reader.items(lib.QPY_CONTENT)
+    ]
+    return Context(**found)
+
+
+def feed_of(reader: Reader) -> FeedPage:
+    """Decode changes, then the cursor."""
+    changes = [Change(**one) for one in reader.items(lib.QPY_CHANGE)]
+    return FeedPage(changes, reader.text() or "")
+
+
+def stats_of(reader: Reader) -> Stats:
+    """Decode statistics, then what an upgrade would add."""
+    return Stats(**reader.struct(lib.QPY_STATS_RESULT), upgrade=reader.text() or "")
+
+
+def _problems(reader: Reader) -> list[Problem]:
+    return [Problem(**one) for one in reader.items(lib.QPY_PROBLEM)]
+
+
+def verified_of(reader: Reader) -> Verified:
+    """Decode problems, then the counts."""
+    problems = _problems(reader)
+    return Verified(problems=problems, **reader.struct(lib.QPY_VERIFIED))
+
+
+def compared_of(reader: Reader) -> Compared:
+    """Decode problems, then the counts."""
+    problems = _problems(reader)
+    return Compared(problems=problems, **reader.struct(lib.QPY_COMPARED))
+
+
+def erasure_of(reader: Reader) -> Erasure:
+    """Decode four lists of texts, then the counts."""
+    sessions, forks, backups, kept = (reader.texts() for _ in range(4))
+    counts = reader.struct(lib.QPY_ERASURE)
+    return Erasure(sessions, forks, backups, kept, **counts)
+
+
+def transfer_of(reader: Reader) -> Transfer:
+    """Decode what an export or an import did."""
+    return Transfer(**reader.struct(lib.QPY_TRANSFER))
+
+
+def copied_of(reader: Reader) -> Copied:
+    """Decode what a copy did."""
+    return Copied(**reader.struct(lib.QPY_COPIED))
