@@ -142,8 +142,9 @@ class Usage:
 @dataclass(slots=True)
 class Context:
     """A prompt. `reason` says why it does not begin with all of the one before, "" when it does;
-    `block` is the memory block, the last part of `system`; `tail` new standing lines, the first part
-    of the last content. Token counts are estimates, `expected_cached` is in the model's tokens."""
+    `block` is the memory block, the last part of `system`; `tail` new standing lines, the first
+    part of the last content. Token counts are estimates, `expected_cached` is in the model's
+    tokens."""
 
     system: list[Part]
     contents: list[Content]
@@ -218,8 +219,8 @@ class Imported:
 
 @dataclass(slots=True)
 class Copied:
-    """What a copy holds: lines, size in bytes and hash of the export of either store, counts of both, and
-    what this call added."""
+    """What a copy holds: lines, size in bytes and hash of the export of either store, counts of
+    both, and what this call added."""
 
     lines: int
     size: int
