@@ -27,7 +27,7 @@
 #define APP_CONFLICT 4
 #define APP_BUSY 5
 
-#define APP_OPTIONS_MAX 16 /* options of one verb, besides the common ones */
+#define APP_OPTIONS_MAX 32 /* options of one verb, besides the common ones */
 #define APP_PATH_MAX 4096
 #define APP_MESSAGE_MAX 2048 /* bytes of one message on stderr; longer ones are cut */
 
@@ -50,6 +50,7 @@
     X(stats)                                                                                       \
     X(memory)                                                                                      \
     X(context)                                                                                     \
+    X(mcp)                                                                                         \
     X(chat)                                                                                        \
     X(append)                                                                                      \
     X(fork)                                                                                        \
@@ -66,7 +67,9 @@
     X(verify)                                                                                      \
     X(repair)                                                                                      \
     X(upgrade)                                                                                     \
-    X(sweep)
+    X(sweep)                                                                                       \
+    X(serve)                                                                                       \
+    X(token)
 
 /* An option: --name, or --name VALUE when `value` names the value. */
 typedef struct app_option {
@@ -243,6 +246,11 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
 /* Opens the store of the call with these options. Returns an exit code; a failure is reported with
  * the path and what to do. */
 int app_open(const app_call *call, app_need need, quipu_store **ret_store);
+
+/* The same by the quipu_open() of another copy of the library: see library.h. */
+typedef quipu_status (*app_open_fn)(const char *uri, const quipu_open_options *options,
+                                    quipu_store **ret_store, quipu_error *reterr);
+int app_open_by(const app_call *call, app_need need, app_open_fn open, quipu_store **ret_store);
 
 /* Opens a file to read; *ret_database: it begins as an SQLite database does. NULL, with errno:
  * it cannot be read. */

@@ -22,26 +22,15 @@
 #include "observer.h"
 #include "provider.h"
 
-#define CHAT_MILLION 1e6                         /* prices are millionths for a million tokens */
-#define CHAT_KEY "chat"                          /* the default session */
-#define CHAT_PROVIDERS "openai anthropic gemini" /* in the order of quipu_provider_kind */
-#define CHAT_MODELS_SHOWN 12                     /* models listed when one must be chosen */
+#define CHAT_MILLION 1e6     /* prices are millionths for a million tokens */
+#define CHAT_KEY "chat"      /* the default session */
+#define CHAT_MODELS_SHOWN 12 /* models listed when one must be chosen */
 
 static const app_option chat_options[] = {
     {.name = "model",
      .value = "NAME",
      .help = "else $QUIPU_MODEL, else the session's, else the endpoint's only model"},
-    {.name = "base-url",
-     .value = "URL",
-     .help = "the endpoint; else $QUIPU_BASE_URL, else the provider's own"},
-    {.name = "provider",
-     .value = "KIND",
-     .choices = CHAT_PROVIDERS,
-     .help = "the endpoint's API; default: openai, which most servers speak"},
-    {.name = "key-file", .value = "FILE", .help = "a file with nothing but the API key"},
-    {.name = "key-env",
-     .value = "NAME",
-     .help = "the variable with the API key; default: the provider's usual one"},
+    APP_PROVIDER_OPTIONS(""),
     {.name = "system", .value = "TEXT", .help = "the system instruction"},
     {.name = "text", .value = "TEXT", .help = "send this, print the answer and exit"},
     {.name = "lines", .help = "from a pipe: each line is a turn, not the whole input"},
@@ -118,36 +107,6 @@ static bool chat_signals_turn(chat_run *run, quipu_cancel *cancel)
 
 /* ---- the provider ----------------------------------------------------------------------------
  */
-
-typedef quipu_status (*chat_open_fn)(quipu_provider_kind kind,
-                                     const quipu_provider_options *options,
-                                     quipu_provider **ret_provider, quipu_error *reterr);
-
-/* Loads the provider library and opens the provider. No connection is made yet. */
-static int chat_connect(chat_run *run)
-{
-    quipu_provider_options options = QUIPU_PROVIDER_OPTIONS_INIT;
-    const char *kind = app_value(run->call, "provider");
-    const int number = kind != NULL ? app_word_number(CHAT_PROVIDERS, kind) : 0;
-    quipu_error error = {0};
-    quipu_status status;
-    chat_open_fn open = NULL;
-    const char *why = app_provider_find("quipu_provider_open", &open, sizeof(open));
-
-    if (why != NULL) {
-        app_report(run->call, "the provider library cannot be loaded: %s", why);
-        return APP_FAILURE;
-    }
-    options.base_url = app_text_value(run->call, "base-url");
-    if (options.base_url.n == 0) {
-        options.base_url = quipu_cstr(getenv("QUIPU_BASE_URL"));
-    }
-    options.key_file = app_text_value(run->call, "key-file");
-    options.key_env = app_text_value(run->call, "key-env");
-    status = open((quipu_provider_kind)(QUIPU_PROVIDER_OPENAI + number), &options, &run->provider,
-                  &error);
-    return status == QUIPU_OK ? APP_OK : app_fail(run->call, "the provider", status, &error);
-}
 
 /* The endpoint's only model. With more than one, lists some and fails with APP_USAGE. */
 static int chat_only_model(chat_run *run)
@@ -510,7 +469,7 @@ static int chat_run_verb(const app_call *call)
     if (!chat_signals_begin(&run)) { /* before libcurl starts threads, which inherit the mask */
         return app_fail_errno(call, "signals");
     }
-    code = chat_connect(&run);
+    code = app_provider_open(call, &run.provider);
     if (code == APP_OK) {
         code = app_open(call, APP_NEED_NEW, &run.store);
     }

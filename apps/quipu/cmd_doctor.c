@@ -17,9 +17,9 @@
 
 #include <ent/postgres.h>
 
+#include "library.h"
 #include "mask.h"
 #include "problems.h"
-#include "provider.h"
 
 #define DOCTOR_TEXT_SIZE (QUIPU_LAYOUT_SIZE + 64)
 #define DOCTOR_MARGIN 19            /* columns before a finding's text */

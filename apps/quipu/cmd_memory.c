@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "provider.h"
 #include "render.h"
 
 #define MEMORY_TEXT_MAX 1048576 /* bytes of an observation that is read from stdin */
@@ -23,13 +24,25 @@ static const app_option memory_options[] = {
      .choices = MEMORY_PRIORITIES,
      .help = "add, edit: how much it weighs in a prompt; add: default standing"},
     {.name = "subject", .value = "TEXT", .help = "add, edit: whom or what it is about"},
+    {.name = "why", .value = "TEXT", .help = "edit: why it is changed"},
+    {.name = "who", .value = "NAME", .help = "edit, retire: who does it; default $USER"},
     {.name = "retired", .help = "list: retired memories, too"},
     {.name = "scope", .help = "list: of all sessions of the same app and user"},
     {.name = "app", .value = "NAME", .help = "run, status: sessions of this app"},
     {.name = "user", .value = "ID", .help = "run, status: sessions of this user; with --app"},
     {.name = "tokens",
      .value = "N",
-     .help = "run: observe a session when so many tokens are pending; default 1"},
+     .help = "run: so many pending tokens are due; default 1, with a model 4000"},
+    {.name = "model",
+     .value = "NAME",
+     .help = "run: observe by this model instead of rules, and condense what is known"},
+    {.name = "reflect",
+     .value = "N",
+     .help = "run: condense what is known from N tokens on; 0: never; default 4000"},
+    {.name = "ask",
+     .value = "N",
+     .help = "run: tokens of messages in one question to the model; default 16000"},
+    APP_PROVIDER_OPTIONS("run: "),
     {.name = "follow", .letter = 'f', .help = "run: wait for new messages, until Ctrl-C"},
     {.name = NULL},
 };
@@ -67,6 +80,26 @@ static bool memory_wants(const app_call *call, quipu_memory_kind kind)
 
 /* ---- list ------------------------------------------------------------------------------------
  */
+
+/* What became of it. */
+static void memory_json_changes(app_json *json, const quipu_memory *memory)
+{
+    char id[QUIPU_UUID_TEXT_SIZE];
+
+    if (memory->has_condensed_into) {
+        quipu_uuid_format(memory->condensed_into, id);
+        app_json_cstr(json, "condensedInto", id);
+    }
+    if (memory->has_edited_at) {
+        app_json_time(json, "editedAt", memory->edited_at);
+    }
+    if (memory->edited_by.p != NULL) {
+        app_json_text(json, "editedBy", memory->edited_by);
+    }
+    if (memory->edited_why.p != NULL) {
+        app_json_text(json, "editedWhy", memory->edited_why);
+    }
+}
 
 /* What an observer notes beside the text; members without a value are left out. */
 static void memory_json_facts(app_json *json, const quipu_memory *memory)
@@ -108,6 +141,7 @@ static void memory_json_facts(app_json *json, const quipu_memory *memory)
     if (memory->origin.p != NULL) {
         app_json_text(json, "origin", memory->origin);
     }
+    memory_json_changes(json, memory);
 }
 
 /* Source messages for observations, the generation for reflections. */
@@ -128,6 +162,10 @@ void memory_json(const quipu_memory *memory)
         app_json_int(&json, "to", memory->source_end);
     } else {
         app_json_int(&json, "generation", memory->generation);
+        if (memory->source_end > 0) {
+            app_json_int(&json, "from", memory->source_start);
+            app_json_int(&json, "to", memory->source_end);
+        }
     }
     app_json_time(&json, "created", memory->created_at);
     memory_json_facts(&json, memory);
@@ -147,7 +185,8 @@ void memory_print(const app_call *call, const quipu_memory *memory)
            app_style(colours, APP_PLAIN));
     if (memory->kind == QUIPU_REFLECTION) {
         printf("generation %" PRId64 "  ", memory->generation);
-    } else if (memory->source_end > 0) {
+    }
+    if (memory->source_end > 0) {
         printf("of %" PRId64 " to %" PRId64 "  ", memory->source_start, memory->source_end);
     }
     if (memory->priority != QUIPU_PRIORITY_NONE) {
@@ -162,6 +201,14 @@ void memory_print(const app_call *call, const quipu_memory *memory)
         app_time_text(memory->retired_at, time, sizeof(time));
         printf("    retired %s%s", time, memory->retired_why.n > 0 ? ": " : "");
         app_put(stdout, memory->retired_why);
+        printf("\n");
+    }
+    if (memory->has_edited_at) {
+        app_time_text(memory->edited_at, time, sizeof(time));
+        printf("    changed %s%s", time, memory->edited_by.n > 0 ? " by " : "");
+        app_put(stdout, memory->edited_by);
+        printf("%s", memory->edited_why.n > 0 ? ": " : "");
+        app_put(stdout, memory->edited_why);
         printf("\n");
     }
     app_put_wrapped(stdout, memory->content, "    ", app_columns() - 4);

@@ -1,6 +1,7 @@
 /* quipu memory show, edit, retire, rm, source: one memory by its id. Ids of both kinds are drawn
  * from one space, so that an id alone says which memory is meant. */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "memory.h"
@@ -69,6 +70,10 @@ static int memory_edit_change(const app_call *call, quipu_store *store, quipu_me
     assert(list != NULL);
     patch->kind = quipu_memory_at(list->memories, 0)->kind;
     patch->id = quipu_memory_at(list->memories, 0)->id;
+    patch->who = app_text_value(call, "who");
+    if (patch->who.n == 0) {
+        patch->who = quipu_cstr(getenv("USER"));
+    }
     quipu_free(list);
     status = quipu_memory_update(store, patch, NULL, &changed, &error);
     if (status != QUIPU_OK) {
@@ -101,6 +106,7 @@ int memory_edit(const app_call *call, quipu_store *store)
         patch.set |= QUIPU_MEMORY_SET_SUBJECT;
         patch.subject = app_text_value(call, "subject");
     }
+    patch.why = app_text_value(call, "why");
     if (patch.set == 0) {
         return app_usage(call, "there is nothing to change: give a text, --priority or --subject");
     }

@@ -5,15 +5,18 @@
 #include <unistd.h>
 
 #include "memory.h"
+#include "provider.h"
 #include "render.h"
 
 #define MEMORY_RUN_POLL_MS 1000     /* how often --follow looks for changes */
-#define MEMORY_RUN_PASS_MS 30000    /* how long one pass may take */
+#define MEMORY_RUN_PASS_MS 30000    /* how long one pass may take... */
+#define MEMORY_RUN_MODEL_MS 1800000 /* ...and one that asks a model */
 #define MEMORY_RUN_SLACK_S 600      /* by how much clocks of writers may differ... */
 #define MEMORY_RUN_FULL_EVERY_S 600 /* ...and how often all sessions are looked at again */
 #define MEMORY_RUN_WORKER_SIZE 128
+#define MEMORY_RUN_MICROS 1e6 /* costs are millionths of a dollar */
 
-/* --app, --user, --tokens and the key. */
+/* --app, --user, --tokens and the key, of run and status. */
 static int memory_run_options(const app_call *call, quipu_memory_options *ret)
 {
     *ret = (quipu_memory_options)QUIPU_MEMORY_OPTIONS_INIT;
@@ -27,6 +30,36 @@ static int memory_run_options(const app_call *call, quipu_memory_options *ret)
         return app_usage(call, "--user needs --app: a user is a user of an app");
     }
     return app_number(call, "tokens", 1, INT32_MAX, &ret->observe_tokens) ? APP_OK : APP_USAGE;
+}
+
+/* --model and what belongs to it, of run; close the provider. Without a model the rules observe. */
+static int memory_run_model(const app_call *call, quipu_memory_options *options,
+                            quipu_provider **ret_provider)
+{
+    static const char *const others[] = {"reflect",  "ask",      "base-url",
+                                         "provider", "key-file", "key-env"};
+    int code;
+
+    options->model = app_text_value(call, "model");
+    for (size_t i = 0; options->model.n == 0 && i < sizeof(others) / sizeof(others[0]); i++) {
+        if (app_given(call, others[i])) {
+            return app_usage(call, "--%s is about a model: give --model, too", others[i]);
+        }
+    }
+    if (options->model.n == 0) {
+        return APP_OK;
+    }
+    if (!app_number(call, "reflect", 0, INT32_MAX, &options->reflect_tokens) ||
+        !app_number(call, "ask", QUIPU_MEMORY_ASK_TOKENS_MIN, QUIPU_MEMORY_ASK_TOKENS_MAX,
+                    &options->ask_tokens)) {
+        return APP_USAGE;
+    }
+    if (app_given(call, "reflect") && options->reflect_tokens == 0) {
+        options->reflect_tokens = -1;
+    }
+    code = app_provider_open(call, ret_provider);
+    options->provider = *ret_provider;
+    return code;
 }
 
 /* ---- run -------------------------------------------------------------------------------------
@@ -44,12 +77,19 @@ static void memory_run_print(const app_call *call, const quipu_memory_ran *ran)
         app_json_int(&json, "repeats", ran->repeats);
         app_json_int(&json, "lost", ran->lost);
         app_json_int(&json, "failed", ran->failed);
+        app_json_int(&json, "reflections", ran->reflections);
+        app_json_int(&json, "condensed", ran->condensed);
+        app_json_int(&json, "modelCalls", ran->model_calls);
         app_json_bool(&json, "more", ran->more);
         app_json_close(&json, '}');
     } else {
         printf("%" PRId64 " sessions, %" PRId64 " messages: %" PRId64 " observations, %" PRId64
                " said again",
                ran->sessions, ran->messages, ran->observations, ran->repeats);
+        if (ran->reflections > 0) {
+            printf(", %" PRId64 " condensed into %" PRId64 " reflections", ran->condensed,
+                   ran->reflections);
+        }
         if (ran->failed > 0 || ran->lost > 0) {
             printf("; %" PRId64 " failed, %" PRId64 " taken over", ran->failed, ran->lost);
         }
@@ -67,6 +107,9 @@ static void memory_run_add(quipu_memory_ran *sum, const quipu_memory_ran *ran)
     sum->repeats += ran->repeats;
     sum->lost += ran->lost;
     sum->failed += ran->failed;
+    sum->reflections += ran->reflections;
+    sum->condensed += ran->condensed;
+    sum->model_calls += ran->model_calls;
 }
 
 /* Everything that is due, in as many passes as it takes. */
@@ -78,7 +121,7 @@ static quipu_status memory_run_once(quipu_store *store, const quipu_memory_optio
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status;
 
-    within.deadline_ms = MEMORY_RUN_PASS_MS;
+    within.deadline_ms = options->provider != NULL ? MEMORY_RUN_MODEL_MS : MEMORY_RUN_PASS_MS;
     within.cancel = cancel;
     do {
         status = quipu_memory_run(store, options, &within, &ran, error);
@@ -114,7 +157,7 @@ static quipu_status memory_run_follow(const app_call *call, quipu_store *store,
         }
         /* Another process holds the store: the next pass tries again. */
         status = status == QUIPU_BUSY ? QUIPU_OK : status;
-        if (sum.sessions > 0) {
+        if (sum.sessions + sum.reflections + sum.failed > 0) {
             memory_run_print(call, &sum);
         }
         if (status == QUIPU_OK && !app_signals_came()) {
@@ -130,18 +173,22 @@ int memory_work(const app_call *call, quipu_store *store)
     char host[64] = "";
     quipu_memory_ran sum = QUIPU_MEMORY_RAN_INIT;
     quipu_memory_options options;
+    quipu_provider *provider = NULL;
     quipu_cancel *cancel;
     quipu_error error = {0};
     quipu_status status;
     int code = memory_run_options(call, &options);
 
+    cancel = app_signals_begin(); /* before libcurl starts threads, which inherit the mask */
+    if (code == APP_OK) {
+        code = memory_run_model(call, &options, &provider);
+    }
     if (code != APP_OK) {
         return code;
     }
     (void)gethostname(host, sizeof(host) - 1);
     snprintf(worker, sizeof(worker), "%s:%ld", host[0] != '\0' ? host : "quipu", (long)getpid());
     options.worker = quipu_cstr(worker);
-    cancel = app_signals_begin();
     if (app_given(call, "follow")) {
         status = memory_run_follow(call, store, &options, cancel, &error);
     } else {
@@ -150,6 +197,7 @@ int memory_work(const app_call *call, quipu_store *store)
             memory_run_print(call, &sum);
         }
     }
+    quipu_provider_close(provider);
     if (status == QUIPU_OK) {
         return APP_OK;
     }
@@ -191,6 +239,14 @@ static void memory_run_status_json(const quipu_memory_progress *item)
     if (item->last_error.p != NULL) {
         app_json_text(&json, "lastError", item->last_error);
     }
+    if (item->reflect_error.p != NULL) {
+        app_json_text(&json, "reflectError", item->reflect_error);
+    }
+    app_json_int(&json, "modelCalls", item->model_calls);
+    app_json_int(&json, "modelInput", item->model_input);
+    app_json_int(&json, "modelOutput", item->model_output);
+    app_json_int(&json, "modelCostMicros", item->model_cost);
+    app_json_int(&json, "modelUnpriced", item->model_unpriced);
     app_json_close(&json, '}');
 }
 
@@ -216,6 +272,22 @@ static void memory_run_status_print(const app_call *call, const quipu_memory_pro
         printf("    leased to ");
         app_put(stdout, item->owner);
         printf(" until %s\n", until);
+    }
+    if (item->model_calls > 0) {
+        printf("    asked a model %" PRId64 " times: %" PRId64 " tokens in, %" PRId64
+               " out, about $%.4f",
+               item->model_calls, item->model_input, item->model_output,
+               (double)item->model_cost / MEMORY_RUN_MICROS);
+        if (item->model_unpriced > 0) {
+            printf(", without %" PRId64 " questions to a model of unknown price",
+                   item->model_unpriced);
+        }
+        printf("\n");
+    }
+    if (item->reflect_error.p != NULL) {
+        printf("    %sreflecting failed: ", app_style(colours, APP_RED));
+        app_put(stdout, item->reflect_error);
+        printf("%s\n", app_style(colours, APP_PLAIN));
     }
     if (item->last_error.p != NULL) {
         printf("    %s%" PRId64 " tries, the last: ", app_style(colours, APP_RED), item->tries);

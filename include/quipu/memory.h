@@ -8,6 +8,8 @@
 #ifndef QUIPU_MEMORY_H
 #define QUIPU_MEMORY_H
 
+#include <quipu/model.h>
+#include <quipu/models.h>
 #include <quipu/store.h>
 
 #ifdef __cplusplus
@@ -17,7 +19,18 @@ extern "C" {
 /* A session is due when so many tokens stand behind its watermark. One token: the rule observer
  * needs microseconds for a message, and what a user asks for should hold from the next turn on. */
 #define QUIPU_OBSERVE_TOKENS_DEFAULT 1
-#define QUIPU_MEMORY_LEASE_MS 30000      /* of a worker that names none */
+/* The same for a model: the question costs some 600 tokens before the first message, so that a
+ * batch should be several times as long. */
+#define QUIPU_OBSERVE_TOKENS_MODEL 4000
+/* What a model observed of a session is condensed into a reflection from so many tokens on: a block
+ * of memory rarely has room for more. */
+#define QUIPU_REFLECT_TOKENS_DEFAULT 4000
+/* Tokens of messages that one question to a model has; a longer message takes several. */
+#define QUIPU_MEMORY_ASK_TOKENS 16000
+#define QUIPU_MEMORY_ASK_TOKENS_MIN 200
+#define QUIPU_MEMORY_ASK_TOKENS_MAX 200000
+#define QUIPU_MEMORY_LEASE_MS 30000      /* of a worker that names none... */
+#define QUIPU_MEMORY_LEASE_MODEL 120000  /* ...and asks a model, which must answer within it */
 #define QUIPU_MEMORY_LEASE_MS_MAX 600000 /* longest lease: a dead worker holds a session so long */
 #define QUIPU_MEMORY_WORKER_MAX 200      /* bytes of a worker's name */
 #define QUIPU_MEMORY_BATCH 200           /* messages that one transaction observes */
@@ -29,7 +42,11 @@ extern "C" {
 #define QUIPU_STANDING_TOKENS_MIN 200
 #define QUIPU_STANDING_TOKENS_MAX 3000
 
-#define QUIPU_RULES_ORIGIN "rules/1" /* the origin of what the rule observer saves */
+/* The origin of what a worker saves. A model's name stands behind that of its prompt, as in
+ * "observe/1 gpt-4o-mini". */
+#define QUIPU_RULES_ORIGIN "rules/1"
+#define QUIPU_OBSERVE_ORIGIN "observe/1"
+#define QUIPU_REFLECT_ORIGIN "reflect/1"
 
 typedef struct quipu_memory_options {
     uint32_t struct_size;
@@ -38,9 +55,17 @@ typedef struct quipu_memory_options {
     quipu_str user_id;        /* ...or this user's, with app_name; all absent: every session */
     quipu_time changed_after; /* only sessions changed since; {0, 0}: all */
     int64_t observe_tokens;   /* the threshold, kept for each session that it is used on; 0: the
-                               * session's own, else QUIPU_OBSERVE_TOKENS_DEFAULT */
-    int32_t lease_ms;         /* 0: QUIPU_MEMORY_LEASE_MS */
+                               * session's own, else QUIPU_OBSERVE_TOKENS_DEFAULT, or with a
+                               * provider QUIPU_OBSERVE_TOKENS_MODEL */
+    int32_t lease_ms;         /* 0: QUIPU_MEMORY_LEASE_MS, or _MODEL with a provider */
     quipu_str worker;         /* a name for people, in `memory status`; absent: "quipu" */
+
+    /* A model instead of the rules. It also condenses what is known into reflections. */
+    const quipu_provider *provider; /* NULL: the rules */
+    quipu_str model;                /* required with a provider */
+    const quipu_model_rows *models; /* rows before the built-in ones, for prices and windows */
+    int64_t reflect_tokens;         /* 0: QUIPU_REFLECT_TOKENS_DEFAULT; -1: never reflect */
+    int64_t ask_tokens;             /* 0: QUIPU_MEMORY_ASK_TOKENS, or what the model has room for */
 } quipu_memory_options;
 
 #define QUIPU_MEMORY_OPTIONS_INIT QUIPU_INIT(quipu_memory_options)
@@ -55,6 +80,9 @@ typedef struct quipu_memory_ran {
     int64_t repeats;      /* ...or said again */
     int64_t lost;         /* leases that other workers took over; nothing of theirs was saved */
     int64_t failed;       /* sessions whose work failed; they are tried again later */
+    int64_t reflections;  /* that were saved */
+    int64_t condensed;    /* observations and reflections that they retired */
+    int64_t model_calls;  /* questions to the model, also those whose answer was refused */
 } quipu_memory_ran;
 
 #define QUIPU_MEMORY_RAN_INIT QUIPU_INIT(quipu_memory_ran)
@@ -64,7 +92,14 @@ typedef struct quipu_memory_ran {
  * which is no error. Any number of threads and processes may run at the same time. Messages are
  * never changed. Expired sessions and summaries of a compaction are passed over.
  *
- * Ownership: `options` and `ret_ran` may be NULL.
+ * With a provider a model observes, and condenses what it observed. An answer that is not in the
+ * form that was asked for, repeats itself, names messages that it was not shown, or is not smaller
+ * than what it was made of, is refused: nothing of it is stored, the messages stay pending, and the
+ * session is tried again after a second, two, four, up to ten minutes. What the question cost is
+ * counted all the same (quipu_memory_status()). A model that gives no answer within the lease has
+ * failed likewise.
+ *
+ * Ownership: `options` and `ret_ran` may be NULL. The provider is borrowed for the call.
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND (the session that the options name), QUIPU_INVALID, QUIPU_LIMIT,
  *            QUIPU_UNKNOWN, QUIPU_BUSY (nothing was begun), QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
@@ -96,8 +131,15 @@ typedef struct quipu_memory_progress {
     int64_t fence; /* how often it was claimed */
     int64_t tries; /* claims since the last progress */
     bool has_next_at;
-    quipu_time next_at;   /* when it may be claimed next */
-    quipu_str last_error; /* why the last try failed; absent: it did not */
+    quipu_time next_at;      /* when it may be claimed next */
+    quipu_str last_error;    /* why the last try failed; absent: it did not */
+    quipu_str reflect_error; /* the same of its reflector */
+    /* What models have cost so far for this session. */
+    int64_t model_calls;    /* questions... */
+    int64_t model_input;    /* ...their tokens... */
+    int64_t model_output;   /* ...and those of the answers */
+    int64_t model_cost;     /* millionths of a US dollar, by the table of models... */
+    int64_t model_unpriced; /* ...without so many questions, whose model has no price there */
 } quipu_memory_progress;
 
 QUIPU_SLICE(quipu_memory_progresses, quipu_memory_progress)

@@ -571,7 +571,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_sweep(quipu_store *store,
 
 #define QUIPU_SUBJECT_MAX 200     /* bytes of what a memory is about */
 #define QUIPU_ORIGIN_MAX 128      /* bytes of what made it */
-#define QUIPU_RETIRED_WHY_MAX 512 /* bytes of why it was retired */
+#define QUIPU_RETIRED_WHY_MAX 512 /* bytes of why it was edited or retired */
+#define QUIPU_EDITED_BY_MAX 200   /* bytes of who did it */
 
 typedef enum quipu_memory_kind { QUIPU_OBSERVATION = 1, QUIPU_REFLECTION } quipu_memory_kind;
 
@@ -607,16 +608,16 @@ typedef enum quipu_memory_state {
 } quipu_memory_state;
 
 /* An observation or a reflection. Input: a zero id becomes a random one; the store sets created_at,
- * scope, times, retired_at and retired_why. One with an origin is known by its content: saving it
- * again in its scope raises `times` of the one that is there. One that supersedes another retires
- * that one in the same transaction. */
+ * scope, times, and what happens to it later: retired_*, condensed_into and edited_*. One with an
+ * origin is known by its content: saving it again in its scope raises `times` of the one that is
+ * there. One that supersedes another retires that one in the same transaction. */
 typedef struct quipu_memory {
     quipu_memory_kind kind;
     quipu_uuid id;
     quipu_str session_key;
     quipu_str content;
     int64_t token_count;
-    int64_t source_start; /* observations: the first message it was made from... */
+    int64_t source_start; /* the first message it was made from; 0: none... */
     int64_t source_end;   /* ...and the last */
     int64_t generation;   /* reflections: from 1; observations: of quipu_memory_run(), or 0 */
     quipu_time created_at;
@@ -638,6 +639,12 @@ typedef struct quipu_memory {
     quipu_time retired_at; /* from then on it is in no prompt */
     quipu_str retired_why;
     quipu_str origin; /* what made it, at most QUIPU_ORIGIN_MAX bytes: "rules/1" */
+    bool has_condensed_into;
+    quipu_uuid condensed_into; /* the reflection that retired it and says it now */
+    bool has_edited_at;
+    quipu_time edited_at; /* when it was edited or retired last... */
+    quipu_str edited_by;  /* ...by whom... */
+    quipu_str edited_why; /* ...and why; of a retirement: see retired_why */
 } quipu_memory;
 
 QUIPU_SLICE(quipu_memories, quipu_memory)
@@ -688,7 +695,8 @@ typedef struct quipu_memory_patch {
     quipu_str content; /* token_count follows from it */
     quipu_memory_priority priority;
     quipu_str subject; /* absent: clears it */
-    quipu_str why;     /* of retiring, at most QUIPU_RETIRED_WHY_MAX bytes; may be absent */
+    quipu_str why;     /* at most QUIPU_RETIRED_WHY_MAX bytes; may be absent */
+    quipu_str who;     /* edits or retires it, at most QUIPU_EDITED_BY_MAX bytes; may be absent */
 } quipu_memory_patch;
 
 #define QUIPU_MEMORY_PATCH_INIT QUIPU_INIT(quipu_memory_patch)

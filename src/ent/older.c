@@ -18,8 +18,7 @@
 #include "ent/plan.h"
 #include "ent/shard.h"
 
-#define OLDER_COLUMNS_MAX 8 /* columns of a table that are spelled one by one */
-#define OLDER_LIST_MAX 512  /* bytes of a list of more */
+#define OLDER_COLUMNS_MAX 8 /* columns of a table that are spelled one by one; more are counted */
 #define OLDER_ONE_MAX 256   /* bytes of the text about one change */
 
 /* An entity that the file does not hold in full. */
@@ -329,21 +328,6 @@ static size_t older_columns(const qp_diff *diff, size_t at)
     return n;
 }
 
-/* Many columns of one table, as one list: spelled one by one they would leave no room for the
- * rest. */
-static void older_describe_columns(const qp_ddl *changes, size_t count, char *ret_text, size_t size)
-{
-    size_t n = (size_t)snprintf(ret_text, size, "columns");
-
-    for (size_t i = 0; i < count && n < size; i++) {
-        n += (size_t)snprintf(ret_text + n, size - n, "%s \"%s\"", i > 0 ? "," : "",
-                              changes[i].field->column);
-    }
-    if (n < size) {
-        (void)snprintf(ret_text + n, size - n, " of table \"%s\"", changes[0].entity->table);
-    }
-}
-
 /* All missing things, cut where they do not fit, at a whole item:
  *
  *   table "feed", column "title" of table "sessions", ...
@@ -357,7 +341,7 @@ void qp_older_describe(const qp_diff *diff, char *ret_text, size_t size)
     assert(size > sizeof(cut));
     ret_text[0] = '\0';
     for (size_t i = 0; i < diff->change_count; i++) {
-        char one[OLDER_LIST_MAX];
+        char one[OLDER_ONE_MAX];
         const size_t columns = older_columns(diff, i);
         size_t more;
 
@@ -367,10 +351,12 @@ void qp_older_describe(const qp_diff *diff, char *ret_text, size_t size)
             continue; /* goes with its column or table */
         }
         if (columns > OLDER_COLUMNS_MAX) {
-            older_describe_columns(&diff->changes[i], columns, one, sizeof(one));
+            /* Spelled one by one they would leave no room for the rest. */
+            (void)snprintf(one, sizeof(one), "%zu columns of table \"%s\"", columns,
+                           diff->changes[i].entity->table);
             i += columns - 1;
         } else {
-            older_describe_one(&diff->changes[i], one, OLDER_ONE_MAX);
+            older_describe_one(&diff->changes[i], one, sizeof(one));
         }
         more = (size_t)snprintf(ret_text + n, size - n, "%s%s", n > 0 ? ", " : "", one);
         if (n + more + sizeof(cut) > size) {

@@ -5,10 +5,12 @@
  * how many more there are is estimated by how much of the key range these took.
  *
  *    keys 0 ....... r ............................... top      r: the last row that was counted
- *         |--8192---|                                          top: the first hit that is ranked
+ *         |--8192---|                                          top: the highest key of the index
  *
  * Sessions have numbers in the order of their creation, so that keys of one word are spread over
- * the range about evenly. Rarer words have their exact numbers.
+ * the range about evenly. Rarer words have their exact numbers. The highest key is the function's
+ * argument, so that all statements of a search weigh a word alike: a fork has one for each
+ * ancestor.
  *
  * Owns: the registration of QP_SQLITE_RANK with a connection; for each query the weights of its
  * phrases, which FTS5 keeps and frees.
@@ -67,7 +69,8 @@ static void search_rank_free(void *rank)
 }
 
 /* The weights of the query's phrases, made with its first hit. */
-static int search_rank_make(const Fts5ExtensionApi *api, Fts5Context *hit, search_rank **ret)
+static int search_rank_make(const Fts5ExtensionApi *api, Fts5Context *hit, int64_t top,
+                            search_rank **ret)
 {
     const int phrases = api->xPhraseCount(hit);
     sqlite3_int64 rows = 0;
@@ -86,7 +89,7 @@ static int search_rank_make(const Fts5ExtensionApi *api, Fts5Context *hit, searc
         search_rank_counter counter = {0};
 
         rc = api->xQueryPhrase(hit, i, &counter, search_rank_row);
-        rank->idf[i] = qp_bm25_idf(search_rank_estimate(&counter, api->xRowid(hit), rows), rows);
+        rank->idf[i] = qp_bm25_idf(search_rank_estimate(&counter, top, rows), rows);
     }
     if (rc != SQLITE_OK) {
         qp_free(rank);
@@ -132,16 +135,18 @@ static int search_rank_score(const Fts5ExtensionApi *api, Fts5Context *hit, cons
     return rc;
 }
 
-/* The function itself. */
+/* The function itself; its argument is the highest key. */
 static void search_rank_hit(const Fts5ExtensionApi *api, Fts5Context *hit, sqlite3_context *ret,
                             int n, sqlite3_value **values)
 {
     search_rank *rank = api->xGetAuxdata(hit, 0);
     double score = 0;
-    int rc = rank != NULL ? SQLITE_OK : search_rank_make(api, hit, &rank);
+    int rc = SQLITE_OK;
 
-    (void)n;
-    (void)values;
+    if (rank == NULL) {
+        rc = n == 1 ? search_rank_make(api, hit, sqlite3_value_int64(values[0]), &rank)
+                    : SQLITE_MISUSE;
+    }
     if (rc == SQLITE_OK) {
         rc = search_rank_score(api, hit, rank, &score);
     }

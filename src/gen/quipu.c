@@ -374,6 +374,16 @@ static const ent_field qp_observation_fields[] = {
      .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_observation, origin, "origin", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
      .rule = &(const ent_rule){.min = 1, .max = 128}, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, condensed_into, "condensed_into", UUID), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, edited_at, "edited_at", TIME), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, edited_by, "edited_by", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING, .rule = &(const ent_rule){.min = 1, .max = 200},
+     .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_observation, edited_why, "edited_why", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING, .rule = &(const ent_rule){.min = 0, .max = 512},
+     .data_class = QP_QUIPU_CLASS_CONTENT},
 };
 static const ent_index qp_observation_indexes[] = {
     {.name = "observation_session_key", .fields = {1}, .count = 1},
@@ -388,7 +398,7 @@ static const ent_shard qp_observation_shard = {.number = 0, .key = 0, .texts = {
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_observation_entity = {
     .name = "Observation", .table = "observations", .fields = qp_observation_fields,
-    .field_count = 24, .key = {0}, .key_count = 1, .indexes = qp_observation_indexes,
+    .field_count = 28, .key = {0}, .key_count = 1, .indexes = qp_observation_indexes,
     .index_count = 5, .where_match = ENT_ABSENT, .shard = &qp_observation_shard,
     ENT_SIZES(qp_observation)};
 ENT_SHAPE(qp_observation);
@@ -414,6 +424,10 @@ static const ent_shown qp_observation_memory_shown[] = {
     {ENT_SHOW_HAS(quipu_memory, retired_at, has_retired_at, 21, TIME)},
     {ENT_SHOW(quipu_memory, retired_why, 22, TEXT)},
     {ENT_SHOW(quipu_memory, origin, 23, TEXT)},
+    {ENT_SHOW_HAS(quipu_memory, condensed_into, has_condensed_into, 24, UUID)},
+    {ENT_SHOW_HAS(quipu_memory, edited_at, has_edited_at, 25, TIME)},
+    {ENT_SHOW(quipu_memory, edited_by, 26, TEXT)},
+    {ENT_SHOW(quipu_memory, edited_why, 27, TEXT)},
 };
 ENT_SHOW_TYPE(quipu_memory, id, quipu_uuid);
 ENT_SHOW_TYPE(quipu_memory, session_key, quipu_str);
@@ -441,8 +455,14 @@ ENT_SHOW_TYPE(quipu_memory, retired_at, quipu_time);
 ENT_SHOW_TYPE(quipu_memory, has_retired_at, bool);
 ENT_SHOW_TYPE(quipu_memory, retired_why, quipu_str);
 ENT_SHOW_TYPE(quipu_memory, origin, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, condensed_into, quipu_uuid);
+ENT_SHOW_TYPE(quipu_memory, has_condensed_into, bool);
+ENT_SHOW_TYPE(quipu_memory, edited_at, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, has_edited_at, bool);
+ENT_SHOW_TYPE(quipu_memory, edited_by, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, edited_why, quipu_str);
 const ent_view qp_observation_memory_view = {.name = "memory", .type = "quipu_memory",
-    .entity = &qp_observation_entity, .items = qp_observation_memory_shown, .count = 21,
+    .entity = &qp_observation_entity, .items = qp_observation_memory_shown, .count = 25,
     .size = sizeof(quipu_memory)};
 
 const char *const qp_reflection_priority_labels[] = {"", "standing", "high", "medium", "low",
@@ -497,6 +517,19 @@ static const ent_field qp_reflection_fields[] = {
      .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_reflection, origin, "origin", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
      .rule = &(const ent_rule){.min = 1, .max = 128}, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_reflection, condensed_into, "condensed_into", UUID), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_reflection, edited_at, "edited_at", TIME), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_reflection, edited_by, "edited_by", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 1, .max = 200}, .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_reflection, edited_why, "edited_why", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING, .rule = &(const ent_rule){.min = 0, .max = 512},
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_reflection, source_start_index, "source_start_index", INT),
+     .flags = ENT_F_DEFAULT, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_reflection, source_end_index, "source_end_index", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_index qp_reflection_indexes[] = {
     {.name = "reflection_session_key", .fields = {1}, .count = 1},
@@ -510,7 +543,7 @@ static const ent_index qp_reflection_indexes[] = {
 static const ent_shard qp_reflection_shard = {.number = 0, .key = 0, .texts = {6, 1},
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_reflection_entity = {
-    .name = "Reflection", .table = "reflections", .fields = qp_reflection_fields, .field_count = 22,
+    .name = "Reflection", .table = "reflections", .fields = qp_reflection_fields, .field_count = 28,
     .key = {0}, .key_count = 1, .indexes = qp_reflection_indexes, .index_count = 5,
     .where_match = ENT_ABSENT, .shard = &qp_reflection_shard, ENT_SIZES(qp_reflection)};
 ENT_SHAPE(qp_reflection);
@@ -534,6 +567,12 @@ static const ent_shown qp_reflection_memory_shown[] = {
     {ENT_SHOW_HAS(quipu_memory, retired_at, has_retired_at, 19, TIME)},
     {ENT_SHOW(quipu_memory, retired_why, 20, TEXT)},
     {ENT_SHOW(quipu_memory, origin, 21, TEXT)},
+    {ENT_SHOW_HAS(quipu_memory, condensed_into, has_condensed_into, 22, UUID)},
+    {ENT_SHOW_HAS(quipu_memory, edited_at, has_edited_at, 23, TIME)},
+    {ENT_SHOW(quipu_memory, edited_by, 24, TEXT)},
+    {ENT_SHOW(quipu_memory, edited_why, 25, TEXT)},
+    {ENT_SHOW(quipu_memory, source_start, 26, INT)},
+    {ENT_SHOW(quipu_memory, source_end, 27, INT)},
 };
 ENT_SHOW_TYPE(quipu_memory, id, quipu_uuid);
 ENT_SHOW_TYPE(quipu_memory, session_key, quipu_str);
@@ -559,8 +598,16 @@ ENT_SHOW_TYPE(quipu_memory, retired_at, quipu_time);
 ENT_SHOW_TYPE(quipu_memory, has_retired_at, bool);
 ENT_SHOW_TYPE(quipu_memory, retired_why, quipu_str);
 ENT_SHOW_TYPE(quipu_memory, origin, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, condensed_into, quipu_uuid);
+ENT_SHOW_TYPE(quipu_memory, has_condensed_into, bool);
+ENT_SHOW_TYPE(quipu_memory, edited_at, quipu_time);
+ENT_SHOW_TYPE(quipu_memory, has_edited_at, bool);
+ENT_SHOW_TYPE(quipu_memory, edited_by, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, edited_why, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, source_start, int64_t);
+ENT_SHOW_TYPE(quipu_memory, source_end, int64_t);
 const ent_view qp_reflection_memory_view = {.name = "memory", .type = "quipu_memory",
-    .entity = &qp_reflection_entity, .items = qp_reflection_memory_shown, .count = 19,
+    .entity = &qp_reflection_entity, .items = qp_reflection_memory_shown, .count = 25,
     .size = sizeof(quipu_memory)};
 
 const char *const qp_memory_scope_kind_labels[] = {"", "session", "user", NULL};
@@ -585,6 +632,16 @@ static const ent_field qp_memory_scope_fields[] = {
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_memory_scope, observe_tokens, "observe_tokens", INT), .flags = ENT_F_DEFAULT,
      .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_memory_scope, model_calls, "model_calls", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_memory_scope, model_input, "model_input", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_memory_scope, model_output, "model_output", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_memory_scope, model_cost, "model_cost", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_memory_scope, model_unpriced, "model_unpriced", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_memory_scope, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW |
      ENT_F_NOW | ENT_F_ON_UPDATE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
@@ -592,7 +649,7 @@ static const ent_shard qp_memory_scope_shard = {.number = 0, .key = 0, .texts = 
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_memory_scope_entity = {
     .name = "MemoryScope", .table = "memory_scopes", .fields = qp_memory_scope_fields,
-    .field_count = 11, .key = {0, 1, 2}, .key_count = 3, .where_match = ENT_ABSENT,
+    .field_count = 16, .key = {0, 1, 2}, .key_count = 3, .where_match = ENT_ABSENT,
     .shard = &qp_memory_scope_shard, ENT_SIZES(qp_memory_scope)};
 ENT_SHAPE(qp_memory_scope);
 
@@ -763,6 +820,6 @@ static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_sess
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 12, .hash = "cdedb4fa5bcf62c9", .application_id = 0x51495055, .version = 4,
+    .entity_count = 12, .hash = "7d572ac9402f05a4", .application_id = 0x51495055, .version = 4,
     .min_reader = 1, .min_writer = 4, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

@@ -544,6 +544,12 @@ struct qp_observation {
     quipu_str retired_why;
     /* What made it: a rule, or a model and the version of its prompt. */
     quipu_str origin;
+    /* The reflection that it was condensed into, which retired it in the same transaction. */
+    ent_opt_uuid condensed_into;
+    /* When somebody edited or retired it last, who, and why. */
+    ent_opt_time edited_at;
+    quipu_str edited_by;
+    quipu_str edited_why;
 };
 typedef struct qp_observation_new {
     ent_opt_uuid id; /* default random */
@@ -570,6 +576,10 @@ typedef struct qp_observation_new {
     ent_opt_time retired_at;
     quipu_str retired_why;
     quipu_str origin;
+    ent_opt_uuid condensed_into;
+    ent_opt_time edited_at;
+    quipu_str edited_by;
+    quipu_str edited_why;
 } qp_observation_new;
 typedef struct qp_observation_patch {
     ent_patch_text session_key;
@@ -593,6 +603,10 @@ typedef struct qp_observation_patch {
     ent_patch_time retired_at;
     ent_patch_text retired_why;
     ent_patch_text origin;
+    ent_patch_uuid condensed_into;
+    ent_patch_time edited_at;
+    ent_patch_text edited_by;
+    ent_patch_text edited_why;
 } qp_observation_patch;
 struct qp_observation_where {
     ent_where_uuid id;
@@ -619,6 +633,10 @@ struct qp_observation_where {
     ent_where_time retired_at;
     ent_where_text retired_why;
     ent_where_text origin;
+    ent_where_uuid condensed_into;
+    ent_where_time edited_at;
+    ent_where_text edited_by;
+    ent_where_text edited_why;
     const qp_observation_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -645,6 +663,10 @@ struct qp_observation_where {
 #define QP_OBSERVATION_BY_RETIRED_AT(dir) ((qp_observation_order){22, ENT_##dir})
 #define QP_OBSERVATION_BY_RETIRED_WHY(dir) ((qp_observation_order){23, ENT_##dir})
 #define QP_OBSERVATION_BY_ORIGIN(dir) ((qp_observation_order){24, ENT_##dir})
+#define QP_OBSERVATION_BY_CONDENSED_INTO(dir) ((qp_observation_order){25, ENT_##dir})
+#define QP_OBSERVATION_BY_EDITED_AT(dir) ((qp_observation_order){26, ENT_##dir})
+#define QP_OBSERVATION_BY_EDITED_BY(dir) ((qp_observation_order){27, ENT_##dir})
+#define QP_OBSERVATION_BY_EDITED_WHY(dir) ((qp_observation_order){28, ENT_##dir})
 struct qp_observation_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_observation *after; /* the last row of the page before */
@@ -719,6 +741,15 @@ struct qp_reflection {
     quipu_str retired_why;
     /* What made it: a rule, or a model and the version of its prompt. */
     quipu_str origin;
+    /* The reflection that it was condensed into, which retired it in the same transaction. */
+    ent_opt_uuid condensed_into;
+    /* When somebody edited or retired it last, who, and why. */
+    ent_opt_time edited_at;
+    quipu_str edited_by;
+    quipu_str edited_why;
+    /* The messages that what it condenses was made of. */
+    int64_t source_start_index;
+    int64_t source_end_index;
 };
 typedef struct qp_reflection_new {
     ent_opt_uuid id; /* default random */
@@ -743,6 +774,12 @@ typedef struct qp_reflection_new {
     ent_opt_time retired_at;
     quipu_str retired_why;
     quipu_str origin;
+    ent_opt_uuid condensed_into;
+    ent_opt_time edited_at;
+    quipu_str edited_by;
+    quipu_str edited_why;
+    int64_t source_start_index; /* default 0 */
+    int64_t source_end_index; /* default 0 */
 } qp_reflection_new;
 typedef struct qp_reflection_patch {
     ent_patch_text session_key;
@@ -764,6 +801,12 @@ typedef struct qp_reflection_patch {
     ent_patch_time retired_at;
     ent_patch_text retired_why;
     ent_patch_text origin;
+    ent_patch_uuid condensed_into;
+    ent_patch_time edited_at;
+    ent_patch_text edited_by;
+    ent_patch_text edited_why;
+    ent_patch_int source_start_index;
+    ent_patch_int source_end_index;
 } qp_reflection_patch;
 struct qp_reflection_where {
     ent_where_uuid id;
@@ -788,6 +831,12 @@ struct qp_reflection_where {
     ent_where_time retired_at;
     ent_where_text retired_why;
     ent_where_text origin;
+    ent_where_uuid condensed_into;
+    ent_where_time edited_at;
+    ent_where_text edited_by;
+    ent_where_text edited_why;
+    ent_where_int source_start_index;
+    ent_where_int source_end_index;
     const qp_reflection_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -812,6 +861,12 @@ struct qp_reflection_where {
 #define QP_REFLECTION_BY_RETIRED_AT(dir) ((qp_reflection_order){20, ENT_##dir})
 #define QP_REFLECTION_BY_RETIRED_WHY(dir) ((qp_reflection_order){21, ENT_##dir})
 #define QP_REFLECTION_BY_ORIGIN(dir) ((qp_reflection_order){22, ENT_##dir})
+#define QP_REFLECTION_BY_CONDENSED_INTO(dir) ((qp_reflection_order){23, ENT_##dir})
+#define QP_REFLECTION_BY_EDITED_AT(dir) ((qp_reflection_order){24, ENT_##dir})
+#define QP_REFLECTION_BY_EDITED_BY(dir) ((qp_reflection_order){25, ENT_##dir})
+#define QP_REFLECTION_BY_EDITED_WHY(dir) ((qp_reflection_order){26, ENT_##dir})
+#define QP_REFLECTION_BY_SOURCE_START_INDEX(dir) ((qp_reflection_order){27, ENT_##dir})
+#define QP_REFLECTION_BY_SOURCE_END_INDEX(dir) ((qp_reflection_order){28, ENT_##dir})
 struct qp_reflection_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_reflection *after; /* the last row of the page before */
@@ -860,6 +915,13 @@ struct qp_memory_scope {
     int64_t generation;
     /* So many tokens behind the watermark are due; 0: the worker's own threshold. */
     int64_t observe_tokens;
+    /* The ledger: questions to models, their tokens, what they cost in millionths of a US dollar,
+     and how many of them had a model without a price. */
+    int64_t model_calls;
+    int64_t model_input;
+    int64_t model_output;
+    int64_t model_cost;
+    int64_t model_unpriced;
     quipu_time updated_at;
 };
 typedef struct qp_memory_scope_new {
@@ -873,6 +935,11 @@ typedef struct qp_memory_scope_new {
     int64_t watermark_tokens; /* default 0 */
     int64_t generation; /* default 0 */
     int64_t observe_tokens; /* default 0 */
+    int64_t model_calls; /* default 0 */
+    int64_t model_input; /* default 0 */
+    int64_t model_output; /* default 0 */
+    int64_t model_cost; /* default 0 */
+    int64_t model_unpriced; /* default 0 */
     ent_opt_time updated_at; /* default now */
 } qp_memory_scope_new;
 typedef struct qp_memory_scope_patch {
@@ -881,6 +948,11 @@ typedef struct qp_memory_scope_patch {
     ent_patch_int watermark_tokens;
     ent_patch_int generation;
     ent_patch_int observe_tokens;
+    ent_patch_int model_calls;
+    ent_patch_int model_input;
+    ent_patch_int model_output;
+    ent_patch_int model_cost;
+    ent_patch_int model_unpriced;
     ent_patch_time updated_at;
 } qp_memory_scope_patch;
 struct qp_memory_scope_where {
@@ -894,6 +966,11 @@ struct qp_memory_scope_where {
     ent_where_int watermark_tokens;
     ent_where_int generation;
     ent_where_int observe_tokens;
+    ent_where_int model_calls;
+    ent_where_int model_input;
+    ent_where_int model_output;
+    ent_where_int model_cost;
+    ent_where_int model_unpriced;
     ent_where_time updated_at;
     const qp_memory_scope_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
@@ -908,7 +985,12 @@ struct qp_memory_scope_where {
 #define QP_MEMORY_SCOPE_BY_WATERMARK_TOKENS(dir) ((qp_memory_scope_order){8, ENT_##dir})
 #define QP_MEMORY_SCOPE_BY_GENERATION(dir) ((qp_memory_scope_order){9, ENT_##dir})
 #define QP_MEMORY_SCOPE_BY_OBSERVE_TOKENS(dir) ((qp_memory_scope_order){10, ENT_##dir})
-#define QP_MEMORY_SCOPE_BY_UPDATED_AT(dir) ((qp_memory_scope_order){11, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_MODEL_CALLS(dir) ((qp_memory_scope_order){11, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_MODEL_INPUT(dir) ((qp_memory_scope_order){12, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_MODEL_OUTPUT(dir) ((qp_memory_scope_order){13, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_MODEL_COST(dir) ((qp_memory_scope_order){14, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_MODEL_UNPRICED(dir) ((qp_memory_scope_order){15, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_UPDATED_AT(dir) ((qp_memory_scope_order){16, ENT_##dir})
 struct qp_memory_scope_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_memory_scope *after; /* the last row of the page before */

@@ -30,8 +30,16 @@ bool qp_mcp_fail(qp_mcp_request *request, int code, const char *format, ...) QUI
 /* Fails a request by a failed call of the library. */
 bool qp_mcp_fail_status(qp_mcp_request *request, quipu_status status, const quipu_error *error);
 
+/* Whether the headers of a modern request say the same as its body; `version` is what its _meta
+ * names. Fails the request where they do not. */
+bool qp_mcp_check_headers(qp_mcp_request *request, qp_json_node version);
+
 /* Runs the method of a request: writes the members of its result, or fails. */
 bool qp_mcp_method(qp_mcp_request *request);
+
+/* The hints of revision 2026-07-28: how long a client may keep the result, and that it belongs to
+ * this client, whose scope decided about it. */
+void qp_mcp_put_cache(qp_mcp_request *request, int64_t ttl_ms);
 
 /* A member of an object: its name and a text. */
 void qp_mcp_put(qp_jsonw *out, const char *name, const char *text);
@@ -40,6 +48,9 @@ void qp_mcp_put(qp_jsonw *out, const char *name, const char *text);
 void qp_mcp_put_text(qp_jsonw *out, const char *name, quipu_str text);
 void qp_mcp_put_int(qp_jsonw *out, const char *name, int64_t value);
 void qp_mcp_put_bool(qp_jsonw *out, const char *name, bool value);
+/* Stored JSON as a value, without white space between its tokens: a line end would end the message
+ * on stdio. */
+void qp_mcp_put_json(qp_jsonw *out, const char *name, quipu_json json);
 /* Only the name; the value follows. */
 void qp_mcp_put_key(qp_jsonw *out, const char *name);
 /* A time, RFC 3339; one that has no such form is left out. */

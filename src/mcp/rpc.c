@@ -2,8 +2,8 @@
  * notification, response, batch), which era a request belongs to, and writes results and errors in
  * their envelope.
  *
- * Owns: nothing after a call; a request's arena and buffers live in rpc_turn. Called by: stdio.c and
- * HTTP servers. Locks: none; several threads may answer different messages of one server.
+ * Owns: nothing after a call; a request's arena and buffers live in rpc_turn. Called by: transports
+ * such as stdio.c. Locks: none; several threads may answer different messages of one server.
  * Holds on return: the buffer has one whole JSON value, or is empty. An error whose request has no
  * readable id carries no id, as MCP's schema wants it; plain JSON-RPC would write null. */
 #include "mcp/request.h"
@@ -185,35 +185,48 @@ static bool rpc_fail_version(qp_mcp_request *request, qp_json_node version)
                        qp_mcp_version_name(QP_MCP_MODERN));
 }
 
-/* Decides the era by `_meta`, never by the method, except that server/discover exists in the modern
- * one alone. A modern request must carry its version and its client's capabilities. */
+/* Whether a request belongs to the modern era: by `_meta` or by its header, never by the method,
+ * except that server/discover exists in the modern one alone. */
+static bool rpc_is_modern(const qp_mcp_request *request, qp_json_node version,
+                          qp_json_node capabilities)
+{
+    const qp_mcp_headers *headers = request->peer->headers;
+
+    return qp_json_kind_of(version) != QP_JSON_NONE ||
+           qp_json_kind_of(capabilities) != QP_JSON_NONE ||
+           quipu_str_eq(request->method, QUIPU_STR("server/discover")) ||
+           (headers != NULL && qp_mcp_version_of(headers->protocol_version) == QP_MCP_MODERN);
+}
+
+/* A modern request must carry its version and its client's capabilities; then its headers must say
+ * the same, so that a client that contradicts itself learns that first. */
 static bool rpc_find_era(qp_mcp_request *request, bool *ret_modern)
 {
     const qp_json_node meta = qp_json_get(request->params, QUIPU_STR("_meta"));
     const qp_json_node version = qp_json_get(meta, RPC_META_VERSION);
     const qp_json_node capabilities = qp_json_get(meta, RPC_META_CAPABILITIES);
 
-    *ret_modern = qp_json_kind_of(version) != QP_JSON_NONE ||
-                  qp_json_kind_of(capabilities) != QP_JSON_NONE ||
-                  quipu_str_eq(request->method, QUIPU_STR("server/discover"));
+    *ret_modern = rpc_is_modern(request, version, capabilities);
     if (!*ret_modern) {
         request->version = request->peer->legacy;
         return true;
     }
     request->version = QP_MCP_MODERN;
     if (qp_json_kind_of(version) != QP_JSON_STRING) {
-        return qp_mcp_fail(request, QP_MCP_INVALID_PARAMS,
-                           "params._meta must have io.modelcontextprotocol/protocolVersion, a text");
-    }
-    if (!qp_json_text_is(version, quipu_cstr(qp_mcp_version_name(QP_MCP_MODERN)))) {
-        return rpc_fail_version(request, version);
+        return qp_mcp_fail(
+            request, QP_MCP_INVALID_PARAMS,
+            "params._meta must have io.modelcontextprotocol/protocolVersion, a text");
     }
     if (qp_json_kind_of(capabilities) != QP_JSON_OBJECT) {
         return qp_mcp_fail(
             request, QP_MCP_INVALID_PARAMS,
             "params._meta must have io.modelcontextprotocol/clientCapabilities, an object");
     }
-    return true;
+    if (!qp_mcp_check_headers(request, version)) {
+        return false;
+    }
+    return qp_json_text_is(version, quipu_cstr(qp_mcp_version_name(QP_MCP_MODERN))) ||
+           rpc_fail_version(request, version);
 }
 
 /* Whether a request may run at all: its params, its era, and what a batch may hold. */
@@ -227,8 +240,8 @@ static bool rpc_admit(rpc_turn *turn, qp_mcp_request *request)
     if (!rpc_find_era(request, &turn->answer.modern)) {
         return false;
     }
-    if (turn->is_batch && (turn->answer.modern ||
-                           quipu_str_eq(request->method, QUIPU_STR("initialize")))) {
+    if (turn->is_batch &&
+        (turn->answer.modern || quipu_str_eq(request->method, QUIPU_STR("initialize")))) {
         return qp_mcp_fail(request, QP_MCP_INVALID_REQUEST,
                            "this request must not be part of a batch: send it alone");
     }
@@ -263,8 +276,7 @@ static quipu_status rpc_run(rpc_turn *turn, const rpc_envelope *envelope)
         done = status == QUIPU_OK || qp_mcp_fail(&request, QP_MCP_INTERNAL_ERROR,
                                                  "%s: the result does not fit a response of %d "
                                                  "bytes: ask for less",
-                                                 quipu_status_name(status),
-                                                 QUIPU_MCP_RESPONSE_MAX);
+                                                 quipu_status_name(status), QUIPU_MCP_RESPONSE_MAX);
     }
     if (done) {
         rpc_write_result(turn, envelope->id);
@@ -354,13 +366,12 @@ static quipu_status rpc_answer(rpc_turn *turn, qp_json_doc *doc, quipu_str messa
                    error.message);
         return QUIPU_OK;
     }
-    return qp_json_kind_of(qp_json_root(doc)) == QP_JSON_ARRAY
-               ? rpc_batch(turn, qp_json_root(doc))
-               : rpc_one(turn, qp_json_root(doc));
+    return qp_json_kind_of(qp_json_root(doc)) == QP_JSON_ARRAY ? rpc_batch(turn, qp_json_root(doc))
+                                                               : rpc_one(turn, qp_json_root(doc));
 }
 
-quipu_status qp_mcp_respond(const qp_mcp *server, qp_mcp_peer *peer, quipu_str message,
-                            qp_buf *ret, qp_mcp_answer *ret_answer)
+quipu_status qp_mcp_respond(const qp_mcp *server, qp_mcp_peer *peer, quipu_str message, qp_buf *ret,
+                            qp_mcp_answer *ret_answer)
 {
     rpc_turn turn = {.server = server, .peer = peer, .ret = ret, .arena = QUIPU_ARENA_INIT};
     qp_json_doc doc;
@@ -368,6 +379,9 @@ quipu_status qp_mcp_respond(const qp_mcp *server, qp_mcp_peer *peer, quipu_str m
 
     assert(server->store != NULL && peer != NULL);
     if (message.n > QUIPU_MCP_REQUEST_MAX) {
+        if (ret_answer != NULL) {
+            *ret_answer = (qp_mcp_answer){.code = QP_MCP_INVALID_REQUEST};
+        }
         return qp_mcp_refuse_size(ret);
     }
     qp_buf_reset(ret);

@@ -1,9 +1,9 @@
 /* MCP over two file descriptors: one message a line, one response a line, in the order of arrival.
  *
- * Owns: the buffer of what was read and not answered yet, and the client's revision, for one call of
- * quipu_mcp_serve(). Called by: programs. Locks: none.
- * Holds on return: every complete line that was read is answered, unless the client stopped reading.
- * A line longer than QUIPU_MCP_REQUEST_MAX is refused once and skipped up to its end. */
+ * Owns: the buffer of what was read and not answered yet, and the client's revision, during a call
+ * of quipu_mcp_serve(). Called by: programs. Locks: none.
+ * Holds on return: every line that was read is answered, unless the client stopped reading. A line
+ * longer than QUIPU_MCP_REQUEST_MAX is refused once and skipped up to its end. */
 #include "mcp/mcp.h"
 
 #include <assert.h>

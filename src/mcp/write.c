@@ -45,3 +45,31 @@ void qp_mcp_put_time(qp_jsonw *out, const char *name, quipu_time time)
         qp_mcp_put(out, name, text);
     }
 }
+
+void qp_mcp_put_json(qp_jsonw *out, const char *name, quipu_json json)
+{
+    const quipu_str text = json.text;
+    bool in_string = false;
+    qp_buf compact;
+
+    qp_buf_init(&compact, text.n);
+    for (size_t i = 0; i < text.n; i++) {
+        const char c = text.p[i];
+
+        if (in_string || (c != ' ' && c != '\n' && c != '\t' && c != '\r')) {
+            qp_buf_putc(&compact, c);
+        }
+        if (in_string && c == '\\') {
+            qp_buf_putc(&compact, text.p[++i]); /* valid JSON: a backslash is never the last byte */
+        } else if (c == '"') {
+            in_string = !in_string;
+        }
+    }
+    qp_mcp_put_key(out, name);
+    if (qp_buf_status(&compact) == QUIPU_OK) {
+        qp_jsonw_raw(out, qp_buf_str(&compact));
+    } else {
+        qp_buf_fail(out->buf, qp_buf_status(&compact));
+    }
+    qp_buf_free(&compact);
+}

@@ -1,8 +1,10 @@
-/* A worker of memory: claims sessions that are due, observes them by rules, and commits.
+/* A worker of memory: claims sessions that are due, observes them by rules or by a model, and
+ * commits. With a model it condenses what is known, too.
  *
  *   due jobs of others, then a look over the sessions
- *     └─ claim (transaction) ──▶ read a batch ──▶ rules ──▶ commit (transaction) ─┐ more
- *                                    ▲───────────────────────────────────────────┘
+ *     ├─ claim (transaction) ──▶ read a batch ──▶ observe ──▶ commit (transaction) ─┐ more
+ *     │                              ▲─────────────────────────────────────────────┘
+ *     └─ claim (transaction) ──▶ reflect.c: read, ask, commit (transaction)
  *
  * Owns: the order of the work, and what is counted. Called by quipu_memory_run(), from any thread
  * or process. No lock is held while messages are read and observed: the lease says that the session
@@ -16,29 +18,57 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/models.h"
 #include "base/thread.h"
-#include "memory/rules.h"
-#include "store/memory_scope.h"
+#include "memory/worker.h"
 
-#define RUN_GRACE_MS 1000 /* to give a lease back after the deadline */
-
-/* One run. */
-typedef struct run_state {
-    quipu_store *store;
-    quipu_memory_options options;
-    const qp_call *within;
-    quipu_arena claim; /* texts of the lease that is held */
-    quipu_arena texts; /* what was observed in the batch at hand */
-    quipu_memory_ran ran;
-    qp_rules_found found;
-} run_state;
+#define RUN_GRACE_MS 1000 /* to store what a deadline must not lose: a charge, a lease given back */
 
 /* ---- options ----------------------------------------------------------------------------------
  */
 
-/* Bounds of the options; an absent worker gets a name. */
-static quipu_status run_check(quipu_memory_options *options, quipu_error *reterr)
+/* What a worker needs to ask a model. */
+static quipu_status run_check_model(const quipu_memory_options *options, quipu_error *reterr)
 {
+    if (options->provider != NULL &&
+        (options->provider->generate == NULL || options->model.n == 0)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a worker that asks a model needs a provider that answers, and the "
+                            "model's name");
+    }
+    if (options->reflect_tokens < -1 || options->ask_tokens < 0 ||
+        (options->ask_tokens > 0 && (options->ask_tokens < QUIPU_MEMORY_ASK_TOKENS_MIN ||
+                                     options->ask_tokens > QUIPU_MEMORY_ASK_TOKENS_MAX))) {
+        return qp_error_set(
+            reterr, QUIPU_LIMIT,
+            "questions of %lld tokens, and reflecting from %lld on, cannot be; give "
+            "%d to %d, and -1 or more",
+            (long long)options->ask_tokens, (long long)options->reflect_tokens,
+            QUIPU_MEMORY_ASK_TOKENS_MIN, QUIPU_MEMORY_ASK_TOKENS_MAX);
+    }
+    return qp_model_rows_check(options->models, reterr);
+}
+
+/* What the caller left open. */
+static void run_default(quipu_memory_options *options)
+{
+    if (options->worker.n == 0) {
+        options->worker = QUIPU_STR("quipu");
+    }
+    if (options->lease_ms == 0) {
+        options->lease_ms =
+            options->provider != NULL ? QUIPU_MEMORY_LEASE_MODEL : QUIPU_MEMORY_LEASE_MS;
+    }
+    if (options->reflect_tokens == 0) {
+        options->reflect_tokens = QUIPU_REFLECT_TOKENS_DEFAULT;
+    }
+}
+
+/* Bounds of the options. */
+static quipu_status run_check(const quipu_memory_options *options, quipu_error *reterr)
+{
+    quipu_status status;
+
     if (options->session_key.p != NULL &&
         (options->app_name.p != NULL || options->user_id.p != NULL)) {
         return qp_error_set(reterr, QUIPU_MISUSE, "name a session, or an app and a user, not both");
@@ -58,92 +88,94 @@ static quipu_status run_check(quipu_memory_options *options, quipu_error *reterr
         return qp_error_set(reterr, QUIPU_LIMIT, "a worker's name has at most %d bytes, not %zu",
                             QUIPU_MEMORY_WORKER_MAX, options->worker.n);
     }
-    if (options->worker.n == 0) {
-        options->worker = QUIPU_STR("quipu");
-    }
-    if (options->lease_ms == 0) {
-        options->lease_ms = QUIPU_MEMORY_LEASE_MS;
-    }
-    return options->session_key.p != NULL ? qp_key_check(options->session_key, reterr) : QUIPU_OK;
+    status = run_check_model(options, reterr);
+    return status == QUIPU_OK && options->session_key.p != NULL
+               ? qp_key_check(options->session_key, reterr)
+               : status;
 }
 
-/* What is left of the call, as options for a public call inside of it. */
-static quipu_status run_left(const run_state *run, quipu_call_options *ret, quipu_error *reterr)
+quipu_status qp_worker_left(const qp_worker *worker, quipu_call_options *ret, quipu_error *reterr)
 {
-    quipu_status status = qp_call_check(run->within, reterr);
+    const qp_call *within = worker->within;
+    quipu_status status = qp_call_check(within, reterr);
 
     *ret = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
-    ret->cancel = run->within->cancel;
+    ret->cancel = within->cancel;
     ret->deadline_ms = -1;
-    if (status == QUIPU_OK && run->within->deadline_ns != QP_NEVER) {
-        const int64_t left_ms = (run->within->deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
+    if (status == QUIPU_OK && within->deadline_ns != QP_NEVER) {
+        const int64_t left_ms = (within->deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
         ret->deadline_ms = left_ms < 1 ? 1 : left_ms > INT32_MAX ? INT32_MAX : (int32_t)left_ms;
     }
     return status;
 }
 
+/* The run's call, but with a moment at least, and nobody can cancel it. */
+static qp_call run_grace(const qp_worker *run)
+{
+    const int64_t soonest_ns = qp_clock_ns() + RUN_GRACE_MS * QP_NS_PER_MS;
+    qp_call grace = *run->within;
+
+    grace.deadline_ns = grace.deadline_ns > soonest_ns ? grace.deadline_ns : soonest_ns;
+    grace.cancel = NULL;
+    return grace;
+}
+
+quipu_status qp_worker_charge(qp_worker *worker, const qp_job_lease *lease,
+                              const qp_memory_charge *charge, quipu_error *reterr)
+{
+    const qp_call grace = run_grace(worker);
+
+    return qp_memory_charge_add(worker->store, &grace, &worker->options, lease, charge, reterr);
+}
+
 /* ---- one session ------------------------------------------------------------------------------
  */
 
-/* What was observed in a batch. Grows in the arena; texts that lie in `found` are copied there. */
-typedef struct run_items {
-    quipu_memory *items;
-    size_t count;
-    size_t room;
-} run_items;
-
-/* Appends what the rules found in one message. */
-static quipu_status run_keep(run_state *run, run_items *kept, quipu_error *reterr)
+quipu_status qp_worker_keep(qp_worker *worker, qp_worker_items *items, const quipu_memory *item,
+                            quipu_error *reterr)
 {
-    const qp_rules_found *found = &run->found;
-    quipu_status status = QUIPU_OK;
+    if (items->count == items->room) {
+        const size_t room = 2 * items->room + QP_RULES_FOUND_MAX;
+        quipu_memory *grown = qp_arena_take(&worker->texts, room * sizeof(*grown));
 
-    if (kept->count + found->count > kept->room) {
-        const size_t room = 2 * kept->room + QP_RULES_FOUND_MAX;
-        quipu_memory *items = qp_arena_take(&run->texts, room * sizeof(*items));
-
-        if (items == NULL) {
+        if (grown == NULL) {
             return qp_error_set(reterr, QUIPU_NOMEM, "no memory for what was observed");
         }
-        for (size_t i = 0; i < kept->count; i++) {
-            items[i] = kept->items[i];
+        for (size_t i = 0; i < items->count; i++) {
+            grown[i] = items->items[i];
         }
-        kept->items = items;
-        kept->room = room;
+        items->items = grown;
+        items->room = room;
     }
-    for (size_t i = 0; i < found->count && status == QUIPU_OK; i++) {
-        quipu_memory *item = &kept->items[kept->count];
-
-        assert(kept->count < kept->room);
-        *item = found->items[i];
-        status = quipu_arena_copy(&run->texts, item->content, &item->content);
-        kept->count++;
-    }
-    return status == QUIPU_OK ? QUIPU_OK
-                              : qp_error_set(reterr, status, "no memory for what was observed");
+    assert(items->count < items->room);
+    items->items[items->count++] = *item;
+    return QUIPU_OK;
 }
 
-/* Observes the messages of a history, which are behind the watermark. */
-static quipu_status run_observe(run_state *run, const quipu_history *history, run_items *ret_kept,
+/* Observes messages by rules. Texts that lie in `found` are copied. */
+static quipu_status run_observe(qp_worker *run, quipu_messages messages, qp_worker_items *items,
                                 quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
-    *ret_kept = (run_items){NULL, 0, 0};
-    for (size_t i = 0; i < history->messages.count && status == QUIPU_OK; i++) {
-        qp_rules_observe(quipu_message_at(history->messages, i), &run->found);
-        if (run->found.count > 0) {
-            status = run_keep(run, ret_kept, reterr);
+    for (size_t i = 0; i < messages.count && status == QUIPU_OK; i++) {
+        qp_rules_observe(quipu_message_at(messages, i), &run->found);
+        for (size_t k = 0; k < run->found.count && status == QUIPU_OK; k++) {
+            quipu_memory item = run->found.items[k];
+
+            status = quipu_arena_copy(&run->texts, item.content, &item.content) == QUIPU_OK
+                         ? qp_worker_keep(run, items, &item, reterr)
+                         : qp_error_set(reterr, QUIPU_NOMEM, "no memory for what was observed");
         }
     }
     return status;
 }
 
-/* Where a batch ends: at its last message, or, when nothing is left to read, at what the session
- * has: messages that were pruned or capped meanwhile are gone. */
-static qp_memory_batch run_batch(const quipu_history *history, const run_items *kept)
+/* Where a batch ends: at the last of its `n` messages, or, when nothing is left to read, at what
+ * the session has: messages that were pruned or capped meanwhile are gone. */
+static qp_memory_batch run_batch(const quipu_history *history, size_t n,
+                                 const qp_worker_items *kept)
 {
-    const size_t n = history->messages.count;
     const quipu_message *last = n > 0 ? quipu_message_at(history->messages, n - 1) : NULL;
 
     return (qp_memory_batch){.items = kept->items,
@@ -154,15 +186,16 @@ static qp_memory_batch run_batch(const quipu_history *history, const run_items *
 }
 
 /* One batch: read, observe, commit. *ret_more: the lease is still held, and there is more to do. */
-static quipu_status run_one(run_state *run, qp_memory_work *work, bool *ret_more,
+static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more,
                             quipu_error *reterr)
 {
     quipu_range range = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
     quipu_call_options call;
     qp_memory_stored stored = {.observations = 0};
-    run_items kept = {NULL, 0, 0};
-    quipu_status status = run_left(run, &call, reterr);
+    qp_worker_items kept = {NULL, 0, 0};
+    size_t count = 0;
+    quipu_status status = qp_worker_left(run, &call, reterr);
 
     range.after_seq = work->watermark;
     range.limit = work->limit;
@@ -171,10 +204,14 @@ static quipu_status run_one(run_state *run, qp_memory_work *work, bool *ret_more
     }
     if (status == QUIPU_OK) {
         quipu_arena_reset(&run->texts);
-        status = run_observe(run, history, &kept, reterr);
+        count = history->messages.count;
+        status =
+            run->options.provider != NULL && count > 0
+                ? qp_worker_observe(run, &work->lease, history->messages, &kept, &count, reterr)
+                : run_observe(run, history->messages, &kept, reterr);
     }
     if (status == QUIPU_OK) {
-        const qp_memory_batch batch = run_batch(history, &kept);
+        const qp_memory_batch batch = run_batch(history, count, &kept);
 
         /* Fewer messages than before: the session was deleted and made again. */
         status = batch.done_seq > work->watermark
@@ -183,7 +220,7 @@ static quipu_status run_one(run_state *run, qp_memory_work *work, bool *ret_more
                      : qp_error_set(reterr, QUIPU_CONFLICT, "the session was deleted meanwhile");
     }
     if (status == QUIPU_OK) {
-        run->ran.messages += (int64_t)history->messages.count;
+        run->ran.messages += (int64_t)count;
         run->ran.observations += stored.observations;
         run->ran.repeats += stored.repeats;
         *ret_more = stored.more;
@@ -199,38 +236,32 @@ static bool run_is_local(quipu_status status)
            status == QUIPU_UNSUPPORTED || status == QUIPU_EXISTS;
 }
 
-/* The end of a claim that could not be committed. A session that went away, and a lease that was
- * lost, leave nothing to give back. */
-static quipu_status run_fail(run_state *run, const qp_memory_work *work, const quipu_error *error,
-                             quipu_error *reterr)
+quipu_status qp_worker_fail(qp_worker *worker, const qp_job_lease *lease, const quipu_error *error,
+                            quipu_error *reterr)
 {
     const quipu_status status = error->status;
+    const qp_call grace = run_grace(worker);
+    const bool waits = worker->model_failed || run_is_local(status);
+    const bool lost = !waits && (status == QUIPU_CONFLICT || status == QUIPU_NOT_FOUND ||
+                                 status == QUIPU_EXPIRED);
+    const quipu_str why = waits ? quipu_cstr(error->message) : (quipu_str){NULL, 0};
 
     assert(status != QUIPU_OK);
-    if (status == QUIPU_CONFLICT || status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
-        run->ran.lost++;
-        return QUIPU_OK;
+    worker->model_failed = false;
+    worker->ran.failed += waits;
+    worker->ran.lost += lost;
+    /* Without a reason others may go on at once: what was lost or changed is read anew, and after a
+     * deadline or a cancelled call nothing is wrong with the session. If giving it back fails as
+     * well, the lease ends by itself. */
+    if (qp_memory_give_back(worker->store, &grace, lease, why, NULL) != QUIPU_OK) {
+        QP_LOG(&worker->store->log, QUIPU_LOG_WARN, "memory", "lease_left",
+               QP_LOG_NUMBER("fence", lease->fence));
     }
-    if (run_is_local(status)) {
-        run->ran.failed++;
-        return qp_memory_give_back(run->store, run->within, work, quipu_cstr(error->message),
-                                   reterr);
-    }
-    /* The deadline, a cancelled call, or a store that does not answer: others may go on at once. If
-     * this fails as well, the lease ends by itself. */
-    qp_call grace = *run->within;
-
-    grace.deadline_ns = qp_clock_ns() + RUN_GRACE_MS * QP_NS_PER_MS;
-    grace.cancel = NULL;
-    if (qp_memory_give_back(run->store, &grace, work, (quipu_str){NULL, 0}, NULL) != QUIPU_OK) {
-        QP_LOG(&run->store->log, QUIPU_LOG_WARN, "memory", "lease_left",
-               QP_LOG_NUMBER("fence", work->lease.fence));
-    }
-    return qp_error_pass(reterr, error);
+    return waits || lost ? QUIPU_OK : qp_error_pass(reterr, error);
 }
 
 /* All batches of a claimed session. */
-static quipu_status run_session(run_state *run, qp_memory_work *work, quipu_error *reterr)
+static quipu_status run_session(qp_worker *run, qp_memory_work *work, quipu_error *reterr)
 {
     quipu_error error = {0};
     quipu_status status = QUIPU_OK;
@@ -240,11 +271,11 @@ static quipu_status run_session(run_state *run, qp_memory_work *work, quipu_erro
     while (status == QUIPU_OK && more) {
         status = run_one(run, work, &more, &error);
     }
-    return status == QUIPU_OK ? QUIPU_OK : run_fail(run, work, &error, reterr);
+    return status == QUIPU_OK ? QUIPU_OK : qp_worker_fail(run, &work->lease, &error, reterr);
 }
 
 /* Claims and observes: the session of `key`, or, when that is absent, every job that is due. */
-static quipu_status run_claims(run_state *run, quipu_str key, quipu_error *reterr)
+static quipu_status run_claims(qp_worker *run, quipu_str key, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
     qp_memory_claimed claimed = QP_MEMORY_MOOT;
@@ -268,11 +299,35 @@ static quipu_status run_claims(run_state *run, quipu_str key, quipu_error *reter
     return status;
 }
 
+/* Claims and condenses: what is known of the session of `key`, until that is little enough, or,
+ * when the key is absent, every reflecting that is due. */
+static quipu_status run_reflections(qp_worker *run, quipu_str key, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    bool found = run->options.provider != NULL && run->options.reflect_tokens > 0;
+
+    while (status == QUIPU_OK && found) {
+        quipu_error error = {0};
+        qp_job_lease lease = {.fence = 0};
+
+        status = qp_call_check(run->within, reterr);
+        if (status == QUIPU_OK) {
+            status = qp_memory_reflect_claim(run->store, run->within, &run->options, key,
+                                             &run->claim, &lease, reterr);
+            found = lease.fence > 0;
+        }
+        if (status == QUIPU_OK && found && qp_worker_reflect(run, &lease, &error) != QUIPU_OK) {
+            status = qp_worker_fail(run, &lease, &error, reterr);
+        }
+    }
+    return status;
+}
+
 /* ---- the run ----------------------------------------------------------------------------------
  */
 
 /* Looks at all sessions that the options name, page by page. */
-static quipu_status run_look(run_state *run, quipu_error *reterr)
+static quipu_status run_look(qp_worker *run, quipu_error *reterr)
 {
     qp_memory_filter filter = {.options = &run->options};
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -284,6 +339,9 @@ static quipu_status run_look(run_state *run, quipu_error *reterr)
         status = qp_memory_look(run->store, run->within, &filter, &arena, &due, reterr);
         for (size_t i = 0; i < due.count && status == QUIPU_OK; i++) {
             status = run_claims(run, due.keys[i], reterr);
+            if (status == QUIPU_OK) {
+                status = run_reflections(run, due.keys[i], reterr);
+            }
         }
         if (status == QUIPU_OK && !due.end) {
             status = qp_call_check(run->within, reterr);
@@ -294,12 +352,12 @@ static quipu_status run_look(run_state *run, quipu_error *reterr)
 }
 
 /* The session that the options name must be there: a mistyped key is an error. */
-static quipu_status run_named(run_state *run, quipu_error *reterr)
+static quipu_status run_named(qp_worker *run, quipu_error *reterr)
 {
     quipu_range header = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
     quipu_call_options call;
-    quipu_status status = run_left(run, &call, reterr);
+    quipu_status status = qp_worker_left(run, &call, reterr);
 
     header.flags = QUIPU_RANGE_HEADER;
     if (status == QUIPU_OK) {
@@ -307,12 +365,15 @@ static quipu_status run_named(run_state *run, quipu_error *reterr)
                                    reterr);
     }
     quipu_free(history);
-    return status == QUIPU_OK ? run_claims(run, run->options.session_key, reterr) : status;
+    if (status == QUIPU_OK) {
+        status = run_claims(run, run->options.session_key, reterr);
+    }
+    return status == QUIPU_OK ? run_reflections(run, run->options.session_key, reterr) : status;
 }
 
 /* Due jobs first: they are found by an index, and somebody waits for them. A filter leaves them to
  * the look, which finds them again by their watermarks. */
-static quipu_status run_all(run_state *run, quipu_error *reterr)
+static quipu_status run_all(qp_worker *run, quipu_error *reterr)
 {
     const quipu_memory_options *options = &run->options;
     quipu_status status = QUIPU_OK;
@@ -322,12 +383,15 @@ static quipu_status run_all(run_state *run, quipu_error *reterr)
     }
     if (options->app_name.p == NULL) {
         status = run_claims(run, (quipu_str){NULL, 0}, reterr);
+        if (status == QUIPU_OK) {
+            status = run_reflections(run, (quipu_str){NULL, 0}, reterr);
+        }
     }
     return status == QUIPU_OK ? run_look(run, reterr) : status;
 }
 
 /* Options and output are checked before anything is claimed. */
-static quipu_status run_enter(run_state *run, const quipu_memory_options *options,
+static quipu_status run_enter(qp_worker *run, const quipu_memory_options *options,
                               quipu_memory_ran *ret_ran, quipu_error *reterr)
 {
     quipu_status status = qp_options_read(&run->options, sizeof(run->options), options,
@@ -338,6 +402,7 @@ static quipu_status run_enter(run_state *run, const quipu_memory_options *option
     }
     if (status == QUIPU_OK) {
         status = run_check(&run->options, reterr);
+        run_default(&run->options);
     }
     return status == QUIPU_OK ? qp_store_writable(run->store, reterr) : status;
 }
@@ -346,7 +411,7 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
                               const quipu_call_options *call, quipu_memory_ran *ret_ran,
                               quipu_error *reterr)
 {
-    run_state *run = NULL;
+    qp_worker *run = NULL;
     quipu_error error = {0};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
@@ -356,18 +421,20 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
         status = run != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a run");
     }
     if (run != NULL && status == QUIPU_OK) {
-        *run = (run_state){.store = store,
+        *run = (qp_worker){.store = store,
                            .options = QUIPU_MEMORY_OPTIONS_INIT,
                            .within = &within,
                            .claim = QUIPU_ARENA_INIT,
                            .texts = QUIPU_ARENA_INIT,
+                           .known = QUIPU_ARENA_INIT,
                            .ran = QUIPU_MEMORY_RAN_INIT};
         status = run_enter(run, options, ret_ran, reterr);
     }
     if (run != NULL && status == QUIPU_OK) {
         status = run_all(run, &error);
         /* The time is up; what was done is done, and the next run goes on. */
-        if (status == QUIPU_BUSY && run->ran.sessions > 0) {
+        if (status == QUIPU_BUSY &&
+            run->ran.sessions + run->ran.reflections + run->ran.failed > 0) {
             run->ran.more = true;
             status = QUIPU_OK;
         } else if (status != QUIPU_OK) {
@@ -382,6 +449,7 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
     if (run != NULL) {
         quipu_arena_free(&run->claim);
         quipu_arena_free(&run->texts);
+        quipu_arena_free(&run->known);
         qp_free(run);
     }
     qp_store_leave(&within);

@@ -421,8 +421,8 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
     if (status == QUIPU_OK) {
         const qp_state_items none = {NULL, 0};
 
-        qp_session_beside(store, append->key, append->also == NULL ? none : append->also->changes,
-                          within);
+        qp_store_beside(store, append->key, append->also == NULL ? none : append->also->changes,
+                        within);
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */
         status =

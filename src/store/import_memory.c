@@ -11,6 +11,7 @@
 #include "store/context_log.h"
 #include "store/export_row.h"
 #include "store/import_internal.h"
+#include "store/memory_scope.h"
 
 /* What an observation and a reflection have in common: by these a repeat is recognized. */
 typedef struct import_memory_row {
@@ -72,7 +73,8 @@ static quipu_status import_memory_check(const qp_observation_new *observation,
         observation != NULL
             ? qp_memory_numbers(observation->token_count, observation->source_start_index,
                                 observation->source_end_index, 0, reterr)
-            : qp_memory_numbers(reflection->token_count, 0, 0, generation, reterr);
+            : qp_memory_numbers(reflection->token_count, reflection->source_start_index,
+                                reflection->source_end_index, generation, reterr);
 
     return status == QUIPU_OK ? qp_key_check(key, reterr) : status;
 }
@@ -120,9 +122,11 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
                                               const qp_memory_scope_new *made, quipu_error *reterr)
 {
     const bool session = made->kind == QP_MEMORY_SCOPE_KIND_SESSION;
+    const qp_memory_charge spent = {made->model_calls, made->model_input, made->model_output,
+                                    made->model_cost, made->model_unpriced};
 
     if (made->watermark < 0 || made->watermark_tokens < 0 || made->generation < 0 ||
-        made->observe_tokens < 0) {
+        made->observe_tokens < 0 || !qp_memory_charge_is_sound(spent)) {
         return qp_error_set(reterr, QUIPU_INVALID, "a scope of memory has a negative number");
     }
     if (session && (run->loose || run->row == NULL || !quipu_str_eq(run->row->key, made->scope))) {
@@ -135,6 +139,19 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
                             (long long)made->watermark);
     }
     return QUIPU_OK;
+}
+
+/* Of two ledgers of one user the longer one stays, whole. */
+static void import_memory_ledger(const qp_memory_scope *row, qp_memory_scope_new *made)
+{
+    assert(row->model_calls >= 0 && made->model_calls >= 0);
+    if (row->model_calls > made->model_calls) {
+        made->model_calls = row->model_calls;
+        made->model_input = row->model_input;
+        made->model_output = row->model_output;
+        made->model_cost = row->model_cost;
+        made->model_unpriced = row->model_unpriced;
+    }
 }
 
 /* A session's row belongs to the life that this import has begun. Of a user's scope that is there
@@ -168,6 +185,7 @@ quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db, quipu_arena 
         made.watermark_tokens = row->watermark_tokens > made.watermark_tokens
                                     ? row->watermark_tokens
                                     : made.watermark_tokens;
+        import_memory_ledger(row, &made);
     }
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }

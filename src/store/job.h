@@ -16,8 +16,8 @@
  * worker whose lease was taken over meets another fence when it commits, and its transaction fails.
  * Two workers may so do the same work, and only one of them stores it.
  *
- * Owns: entity Job. Called by memory_scope.c and purge.c; session_delete.c and erase.c remove a
- * scope's rows.
+ * Owns: entity Job. Called by memory_scope.c, memory_reflect.c and purge.c; session_delete.c and
+ * erase.c remove a scope's rows.
  * Transactions: every function expects an open, exclusive one, and leaves the commit to its caller:
  * what a worker stores is in the same transaction as qp_job_commit(). */
 #ifndef QP_STORE_JOB_H
@@ -33,6 +33,7 @@
 
 /* The kinds of jobs. */
 #define QP_JOB_OBSERVE QUIPU_STR("observe") /* scope: a session; messages behind its watermark */
+#define QP_JOB_REFLECT QUIPU_STR("reflect") /* scope: a session; what is known of it */
 #define QP_JOB_PURGE QUIPU_STR("purge")     /* scope: a session's number; messages to remove */
 
 /* One claim. Texts lie in the arena that the claim was given. */

@@ -410,6 +410,9 @@ typedef struct memory_change {
     ent_patch_text subject;
     ent_patch_time retired_at;
     ent_patch_text retired_why;
+    ent_patch_time edited_at;
+    ent_patch_text edited_by;
+    ent_patch_text edited_why;
     uint8_t digest[QP_SHA256_SIZE];
 } memory_change;
 
@@ -418,6 +421,8 @@ typedef struct memory_change {
 static void memory_change_of(const quipu_memory_patch *patch, bool hashed, bool retired,
                              memory_change *ret)
 {
+    const quipu_time now = quipu_time_now();
+
     *ret = (memory_change){.content = {.v = {NULL, 0}}};
     if ((patch->set & QUIPU_MEMORY_SET_CONTENT) != 0) {
         ret->content = ent_set(patch->content);
@@ -430,8 +435,14 @@ static void memory_change_of(const quipu_memory_patch *patch, bool hashed, bool 
     if ((patch->set & QUIPU_MEMORY_SET_SUBJECT) != 0) {
         ret->subject = patch->subject.n > 0 ? ent_set(patch->subject) : (ent_patch_text)ENT_CLEAR;
     }
+    /* Who and why belong to this change: what an earlier one left is cleared. */
+    ret->edited_at = ent_set(now);
+    ret->edited_by = patch->who.n > 0 ? ent_set(patch->who) : (ent_patch_text)ENT_CLEAR;
+    ret->edited_why = patch->why.n > 0 && patch->set != QUIPU_MEMORY_RETIRE
+                          ? ent_set(patch->why)
+                          : (ent_patch_text)ENT_CLEAR;
     if ((patch->set & QUIPU_MEMORY_RETIRE) != 0 && !retired) {
-        ret->retired_at = ent_set(quipu_time_now());
+        ret->retired_at = ent_set(now);
         ret->content_hash = (ent_patch_bytes)ENT_CLEAR;
         if (patch->why.n > 0) {
             ret->retired_why = ent_set(patch->why);
@@ -471,7 +482,10 @@ static quipu_status memory_change_observation(const memory_call *call, ent_db *d
                                .content_hash = change.content_hash,
                                .subject = change.subject,
                                .retired_at = change.retired_at,
-                               .retired_why = change.retired_why};
+                               .retired_why = change.retired_why,
+                               .edited_at = change.edited_at,
+                               .edited_by = change.edited_by,
+                               .edited_why = change.edited_why};
     if ((patch->set & QUIPU_MEMORY_SET_PRIORITY) != 0) {
         to.priority = qp_observation_priority_set((qp_observation_priority)patch->priority);
     }
@@ -504,7 +518,10 @@ static quipu_status memory_change_reflection(const memory_call *call, ent_db *db
                               .content_hash = change.content_hash,
                               .subject = change.subject,
                               .retired_at = change.retired_at,
-                              .retired_why = change.retired_why};
+                              .retired_why = change.retired_why,
+                              .edited_at = change.edited_at,
+                              .edited_by = change.edited_by,
+                              .edited_why = change.edited_why};
     if ((patch->set & QUIPU_MEMORY_SET_PRIORITY) != 0) {
         to.priority = qp_reflection_priority_set((qp_reflection_priority)patch->priority);
     }

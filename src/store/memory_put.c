@@ -237,9 +237,10 @@ static quipu_status memory_put_row(const memory_put *put, ent_db *db, quipu_aren
         qp_observation_new row = {.tenant = put->store->tenant, .number = number};
 
         ent_view_create(&qp_observation_memory_view, memory, &row);
-        row.created_at = row.retired_at = (ent_opt_time){.has = false};
+        row.created_at = row.retired_at = row.edited_at = (ent_opt_time){.has = false};
+        row.condensed_into = (ent_opt_uuid){.has = false};
         row.times.has = false;
-        row.retired_why = (quipu_str){NULL, 0};
+        row.retired_why = row.edited_by = row.edited_why = (quipu_str){NULL, 0};
         row.scope = put->scope;
         row.content_hash = put->hash;
         return qp_observation_create(db, NULL, &row, NULL, reterr);
@@ -247,9 +248,10 @@ static quipu_status memory_put_row(const memory_put *put, ent_db *db, quipu_aren
     qp_reflection_new row = {.tenant = put->store->tenant, .number = number};
 
     ent_view_create(&qp_reflection_memory_view, memory, &row);
-    row.created_at = row.retired_at = (ent_opt_time){.has = false};
+    row.created_at = row.retired_at = row.edited_at = (ent_opt_time){.has = false};
+    row.condensed_into = (ent_opt_uuid){.has = false};
     row.times.has = false;
-    row.retired_why = (quipu_str){NULL, 0};
+    row.retired_why = row.edited_by = row.edited_why = (quipu_str){NULL, 0};
     row.scope = put->scope;
     row.content_hash = put->hash;
     row.generation.has = memory->generation != 0;

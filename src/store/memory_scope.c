@@ -115,6 +115,8 @@ quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_are
     if (mark.stored) {
         mark.watermark = scope->watermark;
         mark.watermark_tokens = scope->watermark_tokens;
+        mark.spent = (qp_memory_charge){scope->model_calls, scope->model_input, scope->model_output,
+                                        scope->model_cost, scope->model_unpriced};
     }
     /* A summary is a message of 0 tokens: it is behind the watermark, and nothing of it is due. A
      * repair may have lowered the session's total below that of the watermark: then all counts. */
@@ -133,6 +135,7 @@ static int64_t memory_scope_threshold(const quipu_memory_options *options,
 {
     return options->observe_tokens > 0 ? options->observe_tokens
            : mark->observe_tokens > 0  ? mark->observe_tokens
+           : options->provider != NULL ? QUIPU_OBSERVE_TOKENS_MODEL
                                        : QUIPU_OBSERVE_TOKENS_DEFAULT;
 }
 
@@ -155,6 +158,25 @@ typedef struct memory_scope_page {
     size_t rows;
     int64_t last_id;
 } memory_scope_page;
+
+/* Whether a session has something to do: messages to observe or, for a worker with a model, enough
+ * to condense. */
+static quipu_status memory_scope_look_at(const memory_scope_page *page, ent_db *db,
+                                         quipu_arena *scratch, const qp_session *row, bool *ret_due,
+                                         quipu_error *reterr)
+{
+    const quipu_memory_options *options = page->filter->options;
+    qp_memory_mark mark = {.watermark = 0};
+    quipu_status status = qp_memory_mark_read(page->store, db, scratch, row, &mark, reterr);
+
+    assert(row->key.n > 0 && !*ret_due);
+    *ret_due = status == QUIPU_OK && memory_scope_is_due(options, &mark);
+    return status == QUIPU_OK && !*ret_due && options->provider != NULL &&
+                   options->reflect_tokens > 0
+               ? qp_memory_known_due(page->store, db, scratch, row->key, options->reflect_tokens,
+                                     ret_due, reterr)
+               : status;
+}
 
 /* A qp_work_fn. */
 static quipu_status memory_scope_look_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -185,15 +207,15 @@ static quipu_status memory_scope_look_work(void *ctx, ent_db *db, quipu_arena *s
     page->rows = list.n;
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         const qp_session *row = &list.items[i];
-        qp_memory_mark mark;
+        bool is_due = false;
 
         page->last_id = row->id;
         /* No caller can name a session without a key; verify reports it. */
         if (qp_session_expired(row, now) || row->key.n == 0) {
             continue;
         }
-        status = qp_memory_mark_read(page->store, db, scratch, row, &mark, reterr);
-        if (status == QUIPU_OK && memory_scope_is_due(options, &mark)) {
+        status = memory_scope_look_at(page, db, scratch, row, &is_due, reterr);
+        if (status == QUIPU_OK && is_due) {
             assert(page->due->count < QP_MEMORY_PAGE);
             status = quipu_arena_copy(page->arena, row->key, &page->due->keys[page->due->count++]);
         }
@@ -228,18 +250,25 @@ typedef struct memory_scope_claim {
 
 /* Write the row that a commit compares with: it is there from the first claim on, and belongs to
  * this life of the session. */
-static quipu_status memory_scope_prepare(const memory_scope_claim *claim, ent_db *db,
+static quipu_status memory_scope_prepare(const quipu_store *store, ent_db *db,
                                          const qp_session *row, const qp_memory_mark *mark,
-                                         quipu_error *reterr)
+                                         int64_t observe_tokens, quipu_error *reterr)
 {
-    const int64_t given = claim->options->observe_tokens;
-    const int64_t tokens = given > 0 ? given : mark->observe_tokens;
+    const int64_t tokens = observe_tokens > 0 ? observe_tokens : mark->observe_tokens;
 
     assert(ent_depth(db) > 0);
     if (mark->stored && tokens == mark->observe_tokens) {
         return QUIPU_OK;
     }
-    const qp_memory_scope_new made = {.tenant = claim->store->tenant,
+    if (mark->stored) {
+        return qp_memory_scope_update(
+            db,
+            &(qp_memory_scope_where){.tenant = ent_eq(store->tenant),
+                                     .scope = ent_eq(row->key),
+                                     .kind = qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_SESSION)},
+            &(qp_memory_scope_patch){.observe_tokens = ent_set(tokens)}, NULL, reterr);
+    }
+    const qp_memory_scope_new made = {.tenant = store->tenant,
                                       .scope = row->key,
                                       .kind = QP_MEMORY_SCOPE_KIND_SESSION,
                                       .app_name = row->app_name,
@@ -250,6 +279,15 @@ static quipu_status memory_scope_prepare(const memory_scope_claim *claim, ent_db
                                       .generation = mark->generation,
                                       .observe_tokens = tokens};
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
+}
+
+quipu_status qp_memory_scope_ensure(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                    const qp_session *row, quipu_error *reterr)
+{
+    qp_memory_mark mark = {.watermark = 0};
+    quipu_status status = qp_memory_mark_read(store, db, scratch, row, &mark, reterr);
+
+    return status == QUIPU_OK ? memory_scope_prepare(store, db, row, &mark, 0, reterr) : status;
 }
 
 /* Make the session's job due when the threshold is reached. */
@@ -326,7 +364,8 @@ static quipu_status memory_scope_begin(memory_scope_claim *claim, ent_db *db, qu
     claim->work.watermark = mark.watermark;
     claim->work.generation = mark.generation;
     claim->work.limit = memory_scope_batch(&mark);
-    return memory_scope_prepare(claim, db, row, &mark, reterr);
+    return memory_scope_prepare(claim->store, db, row, &mark, claim->options->observe_tokens,
+                                reterr);
 }
 
 /* A qp_work_fn. */
@@ -439,8 +478,8 @@ static int64_t memory_scope_allowance(int64_t history_tokens)
                                                : share;
 }
 
-/* Keep standing lines within their allowance: the oldest that a rule made become lines of high
- * priority, which are not sent with every turn. What people saved stays. */
+/* Keep standing lines within their allowance: the oldest that an observer made become lines of
+ * high priority, which are not sent with every turn. What people saved has no origin and stays. */
 static quipu_status memory_scope_limit(const memory_scope_commit *commit, ent_db *db,
                                        quipu_arena *scratch, quipu_str scope,
                                        int64_t history_tokens, quipu_error *reterr)
@@ -456,7 +495,7 @@ static quipu_status memory_scope_limit(const memory_scope_commit *commit, ent_db
     for (size_t i = 0; i < list.n && status == QUIPU_OK && tokens > allowed; i++) {
         const qp_observation *row = &list.items[i];
 
-        if (quipu_str_eq(row->origin, QUIPU_STR(QUIPU_RULES_ORIGIN))) {
+        if (row->origin.n > 0) {
             tokens -= row->token_count;
             status = qp_observation_update(
                 db,
@@ -503,18 +542,29 @@ static quipu_status memory_scope_user(const memory_scope_commit *commit, ent_db 
                                       quipu_arena *scratch, const qp_memory_scope_new *user,
                                       int64_t *ret_tokens, quipu_error *reterr)
 {
+    const bool observed = commit->batch->count > 0;
     qp_memory_scope_new made = *user;
     const qp_memory_scope *there = NULL;
     quipu_status status = memory_scope_lookup(commit->store, db, scratch, user->scope,
                                               QP_MEMORY_SCOPE_KIND_USER, &there, reterr);
 
+    assert(user->kind == QP_MEMORY_SCOPE_KIND_USER);
     if (status != QUIPU_OK) {
         return status;
     }
-    made.watermark_tokens += there != NULL ? there->watermark_tokens : 0;
-    made.generation = (there != NULL ? there->generation : 0) + (commit->batch->count > 0);
-    *ret_tokens = made.watermark_tokens;
-    return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
+    *ret_tokens = user->watermark_tokens + (there != NULL ? there->watermark_tokens : 0);
+    if (there == NULL) {
+        made.generation = observed;
+        return qp_memory_scope_create(db, NULL, &made, NULL, reterr);
+    }
+    return qp_memory_scope_update(
+        db,
+        &(qp_memory_scope_where){.tenant = ent_eq(user->tenant),
+                                 .scope = ent_eq(user->scope),
+                                 .kind = qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_USER)},
+        &(qp_memory_scope_patch){.watermark_tokens = ent_set(*ret_tokens),
+                                 .generation = ent_set(there->generation + observed)},
+        NULL, reterr);
 }
 
 /* End the job at the session's last message, also when its range says more: the range may be that
@@ -633,10 +683,10 @@ static quipu_status memory_scope_back_work(void *ctx, ent_db *db, quipu_arena *s
                : qp_job_release(back->store, db, scratch, back->lease, reterr);
 }
 
-quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call,
-                                 const qp_memory_work *work, quipu_str why, quipu_error *reterr)
+quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call, const qp_job_lease *lease,
+                                 quipu_str why, quipu_error *reterr)
 {
-    memory_scope_back back = {store, &work->lease, why};
+    memory_scope_back back = {store, lease, why};
     quipu_error error = {0};
     quipu_status status = qp_store_write(store, call, memory_scope_back_work, &back, &error);
 

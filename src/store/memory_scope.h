@@ -11,7 +11,11 @@
  * in the transaction that stores the observations, and only when the worker's lease holds and both
  * numbers are still those that the worker began with: no message is skipped, none observed twice.
  *
- * Owns: entity MemoryScope, and jobs of the kind QP_JOB_OBSERVE.
+ * What is known of a session is condensed by jobs of the kind QP_JOB_REFLECT: a reflection is
+ * stored and what it condenses is retired in one transaction, and only when all of that is still as
+ * the worker read it.
+ *
+ * Owns: entity MemoryScope, and jobs of both kinds. memory_reflect.c has reflections and charges.
  * Called by: src/memory (workers), memory.c (scopes), session_delete.c and erase.c. */
 #ifndef QP_STORE_MEMORY_SCOPE_H
 #define QP_STORE_MEMORY_SCOPE_H
@@ -30,6 +34,22 @@ QUIPU_MUST_USE quipu_status qp_memory_scope_of(const quipu_store *store, ent_db 
                                                quipu_arena *arena, quipu_str key,
                                                quipu_str *ret_scope, quipu_error *reterr);
 
+/* What questions to a model cost. */
+typedef struct qp_memory_charge {
+    int64_t calls;
+    int64_t input; /* tokens */
+    int64_t output;
+    int64_t cost;     /* millionths of a US dollar */
+    int64_t unpriced; /* calls whose model has no price */
+} qp_memory_charge;
+
+/* Whether it can be: no number is negative. */
+static inline bool qp_memory_charge_is_sound(qp_memory_charge charge)
+{
+    return charge.calls >= 0 && charge.input >= 0 && charge.output >= 0 && charge.cost >= 0 &&
+           charge.unpriced >= 0;
+}
+
 /* Where a session stands. */
 typedef struct qp_memory_mark {
     quipu_uuid uid;
@@ -39,6 +59,7 @@ typedef struct qp_memory_mark {
     int64_t last_seq; /* of the session; below the watermark's successor: nothing is pending */
     int64_t pending_tokens; /* behind the watermark */
     int64_t observe_tokens; /* of the scope; 0: none */
+    qp_memory_charge spent; /* on models, in this life of the session */
     bool stored;            /* there is a row for this life of the session */
 } qp_memory_mark;
 
@@ -46,6 +67,12 @@ typedef struct qp_memory_mark {
 QUIPU_MUST_USE quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db,
                                                 quipu_arena *arena, const qp_session *row,
                                                 qp_memory_mark *ret, quipu_error *reterr);
+
+/* Make the row of a session's scope when this life of the session has none. Expects an exclusive
+ * transaction. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_ensure(const quipu_store *store, ent_db *db,
+                                                   quipu_arena *scratch, const qp_session *row,
+                                                   quipu_error *reterr);
 
 /* Which sessions a worker looks at, and how. */
 typedef struct qp_memory_filter {
@@ -113,11 +140,60 @@ QUIPU_MUST_USE quipu_status qp_memory_commit(quipu_store *store, const qp_call *
                                              qp_memory_work *work, const qp_memory_batch *batch,
                                              qp_memory_stored *ret_stored, quipu_error *reterr);
 
+/* Add a charge to the session of a lease and to its user, and let the lease end later again, in one
+ * transaction. The charge is kept also when the lease is lost: the money is spent. Then the call
+ * fails with QUIPU_CONFLICT. */
+QUIPU_MUST_USE quipu_status qp_memory_charge_add(quipu_store *store, const qp_call *call,
+                                                 const quipu_memory_options *options,
+                                                 const qp_job_lease *lease,
+                                                 const qp_memory_charge *charge,
+                                                 quipu_error *reterr);
+
 /* Give the lease back: with why the work failed, or, when that is absent, for others to go on. A
  * lease that is lost is no failure. */
 QUIPU_MUST_USE quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call,
-                                                const qp_memory_work *work, quipu_str why,
+                                                const qp_job_lease *lease, quipu_str why,
                                                 quipu_error *reterr);
+
+/* ---- reflecting (memory_reflect.c) ------------------------------------------------------------
+ */
+
+#define QP_MEMORY_REFLECT_MAX 1000 /* observations and reflections that one reflection condenses */
+#define QP_MEMORY_CONDENSED "condensed" /* why they are retired */
+
+/* What is known of a session and may be condensed: active reflections, then observations, of each
+ * the oldest first. Standing lines are not among them, nor what people saved. */
+typedef struct qp_memory_known {
+    quipu_memory *items;
+    size_t count;
+    int64_t tokens;
+} qp_memory_known;
+
+/* Reads it, from one snapshot. Texts lie in the arena. */
+QUIPU_MUST_USE quipu_status qp_memory_known_read(quipu_store *store, const qp_call *call,
+                                                 quipu_str key, quipu_arena *arena,
+                                                 qp_memory_known *ret, quipu_error *reterr);
+
+/* Whether so many tokens of it are there; in the caller's transaction. */
+QUIPU_MUST_USE quipu_status qp_memory_known_due(const quipu_store *store, ent_db *db,
+                                                quipu_arena *scratch, quipu_str key, int64_t tokens,
+                                                bool *ret_due, quipu_error *reterr);
+
+/* Claim the reflecting of a session when enough is known of it, or, when `key` is absent, the
+ * reflecting that waits longest. The fence of the lease is 0 when nothing is due. */
+QUIPU_MUST_USE quipu_status qp_memory_reflect_claim(quipu_store *store, const qp_call *call,
+                                                    const quipu_memory_options *options,
+                                                    quipu_str key, quipu_arena *arena,
+                                                    qp_job_lease *ret_lease, quipu_error *reterr);
+
+/* Store a reflection, retire what it condenses and end the job, in one transaction. With no
+ * reflection (NULL) the job ends alone. QUIPU_CONFLICT: the lease is lost, or something that it
+ * condenses was edited, retired or deleted meanwhile; nothing is stored. */
+QUIPU_MUST_USE quipu_status qp_memory_reflect_commit(quipu_store *store, const qp_call *call,
+                                                     const qp_job_lease *lease,
+                                                     const quipu_memory *reflection,
+                                                     const qp_memory_known *condensed,
+                                                     quipu_error *reterr);
 
 /* Delete what the store keeps about observing a session: its row and its jobs. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_remove(const quipu_store *store, ent_db *db,

@@ -53,6 +53,24 @@ static quipu_status memory_status_job(const memory_status_call *call, ent_db *db
     return QUIPU_OK;
 }
 
+/* The failure of its reflecting, when that is what the last try was. */
+static quipu_status memory_status_reflect(const memory_status_call *call, ent_db *db,
+                                          const qp_session *row, quipu_memory_progress *item,
+                                          quipu_error *reterr)
+{
+    const qp_job *job = NULL;
+    quipu_error error = {0};
+    quipu_status status = qp_job_get(db, &call->list->head.arena, call->store->tenant, row->key,
+                                     QP_JOB_REFLECT, &job, &error);
+
+    assert(item->reflect_error.p == NULL);
+    if (status == QUIPU_OK) {
+        item->reflect_error = job->last_error;
+    }
+    return status == QUIPU_OK || status == QUIPU_NOT_FOUND ? QUIPU_OK
+                                                           : qp_error_pass(reterr, &error);
+}
+
 /* What is known of the session, and the standing lines of its scope. */
 static quipu_status memory_status_counts(const memory_status_call *call, ent_db *db,
                                          quipu_arena *scratch, quipu_memory_progress *item,
@@ -110,8 +128,17 @@ static quipu_status memory_status_item(const memory_status_call *call, ent_db *d
     ret->generation = mark.generation;
     ret->observe_tokens = call->options.observe_tokens > 0 ? call->options.observe_tokens
                           : mark.observe_tokens > 0        ? mark.observe_tokens
+                          : call->options.provider != NULL ? QUIPU_OBSERVE_TOKENS_MODEL
                                                            : QUIPU_OBSERVE_TOKENS_DEFAULT;
+    ret->model_calls = mark.spent.calls;
+    ret->model_input = mark.spent.input;
+    ret->model_output = mark.spent.output;
+    ret->model_cost = mark.spent.cost;
+    ret->model_unpriced = mark.spent.unpriced;
     status = memory_status_job(call, db, row, ret, reterr);
+    if (status == QUIPU_OK) {
+        status = memory_status_reflect(call, db, row, ret, reterr);
+    }
     return status == QUIPU_OK ? memory_status_counts(call, db, scratch, ret, reterr) : status;
 }
 

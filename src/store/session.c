@@ -226,20 +226,6 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
     return status;
 }
 
-void qp_session_beside(const quipu_store *store, quipu_str key, qp_state_items changes,
-                       qp_call *within)
-{
-    assert(within->session.p == NULL && within->session_count == 0);
-    if (!store->is_local) {
-        return;
-    }
-    within->session = key;
-    for (size_t i = 0; i < changes.count; i++) {
-        within->state_scopes |= 1u << (unsigned)changes.items[i].scope;
-    }
-    within->state_scopes &= ~(1u << (unsigned)QP_SCOPE_SESSION);
-}
-
 quipu_status qp_session_write_new(quipu_store *store, qp_call *within, qp_work_fn work, void *ctx,
                                   quipu_error *reterr)
 {
@@ -259,7 +245,7 @@ quipu_status qp_session_write_new(quipu_store *store, qp_call *within, qp_work_f
 static quipu_status session_create_write(session_create *create, qp_call *within,
                                          quipu_error *reterr)
 {
-    qp_session_beside(create->store, create->values.key, create->changes, within);
+    qp_store_beside(create->store, create->values.key, create->changes, within);
     return qp_session_write_new(create->store, within, session_create_work, create, reterr);
 }
 

@@ -22,12 +22,6 @@ quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now);
 QUIPU_MUST_USE quipu_status qp_session_ttl(const quipu_store *store, int64_t given,
                                            ent_opt_int *ret_ttl, quipu_error *reterr);
 
-/* Lets a write to a session, with these changes of state, run beside the writes of others. Not with
- * a feed, which numbers changes store-wide, or a cap, which looks at forks, whose own caps look
- * back: then it stays the only writer. */
-void qp_session_beside(const quipu_store *store, quipu_str key, qp_state_items changes,
-                       qp_call *within);
-
 /* A write whose work creates the session of within->session when it is missing. To replace an
  * expired session concerns its forks: where the work answers QUIPU_EXPIRED, it is repeated as the
  * only writer. */

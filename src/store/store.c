@@ -12,7 +12,7 @@
  * On return: no transaction is open on the connection that was used, and its watch is cleared. */
 #include "base/port.h"
 
-#include "store/state.h"
+#include "store/state_internal.h"
 #include "store/store.h"
 
 #include <assert.h>
@@ -329,6 +329,20 @@ quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_wor
     return qp_store_pools(store)
                ? store_pooled(store, call, work, ctx, reterr)
                : qp_group_run(&store->group, QP_WRITE_OUTSIDE, call, work, ctx, reterr);
+}
+
+void qp_store_beside(const quipu_store *store, quipu_str key, qp_state_items changes,
+                     qp_call *within)
+{
+    assert(within->session.p == NULL && within->session_count == 0);
+    if (!store->is_local) {
+        return;
+    }
+    within->session = key;
+    for (size_t i = 0; i < changes.count; i++) {
+        within->state_scopes |= 1u << (unsigned)changes.items[i].scope;
+    }
+    within->state_scopes &= ~(1u << (unsigned)QP_SCOPE_SESSION);
 }
 
 /* The group decides by the call how the work shares a transaction: alone in it, unless `session` or

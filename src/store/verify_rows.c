@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "ent/row.h"
 #include "store/context_log.h"
+#include "store/memory_scope.h"
 #include "store/purge.h"
 #include "store/state.h"
 
@@ -305,8 +306,10 @@ static quipu_status verify_rows_reflection(rows_walk *walk, const rows_any *any,
     (void)walk;
     (void)reterr;
     verify_rows_memory(finding, row->tenant, row->session_key, "a reflection",
-                       row->number >= 0 && qp_memory_numbers(row->token_count, 0, 0,
-                                                             row->generation, NULL) == QUIPU_OK);
+                       row->number >= 0 &&
+                           qp_memory_numbers(row->token_count, row->source_start_index,
+                                             row->source_end_index, row->generation,
+                                             NULL) == QUIPU_OK);
     return QUIPU_OK;
 }
 
@@ -323,6 +326,16 @@ static quipu_status verify_rows_session(rows_walk *walk, quipu_str tenant, quipu
         return QUIPU_OK;
     }
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* Whether the numbers of a scope can be. */
+static bool verify_rows_scope_numbers(const qp_memory_scope *row)
+{
+    const qp_memory_charge spent = {row->model_calls, row->model_input, row->model_output,
+                                    row->model_cost, row->model_unpriced};
+
+    return row->watermark >= 0 && row->watermark_tokens >= 0 && row->generation >= 0 &&
+           row->observe_tokens >= 0 && qp_memory_charge_is_sound(spent);
 }
 
 /* How far a session is observed. Removing the row begins again with the first message: what is
@@ -346,8 +359,7 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
         finding->orphan = true;
         qp_problem_say(finding->text, "there is a watermark of memory for a session that is not "
                                       "there");
-    } else if (row->watermark < 0 || row->watermark_tokens < 0 || row->generation < 0 ||
-               row->observe_tokens < 0 ||
+    } else if (!verify_rows_scope_numbers(row) ||
                (session && row->session_uid.has &&
                 memcmp(row->session_uid.v.b, owner->uid.b, sizeof(owner->uid.b)) == 0 &&
                 row->watermark >= owner->next_seq)) {

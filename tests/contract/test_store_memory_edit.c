@@ -338,9 +338,50 @@ static void an_export_carries_repeats_and_what_was_retired(void **state)
     quipu_close(target);
 }
 
+static void a_correction_says_who_made_it_and_why(void **state)
+{
+    quipu_store *store = *state;
+    const quipu_memory fact = edit_fact("s", "The user drinks tea.");
+    const quipu_uuid id = edit_save(store, &fact);
+    char who[QUIPU_EDITED_BY_MAX + 2];
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+    quipu_memory_list *list = NULL;
+    const quipu_memory *memory = edit_get(store, id, &list);
+
+    assert_false(memory->has_edited_at);
+    quipu_free(list);
+    memset(who, 'w', sizeof(who));
+    patch.kind = QUIPU_OBSERVATION;
+    patch.id = id;
+    patch.set = QUIPU_MEMORY_SET_CONTENT;
+    patch.content = QUIPU_STR("The user drinks coffee.");
+    patch.why = QUIPU_STR("she said so");
+    patch.who = (quipu_str){who, QUIPU_EDITED_BY_MAX + 1};
+    T_STATUS(quipu_memory_update(store, &patch, NULL, NULL, NULL), QUIPU_INVALID);
+    patch.who = (quipu_str){who, QUIPU_EDITED_BY_MAX};
+    T_OK(quipu_memory_update(store, &patch, NULL, NULL, NULL));
+    patch.who = QUIPU_STR("support");
+    T_OK(quipu_memory_update(store, &patch, NULL, NULL, NULL));
+    memory = edit_get(store, id, &list);
+    assert_true(memory->has_edited_at);
+    assert_string_equal(memory->edited_by.p, "support");
+    assert_string_equal(memory->edited_why.p, "she said so");
+    quipu_free(list);
+    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.who = QUIPU_STR("ann");
+    patch.why = QUIPU_STR("no longer");
+    T_OK(quipu_memory_update(store, &patch, NULL, NULL, NULL));
+    memory = edit_get(store, id, &list);
+    assert_string_equal(memory->edited_by.p, "ann");
+    assert_string_equal(memory->retired_why.p, "no longer");
+    assert_null(memory->edited_why.p);
+    quipu_free(list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ST_TEST(a_correction_says_who_made_it_and_why),
         ST_TEST(the_same_fact_said_again_is_counted_and_stored_once),
         ST_TEST(without_an_origin_every_save_is_a_row),
         ST_TEST(a_fact_of_another_session_is_another_fact),

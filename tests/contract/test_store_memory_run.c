@@ -454,7 +454,7 @@ static void a_worker_whose_lease_was_taken_over_stores_nothing(void **state)
     assert_int_equal(run_all(store).messages, 1);
     assert_int_equal(qp_memory_commit(store, &within, &options, &work, &batch, &stored, NULL),
                      QUIPU_CONFLICT);
-    T_OK(qp_memory_give_back(store, &within, &work, QUIPU_STR("too late"), NULL));
+    T_OK(qp_memory_give_back(store, &within, &work.lease, QUIPU_STR("too late"), NULL));
     qp_store_leave(&within);
     assert_int_equal(run_count(store, "s", 0), 1);
     assert_int_equal(run_status(store, "s").generation, 1);
@@ -553,7 +553,7 @@ static void a_failure_is_kept_and_tried_again_later(void **state)
     st_append(store, "s", "I prefer tea.");
     T_OK(qp_store_enter(store, NULL, &within, NULL));
     T_OK(qp_memory_claim(store, &within, &options, QUIPU_STR("s"), &arena, &work, NULL));
-    T_OK(qp_memory_give_back(store, &within, &work, QUIPU_STR("no answer"), NULL));
+    T_OK(qp_memory_give_back(store, &within, &work.lease, QUIPU_STR("no answer"), NULL));
     qp_store_leave(&within);
     quipu_arena_free(&arena);
     assert_int_equal(run_all(store).sessions, 0);

@@ -305,7 +305,7 @@ static void all_columns_may_be_missing_at_once(void **state)
     }
     older_add(&sql, OLDER_JOURNAL);
     older_execute(uri, sql.text);
-    older_compare(uri, "\"ttl_ms\", ", true); /* one of a list */
+    older_compare(uri, "columns of table \"sessions\"", true); /* one of a list */
 }
 
 static void tables_and_indexes_may_be_missing(void **state)

@@ -58,6 +58,73 @@ static void words_of_two_cjk_characters_are_found(void **state)
     assert_string_equal(found(store, "京都"), "");
 }
 
+/* Korean, Japanese and Russian text, composed and decomposed. */
+#define KO_C "\xed\x95\x9c\xea\xb5\xad" /* hanguk */
+#define KO_D "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab\xe1\x84\x80\xe1\x85\xae\xe1\x86\xa8"
+#define KO_HA "\xed\x95\x98" /* the syllable ha, with which the letters of han begin */
+#define JA_C "\xe3\x81\x8c\xe3\x81\xa3\xe3\x81\x93\xe3\x81\x86" /* gakkou */
+#define JA_D "\xe3\x81\x8b\xe3\x82\x99\xe3\x81\xa3\xe3\x81\x93\xe3\x81\x86"
+#define JA_KA "\xe3\x81\x8b"
+#define RU_C "\xd0\xbc\xd0\xbe\xd0\xb9" /* moj */
+#define RU_D "\xd0\xbc\xd0\xbe\xd0\xb8\xcc\x86"
+#define RU_OTHER "\xd0\xbc\xd0\xbe\xd0\xb8" /* moi */
+
+static int by_place(const void *left, const void *right)
+{
+    return memcmp(left, right, sizeof("c:1"));
+}
+
+/* The hits in the order of their places: ranks of the engines differ. */
+static char *composed(quipu_store *store, const char *query)
+{
+    static char text[4096]; /* as found() has */
+
+    snprintf(text, sizeof(text), "%s", found(store, query));
+    qsort(text, strlen(text) / sizeof("c:1"), sizeof("c:1"), by_place);
+    return text;
+}
+
+static void how_a_text_was_composed_does_not_count(void **state)
+{
+    quipu_store *store = *state;
+
+    st_create(store, "c");
+    st_append(store, "c", "one " KO_C " day");
+    st_append(store, "c", "two " JA_C " days");
+    st_append(store, "c", "three " RU_C " days");
+    st_create(store, "d");
+    st_append(store, "d", "one " KO_D " day");
+    st_append(store, "d", "two " JA_D " days");
+    st_append(store, "d", "three " RU_D " days");
+    assert_string_equal(composed(store, KO_C), "c:1 d:1 ");
+    assert_string_equal(composed(store, KO_D), "c:1 d:1 ");
+    assert_string_equal(composed(store, "\"one " KO_C "\""), "c:1 d:1 ");
+    assert_string_equal(composed(store, "two " JA_C "*"), "c:2 d:2 ");
+    assert_string_equal(composed(store, JA_D " NOT " KO_C), "c:2 d:2 ");
+    assert_string_equal(composed(store, KO_C " OR " RU_D), "c:1 c:3 d:1 d:3 ");
+    assert_string_equal(composed(store, RU_C), "c:3 d:3 ");
+    assert_string_equal(composed(store, "day NOT " KO_C), "");
+    /* Parts of what a character decomposes to are other characters. */
+    assert_string_equal(composed(store, KO_HA), "");
+    assert_string_equal(composed(store, JA_KA), "");
+    assert_string_equal(composed(store, RU_OTHER), "");
+    assert_string_equal(composed(store, "day NOT " KO_HA), "c:1 d:1 ");
+}
+
+static void a_snippet_is_composed(void **state)
+{
+    quipu_store *store = *state;
+    quipu_search_options options = ask(KO_C);
+    quipu_search_results *results = NULL;
+
+    st_create(store, "d");
+    st_append(store, "d", "one " KO_D " day");
+    results = search_with(store, &options);
+    assert_int_equal(results->hits.count, 1);
+    T_STR(quipu_search_hit_at(results->hits, 0)->snippet, "one [" KO_C "] day");
+    quipu_free(results);
+}
+
 static void the_better_match_comes_first(void **state)
 {
     quipu_store *store = *state;
@@ -202,6 +269,55 @@ static void a_search_is_scoped_by_every_filter(void **state)
     options.has_after = false;
     options.session_key = QUIPU_STR("s1");
     assert_string_equal(found_with(store, &options), "s1:1 s1:2 ");
+}
+
+/* More messages have the word than the ranking counts, in two sessions that one fork shows. Pages
+ * overlap nowhere, and equal texts have equal ranks, whoever holds them. */
+static void a_fork_ranks_what_it_shares_like_its_own(void **state)
+{
+    T_SQLITE_ONLY("only SQLite's ranking estimates");
+    quipu_store *store = *state;
+    quipu_search_options options = ask("same");
+    quipu_session_new fork = st_values("fork");
+    enum { BATCH = 1000, BATCHES = 9, OWN = 50 };
+    static quipu_message batch[BATCH];
+    static bool seen[BATCH * BATCHES + OWN + 1];
+    quipu_error err = {0};
+    double rank = 0;
+    bool more = true;
+
+    st_create(store, "root");
+    for (int i = 0; i < BATCH; i++) {
+        batch[i] = st_says(QUIPU_ROLE_USER, "the same text");
+    }
+    for (int i = 0; i < BATCHES; i++) {
+        T_OK(quipu_message_append(store, QUIPU_STR("root"), quipu_messages_of(batch, BATCH), NULL,
+                                  NULL, NULL, &err));
+    }
+    T_OK(quipu_session_fork(store, QUIPU_STR("root"), (int64_t)BATCH * BATCHES, &fork, NULL, NULL,
+                            &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("fork"), quipu_messages_of(batch, OWN), NULL, NULL,
+                              NULL, &err));
+    options.session_key = QUIPU_STR("fork");
+    options.limit = QUIPU_SEARCH_LIMIT_MAX;
+    memset(seen, 0, sizeof(seen));
+    for (; more; options.offset += options.limit) {
+        quipu_search_results *results = search_with(store, &options);
+
+        for (size_t i = 0; i < results->hits.count; i++) {
+            const quipu_search_hit *hit = quipu_search_hit_at(results->hits, i);
+
+            rank = options.offset == 0 && i == 0 ? hit->rank : rank;
+            assert_true(hit->rank == rank);
+            assert_false(seen[hit->seq]);
+            seen[hit->seq] = true;
+        }
+        more = results->more;
+        quipu_free(results);
+    }
+    for (int64_t seq = 1; seq <= BATCH * BATCHES + OWN; seq++) {
+        assert_true(seen[seq]);
+    }
 }
 
 /* However many better hits belong to others. */
@@ -488,10 +604,13 @@ int main(void)
         ST_TEST(all_words_must_occur),
         ST_TEST(accents_and_case_do_not_count),
         ST_TEST(words_of_two_cjk_characters_are_found),
+        ST_TEST(how_a_text_was_composed_does_not_count),
+        ST_TEST(a_snippet_is_composed),
         ST_TEST(the_better_match_comes_first),
         ST_TEST(a_hit_describes_its_message),
         ST_TEST(snippets_mark_words_and_split_no_character),
         ST_TEST(a_search_is_scoped_by_every_filter),
+        ST_TEST(a_fork_ranks_what_it_shares_like_its_own),
         ST_TEST(hits_behind_many_that_are_not_shown_are_found),
         cmocka_unit_test(a_tenant_finds_its_own_messages_only),
         ST_TEST(pages_follow_each_other),

@@ -69,6 +69,21 @@ class Chat(harness.Case):
                                           ("assistant", "You said: hello.", None)])
         self.assertEqual(self.chat("talk", "--text", "x", "--quiet").err, "")
 
+    def test_a_worker_refuses_what_a_model_says_in_another_form(self):
+        """The peer talks instead of observing: nothing is kept, and the status says why."""
+        self.run_quipu("append", "k", "--create", "--role", "user", "--text", "I prefer trains.")
+        model = ("--model", "m", "--base-url", f"{self.url}/talk")
+        ran = self.run_quipu("memory", "run", "k", *model, "--tokens", "1", "--json").json()
+        self.assertEqual((ran["failed"], ran["observations"], ran["modelCalls"]), (1, 0, 1))
+        status = self.run_quipu("memory", "status", "k", "--json").json()
+        self.assertIn("no JSON", status["lastError"])
+        self.assertEqual((status["watermark"], status["modelCalls"]), (0, 1))
+        self.assertGreater(status["modelInput"], 0)
+        self.assertIn("[1 user ", json.dumps(self.requests()[-1]))
+        shown = self.run_quipu("memory", "status", "k").out
+        self.assertIn("asked a model 1 times", shown)
+        self.run_quipu("memory", "run", "k", "--ask", "500", code=2)
+
     def test_whole_input_is_one_turn(self):
         result = self.chat("talk", "--model", "m", stdin="two\nlines\n")
         self.assertEqual(result.out, "You said: two\nlines.\n")

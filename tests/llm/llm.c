@@ -4,6 +4,7 @@
 #include "lib/t.h"
 
 #include <quipu/agent.h>
+#include <quipu/memory.h>
 #include <quipu/provider.h>
 #include <quipu/store.h>
 
@@ -434,6 +435,65 @@ static void whole_answer_schema_and_models_work(void **state)
     quipu_provider_close(provider);
 }
 
+/* A model this small may answer anything. Either its lines are stored and the watermark has moved,
+ * or nothing is stored, the messages are still pending, and the status says why. It costs tokens in
+ * any case. */
+static void what_a_model_observes_is_stored_whole_or_refused_with_a_reason(void **state)
+{
+    static const char *const said[] = {
+        "My name is Ada and I live in Oslo with two cats.",
+        "I always travel by train, never by plane.",
+        "Remind me on Friday to send the report to Ravi, who is my boss."};
+    quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+    quipu_memory_status_list *status = NULL;
+    quipu_memory_list *list = NULL;
+    char path[T_PATH_MAX];
+    quipu_store *store = llm_store(path);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        const quipu_message message = {.role = QUIPU_ROLE_USER, .content = quipu_cstr(said[i])};
+
+        T_OK(quipu_message_append(store, QUIPU_STR("talk"), quipu_messages_of(&message, 1), NULL,
+                                  NULL, NULL, NULL));
+    }
+    options.provider = provider;
+    options.model = QUIPU_STR("local");
+    options.observe_tokens = 1;
+    options.ask_tokens = 1000;
+    options.lease_ms = 300000;
+    call.deadline_ms = -1;
+    T_OK(quipu_memory_run(store, &options, &call, &ran, NULL));
+    T_OK(quipu_memory_status(store, NULL, NULL, &status, NULL));
+    const quipu_memory_progress *at = quipu_memory_progress_at(status->sessions, 0);
+    query.kind = QUIPU_OBSERVATION;
+    query.session_key = QUIPU_STR("talk");
+    T_OK(quipu_memory_find(store, &query, NULL, &list, NULL));
+    for (size_t i = 0; i < list->memories.count; i++) {
+        printf("observed: %s\n", quipu_memory_at(list->memories, i)->content.p);
+    }
+    printf("%lld of 3 observed, %lld+%lld tokens, %s\n", (long long)at->watermark,
+           (long long)at->model_input, (long long)at->model_output,
+           at->last_error.p != NULL ? at->last_error.p : "no failure");
+    assert_true(at->model_calls >= 1 && at->model_input > 0 && at->model_output > 0);
+    if (ran.failed > 0) {
+        assert_int_equal(at->watermark, 0);
+        assert_int_equal(list->memories.count, 0);
+        assert_non_null(at->last_error.p);
+    } else {
+        assert_int_equal(at->watermark, 3);
+        assert_int_equal(list->memories.count, ran.observations);
+    }
+    quipu_free(list);
+    quipu_free(status);
+    quipu_close(store);
+    quipu_provider_close(provider);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +505,7 @@ int main(void)
         cmocka_unit_test(call_is_cancelled_in_the_middle_and_the_next_one_answers),
         cmocka_unit_test(same_server_answers_anthropics_format),
         cmocka_unit_test(whole_answer_schema_and_models_work),
+        cmocka_unit_test(what_a_model_observes_is_stored_whole_or_refused_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

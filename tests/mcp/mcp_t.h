@@ -79,6 +79,35 @@ static inline void mcp_initialize(mcp_world *world, const char *version)
     assert_non_null(strstr(mcp_send(world, message), version));
 }
 
+/* Calls a tool in the modern era, with its arguments as JSON; gives the response. */
+static inline const char *mcp_call(mcp_world *world, const char *tool, const char *arguments)
+{
+    qp_buf message;
+    const char *response;
+
+    qp_buf_init(&message, QUIPU_MCP_REQUEST_MAX);
+    qp_buf_printf(&message,
+                  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{" MCP_META
+                  ",\"name\":\"%s\",\"arguments\":",
+                  tool);
+    qp_buf_puts(&message, arguments);
+    qp_buf_puts(&message, "}}");
+    response = mcp_bytes(world, qp_buf_str(&message));
+    qp_buf_free(&message);
+    return response;
+}
+
+/* Sends a method of the modern era, with its params as members. */
+static inline const char *mcp_ask(mcp_world *world, const char *method, const char *members)
+{
+    char message[8192];
+
+    (void)snprintf(message, sizeof(message),
+                   "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\",\"params\":{" MCP_META "%s%s}}",
+                   method, members[0] != '\0' ? "," : "", members);
+    return mcp_send(world, message);
+}
+
 /* A text occurs in the last response. */
 static inline void mcp_has(const mcp_world *world, const char *text)
 {

@@ -40,16 +40,16 @@ static void a_value_that_is_no_message_gets_an_invalid_request(void **state)
 
 static void an_id_comes_back_as_it_was_written(void **state)
 {
-    static const char *const ids[] = {"0",   "-7",         "9007199254740993", "\"\"",
-                                      "1e2", "\"a\\u0000b\"", "\"\xe2\x82\xac\""};
+    static const char *const ids[] = {
+        "0", "-7", "9007199254740993", "\"\"", "1e2", "\"a\\u0000b\"", "\"\xe2\x82\xac\""};
     char message[200];
     char expected[200];
 
     for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
         (void)snprintf(message, sizeof(message),
                        "{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":%s}", ids[i]);
-        (void)snprintf(expected, sizeof(expected),
-                       "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}}", ids[i]);
+        (void)snprintf(expected, sizeof(expected), "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}}",
+                       ids[i]);
         assert_string_equal(mcp_send(*state, message), expected);
     }
 }
@@ -159,17 +159,18 @@ static void a_modern_request_without_its_fields_is_refused(void **state)
 
 static void an_unsupported_revision_gets_the_list_of_those_that_are(void **state)
 {
-    mcp_send(*state, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"_meta\":{"
-                     "\"io.modelcontextprotocol/protocolVersion\":\"1900-01-01\","
-                     "\"io.modelcontextprotocol/clientCapabilities\":{}}}}");
+    mcp_send(*state,
+             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"_meta\":{"
+             "\"io.modelcontextprotocol/protocolVersion\":\"1900-01-01\","
+             "\"io.modelcontextprotocol/clientCapabilities\":{}}}}");
     mcp_has(*state, "\"error\":{\"code\":-32022,");
     mcp_has(*state, "\"data\":{\"supported\":[\"2026-07-28\"],\"requested\":\"1900-01-01\"}");
 }
 
 static void a_batch_belongs_to_one_revision(void **state)
 {
-    static const char batch[] = "[" RPC_PING ",{\"jsonrpc\":\"2.0\",\"method\":\"x\"},7," RPC_PING
-                                "]";
+    static const char batch[] =
+        "[" RPC_PING ",{\"jsonrpc\":\"2.0\",\"method\":\"x\"},7," RPC_PING "]";
 
     mcp_send(*state, batch);
     mcp_has(*state, "2025-03-26");
@@ -178,8 +179,8 @@ static void a_batch_belongs_to_one_revision(void **state)
     mcp_has(*state, "\"code\":-32600,");
     mcp_initialize(*state, "2025-03-26");
     mcp_send(*state, batch);
-    assert_int_equal(strncmp(mcp_send(*state, batch), "[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}},{",
-                             38), 0);
+    assert_int_equal(
+        strncmp(mcp_send(*state, batch), "[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}},{", 38), 0);
     mcp_has(*state, "\"code\":-32600,");
     mcp_has(*state, "},{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}]");
     assert_string_equal(mcp_send(*state, "[{\"jsonrpc\":\"2.0\",\"method\":\"x\"}]"), "");

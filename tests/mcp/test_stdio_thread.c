@@ -26,8 +26,7 @@ static void *stdio_thread(void *ctx)
     stdio_world *world = ctx;
     quipu_error err = {0};
 
-    world->status =
-        quipu_mcp_serve(world->store, NULL, world->input_fd, world->output_fd, &err);
+    world->status = quipu_mcp_serve(world->store, NULL, world->input_fd, world->output_fd, &err);
     (void)close(world->output_fd); /* the client sees the end */
     return NULL;
 }

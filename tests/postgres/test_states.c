@@ -33,9 +33,9 @@ static quipu_status change(quipu_store *store, const char *key, const char *id, 
                            int first, int32_t ms)
 {
     const qp_state_item names[NAMES] = {{.scope = QP_SCOPE_APP, .name = QUIPU_STR("a")},
-                                               {.scope = QP_SCOPE_USER, .name = QUIPU_STR("c")},
-                                               {.scope = QP_SCOPE_APP, .name = QUIPU_STR("b")},
-                                               {.scope = QP_SCOPE_USER, .name = QUIPU_STR("d")}};
+                                        {.scope = QP_SCOPE_USER, .name = QUIPU_STR("c")},
+                                        {.scope = QP_SCOPE_APP, .name = QUIPU_STR("b")},
+                                        {.scope = QP_SCOPE_USER, .name = QUIPU_STR("d")}};
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     qp_state_item items[NAMES];
     qp_append_also also = {.changes = {items, NAMES},
@@ -83,10 +83,9 @@ static void a_change_waits_for_one_of_the_same_app(void **state)
     (void)state;
     create_of(store, "adk:app/ann/1", "ann");
     T_OK(change(store, "adk:app/ann/1", "e1", "1", 0, PATIENCE_MS));
-    (void)snprintf(
-        sql, sizeof(sql),
-        "SELECT 1 FROM ent_numbers WHERE name = 'number of sessions/%04u' FOR UPDATE",
-        (unsigned)qp_shard_of_state(QUIPU_STR(""), QUIPU_STR("adk:app/ann/1"), false));
+    (void)snprintf(sql, sizeof(sql),
+                   "SELECT 1 FROM ent_numbers WHERE name = 'number of sessions/%04u' FOR UPDATE",
+                   (unsigned)qp_shard_of_state(QUIPU_STR(""), QUIPU_STR("adk:app/ann/1"), false));
     pg = cl_hold(uri, sql);
     T_STATUS(change(store, "adk:app/ann/1", "e2", "2", 0, 50), QUIPU_BUSY);
     assert_int_equal(st_append(store, "adk:app/ann/1", "no state"), 1);

@@ -434,9 +434,10 @@ def memory_update(
     subject: str | None = None,
     retire: bool = False,
     why: str | None = None,
+    who: str | None = None,
 ) -> Request[Memory]:
     """Correct an observation or a reflection, or retire it: it stays in the history and leaves
-    every prompt. `why` is the reason of retiring. None leaves a member as it is."""
+    every prompt. `why` and `who` say why, and who did it. None leaves a member as it is."""
     given = Given().struct(
         lib.QPY_MEMORY_PATCH,
         kind=kind,
@@ -446,6 +447,7 @@ def memory_update(
         subject=subject,
         retire=retire,
         why=why,
+        who=who,
     )
     return Request(lib.QPY_MEMORY_UPDATE, given, _results.memory_of)
 

@@ -1,0 +1,234 @@
+/* Tools that find: search_sessions, recall, list_sessions. An empty result says what was looked at
+ * and what to try; a session outside of the scope is an error.
+ *
+ * Owns: nothing after a call. Called by: tools.c. Transactions: each call of the library is one
+ * snapshot. */
+#include "mcp/tool.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#define FIND_NOTE_SIZE 300
+#define FIND_NONE "there is no session here"
+
+/* The session that a search or a recall is limited to: the argument's, or the scope's; absent when
+ * it is neither. Fails the call when the session is not in the scope. */
+static bool find_session(qp_mcp_call *call, quipu_str *ret_key)
+{
+    *ret_key = (quipu_str){NULL, 0};
+    if (!qp_mcp_argument(call, "session")->given && call->server->session_key.p == NULL) {
+        return true;
+    }
+    return qp_mcp_call_key(call, ret_key);
+}
+
+/* ---- search_sessions ------------------------------------------------------------------------- */
+
+static void find_put_hits(qp_mcp_call *call, const quipu_search_results *results)
+{
+    qp_mcp_items items;
+
+    qp_mcp_items_begin(&items, call, "hits");
+    for (size_t i = 0; i < results->hits.count; i++) {
+        const quipu_search_hit *hit = quipu_search_hit_at(results->hits, i);
+        qp_jsonw *out = qp_mcp_item_begin(&items);
+
+        qp_mcp_put_text(out, "session", hit->session_key);
+        qp_mcp_put_int(out, "seq", hit->seq);
+        qp_mcp_put(out, "role", qp_mcp_role_name(hit->role));
+        qp_mcp_put_text(out, "author", hit->author);
+        qp_mcp_put_time(out, "timestamp", hit->timestamp);
+        qp_mcp_put_text(out, "snippet", hit->snippet);
+        if (!qp_mcp_item_end(&items)) {
+            break;
+        }
+    }
+    qp_mcp_items_end(&items);
+    qp_mcp_put_bool(call->out, "more", results->more || items.full);
+    if (results->hits.count == 0) {
+        qp_mcp_put(call->out, "note",
+                   "no message has all of these words: use fewer words or OR, or ask recall");
+    }
+}
+
+bool qp_mcp_search_sessions(qp_mcp_call *call)
+{
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *results = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+
+    if (!find_session(call, &options.session_key)) {
+        return false;
+    }
+    options.query = qp_mcp_argument(call, "query")->text;
+    options.app_name = call->server->app_name;
+    options.user_id = call->server->user_id;
+    options.limit = qp_mcp_argument(call, "limit")->number;
+    options.offset = qp_mcp_argument(call, "offset")->number;
+    status = quipu_search(call->server->store, &options, NULL, &results, &error);
+    if (status == QUIPU_MISUSE ||
+        status == QUIPU_UNSUPPORTED) { /* no index, or one that is behind */
+        return qp_mcp_call_fail(call, "%s; recall needs no index", error.message);
+    }
+    if (status != QUIPU_OK) {
+        return qp_mcp_call_fail_status(call, status, &error);
+    }
+    find_put_hits(call, results);
+    quipu_free(results);
+    return true;
+}
+
+/* ---- recall ---------------------------------------------------------------------------------- */
+
+/* What an empty recall looked at, and whether hits were left out. */
+static void find_put_recall_note(qp_mcp_call *call, const quipu_recall_results *results, bool full)
+{
+    char note[FIND_NOTE_SIZE] = "";
+
+    if (results->sessions == 0) {
+        (void)snprintf(note, sizeof(note), FIND_NONE);
+    } else if (results->terms == 0) {
+        (void)snprintf(note, sizeof(note), "the question has no word to look for");
+    } else if (results->hits.count == 0) {
+        (void)snprintf(note, sizeof(note),
+                       "none of %" PRId64 " messages in %" PRId64
+                       " sessions has a word of the question: use other words",
+                       results->messages, results->sessions);
+    } else if (full) {
+        (void)snprintf(note, sizeof(note), "more hits do not fit: raise max_tokens");
+    }
+    if (note[0] != '\0') {
+        qp_mcp_put(call->out, "note", note);
+    }
+}
+
+static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *results)
+{
+    qp_mcp_items items;
+
+    qp_mcp_items_begin(&items, call, "hits");
+    for (size_t i = 0; i < results->hits.count; i++) {
+        const quipu_recall_hit *hit = quipu_recall_hit_at(results->hits, i);
+        qp_jsonw *out = qp_mcp_item_begin(&items);
+
+        qp_mcp_put_text(out, "session", hit->session_key);
+        qp_mcp_put_int(out, "seq", hit->seq);
+        qp_mcp_put(out, "role", qp_mcp_role_name(hit->role));
+        qp_mcp_put_text(out, "author", hit->author);
+        qp_mcp_put_time(out, "timestamp", hit->timestamp);
+        /* The best hit always fits, cut if need be; of the others, those that are whole. */
+        qp_mcp_put_cut(out, "text", hit->content,
+                       items.count == 0 ? items.left - QP_MCP_ITEM_TOKENS : INT32_MAX);
+        qp_mcp_put_key(out, "score");
+        qp_jsonw_double(out, hit->score);
+        if (!qp_mcp_item_end(&items)) {
+            break;
+        }
+    }
+    qp_mcp_items_end(&items);
+    qp_mcp_put_int(call->out, "searched_sessions", results->sessions);
+    qp_mcp_put_int(call->out, "searched_messages", results->messages);
+    find_put_recall_note(call, results, items.full);
+}
+
+bool qp_mcp_recall(qp_mcp_call *call)
+{
+    quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
+    quipu_recall_results *results = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+
+    if (!find_session(call, &options.session_key)) {
+        return false;
+    }
+    if (options.session_key.p == NULL) {
+        options.app_name = call->server->app_name;
+        options.user_id = call->server->user_id;
+        options.flags = options.app_name.p == NULL ? QUIPU_RECALL_EVERYTHING : 0;
+    }
+    options.question = qp_mcp_argument(call, "question")->text;
+    options.limit = qp_mcp_argument(call, "limit")->number;
+    status = quipu_recall(call->server->store, &options, NULL, &results, &error);
+    if (status != QUIPU_OK) {
+        return qp_mcp_call_fail_status(call, status, &error);
+    }
+    find_put_recalled(call, results);
+    quipu_free(results);
+    return true;
+}
+
+/* ---- list_sessions --------------------------------------------------------------------------- */
+
+/* Writes the sessions of a page that fit; returns how many. */
+static size_t find_put_page(qp_mcp_call *call, const quipu_session_page *page)
+{
+    qp_mcp_items items;
+
+    qp_mcp_items_begin(&items, call, "sessions");
+    for (size_t i = 0; i < page->sessions.count; i++) {
+        qp_mcp_put_session(qp_mcp_item_begin(&items), quipu_session_info_at(page->sessions, i));
+        if (!qp_mcp_item_end(&items)) {
+            break;
+        }
+    }
+    qp_mcp_items_end(&items);
+    return items.count;
+}
+
+/* The one session of the scope. */
+static bool find_put_only(qp_mcp_call *call)
+{
+    quipu_range header = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+
+    header.flags = QUIPU_RANGE_HEADER;
+    status = qp_mcp_scope_get(call->server, call->server->session_key, &header, &history, &error);
+    if (status != QUIPU_OK) {
+        return qp_mcp_call_fail_status(call, status, &error);
+    }
+    qp_mcp_put_key(call->out, "sessions");
+    qp_jsonw_array(call->out);
+    qp_jsonw_object(call->out);
+    qp_mcp_put_session(call->out, history->session);
+    qp_jsonw_object_end(call->out);
+    qp_jsonw_array_end(call->out);
+    quipu_free(history);
+    return true;
+}
+
+/* A page that the budget cuts is read again with as many sessions as fit, for its cursor. */
+bool qp_mcp_list_sessions(qp_mcp_call *call)
+{
+    const quipu_str after = qp_mcp_argument(call, "cursor")->text;
+    quipu_session_page *page = NULL;
+    quipu_session_page *shorter = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+    size_t count;
+
+    if (call->server->session_key.p != NULL) {
+        return find_put_only(call);
+    }
+    status = qp_mcp_scope_list(call->server, qp_mcp_argument(call, "limit")->number, after, &page,
+                               &error);
+    if (status != QUIPU_OK) {
+        return qp_mcp_call_fail_status(call, status, &error);
+    }
+    count = find_put_page(call, page);
+    if (count < page->sessions.count) {
+        status = qp_mcp_scope_list(call->server, (int64_t)count, after, &shorter, &error);
+    }
+    if (status == QUIPU_OK) {
+        qp_mcp_put_text(call->out, "next_cursor", shorter != NULL ? shorter->next : page->next);
+        if (count == 0) {
+            qp_mcp_put(call->out, "note", FIND_NONE);
+        }
+    }
+    quipu_free(shorter);
+    quipu_free(page);
+    return status == QUIPU_OK || qp_mcp_call_fail_status(call, status, &error);
+}

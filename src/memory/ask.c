@@ -1,0 +1,192 @@
+/* One question of a worker to its model.
+ *
+ * Owns: the deadline of an answer, its price, and the ledger entry. Called by observe.c and
+ * reflect.c, with the lease of a session and no transaction open. On return the question is in the
+ * ledger, whatever the answer is worth, and the lease ends later than before; or the call failed,
+ * and model_failed says whether the model is the reason. */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/models.h"
+#include "base/str.h"
+#include "memory/worker.h"
+
+#define ASK_ANSWER_SHARE 4 /* an answer has at most so small a part of what the model was shown */
+#define ASK_ANSWER_TOKENS 1000 /* ...and at least so many tokens */
+#define ASK_PROMPT_SHARE 2     /* messages have at most so small a part of a model's window */
+#define ASK_TEXT_MAX 400       /* bytes of why an answer is refused */
+#define ASK_PER_MILLION INT64_C(1000000) /* prices are for a million tokens */
+
+quipu_status qp_worker_refuse(qp_worker *worker, quipu_error *reterr, const char *format, ...)
+{
+    char text[ASK_TEXT_MAX];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    worker->model_failed = true;
+    return qp_error_set(reterr, QUIPU_INVALID, "the answer of the model is refused: %s", text);
+}
+
+int64_t qp_worker_ask_tokens(const qp_worker *worker)
+{
+    const int64_t room =
+        qp_model_row(worker->options.model, worker->options.models).window / ASK_PROMPT_SHARE;
+
+    if (worker->options.ask_tokens > 0) {
+        return worker->options.ask_tokens;
+    }
+    return room < QUIPU_MEMORY_ASK_TOKENS_MIN ? QUIPU_MEMORY_ASK_TOKENS_MIN
+           : room < QUIPU_MEMORY_ASK_TOKENS   ? room
+                                              : QUIPU_MEMORY_ASK_TOKENS;
+}
+
+quipu_status qp_worker_origin(qp_worker *worker, const char *prompt, quipu_str *ret_origin,
+                              quipu_error *reterr)
+{
+    const quipu_str model = worker->options.model;
+    char text[QUIPU_ORIGIN_MAX + 1];
+    const int begun = snprintf(text, sizeof(text), "%s ", prompt);
+    const size_t room = QUIPU_ORIGIN_MAX - (size_t)begun;
+
+    assert(begun > 0 && model.n > 0);
+    (void)snprintf(text + begun, sizeof(text) - (size_t)begun, "%.*s",
+                   (int)qp_utf8_cut(model, room < model.n ? room : model.n), model.p);
+    return quipu_arena_copy(&worker->texts, quipu_cstr(text), ret_origin) == QUIPU_OK
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_NOMEM, "no memory for an origin");
+}
+
+/* Prices of the table, per token class. A class that was used and has no price leaves the call
+ * without one. */
+static qp_memory_charge ask_charge(const qp_worker *worker, const quipu_usage *usage)
+{
+    const quipu_model_row row = qp_model_row(worker->options.model, worker->options.models);
+    const int64_t input = usage->input > 0 ? usage->input : 0;
+    const int64_t output = usage->output > 0 ? usage->output : 0;
+    const int64_t cached = usage->cached > 0 && usage->cached <= input ? usage->cached : 0;
+    const int64_t written =
+        usage->cache_write > 0 && usage->cache_write <= input - cached ? usage->cache_write : 0;
+    const bool priced =
+        (input == 0 || row.price_input > 0) && (output == 0 || row.price_output > 0) &&
+        (cached == 0 || row.price_cached > 0) && (written == 0 || row.price_write > 0);
+    qp_memory_charge charge = {.calls = 1, .input = input, .output = output, .unpriced = !priced};
+
+    if (priced) {
+        const double sum = (double)(input - cached - written) * (double)row.price_input +
+                           (double)cached * (double)row.price_cached +
+                           (double)written * (double)row.price_write +
+                           (double)output * (double)row.price_output;
+
+        charge.cost = (int64_t)(sum / (double)ASK_PER_MILLION + 0.5);
+    }
+    return charge;
+}
+
+/* A provider that reports no usage: what the texts amount to. */
+static void ask_estimate(const qp_worker_question *question, const quipu_model_response *response,
+                         quipu_usage *usage)
+{
+    if (usage->input < 0) {
+        usage->input =
+            quipu_token_estimate(question->system) + quipu_token_estimate(question->text);
+    }
+    if (usage->output < 0) {
+        usage->output = quipu_token_estimate(response->text);
+    }
+}
+
+/* The answer must come while the lease holds: a later one could not be stored. */
+static quipu_status ask_within(const qp_worker *worker, quipu_call_options *ret,
+                               quipu_error *reterr)
+{
+    quipu_status status = qp_worker_left(worker, ret, reterr);
+
+    if (status == QUIPU_OK &&
+        (ret->deadline_ms < 0 || ret->deadline_ms > worker->options.lease_ms)) {
+        ret->deadline_ms = worker->options.lease_ms;
+    }
+    return status;
+}
+
+/* Usage of an answer that failed on the way: what was reported before. */
+static quipu_status ask_event(void *ctx, const quipu_model_event *event)
+{
+    quipu_usage *usage = ctx;
+
+    if (event->kind == QUIPU_MODEL_USAGE) {
+        *usage = *event->usage;
+    }
+    return QUIPU_OK;
+}
+
+/* The request. A low temperature: the same messages should give the same observations. */
+static quipu_model_request ask_request(const qp_worker *worker, const qp_worker_question *question,
+                                       const quipu_content *content, const quipu_part *system)
+{
+    const int64_t limit = qp_model_row(worker->options.model, worker->options.models).output;
+    const int64_t share = qp_worker_ask_tokens(worker) / ASK_ANSWER_SHARE;
+    const int64_t wanted = share > ASK_ANSWER_TOKENS ? share : ASK_ANSWER_TOKENS;
+    quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
+
+    request.contents = quipu_contents_of(content, 1);
+    request.system = quipu_parts_of(system, 1);
+    request.model = worker->options.model;
+    request.response_schema.text = question->schema;
+    request.response_name = question->name;
+    request.has_temperature = true;
+    request.temperature = 0;
+    request.no_cache_marks = true;
+    request.max_tokens = limit > 0 && limit < wanted ? limit : wanted;
+    return request;
+}
+
+quipu_status qp_worker_ask(qp_worker *worker, const qp_job_lease *lease,
+                           const qp_worker_question *question, quipu_str *ret_text,
+                           quipu_error *reterr)
+{
+    const quipu_part system = {.kind = QUIPU_PART_TEXT, .text = question->system};
+    const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = question->text};
+    const quipu_content content = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
+    const quipu_model_request request = ask_request(worker, question, &content, &system);
+    quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
+    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_error error = {0};
+    quipu_call_options call;
+    quipu_status charged;
+    quipu_status status = ask_within(worker, &call, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    options.on_event = ask_event;
+    options.event_ctx = &usage;
+    worker->ran.model_calls++;
+    status = quipu_model_generate(worker->options.provider, &request, &options, &call,
+                                  &worker->texts, &response, &error);
+    /* A model that was asked may have cost something, also when the caller has cancelled. */
+    if (status == QUIPU_OK) {
+        ask_estimate(question, &response, &usage);
+    }
+    const qp_memory_charge charge = ask_charge(worker, &usage);
+    charged = qp_worker_charge(worker, lease, &charge, reterr);
+    if (status != QUIPU_OK) {
+        worker->model_failed = status != QUIPU_CANCELLED && status != QUIPU_NOMEM;
+        return qp_error_pass(reterr, &error);
+    }
+    if (charged != QUIPU_OK) {
+        return charged;
+    }
+    if (response.finish == QUIPU_FINISH_LENGTH || response.finish == QUIPU_FINISH_FILTER) {
+        return qp_worker_refuse(worker, reterr, "it was cut off");
+    }
+    if (response.text.n == 0) {
+        return qp_worker_refuse(worker, reterr, "it is empty");
+    }
+    *ret_text = response.text;
+    return QUIPU_OK;
+}

@@ -1,0 +1,95 @@
+/* A worker of memory: what one quipu_memory_run() holds, and the steps that its files do for it.
+ *
+ *   run.c        the loop: claim, read, observe, commit
+ *   rules.c      observes without a model
+ *   observe.c    observes by asking one: transcript.c shows messages, answer.c reads what it says
+ *   reflect.c    condenses what is known, by asking one
+ *   ask.c        one question: deadline, provider, what it costs
+ *
+ * One thread at a time. No lock and no transaction is open while a model is asked: the lease says
+ * that the session is taken. */
+#ifndef QP_MEMORY_WORKER_H
+#define QP_MEMORY_WORKER_H
+
+#include <quipu/memory.h>
+
+#include "memory/rules.h"
+#include "store/memory_scope.h"
+
+/* One run. */
+typedef struct qp_worker {
+    quipu_store *store;
+    quipu_memory_options options; /* complete */
+    const qp_call *within;
+    quipu_arena claim; /* texts of the lease that is held */
+    quipu_arena texts; /* what was observed in the batch at hand */
+    quipu_arena known; /* what was known before it */
+    quipu_memory_ran ran;
+    qp_rules_found found;
+    bool model_failed; /* the failure at hand is the model's: its session waits, others go on */
+} qp_worker;
+
+/* What was observed in a batch. Grows in the worker's arena `texts`. */
+typedef struct qp_worker_items {
+    quipu_memory *items;
+    size_t count;
+    size_t room;
+} qp_worker_items;
+
+/* Append one item, whose texts live as long as the arena. */
+QUIPU_MUST_USE quipu_status qp_worker_keep(qp_worker *worker, qp_worker_items *items,
+                                           const quipu_memory *item, quipu_error *reterr);
+
+/* What is left of the run, as options for a public call inside of it. */
+QUIPU_MUST_USE quipu_status qp_worker_left(const qp_worker *worker, quipu_call_options *ret,
+                                           quipu_error *reterr);
+
+/* Count what a question cost, and renew the lease. Also after the run's deadline. */
+QUIPU_MUST_USE quipu_status qp_worker_charge(qp_worker *worker, const qp_job_lease *lease,
+                                             const qp_memory_charge *charge, quipu_error *reterr);
+
+/* The failure of a claim: the lease is given back, with the reason when the session is to wait.
+ * QUIPU_OK: the run goes on. */
+QUIPU_MUST_USE quipu_status qp_worker_fail(qp_worker *worker, const qp_job_lease *lease,
+                                           const quipu_error *error, quipu_error *reterr);
+
+/* ---- models (ask.c, observe.c, reflect.c) -----------------------------------------------------
+ */
+
+/* One question. */
+typedef struct qp_worker_question {
+    quipu_str system;
+    quipu_str text;
+    quipu_str schema; /* JSON Schema of the answer */
+    quipu_str name;   /* of the schema */
+} qp_worker_question;
+
+/* Ask the model and count what it costs; the lease is renewed. The text lies in the arena `texts`
+ * and is not empty. A failure that is not the caller's sets model_failed. QUIPU_CONFLICT: the lease
+ * is lost. */
+QUIPU_MUST_USE quipu_status qp_worker_ask(qp_worker *worker, const qp_job_lease *lease,
+                                          const qp_worker_question *question, quipu_str *ret_text,
+                                          quipu_error *reterr);
+
+/* Why an answer cannot be used: QUIPU_INVALID, and model_failed. */
+QUIPU_MUST_USE quipu_status qp_worker_refuse(qp_worker *worker, quipu_error *reterr,
+                                             const char *format, ...) QUIPU_PRINTF(3, 4);
+
+/* Tokens that one question may show the model. */
+int64_t qp_worker_ask_tokens(const qp_worker *worker);
+
+/* The origin of what the model makes: the prompt's name and the model's. */
+QUIPU_MUST_USE quipu_status qp_worker_origin(qp_worker *worker, const char *prompt,
+                                             quipu_str *ret_origin, quipu_error *reterr);
+
+/* Observe messages behind a watermark, from the first on, as many as one question has room for and
+ * one at least; *ret_count says how many. */
+QUIPU_MUST_USE quipu_status qp_worker_observe(qp_worker *worker, const qp_job_lease *lease,
+                                              quipu_messages messages, qp_worker_items *items,
+                                              size_t *ret_count, quipu_error *reterr);
+
+/* Condense what is known of the session of a lease, and commit. */
+QUIPU_MUST_USE quipu_status qp_worker_reflect(qp_worker *worker, const qp_job_lease *lease,
+                                              quipu_error *reterr);
+
+#endif

@@ -1,0 +1,452 @@
+/* What a worker with a model does in the store beside observing: condense what is known of a
+ * session into a reflection, and count what its questions cost. The head of memory_scope.h has the
+ * picture.
+ *
+ *   known lines ──▶ claim ──▶ (the model answers) ──▶ commit: each line is retired by a
+ *                                                      compare-and-set, the reflection is stored
+ *
+ * Owns: which lines are condensed, and the ledger in entity MemoryScope. Called by src/memory.
+ * Reading is one snapshot; claim, charge and commit are exclusive transactions of the commit group.
+ * A work may run more than once and sets what it returns anew. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "store/memory.h"
+#include "store/memory_scope.h"
+
+#include <ent/view.h>
+
+/* ---- what is known ----------------------------------------------------------------------------
+ */
+
+/* The two lists of a session, oldest first. */
+typedef struct memory_reflect_rows {
+    qp_observation_list seen;
+    qp_reflection_list thought;
+} memory_reflect_rows;
+
+/* Reads them, in the caller's transaction. */
+static quipu_status memory_reflect_find(const quipu_store *store, ent_db *db, quipu_arena *arena,
+                                        quipu_str key, memory_reflect_rows *ret,
+                                        quipu_error *reterr)
+{
+    const qp_observation_query seen = {.limit = QP_MEMORY_REFLECT_MAX,
+                                       .order = {QP_OBSERVATION_BY_NUMBER(ASC)},
+                                       .where = {.tenant = ent_eq(store->tenant),
+                                                 .session_key = ent_eq(key),
+                                                 .retired_at = ENT_IS_NULL}};
+    const qp_reflection_query thought = {.limit = QP_MEMORY_REFLECT_MAX,
+                                         .order = {QP_REFLECTION_BY_NUMBER(ASC)},
+                                         .where = {.tenant = ent_eq(store->tenant),
+                                                   .session_key = ent_eq(key),
+                                                   .retired_at = ENT_IS_NULL}};
+    quipu_status status = qp_reflection_find(db, arena, &thought, &ret->thought, reterr);
+
+    assert(key.n > 0);
+    return status == QUIPU_OK ? qp_observation_find(db, arena, &seen, &ret->seen, reterr) : status;
+}
+
+/* Standing lines are sent word for word with every turn: none is condensed. Nor is what a person
+ * saved and gave a priority, which has no origin. One with neither is Lango's, or an older
+ * program's, and joins. */
+static bool memory_reflect_takes(int priority, quipu_str origin)
+{
+    static_assert((int)QP_OBSERVATION_PRIORITY_STANDING == (int)QP_REFLECTION_PRIORITY_STANDING,
+                  "both entities have the same priorities");
+    return priority != QP_OBSERVATION_PRIORITY_STANDING && (origin.n > 0 || priority == 0);
+}
+
+quipu_status qp_memory_known_due(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                 quipu_str key, int64_t tokens, bool *ret_due, quipu_error *reterr)
+{
+    memory_reflect_rows rows = {.seen = {0}};
+    int64_t sum = 0;
+    size_t count = 0;
+    quipu_status status = memory_reflect_find(store, db, scratch, key, &rows, reterr);
+
+    assert(tokens > 0 && ent_depth(db) > 0);
+    for (size_t i = 0; i < rows.thought.n; i++) {
+        const qp_reflection *row = &rows.thought.items[i];
+
+        if (memory_reflect_takes((int)row->priority, row->origin)) {
+            sum += row->token_count;
+            count++;
+        }
+    }
+    for (size_t i = 0; i < rows.seen.n; i++) {
+        const qp_observation *row = &rows.seen.items[i];
+
+        if (memory_reflect_takes((int)row->priority, row->origin)) {
+            sum += row->token_count;
+            count++;
+        }
+    }
+    /* One line alone cannot be condensed with another. */
+    *ret_due = status == QUIPU_OK && count > 1 && sum >= tokens;
+    return status;
+}
+
+/* One reading. */
+typedef struct memory_reflect_read {
+    const quipu_store *store;
+    quipu_str key;
+    quipu_arena *arena; /* of the caller, emptied by every run of the work */
+    qp_memory_known known;
+} memory_reflect_read;
+
+/* Adds one line. */
+static void memory_reflect_keep(qp_memory_known *known, quipu_memory_kind kind,
+                                const ent_view *view, const void *row)
+{
+    quipu_memory *item = &known->items[known->count];
+
+    assert(known->count < QP_MEMORY_REFLECT_MAX);
+    *item = (quipu_memory){.kind = kind};
+    ent_view_read(view, row, item);
+    known->tokens += item->token_count;
+    known->count++;
+}
+
+/* A qp_work_fn. */
+static quipu_status memory_reflect_read_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                             quipu_error *reterr)
+{
+    memory_reflect_read *read = ctx;
+    qp_memory_known *known = &read->known;
+    memory_reflect_rows rows = {.seen = {0}};
+    quipu_status status;
+
+    (void)scratch;
+    quipu_arena_reset(read->arena);
+    *known = (qp_memory_known){.count = 0};
+    status = memory_reflect_find(read->store, db, read->arena, read->key, &rows, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    known->items = qp_arena_take(read->arena, QP_MEMORY_REFLECT_MAX * sizeof(*known->items));
+    if (known->items == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for what is known");
+    }
+    for (size_t i = 0; i < rows.thought.n; i++) {
+        const qp_reflection *row = &rows.thought.items[i];
+
+        if (memory_reflect_takes((int)row->priority, row->origin)) {
+            memory_reflect_keep(known, QUIPU_REFLECTION, &qp_reflection_memory_view, row);
+        }
+    }
+    for (size_t i = 0; i < rows.seen.n && known->count < QP_MEMORY_REFLECT_MAX; i++) {
+        const qp_observation *row = &rows.seen.items[i];
+
+        if (memory_reflect_takes((int)row->priority, row->origin)) {
+            memory_reflect_keep(known, QUIPU_OBSERVATION, &qp_observation_memory_view, row);
+        }
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_memory_known_read(quipu_store *store, const qp_call *call, quipu_str key,
+                                  quipu_arena *arena, qp_memory_known *ret, quipu_error *reterr)
+{
+    memory_reflect_read read = {.store = store, .key = key, .arena = arena};
+    quipu_status status = qp_store_read(store, call, memory_reflect_read_work, &read, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret = read.known;
+    }
+    return status;
+}
+
+/* ---- claiming ---------------------------------------------------------------------------------
+ */
+
+/* One claim; `arena` is the caller's, emptied by every run of the work. */
+typedef struct memory_reflect_claim {
+    const quipu_store *store;
+    const quipu_memory_options *options;
+    quipu_str key;
+    quipu_arena *arena;
+    qp_job_lease lease;
+    bool found;
+} memory_reflect_claim;
+
+/* Make the reflecting of the claim's session due when enough is known. */
+static quipu_status memory_reflect_make_due(const memory_reflect_claim *claim, ent_db *db,
+                                            quipu_arena *scratch, quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    bool due = false;
+    quipu_status status = qp_session_lookup(claim->store, db, scratch, claim->key, &row, reterr);
+
+    assert(claim->key.n > 0);
+    if (status != QUIPU_OK || row == NULL || qp_session_expired(row, quipu_time_now())) {
+        return status;
+    }
+    status = qp_memory_known_due(claim->store, db, scratch, claim->key,
+                                 claim->options->reflect_tokens, &due, reterr);
+    return status == QUIPU_OK && due
+               ? qp_job_make_due(claim->store, db, scratch,
+                                 &(qp_job_due){QP_JOB_REFLECT, claim->key, 0, 0}, reterr)
+               : status;
+}
+
+/* A qp_work_fn. */
+static quipu_status memory_reflect_claim_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                              quipu_error *reterr)
+{
+    memory_reflect_claim *claim = ctx;
+    const qp_job_claim wanted = {QP_JOB_REFLECT, claim->key, claim->options->worker,
+                                 claim->options->lease_ms};
+    const qp_session *row = NULL;
+    quipu_status status = QUIPU_OK;
+
+    quipu_arena_reset(claim->arena);
+    claim->found = false;
+    if (claim->key.p != NULL) {
+        status = memory_reflect_make_due(claim, db, scratch, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_job_claim_next(claim->store, db, claim->arena, &wanted, &claim->lease,
+                                   &claim->found, reterr);
+    }
+    if (status != QUIPU_OK || !claim->found) {
+        return status;
+    }
+    status = qp_session_lookup(claim->store, db, scratch, claim->lease.scope, &row, reterr);
+    return status == QUIPU_OK && row != NULL
+               ? qp_memory_scope_ensure(claim->store, db, scratch, row, reterr)
+               : status;
+}
+
+quipu_status qp_memory_reflect_claim(quipu_store *store, const qp_call *call,
+                                     const quipu_memory_options *options, quipu_str key,
+                                     quipu_arena *arena, qp_job_lease *ret_lease,
+                                     quipu_error *reterr)
+{
+    memory_reflect_claim claim = {.store = store, .options = options, .key = key, .arena = arena};
+    quipu_status status = qp_store_write(store, call, memory_reflect_claim_work, &claim, reterr);
+
+    assert(options->reflect_tokens > 0);
+    if (status == QUIPU_OK) {
+        *ret_lease = claim.found ? claim.lease : (qp_job_lease){.fence = 0};
+    }
+    return status;
+}
+
+/* ---- committing -------------------------------------------------------------------------------
+ */
+
+/* One commit. */
+typedef struct memory_reflect_commit {
+    const quipu_store *store;
+    const qp_job_lease *lease;
+    const quipu_memory *reflection;
+    const qp_memory_known *condensed;
+} memory_reflect_commit;
+
+/* Retire one line, if it is still what the model read. */
+static quipu_status memory_reflect_retire(const memory_reflect_commit *commit, ent_db *db,
+                                          const quipu_memory *item, quipu_time now,
+                                          quipu_error *reterr)
+{
+    const ent_where_text tenant = ent_eq(commit->store->tenant);
+    const ent_where_text content = ent_eq(item->content);
+    const ent_patch_text why = ent_set(QUIPU_STR(QP_MEMORY_CONDENSED));
+    const ent_patch_uuid into = ent_set(commit->reflection->id);
+    int64_t changed = 0;
+    quipu_status status =
+        item->kind == QUIPU_OBSERVATION
+            ? qp_observation_update(db,
+                                    &(qp_observation_where){.tenant = tenant,
+                                                            .id = ent_eq(item->id),
+                                                            .content = content,
+                                                            .retired_at = ENT_IS_NULL},
+                                    &(qp_observation_patch){.retired_at = ent_set(now),
+                                                            .retired_why = why,
+                                                            .condensed_into = into,
+                                                            .content_hash = ENT_CLEAR},
+                                    &changed, reterr)
+            : qp_reflection_update(db,
+                                   &(qp_reflection_where){.tenant = tenant,
+                                                          .id = ent_eq(item->id),
+                                                          .content = content,
+                                                          .retired_at = ENT_IS_NULL},
+                                   &(qp_reflection_patch){.retired_at = ent_set(now),
+                                                          .retired_why = why,
+                                                          .condensed_into = into,
+                                                          .content_hash = ENT_CLEAR},
+                                   &changed, reterr);
+
+    assert(changed <= 1);
+    return status == QUIPU_OK && changed == 0
+               ? qp_error_set(reterr, QUIPU_CONFLICT,
+                              "a memory was edited, retired or deleted while it was condensed; "
+                              "nothing was stored")
+               : status;
+}
+
+/* Store the reflection. When another session of the user has one that says the same, that one
+ * counts once more, and is what the lines were condensed into. */
+static quipu_status memory_reflect_put(const memory_reflect_commit *commit, ent_db *db,
+                                       quipu_arena *scratch, quipu_str scope, quipu_error *reterr)
+{
+    const quipu_memory *reflection = commit->reflection;
+    const ent_where_text tenant = ent_eq(commit->store->tenant);
+    const ent_where_uuid mine = ent_eq(reflection->id);
+    qp_memory_saved saved = {.repeat = false};
+    quipu_status status =
+        qp_memory_put(commit->store, db, scratch, reflection, scope, &saved, reterr);
+
+    assert(reflection->kind == QUIPU_REFLECTION && reflection->origin.n > 0);
+    if (status != QUIPU_OK || !saved.repeat) {
+        return status;
+    }
+    status = qp_observation_update(
+        db, &(qp_observation_where){.tenant = tenant, .condensed_into = mine},
+        &(qp_observation_patch){.condensed_into = ent_set(saved.id)}, NULL, reterr);
+    return status == QUIPU_OK
+               ? qp_reflection_update(
+                     db, &(qp_reflection_where){.tenant = tenant, .condensed_into = mine},
+                     &(qp_reflection_patch){.condensed_into = ent_set(saved.id)}, NULL, reterr)
+               : status;
+}
+
+/* A qp_work_fn. Retiring comes first: it takes the hashes of what is condensed, so that a
+ * reflection that repeats one of them is a row of its own. */
+static quipu_status memory_reflect_commit_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                               quipu_error *reterr)
+{
+    const memory_reflect_commit *commit = ctx;
+    const quipu_time now = quipu_time_now();
+    quipu_str scope = QP_STR_ABSENT;
+    quipu_status status = qp_job_finish(commit->store, db, scratch, commit->lease, reterr);
+
+    if (status != QUIPU_OK || commit->reflection == NULL) {
+        return status;
+    }
+    assert(commit->condensed->count > 1);
+    for (size_t i = 0; i < commit->condensed->count && status == QUIPU_OK; i++) {
+        status = memory_reflect_retire(commit, db, &commit->condensed->items[i], now, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            qp_memory_scope_of(commit->store, db, scratch, commit->lease->scope, &scope, reterr);
+    }
+    return status == QUIPU_OK ? memory_reflect_put(commit, db, scratch, scope, reterr) : status;
+}
+
+quipu_status qp_memory_reflect_commit(quipu_store *store, const qp_call *call,
+                                      const qp_job_lease *lease, const quipu_memory *reflection,
+                                      const qp_memory_known *condensed, quipu_error *reterr)
+{
+    memory_reflect_commit commit = {store, lease, reflection, condensed};
+
+    return qp_store_write(store, call, memory_reflect_commit_work, &commit, reterr);
+}
+
+/* ---- the ledger -------------------------------------------------------------------------------
+ */
+
+/* One charge. */
+typedef struct memory_reflect_charge {
+    const quipu_store *store;
+    const qp_job_lease *lease;
+    const qp_memory_charge *charge;
+    int64_t lease_ms;
+    quipu_error lost; /* why the lease does not hold; its status is QUIPU_OK when it does */
+} memory_reflect_charge;
+
+/* Add to the row of a scope; *ret_there false: it has none. */
+static quipu_status memory_reflect_add(const memory_reflect_charge *spent, ent_db *db,
+                                       quipu_str scope, qp_memory_scope_kind kind, bool *ret_there,
+                                       quipu_error *reterr)
+{
+    const qp_memory_charge *charge = spent->charge;
+    int64_t changed = 0;
+    quipu_status status = qp_memory_scope_update(
+        db,
+        &(qp_memory_scope_where){.tenant = ent_eq(spent->store->tenant),
+                                 .scope = ent_eq(scope),
+                                 .kind = qp_memory_scope_kind_is(kind)},
+        &(qp_memory_scope_patch){.model_calls = ent_add(charge->calls),
+                                 .model_input = ent_add(charge->input),
+                                 .model_output = ent_add(charge->output),
+                                 .model_cost = ent_add(charge->cost),
+                                 .model_unpriced = ent_add(charge->unpriced)},
+        &changed, reterr);
+
+    assert(charge->calls > 0 && charge->input >= 0 && charge->output >= 0);
+    *ret_there = changed > 0;
+    return status;
+}
+
+/* Add to the row of the session's user, which the first charge makes. */
+static quipu_status memory_reflect_add_user(const memory_reflect_charge *spent, ent_db *db,
+                                            quipu_arena *scratch, const qp_session *row,
+                                            quipu_error *reterr)
+{
+    const qp_memory_charge *charge = spent->charge;
+    quipu_str scope = QP_STR_ABSENT;
+    bool there = false;
+    quipu_status status = qp_memory_scope_name(row, scratch, &scope, reterr);
+
+    assert(row->user_id.n > 0);
+    if (status == QUIPU_OK) {
+        status = memory_reflect_add(spent, db, scope, QP_MEMORY_SCOPE_KIND_USER, &there, reterr);
+    }
+    const qp_memory_scope_new made = {.tenant = spent->store->tenant,
+                                      .scope = scope,
+                                      .kind = QP_MEMORY_SCOPE_KIND_USER,
+                                      .app_name = row->app_name,
+                                      .user_id = row->user_id,
+                                      .model_calls = charge->calls,
+                                      .model_input = charge->input,
+                                      .model_output = charge->output,
+                                      .model_cost = charge->cost,
+                                      .model_unpriced = charge->unpriced};
+    return status == QUIPU_OK && !there ? qp_memory_scope_create(db, NULL, &made, NULL, reterr)
+                                        : status;
+}
+
+/* A qp_work_fn. A session that was deleted meanwhile has no ledger any more. */
+static quipu_status memory_reflect_charge_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                               quipu_error *reterr)
+{
+    memory_reflect_charge *spent = ctx;
+    const qp_session *row = NULL;
+    bool there = false;
+    quipu_status status;
+
+    spent->lost = (quipu_error){.status = QUIPU_OK};
+    status = qp_session_lookup(spent->store, db, scratch, spent->lease->scope, &row, reterr);
+    if (status == QUIPU_OK && row != NULL) {
+        status =
+            memory_reflect_add(spent, db, row->key, QP_MEMORY_SCOPE_KIND_SESSION, &there, reterr);
+    }
+    if (status == QUIPU_OK && row != NULL && row->user_id.n > 0) {
+        status = memory_reflect_add_user(spent, db, scratch, row, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = qp_job_renew(spent->store, db, scratch, spent->lease, spent->lease_ms, &spent->lost);
+    if (status == QUIPU_CONFLICT) {
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &spent->lost);
+}
+
+quipu_status qp_memory_charge_add(quipu_store *store, const qp_call *call,
+                                  const quipu_memory_options *options, const qp_job_lease *lease,
+                                  const qp_memory_charge *charge, quipu_error *reterr)
+{
+    memory_reflect_charge spent = {
+        .store = store, .lease = lease, .charge = charge, .lease_ms = options->lease_ms};
+    quipu_status status = qp_store_write(store, call, memory_reflect_charge_work, &spent, reterr);
+
+    assert(options->lease_ms > 0);
+    return status == QUIPU_OK && spent.lost.status != QUIPU_OK ? qp_error_pass(reterr, &spent.lost)
+                                                               : status;
+}
