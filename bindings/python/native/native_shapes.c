@@ -307,6 +307,7 @@ static const qpy_member shapes_memory_patch[] = {
     SHOW_SET(quipu_memory_patch, subject, "subject", QUIPU_MEMORY_SET_SUBJECT),
     FLAG(quipu_memory_patch, set, "retire", QUIPU_MEMORY_RETIRE),
     SHOW(quipu_memory_patch, why),
+    SHOW(quipu_memory_patch, who),
 };
 
 static const qpy_member shapes_memory_query[] = {
@@ -328,10 +329,11 @@ static const qpy_member shapes_memory_options[] = {
 };
 
 static const qpy_member shapes_memory_ran[] = {
-    SHOW(quipu_memory_ran, more),     SHOW(quipu_memory_ran, sessions),
-    SHOW(quipu_memory_ran, messages), SHOW(quipu_memory_ran, observations),
-    SHOW(quipu_memory_ran, repeats),  SHOW(quipu_memory_ran, lost),
-    SHOW(quipu_memory_ran, failed),
+    SHOW(quipu_memory_ran, more),      SHOW(quipu_memory_ran, sessions),
+    SHOW(quipu_memory_ran, messages),  SHOW(quipu_memory_ran, observations),
+    SHOW(quipu_memory_ran, repeats),   SHOW(quipu_memory_ran, lost),
+    SHOW(quipu_memory_ran, failed),    SHOW(quipu_memory_ran, reflections),
+    SHOW(quipu_memory_ran, condensed), SHOW(quipu_memory_ran, model_calls),
 };
 
 static const qpy_member shapes_memory_progress[] = {
@@ -352,6 +354,12 @@ static const qpy_member shapes_memory_progress[] = {
     SHOW(quipu_memory_progress, tries),
     SHOW_IF(quipu_memory_progress, next_at, has_next_at),
     SHOW(quipu_memory_progress, last_error),
+    SHOW(quipu_memory_progress, reflect_error),
+    SHOW(quipu_memory_progress, model_calls),
+    SHOW(quipu_memory_progress, model_input),
+    SHOW(quipu_memory_progress, model_output),
+    SHOW(quipu_memory_progress, model_cost),
+    SHOW(quipu_memory_progress, model_unpriced),
 };
 
 static const qpy_member shapes_context_options[] = {

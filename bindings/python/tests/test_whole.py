@@ -193,7 +193,9 @@ def test_a_memory_comes_back_as_it_was_saved(talk: Store) -> None:
 
 def test_a_memory_is_corrected_retired_superseded_and_deleted(talk: Store) -> None:
     first = talk.memory_save("talk", "one")
-    assert talk.memory_update(first.id, content="two", priority="high").content == "two"
+    edited = talk.memory_update(first.id, content="two", priority="high", why="typo", who="ana")
+    assert (edited.content, edited.edited_why, edited.edited_by) == ("two", "typo", "ana")
+    assert edited.edited_at is not None and edited.condensed_into is None
     retired = talk.memory_update(first.id, retire=True, why="wrong")
     assert retired.retired_at is not None and retired.retired_why == "wrong"
     assert talk.memory_find("talk") == []

@@ -298,8 +298,8 @@ def backup(path: str | os.PathLike[str]) -> Request[None]:
 
 
 def rewind(key: str, to: int, new_key: str | None = None) -> Request[Session]:
-    """Go back to message `to` of a session, under a new key, "KEY@TO" when it is None: a fork there.
-    The session itself keeps what came after."""
+    """Go back to message `to` of a session, under a new key, "KEY@TO" when it is None: a fork
+    there. The session itself keeps what came after."""
     return fork(key, f"{key}@{to}" if new_key is None else new_key, at=to)
 
 
@@ -418,9 +418,9 @@ def memory_find(
     retired: bool = False,
     scope: bool = False,
 ) -> Request[list[Memory]]:
-    """Return the observations or reflections of a session, or those of a list of ids, in the order of
-    their creation: all, or the `recent` newest. `retired` also returns retired ones; `scope` also
-    what was observed in other sessions of the session's user."""
+    """Return the observations or reflections of a session, or those of a list of ids, in the order
+    of their creation: all, or the `recent` newest. `retired` also returns retired ones; `scope`
+    also what was observed in other sessions of the session's user."""
     given = _query(key, ids, kind, recent=recent, retired=retired, scope=scope)
     return Request(lib.QPY_MEMORY_FIND, given, _results.memories_of)
 
@@ -434,9 +434,10 @@ def memory_update(
     subject: str | None = None,
     retire: bool = False,
     why: str | None = None,
+    who: str | None = None,
 ) -> Request[Memory]:
-    """Correct an observation or a reflection, or retire it: it stays in the history and leaves every
-    prompt. `why` is the reason of retiring. None leaves a member as it is."""
+    """Correct an observation or a reflection, or retire it: it stays in the history and leaves
+    every prompt. `why` and `who` say why, and who did it. None leaves a member as it is."""
     given = Given().struct(
         lib.QPY_MEMORY_PATCH,
         kind=kind,
@@ -446,6 +447,7 @@ def memory_update(
         subject=subject,
         retire=retire,
         why=why,
+        who=who,
     )
     return Request(lib.QPY_MEMORY_UPDATE, given, _results.memory_of)
 
@@ -562,7 +564,7 @@ def context(
     return Request(lib.QPY_CONTEXT, given, _results.context_of)
 
 
-# ---- tails and the feed ------------------------------------------------------------------------------------
+# ---- tails and the feed -------------------------------------------------------------------------
 
 
 def tail_open(key: str, after: int) -> Request[int]:
@@ -637,8 +639,9 @@ def erase(
 def import_source(
     path: str | os.PathLike[str], *, kind: SourceKind = "auto", dry_run: bool = False
 ) -> Request[Imported]:
-    """Import the sessions of another program's SQLite file: ADK's or Lango's, which is only read. The
-    whole file is checked first; an import that failed can be repeated. `dry_run` writes nothing."""
+    """Import the sessions of another program's SQLite file: ADK's or Lango's, which is only read.
+    The whole file is checked first; an import that failed can be repeated. `dry_run` writes
+    nothing."""
     given = Given().bytes(path_of("path", path))
     given.struct(lib.QPY_SOURCE_OPTIONS, kind=kind, dry_run=dry_run)
     return Request(
@@ -656,7 +659,8 @@ def model_factor(model: str) -> Request[Factor]:
 
 
 def model_factor_learn(model: str, *, estimated: int, reported: int) -> Request[Factor]:
-    """Learn from a prompt: tokens as this store estimates them, and as the provider reported them."""
+    """Learn from a prompt: tokens as this store estimates them, and as the provider reported
+    them."""
     given = Given().text("model", model).number("estimated", estimated)
     return Request(lib.QPY_FACTOR_LEARN, given.number("reported", reported), _factor_of)
 

@@ -31,7 +31,8 @@ SourceKind = Literal["auto", "adk-database", "adk-v0", "adk-sqlite", "adk-go", "
 class Memory:
     """An observation or a reflection. `scope` is where it counts: the session's key, or
     "adk:app/user/" for a user's. `source_start` and `source_end` are the messages that it was made
-    from; a retired one is in no prompt. Priority and topic are "" when none was given."""
+    from; a retired one is in no prompt, and `condensed_into` is the reflection that says it now.
+    Priority and topic are "" when none was given."""
 
     kind: MemoryKind
     id: str
@@ -55,6 +56,10 @@ class Memory:
     retired_at: datetime.datetime | None
     retired_why: str
     origin: str
+    condensed_into: str | None
+    edited_at: datetime.datetime | None
+    edited_by: str
+    edited_why: str
 
 
 @dataclass(slots=True)
@@ -68,12 +73,17 @@ class MemoryRun:
     repeats: int
     lost: int
     failed: int
+    reflections: int
+    condensed: int
+    model_calls: int
 
 
 @dataclass(slots=True)
 class MemoryProgress:
     """How far a session is observed: up to the message `watermark`; the pending ones stand behind
-    it, and are due when they have `observe_tokens`. `owner` is the worker that holds the lease."""
+    it, and are due when they have `observe_tokens`. `owner` is the worker that holds the lease.
+    What models cost for it is in tokens, and `model_cost` in millionths of a US dollar, without the
+    `model_unpriced` questions to models of no known price."""
 
     session_key: str
     scope: str
@@ -92,6 +102,12 @@ class MemoryProgress:
     tries: int
     next_at: datetime.datetime | None
     last_error: str
+    reflect_error: str
+    model_calls: int
+    model_input: int
+    model_output: int
+    model_cost: int
+    model_unpriced: int
 
 
 @dataclass(slots=True)
@@ -142,8 +158,9 @@ class Usage:
 @dataclass(slots=True)
 class Context:
     """A prompt. `reason` says why it does not begin with all of the one before, "" when it does;
-    `block` is the memory block, the last part of `system`; `tail` new standing lines, the first part
-    of the last content. Token counts are estimates, `expected_cached` is in the model's tokens."""
+    `block` is the memory block, the last part of `system`; `tail` new standing lines, the first
+    part of the last content. Token counts are estimates, `expected_cached` is in the model's
+    tokens."""
 
     system: list[Part]
     contents: list[Content]
@@ -218,8 +235,8 @@ class Imported:
 
 @dataclass(slots=True)
 class Copied:
-    """What a copy holds: lines, size in bytes and hash of the export of either store, counts of both, and
-    what this call added."""
+    """What a copy holds: lines, size in bytes and hash of the export of either store, counts of
+    both, and what this call added."""
 
     lines: int
     size: int
