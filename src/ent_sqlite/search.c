@@ -9,6 +9,8 @@
 
 #include <assert.h>
 
+#include <ent/search.h>
+
 #include "ent/forms.h"
 #include "ent/plan.h"
 #include "ent/words.h"
@@ -80,7 +82,7 @@ static void search_from(qp_buf *sql, const ent_entity *entity)
 static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
-    qp_buf_puts(sql, "SELECT rowid," QP_SQLITE_RANK "(");
+    qp_buf_puts(sql, "SELECT * FROM (SELECT rowid," QP_SQLITE_RANK "(");
     search_index(sql, entity);
     qp_buf_puts(sql, ") AS rank");
     search_from(sql, entity);
@@ -100,7 +102,7 @@ static void search_put_order(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
     (void)entity;
-    qp_buf_puts(sql, " ORDER BY rank,rowid");
+    qp_buf_printf(sql, " ORDER BY rowid DESC LIMIT %d) AS h ORDER BY rank,rowid", ENT_HITS_WINDOW);
 }
 
 const qp_searcher qp_sqlite_searcher = {

@@ -1,6 +1,5 @@
 /* A server of the Model Context Protocol over a store, without any transport: message bytes in,
- * response bytes out. stdio.c serves it over two descriptors; an HTTP server calls qp_mcp_answer()
- * with each body.
+ * response bytes out. stdio.c serves it over two descriptors; for an HTTP server see http.h.
  *
  * Two eras share the methods. A request whose params have `_meta` with a protocol version is modern
  * (revision 2026-07-28) and stands for itself. Any other is legacy: `initialize` agrees on a

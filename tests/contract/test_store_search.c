@@ -77,7 +77,7 @@ static int by_place(const void *left, const void *right)
 /* The hits in the order of their places: ranks of the engines differ. */
 static char *composed(quipu_store *store, const char *query)
 {
-    static char text[256];
+    static char text[4096]; /* as found() has */
 
     snprintf(text, sizeof(text), "%s", found(store, query));
     qsort(text, strlen(text) / sizeof("c:1"), sizeof("c:1"), by_place);
