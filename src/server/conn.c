@@ -207,6 +207,11 @@ static bool conn_check(qp_conn *conn)
     quipu_server *server = conn->server;
     qp_call *call = &conn->call;
 
+    if (conn->is_extra) {
+        qp_reply_error(&call->answer, 503, "LIMIT", "there are too many connections: try again");
+        conn->closes = true;
+        return false;
+    }
     if (!qp_auth_origin(server, call)) {
         server->metrics.unauthorized++;
         return false;
@@ -395,6 +400,8 @@ void qp_conn_open(quipu_server *server, int fd)
     }
     conn->server = server;
     conn->job.owner = conn;
+    conn->is_extra = server->conn_count >= (size_t)server->options.connections_max;
+    server->metrics.turned_away += conn->is_extra ? 1 : 0;
     conn->call.answer.file_fd = -1;
     qp_http_reader_init(&conn->reader, (size_t)server->options.body_max);
     conn->next = server->conns;

@@ -29,8 +29,9 @@ typedef struct qp_conn {
     struct bufferevent *bev;
     struct event *timer;
     qp_conn_state state;
-    bool is_gone; /* the client left while a worker was at it: freed when that is done */
-    bool closes;  /* behind this answer */
+    bool is_gone;  /* the client left while a worker was at it: freed when that is done */
+    bool closes;   /* behind this answer */
+    bool is_extra; /* beyond the limit: its request is answered 503 */
     bool has_continued;
     bool is_timing_request; /* the timer counts the request, not the idle time */
     int64_t begun_ns;       /* when the request was complete */

@@ -26,19 +26,9 @@
 #include "server/listen.h"
 
 #define SERVER_TICK_MS 250
+#define SERVER_EXTRA_MAX 64 /* connections beyond the limit that get an answer, 503 */
 
 /* ---- the loop -------------------------------------------------------------------------------- */
-
-/* A connection beyond the limit gets an answer, not a place. */
-static void server_turn_away(quipu_server *server, evutil_socket_t fd)
-{
-    static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-                                 "Content-Length: 0\r\nConnection: close\r\n\r\n";
-
-    server->metrics.turned_away++;
-    (void)send(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    (void)evutil_closesocket(fd);
-}
 
 static void server_on_accept(struct evconnlistener *listener, evutil_socket_t fd,
                              struct sockaddr *peer, int size, void *arg)
@@ -49,8 +39,11 @@ static void server_on_accept(struct evconnlistener *listener, evutil_socket_t fd
     (void)listener;
     (void)peer;
     (void)size;
-    if (server->conn_count >= (size_t)server->options.connections_max) {
-        server_turn_away(server, fd);
+    /* Some beyond the limit get an answer, which needs a connection of its own: closing at once
+     * would reset it, and the client might not read why. */
+    if (server->conn_count >= (size_t)server->options.connections_max + SERVER_EXTRA_MAX) {
+        server->metrics.turned_away++;
+        (void)evutil_closesocket(fd);
         return;
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* no-op on unix sockets */

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 import urllib.parse
 
 import harness
@@ -113,6 +114,12 @@ class Case(harness.Case):
         """The contents of all messages of a session."""
         got = self.good("GET", path("v1", "sessions", key, limit=10000))
         return [one["content"] for one in got["messages"]]
+
+    def wait_for_metric(self, line):
+        """Ask until the metrics have a line: a connection's end is noticed a moment later."""
+        end = time.monotonic() + harness.WAIT_S
+        while line + "\n" not in self.ask("GET", "/metrics").body.decode():
+            self.assertLess(time.monotonic(), end, line)
 
     def raw(self, data):
         """Send bytes and read until the server closes; returns the statuses and the bytes."""

@@ -309,8 +309,7 @@ class Limits(server.Case):
             for _ in range(200):
                 stack.enter_context(contextlib.closing(self.connect()))
             self.good("GET", "/readyz")
-            text = self.ask("GET", "/metrics").body.decode()
-            self.assertIn("quipu_connections 201\n", text)
+            self.wait_for_metric("quipu_connections 201")
         self.stop(signal.SIGINT)
 
 
