@@ -6,7 +6,7 @@ CLUSTER_KILLS ?= 5
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
 .PHONY: bench-go bench-lango bench-recall install clean format deps release bench-python
-.PHONY: test-adk-upstream
+.PHONY: test-adk-upstream test-mcp
 .PHONY: test-cluster test-cluster-nightly
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make check-fast  format, layers, symbols, style, measures, headers, generated, requirements"
 	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, every earlier layout"
 	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"
+	@echo "make test-mcp    the conformance suite of MCP (installs it and Node 22 once, by npm)"
 	@echo "make test-adk-upstream ADK_SOURCE=...  ADK's own suite from a checkout, over our service"
 	@echo "make bench-python  the Python package against ADK's services and SQLiteSession"
 	@echo "make test-cross  other processors under qemu, macOS and musl by zig, a chroot, one file"
@@ -76,6 +77,10 @@ bench-python:
 test-llm:
 	@tools/deps.sh test
 	@$(PYTHON) tools/test_llm.py
+
+test-mcp:
+	@tools/deps.sh test
+	@$(PYTHON) tools/test_mcp.py
 
 test-cross:
 	@tools/deps.sh cross

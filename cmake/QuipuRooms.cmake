@@ -3,7 +3,7 @@
 # skipped.
 
 # Rooms of libraries beside libquipu, which needs SQLite alone.
-set(quipu_rooms_apart provider mcp)
+set(quipu_rooms_apart provider http mcp server)
 
 # quipu_read_layers(): sets quipu_rooms and quipu_allow_<room> in the caller.
 function(quipu_read_layers)
@@ -40,6 +40,10 @@ macro(quipu_add_rooms)
       message(STATUS "quipu: no libpq, so PostgreSQL is left out")
       set(sources "")
     endif()
+    if(room STREQUAL "server" AND NOT quipu_libevent)
+      message(STATUS "quipu: no libevent, so there is no HTTP server")
+      set(sources "")
+    endif()
     if(sources)
       add_library(qp_${room} OBJECT ${sources})
       quipu_compile(qp_${room})
@@ -59,6 +63,9 @@ macro(quipu_add_rooms)
       endif()
       if(room STREQUAL "provider")
         target_link_libraries(qp_${room} PRIVATE CURL::libcurl)
+      endif()
+      if(room STREQUAL "server")
+        target_include_directories(qp_${room} SYSTEM PRIVATE "${QUIPU_LIBEVENT_INCLUDE}")
       endif()
       if(NOT room IN_LIST quipu_rooms_apart)
         list(APPEND quipu_rooms_built ${room})
@@ -241,8 +248,11 @@ function(quipu_add_programs)
     target_link_libraries(quipu_program PRIVATE quipu_static)
     set_target_properties(quipu_program PROPERTIES OUTPUT_NAME quipu RUNTIME_OUTPUT_DIRECTORY
                                                                      "${front}")
-    # `quipu chat` and `quipu mcp` load their library when they run: no other verb waits for what it
-    # needs. The static program cannot load any, and links what needs no shared library.
+    # `quipu chat`, `mcp` and `serve` load their library when they run: no other verb waits for what
+    # it needs. The static program cannot load any, and links what needs no shared library.
+    if(TARGET qp_server)
+      target_compile_definitions(quipu_program PRIVATE APP_HTTP)
+    endif()
     if(QUIPU_STATIC)
       target_compile_definitions(quipu_program PRIVATE APP_SERVER_LINKED)
       target_link_libraries(quipu_program PRIVATE quipu_server_static)

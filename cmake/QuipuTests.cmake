@@ -17,7 +17,7 @@ function(quipu_test_objects folder ret)
     endif()
   elseif(folder STREQUAL "agent")
     set(rooms ${quipu_rooms_built} provider) # a turn is tried with a store, and over HTTP
-  elseif(folder IN_LIST quipu_rooms AND NOT folder MATCHES "^(memory|mcp)$") # these need a store
+  elseif(folder IN_LIST quipu_rooms AND NOT folder MATCHES "^(memory|mcp|server)$") # with a store
     set(rooms ${folder} ${quipu_allow_${folder}})
   elseif(QUIPU_AMALGAMATION)
     set(rooms amalgamation)
@@ -26,6 +26,12 @@ function(quipu_test_objects folder ret)
   endif()
   if(folder MATCHES "^(mcp|fuzz)$")
     list(APPEND rooms mcp)
+  endif()
+  if(folder MATCHES "^(fuzz|server)$")
+    list(APPEND rooms http)
+  endif()
+  if(folder STREQUAL "server")
+    list(APPEND rooms server)
   endif()
   foreach(room IN LISTS rooms)
     if(TARGET qp_${room})
@@ -89,7 +95,7 @@ set(quipu_tests_of_every_engine
     contract.store_search_query contract.store_search_thread contract.store_session
     contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
     contract.store_window
-    contract.tool_pairs contract.tx contract.where)
+    contract.tool_pairs contract.tx contract.where mcp.resource mcp.scope mcp.tools)
 
 # quipu_test_on_postgres(name folder labels target): the same program on PostgreSQL. One server
 # serves the whole run; every store is a schema of its own.
@@ -213,6 +219,9 @@ function(quipu_add_test_folder folder)
     if(TARGET qp_provider AND (folder STREQUAL "provider" OR folder STREQUAL "agent"))
       target_link_libraries(${target} PRIVATE CURL::libcurl)
     endif()
+    if(folder STREQUAL "server")
+      target_link_libraries(${target} PRIVATE ${quipu_libevent})
+    endif()
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                                "${PROJECT_BINARY_DIR}/tests/${folder}")
     set(labels "")
@@ -311,6 +320,19 @@ function(quipu_add_cluster)
   endif()
 endfunction()
 
+# quipu_add_mcp_front(): the server's side of the conformance suite, for `make test-mcp` alone.
+function(quipu_add_mcp_front)
+  set(source "${PROJECT_SOURCE_DIR}/tests/mcp/conformance/front.c")
+  if(TARGET quipu_server_static)
+    add_executable(quipu_mcp_front EXCLUDE_FROM_ALL "${source}")
+    quipu_compile(quipu_mcp_front)
+    target_include_directories(quipu_mcp_front PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(quipu_mcp_front PRIVATE quipu_server_static quipu_static)
+    set_target_properties(quipu_mcp_front PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                                     "${PROJECT_BINARY_DIR}/tests/mcp")
+  endif()
+endfunction()
+
 # quipu_add_scripts(): tests that are scripts; run from here so that CTest counts them.
 function(quipu_add_scripts)
   set(root "${PROJECT_SOURCE_DIR}/tests")
@@ -401,6 +423,7 @@ function(quipu_add_tests)
     if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/tests/${folder}"
        AND NOT folder MATCHES "^(lib|fuzz|mustfail)$"
        AND (NOT folder STREQUAL "provider" OR TARGET qp_provider)
+       AND (NOT folder STREQUAL "server" OR TARGET qp_server)
        AND (NOT folder MATCHES "postgres$" OR TARGET qp_ent_postgres))
       quipu_add_test_folder(${folder})
     endif()
@@ -408,5 +431,6 @@ function(quipu_add_tests)
   quipu_add_fuzz()
   quipu_add_llm()
   quipu_add_cluster()
+  quipu_add_mcp_front()
   quipu_add_scripts()
 endfunction()

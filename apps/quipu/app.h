@@ -67,7 +67,9 @@
     X(verify)                                                                                      \
     X(repair)                                                                                      \
     X(upgrade)                                                                                     \
-    X(sweep)
+    X(sweep)                                                                                       \
+    X(serve)                                                                                       \
+    X(token)
 
 /* An option: --name, or --name VALUE when `value` names the value. */
 typedef struct app_option {

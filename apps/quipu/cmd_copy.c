@@ -1,6 +1,8 @@
 /* quipu copy: all of a store into another one, of any engine, then both are compared. An
  * interrupted copy continues when it is run again. */
 #include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "app.h"
 #include "mask.h"
@@ -106,14 +108,30 @@ static int copy_do(const app_call *call, quipu_store *source, quipu_store *targe
     return app_fail(call, call->arguments[1], status, &error);
 }
 
+/* Whether both name one store: by the same words, or one file by two paths. */
+static bool copy_is_same(const char *from, const char *to)
+{
+    struct stat one = {0};
+    struct stat two = {0};
+
+    return strcmp(from, to) == 0 || (stat(from, &one) == 0 && stat(to, &two) == 0 &&
+                                     one.st_dev == two.st_dev && one.st_ino == two.st_ino);
+}
+
 /* Signals first, then the stores: opening may take long, too. */
 static int copy_run(const app_call *call)
 {
     quipu_store *source = NULL;
     quipu_store *target = NULL;
     quipu_cancel *cancel = app_signals_begin();
-    int code = copy_open(call, 0, APP_NEED_READ, &source);
+    int code = APP_OK;
 
+    if (copy_is_same(call->arguments[0], call->arguments[1])) {
+        app_report(call, "%s: FROM and TO are the same store; name a new one to copy into",
+                   call->arguments[1]);
+        return APP_USAGE;
+    }
+    code = copy_open(call, 0, APP_NEED_READ, &source);
     if (code == APP_OK) {
         code = copy_open(call, 1, APP_NEED_NEW, &target);
     }

@@ -13,6 +13,7 @@
 #include "app.h"
 #include "mask.h"
 
+#define COMMON_KEYS_MAX 1000 /* sessions whose keys are compared with a mistyped one */
 #define COMMON_ANSWER_SIZE 16
 #define COMMON_WAIT_S_MAX 86400
 #define COMMON_MAGIC_SIZE 16 /* of an SQLite database */
@@ -127,15 +128,43 @@ int app_fail(const app_call *call, const char *what, quipu_status status, const 
     return app_exit_code(status);
 }
 
+/* The sessions among which a mistyped key is looked for: the last changed ones. NULL: none. */
+static quipu_session_page *common_sessions(const app_call *call)
+{
+    quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
+    quipu_session_page *page = NULL;
+    quipu_store *store = NULL;
+
+    options.limit = COMMON_KEYS_MAX;
+    if (app_open(call, APP_NEED_READ, &store) != APP_OK ||
+        quipu_session_list(store, &options, NULL, &page, NULL) != QUIPU_OK) {
+        page = NULL;
+    }
+    quipu_close(store);
+    return page;
+}
+
 /* Only the plain "not found" has better advice than the library's message. */
 int app_fail_session(const app_call *call, quipu_str key, quipu_status status,
                      const quipu_error *error)
 {
-    if (status == QUIPU_NOT_FOUND) {
-        app_report(call, "there is no session \"%s\"; \"quipu ls\" lists them", key.p);
-        return APP_NOT_FOUND;
+    const char *keys[COMMON_KEYS_MAX + 1] = {NULL};
+    quipu_session_page *page;
+    const char *nearest;
+
+    if (status != QUIPU_NOT_FOUND) {
+        return app_fail(call, key.p, status, error);
     }
-    return app_fail(call, key.p, status, error);
+    page = common_sessions(call);
+    for (size_t i = 0; page != NULL && i < page->sessions.count; i++) {
+        keys[i] = quipu_session_info_at(page->sessions, i)->key.p;
+    }
+    nearest = app_nearest(key.p, keys);
+    app_report(call, "there is no session \"%s\"%s%s%s; \"quipu ls\" lists them", key.p,
+               nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
+               nearest != NULL ? "\"?" : "");
+    quipu_free(page);
+    return APP_NOT_FOUND;
 }
 
 /* ENOENT becomes APP_NOT_FOUND. */

@@ -1,5 +1,6 @@
 /* Loading libquipu-provider and libquipu-server with dlopen(3). A build without libcurl has no
- * provider; the static program cannot load anything and has the server linked. */
+ * provider; the static program cannot load anything and has MCP linked. A build without libevent,
+ * as the static one, serves no HTTP. */
 #include "library.h"
 
 #include <string.h>
@@ -37,6 +38,13 @@ const char *app_provider_find(const char *name, void *ret_function, size_t size)
 }
 #endif
 
+/* A function of a library, and where its address goes. */
+typedef struct library_function {
+    const char *name;
+    void *to;
+    size_t size;
+} library_function;
+
 #ifdef APP_SERVER_LINKED
 const char *app_server_load(app_server *ret_server)
 {
@@ -45,25 +53,59 @@ const char *app_server_load(app_server *ret_server)
     return NULL;
 }
 #else
+/* Finds all functions, or returns why one is not there. */
+static const char *library_find_all(const library_function *functions, size_t count)
+{
+    const char *why = NULL;
+
+    for (size_t i = 0; why == NULL && i < count; i++) {
+        why = library_find(APP_SERVER, functions[i].name, functions[i].to, functions[i].size);
+    }
+    return why;
+}
+
 const char *app_server_load(app_server *ret_server)
 {
     app_server server = {.open = NULL};
-    const struct {
-        const char *name;
-        void *to;
-        size_t size;
-    } functions[] = {
+    const library_function functions[] = {
         {"quipu_open", &server.open, sizeof(server.open)},
         {"quipu_close", &server.close, sizeof(server.close)},
         {"quipu_mcp_serve", &server.mcp_serve, sizeof(server.mcp_serve)},
     };
-    const char *why = NULL;
+    const char *why = library_find_all(functions, sizeof(functions) / sizeof(functions[0]));
 
-    for (size_t i = 0; why == NULL && i < sizeof(functions) / sizeof(functions[0]); i++) {
-        why = library_find(APP_SERVER, functions[i].name, functions[i].to, functions[i].size);
-    }
     if (why == NULL) {
         *ret_server = server;
+    }
+    return why;
+}
+#endif
+
+#ifndef APP_HTTP
+const char *app_http_load(app_http *ret_http)
+{
+    (void)ret_http;
+    return "this program was built without libevent, so it serves no HTTP";
+}
+#else
+const char *app_http_load(app_http *ret_http)
+{
+    app_http http = {.open = NULL};
+    const library_function functions[] = {
+        {"quipu_open", &http.open, sizeof(http.open)},
+        {"quipu_close", &http.close, sizeof(http.close)},
+        {"quipu_free", &http.free, sizeof(http.free)},
+        {"quipu_server_start", &http.start, sizeof(http.start)},
+        {"quipu_server_address", &http.address, sizeof(http.address)},
+        {"quipu_server_stop", &http.stop, sizeof(http.stop)},
+        {"quipu_token_add", &http.token_add, sizeof(http.token_add)},
+        {"quipu_token_find", &http.token_find, sizeof(http.token_find)},
+        {"quipu_token_remove", &http.token_remove, sizeof(http.token_remove)},
+    };
+    const char *why = library_find_all(functions, sizeof(functions) / sizeof(functions[0]));
+
+    if (why == NULL) {
+        *ret_http = http;
     }
     return why;
 }

@@ -24,4 +24,23 @@ typedef struct app_server {
 /* Loads libquipu-server; as app_provider_find(). */
 const char *app_server_load(app_server *ret_server);
 
+/* What it has of HTTP and tokens; a build without libevent has none of it. */
+typedef struct app_http {
+    app_open_fn open;
+    void (*close)(quipu_store *store);
+    void (*free)(const void *result);
+    quipu_status (*start)(quipu_store *store, const quipu_server_options *options,
+                          quipu_server **ret_server, quipu_error *reterr);
+    const char *(*address)(const quipu_server *server);
+    void (*stop)(quipu_server *server);
+    quipu_status (*token_add)(const char *token_file, const quipu_token_options *options,
+                              char ret_token[QUIPU_TOKEN_SIZE], quipu_error *reterr);
+    quipu_status (*token_find)(const char *token_file, quipu_token_list **ret_list,
+                               quipu_error *reterr);
+    quipu_status (*token_remove)(const char *token_file, quipu_str id, quipu_error *reterr);
+} app_http;
+
+/* Loads libquipu-server; as app_provider_find(). */
+const char *app_http_load(app_http *ret_http);
+
 #endif

@@ -4,7 +4,7 @@
 
 #include "app.h"
 
-#define WORDS_LENGTH_MAX 32 /* bytes of a word that is compared with others */
+#define WORDS_LENGTH_MAX 64 /* bytes of a word that is compared with others */
 
 /* The edit distance (optimal string alignment): insertions, deletions, replacements, and swaps of
  * neighbours count one each. Three rows suffice. */

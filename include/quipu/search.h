@@ -68,7 +68,8 @@ typedef struct quipu_search_results {
 /**
  * Find the messages whose content has all words of a query. A "phrase" stands in quotes; a * behind
  * a word or a phrase matches what begins with it. Case and the accents of Latin letters are
- * ignored. A run of Chinese, Japanese or Korean characters matches anywhere in a text. What is no
+ * ignored, and so is whether characters are composed (Unicode's Forms C and D); snippets are in
+ * Form C. A run of Chinese, Japanese or Korean characters matches anywhere in a text. What is no
  * word is ignored, and a query without words finds nothing.
  *
  * In capitals and without quotes, OR separates alternatives, of which a message has to meet one:

@@ -1,5 +1,6 @@
-/* Sessions for other programs: a server of the Model Context Protocol (MCP). A library of its own,
- * libquipu-server, over libquipu. docs/mcp.md is the guide. */
+/* Sessions for other programs: a server of the Model Context Protocol (MCP), and one of HTTP. A
+ * library of its own, libquipu-server, over libquipu. docs/mcp.md and docs/server.md are the
+ * guides. */
 #ifndef QUIPU_SERVER_H
 #define QUIPU_SERVER_H
 
@@ -48,6 +49,165 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_mcp_serve(quipu_store *store,
                                                       const quipu_mcp_options *options,
                                                       int input_fd, int output_fd,
                                                       quipu_error *reterr);
+
+/* ---- HTTP ------------------------------------------------------------------------------------ */
+
+#define QUIPU_SERVER_ADDRESS "127.0.0.1:8420" /* where a server listens without an address */
+#define QUIPU_SERVER_BODY_MAX 8388608         /* 8 MiB, bytes of a request's body; default */
+#define QUIPU_SERVER_CONNECTIONS_MAX 1024     /* open connections; default */
+#define QUIPU_SERVER_WORKERS 16               /* threads that call the store; default */
+#define QUIPU_SERVER_WORKERS_LIMIT 256        /* the maximum of the option */
+#define QUIPU_SERVER_QUEUE_MAX 256            /* requests that wait for a worker; default */
+#define QUIPU_SERVER_TAILS_MAX 512            /* open streams; default */
+#define QUIPU_SERVER_IDLE_MS 75000            /* a connection between two requests; default */
+#define QUIPU_SERVER_REQUEST_MS                                                                    \
+    60000                          /* a request until it is complete, an answer until
+                                               * the client reads on; default */
+#define QUIPU_SERVER_STOP_MS 30000 /* what a stop waits for clients; default */
+
+/* A server that runs. */
+typedef struct quipu_server quipu_server;
+
+/* How to serve. A member of 0 means its default. */
+typedef struct quipu_server_options {
+    uint32_t struct_size;
+    uint32_t flags;         /* 0 */
+    const char *listen;     /* "127.0.0.1:8420", "[::1]:0" (port 0: any that is free) or
+                             * "unix:/run/quipu.sock"; NULL: QUIPU_SERVER_ADDRESS */
+    const char *token_file; /* required: see quipu_token_add() */
+    const char *public_url; /* how clients of a proxy call it: its host is accepted, too; or NULL */
+    int32_t workers;        /* at most QUIPU_SERVER_WORKERS_LIMIT */
+    int32_t queue_max;
+    int32_t connections_max;
+    int32_t tails_max;
+    int64_t body_max;
+    int32_t idle_ms;
+    int32_t request_ms;
+    int32_t stop_ms;
+    quipu_log_fn log; /* gets entries about requests, never their texts; or NULL */
+    void *log_ctx;
+    quipu_log_level log_level; /* debug: every request */
+} quipu_server_options;
+
+#define QUIPU_SERVER_OPTIONS_INIT QUIPU_INIT(quipu_server_options)
+
+/**
+ * Serve a store over HTTP until quipu_server_stop(), on threads of its own. Every request needs a
+ * token of the token file, but for /healthz, /readyz and /openapi.json. The server has no TLS and
+ * refuses every address that other machines could reach.
+ *
+ * Ownership: stop with quipu_server_stop(), before the store is closed; the texts of the options
+ *            are copied.
+ * Threads:   any. The program must ignore SIGPIPE.
+ * Errors:    QUIPU_MISUSE (a public address, a malformed option, a token file that others may
+ *            read), QUIPU_EXISTS (the address is taken), QUIPU_INVALID (a damaged token file),
+ *            QUIPU_LIMIT, QUIPU_IO, QUIPU_NOMEM.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_server_start(quipu_store *store,
+                                                         const quipu_server_options *options,
+                                                         quipu_server **ret_server,
+                                                         quipu_error *reterr);
+
+/**
+ * Return where a server listens: "http://127.0.0.1:8420", or "unix:" and a path.
+ *
+ * Ownership: the text is the server's.
+ * Threads:   any.
+ * Errors:    none: "" without a server.
+ * Since:     0.2
+ */
+QUIPU_API const char *quipu_server_address(const quipu_server *server);
+
+/**
+ * Stop a server: accept no more connections, close idle ones, end streams, finish the requests that
+ * have begun, within the option stop_ms. No acknowledged write is lost. NULL does nothing.
+ *
+ * Ownership: the server is gone; the store stays.
+ * Threads:   one.
+ * Errors:    none.
+ * Since:     0.2
+ */
+QUIPU_API void quipu_server_stop(quipu_server *server);
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+#define QUIPU_TOKENS_MAX 1000    /* tokens of one file */
+#define QUIPU_TOKEN_SIZE 48      /* of a token's text, with its NUL */
+#define QUIPU_TOKEN_NOTE_MAX 200 /* bytes of a token's note */
+
+#define QUIPU_TOKEN_READ 1u
+#define QUIPU_TOKEN_WRITE 2u
+
+/* What a new token may do. */
+typedef struct quipu_token_options {
+    uint32_t struct_size;
+    uint32_t verbs;     /* QUIPU_TOKEN_READ, QUIPU_TOKEN_WRITE or both */
+    quipu_str app_name; /* only sessions of this app; absent: of every app */
+    quipu_str user_id;  /* only those of this user; needs app_name */
+    quipu_str note;     /* for people; at most QUIPU_TOKEN_NOTE_MAX bytes */
+    int64_t ttl_ms;     /* 0: it never expires */
+} quipu_token_options;
+
+#define QUIPU_TOKEN_OPTIONS_INIT QUIPU_INIT(quipu_token_options)
+
+/* A token as its file knows it: by its hash, of which the id is the beginning. */
+typedef struct quipu_token {
+    quipu_str id;
+    uint32_t verbs;
+    quipu_str app_name;
+    quipu_str user_id;
+    quipu_str note;
+    quipu_time created_at;
+    bool has_expiry;
+    quipu_time expires_at;
+} quipu_token;
+
+QUIPU_SLICE(quipu_tokens, quipu_token)
+
+typedef struct quipu_token_list {
+    quipu_tokens tokens; /* in the order of creation */
+} quipu_token_list;
+
+/**
+ * Make a token of 256 random bits and add its SHA-256 to a token file, which is created with mode
+ * 0600 if it is missing. The token itself is stored nowhere: `ret_token` is the only copy. The file
+ * is replaced as a whole; running servers read it again with their next request.
+ *
+ * Ownership: inputs are borrowed; `ret_token` is the caller's.
+ * Threads:   any, also of several processes.
+ * Errors:    QUIPU_MISUSE (no verb, a user without an app, a file that others may read),
+ *            QUIPU_LIMIT, QUIPU_INVALID (a text is not UTF-8, a damaged file), QUIPU_IO,
+ *            QUIPU_NOMEM.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_token_add(const char *token_file,
+                                                      const quipu_token_options *options,
+                                                      char ret_token[QUIPU_TOKEN_SIZE],
+                                                      quipu_error *reterr);
+
+/**
+ * List the tokens of a file, expired ones too. A missing file has none.
+ *
+ * Ownership: free *ret_list with quipu_free().
+ * Threads:   any.
+ * Errors:    QUIPU_MISUSE (also a file that others may read), QUIPU_INVALID, QUIPU_IO, QUIPU_NOMEM.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_token_find(const char *token_file,
+                                                       quipu_token_list **ret_list,
+                                                       quipu_error *reterr);
+
+/**
+ * Remove a token by its id: the next request with it is refused.
+ *
+ * Ownership: inputs are borrowed.
+ * Threads:   any, also of several processes.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_MISUSE, QUIPU_INVALID, QUIPU_IO, QUIPU_NOMEM.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_token_remove(const char *token_file, quipu_str id,
+                                                         quipu_error *reterr);
 
 #ifdef __cplusplus
 }

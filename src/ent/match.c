@@ -26,44 +26,65 @@ static quipu_status match_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the words of a search");
 }
 
-/* The words of one part, behind those that there are. They are copied, because a reader folds each
- * word into the same buffer. A part without a word (a lone comma) makes no phrase. */
-static quipu_status match_add(quipu_arena *arena, const qp_query_part *part, qp_match_query *query)
+/* The words of a text, behind those that there are. They are copied, because a reader folds each
+ * word into the same buffer. */
+static quipu_status match_read(quipu_arena *arena, quipu_str text, qp_match_query *query,
+                               qp_match_span *ret)
 {
-    const size_t first = query->word_count;
     qp_word_reader reader;
     qp_word word;
 
-    assert(query->words != NULL && query->phrases != NULL);
-    qp_words_begin(&reader, part->phrase.text, query->cjk);
+    ret->first = query->word_count;
+    qp_words_begin(&reader, text, query->cjk);
     while (qp_words_next(&reader, &word)) {
         if (quipu_arena_copy(arena, word.text, &query->words[query->word_count]) != QUIPU_OK) {
             return QUIPU_NOMEM;
         }
         query->word_count++;
     }
-    if (query->word_count > first) {
-        const size_t count = query->word_count - first;
-        query->phrases[query->phrase_count++] =
-            (qp_match_phrase){first, count, part->phrase.prefix, part->excluded, part->alternative};
-        query->excludes = query->excludes || part->excluded;
-        query->longest = count > query->longest ? count : query->longest;
-    }
+    ret->count = query->word_count - ret->first;
     return QUIPU_OK;
+}
+
+/* One part of the query. Without a word (a lone comma) it makes no phrase. */
+static quipu_status match_add(quipu_arena *arena, const qp_query_part *part, qp_match_query *query)
+{
+    qp_match_phrase phrase = {.prefix = part->phrase.prefix,
+                              .excluded = part->excluded,
+                              .alternative = part->alternative};
+    quipu_str forms[QP_FORMS_MAX];
+    const size_t n = qp_forms_of(arena, part->phrase.text, forms);
+    qp_match_span words = {0};
+    quipu_status status = n > 0 ? match_read(arena, forms[0], query, &words) : QUIPU_NOMEM;
+
+    assert(query->words != NULL && query->phrases != NULL);
+    for (size_t i = 1; i < n && !phrase.excluded && status == QUIPU_OK; i++) {
+        status = match_read(arena, forms[i], query, &phrase.others[phrase.other_count++]);
+    }
+    if (status == QUIPU_OK && words.count > 0) {
+        phrase.first = words.first;
+        phrase.count = words.count;
+        query->phrases[query->phrase_count++] = phrase;
+        query->longest = words.count > query->longest ? words.count : query->longest;
+        query->excludes = query->excludes || phrase.excluded;
+    }
+    return status;
 }
 
 /* See match.h; the engines cut queries with the same code. */
 quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, qp_match_query *ret,
                                  quipu_error *reterr)
 {
-    const size_t room = words.n + 1; /* a word, and a part, have at least one byte */
+    /* A word, and a part, have at least one byte, in each spelling. */
+    const size_t room =
+        qp_forms_is_ascii(words) ? words.n + 1 : QP_FORMS_MAX * QP_FORMS_GROWTH * words.n + 1;
     qp_match_query query = {.cjk = cjk};
     qp_query_reader reader;
     qp_query_part part;
 
     assert(ret != NULL);
     query.words = qp_arena_take(arena, room * sizeof(*query.words));
-    query.phrases = qp_arena_take(arena, room * sizeof(*query.phrases));
+    query.phrases = qp_arena_take(arena, (words.n + 1) * sizeof(*query.phrases));
     if (query.words == NULL || query.phrases == NULL) {
         return match_nomem(reterr);
     }

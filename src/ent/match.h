@@ -5,7 +5,14 @@
 
 #include <ent/search.h>
 
+#include "ent/forms.h"
 #include "ent/words.h"
+
+/* Neighbours among the words of a query. */
+typedef struct qp_match_span {
+    size_t first;
+    size_t count;
+} qp_match_span;
 
 typedef struct qp_match_phrase {
     size_t first; /* of its words */
@@ -13,10 +20,13 @@ typedef struct qp_match_phrase {
     bool prefix;  /* the last word is the beginning of one */
     bool excluded;
     size_t alternative; /* ascending: see qp_query_part */
+    /* The words of its other spellings, for an index (forms.h); none where it is excluded. */
+    qp_match_span others[QP_FORMS_MAX - 1];
+    size_t other_count;
 } qp_match_phrase;
 
-/* A user's query, cut into words; in the arena. Parts without a word are left out; a query without
- * any part matches nothing. */
+/* A user's query in Form C, cut into words; in the arena. Parts without a word are left out; a
+ * query without any part matches nothing. */
 typedef struct qp_match_query {
     quipu_str *words;
     size_t word_count;
@@ -33,7 +43,7 @@ quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, 
 /* Whether a text with the phrases that `seen` names, one flag a phrase, meets an alternative. */
 bool qp_match_holds(const qp_match_query *query, const bool *seen);
 
-/* Whether the texts of a row meet the query; each phrase may be in any of them. */
+/* Whether the texts of a row, in Form C, meet the query; each phrase may be in any of them. */
 quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, const quipu_str *texts,
                             size_t n, bool *ret_found, quipu_error *reterr);
 

@@ -2,7 +2,7 @@
  * order, compose. The tables are nfc_table.c's; Hangul syllables are composed by arithmetic.
  *
  * Owns: nothing; pure functions over a text.
- * Called by: recall_terms.c of the store, for questions and messages alike.
+ * Called by: recall_terms.c of the store, for questions and messages alike; forms.c for search.
  *
  *   text ─▶ characters that cannot change: copied as they are
  *        ─▶ run: a starter and all behind it that may combine with it
@@ -302,10 +302,12 @@ static void nfc_recompose(nfc_run *run)
 }
 
 /* Normalises what the run holds, appends it and empties the run. Failures stay in the buffer. */
-static void nfc_flush(nfc_run *run, qp_buf *ret)
+static void nfc_flush(nfc_run *run, bool composed, qp_buf *ret)
 {
     nfc_order(run);
-    nfc_recompose(run);
+    if (composed) {
+        nfc_recompose(run);
+    }
     for (size_t i = 0; i < run->n; i++) {
         char bytes[4];
 
@@ -314,8 +316,9 @@ static void nfc_flush(nfc_run *run, qp_buf *ret)
     run->n = 0;
 }
 
-/* A run ends before a character that can neither change nor combine with what stands before it. */
-void qp_nfc_put(quipu_str text, qp_buf *ret)
+/* A run ends before a character that can neither change nor combine with what stands before it.
+ * `composed`: to Form C, else to Form D. */
+static void nfc_put(quipu_str text, bool composed, qp_buf *ret)
 {
     const unsigned char *p = (const unsigned char *)text.p;
     const unsigned char *end = text.n != 0 ? p + text.n : p;
@@ -328,15 +331,25 @@ void qp_nfc_put(quipu_str text, qp_buf *ret)
         const size_t step = qp_utf8_step(p, end, &point);
 
         if (step == 0) {
-            nfc_flush(&run, ret);
+            nfc_flush(&run, composed, ret);
             qp_buf_putc(ret, (char)*p++);
             continue;
         }
         if (run.n >= QP_NFC_RUN_MAX || (run.n > 0 && nfc_is_inert(point))) {
-            nfc_flush(&run, ret);
+            nfc_flush(&run, composed, ret);
         }
         nfc_decompose(point, &run);
         p += step;
     }
-    nfc_flush(&run, ret);
+    nfc_flush(&run, composed, ret);
+}
+
+void qp_nfc_put(quipu_str text, qp_buf *ret)
+{
+    nfc_put(text, true, ret);
+}
+
+void qp_nfd_put(quipu_str text, qp_buf *ret)
+{
+    nfc_put(text, false, ret);
 }

@@ -23,6 +23,9 @@ bool qp_nfc_is(quipu_str text);
 /* Appends the text in Form C. Bytes that are no UTF-8 are copied. The buffer keeps a failure. */
 void qp_nfc_put(quipu_str text, qp_buf *ret);
 
+/* The same in Form D: what composes is taken apart. */
+void qp_nfd_put(quipu_str text, qp_buf *ret);
+
 /* ---- nfc_table.c ------------------------------------------------------------------------------
  */
 

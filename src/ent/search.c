@@ -339,7 +339,8 @@ static void search_tie(qp_plan *plan, char *where)
  * It lies in the statement's own arena, since the connection's scratch memory is reused while the
  * iterator runs. */
 typedef struct search_hits {
-    qp_match_query query;               /* for a recheck */
+    qp_match_query query;               /* for a recheck... */
+    bool rechecks;                      /* ...of every hit: see forms.h */
     int64_t left;                       /* hits that the caller still wants */
     int64_t rows;                       /* of the window, so far... */
     int64_t lowest[QP_SEARCH_KEYS_MAX]; /* ...and the lowest key among them */
@@ -399,14 +400,14 @@ static quipu_status search_keep(ent_db *db, qp_cached *cached, quipu_str words, 
     if (hits == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
     }
-    *hits = (search_hits){.left = limit > 0 ? limit : INT64_MAX, .below = below, .bind_count = n};
+    *hits = (search_hits){.left = limit > 0 ? limit : INT64_MAX,
+                          .rechecks = !qp_forms_is_ascii(words),
+                          .below = below,
+                          .bind_count = n};
     memcpy(hits->binds, db->plan.binds, n * sizeof(*hits->binds));
     cached->hits = hits;
-    return db->engine->searcher->rechecks
-               ? qp_match_query_make(&cached->keep, words,
-                                     qp_search_is_cjk(db->engine, cached->entity), &hits->query,
-                                     reterr)
-               : QUIPU_OK;
+    return qp_match_query_make(&cached->keep, words, qp_search_is_cjk(db->engine, cached->entity),
+                               &hits->query, reterr);
 }
 
 /* Counts a row of the window and notes the lowest key. */
@@ -483,7 +484,7 @@ quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str word
     return QUIPU_OK;
 }
 
-/* The searched texts of one row; none when it is gone. */
+/* The searched texts of one row, in Form C; none when it is gone. */
 typedef struct search_row {
     quipu_arena *arena; /* holds them */
     quipu_str texts[ENT_FIELDS_MAX];
@@ -517,10 +518,9 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
     for (size_t i = 0; status == QUIPU_OK && is_row && i < entity->search_count; i++) {
         row->texts[i] = QUIPU_STR("");
         if (values[i].kind == QP_TEXT) {
-            status = quipu_arena_copy(row->arena, values[i].as.text, &row->texts[i]);
-            if (status != QUIPU_OK) {
-                (void)qp_error_set(reterr, status, "out of memory for a searched text");
-            }
+            status = qp_forms_c(row->arena, values[i].as.text, &row->texts[i])
+                         ? QUIPU_OK
+                         : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a searched text");
         }
         row->count = i + 1;
     }
@@ -545,6 +545,26 @@ static quipu_status search_recheck(ent_iter *iter, const qp_match_query *query, 
     return status;
 }
 
+/* The next row of the window, or of the next one; *ret_row false: there is none. */
+static quipu_status search_row_next(ent_iter *iter, qp_cached *cached, size_t keys,
+                                    qp_value *ret_values, bool *ret_row)
+{
+    bool more = true;
+    quipu_status status = QUIPU_OK;
+
+    *ret_row = false;
+    while (status == QUIPU_OK && !*ret_row && more) {
+        status = qp_cached_step(iter->db, cached, ret_values, ret_row, &iter->error);
+        if (status == QUIPU_OK && !*ret_row) {
+            status = search_next_window(iter->db, cached, keys, &more, &iter->error);
+        }
+    }
+    if (status == QUIPU_OK && *ret_row) {
+        search_count(cached->hits, ret_values, keys);
+    }
+    return status;
+}
+
 /* The next hit that holds. rank is negated: engines return smaller numbers for better hits, callers
  * get larger ones. Columns: the key's one or two, the rank, and whether to recheck. */
 static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_hit, bool *ret_row)
@@ -558,17 +578,10 @@ static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_
 
     assert(keys <= QP_SEARCH_KEYS_MAX);
     while (status == QUIPU_OK && !found) {
-        status = qp_cached_step(db, cached, values, ret_row, &iter->error);
-        if (status == QUIPU_OK && !*ret_row) {
-            status = search_next_window(db, cached, keys, ret_row, &iter->error);
-            if (status == QUIPU_OK && *ret_row) {
-                continue;
-            }
-        }
+        status = search_row_next(iter, cached, keys, values, ret_row);
         if (status != QUIPU_OK || !*ret_row) {
             return status;
         }
-        search_count(cached->hits, values, keys);
         *ret_hit = (ent_hit){.key = packs ? values[0].as.i >> 32 : values[0].as.i,
                              .rank = -values[keys].as.f};
         if (packs) {
@@ -576,7 +589,8 @@ static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_
         } else if (keys > 1) {
             ret_hit->seq = values[1].as.i;
         }
-        found = !db->engine->searcher->rechecks || !values[keys + 1].as.b;
+        found =
+            !cached->hits->rechecks && (!db->engine->searcher->rechecks || !values[keys + 1].as.b);
         if (!found) {
             status = search_recheck(iter, &cached->hits->query, ret_hit, &found);
         }

@@ -29,13 +29,14 @@ typedef struct qp_searcher {
     const char *unindex_end;
     /* Empties the index. */
     void (*put_clear)(qp_buf *sql, const ent_entity *entity);
-    /* SELECT of key and rank of the rows that match the words bound as 1; ends inside of its WHERE.
-     * A smaller rank is better. With `rechecks`, a third column says that the row may lack the
-     * phrases, so that its texts have to be rechecked. */
+    /* SELECT of key and rank of the rows that match the words bound as 1; ends inside of the WHERE
+     * of a subquery. A smaller rank is better. With `rechecks`, a third column says that the row
+     * may lack the phrases, so that its texts have to be rechecked. */
     void (*put_hits)(qp_buf *sql, const ent_entity *entity);
     /* One column of the row's integer key, inside put_hits. */
     void (*put_key)(qp_buf *sql, const ent_entity *entity, size_t at);
-    /* The order of hits: by rank, then by key. */
+    /* Ends the subquery, which gives the ENT_HITS_WINDOW rows with the highest keys. The order of
+     * hits: by rank, then by key. */
     void (*put_order)(qp_buf *sql, const ent_entity *entity);
 
     /* Takes the next row of put_index, values in the order of its columns; NULL: that was the last.

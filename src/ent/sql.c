@@ -23,8 +23,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <ent/search.h>
-
 #include "base/error.h"
 #include "ent/older.h"
 #include "ent/search_engine.h"
@@ -812,7 +810,7 @@ static void sql_hits_below(sql_writer *w)
 
 /* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions
  * are on the row, which is then looked up. Of the rows that are left one window is ranked, those
- * with the highest keys.
+ * with the highest keys: put_hits opens a subquery, put_order ends it.
  *
  *   SELECT * FROM (SELECT rowid,quipu_rank("messages_search") AS rank
  *     FROM "messages_search" WHERE "messages_search" MATCH ?1
@@ -826,7 +824,6 @@ static void sql_hits(sql_writer *w)
     unsigned mark;
 
     w->searches = true;
-    sql_puts(w, "SELECT * FROM (");
     searcher->put_hits(w->sql, w->entity);
     w->number = 1;
     mark = sql_peek(w);
@@ -852,12 +849,6 @@ static void sql_hits(sql_writer *w)
         (void)sql_level(w, " AND ");
         sql_puts(w, ")");
     }
-    for (size_t i = 0; i < qp_search_keys(w->engine, w->entity); i++) {
-        sql_puts(w, i > 0 ? "," : " ORDER BY ");
-        searcher->put_key(w->sql, w->entity, i);
-        sql_puts(w, " DESC");
-    }
-    qp_buf_printf(w->sql, " LIMIT %d) AS h", ENT_HITS_WINDOW);
     searcher->put_order(w->sql, w->entity);
     sql_chunked(w);
 }

@@ -12,6 +12,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include <ent/search.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 #include "ent/plan.h"
@@ -117,7 +119,7 @@ static void search_put_hits(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, "SELECT ");
     search_keys(sql, entity);
     qp_buf_puts(sql, ",-ts_rank(\"words\",CAST($1[2] AS tsquery),1) AS \"rank\","
-                     "\"partial\" AND $1[1]<>$1[2] FROM ");
+                     "\"partial\" AND $1[1]<>$1[2] FROM (SELECT * FROM ");
     search_table(sql, entity);
     qp_buf_puts(sql, " WHERE (\"words\" @@ CAST($1[1] AS tsquery) "
                      "OR (\"partial\" AND \"words\" @@ CAST($1[2] AS tsquery)))");
@@ -132,11 +134,18 @@ static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
     search_key(sql, entity, at);
 }
 
-/* Ties are broken by key, so that pages are stable. */
+/* Ties are broken by key, so that pages are stable. The first key is an expression in the window's
+ * order, so that no plan walks the primary key in the hope for early matches: words that rarely
+ * stand together would cost the whole table. */
 static void search_put_order(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
-    qp_buf_puts(sql, " ORDER BY \"rank\",");
+    for (size_t i = 0; i < entity->key_count; i++) {
+        qp_buf_puts(sql, i > 0 ? "," : " ORDER BY 0+");
+        search_key(sql, entity, i);
+        qp_buf_puts(sql, " DESC");
+    }
+    qp_buf_printf(sql, " LIMIT %d) AS h ORDER BY \"rank\",", ENT_HITS_WINDOW);
     search_keys(sql, entity);
 }
 

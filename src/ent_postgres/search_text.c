@@ -193,15 +193,30 @@ quipu_status qp_pg_put_words(const quipu_str *texts, size_t n, qp_buf *out, bool
  */
 
 /* The words of a phrase joined by <-> (adjacent) or, loosely, by &. */
+static void search_text_words(const qp_match_query *query, qp_match_span words, bool prefix,
+                              bool loose, qp_buf *out)
+{
+    for (size_t i = 0; i < words.count; i++) {
+        qp_buf_puts(out, i == 0 ? "" : loose ? "&" : "<->");
+        qp_buf_putc(out, '\'');
+        qp_buf_put(out, query->words[words.first + i]);
+        qp_buf_puts(out, prefix && i + 1 == words.count ? "':*" : "'");
+    }
+}
+
+/* A phrase in one of its spellings. */
 static void search_text_phrase(const qp_match_query *query, const qp_match_phrase *phrase,
                                bool loose, qp_buf *out)
 {
-    for (size_t i = 0; i < phrase->count; i++) {
-        qp_buf_puts(out, i == 0 ? "" : loose ? "&" : "<->");
-        qp_buf_putc(out, '\'');
-        qp_buf_put(out, query->words[phrase->first + i]);
-        qp_buf_puts(out, phrase->prefix && i + 1 == phrase->count ? "':*" : "'");
+    const qp_match_span words = {phrase->first, phrase->count};
+
+    qp_buf_puts(out, phrase->other_count > 0 ? "(" : "");
+    search_text_words(query, words, phrase->prefix, loose, out);
+    for (size_t i = 0; i < phrase->other_count; i++) {
+        qp_buf_putc(out, '|');
+        search_text_words(query, phrase->others[i], phrase->prefix, loose, out);
     }
+    qp_buf_puts(out, phrase->other_count > 0 ? ")" : "");
 }
 
 /* The phrases of one alternative, from number `first` on, joined by &; returns the number of the

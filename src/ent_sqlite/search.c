@@ -9,6 +9,9 @@
 
 #include <assert.h>
 
+#include <ent/search.h>
+
+#include "ent/forms.h"
 #include "ent/plan.h"
 #include "ent/words.h"
 #include "ent_sqlite/ddl.h"
@@ -79,7 +82,7 @@ static void search_from(qp_buf *sql, const ent_entity *entity)
 static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
-    qp_buf_puts(sql, "SELECT rowid," QP_SQLITE_RANK "(");
+    qp_buf_puts(sql, "SELECT * FROM (SELECT rowid," QP_SQLITE_RANK "(");
     search_index(sql, entity);
     qp_buf_puts(sql, ") AS rank");
     search_from(sql, entity);
@@ -99,7 +102,7 @@ static void search_put_order(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
     (void)entity;
-    qp_buf_puts(sql, " ORDER BY rank,rowid");
+    qp_buf_printf(sql, " ORDER BY rowid DESC LIMIT %d) AS h ORDER BY rank,rowid", ENT_HITS_WINDOW);
 }
 
 const qp_searcher qp_sqlite_searcher = {
@@ -115,11 +118,39 @@ const qp_searcher qp_sqlite_searcher = {
     .discard = qp_sqlite_search_discard,
 };
 
-/* Appends the parts of one alternative that are excluded, or the others, with `joint` between them,
- * and returns how many they are. *reader begins and ends between two alternatives. *ret_more:
+/* Whether a part has a word: FTS5 lets one without match nothing beside AND. */
+static bool search_has_word(quipu_str text)
+{
+    qp_word_reader reader;
+    qp_word word;
+
+    qp_words_begin(&reader, text, true);
+    return qp_words_next(&reader, &word);
+}
+
+/* Appends a part, in one of its spellings (ent/forms.h) where it is wanted. A text holds no quote:
+ * that would have ended it. */
+static void search_put_part(const qp_query_part *part, quipu_arena *arena, qp_buf *ret)
+{
+    quipu_str forms[QP_FORMS_MAX];
+    size_t n = qp_forms_of(arena, part->phrase.text, forms);
+
+    qp_buf_fail(ret, n > 0 ? QUIPU_OK : QUIPU_NOMEM);
+    n = part->excluded && n > 1 ? 1 : n;
+    qp_buf_puts(ret, n > 1 ? "(" : "");
+    for (size_t i = 0; i < n; i++) {
+        qp_buf_puts(ret, i > 0 ? " OR \"" : "\"");
+        qp_buf_put(ret, forms[i]);
+        qp_buf_puts(ret, part->phrase.prefix ? "\"*" : "\"");
+    }
+    qp_buf_puts(ret, n > 1 ? ")" : "");
+}
+
+/* Appends the parts of one alternative that are excluded, joined by OR, or the others, joined by
+ * AND, and returns how many they are. *reader begins and ends between two alternatives. *ret_more:
  * another one follows. */
 static size_t search_put_parts(qp_query_reader *reader, size_t alternative, bool excluded,
-                               const char *joint, qp_buf *ret, bool *ret_more)
+                               quipu_arena *arena, qp_buf *ret, bool *ret_more)
 {
     qp_query_reader before = *reader;
     qp_query_part part;
@@ -127,25 +158,23 @@ static size_t search_put_parts(qp_query_reader *reader, size_t alternative, bool
 
     while ((*ret_more = qp_query_next(reader, &part)) && part.alternative == alternative) {
         before = *reader;
-        if (part.phrase.text.n == 0 || part.excluded != excluded) {
-            continue;
+        if (part.excluded == excluded && search_has_word(part.phrase.text)) {
+            qp_buf_puts(ret, count++ == 0 ? "(" : excluded ? " OR " : " AND ");
+            search_put_part(&part, arena, ret);
         }
-        qp_buf_puts(ret, count++ > 0 ? joint : "");
-        qp_buf_putc(ret, '"');
-        qp_buf_put(ret, part.phrase.text); /* it holds no quote: that would have ended it */
-        qp_buf_puts(ret, part.phrase.prefix ? "\"*" : "\"");
     }
+    qp_buf_puts(ret, count > 0 ? ")" : "");
     *reader = before;
     return count;
 }
 
-/* One expression: "a" "b" NOT ("c" OR "d") OR "e". In FTS5 NOT binds tighter than OR, and parts
- * side by side tighter than both; there, unlike around AND, a part without a word counts for
- * nothing. One NOT for all excluded parts, because nested ones are limited. Without any word the
- * expression is "", which matches nothing; an empty expression would be a syntax error. */
+/* One expression: ("a" AND "b") NOT ("c" OR "d") OR ("e"). In FTS5 NOT binds tighter than OR. One
+ * NOT for all excluded parts, because nested ones are limited. Without any word the expression is
+ * "", which matches nothing; an empty expression would be a syntax error. */
 void qp_sqlite_words(quipu_str words, qp_buf *ret)
 {
     const size_t empty = ret->n;
+    quipu_arena arena = QUIPU_ARENA_INIT;
     qp_query_reader reader;
     bool more = true;
 
@@ -155,15 +184,13 @@ void qp_sqlite_words(quipu_str words, qp_buf *ret)
         const size_t start = ret->n;
 
         qp_buf_puts(ret, start > empty ? " OR " : "");
-        if (search_put_parts(&reader, alternative, false, " ", ret, &more) == 0) {
+        if (search_put_parts(&reader, alternative, false, &arena, ret, &more) == 0) {
             qp_buf_cut(ret, start); /* nothing is wanted: it matches nothing */
         } else {
             const size_t wanted = ret->n;
 
-            qp_buf_puts(ret, " NOT (");
-            if (search_put_parts(&again, alternative, true, " OR ", ret, &more) > 0) {
-                qp_buf_putc(ret, ')');
-            } else {
+            qp_buf_puts(ret, " NOT ");
+            if (search_put_parts(&again, alternative, true, &arena, ret, &more) == 0) {
                 qp_buf_cut(ret, wanted);
             }
         }
@@ -171,4 +198,5 @@ void qp_sqlite_words(quipu_str words, qp_buf *ret)
     if (ret->n == empty) {
         qp_buf_puts(ret, "\"\"");
     }
+    quipu_arena_free(&arena);
 }

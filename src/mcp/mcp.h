@@ -1,6 +1,5 @@
 /* A server of the Model Context Protocol over a store, without any transport: message bytes in,
- * response bytes out. stdio.c serves it over two descriptors; an HTTP server calls qp_mcp_answer()
- * with each body.
+ * response bytes out. stdio.c serves it over two descriptors; for an HTTP server see http.h.
  *
  * Two eras share the methods. A request whose params have `_meta` with a protocol version is modern
  * (revision 2026-07-28) and stands for itself. Any other is legacy: `initialize` agrees on a
@@ -27,6 +26,7 @@
 #define QP_MCP_INVALID_PARAMS (-32602)
 #define QP_MCP_INTERNAL_ERROR (-32603)
 #define QP_MCP_LEGACY_NO_RESOURCE (-32002)
+#define QP_MCP_HEADER_MISMATCH (-32020)
 #define QP_MCP_UNSUPPORTED_VERSION (-32022)
 
 /* Revisions of the protocol, oldest first; the order is used. */
@@ -63,9 +63,17 @@ QUIPU_MUST_USE quipu_status qp_mcp_begin(quipu_store *store, const quipu_mcp_opt
                                          qp_mcp *ret_server, quipu_error *reterr);
 void qp_mcp_end(qp_mcp *server);
 
-/* What a legacy client and the server agreed on. Zeroed for a new client. */
+/* Headers of HTTP that mirror a body; absent: not sent. */
+typedef struct qp_mcp_headers {
+    quipu_str protocol_version; /* MCP-Protocol-Version */
+    quipu_str method;           /* Mcp-Method */
+    quipu_str name;             /* Mcp-Name */
+} qp_mcp_headers;
+
+/* What a transport knows of a client. Zeroed for a new one. */
 typedef struct qp_mcp_peer {
-    qp_mcp_version legacy;
+    qp_mcp_version legacy;         /* the revision that it agreed on */
+    const qp_mcp_headers *headers; /* of this message; NULL: the transport has none */
 } qp_mcp_peer;
 
 /* How a message was answered, for transports that have a status of their own. */

@@ -30,6 +30,10 @@ bool qp_mcp_fail(qp_mcp_request *request, int code, const char *format, ...) QUI
 /* Fails a request by a failed call of the library. */
 bool qp_mcp_fail_status(qp_mcp_request *request, quipu_status status, const quipu_error *error);
 
+/* Whether the headers of a modern request say the same as its body; `version` is what its _meta
+ * names. Fails the request where they do not. */
+bool qp_mcp_check_headers(qp_mcp_request *request, qp_json_node version);
+
 /* Runs the method of a request: writes the members of its result, or fails. */
 bool qp_mcp_method(qp_mcp_request *request);
 

@@ -185,17 +185,28 @@ static bool rpc_fail_version(qp_mcp_request *request, qp_json_node version)
                        qp_mcp_version_name(QP_MCP_MODERN));
 }
 
-/* Decides the era by `_meta`, never by the method, except that server/discover exists in the modern
- * one alone. A modern request must carry its version and its client's capabilities. */
+/* Whether a request belongs to the modern era: by `_meta` or by its header, never by the method,
+ * except that server/discover exists in the modern one alone. */
+static bool rpc_is_modern(const qp_mcp_request *request, qp_json_node version,
+                          qp_json_node capabilities)
+{
+    const qp_mcp_headers *headers = request->peer->headers;
+
+    return qp_json_kind_of(version) != QP_JSON_NONE ||
+           qp_json_kind_of(capabilities) != QP_JSON_NONE ||
+           quipu_str_eq(request->method, QUIPU_STR("server/discover")) ||
+           (headers != NULL && qp_mcp_version_of(headers->protocol_version) == QP_MCP_MODERN);
+}
+
+/* A modern request must carry its version and its client's capabilities; then its headers must say
+ * the same, so that a client that contradicts itself learns that first. */
 static bool rpc_find_era(qp_mcp_request *request, bool *ret_modern)
 {
     const qp_json_node meta = qp_json_get(request->params, QUIPU_STR("_meta"));
     const qp_json_node version = qp_json_get(meta, RPC_META_VERSION);
     const qp_json_node capabilities = qp_json_get(meta, RPC_META_CAPABILITIES);
 
-    *ret_modern = qp_json_kind_of(version) != QP_JSON_NONE ||
-                  qp_json_kind_of(capabilities) != QP_JSON_NONE ||
-                  quipu_str_eq(request->method, QUIPU_STR("server/discover"));
+    *ret_modern = rpc_is_modern(request, version, capabilities);
     if (!*ret_modern) {
         request->version = request->peer->legacy;
         return true;
@@ -206,15 +217,16 @@ static bool rpc_find_era(qp_mcp_request *request, bool *ret_modern)
             request, QP_MCP_INVALID_PARAMS,
             "params._meta must have io.modelcontextprotocol/protocolVersion, a text");
     }
-    if (!qp_json_text_is(version, quipu_cstr(qp_mcp_version_name(QP_MCP_MODERN)))) {
-        return rpc_fail_version(request, version);
-    }
     if (qp_json_kind_of(capabilities) != QP_JSON_OBJECT) {
         return qp_mcp_fail(
             request, QP_MCP_INVALID_PARAMS,
             "params._meta must have io.modelcontextprotocol/clientCapabilities, an object");
     }
-    return true;
+    if (!qp_mcp_check_headers(request, version)) {
+        return false;
+    }
+    return qp_json_text_is(version, quipu_cstr(qp_mcp_version_name(QP_MCP_MODERN))) ||
+           rpc_fail_version(request, version);
 }
 
 /* Whether a request may run at all: its params, its era, and what a batch may hold. */
@@ -367,6 +379,9 @@ quipu_status qp_mcp_respond(const qp_mcp *server, qp_mcp_peer *peer, quipu_str m
 
     assert(server->store != NULL && peer != NULL);
     if (message.n > QUIPU_MCP_REQUEST_MAX) {
+        if (ret_answer != NULL) {
+            *ret_answer = (qp_mcp_answer){.code = QP_MCP_INVALID_REQUEST};
+        }
         return qp_mcp_refuse_size(ret);
     }
     qp_buf_reset(ret);

@@ -68,6 +68,10 @@ bool qp_mcp_search_sessions(qp_mcp_call *call)
     options.limit = qp_mcp_argument(call, "limit")->number;
     options.offset = qp_mcp_argument(call, "offset")->number;
     status = quipu_search(call->server->store, &options, NULL, &results, &error);
+    if (status == QUIPU_MISUSE ||
+        status == QUIPU_UNSUPPORTED) { /* no index, or one that is behind */
+        return qp_mcp_call_fail(call, "%s; recall needs no index", error.message);
+    }
     if (status != QUIPU_OK) {
         return qp_mcp_call_fail_status(call, status, &error);
     }

@@ -11,6 +11,8 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "ent/forms.h"
+#include "ent/nfc.h"
 #include "ent/words.h"
 #include "store/search.h"
 
@@ -24,16 +26,20 @@ typedef struct search_probe {
     size_t n; /* bytes of the word, with its quotes */
 } search_probe;
 
-/* A word in quotes is no operator. Folded letters are folded again to themselves. */
+/* A word that is found whatever form the text has: one of ASCII, or any where the text is in Form C
+ * (ent/forms.h). In quotes it is no operator. Folded letters are folded again to themselves. */
 static bool search_probe_word(quipu_str text, search_probe *ret)
 {
+    const bool composed = qp_nfc_is(text);
     qp_word_reader reader;
     qp_word word;
 
     qp_words_begin(&reader, text, true);
-    if (!qp_words_next(&reader, &word)) {
-        return false;
-    }
+    do {
+        if (!qp_words_next(&reader, &word)) {
+            return false;
+        }
+    } while (!composed && !qp_forms_is_ascii(word.text));
     assert(word.text.n > 0 && word.text.n <= QP_TOKEN_BYTES_MAX);
     ret->n = 0;
     ret->word[ret->n++] = '"';

@@ -58,6 +58,73 @@ static void words_of_two_cjk_characters_are_found(void **state)
     assert_string_equal(found(store, "京都"), "");
 }
 
+/* Korean, Japanese and Russian text, composed and decomposed. */
+#define KO_C "\xed\x95\x9c\xea\xb5\xad" /* hanguk */
+#define KO_D "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab\xe1\x84\x80\xe1\x85\xae\xe1\x86\xa8"
+#define KO_HA "\xed\x95\x98" /* the syllable ha, with which the letters of han begin */
+#define JA_C "\xe3\x81\x8c\xe3\x81\xa3\xe3\x81\x93\xe3\x81\x86" /* gakkou */
+#define JA_D "\xe3\x81\x8b\xe3\x82\x99\xe3\x81\xa3\xe3\x81\x93\xe3\x81\x86"
+#define JA_KA "\xe3\x81\x8b"
+#define RU_C "\xd0\xbc\xd0\xbe\xd0\xb9" /* moj */
+#define RU_D "\xd0\xbc\xd0\xbe\xd0\xb8\xcc\x86"
+#define RU_OTHER "\xd0\xbc\xd0\xbe\xd0\xb8" /* moi */
+
+static int by_place(const void *left, const void *right)
+{
+    return memcmp(left, right, sizeof("c:1"));
+}
+
+/* The hits in the order of their places: ranks of the engines differ. */
+static char *composed(quipu_store *store, const char *query)
+{
+    static char text[4096]; /* as found() has */
+
+    snprintf(text, sizeof(text), "%s", found(store, query));
+    qsort(text, strlen(text) / sizeof("c:1"), sizeof("c:1"), by_place);
+    return text;
+}
+
+static void how_a_text_was_composed_does_not_count(void **state)
+{
+    quipu_store *store = *state;
+
+    st_create(store, "c");
+    st_append(store, "c", "one " KO_C " day");
+    st_append(store, "c", "two " JA_C " days");
+    st_append(store, "c", "three " RU_C " days");
+    st_create(store, "d");
+    st_append(store, "d", "one " KO_D " day");
+    st_append(store, "d", "two " JA_D " days");
+    st_append(store, "d", "three " RU_D " days");
+    assert_string_equal(composed(store, KO_C), "c:1 d:1 ");
+    assert_string_equal(composed(store, KO_D), "c:1 d:1 ");
+    assert_string_equal(composed(store, "\"one " KO_C "\""), "c:1 d:1 ");
+    assert_string_equal(composed(store, "two " JA_C "*"), "c:2 d:2 ");
+    assert_string_equal(composed(store, JA_D " NOT " KO_C), "c:2 d:2 ");
+    assert_string_equal(composed(store, KO_C " OR " RU_D), "c:1 c:3 d:1 d:3 ");
+    assert_string_equal(composed(store, RU_C), "c:3 d:3 ");
+    assert_string_equal(composed(store, "day NOT " KO_C), "");
+    /* Parts of what a character decomposes to are other characters. */
+    assert_string_equal(composed(store, KO_HA), "");
+    assert_string_equal(composed(store, JA_KA), "");
+    assert_string_equal(composed(store, RU_OTHER), "");
+    assert_string_equal(composed(store, "day NOT " KO_HA), "c:1 d:1 ");
+}
+
+static void a_snippet_is_composed(void **state)
+{
+    quipu_store *store = *state;
+    quipu_search_options options = ask(KO_C);
+    quipu_search_results *results = NULL;
+
+    st_create(store, "d");
+    st_append(store, "d", "one " KO_D " day");
+    results = search_with(store, &options);
+    assert_int_equal(results->hits.count, 1);
+    T_STR(quipu_search_hit_at(results->hits, 0)->snippet, "one [" KO_C "] day");
+    quipu_free(results);
+}
+
 static void the_better_match_comes_first(void **state)
 {
     quipu_store *store = *state;
@@ -488,6 +555,8 @@ int main(void)
         ST_TEST(all_words_must_occur),
         ST_TEST(accents_and_case_do_not_count),
         ST_TEST(words_of_two_cjk_characters_are_found),
+        ST_TEST(how_a_text_was_composed_does_not_count),
+        ST_TEST(a_snippet_is_composed),
         ST_TEST(the_better_match_comes_first),
         ST_TEST(a_hit_describes_its_message),
         ST_TEST(snippets_mark_words_and_split_no_character),

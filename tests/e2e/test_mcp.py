@@ -79,6 +79,11 @@ class Mcp(harness.Case):
         self.assertEqual(self.result(line, "--write")["structuredContent"]["seq"], 2)
         self.assertIn("a note", self.run_quipu("show", "ann-1").out)
 
+    def test_a_search_that_cannot_index_names_the_tool_that_needs_no_index(self):
+        failed = self.result(call("search_sessions", query="harbours"), "--read-only")
+        self.assertTrue(failed["isError"])
+        self.assertIn("recall needs no index", failed["content"][0]["text"])
+
     def test_a_store_that_is_read_only_is_read(self):
         self.run_quipu("search", "harbours")  # indexes
         before = self.store.read_bytes()

@@ -151,6 +151,11 @@ class Golden(harness.Case):
         result = self.run_quipu("show", "no\x1bbody", code=3)
         self.assertIn('there is no session "no␛body"; "quipu ls" lists them', result.err)
         self.assertEqual(result.out, "")
+        for key in ("tirp", "trp"):
+            self.assertIn(
+                f'there is no session "{key}"; did you mean "trip"?; "quipu ls" lists them',
+                self.run_quipu("show", key, code=3).err,
+            )
         for args in (["--last", 0], ["--last", "x"], ["--width", 19], ["--width", 1001]):
             self.assertIn(args[0], self.run_quipu("show", "trip", *args, code=2).err)
         self.run_quipu("show", "trip", "--width", 20)

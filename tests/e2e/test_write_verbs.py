@@ -523,6 +523,13 @@ class Transfer(Verbs):
         self.sound("--store", target)
         self.assertIn("export the same data", self.run_terminal("copy", self.store, target))
 
+    def test_a_copy_onto_itself_is_refused(self):
+        self.fill()
+        link = self.folder / "link.db"
+        link.symlink_to(self.store)
+        for target in (self.store, link):
+            self.assertIn("same store", self.run_quipu("copy", self.store, target, code=2).err)
+
     def test_copy_refuses_another_target(self):
         self.fill()
         target = self.folder / "copy.db"

@@ -26,6 +26,23 @@ static void nfc_expect(const char *given, const char *expected)
     qp_buf_free(&buf);
 }
 
+/* Form D takes Form C apart: a text and its Form C have the same one, which composes to Form C. */
+static void nfd_expect(const char *given, const char *composed)
+{
+    qp_buf first;
+    qp_buf second;
+
+    qp_buf_init(&first, (size_t)1 << 20);
+    qp_buf_init(&second, (size_t)1 << 20);
+    qp_nfd_put(quipu_cstr(given), &first);
+    qp_nfd_put(quipu_cstr(composed), &second);
+    assert_int_equal(qp_buf_status(&first), QUIPU_OK);
+    assert_string_equal(qp_buf_str(&first).p, qp_buf_str(&second).p);
+    nfc_expect(qp_buf_str(&first).p, composed);
+    qp_buf_free(&first);
+    qp_buf_free(&second);
+}
+
 /* Hexadecimal digits up to a space or a line end. */
 static size_t nfc_hex(const char **at, char ret[NFC_TEXT_MAX])
 {
@@ -61,6 +78,7 @@ static void random_texts_become_what_unicode_says(void **state)
         assert_int_equal(*at, '\n');
         nfc_expect(given, expected);
         nfc_expect(expected, expected);
+        nfd_expect(given, expected);
         if (qp_nfc_is((quipu_str){given, n})) {
             assert_string_equal(given, expected);
         }
@@ -76,6 +94,17 @@ static void decomposed_korean_and_japanese_is_composed(void **state)
     nfc_expect("\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab\xe1\x84\x80\xe1\x85\xb3\xe1\x86\xaf", "한글");
     nfc_expect("\xe3\x81\x8b\xe3\x82\x99\xe3\x81\xaf\xe3\x82\x9a", "がぱ");
     nfc_expect("cafe\xcc\x81", "café");
+}
+
+static void composed_korean_and_japanese_is_taken_apart(void **state)
+{
+    qp_buf buf;
+
+    (void)state;
+    qp_buf_init(&buf, (size_t)1 << 20);
+    qp_nfd_put(QUIPU_STR("한 が"), &buf);
+    T_STR(qp_buf_str(&buf), "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab \xe3\x81\x8b\xe3\x82\x99");
+    qp_buf_free(&buf);
 }
 
 static void common_texts_need_no_closer_look(void **state)
@@ -131,6 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_texts_become_what_unicode_says),
         cmocka_unit_test(decomposed_korean_and_japanese_is_composed),
+        cmocka_unit_test(composed_korean_and_japanese_is_taken_apart),
         cmocka_unit_test(common_texts_need_no_closer_look),
         cmocka_unit_test(bytes_that_are_no_text_are_kept),
         cmocka_unit_test(a_run_of_marks_is_bounded),

@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     qp_buf_init(&response, QUIPU_MCP_RESPONSE_MAX + QUIPU_MCP_REQUEST_MAX);
     for (qp_mcp_version version = QP_MCP_NO_VERSION; version < QP_MCP_MODERN; version++) {
-        qp_mcp_peer peer = {version};
+        qp_mcp_peer peer = {.legacy = version};
         qp_mcp_answer answer = {0};
 
         FUZZ_CHECK(qp_mcp_respond(&fuzz_server, &peer, message, &response, &answer) == QUIPU_OK);

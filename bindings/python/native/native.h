@@ -34,18 +34,43 @@ enum {
     QPY_OP_COUNT
 };
 
-enum { QPY_TEXTS_MAX = 64, QPY_NUMBERS_MAX = 12 };
+/* Structs that go by a table of their members: native_shapes.c. The first four tables are the
+ * library's own (quipu/fields.h). */
+enum {
+    QPY_SESSION_INFO,
+    QPY_SESSION_NEW,
+    QPY_SESSION_PATCH,
+    QPY_MEMORY,
+    QPY_SESSION_NEW_MORE,
+    QPY_SESSION_PATCH_MORE,
+    QPY_OPEN_OPTIONS,
+    QPY_SERVICE_OPTIONS,
+    QPY_RANGE,
+    QPY_LIST_OPTIONS,
+    QPY_APPEND_OPTIONS,
+    QPY_APPENDED,
+    QPY_HISTORY,
+    QPY_WINDOW_OPTIONS,
+    QPY_WINDOW_RESULT,
+    QPY_SEARCH_OPTIONS,
+    QPY_SEARCH_HIT,
+    QPY_RECALL_OPTIONS,
+    QPY_RECALL_HIT,
+    QPY_SHAPES
+};
 
-/* Structs that go by the table of their members. */
-enum { QPY_SESSION_INFO, QPY_SESSION_NEW, QPY_SESSION_PATCH, QPY_STRUCTS };
+/* Types of members beside those of quipu_field_type: a bit that a truth sets, and milliseconds that
+ * Python gives as seconds. */
+enum { QPY_TYPE_FLAG = 32, QPY_TYPE_SECONDS };
 
-/* One member of such a struct. */
+/* One member of such a struct. A row has, for each member in order: when `has` is set, a number that
+ * says whether a value follows; then the value: a text, a number or, for a time, two. */
 typedef struct qpy_field {
     const char *name;
-    int type;     /* a quipu_field_type */
-    int has;      /* a number in front says whether it is there */
-    int by_hand;  /* it is no part of the row that Python gives */
-    uint32_t bit; /* in `set` of a patch */
+    const char *choices; /* the names of an enum's numbers from 0 on, separated by '|'; or NULL */
+    int type;            /* a quipu_field_type, or QPY_TYPE_* */
+    int has;
+    int by_hand; /* it is no part of the row that Python gives */
 } qpy_field;
 
 /* The member number `number` of a struct; 0: there is none. */
@@ -89,6 +114,7 @@ void qpy_job_end(qpy_job *job);
 /* Closes a store: later jobs fail, running ones are waited for. Free closes too; no job may use the
  * store then. */
 void qpy_store_close(qpy_store *store);
+int qpy_store_is_closed(qpy_store *store);
 void qpy_store_free(qpy_store *store);
 
 qpy_port *qpy_port_new(void);

@@ -181,12 +181,31 @@ void qpy_put_buf(qpy_task *task, qpy_buf *buf)
 /* ---- jobs -------------------------------------------------------------------------------------
  */
 
-static quipu_status job_take_texts(qpy_task *task, const char *blob, const int64_t *lengths,
-                                   size_t count)
+/* Arrays for what is given; they begin empty. */
+static bool job_make_room(qpy_task *task, size_t texts, size_t numbers)
+{
+    const size_t text_room = texts > QPY_GIVEN_MIN ? texts : QPY_GIVEN_MIN;
+    const size_t number_room = numbers > QPY_GIVEN_MIN ? numbers : QPY_GIVEN_MIN;
+
+    task->in = quipu_arena_alloc(&task->arena, text_room * sizeof(*task->in));
+    task->given = quipu_arena_alloc(&task->arena, number_room * sizeof(*task->given));
+    if (task->in == NULL || task->given == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < text_room; i++) {
+        task->in[i] = (quipu_str){NULL, 0};
+    }
+    memset(task->given, 0, number_room * sizeof(*task->given));
+    task->in_count = texts;
+    task->given_count = numbers;
+    return true;
+}
+
+static bool job_take_texts(qpy_task *task, const char *blob, const int64_t *lengths)
 {
     quipu_status status = QUIPU_OK;
 
-    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < task->in_count && status == QUIPU_OK; i++) {
         if (lengths[i] >= 0) {
             const quipu_str text = {blob, (size_t)lengths[i]};
 
@@ -194,7 +213,7 @@ static quipu_status job_take_texts(qpy_task *task, const char *blob, const int64
             blob += lengths[i];
         }
     }
-    return status;
+    return status == QUIPU_OK;
 }
 
 qpy_job *qpy_job_new(int op, qpy_store *store, const char *blob, const int64_t *lengths,
@@ -202,8 +221,7 @@ qpy_job *qpy_job_new(int op, qpy_store *store, const char *blob, const int64_t *
 {
     qpy_task *task;
 
-    if (op < 0 || op >= QPY_OP_COUNT || text_count > QPY_TEXTS_MAX ||
-        number_count > QPY_NUMBERS_MAX) {
+    if (op < 0 || op >= QPY_OP_COUNT) {
         return NULL;
     }
     task = job_memory(NULL, sizeof(*task));
@@ -211,7 +229,7 @@ qpy_job *qpy_job_new(int op, qpy_store *store, const char *blob, const int64_t *
         return NULL;
     }
     *task = (qpy_task){.op = op, .on = store};
-    if (job_take_texts(task, blob, lengths, text_count) != QUIPU_OK) {
+    if (!job_make_room(task, text_count, number_count) || !job_take_texts(task, blob, lengths)) {
         quipu_arena_free(&task->arena);
         (void)job_memory(task, 0);
         return NULL;
@@ -220,6 +238,16 @@ qpy_job *qpy_job_new(int op, qpy_store *store, const char *blob, const int64_t *
         memcpy(task->given, numbers, number_count * sizeof(*numbers));
     }
     return &task->job;
+}
+
+quipu_str qpy_take_text(qpy_task *task)
+{
+    return task->in_next < task->in_count ? task->in[task->in_next++] : (quipu_str){NULL, 0};
+}
+
+int64_t qpy_take_number(qpy_task *task)
+{
+    return task->given_next < task->given_count ? task->given[task->given_next++] : 0;
 }
 
 /* Whether the store is open; it then stays open until job_leave(). */
@@ -295,6 +323,11 @@ void qpy_store_close(qpy_store *store)
     }
     quipu_service_free(store->service);
     quipu_close(store->store);
+}
+
+int qpy_store_is_closed(qpy_store *store)
+{
+    return atomic_load(&store->closed);
 }
 
 void qpy_store_free(qpy_store *store)

@@ -19,8 +19,12 @@ typedef struct qpy_task {
     atomic_bool done;       /* ...but this is read without it */
     struct port_worker *by; /* the thread that runs it */
     qpy_store *on;          /* the store that it uses, or NULL */
-    quipu_str in[QPY_TEXTS_MAX];
-    int64_t given[QPY_NUMBERS_MAX];
+    quipu_str *in; /* the texts that were given; at least QPY_GIVEN_MIN, absent ones at the end... */
+    size_t in_count;
+    size_t in_next; /* ...and the next one that qpy_take_*() reads */
+    int64_t *given; /* the numbers, likewise with zeros */
+    size_t given_count;
+    size_t given_next;
     const quipu_call_options *call; /* of the library's call, or NULL */
     quipu_arena arena;              /* texts, in and out */
     quipu_error error;
@@ -30,16 +34,28 @@ typedef struct qpy_task {
     size_t kept_room;
 } qpy_task;
 
-#define QPY_FIELDS_MAX 64 /* members of one struct */
+#define QPY_GIVEN_MIN 16 /* texts and numbers that every task has */
 
-/* The members of a struct, as the library lists them. */
+/* A member of a struct of C. */
+typedef struct qpy_member {
+    const char *name;    /* as Python knows it */
+    const char *choices; /* see qpy_field */
+    uint32_t type;       /* a quipu_field_type, or QPY_TYPE_* */
+    uint32_t offset;
+    uint32_t size;
+    uint32_t has_offset; /* of the bool that says whether it is there, or QUIPU_FIELD_NO_HAS */
+    uint32_t bit_offset; /* of the uint32_t in which... */
+    uint32_t bit;        /* ...this bit says that it is given; 0: none */
+    bool by_hand;
+} qpy_member;
+
+/* The members of a struct. */
 typedef struct qpy_shape {
-    quipu_field items[QPY_FIELDS_MAX];
+    const qpy_member *items;
     size_t count;
 } qpy_shape;
 
 struct qpy_store {
-    qpy_shape shapes[QPY_STRUCTS];
     quipu_store *store;
     quipu_service *service;
     pid_t
@@ -56,11 +72,21 @@ void qpy_put_number(qpy_task *task, int64_t number);
 void qpy_put_time(qpy_task *task, quipu_time time);
 quipu_status qpy_no_memory(qpy_task *task);
 
-/* A struct as a row of an answer, and out of the texts of a call from number `text` on:
- * native_fields.c. */
-bool qpy_shapes_load(qpy_store *store);
+/* What was given, in order; absent and 0 behind the last. */
+quipu_str qpy_take_text(qpy_task *task);
+int64_t qpy_take_number(qpy_task *task);
+
+/* A struct as a row of an answer, and out of the next row of what was given: native_fields.c. Rows of
+ * a list follow a 1 each, and a 0 ends the list. */
+qpy_shape qpy_shape_of(int which);
 void qpy_put_struct(qpy_task *task, int which, const void *from);
-void qpy_take_struct(const qpy_task *task, int which, size_t text, void *to);
+void qpy_put_item(qpy_task *task, int which, const void *from);
+void qpy_put_end(qpy_task *task);
+void qpy_take_struct(qpy_task *task, int which, void *to);
+
+/* The session, then its messages as one array. */
+quipu_status qpy_put_messages(qpy_task *task, const quipu_session_info *session,
+                              quipu_messages messages);
 
 /* Text that grows; `failed` sticks. */
 typedef struct qpy_buf {

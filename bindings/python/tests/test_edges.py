@@ -247,7 +247,7 @@ def test_help_shows_public_types_only(kind: type) -> None:
         shown = str(inspect.signature(getattr(kind, name)))
         assert not re.search(r"\b_[A-Za-z]", shown), shown
     append = str(inspect.signature(kind.append))  # type: ignore[attr-defined]
-    assert "messages: 'Message | Iterable[Message]'" in append
+    assert "messages: 'str | Message | Mapping[str, Any] | Iterable[" in append
     assert append.endswith("-> 'Appended'")
 
 

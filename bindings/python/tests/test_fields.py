@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import quipu
-from quipu import _types
 from quipu._fields import SessionNew, SessionPatch
+from quipu._native import lib
+from quipu._shapes import SHAPES
 
 
 @pytest.fixture
@@ -25,17 +26,31 @@ def _values(names: Any) -> dict[str, Any]:
     return {name: {"a": name} if name == "metadata" else f"the {name}" for name in names}
 
 
+def _names(shape: int) -> set[str]:
+    return {one.name for one in SHAPES[shape] if not one.by_hand}
+
+
 def test_a_session_has_what_the_library_shows() -> None:
-    names = [field.name for field in dataclasses.fields(quipu.Session)]
-    assert sorted(names) == sorted(one.name for one in _types._INFO)
+    names = {field.name for field in dataclasses.fields(quipu.Session)}
+    assert names == {one.name for one in SHAPES[lib.QPY_SESSION_INFO]}
 
 
 def test_what_may_be_given_is_what_the_library_takes() -> None:
-    assert set(SessionNew.__annotations__) == {one.name for one in _types._NEW}
-    assert set(SessionPatch.__annotations__) == {one.name for one in _types._PATCH}
-    assert all(one.bit for one in _types._PATCH)
-    # Only texts and JSON are given as a row: another type needs a line in native_fields.c.
-    assert {one.type for one in _types._NEW + _types._PATCH} <= {_types._TEXT, _types._JSON}
+    assert set(SessionNew.__annotations__) == _names(lib.QPY_SESSION_NEW)
+    assert set(SessionPatch.__annotations__) == _names(lib.QPY_SESSION_PATCH)
+    assert all(one.has for one in SHAPES[lib.QPY_SESSION_PATCH] if not one.by_hand)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        (quipu.Appended, lib.QPY_APPENDED),
+        (quipu.Hit, lib.QPY_SEARCH_HIT),
+        (quipu.Recalled, lib.QPY_RECALL_HIT),
+    ],
+)
+def test_a_result_has_the_members_of_its_struct(kind: Any, shape: int) -> None:
+    assert {field.name for field in dataclasses.fields(kind)} == _names(shape)
 
 
 def test_every_value_of_a_new_session_is_shown(store: quipu.Store) -> None:

@@ -24,13 +24,15 @@ from ._errors import (
     Unsupported,
 )
 from ._fields import Session, SessionNew, SessionPatch
-from ._store import AsyncStore, Store
+from ._messages import to_openai
+from ._store import AsyncStore, BaseStore, Store
 from ._types import Appended, History, Hit, Hits, Message, Page, Recalled, Role, ToolCall, Window
 from ._version import __version__
 
 __all__ = [
     "Appended",
     "AsyncStore",
+    "BaseStore",
     "Busy",
     "Cancelled",
     "Conflict",
@@ -62,4 +64,11 @@ __all__ = [
     "Unsupported",
     "Window",
     "__version__",
+    "to_openai",
 ]
+
+# Errors, help() and pickle name things as users import them.
+for _name in __all__:
+    if hasattr(globals()[_name], "__module__"):
+        globals()[_name].__module__ = __name__
+del _name

@@ -46,6 +46,11 @@ class Handle:
         self.pointer = ffi.gc(pointer, lib.qpy_store_free)
         self.process = os.getpid()
 
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return bool(lib.qpy_store_is_closed(self.pointer))
+
     def close(self) -> None:
         """Close it after running calls have ended; a second call does nothing."""
         lib.qpy_store_close(self.pointer)

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import datetime
 import json
-import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from ._fields import Session, SessionNew, SessionPatch
-from ._native import ffi, lib
+from ._fields import Session
+from ._native import lib
+from ._shapes import Reader
 
 Role = Literal["user", "assistant", "tool", "function", "model", "system"]
 
 ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "function", "model", "system")
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-
-
-def time_of(seconds: int, nanoseconds: int) -> datetime.datetime:
-    """Return a time of the library, to the microsecond."""
-    return _EPOCH + datetime.timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
 
 
 def _read_time(text: str) -> datetime.datetime:
@@ -50,16 +43,6 @@ class ToolCall:
             thought=found.get("thought", False),
             thought_signature=found.get("thoughtSignature"),
         )
-
-    def _as(self) -> dict[str, Any]:
-        made: dict[str, Any] = {"id": self.id, "name": self.name, "input": self.input}
-        if self.output is not None:
-            made["output"] = self.output
-        if self.thought:
-            made["thought"] = True
-        if self.thought_signature is not None:
-            made["thoughtSignature"] = self.thought_signature
-        return made
 
 
 @dataclass(slots=True)
@@ -101,25 +84,6 @@ class Message:
             covers_to=found.get("coversTo", 0),
             replaces=found.get("replaces", 0),
         )
-
-    def _json(self) -> bytes:
-        made: dict[str, Any] = {"role": self.role, "content": self.content}
-        if self.timestamp is not None:
-            made["timestamp"] = self.timestamp.astimezone(datetime.timezone.utc).isoformat()
-        if self.tool_calls:
-            made["toolCalls"] = [call._as() for call in self.tool_calls]
-        for name, value in (
-            ("author", self.author),
-            ("eventId", self.event_id),
-            ("invocationId", self.invocation_id),
-            ("branch", self.branch),
-            ("mark", self.mark),
-        ):
-            if value:
-                made[name] = value
-        if self.extra is not None:
-            made["extra"] = self.extra
-        return json.dumps(made, ensure_ascii=False).encode()
 
 
 @dataclass(slots=True)
@@ -198,171 +162,44 @@ class Recalled:
     from_session: float
 
 
-class _Field(NamedTuple):
-    """A member of a struct of the library, as the library lists it."""
-
-    name: str
-    type: int
-    has: bool
-    by_hand: bool
-    bit: int
+def session_of(reader: Reader) -> Session:
+    """Decode a session."""
+    return Session(**reader.struct(lib.QPY_SESSION_INFO))
 
 
-_INT, _BOOL, _TEXT, _BYTES, _TIME, _UUID, _JSON = 1, 3, 4, 5, 6, 7, 9
+def _messages(reader: Reader) -> list[Message]:
+    return [Message._of(found) for found in json.loads(reader.bytes() or b"[]")]
 
 
-def _fields(which: int) -> tuple[_Field, ...]:
-    """The members of a struct, in the order in which their values come and go."""
-    found: list[_Field] = []
-    one = ffi.new("qpy_field *")
-    while lib.qpy_field_at(which, len(found), one):
-        name: str = ffi.string(one.name).decode()
-        found.append(_Field(name, one.type, bool(one.has), bool(one.by_hand), one.bit))
-    return tuple(found)
+def history_of(reader: Reader) -> History:
+    """Decode a session and its messages."""
+    session, messages = session_of(reader), _messages(reader)
+    return History(session, messages, **reader.struct(lib.QPY_HISTORY))
 
 
-_INFO = _fields(lib.QPY_SESSION_INFO)
-_NEW = tuple(one for one in _fields(lib.QPY_SESSION_NEW) if not one.by_hand)
-_PATCH = tuple(one for one in _fields(lib.QPY_SESSION_PATCH) if not one.by_hand)
-_NUMBERS_OF = {_INT: 1, _BOOL: 1, _TIME: 2}
-_SESSION_TEXTS = sum(one.type not in _NUMBERS_OF for one in _INFO)
-_SESSION_NUMBERS = sum(one.has + _NUMBERS_OF.get(one.type, 0) for one in _INFO)
+def window_of(reader: Reader) -> Window:
+    """Decode a session, the messages of a window and its counts. Nothing is newer than a window."""
+    session, messages = session_of(reader), _messages(reader)
+    return Window(session, messages, more_after=False, **reader.struct(lib.QPY_WINDOW_RESULT))
 
 
-def _value(one: _Field, texts: Iterator[bytes | None], numbers: Iterator[int]) -> Any:
-    """The next value of a row."""
-    there = next(numbers) if one.has else True
-    if one.type == _TIME:
-        found: Any = time_of(next(numbers), next(numbers))
-    elif one.type == _INT:
-        found = next(numbers)
-    elif one.type == _BOOL:
-        found = bool(next(numbers))
-    elif one.type == _BYTES:
-        found = next(texts) or b""
-    else:
-        text = next(texts)
-        words = "" if text is None else text.decode()
-        found = words if one.type != _JSON else json.loads(words) if words else {}
-    return found if there else None
+def page_of(reader: Reader) -> Page:
+    """Decode sessions and the cursor behind them."""
+    sessions = [Session(**found) for found in reader.items(lib.QPY_SESSION_INFO)]
+    return Page(sessions, reader.text())
 
 
-def session_of(texts: list[bytes | None], numbers: list[int]) -> Session:
-    """A session out of its row, by the names of its members."""
-    words, values = iter(texts), iter(numbers)
-    return Session(**{one.name: _value(one, words, values) for one in _INFO})
+def appended_of(reader: Reader) -> Appended:
+    """Decode the result of an append."""
+    return Appended(**reader.struct(lib.QPY_APPENDED))
 
 
-def _given(fields: tuple[_Field, ...], values: dict[str, Any]) -> list[bytes | None]:
-    """A row of texts out of what a caller gives; None is not given."""
-    unknown = values.keys() - {one.name for one in fields}
-    if unknown:
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
-    row: list[bytes | None] = []
-    for one in fields:
-        value = values.get(one.name)
-        if value is not None and one.type == _JSON:
-            value = json.dumps(value)
-        row.append(None if value is None else value.encode())
-    return row
+def recalled_of(reader: Reader) -> list[Recalled]:
+    """Decode what was recalled."""
+    return [Recalled(**found) for found in reader.items(lib.QPY_RECALL_HIT)]
 
 
-def new_of(values: SessionNew) -> list[bytes | None]:
-    """The row of a new session's settings."""
-    return _given(_NEW, dict(values))
-
-
-def patch_of(values: SessionPatch) -> tuple[list[bytes | None], int]:
-    """The row of a change, and the bits of what is given."""
-    given = dict(values)
-    bits = sum(one.bit for one in _PATCH if given.get(one.name) is not None)
-    return _given(_PATCH, given), bits
-
-
-def history_of(texts: list[bytes | None], numbers: list[int]) -> History:
-    """Decode a session's row, then its messages."""
-    return History(
-        session=session_of(texts, numbers),
-        messages=[Message._of(found) for found in json.loads(texts[_SESSION_TEXTS] or b"[]")],
-        more_before=bool(numbers[_SESSION_NUMBERS]),
-        more_after=bool(numbers[_SESSION_NUMBERS + 1]),
-    )
-
-
-def window_of(texts: list[bytes | None], numbers: list[int]) -> Window:
-    """Decode tokens and flags, then a history."""
-    history = history_of(texts, numbers[3:])
-    return Window(
-        session=history.session,
-        messages=history.messages,
-        more_before=history.more_before,
-        more_after=history.more_after,
-        tokens=numbers[0],
-        over_budget=bool(numbers[1]),
-        cut=bool(numbers[2]),
-    )
-
-
-def page_of(texts: list[bytes | None], numbers: list[int]) -> Page:
-    """Decode rows of sessions, then the cursor."""
-    after = texts[-1]
-    return Page(
-        sessions=[
-            session_of(texts[row * _SESSION_TEXTS :], numbers[row * _SESSION_NUMBERS :])
-            for row in range(len(numbers) // _SESSION_NUMBERS)
-        ],
-        next=None if after is None else after.decode(),
-    )
-
-
-def _double(bits: int) -> float:
-    """Decode a float that came as its bits."""
-    value: float = struct.unpack("d", struct.pack("q", bits))[0]
-    return value
-
-
-def recalled_of(texts: list[bytes | None], numbers: list[int]) -> list[Recalled]:
-    """Decode four texts and nine numbers for each hit."""
-    found = []
-    for row in range(len(texts) // 4):
-        own = [(text or b"").decode() for text in texts[4 * row : 4 * row + 4]]
-        key, author, content, event_id = own
-        seq, role, seconds, nanoseconds, tokens, *scores = numbers[9 * row : 9 * row + 9]
-        score, words, neighbours, session = map(_double, scores)
-        found.append(
-            Recalled(
-                session_key=key,
-                seq=seq,
-                role=ROLES[role - 1],
-                author=author,
-                timestamp=time_of(seconds, nanoseconds),
-                content=content,
-                event_id=event_id,
-                tokens=tokens,
-                score=score,
-                from_words=words,
-                from_neighbours=neighbours,
-                from_session=session,
-            )
-        )
-    return found
-
-
-def hits_of(texts: list[bytes | None], numbers: list[int]) -> Hits:
-    """Decode three texts and five numbers for each hit, then whether there are more."""
-    found = []
-    for row in range(len(texts) // 3):
-        key, author, snippet = ((text or b"").decode() for text in texts[3 * row : 3 * row + 3])
-        seq, role, seconds, nanoseconds, rank = numbers[5 * row : 5 * row + 5]
-        found.append(
-            Hit(
-                session_key=key,
-                seq=seq,
-                role=ROLES[role - 1],
-                author=author,
-                timestamp=time_of(seconds, nanoseconds),
-                snippet=snippet,
-                rank=_double(rank),
-            )
-        )
-    return Hits(found, bool(numbers[-1]))
+def hits_of(reader: Reader) -> Hits:
+    """Decode hits, then whether there are more."""
+    hits = [Hit(**found) for found in reader.items(lib.QPY_SEARCH_HIT)]
+    return Hits(hits, bool(reader.number()))

@@ -1,0 +1,211 @@
+/* quipu serve: the store over HTTP, until Ctrl-C or SIGTERM. libquipu-server does the work; this
+ * verb opens the store, says where the server listens, and writes its log to stderr. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "serve.h"
+
+#define SERVE_SECONDS_MAX 3600
+#define SERVE_COUNT_MAX 65536
+
+static const app_option serve_options[] = {
+    {.name = "listen",
+     .value = "ADDRESS",
+     .help = "127.0.0.1:8420 (the default), [::1]:PORT or unix:PATH; port 0: a free one"},
+    {.name = "public-url",
+     .value = "URL",
+     .help = "how clients call a proxy before it: https://sessions.example.org"},
+    SERVE_TOKENS_OPTION,
+    {.name = "workers", .value = "N", .help = "threads that call the store; default 16"},
+    {.name = "queue", .value = "N", .help = "requests that wait for a worker; default 256"},
+    {.name = "max-body", .value = "SIZE", .help = "of a request; default 8M"},
+    {.name = "connections", .value = "N", .help = "at once; default 1024"},
+    {.name = "idle", .value = "SECONDS", .help = "for a quiet connection; default 75"},
+    {.name = "timeout", .value = "SECONDS", .help = "for a request to arrive; default 60"},
+    {.name = "log",
+     .value = "LEVEL",
+     .choices = "error warn info debug",
+     .help = "what to log on stderr; debug: every request; default info"},
+    {.name = NULL},
+};
+
+bool app_token_path(const app_call *call, char ret_path[APP_PATH_MAX])
+{
+    const char *given = app_value(call, "tokens");
+    char store[APP_PATH_MAX];
+    const char *file;
+    int n;
+
+    if (given == NULL && !app_store_path(call, false, store)) {
+        return false;
+    }
+    if (given == NULL && strstr(store, "://") != NULL) {
+        app_report(call, "the store is no file: --tokens says where its tokens are kept");
+        return false;
+    }
+    file = given == NULL && strncmp(store, "file:", 5) == 0 ? store + 5 : store;
+    n = given != NULL ? snprintf(ret_path, APP_PATH_MAX, "%s", given)
+                      : snprintf(ret_path, APP_PATH_MAX, "%s.tokens", file);
+    if (n <= 0 || n >= APP_PATH_MAX) {
+        app_report(call, "the path of the token file is too long");
+        return false;
+    }
+    return true;
+}
+
+bool app_http_begin(const app_call *call, app_http *ret_http)
+{
+    const char *why = app_http_load(ret_http);
+
+    if (why != NULL) {
+        app_report(call, "the server library cannot be loaded: %s", why);
+    }
+    return why == NULL;
+}
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+/* One JSON object a line. Texts of an entry are technical and hold nothing to escape. */
+static void serve_log(void *ctx, const quipu_log_entry *entry)
+{
+    static const char *const levels[] = {"", "error", "warn", "info", "debug"};
+    char time[QUIPU_TIME_TEXT_SIZE];
+    app_json json = {.out = stderr};
+
+    (void)ctx;
+    flockfile(stderr);
+    app_json_open(&json, NULL, '{');
+    if (quipu_time_format(quipu_time_now(), time) == QUIPU_OK) {
+        app_json_time(&json, "time", quipu_time_now());
+    }
+    app_json_cstr(&json, "level", levels[entry->level]);
+    app_json_cstr(&json, "component", entry->component);
+    app_json_cstr(&json, "event", entry->event);
+    for (size_t i = 0; i < entry->fields.count; i++) {
+        const quipu_log_field *field = quipu_log_field_at(entry->fields, i);
+
+        if (field->text != NULL) {
+            app_json_cstr(&json, field->name, field->text);
+        } else {
+            app_json_int(&json, field->name, field->number);
+        }
+    }
+    app_json_close(&json, '}');
+    funlockfile(stderr);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+typedef struct serve_wait {
+    pthread_mutex_t mutex;
+    pthread_cond_t come;
+    bool has_come;
+} serve_wait;
+
+static void serve_signal(void *ctx, int number)
+{
+    serve_wait *wait = ctx;
+
+    (void)number;
+    pthread_mutex_lock(&wait->mutex);
+    wait->has_come = true;
+    pthread_cond_signal(&wait->come);
+    pthread_mutex_unlock(&wait->mutex);
+}
+
+/* Says where it listens only once it does: a program that started it may wait for the line. */
+static int serve_until_signal(const app_call *call, const app_http *http, quipu_store *store,
+                              const quipu_server_options *options, serve_wait *wait)
+{
+    quipu_server *server = NULL;
+    quipu_error error = {0};
+    quipu_status status = http->start(store, options, &server, &error);
+
+    if (status != QUIPU_OK) {
+        return app_fail(call, "the server", status, &error);
+    }
+    printf("quipu serves %s\n", http->address(server));
+    fflush(stdout);
+    pthread_mutex_lock(&wait->mutex);
+    while (!wait->has_come) {
+        pthread_cond_wait(&wait->come, &wait->mutex);
+    }
+    pthread_mutex_unlock(&wait->mutex);
+    http->stop(server);
+    return APP_OK;
+}
+
+static bool serve_read(const app_call *call, quipu_server_options *options)
+{
+    static const char levels[] = "error warn info debug";
+    const char *level = app_value(call, "log");
+    int64_t workers = 0;
+    int64_t queue = 0;
+    int64_t connections = 0;
+    int64_t idle = 0;
+    int64_t timeout = 0;
+
+    if (!app_number(call, "workers", 1, QUIPU_SERVER_WORKERS_LIMIT, &workers) ||
+        !app_number(call, "queue", 1, SERVE_COUNT_MAX, &queue) ||
+        !app_number(call, "connections", 1, SERVE_COUNT_MAX, &connections) ||
+        !app_size(call, "max-body", 1, &options->body_max) ||
+        !app_number(call, "idle", 1, SERVE_SECONDS_MAX, &idle) ||
+        !app_number(call, "timeout", 1, SERVE_SECONDS_MAX, &timeout)) {
+        return false;
+    }
+    options->workers = (int32_t)workers;
+    options->queue_max = (int32_t)queue;
+    options->connections_max = (int32_t)connections;
+    options->idle_ms = (int32_t)(idle * 1000);
+    options->request_ms = (int32_t)(timeout * 1000);
+    options->listen = app_value(call, "listen");
+    options->public_url = app_value(call, "public-url");
+    options->log = serve_log;
+    options->log_level = level != NULL
+                             ? (quipu_log_level)(app_word_number(levels, level) + QUIPU_LOG_ERROR)
+                             : QUIPU_LOG_INFO;
+    return true;
+}
+
+static int serve_run(const app_call *call)
+{
+    static serve_wait wait = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    quipu_server_options options = QUIPU_SERVER_OPTIONS_INIT;
+    char tokens[APP_PATH_MAX];
+    quipu_store *store = NULL;
+    app_http http;
+    int code;
+
+    if (!serve_read(call, &options)) {
+        return APP_USAGE;
+    }
+    if (!app_token_path(call, tokens) || !app_http_begin(call, &http)) {
+        return APP_FAILURE;
+    }
+    options.token_file = tokens;
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (!app_signals_listen(serve_signal, &wait)) {
+        return app_fail_errno(call, "signals");
+    }
+    code = app_open_by(call, APP_NEED_NEW, http.open, &store);
+    if (code == APP_OK) {
+        code = serve_until_signal(call, &http, store, &options, &wait);
+        http.close(store);
+    }
+    return code;
+}
+
+const app_verb app_verb_serve = {
+    .name = "serve",
+    .group = APP_GROUP_MAINTAIN,
+    .arguments = "",
+    .summary = "serve the store over HTTP, until Ctrl-C or SIGTERM",
+    .note =
+        "Every request needs a token: \"quipu token new\" makes one. The server has no TLS and\n"
+        "listens on this machine only; put a proxy with TLS before it for others.",
+    .common = APP_STORE | APP_ADDS,
+    .options = serve_options,
+    .run = serve_run,
+};

@@ -1,0 +1,136 @@
+/* Who may ask: the host that a request names, the page it comes from, and its token. Runs on the
+ * loop's thread before a request reaches the queue, so that nobody without a token can fill it. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "server/server.h"
+
+/* ---- host and origin ------------------------------------------------------------------------- */
+
+/* A host without its port: "localhost:8420" and "[::1]:8420" become "localhost" and "[::1]". */
+static quipu_str auth_name(quipu_str host)
+{
+    const char *end = host.p[0] == '[' ? memchr(host.p, ']', host.n) : NULL;
+    const char *colon = memchr(host.p, ':', host.n);
+
+    if (end != NULL) {
+        return (quipu_str){host.p, (size_t)(end - host.p) + 1};
+    }
+    return colon != NULL ? (quipu_str){host.p, (size_t)(colon - host.p)} : host;
+}
+
+/* A page of another site may reach this server by a name that it points to a loopback address (DNS
+ * rebinding). Such a name is in the Host header: only our own names pass. */
+static bool auth_host_is_ours(const quipu_server *server, quipu_str host)
+{
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+
+    if (host.n == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (quipu_str_eq(auth_name(host), quipu_cstr(names[i]))) {
+            return true;
+        }
+    }
+    return server->public_host[0] != '\0' && quipu_str_eq(host, quipu_cstr(server->public_host));
+}
+
+/* "http://host" or "https://host" of a host of ours. Pages of no origin ("null") are foreign. */
+static bool auth_origin_is_ours(const quipu_server *server, quipu_str origin)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        size_t n = strlen(schemes[i]);
+
+        if (origin.n > n && memcmp(origin.p, schemes[i], n) == 0) {
+            return auth_host_is_ours(server, (quipu_str){origin.p + n, origin.n - n});
+        }
+    }
+    return false;
+}
+
+bool qp_auth_origin(const quipu_server *server, qp_call *call)
+{
+    quipu_str origin = qp_http_header(call->request, "origin");
+
+    if (!auth_host_is_ours(server, call->request->host)) {
+        qp_reply_error(&call->answer, 403, "MISUSE",
+                       "this server does not answer for that host: --public-url names one");
+        return false;
+    }
+    if (origin.p != NULL && !auth_origin_is_ours(server, origin)) {
+        qp_reply_error(&call->answer, 403, "MISUSE", "pages of other sites may not ask");
+        return false;
+    }
+    return true;
+}
+
+/* ---- token ----------------------------------------------------------------------------------- */
+
+/* The token of "Authorization: Bearer ...", or the absent text. */
+static quipu_str auth_bearer(const qp_http_request *request)
+{
+    static const char scheme[] = "bearer ";
+    quipu_str value = qp_http_header(request, "authorization");
+    size_t n = sizeof(scheme) - 1;
+
+    for (size_t i = 0; i < n; i++) {
+        char c = i < value.n ? value.p[i] : '\0';
+
+        if ((c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c) != scheme[i]) {
+            return QP_STR_ABSENT;
+        }
+    }
+    return (quipu_str){value.p + n, value.n - n};
+}
+
+static const char *auth_lack(const qp_identity *identity, qp_need need)
+{
+    uint32_t verb = need == QP_NEED_WRITE ? QUIPU_TOKEN_WRITE : QUIPU_TOKEN_READ;
+
+    if ((identity->verbs & verb) == 0) {
+        return need == QP_NEED_WRITE ? "this token may not write" : "this token may not read";
+    }
+    if (need == QP_NEED_WHOLE && (identity->app_name.p != NULL || identity->user_id.p != NULL)) {
+        return "this needs a token of the whole store";
+    }
+    return NULL;
+}
+
+bool qp_auth_token(quipu_server *server, qp_call *call, qp_token_table **ret_held)
+{
+    quipu_str token = auth_bearer(call->request);
+    const qp_identity *identity = NULL;
+    quipu_error error;
+    quipu_status status;
+    const char *lack;
+
+    assert(call->route != NULL);
+    if (call->route->need == QP_NEED_NOTHING) {
+        return true;
+    }
+    status = qp_token_refresh(&server->tokens, &error);
+    if (status != QUIPU_OK) {
+        QP_LOG(&server->log, QUIPU_LOG_ERROR, "server", "token_file", QP_LOG_STATUS(status));
+    }
+    if (server->tokens.table != NULL && token.n > 0) {
+        identity = qp_token_find(server->tokens.table, token);
+    }
+    if (identity == NULL) {
+        qp_reply_error(&call->answer, 401, "MISUSE",
+                       "a token is needed: Authorization: Bearer ...; \"quipu token new\" "
+                       "makes one");
+        return false;
+    }
+    lack = auth_lack(identity, call->route->need);
+    if (lack != NULL) {
+        qp_reply_error(&call->answer, 403, "MISUSE", lack);
+        return false;
+    }
+    call->identity = identity;
+    *ret_held = qp_token_hold(server->tokens.table);
+    return true;
+}

@@ -1,0 +1,429 @@
+/* Connections (conn.h): bytes in, requests to the queue, answers out. Everything has a limit: the
+ * time for a request, for an idle connection, for a client that does not read, and for one that
+ * does not close. Runs on the loop's thread. */
+#include "server/conn.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+
+#include "base/alloc.h"
+
+#define CONN_LINGER_MS 2000
+#define CONN_READ_MAX 65536 /* bytes that are read ahead */
+
+static void conn_begin(qp_conn *conn);
+static void conn_feed(qp_conn *conn);
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static struct timeval conn_time(int64_t ms)
+{
+    return (struct timeval){.tv_sec = (time_t)(ms / 1000),
+                            .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+}
+
+static void conn_arm(qp_conn *conn, int64_t ms)
+{
+    struct timeval time = conn_time(ms);
+
+    (void)evtimer_add(conn->timer, &time);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* Frees what a request has taken; the connection may read the next one. */
+static void conn_release_call(qp_conn *conn)
+{
+    quipu_tail_close(conn->call.tail);
+    qp_reply_free(&conn->call.answer);
+    quipu_arena_free(&conn->call.arena);
+    qp_token_release(conn->held);
+    conn->held = NULL;
+    conn->call = (qp_call){.answer = {.file_fd = -1}};
+}
+
+void qp_conn_close(qp_conn *conn)
+{
+    quipu_server *server = conn->server;
+
+    if (conn->state == QP_CONN_WAITING || (conn->stream != NULL && !qp_stream_free(conn->stream))) {
+        conn->is_gone = true;
+        (void)bufferevent_disable(conn->bev, EV_READ | EV_WRITE);
+        return;
+    }
+    conn_release_call(conn);
+    if (conn->before != NULL) {
+        conn->before->next = conn->next;
+    } else {
+        server->conns = conn->next;
+    }
+    if (conn->next != NULL) {
+        conn->next->before = conn->before;
+    }
+    server->conn_count--;
+    event_free(conn->timer);
+    bufferevent_free(conn->bev);
+    qp_http_reader_free(&conn->reader);
+    qp_free(conn);
+    if (server->stopping && server->conn_count == 0) {
+        (void)event_base_loopbreak(server->base);
+    }
+}
+
+/* Sends no more, and waits for the client to close: closing at once would reset the connection, and
+ * the client could lose the answer that it has not read. */
+static void conn_linger(qp_conn *conn)
+{
+    conn->state = QP_CONN_LINGERING;
+    (void)shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
+    (void)bufferevent_enable(conn->bev, EV_READ);
+    conn_arm(conn, CONN_LINGER_MS);
+}
+
+void qp_conn_finish(qp_conn *conn)
+{
+    conn->closes = true;
+    if (conn->state == QP_CONN_LINGERING) {
+        return;
+    }
+    conn->state = QP_CONN_WRITING;
+    if (evbuffer_get_length(bufferevent_get_output(conn->bev)) == 0) {
+        conn_linger(conn);
+    }
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void conn_cleanup(const void *data, size_t size, void *ctx)
+{
+    (void)data;
+    (void)size;
+    qp_free(ctx);
+}
+
+/* Hands the body's memory, or the file, over to the output. */
+static void conn_write_body(qp_conn *conn, qp_reply *answer)
+{
+    struct evbuffer *output = bufferevent_get_output(conn->bev);
+
+    if (answer->file_fd >= 0) {
+        if (answer->file_size > 0 &&
+            evbuffer_add_file(output, answer->file_fd, 0, (ev_off_t)answer->file_size) == 0) {
+            answer->file_fd = -1; /* the buffer closes it */
+        }
+        return;
+    }
+    if (answer->body.n > 0 && evbuffer_add_reference(output, answer->body.p, answer->body.n,
+                                                     conn_cleanup, answer->body.p) == 0) {
+        qp_buf_init(&answer->body, QP_REPLY_MAX);
+    }
+}
+
+/* Sends the call's answer. */
+static void conn_answer(qp_conn *conn)
+{
+    quipu_server *server = conn->server;
+    qp_reply *answer = &conn->call.answer;
+    int64_t size = answer->file_fd >= 0 ? answer->file_size : (int64_t)answer->body.n;
+
+    assert(conn->state == QP_CONN_READING || conn->state == QP_CONN_WAITING);
+    conn->state = QP_CONN_WRITING;
+    (void)bufferevent_disable(conn->bev, EV_READ);
+    (void)evtimer_del(conn->timer);
+    conn->closes = conn->closes || server->stopping;
+    qp_metrics_count(&server->metrics, &conn->call, conn->begun_ns);
+    QP_LOG(&server->log, QUIPU_LOG_DEBUG, "server", "request",
+           QP_LOG_TEXT("method", conn->call.request != NULL
+                                     ? qp_http_method_name(conn->call.request->method)
+                                     : "?"),
+           QP_LOG_TEXT("route", conn->call.route != NULL ? conn->call.route->path : "?"),
+           QP_LOG_NUMBER("code", answer->status), QP_LOG_NUMBER("bytes", size),
+           QP_LOG_NUMBER("us", (qp_clock_ns() - conn->begun_ns) / 1000));
+    qp_conn_write_head(conn, answer, size);
+    if (conn->call.request == NULL || conn->call.request->method != QP_HTTP_HEAD) {
+        conn_write_body(conn, answer);
+    }
+}
+
+/* An answer that was sent: the next request, or the end. */
+static void conn_sent(qp_conn *conn)
+{
+    conn_release_call(conn);
+    if (conn->closes || conn->server->stopping) {
+        conn_linger(conn);
+        return;
+    }
+    qp_http_reader_next(&conn->reader);
+    conn->state = QP_CONN_READING;
+    conn->has_continued = false;
+    conn->is_timing_request = false;
+    conn_arm(conn, conn->server->options.idle_ms);
+    (void)bufferevent_enable(conn->bev, EV_READ);
+    conn_feed(conn);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static void conn_run(qp_job *job)
+{
+    qp_conn *conn = job->owner;
+    qp_call *call = &conn->call;
+    quipu_error error = {.status = QUIPU_OK};
+    quipu_status status = call->route->handler(call, &error);
+
+    if (status != QUIPU_OK) {
+        qp_reply_failure(&call->answer, status, &error);
+    }
+}
+
+static void conn_done(qp_job *job)
+{
+    qp_conn *conn = job->owner;
+    qp_call *call = &conn->call;
+
+    assert(conn->state == QP_CONN_WAITING);
+    if (call->route->need == QP_NEED_WRITE && call->answer.status < 300 && call->key.p != NULL) {
+        qp_streams_notify(conn->server, call->key);
+    }
+    if (conn->is_gone) {
+        conn->state = QP_CONN_WRITING;
+        qp_conn_close(conn);
+    } else if (call->tail == NULL) {
+        conn_answer(conn);
+    } else if (!qp_stream_begin(conn)) {
+        qp_reply_error(&call->answer, 503, "NOMEM", "out of memory");
+        conn_answer(conn);
+    }
+}
+
+/* Checks in the order of what they reveal: where, what, who, how. */
+static bool conn_check(qp_conn *conn)
+{
+    quipu_server *server = conn->server;
+    qp_call *call = &conn->call;
+
+    if (!qp_auth_origin(server, call)) {
+        server->metrics.unauthorized++;
+        return false;
+    }
+    if (!qp_route_match(call)) {
+        return false;
+    }
+    if (!qp_auth_token(server, call, &conn->held)) {
+        server->metrics.unauthorized++;
+        return false;
+    }
+    if (call->route->kind == QP_ROUTE_STREAM &&
+        server->stream_count >= (size_t)server->options.tails_max) {
+        qp_reply_error(&call->answer, 503, "LIMIT", "there are too many tails: try again later");
+        return false;
+    }
+    return qp_route_check(call);
+}
+
+/* A request is complete. */
+static void conn_begin(qp_conn *conn)
+{
+    quipu_server *server = conn->server;
+    qp_call *call = &conn->call;
+
+    conn_release_call(conn);
+    *call = (qp_call){.server = server,
+                      .store = server->store,
+                      .service = server->service,
+                      .request = &conn->reader.request,
+                      .limits = QUIPU_CALL_OPTIONS_INIT};
+    qp_reply_init(&call->answer);
+    conn->begun_ns = qp_clock_ns();
+    conn->closes = !conn->reader.request.keep_alive;
+    if (!conn_check(conn)) {
+        conn_answer(conn);
+        return;
+    }
+    if (call->route->kind == QP_ROUTE_LOOP) {
+        conn_run(&conn->job);
+        conn_answer(conn);
+        return;
+    }
+    conn->job.run = conn_run;
+    conn->job.done = conn_done;
+    if (!qp_pool_submit(&server->pool, &conn->job)) {
+        server->metrics.queue_full++;
+        qp_reply_error(&call->answer, 503, "BUSY", "the server is busy: try again");
+        conn_answer(conn);
+        return;
+    }
+    conn->state = QP_CONN_WAITING;
+    (void)bufferevent_disable(conn->bev, EV_READ);
+    (void)evtimer_del(conn->timer);
+}
+
+/* Answers what the reader refuses, and closes: where the next request begins is unknown. */
+static void conn_refuse(qp_conn *conn, int status, const char *reason)
+{
+    conn_release_call(conn);
+    qp_reply_init(&conn->call.answer);
+    qp_reply_error(&conn->call.answer, status, "INVALID", reason);
+    conn->server->metrics.refused++;
+    conn->begun_ns = qp_clock_ns();
+    conn->closes = true;
+    conn_answer(conn);
+}
+
+/* A request is under way: it has a time to be complete. A client may wait to be asked for it. */
+static void conn_expect_more(qp_conn *conn)
+{
+    if (!conn->is_timing_request && !qp_http_reader_is_idle(&conn->reader)) {
+        conn->is_timing_request = true;
+        conn_arm(conn, conn->server->options.request_ms);
+    }
+    if (!conn->has_continued && qp_http_reader_awaits_continue(&conn->reader)) {
+        static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+        conn->has_continued = true;
+        (void)bufferevent_write(conn->bev, go_on, sizeof(go_on) - 1);
+    }
+}
+
+/* Gives the reader what has arrived, until a request is complete. */
+static void conn_feed(qp_conn *conn)
+{
+    struct evbuffer *input = bufferevent_get_input(conn->bev);
+
+    while (conn->state == QP_CONN_READING && evbuffer_get_length(input) > 0) {
+        size_t n = evbuffer_get_contiguous_space(input);
+        const char *bytes = (const char *)evbuffer_pullup(input, (ev_ssize_t)n);
+        size_t used = 0;
+        qp_http_result result = qp_http_read(&conn->reader, (quipu_str){bytes, n}, &used);
+
+        (void)evbuffer_drain(input, used);
+        if (result == QP_HTTP_REQUEST) {
+            conn_begin(conn);
+        } else if (result == QP_HTTP_REFUSED) {
+            conn_refuse(conn, conn->reader.refusal.status, conn->reader.refusal.reason);
+        }
+    }
+    if (conn->state == QP_CONN_READING) {
+        conn_expect_more(conn);
+    }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void conn_on_read(struct bufferevent *bev, void *arg)
+{
+    qp_conn *conn = arg;
+    struct evbuffer *input = bufferevent_get_input(bev);
+
+    if (conn->state == QP_CONN_READING) {
+        conn_feed(conn);
+    } else if (conn->state == QP_CONN_LINGERING || conn->state == QP_CONN_STREAMING) {
+        (void)evbuffer_drain(input, evbuffer_get_length(input));
+    }
+}
+
+/* All output was sent. */
+static void conn_on_write(struct bufferevent *bev, void *arg)
+{
+    qp_conn *conn = arg;
+
+    (void)bev;
+    if (conn->state == QP_CONN_WRITING && conn->stream == NULL) {
+        conn_sent(conn);
+    } else if (conn->state == QP_CONN_WRITING) {
+        conn_linger(conn);
+    } else if (conn->state == QP_CONN_STREAMING) {
+        qp_stream_sent(conn->stream);
+    }
+}
+
+/* The client closed, the connection broke, or the client does not read. */
+static void conn_on_event(struct bufferevent *bev, short events, void *arg)
+{
+    (void)bev;
+    (void)events;
+    qp_conn_close(arg);
+}
+
+static void conn_on_timer(evutil_socket_t fd, short events, void *arg)
+{
+    qp_conn *conn = arg;
+
+    (void)fd;
+    (void)events;
+    if (conn->state == QP_CONN_READING && conn->is_timing_request) {
+        conn_refuse(conn, 408, "the request did not come in time");
+    } else {
+        qp_conn_close(conn);
+    }
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+static bool conn_make(quipu_server *server, int fd, qp_conn *conn)
+{
+    struct timeval write_time = conn_time(server->options.request_ms);
+
+    conn->bev = bufferevent_socket_new(server->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    if (conn->bev == NULL) {
+        return false;
+    }
+    conn->timer = evtimer_new(server->base, conn_on_timer, conn);
+    if (conn->timer == NULL) {
+        bufferevent_free(conn->bev);
+        return false;
+    }
+    bufferevent_setcb(conn->bev, conn_on_read, conn_on_write, conn_on_event, conn);
+    bufferevent_setwatermark(conn->bev, EV_READ, 0, CONN_READ_MAX);
+    (void)bufferevent_set_timeouts(conn->bev, NULL, &write_time);
+    return true;
+}
+
+void qp_conn_open(quipu_server *server, int fd)
+{
+    qp_conn *conn = qp_calloc(1, sizeof(*conn));
+
+    if (conn == NULL || !conn_make(server, fd, conn)) {
+        (void)evutil_closesocket(fd);
+        qp_free(conn);
+        return;
+    }
+    conn->server = server;
+    conn->job.owner = conn;
+    conn->call.answer.file_fd = -1;
+    qp_http_reader_init(&conn->reader, (size_t)server->options.body_max);
+    conn->next = server->conns;
+    if (conn->next != NULL) {
+        conn->next->before = conn;
+    }
+    server->conns = conn;
+    server->conn_count++;
+    server->metrics.accepted++;
+    conn_arm(conn, server->options.idle_ms);
+    (void)bufferevent_enable(conn->bev, EV_READ | EV_WRITE);
+}
+
+void qp_conns_stop(quipu_server *server)
+{
+    for (qp_conn *conn = server->conns, *next; conn != NULL; conn = next) {
+        next = conn->next;
+        if (conn->state == QP_CONN_READING && qp_http_reader_is_idle(&conn->reader)) {
+            qp_conn_close(conn);
+        } else if (conn->state == QP_CONN_STREAMING) {
+            qp_conn_finish(conn);
+        }
+    }
+}
+
+void qp_conns_free(quipu_server *server)
+{
+    for (qp_conn *conn = server->conns, *next; conn != NULL; conn = next) {
+        next = conn->next;
+        qp_conn_close(conn);
+    }
+}

@@ -1,0 +1,64 @@
+/* A connection: its reader, the call that it makes, and where it stands. For conn.c and stream.c;
+ * only the loop's thread touches one, but for the call while a worker runs it.
+ *
+ *   READING ──request──▶ WAITING ──done──▶ WRITING ──sent──▶ READING, or LINGERING
+ *      │                    └──done, a stream──▶ STREAMING ──ended──▶ LINGERING
+ *      └──refused──▶ WRITING ──sent──▶ LINGERING ──the client closed, or 2 s──▶ gone
+ */
+#ifndef QP_SERVER_CONN_H
+#define QP_SERVER_CONN_H
+
+#include "http/reader.h"
+#include "server/server.h"
+
+struct bufferevent;
+
+typedef enum qp_conn_state {
+    QP_CONN_READING,
+    QP_CONN_WAITING, /* for a worker */
+    QP_CONN_WRITING,
+    QP_CONN_STREAMING,
+    QP_CONN_LINGERING /* all is sent; what the client still sends is dropped */
+} qp_conn_state;
+
+typedef struct qp_conn {
+    qp_job job; /* of the call */
+    struct qp_conn *next;
+    struct qp_conn *before;
+    quipu_server *server;
+    struct bufferevent *bev;
+    struct event *timer;
+    qp_conn_state state;
+    bool is_gone; /* the client left while a worker was at it: freed when that is done */
+    bool closes;  /* behind this answer */
+    bool has_continued;
+    bool is_timing_request; /* the timer counts the request, not the idle time */
+    int64_t begun_ns;       /* when the request was complete */
+    qp_http_reader reader;
+    qp_call call;
+    qp_token_table *held; /* the identity's */
+    struct qp_stream *stream;
+} qp_conn;
+
+/* Writes the head of an answer into the output. `size` is the body's, -1: it has no end. */
+void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size);
+
+/* Ends a connection once its output is sent. */
+void qp_conn_finish(qp_conn *conn);
+
+/* Frees a connection, or marks it as gone while a worker is at it. */
+void qp_conn_close(qp_conn *conn);
+
+/* ---- stream.c -------------------------------------------------------------------------------- */
+
+/* Goes on with the call's tail as a stream. false: without memory. */
+QUIPU_MUST_USE bool qp_stream_begin(qp_conn *conn);
+
+/* Output was sent: a stream that waited for that goes on. */
+void qp_stream_sent(struct qp_stream *stream);
+
+/* Ends a stream; false: a worker is at it, and the connection is to be freed by
+ * qp_conn_close() when that is done. */
+QUIPU_MUST_USE bool qp_stream_free(struct qp_stream *stream);
+
+#endif

@@ -1,0 +1,199 @@
+/* The listening socket (listen.h). Refuses every address that another machine could reach: requests
+ * carry tokens, and without TLS a token on a network is everybody's. */
+#include "server/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define LISTEN_BACKLOG 1024
+#define LISTEN_HOST_SIZE 64
+
+static quipu_status listen_fail(quipu_error *reterr, int fd, const char *what, int code)
+{
+    char reason[128] = "";
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (strerror_r(code, reason, sizeof(reason)) != 0) {
+        (void)snprintf(reason, sizeof(reason), "error %d", code);
+    }
+    return qp_error_set(reterr, code == EADDRINUSE ? QUIPU_EXISTS : QUIPU_IO, "%s: %s", what,
+                        reason);
+}
+
+static int listen_socket(int family)
+{
+    int fd = socket(family, SOCK_STREAM, 0);
+
+    if (fd >= 0 && (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* ---- TCP ------------------------------------------------------------------------------------- */
+
+/* Splits "host:port"; the host of "[::1]:8420" is "::1". */
+static bool listen_split(const char *address, char host[LISTEN_HOST_SIZE], unsigned *ret_port)
+{
+    const char *colon = strrchr(address, ':');
+    size_t n = colon != NULL ? (size_t)(colon - address) : 0;
+    unsigned port = 0;
+    size_t digits = 0;
+
+    if (n == 0) {
+        return false;
+    }
+    if (address[0] == '[' && address[n - 1] == ']') {
+        address++;
+        n -= 2;
+    }
+    if (n == 0 || n >= LISTEN_HOST_SIZE) {
+        return false;
+    }
+    memcpy(host, address, n);
+    host[n] = '\0';
+    for (const char *p = colon + 1; *p != '\0'; p++, digits++) {
+        if (*p < '0' || *p > '9' || digits == 5) {
+            return false;
+        }
+        port = port * 10 + (unsigned)(*p - '0');
+    }
+    *ret_port = port;
+    return digits > 0 && port <= 65535;
+}
+
+/* Fills in the address of a loopback interface; false: it is none. */
+static bool listen_loopback(const char *host, unsigned port, struct sockaddr_storage *ret_address,
+                            socklen_t *ret_size)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+
+    host = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
+    if (inet_pton(AF_INET, host, &v4.sin_addr) == 1 && ntohl(v4.sin_addr.s_addr) >> 24 == 127) {
+        memcpy(ret_address, &v4, sizeof(v4));
+        *ret_size = sizeof(v4);
+        return true;
+    }
+    if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr)) {
+        memcpy(ret_address, &v6, sizeof(v6));
+        *ret_size = sizeof(v6);
+        return true;
+    }
+    return false;
+}
+
+/* The port that the system chose for port 0. */
+static unsigned listen_port(int fd)
+{
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof(bound);
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+
+    if (getsockname(fd, (struct sockaddr *)&bound, &size) != 0) {
+        return 0;
+    }
+    memcpy(&v4, &bound, sizeof(v4));
+    memcpy(&v6, &bound, sizeof(v6));
+    return ntohs(bound.ss_family == AF_INET6 ? v6.sin6_port : v4.sin_port);
+}
+
+static quipu_status listen_tcp(quipu_server *server, const char *address, int *ret_fd,
+                               quipu_error *reterr)
+{
+    struct sockaddr_storage bound = {.ss_family = AF_UNSPEC};
+    socklen_t size = 0;
+    char host[LISTEN_HOST_SIZE];
+    unsigned port = 0;
+    int on = 1;
+    int fd;
+
+    if (!listen_split(address, host, &port)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "%s is no address: 127.0.0.1:8420, [::1]:8420 or unix:PATH", address);
+    }
+    if (!listen_loopback(host, port, &bound, &size)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "%s could be reached by other machines, and this server has no TLS: "
+                            "listen on 127.0.0.1 or a unix socket, put a proxy with TLS before "
+                            "it, and name its address as the public URL",
+                            address);
+    }
+    fd = listen_socket(bound.ss_family);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        bind(fd, (const struct sockaddr *)&bound, size) != 0 || listen(fd, LISTEN_BACKLOG) != 0) {
+        return listen_fail(reterr, fd, address, errno);
+    }
+    (void)snprintf(server->address, sizeof(server->address),
+                   bound.ss_family == AF_INET6 ? "http://[%s]:%u" : "http://%s:%u", host,
+                   listen_port(fd));
+    *ret_fd = fd;
+    return QUIPU_OK;
+}
+
+/* ---- unix sockets ---------------------------------------------------------------------------- */
+
+/* Removes a socket that nobody listens on: a server that was killed left it. */
+static void listen_remove_stale(const struct sockaddr_un *bound)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct stat about;
+
+    if (fd >= 0) {
+        if (lstat(bound->sun_path, &about) == 0 && S_ISSOCK(about.st_mode) &&
+            connect(fd, (const struct sockaddr *)bound, sizeof(*bound)) != 0 &&
+            errno == ECONNREFUSED) {
+            (void)unlink(bound->sun_path);
+        }
+        (void)close(fd);
+    }
+}
+
+static quipu_status listen_unix(quipu_server *server, const char *path, int *ret_fd,
+                                quipu_error *reterr)
+{
+    struct sockaddr_un bound = {.sun_family = AF_UNIX};
+    mode_t mask;
+    int fd;
+    int failed;
+
+    if (path[0] == '\0' || strlen(path) >= sizeof(bound.sun_path)) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "the path of a unix socket has 1 to %zu bytes",
+                            sizeof(bound.sun_path) - 1);
+    }
+    memcpy(bound.sun_path, path, strlen(path));
+    listen_remove_stale(&bound);
+    fd = listen_socket(AF_UNIX);
+    mask = umask(0177); /* its owner alone may connect */
+    failed = fd < 0 || bind(fd, (const struct sockaddr *)&bound, sizeof(bound)) != 0 ||
+             listen(fd, LISTEN_BACKLOG) != 0;
+    (void)umask(mask);
+    if (failed) {
+        return listen_fail(reterr, fd, path, errno);
+    }
+    (void)snprintf(server->socket_path, sizeof(server->socket_path), "%s", path);
+    (void)snprintf(server->address, sizeof(server->address), "unix:%s", path);
+    *ret_fd = fd;
+    return QUIPU_OK;
+}
+
+quipu_status qp_listen_open(quipu_server *server, const char *address, int *ret_fd,
+                            quipu_error *reterr)
+{
+    return strncmp(address, "unix:", 5) == 0 ? listen_unix(server, address + 5, ret_fd, reterr)
+                                             : listen_tcp(server, address, ret_fd, reterr);
+}

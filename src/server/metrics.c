@@ -1,0 +1,99 @@
+/* Counters, in the text format of Prometheus. Only the loop's thread writes and reads them. */
+#include <assert.h>
+#include <inttypes.h>
+
+#include "server/server.h"
+
+/* Upper bounds of the histogram's buckets, in microseconds. */
+static const int64_t metrics_bounds[QP_SERVER_BUCKETS] = {
+    100, 250, 500, 1000, 2500, 5000, 10000, 25000, 100000, 500000, 2500000, 10000000,
+};
+
+static const char *const metrics_classes[QP_SERVER_CLASSES] = {"2xx", "4xx", "5xx"};
+
+void qp_metrics_count(qp_metrics *metrics, const qp_call *call, int64_t begun_ns)
+{
+    int64_t us = (qp_clock_ns() - begun_ns) / 1000;
+    size_t bucket = 0;
+    size_t class = call->answer.status < 400 ? 0 : call->answer.status < 500 ? 1 : 2;
+
+    if (call->route == NULL) {
+        return; /* counted as refused */
+    }
+    assert(call->route - qp_routes < QP_SERVER_ROUTES_MAX);
+    metrics->requests[call->route - qp_routes][class]++;
+    while (bucket < QP_SERVER_BUCKETS && us > metrics_bounds[bucket]) {
+        bucket++;
+    }
+    metrics->latency[bucket]++;
+    metrics->latency_us += us;
+    metrics->latency_count++;
+}
+
+static void metrics_put(qp_buf *text, const char *name, const char *type, const char *help,
+                        int64_t value)
+{
+    qp_buf_printf(text, "# HELP quipu_%s %s\n# TYPE quipu_%s %s\nquipu_%s %" PRId64 "\n", name,
+                  help, name, type, name, value);
+}
+
+static void metrics_put_requests(qp_buf *text, const qp_metrics *metrics)
+{
+    qp_buf_puts(text, "# HELP quipu_requests_total Answered requests.\n"
+                      "# TYPE quipu_requests_total counter\n");
+    for (size_t i = 0; qp_routes[i].path != NULL; i++) {
+        for (size_t class = 0; class < QP_SERVER_CLASSES; class ++) {
+            if (metrics->requests[i][class] > 0) {
+                qp_buf_printf(
+                    text,
+                    "quipu_requests_total{method=\"%s\",route=\"%s\",code=\"%s\"} %" PRId64 "\n",
+                    qp_http_method_name(qp_routes[i].method), qp_routes[i].path,
+                    metrics_classes[class], metrics->requests[i][class]);
+            }
+        }
+    }
+}
+
+static void metrics_put_latency(qp_buf *text, const qp_metrics *metrics)
+{
+    int64_t below = 0;
+
+    qp_buf_puts(text, "# HELP quipu_request_seconds From a complete request to its answer.\n"
+                      "# TYPE quipu_request_seconds histogram\n");
+    for (size_t i = 0; i < QP_SERVER_BUCKETS; i++) {
+        below += metrics->latency[i];
+        qp_buf_printf(text, "quipu_request_seconds_bucket{le=\"%g\"} %" PRId64 "\n",
+                      (double)metrics_bounds[i] / 1e6, below);
+    }
+    qp_buf_printf(text,
+                  "quipu_request_seconds_bucket{le=\"+Inf\"} %" PRId64
+                  "\nquipu_request_seconds_sum %.6f\nquipu_request_seconds_count %" PRId64 "\n",
+                  metrics->latency_count, (double)metrics->latency_us / 1e6,
+                  metrics->latency_count);
+}
+
+quipu_status qp_route_metrics(qp_call *call, quipu_error *reterr)
+{
+    quipu_server *server = call->server;
+    const qp_metrics *metrics = &server->metrics;
+    qp_buf *text = &call->answer.body;
+
+    (void)reterr;
+    metrics_put_requests(text, metrics);
+    metrics_put_latency(text, metrics);
+    metrics_put(text, "refused_total", "counter", "Requests that are no valid HTTP, or late.",
+                metrics->refused);
+    metrics_put(text, "unauthorized_total", "counter", "Requests without the right to ask.",
+                metrics->unauthorized);
+    metrics_put(text, "queue_full_total", "counter", "Requests answered 503.", metrics->queue_full);
+    metrics_put(text, "queue_length", "gauge", "Requests that wait for a worker.",
+                (int64_t)qp_pool_waiting(&server->pool));
+    metrics_put(text, "connections_total", "counter", "Accepted connections.", metrics->accepted);
+    metrics_put(text, "connections_turned_away_total", "counter", "Connections beyond the limit.",
+                metrics->turned_away);
+    metrics_put(text, "connections", "gauge", "Open connections.", (int64_t)server->conn_count);
+    metrics_put(text, "tails", "gauge", "Open streams.", (int64_t)server->stream_count);
+    call->answer.type = "text/plain; version=0.0.4; charset=utf-8";
+    call->answer.status = 200;
+    return qp_buf_status(text);
+}

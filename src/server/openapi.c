@@ -1,0 +1,247 @@
+/* The OpenAPI 3.1 document, written from the table of routes and the library's table of fields. */
+#include <string.h>
+
+#include "server/route.h"
+#include "server/server.h" /* IWYU pragma: keep */
+
+static void openapi_text(qp_jsonw *writer, const char *name, const char *text)
+{
+    qp_jsonw_key(writer, quipu_cstr(name));
+    qp_jsonw_str(writer, quipu_cstr(text));
+}
+
+static void openapi_open(qp_jsonw *writer, const char *name)
+{
+    qp_jsonw_key(writer, quipu_cstr(name));
+    qp_jsonw_object(writer);
+}
+
+/* {"type": ...} and, for a number, its bounds. */
+static void openapi_schema(qp_jsonw *writer, const qp_parameter *parameter)
+{
+    openapi_open(writer, "schema");
+    switch (parameter->kind) {
+    case QP_PARAMETER_NUMBER:
+        openapi_text(writer, "type", "integer");
+        qp_jsonw_key(writer, QUIPU_STR("minimum"));
+        qp_jsonw_i64(writer, parameter->least);
+        qp_jsonw_key(writer, QUIPU_STR("maximum"));
+        qp_jsonw_i64(writer, parameter->most);
+        break;
+    case QP_PARAMETER_FLAG:
+        openapi_text(writer, "type", "boolean");
+        break;
+    case QP_PARAMETER_TIME:
+        openapi_text(writer, "type", "string");
+        openapi_text(writer, "format", "date-time");
+        break;
+    case QP_PARAMETER_TEXT:
+        openapi_text(writer, "type", "string");
+        break;
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static void openapi_parameter(qp_jsonw *writer, const qp_parameter *parameter, const char *in)
+{
+    qp_jsonw_object(writer);
+    openapi_text(writer, "name", parameter->name);
+    openapi_text(writer, "in", in);
+    openapi_text(writer, "description", parameter->help);
+    if (parameter->required) {
+        qp_jsonw_key(writer, QUIPU_STR("required"));
+        qp_jsonw_bool(writer, true);
+    }
+    openapi_schema(writer, parameter);
+    qp_jsonw_object_end(writer);
+}
+
+static void openapi_parameters(qp_jsonw *writer, const qp_route *route)
+{
+    static const qp_parameter key = {.name = "key", .required = true, .help = "of the session"};
+
+    qp_jsonw_key(writer, QUIPU_STR("parameters"));
+    qp_jsonw_array(writer);
+    if (strstr(route->path, "{key}") != NULL) {
+        openapi_parameter(writer, &key, "path");
+    }
+    for (const qp_parameter *parameter = route->parameters;
+         parameter != NULL && parameter->name != NULL; parameter++) {
+        openapi_parameter(writer, parameter, "query");
+    }
+    qp_jsonw_array_end(writer);
+}
+
+/* {"application/json":{"schema":{"$ref":"#/components/schemas/NAME"}}} */
+static void openapi_content(qp_jsonw *writer, const char *type, const char *schema)
+{
+    qp_buf reference;
+
+    qp_buf_init(&reference, 128);
+    qp_buf_printf(&reference, "#/components/schemas/%s", schema);
+    openapi_open(writer, "content");
+    openapi_open(writer, type);
+    openapi_open(writer, "schema");
+    qp_jsonw_key(writer, QUIPU_STR("$ref"));
+    qp_jsonw_str(writer, qp_buf_str(&reference));
+    qp_jsonw_object_end(writer);
+    qp_jsonw_object_end(writer);
+    qp_jsonw_object_end(writer);
+    qp_buf_free(&reference);
+}
+
+static void openapi_responses(qp_jsonw *writer, const qp_route *route)
+{
+    openapi_open(writer, "responses");
+    openapi_open(writer, "2XX");
+    openapi_text(writer, "description",
+                 route->kind == QP_ROUTE_STREAM ? "A stream of server-sent events" : "Done");
+    qp_jsonw_object_end(writer);
+    openapi_open(writer, "default");
+    openapi_text(writer, "description", "An error");
+    openapi_content(writer, "application/json", "Error");
+    qp_jsonw_object_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+static void openapi_operation(qp_jsonw *writer, const qp_route *route)
+{
+    static const char *const needs[] = {"none", "read", "write", "whole"};
+    char method[8] = "";
+
+    for (size_t i = 0; i + 1 < sizeof(method) && qp_http_method_name(route->method)[i] != '\0';
+         i++) {
+        method[i] = (char)(qp_http_method_name(route->method)[i] - 'A' + 'a');
+    }
+    openapi_open(writer, method);
+    openapi_text(writer, "operationId", route->name);
+    openapi_text(writer, "summary", route->summary);
+    openapi_text(writer, "x-quipu-need", needs[route->need]);
+    openapi_parameters(writer, route);
+    if (route->body != NULL) {
+        openapi_open(writer, "requestBody");
+        qp_jsonw_key(writer, QUIPU_STR("required"));
+        qp_jsonw_bool(writer, true);
+        openapi_content(writer, "application/json", route->body);
+        qp_jsonw_object_end(writer);
+    }
+    openapi_responses(writer, route);
+    qp_jsonw_key(writer, QUIPU_STR("security"));
+    qp_jsonw_array(writer);
+    if (route->need != QP_NEED_NOTHING) {
+        qp_jsonw_object(writer);
+        qp_jsonw_key(writer, QUIPU_STR("token"));
+        qp_jsonw_array(writer);
+        qp_jsonw_array_end(writer);
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+/* Routes of one path stand next to each other in the table. */
+static void openapi_paths(qp_jsonw *writer)
+{
+    openapi_open(writer, "paths");
+    for (const qp_route *route = qp_routes; route->path != NULL; route++) {
+        if (route == qp_routes || strcmp(route->path, route[-1].path) != 0) {
+            openapi_open(writer, route->path);
+        }
+        openapi_operation(writer, route);
+        if (route[1].path == NULL || strcmp(route->path, route[1].path) != 0) {
+            qp_jsonw_object_end(writer);
+        }
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static void openapi_field(qp_jsonw *writer, const struct qp_field_name *item)
+{
+    openapi_open(writer, item->name);
+    switch ((quipu_field_type)item->field.type) {
+    case QUIPU_FIELD_INT:
+        openapi_text(writer, "type", "integer");
+        break;
+    case QUIPU_FIELD_JSON:
+        openapi_text(writer, "type", "object");
+        break;
+    default:
+        openapi_text(writer, "type", "string");
+        break;
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* An object of settings; `more` are its other members, as JSON. */
+static void openapi_settings(qp_jsonw *writer, const char *name, const qp_fields *fields,
+                             const char *more_name, const char *more)
+{
+    openapi_open(writer, name);
+    openapi_text(writer, "type", "object");
+    qp_jsonw_key(writer, QUIPU_STR("additionalProperties"));
+    qp_jsonw_bool(writer, false);
+    openapi_open(writer, "properties");
+    for (size_t i = 0; i < fields->count; i++) {
+        openapi_field(writer, &fields->items[i]);
+    }
+    qp_jsonw_key(writer, quipu_cstr(more_name));
+    qp_jsonw_raw(writer, quipu_cstr(more));
+    qp_jsonw_object_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+static void openapi_components(qp_jsonw *writer, const quipu_server *server)
+{
+    static const char messages[] = "{\"type\":\"array\",\"items\":{\"$ref\":"
+                                   "\"#/components/schemas/Message\"}}";
+    static const char number[] = "{\"type\":\"integer\"}";
+
+    openapi_open(writer, "components");
+    openapi_open(writer, "securitySchemes");
+    openapi_open(writer, "token");
+    openapi_text(writer, "type", "http");
+    openapi_text(writer, "scheme", "bearer");
+    qp_jsonw_object_end(writer);
+    qp_jsonw_object_end(writer);
+    openapi_open(writer, "schemas");
+    openapi_settings(writer, "SessionNew", &server->new_fields, "messages", messages);
+    openapi_settings(writer, "Fork", &server->new_fields, "seq", number);
+    openapi_settings(writer, "SessionPatch", &server->patch_fields, "expectedRevision", number);
+    qp_jsonw_key(writer, QUIPU_STR("Append"));
+    qp_jsonw_raw(writer,
+                 QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,\"required\":"
+                           "[\"messages\"],\"properties\":{\"messages\":{\"type\":\"array\","
+                           "\"minItems\":1,\"items\":{\"$ref\":\"#/components/schemas/Message\"}},"
+                           "\"create\":{\"type\":\"boolean\"},\"expectedRevision\":"
+                           "{\"type\":\"integer\"}}}"));
+    qp_jsonw_key(writer, QUIPU_STR("Message"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"required\":[\"role\"],\"properties\":"
+                                   "{\"role\":{\"enum\":[\"user\",\"assistant\",\"tool\","
+                                   "\"function\",\"model\",\"system\"]},\"content\":"
+                                   "{\"type\":\"string\"},\"eventId\":{\"type\":\"string\"}}}"));
+    qp_jsonw_key(writer, QUIPU_STR("State"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\"}"));
+    qp_jsonw_key(writer, QUIPU_STR("Error"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"properties\":{\"error\":{\"type\":"
+                                   "\"object\",\"properties\":{\"status\":{\"type\":\"string\"},"
+                                   "\"message\":{\"type\":\"string\"}}}}}"));
+    qp_jsonw_object_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+quipu_status qp_route_openapi(qp_call *call, quipu_error *reterr)
+{
+    qp_jsonw writer;
+
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    openapi_text(&writer, "openapi", "3.1.0");
+    openapi_open(&writer, "info");
+    openapi_text(&writer, "title", "quipu");
+    openapi_text(&writer, "version", quipu_version());
+    qp_jsonw_object_end(&writer);
+    openapi_paths(&writer);
+    openapi_components(&writer, call->server);
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}

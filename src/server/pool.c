@@ -1,0 +1,158 @@
+/* The workers (pool.h). One mutex guards both lists; it is held for a few instructions. Called by
+ * the loop's thread; owns the threads. */
+#include "server/pool.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+static void pool_put(qp_job_list *list, qp_job *job)
+{
+    job->next = NULL;
+    if (list->last != NULL) {
+        list->last->next = job;
+    } else {
+        list->first = job;
+    }
+    list->last = job;
+    list->count++;
+}
+
+static qp_job *pool_take(qp_job_list *list)
+{
+    qp_job *job = list->first;
+
+    if (job != NULL) {
+        list->first = job->next;
+        list->last = list->first != NULL ? list->last : NULL;
+        list->count--;
+    }
+    return job;
+}
+
+/* A byte in the pipe wakes the loop; a full pipe has woken it already. */
+static void pool_wake(const qp_pool *pool)
+{
+    ssize_t n = write(pool->wake_fd, "", 1);
+
+    (void)n;
+}
+
+static void *pool_work(void *arg)
+{
+    qp_pool *pool = arg;
+
+    qp_mutex_lock(&pool->mutex);
+    for (;;) {
+        qp_job *job = pool_take(&pool->queue);
+
+        if (job == NULL) {
+            if (pool->stops) {
+                break;
+            }
+            qp_cond_wait(&pool->work, &pool->mutex);
+            continue;
+        }
+        qp_mutex_unlock(&pool->mutex);
+        job->run(job);
+        qp_mutex_lock(&pool->mutex);
+        pool_put(&pool->finished, job);
+        if (pool->finished.count == 1) {
+            pool_wake(pool);
+        }
+    }
+    qp_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+
+quipu_status qp_pool_start(qp_pool *pool, size_t threads, size_t queue_max, int wake_fd,
+                           quipu_error *reterr)
+{
+    quipu_status status;
+
+    assert(threads > 0);
+    *pool = (qp_pool){.queue_max = queue_max, .wake_fd = wake_fd};
+    pool->threads = qp_calloc(threads, sizeof(*pool->threads));
+    status = pool->threads != NULL ? qp_mutex_init(&pool->mutex) : QUIPU_NOMEM;
+    if (status == QUIPU_OK) {
+        status = qp_cond_init(&pool->work);
+        if (status != QUIPU_OK) {
+            qp_mutex_done(&pool->mutex);
+        }
+    }
+    if (status != QUIPU_OK) {
+        qp_free(pool->threads);
+        pool->threads = NULL;
+        return qp_error_set(reterr, status, "the workers cannot be started");
+    }
+    while (pool->thread_count < threads && status == QUIPU_OK) {
+        status = qp_thread_start(&pool->threads[pool->thread_count], pool_work, pool);
+        pool->thread_count += status == QUIPU_OK ? 1 : 0;
+    }
+    if (status != QUIPU_OK) {
+        qp_pool_stop(pool);
+        return qp_error_set(reterr, status, "the workers cannot be started");
+    }
+    return QUIPU_OK;
+}
+
+bool qp_pool_submit(qp_pool *pool, qp_job *job)
+{
+    bool has_room;
+
+    assert(job->run != NULL && job->done != NULL);
+    qp_mutex_lock(&pool->mutex);
+    has_room = pool->queue.count < pool->queue_max;
+    if (has_room) {
+        pool_put(&pool->queue, job);
+        qp_cond_signal(&pool->work);
+    }
+    qp_mutex_unlock(&pool->mutex);
+    return has_room;
+}
+
+void qp_pool_finish(qp_pool *pool)
+{
+    qp_job_list finished;
+    qp_job *job;
+
+    qp_mutex_lock(&pool->mutex);
+    finished = pool->finished;
+    pool->finished = (qp_job_list){.count = 0};
+    qp_mutex_unlock(&pool->mutex);
+    while ((job = pool_take(&finished)) != NULL) {
+        job->done(job);
+    }
+}
+
+size_t qp_pool_waiting(qp_pool *pool)
+{
+    size_t count;
+
+    qp_mutex_lock(&pool->mutex);
+    count = pool->queue.count;
+    qp_mutex_unlock(&pool->mutex);
+    return count;
+}
+
+void qp_pool_stop(qp_pool *pool)
+{
+    if (pool->threads == NULL) {
+        return;
+    }
+    qp_mutex_lock(&pool->mutex);
+    pool->stops = true;
+    qp_cond_broadcast(&pool->work);
+    qp_mutex_unlock(&pool->mutex);
+    for (size_t i = 0; i < pool->thread_count; i++) {
+        (void)qp_thread_join(pool->threads[i]);
+    }
+    qp_pool_finish(pool);
+    assert(pool->queue.count == 0 && pool->finished.count == 0);
+    qp_cond_done(&pool->work);
+    qp_mutex_done(&pool->mutex);
+    qp_free(pool->threads);
+    pool->threads = NULL;
+}

@@ -1,0 +1,52 @@
+/* The workers: a bounded queue of jobs and the threads that run them. The loop submits and is woken
+ * when jobs are done; it never waits for a store. */
+#ifndef QP_SERVER_POOL_H
+#define QP_SERVER_POOL_H
+
+#include <stddef.h>
+
+#include "base/thread.h"
+
+/* A job. `run` is called on a worker, then `done` on the loop's thread. Between the two calls of
+ * the loop, submit and done, the job belongs to the pool. */
+typedef struct qp_job {
+    struct qp_job *next;
+    void *owner; /* what it works for */
+    void (*run)(struct qp_job *job);
+    void (*done)(struct qp_job *job);
+} qp_job;
+
+typedef struct qp_job_list {
+    qp_job *first;
+    qp_job *last;
+    size_t count;
+} qp_job_list;
+
+typedef struct qp_pool {
+    qp_mutex mutex;
+    qp_cond work;      /* the queue is not empty, or the pool stops */
+    qp_job_list queue; /* under the mutex, as what follows */
+    qp_job_list finished;
+    bool stops;
+    size_t queue_max;
+    int wake_fd; /* gets a byte when `finished` stops being empty */
+    qp_thread *threads;
+    size_t thread_count;
+} qp_pool;
+
+QUIPU_MUST_USE quipu_status qp_pool_start(qp_pool *pool, size_t threads, size_t queue_max,
+                                          int wake_fd, quipu_error *reterr);
+
+/* Queues a job; false: the queue is full. */
+QUIPU_MUST_USE bool qp_pool_submit(qp_pool *pool, qp_job *job);
+
+/* Calls `done` of the jobs that have run. On the loop's thread. */
+void qp_pool_finish(qp_pool *pool);
+
+/* How many jobs wait for a worker. */
+size_t qp_pool_waiting(qp_pool *pool);
+
+/* Lets the workers run what is queued, and ends them; then calls `done` of all that is left. */
+void qp_pool_stop(qp_pool *pool);
+
+#endif

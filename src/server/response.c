@@ -1,0 +1,99 @@
+/* The head of an answer. Every header comes from here: nothing of a request, and nothing of a
+ * store, is ever written into a head. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+
+#include "server/conn.h"
+
+#define RESPONSE_DATE_SIZE 32
+
+static const struct {
+    int status;
+    const char *reason;
+} response_reasons[] = {
+    {200, "OK"},
+    {201, "Created"},
+    {204, "No Content"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {410, "Gone"},
+    {411, "Length Required"},
+    {413, "Content Too Large"},
+    {414, "URI Too Long"},
+    {417, "Expectation Failed"},
+    {431, "Request Header Fields Too Large"},
+    {500, "Internal Server Error"},
+    {501, "Not Supported"},
+    {503, "Service Unavailable"},
+    {505, "HTTP Version Not Supported"},
+    {507, "Insufficient Storage"},
+};
+
+static const char *response_reason(int status)
+{
+    for (size_t i = 0; i < sizeof(response_reasons) / sizeof(response_reasons[0]); i++) {
+        if (response_reasons[i].status == status) {
+            return response_reasons[i].reason;
+        }
+    }
+    return "Error";
+}
+
+/* "Mon, 16 Nov 2026 16:53:21 GMT", from the library's own calendar: 1970-01-01 was a Thursday. */
+static void response_date(quipu_time now, char ret_date[RESPONSE_DATE_SIZE])
+{
+    static const char days[] = "ThuFriSatSunMonTueWed";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    char text[QUIPU_TIME_TEXT_SIZE];
+    int month;
+
+    if (quipu_time_format(now, text) != QUIPU_OK) {
+        ret_date[0] = '\0';
+        return;
+    }
+    month = (text[5] - '0') * 10 + (text[6] - '0') - 1;
+    (void)snprintf(ret_date, RESPONSE_DATE_SIZE, "%.3s, %.2s %.3s %.4s %.8s GMT",
+                   days + 3 * (size_t)(now.s / 86400 % 7), text + 8,
+                   months + 3 * (size_t)(month >= 0 && month < 12 ? month : 0), text, text + 11);
+}
+
+void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size)
+{
+    struct evbuffer *output = bufferevent_get_output(conn->bev);
+    char date[RESPONSE_DATE_SIZE];
+
+    response_date(quipu_time_now(), date);
+    (void)evbuffer_add_printf(output,
+                              "HTTP/1.1 %d %s\r\nDate: %s\r\nCache-Control: no-store\r\n"
+                              "Content-Security-Policy: default-src 'none'\r\n"
+                              "X-Content-Type-Options: nosniff\r\n",
+                              answer->status, response_reason(answer->status), date);
+    if (answer->status != 204) {
+        (void)evbuffer_add_printf(output, "Content-Type: %s\r\n", answer->type);
+        if (size >= 0) {
+            (void)evbuffer_add_printf(output, "Content-Length: %" PRId64 "\r\n", size);
+        }
+    }
+    if (answer->status == 401) {
+        (void)evbuffer_add_printf(output, "WWW-Authenticate: Bearer\r\n");
+    }
+    if (answer->status == 503) {
+        (void)evbuffer_add_printf(output, "Retry-After: %d\r\n", QP_RETRY_AFTER_S);
+    }
+    if (answer->allow[0] != '\0') {
+        (void)evbuffer_add_printf(output, "Allow: %s\r\n", answer->allow);
+    }
+    if (conn->closes) {
+        (void)evbuffer_add_printf(output, "Connection: close\r\n");
+    }
+    (void)evbuffer_add(output, "\r\n", 2);
+}

@@ -1,0 +1,317 @@
+/* The table of routes (route.h), and how a request finds its own. Called by connections on the
+ * loop's thread; constant data, no locks. */
+#include "server/route.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define ROUTE_NUMBER_MAX INT64_C(1000000000000) /* of parameters that count messages or tokens */
+#define ROUTE_DIGITS_MAX 15                     /* of any number */
+
+#define NUMBER(text_name, low, high, text_help)                                                    \
+    {.name = (text_name),                                                                          \
+     .kind = QP_PARAMETER_NUMBER,                                                                  \
+     .least = (low),                                                                               \
+     .most = (high),                                                                               \
+     .help = (text_help)}
+#define TEXT(text_name, text_help) {.name = (text_name), .help = (text_help)}
+#define FLAG(text_name, text_help)                                                                 \
+    {.name = (text_name), .kind = QP_PARAMETER_FLAG, .help = (text_help)}
+#define TIME(text_name, text_help)                                                                 \
+    {.name = (text_name), .kind = QP_PARAMETER_TIME, .help = (text_help)}
+#define END {.name = NULL}
+
+static const qp_parameter route_list[] = {
+    TEXT("app", "only sessions of this app"),
+    TEXT("user", "only sessions of this user"),
+    TEXT("agent", "only sessions of this agent"),
+    TEXT("after", "the cursor that the page before ended with"),
+    NUMBER("limit", 1, QUIPU_PAGE_MAX, "sessions of a page"),
+    FLAG("oldestFirst", "the oldest change first"),
+    FLAG("expired", "expired sessions too"),
+    END,
+};
+
+static const qp_parameter route_get[] = {
+    NUMBER("after", 0, ROUTE_NUMBER_MAX, "only messages after this number"),
+    NUMBER("before", 0, ROUTE_NUMBER_MAX, "only messages before this number"),
+    NUMBER("limit", 0, QUIPU_BATCH_MAX, "at most this many messages; 0: the session alone"),
+    FLAG("last", "the newest messages, not the oldest"),
+    FLAG("view", "what a model should see: after a compaction, its summary and what follows"),
+    END,
+};
+
+static const qp_parameter route_delete[] = {
+    FLAG("forks", "its forks too"),
+    END,
+};
+
+static const qp_parameter route_window[] = {
+    {.name = "budget",
+     .kind = QP_PARAMETER_NUMBER,
+     .least = 1,
+     .most = ROUTE_NUMBER_MAX,
+     .required = true,
+     .help = "tokens that the window may have"},
+    FLAG("cut", "cut a newest turn that exceeds the budget"),
+    END,
+};
+
+static const qp_parameter route_context[] = {
+    NUMBER("budget", 1, ROUTE_NUMBER_MAX, "tokens of the prompt; without it: by the model"),
+    NUMBER("at", 1, ROUTE_NUMBER_MAX, "the prompt of the turn of this message"),
+    TEXT("model", "the model that it is for; without it: the one that was logged last"),
+    END,
+};
+
+static const qp_parameter route_search[] = {
+    {.name = "q", .required = true, .help = "words, phrases, filters: see quipu_search()"},
+    TEXT("key", "only in this session"),
+    TEXT("app", "only in sessions of this app"),
+    TEXT("user", "only in sessions of this user"),
+    TEXT("author", "only messages of this author"),
+    TIME("after", "only messages of this instant or later"),
+    TIME("before", "only messages of an earlier instant"),
+    NUMBER("limit", 1, QUIPU_SEARCH_LIMIT_MAX, "hits of a page"),
+    NUMBER("offset", 0, QUIPU_SEARCH_OFFSET_MAX, "hits to skip"),
+    END,
+};
+
+static const qp_parameter route_recall[] = {
+    {.name = "q", .required = true, .help = "a question in plain words"},
+    TEXT("key", "only in this session"),
+    TEXT("app", "only in sessions of this app"),
+    TEXT("user", "only in those of this user of the app"),
+    NUMBER("limit", 1, QUIPU_RECALL_LIMIT_MAX, "hits at most"),
+    NUMBER("budget", 1, ROUTE_NUMBER_MAX, "tokens of all hits together at most"),
+    END,
+};
+
+static const qp_parameter route_export[] = {
+    FLAG("flat", "a fork with the messages that it shares, as a session of its own"),
+    END,
+};
+
+static const qp_parameter route_tail[] = {
+    NUMBER("after", 0, ROUTE_NUMBER_MAX,
+           "begin after this message; a Last-Event-ID header comes before it"),
+    END,
+};
+
+const qp_route qp_routes[] = {
+    {QP_HTTP_GET, "/healthz", QP_NEED_NOTHING, "health",
+     "Write to the store, at most once a second, and say whether it worked", NULL, NULL,
+     QP_ROUTE_WORKER, qp_route_health},
+    {QP_HTTP_GET, "/readyz", QP_NEED_NOTHING, "ready", "Say whether requests are accepted", NULL,
+     NULL, QP_ROUTE_LOOP, qp_route_ready},
+    {QP_HTTP_GET, "/metrics", QP_NEED_WHOLE, "metrics", "Counters in the text format of Prometheus",
+     NULL, NULL, QP_ROUTE_LOOP, qp_route_metrics},
+    {QP_HTTP_GET, "/openapi.json", QP_NEED_NOTHING, "openapi", "This description", NULL, NULL,
+     QP_ROUTE_LOOP, qp_route_openapi},
+    {QP_HTTP_GET, "/v1/stats", QP_NEED_WHOLE, "stats", "How much is in the store", NULL, NULL,
+     QP_ROUTE_WORKER, qp_route_stats},
+    {QP_HTTP_GET, "/v1/search", QP_NEED_READ, "search", "Find messages that have all words",
+     route_search, NULL, QP_ROUTE_WORKER, qp_route_search},
+    {QP_HTTP_GET, "/v1/recall", QP_NEED_READ, "recall", "Find messages that answer a question",
+     route_recall, NULL, QP_ROUTE_WORKER, qp_route_recall},
+    {QP_HTTP_GET, "/v1/sessions", QP_NEED_READ, "listSessions",
+     "A page of sessions, the newest change first", route_list, NULL, QP_ROUTE_WORKER,
+     qp_route_session_list},
+    {QP_HTTP_POST, "/v1/sessions", QP_NEED_WRITE, "createSession",
+     "Create a session, with its first messages if there are any", NULL, "SessionNew",
+     QP_ROUTE_WORKER, qp_route_session_create},
+    {QP_HTTP_GET, "/v1/sessions/{key}", QP_NEED_READ, "getSession",
+     "A session and a range of its messages", route_get, NULL, QP_ROUTE_WORKER,
+     qp_route_session_get},
+    {QP_HTTP_PATCH, "/v1/sessions/{key}", QP_NEED_WRITE, "updateSession",
+     "Change settings of a session", NULL, "SessionPatch", QP_ROUTE_WORKER,
+     qp_route_session_update},
+    {QP_HTTP_DELETE, "/v1/sessions/{key}", QP_NEED_WRITE, "deleteSession",
+     "Delete a session with its messages", route_delete, NULL, QP_ROUTE_WORKER,
+     qp_route_session_delete},
+    {QP_HTTP_POST, "/v1/sessions/{key}/messages", QP_NEED_WRITE, "appendMessages",
+     "Append messages, all or none; the same eventIds again change nothing", NULL, "Append",
+     QP_ROUTE_WORKER, qp_route_session_append},
+    {QP_HTTP_POST, "/v1/sessions/{key}/fork", QP_NEED_WRITE, "forkSession",
+     "Create a session that shares the past of this one", NULL, "Fork", QP_ROUTE_WORKER,
+     qp_route_session_fork},
+    {QP_HTTP_GET, "/v1/sessions/{key}/window", QP_NEED_READ, "getWindow",
+     "The newest whole turns that fit a budget of tokens", route_window, NULL, QP_ROUTE_WORKER,
+     qp_route_window},
+    {QP_HTTP_GET, "/v1/sessions/{key}/context", QP_NEED_READ, "getContext",
+     "The next prompt, or the one of a past turn", route_context, NULL, QP_ROUTE_WORKER,
+     qp_route_context},
+    {QP_HTTP_GET, "/v1/sessions/{key}/state", QP_NEED_READ, "getState",
+     "The state of a session, with that of its app and its user", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_state_get},
+    {QP_HTTP_PATCH, "/v1/sessions/{key}/state", QP_NEED_WRITE, "updateState",
+     "Set names of the state, all or none", NULL, "State", QP_ROUTE_WORKER, qp_route_state_patch},
+    {QP_HTTP_GET, "/v1/sessions/{key}/export", QP_NEED_READ, "exportSession",
+     "A session as JSON Lines", route_export, NULL, QP_ROUTE_WORKER, qp_route_export},
+    {QP_HTTP_GET, "/v1/sessions/{key}/tail", QP_NEED_READ, "tailSession",
+     "Messages as server-sent events: what exists, then what is added", route_tail, NULL,
+     QP_ROUTE_STREAM, qp_route_tail},
+    {.path = NULL},
+};
+
+/* Whether a path fits a template: its segments are equal, {key} is any that is not empty. */
+static bool route_fits(const char *path, const qp_http_request *request, quipu_str *ret_key)
+{
+    size_t at = 0;
+    quipu_str key = QP_STR_ABSENT;
+
+    while (*path == '/') {
+        const char *begin = path + 1;
+        size_t n = strcspn(begin, "/");
+
+        if (at == request->segment_count) {
+            return false;
+        }
+        if (begin[0] == '{') {
+            key = request->segments[at];
+            if (key.n == 0) {
+                return false;
+            }
+        } else if (!quipu_str_eq((quipu_str){begin, n}, request->segments[at])) {
+            return false;
+        }
+        at++;
+        path = begin + n;
+    }
+    *ret_key = key;
+    return at == request->segment_count;
+}
+
+/* Adds a method to the Allow header of a 405. */
+static void route_allow(char allow[QP_REPLY_ALLOW_SIZE], const char *method)
+{
+    size_t n = strlen(allow);
+
+    (void)snprintf(allow + n, QP_REPLY_ALLOW_SIZE - n, "%s%s", n > 0 ? ", " : "", method);
+}
+
+bool qp_route_match(qp_call *call)
+{
+    /* A HEAD is a GET whose body is not sent. */
+    qp_http_method method =
+        call->request->method == QP_HTTP_HEAD ? QP_HTTP_GET : call->request->method;
+    bool is_known = false;
+
+    assert(call->route == NULL);
+    for (const qp_route *route = qp_routes; route->path != NULL; route++) {
+        quipu_str key;
+
+        if (!route_fits(route->path, call->request, &key)) {
+            continue;
+        }
+        if (route->method == method) {
+            call->route = route;
+            call->key = key;
+            call->answer.allow[0] = '\0';
+            return true;
+        }
+        is_known = true;
+        route_allow(call->answer.allow, qp_http_method_name(route->method));
+    }
+    if (is_known) {
+        qp_reply_error(&call->answer, 405, "UNSUPPORTED", "this path has no such method");
+    } else {
+        qp_reply_error(&call->answer, 404, "NOT_FOUND", "there is no such path");
+    }
+    return false;
+}
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+static bool route_is_number(quipu_str text, const qp_parameter *parameter)
+{
+    int64_t value = 0;
+
+    if (text.n == 0 || text.n > ROUTE_DIGITS_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] < '0' || text.p[i] > '9') {
+            return false;
+        }
+        value = value * 10 + (text.p[i] - '0');
+    }
+    return value >= parameter->least && value <= parameter->most;
+}
+
+/* Answers 400 about a parameter. */
+static bool route_refuse(qp_call *call, const qp_parameter *parameter)
+{
+    char message[160];
+
+    switch (parameter->kind) {
+    case QP_PARAMETER_NUMBER:
+        (void)snprintf(message, sizeof(message), "%s must be a number from %" PRId64 " to %" PRId64,
+                       parameter->name, parameter->least, parameter->most);
+        break;
+    case QP_PARAMETER_FLAG:
+        (void)snprintf(message, sizeof(message), "%s must be true or false", parameter->name);
+        break;
+    case QP_PARAMETER_TIME:
+        (void)snprintf(message, sizeof(message), "%s must be a time such as 2026-03-01T12:00:00Z",
+                       parameter->name);
+        break;
+    case QP_PARAMETER_TEXT:
+        (void)snprintf(message, sizeof(message), "the parameter %s is missing", parameter->name);
+        break;
+    }
+    qp_reply_error(&call->answer, 400, "INVALID", message);
+    return false;
+}
+
+static bool route_check_value(qp_call *call, const qp_parameter *parameter, quipu_str text)
+{
+    quipu_time time;
+    bool is_good = true;
+
+    switch (parameter->kind) {
+    case QP_PARAMETER_NUMBER:
+        is_good = route_is_number(text, parameter);
+        break;
+    case QP_PARAMETER_FLAG:
+        is_good = quipu_str_eq(text, QUIPU_STR("true")) || quipu_str_eq(text, QUIPU_STR("false"));
+        break;
+    case QP_PARAMETER_TIME:
+        is_good = quipu_time_parse(text, &time) == QUIPU_OK;
+        break;
+    case QP_PARAMETER_TEXT:
+        break;
+    }
+    return is_good || route_refuse(call, parameter);
+}
+
+bool qp_route_check(qp_call *call)
+{
+    static const qp_parameter none[] = {END};
+    const qp_parameter *known = call->route->parameters != NULL ? call->route->parameters : none;
+    size_t found = 0;
+
+    for (const qp_parameter *parameter = known; parameter->name != NULL; parameter++) {
+        quipu_str text = qp_call_text(call, parameter->name);
+
+        if (text.p == NULL) {
+            if (parameter->required) {
+                return route_refuse(call, parameter);
+            }
+            continue;
+        }
+        found++;
+        if (!route_check_value(call, parameter, text)) {
+            return false;
+        }
+    }
+    if (found < call->request->parameter_count) {
+        qp_reply_error(&call->answer, 400, "INVALID", "the query has a parameter that is unknown");
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,323 @@
+/* What goes into a prompt, and what is found: window, context, search, recall. Runs on workers. */
+#include <stdio.h>
+
+#include <quipu/agent.h>
+
+#include "base/time.h"
+#include "server/route.h"
+#include "server/session_json.h"
+
+/* The names of roles, as quipu_message_json() writes them, by number. */
+static const char *const read_roles[] = {"",         "user",  "assistant", "tool",
+                                         "function", "model", "system"};
+
+/* In the order of quipu_context_reason. */
+static const char *const read_reasons[] = {
+    "same", "first", "model", "instructions", "memory", "idle", "compaction", "window", "history",
+};
+
+#define READ_ROLES (sizeof(read_roles) / sizeof(read_roles[0]))
+#define READ_REASONS (sizeof(read_reasons) / sizeof(read_reasons[0]))
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+static void read_put_text(qp_jsonw *writer, const char *name, quipu_str text)
+{
+    if (text.p != NULL) {
+        qp_jsonw_key(writer, quipu_cstr(name));
+        qp_jsonw_str(writer, text);
+    }
+}
+
+static void read_put_number(qp_jsonw *writer, const char *name, int64_t value)
+{
+    qp_jsonw_key(writer, quipu_cstr(name));
+    qp_jsonw_i64(writer, value);
+}
+
+static void read_put_bool(qp_jsonw *writer, const char *name, bool value)
+{
+    qp_jsonw_key(writer, quipu_cstr(name));
+    qp_jsonw_bool(writer, value);
+}
+
+static void read_put_double(qp_jsonw *writer, const char *name, double value)
+{
+    qp_jsonw_key(writer, quipu_cstr(name));
+    qp_jsonw_double(writer, value);
+}
+
+static void read_put_role(qp_jsonw *writer, quipu_role role)
+{
+    read_put_text(writer, "role",
+                  quipu_cstr((size_t)role < READ_ROLES ? read_roles[role] : "other"));
+}
+
+static void read_put_time(qp_jsonw *writer, const char *name, quipu_time time)
+{
+    char text[QP_TIME_RFC3339_SIZE];
+
+    if (qp_time_rfc3339(time, text, NULL) == QUIPU_OK) {
+        read_put_text(writer, name, quipu_cstr(text));
+    }
+}
+
+/* ---- window ---------------------------------------------------------------------------------- */
+
+quipu_status qp_route_window(qp_call *call, quipu_error *reterr)
+{
+    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
+    quipu_window *window = NULL;
+    quipu_status status = qp_call_check_session(call, reterr);
+    qp_jsonw writer;
+
+    options.token_budget = qp_call_number(call, "budget", 0);
+    options.flags = qp_call_flag(call, "cut") ? QUIPU_WINDOW_CUT : 0;
+    if (status == QUIPU_OK) {
+        status =
+            quipu_window_read(call->store, call->key, &options, &call->limits, &window, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    read_put_number(&writer, "tokens", window->tokens);
+    read_put_bool(&writer, "moreBefore", window->more_before);
+    read_put_bool(&writer, "overBudget", window->over_budget);
+    read_put_bool(&writer, "cut", window->cut);
+    qp_jsonw_key(&writer, QUIPU_STR("messages"));
+    status = qp_fields_messages(&writer, window->messages, &call->arena, reterr);
+    qp_jsonw_object_end(&writer);
+    quipu_free(window);
+    return status == QUIPU_OK ? qp_reply_json(&call->answer, 200, &writer, reterr) : status;
+}
+
+/* ---- context --------------------------------------------------------------------------------- */
+
+/* Members as `quipu context --json` has them. */
+static void read_put_part(qp_jsonw *writer, const quipu_part *part)
+{
+    qp_jsonw_object(writer);
+    switch (part->kind) {
+    case QUIPU_PART_TEXT:
+        read_put_text(writer, "text", part->text);
+        break;
+    case QUIPU_PART_THOUGHT:
+        read_put_text(writer, "thought", part->text);
+        break;
+    case QUIPU_PART_CALL:
+    case QUIPU_PART_RESPONSE:
+        read_put_text(writer, part->kind == QUIPU_PART_CALL ? "call" : "response", part->name);
+        read_put_text(writer, "id", part->id);
+        if (part->json.text.n > 0) {
+            qp_jsonw_key(writer, QUIPU_STR("value"));
+            qp_jsonw_raw(writer, part->json.text);
+        }
+        break;
+    case QUIPU_PART_DATA:
+        read_put_text(writer, "data", part->mime);
+        read_put_number(writer, "bytes", (int64_t)part->data.n);
+        break;
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static void read_put_hash(qp_jsonw *writer, const char *name,
+                          const uint8_t hash[QUIPU_CONTEXT_HASH])
+{
+    char text[2 * QUIPU_CONTEXT_HASH + 1];
+
+    for (size_t i = 0; i < QUIPU_CONTEXT_HASH; i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", hash[i]);
+    }
+    read_put_text(writer, name, quipu_cstr(text));
+}
+
+static void read_put_context(qp_jsonw *writer, const quipu_context *context, bool is_past)
+{
+    read_put_text(writer, "reason",
+                  quipu_cstr((size_t)context->reason < READ_REASONS ? read_reasons[context->reason]
+                                                                    : "other"));
+    read_put_number(writer, "from", context->first_seq);
+    read_put_number(writer, "to", context->last_seq);
+    read_put_bool(writer, "moreBefore", context->more_before);
+    read_put_number(writer, "tokens", context->tokens);
+    read_put_number(writer, "blockTokens", context->block_tokens);
+    read_put_number(writer, "shared", context->shared);
+    read_put_number(writer, "expectedCached", context->expected_cached);
+    read_put_text(writer, "model", context->model);
+    read_put_text(writer, "provider", context->provider);
+    read_put_hash(writer, "prefixHash", context->prefix_hash);
+    read_put_hash(writer, "promptHash", context->prompt_hash);
+    if (is_past) {
+        read_put_bool(writer, "exact", context->exact);
+    }
+    if (context->tools.text.n > 0) {
+        qp_jsonw_key(writer, QUIPU_STR("tools"));
+        qp_jsonw_raw(writer, context->tools.text);
+    }
+    qp_jsonw_key(writer, QUIPU_STR("system"));
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < context->system.count; i++) {
+        qp_jsonw_str(writer, quipu_part_at(context->system, i)->text);
+    }
+    qp_jsonw_array_end(writer);
+    qp_jsonw_key(writer, QUIPU_STR("contents"));
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < context->contents.count; i++) {
+        const quipu_content *content = quipu_content_at(context->contents, i);
+
+        qp_jsonw_object(writer);
+        read_put_role(writer, content->role);
+        qp_jsonw_key(writer, QUIPU_STR("parts"));
+        qp_jsonw_array(writer);
+        for (size_t k = 0; k < content->parts.count; k++) {
+            read_put_part(writer, quipu_part_at(content->parts, k));
+        }
+        qp_jsonw_array_end(writer);
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+}
+
+/* Looks at a prompt and logs nothing: a GET writes nothing. */
+quipu_status qp_route_context(qp_call *call, quipu_error *reterr)
+{
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_status status = qp_call_check_session(call, reterr);
+    qp_jsonw writer;
+
+    options.key = call->key;
+    options.flags = QUIPU_CONTEXT_AS_BEFORE;
+    options.model = qp_call_text(call, "model");
+    options.token_budget = qp_call_number(call, "budget", 0);
+    options.at_seq = qp_call_number(call, "at", 0);
+    if (status == QUIPU_OK) {
+        status = quipu_context_get(call->store, &options, &call->limits, &context, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    read_put_context(&writer, context, options.at_seq > 0);
+    qp_jsonw_object_end(&writer);
+    quipu_free(context);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
+/* ---- search and recall ----------------------------------------------------------------------- */
+
+/* The session that a search is limited to, when it names one. */
+static quipu_status read_check_key(qp_call *call, quipu_error *reterr)
+{
+    call->key = qp_call_text(call, "key");
+    return call->key.p != NULL ? qp_call_check_session(call, reterr) : QUIPU_OK;
+}
+
+static void read_put_hit(qp_jsonw *writer, const quipu_search_hit *hit)
+{
+    qp_jsonw_object(writer);
+    read_put_text(writer, "key", hit->session_key);
+    read_put_number(writer, "seq", hit->seq);
+    read_put_role(writer, hit->role);
+    read_put_text(writer, "author", hit->author);
+    read_put_time(writer, "timestamp", hit->timestamp);
+    read_put_text(writer, "snippet", hit->snippet);
+    read_put_double(writer, "rank", hit->rank);
+    qp_jsonw_object_end(writer);
+}
+
+quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
+{
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *results = NULL;
+    quipu_status status = read_check_key(call, reterr);
+    qp_jsonw writer;
+
+    options.query = qp_call_text(call, "q");
+    options.session_key = call->key;
+    options.app_name = qp_call_text(call, "app");
+    options.user_id = qp_call_text(call, "user");
+    options.author = qp_call_text(call, "author");
+    options.has_after = qp_call_time(call, "after", &options.after);
+    options.has_before = qp_call_time(call, "before", &options.before);
+    options.limit = qp_call_number(call, "limit", 0);
+    options.offset = qp_call_number(call, "offset", 0);
+    if (status == QUIPU_OK) {
+        status = qp_call_scope(call, &options.app_name, &options.user_id, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_search(call->store, &options, &call->limits, &results, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("hits"));
+    qp_jsonw_array(&writer);
+    for (size_t i = 0; i < results->hits.count; i++) {
+        read_put_hit(&writer, quipu_search_hit_at(results->hits, i));
+    }
+    qp_jsonw_array_end(&writer);
+    read_put_bool(&writer, "more", results->more);
+    qp_jsonw_object_end(&writer);
+    quipu_free(results);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
+static void read_put_recalled(qp_jsonw *writer, const quipu_recall_hit *hit)
+{
+    qp_jsonw_object(writer);
+    read_put_text(writer, "key", hit->session_key);
+    read_put_number(writer, "seq", hit->seq);
+    read_put_role(writer, hit->role);
+    read_put_text(writer, "eventId", hit->event_id);
+    read_put_text(writer, "author", hit->author);
+    read_put_time(writer, "timestamp", hit->timestamp);
+    read_put_text(writer, "content", hit->content);
+    read_put_number(writer, "tokens", hit->tokens);
+    read_put_double(writer, "score", hit->score);
+    qp_jsonw_object_end(writer);
+}
+
+quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
+{
+    quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
+    quipu_recall_results *results = NULL;
+    quipu_status status = read_check_key(call, reterr);
+    qp_jsonw writer;
+
+    options.question = qp_call_text(call, "q");
+    options.session_key = call->key;
+    options.limit = qp_call_number(call, "limit", 0);
+    options.budget = qp_call_number(call, "budget", 0);
+    if (call->key.p == NULL) { /* a session is a scope of its own */
+        options.app_name = qp_call_text(call, "app");
+        options.user_id = qp_call_text(call, "user");
+        status = qp_call_scope(call, &options.app_name, &options.user_id, reterr);
+        options.flags = options.app_name.p == NULL ? QUIPU_RECALL_EVERYTHING : 0;
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_recall(call->store, &options, &call->limits, &results, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("hits"));
+    qp_jsonw_array(&writer);
+    for (size_t i = 0; i < results->hits.count; i++) {
+        read_put_recalled(&writer, quipu_recall_hit_at(results->hits, i));
+    }
+    qp_jsonw_array_end(&writer);
+    read_put_number(&writer, "sessions", results->sessions);
+    read_put_number(&writer, "messages", results->messages);
+    qp_jsonw_object_end(&writer);
+    quipu_free(results);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}

@@ -1,0 +1,307 @@
+/* Sessions and their messages: list, create, get, change, delete, append, fork. Each handler makes
+ * one call of the library, within the identity's scope. Runs on workers. */
+#include <assert.h>
+
+#include "base/error.h"
+#include "server/route.h"
+#include "server/server.h"
+#include "server/session_json.h"
+
+#define ROUTES_MESSAGES_DEFAULT 100 /* messages of a GET without a limit */
+
+quipu_status qp_route_session_list(qp_call *call, quipu_error *reterr)
+{
+    quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
+    quipu_session_page *page = NULL;
+    quipu_status status;
+    qp_jsonw writer;
+
+    options.app_name = qp_call_text(call, "app");
+    options.user_id = qp_call_text(call, "user");
+    options.agent_id = qp_call_text(call, "agent");
+    options.after = qp_call_text(call, "after");
+    options.limit = qp_call_number(call, "limit", 0);
+    options.flags = (qp_call_flag(call, "oldestFirst") ? QUIPU_LIST_OLDEST_FIRST : 0) |
+                    (qp_call_flag(call, "expired") ? QUIPU_LIST_EXPIRED : 0);
+    status = qp_call_scope(call, &options.app_name, &options.user_id, reterr);
+    if (status == QUIPU_OK) {
+        status = quipu_session_list(call->store, &options, &call->limits, &page, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("sessions"));
+    qp_jsonw_array(&writer);
+    for (size_t i = 0; i < page->sessions.count; i++) {
+        qp_fields_write(&writer, &call->server->session_fields,
+                        quipu_session_info_at(page->sessions, i));
+    }
+    qp_jsonw_array_end(&writer);
+    if (page->next.p != NULL) {
+        qp_jsonw_key(&writer, QUIPU_STR("next"));
+        qp_jsonw_str(&writer, page->next);
+    }
+    qp_jsonw_object_end(&writer);
+    quipu_free(page);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
+/* {"session":...}, with the messages if `messages` is not NULL. */
+static quipu_status routes_answer_session(qp_call *call, int http_status,
+                                          const quipu_history *history, bool with_messages,
+                                          quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    qp_jsonw writer;
+
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("session"));
+    qp_fields_write(&writer, &call->server->session_fields, history->session);
+    if (with_messages) {
+        qp_jsonw_key(&writer, QUIPU_STR("messages"));
+        status = qp_fields_messages(&writer, history->messages, &call->arena, reterr);
+        qp_jsonw_key(&writer, QUIPU_STR("moreBefore"));
+        qp_jsonw_bool(&writer, history->more_before);
+        qp_jsonw_key(&writer, QUIPU_STR("moreAfter"));
+        qp_jsonw_bool(&writer, history->more_after);
+    }
+    qp_jsonw_object_end(&writer);
+    return status == QUIPU_OK ? qp_reply_json(&call->answer, http_status, &writer, reterr) : status;
+}
+
+/* Fills in a new session from the body: its settings, and messages or a fork's seq where `seq` or
+ * `messages` are not NULL. */
+static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_session_new *values,
+                                    quipu_messages *messages, int64_t *seq, quipu_error *reterr)
+{
+    qp_json_iter each = qp_json_each(body);
+    quipu_status status = QUIPU_OK;
+
+    while (status == QUIPU_OK && qp_json_next(&each)) {
+        if (messages != NULL && qp_json_text_is(each.key, QUIPU_STR("messages"))) {
+            status = qp_body_messages(each.value, &call->arena, messages, reterr);
+        } else if (seq != NULL && qp_json_text_is(each.key, QUIPU_STR("seq"))) {
+            status = qp_body_number("seq", each.value, seq, reterr);
+        } else {
+            status = qp_fields_set(&call->server->new_fields, values, NULL, each.key, each.value,
+                                   &call->arena, reterr);
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = qp_call_scope(call, &values->app_name, &values->user_id, reterr);
+    }
+    return status;
+}
+
+quipu_status qp_route_session_create(qp_call *call, quipu_error *reterr)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_history *history = NULL;
+    qp_json_doc doc;
+    quipu_status status = qp_body_parse(call, &doc, reterr);
+
+    if (status == QUIPU_OK) {
+        status = routes_read_new(call, qp_json_root(&doc), &values, &values.messages, NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_session_create(call->store, &values, &call->limits, &history, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = routes_answer_session(call, 201, history, false, reterr);
+    }
+    quipu_free(history);
+    qp_json_free(&doc);
+    return status;
+}
+
+quipu_status qp_route_session_fork(qp_call *call, quipu_error *reterr)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_history *fork = NULL;
+    int64_t seq = -1;
+    qp_json_doc doc;
+    quipu_status status = qp_body_parse(call, &doc, reterr);
+
+    if (status == QUIPU_OK) {
+        status = routes_read_new(call, qp_json_root(&doc), &values, NULL, &seq, reterr);
+    }
+    if (status == QUIPU_OK && seq < 0) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "seq is required: the last message that both share");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_call_check_session(call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            quipu_session_fork(call->store, call->key, seq, &values, &call->limits, &fork, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = routes_answer_session(call, 201, fork, false, reterr);
+    }
+    quipu_free(fork);
+    qp_json_free(&doc);
+    return status;
+}
+
+/* The check of the scope reads the session it answers with: from one snapshot. */
+quipu_status qp_route_session_get(qp_call *call, quipu_error *reterr)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_status status = qp_call_check_session(call, reterr);
+
+    range.after_seq = qp_call_number(call, "after", 0);
+    range.before_seq = qp_call_number(call, "before", 0);
+    range.limit = qp_call_number(call, "limit", ROUTES_MESSAGES_DEFAULT);
+    range.flags = (range.limit == 0 ? QUIPU_RANGE_HEADER : 0) |
+                  (qp_call_flag(call, "last") ? QUIPU_RANGE_LAST : 0) |
+                  (qp_call_flag(call, "view") ? QUIPU_RANGE_VIEW : 0);
+    if (status == QUIPU_OK) {
+        status = quipu_session_get(call->store, call->key, &range, &call->limits, &history, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = routes_answer_session(call, 200, history, range.limit > 0, reterr);
+    }
+    quipu_free(history);
+    return status;
+}
+
+static quipu_status routes_answer_revision(qp_call *call, int64_t revision, quipu_error *reterr)
+{
+    qp_jsonw writer;
+
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("revision"));
+    qp_jsonw_i64(&writer, revision);
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
+quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
+{
+    quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
+    int64_t revision = 0;
+    qp_json_iter each;
+    qp_json_doc doc;
+    quipu_status status = qp_body_parse(call, &doc, reterr);
+
+    each = qp_json_each(status == QUIPU_OK ? qp_json_root(&doc) : (qp_json_node){NULL, 0});
+    while (status == QUIPU_OK && qp_json_next(&each)) {
+        if (qp_json_text_is(each.key, QUIPU_STR("expectedRevision"))) {
+            patch.set |= QUIPU_SET_IF_REVISION;
+            status =
+                qp_body_number("expectedRevision", each.value, &patch.expected_revision, reterr);
+            continue;
+        }
+        status = qp_fields_set(&call->server->patch_fields, &patch, &patch.set, each.key,
+                               each.value, &call->arena, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_call_check_session(call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            quipu_session_update(call->store, call->key, &patch, &call->limits, &revision, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = routes_answer_revision(call, revision, reterr);
+    }
+    qp_json_free(&doc);
+    return status;
+}
+
+/* A missing session is deleted already; for a scoped token it does not exist. */
+quipu_status qp_route_session_delete(qp_call *call, quipu_error *reterr)
+{
+    quipu_status status = qp_call_check_session(call, reterr);
+
+    if (status == QUIPU_OK) {
+        status =
+            qp_call_flag(call, "forks")
+                ? quipu_session_delete_tree(call->store, call->key, &call->limits, NULL, reterr)
+                : quipu_session_delete(call->store, call->key, &call->limits, reterr);
+    }
+    if (status == QUIPU_OK) {
+        call->answer.status = 204;
+    }
+    return status;
+}
+
+/* ---- append ---------------------------------------------------------------------------------- */
+
+/* The body of an append: {"messages":[...],"create":true,"expectedRevision":7}. */
+static quipu_status routes_read_append(qp_call *call, qp_json_node body, quipu_messages *messages,
+                                       quipu_append_options *options, quipu_error *reterr)
+{
+    qp_json_iter each = qp_json_each(body);
+    quipu_status status = QUIPU_OK;
+
+    while (status == QUIPU_OK && qp_json_next(&each)) {
+        if (qp_json_text_is(each.key, QUIPU_STR("messages"))) {
+            status = qp_body_messages(each.value, &call->arena, messages, reterr);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("expectedRevision"))) {
+            status =
+                qp_body_number("expectedRevision", each.value, &options->expected_revision, reterr);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("create"))) {
+            options->flags |= qp_json_kind_of(each.value) == QP_JSON_TRUE ? QUIPU_APPEND_CREATE : 0;
+        } else {
+            status = qp_body_unknown(reterr);
+        }
+    }
+    if (status == QUIPU_OK && messages->count == 0) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "messages is required and must not be empty");
+    }
+    return status;
+}
+
+/* A session that an append creates has neither app nor user: a scoped token would lose it. */
+static quipu_status routes_check_append(qp_call *call, const quipu_append_options *options,
+                                        quipu_error *reterr)
+{
+    if ((options->flags & QUIPU_APPEND_CREATE) != 0 && qp_call_is_scoped(call)) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "create is for tokens of the whole store: create "
+                            "the session with POST /v1/sessions");
+    }
+    return qp_call_check_session(call, reterr);
+}
+
+quipu_status qp_route_session_append(qp_call *call, quipu_error *reterr)
+{
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_appended appended = QUIPU_APPENDED_INIT;
+    quipu_messages messages = quipu_messages_of(NULL, 0);
+    qp_jsonw writer;
+    qp_json_doc doc;
+    quipu_status status = qp_body_parse(call, &doc, reterr);
+
+    if (status == QUIPU_OK) {
+        status = routes_read_append(call, qp_json_root(&doc), &messages, &options, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = routes_check_append(call, &options, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_message_append(call->store, call->key, messages, &options, &call->limits,
+                                      &appended, reterr);
+    }
+    qp_json_free(&doc);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("firstSeq"));
+    qp_jsonw_i64(&writer, appended.first_seq);
+    qp_jsonw_key(&writer, QUIPU_STR("revision"));
+    qp_jsonw_i64(&writer, appended.revision);
+    qp_jsonw_key(&writer, QUIPU_STR("repeated"));
+    qp_jsonw_bool(&writer, appended.repeated);
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}

@@ -1,0 +1,281 @@
+/* The state of a session, its export, the beginning of its tail, and figures of the store. Runs on
+ * workers. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "server/route.h"
+#include "server/session_json.h"
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+/* Opens the live session of the call's key, without events. A plain session is named by its key. */
+static quipu_status state_open(qp_call *call, quipu_live **ret_live, quipu_error *reterr)
+{
+    quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
+    quipu_history *history = NULL;
+    quipu_live *live = NULL;
+    quipu_session_ref ref;
+    quipu_status status = qp_call_session(call, &history, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    ref = (quipu_session_ref){.app_name = history->session->app_name,
+                              .user_id = history->session->user_id,
+                              .session_id = history->session->session_id};
+    if (ref.app_name.n == 0 && ref.user_id.n == 0) {
+        ref = (quipu_session_ref){QUIPU_STR(""), QUIPU_STR(""), call->key};
+    }
+    options.num_recent = 0;
+    status = quipu_service_get(call->service, &ref, &options, &call->limits, &live, reterr);
+    quipu_free(history);
+    if (status == QUIPU_OK && live == NULL) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no session of this key");
+    }
+    *ret_live = live;
+    return status;
+}
+
+static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *reterr)
+{
+    quipu_json state;
+    qp_jsonw writer;
+    quipu_status status = quipu_live_state(live, QP_STR_ABSENT, &call->arena, &state, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("state"));
+    qp_jsonw_raw(&writer, state.text);
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
+quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr)
+{
+    quipu_live *live = NULL;
+    quipu_status status = state_open(call, &live, reterr);
+
+    if (status == QUIPU_OK) {
+        status = state_answer(call, live, reterr);
+    }
+    quipu_live_free(live);
+    return status;
+}
+
+/* An event that only changes the state: all names in one transaction. Its id makes it unique; it is
+ * no event of the history. */
+static quipu_status state_event(qp_json_node names, qp_buf *event, quipu_error *reterr)
+{
+    char id[QUIPU_UUID_TEXT_SIZE];
+    quipu_uuid uuid;
+    qp_jsonw writer;
+    quipu_status status = qp_uuid_v7(&uuid);
+
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no random bits for an id");
+    }
+    quipu_uuid_format(uuid, id);
+    qp_jsonw_begin(&writer, event);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("id"));
+    qp_jsonw_str(&writer, quipu_cstr(id));
+    qp_jsonw_key(&writer, QUIPU_STR("author"));
+    qp_jsonw_str(&writer, QUIPU_STR("user"));
+    qp_jsonw_key(&writer, QUIPU_STR("actions"));
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("stateDelta"));
+    qp_jsonw_raw(&writer, qp_json_raw(names));
+    qp_jsonw_object_end(&writer);
+    qp_jsonw_object_end(&writer);
+    status = qp_jsonw_end(&writer);
+    return status == QUIPU_OK ? status : qp_error_set(reterr, status, "the state is too large");
+}
+
+/* The app's state is every user's: a token of one user must not change it. */
+static quipu_status state_check_names(qp_call *call, qp_json_node names, quipu_error *reterr)
+{
+    qp_json_iter each = qp_json_each(names);
+
+    while (call->identity->user_id.p != NULL && qp_json_next(&each)) {
+        quipu_str name;
+        quipu_status status = qp_json_text_copy(each.key, &call->arena, &name);
+
+        if (status != QUIPU_OK) {
+            return qp_error_set(reterr, status, "a name of the state cannot be read");
+        }
+        if (name.n >= 4 && memcmp(name.p, "app:", 4) == 0) {
+            return qp_error_set(reterr, QUIPU_MISUSE,
+                                "a token of one user may not change the state of the app");
+        }
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr)
+{
+    quipu_live *live = NULL;
+    qp_json_doc doc;
+    qp_buf event;
+    quipu_status status = qp_body_parse(call, &doc, reterr);
+
+    qp_buf_init(&event, QP_HTTP_BODY_CAP);
+    if (status == QUIPU_OK) {
+        status = state_check_names(call, qp_json_root(&doc), reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = state_event(qp_json_root(&doc), &event, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = state_open(call, &live, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            quipu_live_append(live, (quipu_json){qp_buf_str(&event)}, &call->limits, NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = state_answer(call, live, reterr);
+    }
+    quipu_live_free(live);
+    qp_buf_free(&event);
+    qp_json_free(&doc);
+    return status;
+}
+
+/* ---- export ---------------------------------------------------------------------------------- */
+
+static quipu_status state_write_file(void *ctx, const void *bytes, size_t n)
+{
+    return fwrite(bytes, 1, n, ctx) == n ? QUIPU_OK : QUIPU_IO;
+}
+
+/* Takes a second descriptor of the file for the answer: the stream's own is closed with it. */
+static quipu_status state_hand_over(FILE *file, qp_reply *answer, quipu_error *reterr)
+{
+    int fd = fflush(file) == 0 ? dup(fileno(file)) : -1;
+    off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
+
+    if (size < 0) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return qp_error_set(reterr, QUIPU_IO, "the export cannot be written");
+    }
+    answer->file_fd = fd;
+    answer->file_size = (int64_t)size;
+    answer->type = "application/x-ndjson";
+    answer->status = 200;
+    return QUIPU_OK;
+}
+
+/* Writes to a file without a name, which the loop sends: neither a large session nor a slow client
+ * costs memory, and no worker waits for a client. */
+quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
+{
+    quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
+    quipu_status status = qp_call_check_session(call, reterr);
+    FILE *file;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    file = tmpfile();
+    if (file == NULL) {
+        return qp_error_set(reterr, QUIPU_IO, "no temporary file for the export");
+    }
+    options.key = call->key;
+    /* Ancestors of a fork may lie outside of the scope: flat, they are no part of the export. */
+    options.flags = qp_call_flag(call, "flat") || qp_call_is_scoped(call) ? QUIPU_EXPORT_FLAT : 0;
+    status = quipu_store_export(call->store, &options, state_write_file, file, &call->limits, NULL,
+                                reterr);
+    if (status == QUIPU_OK) {
+        status = state_hand_over(file, &call->answer, reterr);
+    }
+    (void)fclose(file);
+    return status;
+}
+
+/* ---- tail ------------------------------------------------------------------------------------ */
+
+/* The number that a stream goes on after: Last-Event-ID, which a client repeats by itself when it
+ * reconnects, before the parameter. */
+static quipu_status state_tail_after(const qp_call *call, int64_t *ret_after, quipu_error *reterr)
+{
+    quipu_str last = qp_http_header(call->request, "last-event-id");
+    int64_t after = 0;
+
+    for (size_t i = 0; i < last.n; i++) {
+        if (last.p[i] < '0' || last.p[i] > '9' || i == 18) {
+            return qp_error_set(reterr, QUIPU_INVALID, "Last-Event-ID must be a message's number");
+        }
+        after = after * 10 + (last.p[i] - '0');
+    }
+    *ret_after = last.n > 0 ? after : qp_call_number(call, "after", 0);
+    return QUIPU_OK;
+}
+
+/* Opens the tail; the connection goes on with it (stream.c). */
+quipu_status qp_route_tail(qp_call *call, quipu_error *reterr)
+{
+    int64_t after = 0;
+    quipu_status status = state_tail_after(call, &after, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_call_check_session(call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_tail_open(call->store, call->key, after, &call->limits, &call->tail, reterr);
+    }
+    if (status == QUIPU_OK) {
+        call->answer.status = 200;
+        call->answer.type = "text/event-stream";
+    }
+    return status;
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
+{
+    quipu_stats stats = QUIPU_STATS_INIT;
+    quipu_status status = quipu_store_stats(call->store, &call->limits, &stats, reterr);
+    const struct {
+        const char *name;
+        int64_t value;
+    } figures[] = {
+        {"sessions", stats.sessions},
+        {"forks", stats.forks},
+        {"messages", stats.messages},
+        {"tokens", stats.tokens},
+        {"fileBytes", stats.file_bytes},
+        {"logBytes", stats.log_bytes},
+        {"freeBytes", stats.free_bytes},
+        {"unindexed", stats.unindexed},
+        {"expired", stats.expired},
+        {"disks", stats.durability_level},
+        {"commits", stats.commits},
+        {"writes", stats.writes},
+        {"largestCommit", stats.largest_commit},
+    };
+    qp_jsonw writer;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        qp_jsonw_key(&writer, quipu_cstr(figures[i].name));
+        qp_jsonw_i64(&writer, figures[i].value);
+    }
+    qp_jsonw_key(&writer, QUIPU_STR("engine"));
+    qp_jsonw_str(&writer, quipu_cstr(stats.engine));
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}

@@ -1,0 +1,400 @@
+/* The life of a server: start, loop, stop (server.h). quipu_server_start() opens the socket and
+ * starts the workers and the loop's thread; everything after that runs on that thread until
+ * quipu_server_stop() has joined it.
+ *
+ *   running ──stop──▶ stopping: no new connections, idle ones close, others finish
+ *                        └──the last one is closed, or stop_ms passed──▶ ended
+ *
+ * Called by: programs. Owns everything but the store. */
+#include "server/server.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+#include <event2/listener.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/option.h"
+#include "http/request.h"
+#include "server/listen.h"
+
+#define SERVER_TICK_MS 250
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+/* A connection beyond the limit gets an answer, not a place. */
+static void server_turn_away(quipu_server *server, evutil_socket_t fd)
+{
+    static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+                                 "Content-Length: 0\r\nConnection: close\r\n\r\n";
+
+    server->metrics.turned_away++;
+    (void)send(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)evutil_closesocket(fd);
+}
+
+static void server_on_accept(struct evconnlistener *listener, evutil_socket_t fd,
+                             struct sockaddr *peer, int size, void *arg)
+{
+    quipu_server *server = arg;
+    int on = 1;
+
+    (void)listener;
+    (void)peer;
+    (void)size;
+    if (server->conn_count >= (size_t)server->options.connections_max) {
+        server_turn_away(server, fd);
+        return;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* no-op on unix sockets */
+    qp_conn_open(server, fd);
+}
+
+/* The process has no descriptor left: wait for some to close; the tick accepts again. */
+static void server_on_accept_error(struct evconnlistener *listener, void *arg)
+{
+    quipu_server *server = arg;
+
+    QP_LOG(&server->log, QUIPU_LOG_ERROR, "server", "accept_failed",
+           QP_LOG_NUMBER("connections", server->conn_count));
+    (void)evconnlistener_disable(listener);
+}
+
+static void server_begin_stop(quipu_server *server)
+{
+    QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "stopping",
+           QP_LOG_NUMBER("connections", server->conn_count));
+    server->stopping = true;
+    server->stop_ns = qp_clock_ns() + server->options.stop_ms * QP_NS_PER_MS;
+    evconnlistener_free(server->listener);
+    server->listener = NULL;
+    qp_conns_stop(server);
+    if (server->conn_count == 0) {
+        (void)event_base_loopbreak(server->base);
+    }
+}
+
+/* Workers have finished jobs, or the server is asked to stop. */
+static void server_on_wake(evutil_socket_t fd, short events, void *arg)
+{
+    quipu_server *server = arg;
+    char bytes[256];
+
+    (void)events;
+    while (read(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes)) {
+    }
+    qp_pool_finish(&server->pool);
+    if (atomic_load(&server->stop_asked) && !server->stopping) {
+        server_begin_stop(server);
+    }
+}
+
+static void server_on_tick(evutil_socket_t fd, short events, void *arg)
+{
+    quipu_server *server = arg;
+
+    (void)fd;
+    (void)events;
+    if (server->listener != NULL) {
+        (void)evconnlistener_enable(server->listener);
+    }
+    qp_streams_tick(server);
+    if (server->stopping && qp_clock_ns() > server->stop_ns) {
+        (void)event_base_loopbreak(server->base);
+    }
+}
+
+static void *server_loop(void *arg)
+{
+    quipu_server *server = arg;
+
+    (void)event_base_loop(server->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    return NULL;
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+/* The value of an option, or its default when it is 0. */
+static quipu_status server_option(int64_t *value, int64_t otherwise, int64_t most, const char *name,
+                                  quipu_error *reterr)
+{
+    *value = *value == 0 ? otherwise : *value;
+    if (*value < 1 || *value > most) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "quipu_server_options", name, "range",
+                              "%s must be from 1 to %lld", name, (long long)most);
+    }
+    return QUIPU_OK;
+}
+
+static quipu_status server_option_int(int32_t *value, int32_t otherwise, int32_t most,
+                                      const char *name, quipu_error *reterr)
+{
+    int64_t wide = *value;
+    quipu_status status = server_option(&wide, otherwise, most, name, reterr);
+
+    *value = (int32_t)wide;
+    return status;
+}
+
+static quipu_status server_read_limits(quipu_server_options *options, quipu_error *reterr)
+{
+    const struct {
+        int32_t *value;
+        int32_t otherwise;
+        int32_t most;
+        const char *name;
+    } limits[] = {
+        {&options->workers, QUIPU_SERVER_WORKERS, QUIPU_SERVER_WORKERS_LIMIT, "workers"},
+        {&options->queue_max, QUIPU_SERVER_QUEUE_MAX, 65536, "queue_max"},
+        {&options->connections_max, QUIPU_SERVER_CONNECTIONS_MAX, 65536, "connections_max"},
+        {&options->tails_max, QUIPU_SERVER_TAILS_MAX, 65536, "tails_max"},
+        {&options->idle_ms, QUIPU_SERVER_IDLE_MS, 3600000, "idle_ms"},
+        {&options->request_ms, QUIPU_SERVER_REQUEST_MS, 3600000, "request_ms"},
+        {&options->stop_ms, QUIPU_SERVER_STOP_MS, 3600000, "stop_ms"},
+    };
+    quipu_status status = server_option(&options->body_max, QUIPU_SERVER_BODY_MAX,
+                                        (int64_t)QP_HTTP_BODY_CAP, "body_max", reterr);
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]) && status == QUIPU_OK; i++) {
+        status = server_option_int(limits[i].value, limits[i].otherwise, limits[i].most,
+                                   limits[i].name, reterr);
+    }
+    return status;
+}
+
+/* The host of "https://host[:port]", in lower case. */
+static quipu_status server_read_url(const char *url, char host[QP_SERVER_HOST_MAX],
+                                    quipu_error *reterr)
+{
+    const char *begin = url != NULL ? strstr(url, "://") : NULL;
+    size_t n = begin != NULL ? strcspn(begin + 3, "/?#") : 0;
+
+    host[0] = '\0';
+    if (url == NULL) {
+        return QUIPU_OK;
+    }
+    if (n == 0 || n >= QP_SERVER_HOST_MAX ||
+        (strncmp(url, "http:", 5) != 0 && strncmp(url, "https:", 6) != 0)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the public URL must look like https://sessions.example.org");
+    }
+    for (size_t i = 0; i < n; i++) {
+        char c = begin[3 + i];
+
+        host[i] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    }
+    host[n] = '\0';
+    return QUIPU_OK;
+}
+
+static quipu_status server_read_options(quipu_server *server, const quipu_server_options *given,
+                                        quipu_error *reterr)
+{
+    quipu_server_options *options = &server->options;
+    quipu_status status =
+        qp_options_read(options, sizeof(*options), given, "quipu_server_options", reterr);
+    int n;
+
+    if (status == QUIPU_OK && (options->token_file == NULL || options->flags != 0)) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a token file is required, and flags are 0");
+    }
+    status = status == QUIPU_OK ? server_read_limits(options, reterr) : status;
+    if (status == QUIPU_OK) {
+        status = server_read_url(options->public_url, server->public_host, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    n = snprintf(server->token_path, sizeof(server->token_path), "%s", options->token_file);
+    if (n <= 0 || n >= (int)sizeof(server->token_path)) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "the path of the token file is too long");
+    }
+    server->log = qp_log_of(options->log, options->log_ctx, options->log_level);
+    server->tokens.path = server->token_path;
+    return QUIPU_OK;
+}
+
+/* What handlers need: the service for state, and the tables of fields. */
+static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
+{
+    quipu_service_options service = QUIPU_SERVICE_OPTIONS_INIT;
+    quipu_status status = qp_fields_read("quipu_session_info", &server->session_fields, reterr);
+
+    service.flags = QUIPU_SERVICE_REBASE;
+    if (status == QUIPU_OK) {
+        status = qp_fields_read("quipu_session_new", &server->new_fields, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_fields_read("quipu_session_patch", &server->patch_fields, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_service_new(server->store, &service, &server->service, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_token_refresh(&server->tokens, reterr);
+    }
+    return status;
+}
+
+static quipu_status server_open_pipe(quipu_server *server, quipu_error *reterr)
+{
+    if (pipe(server->wake_fds) != 0) {
+        server->wake_fds[0] = server->wake_fds[1] = -1;
+        return qp_error_set(reterr, QUIPU_IO, "no descriptor is left for a pipe");
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (fcntl(server->wake_fds[i], F_SETFD, FD_CLOEXEC) != 0 ||
+            fcntl(server->wake_fds[i], F_SETFL, O_NONBLOCK) != 0) {
+            return qp_error_set(reterr, QUIPU_IO, "a pipe cannot be set up");
+        }
+    }
+    return QUIPU_OK;
+}
+
+/* The loop with its events; the listener takes over the socket. */
+static quipu_status server_open_loop(quipu_server *server, int fd, quipu_error *reterr)
+{
+    struct timeval tick = {.tv_sec = 0, .tv_usec = (suseconds_t)SERVER_TICK_MS * 1000};
+
+    server->base = event_base_new();
+    if (server->base != NULL) {
+        server->listener = evconnlistener_new(server->base, server_on_accept, server,
+                                              LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+        server->wake = event_new(server->base, server->wake_fds[0], EV_READ | EV_PERSIST,
+                                 server_on_wake, server);
+        server->tick = event_new(server->base, -1, EV_PERSIST, server_on_tick, server);
+    }
+    if (server->listener == NULL) {
+        (void)close(fd);
+    }
+    if (server->listener == NULL || server->wake == NULL || server->tick == NULL ||
+        event_add(server->wake, NULL) != 0 || event_add(server->tick, &tick) != 0) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "the event loop cannot be set up");
+    }
+    evconnlistener_set_error_cb(server->listener, server_on_accept_error);
+    return QUIPU_OK;
+}
+
+/* Frees everything; the loop does not run. */
+static void server_free(quipu_server *server)
+{
+    qp_pool_stop(&server->pool);
+    qp_conns_free(server);
+    assert(server->conn_count == 0 && server->stream_count == 0);
+    if (server->listener != NULL) {
+        evconnlistener_free(server->listener);
+    }
+    if (server->wake != NULL) {
+        event_free(server->wake);
+    }
+    if (server->tick != NULL) {
+        event_free(server->tick);
+    }
+    if (server->base != NULL) {
+        event_base_free(server->base);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (server->wake_fds[i] >= 0) {
+            (void)close(server->wake_fds[i]);
+        }
+    }
+    if (server->socket_path[0] != '\0') {
+        (void)unlink(server->socket_path);
+    }
+    quipu_service_free(server->service);
+    qp_token_release(server->tokens.table);
+    qp_mutex_done(&server->health.mutex);
+    qp_free(server);
+}
+
+static quipu_status server_run(quipu_server *server, quipu_error *reterr)
+{
+    const char *address = server->options.listen;
+    int fd = -1;
+    quipu_status status =
+        qp_listen_open(server, address != NULL ? address : QUIPU_SERVER_ADDRESS, &fd, reterr);
+
+    if (status == QUIPU_OK) {
+        status = server_open_loop(server, fd, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_pool_start(&server->pool, (size_t)server->options.workers,
+                               (size_t)server->options.queue_max, server->wake_fds[1], reterr);
+    }
+    if (status == QUIPU_OK) {
+        /* Once the loop runs, everything here is its own. */
+        QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "started",
+               QP_LOG_NUMBER("workers", server->options.workers),
+               QP_LOG_NUMBER("tokens", server->tokens.table->count));
+        status = qp_thread_start(&server->thread, server_loop, server);
+        server->has_thread = status == QUIPU_OK;
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "the loop's thread cannot be started");
+        }
+    }
+    return status;
+}
+
+quipu_status quipu_server_start(quipu_store *store, const quipu_server_options *options,
+                                quipu_server **ret_server, quipu_error *reterr)
+{
+    quipu_server *server;
+    quipu_status status;
+
+    if (store == NULL || ret_server == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a store and room for the server are required");
+    }
+    server = qp_calloc(1, sizeof(*server));
+    if (server == NULL || qp_mutex_init(&server->health.mutex) != QUIPU_OK) {
+        qp_free(server);
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+    }
+    server->store = store;
+    server->wake_fds[0] = server->wake_fds[1] = -1;
+    status = server_read_options(server, options, reterr);
+    if (status == QUIPU_OK) {
+        status = server_prepare(server, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = server_open_pipe(server, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = server_run(server, reterr);
+    }
+    if (status != QUIPU_OK) {
+        server_free(server);
+        return status;
+    }
+    *ret_server = server;
+    return QUIPU_OK;
+}
+
+const char *quipu_server_address(const quipu_server *server)
+{
+    return server != NULL ? server->address : "";
+}
+
+void quipu_server_stop(quipu_server *server)
+{
+    ssize_t n;
+
+    if (server == NULL) {
+        return;
+    }
+    atomic_store(&server->stop_asked, true);
+    n = write(server->wake_fds[1], "", 1);
+    (void)n; /* a full pipe has woken the loop already */
+    if (server->has_thread) {
+        (void)qp_thread_join(server->thread);
+    }
+    QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "stopped",
+           QP_LOG_NUMBER("left", server->conn_count));
+    server_free(server);
+}

@@ -1,0 +1,119 @@
+/* A running server: what its files share. One thread runs the loop and owns everything here but the
+ * pool's lists and the health record; workers see the store, the service and the tables of fields.
+ *
+ *   accept ─▶ connection ─▶ reader ─▶ route ─▶ token ─▶ queue ─▶ worker ─▶ store
+ *                 ▲                     └─ refused at once          │
+ *                 └────────────────── answer ◀──── wake ◀───────────┘
+ */
+#ifndef QP_SERVER_SERVER_H
+#define QP_SERVER_SERVER_H
+
+#include <stdatomic.h>
+
+#include "base/log.h"
+#include "base/thread.h"
+#include "server/pool.h"
+#include "server/route.h"
+#include "server/session_json.h"
+#include "server/token.h"
+
+#define QP_SERVER_ADDRESS_MAX 160 /* bytes of an address, with its NUL */
+#define QP_SERVER_HOST_MAX 256    /* bytes of the public host, with its NUL */
+#define QP_SERVER_PATH_MAX 4096
+#define QP_SERVER_BUCKETS 12    /* of the histogram of latencies */
+#define QP_SERVER_ROUTES_MAX 64 /* routes that are counted */
+#define QP_SERVER_CLASSES 3     /* of statuses: good, the client's fault, the server's */
+
+struct event;
+struct event_base;
+struct evconnlistener;
+struct qp_conn;
+struct qp_stream;
+
+/* What /metrics shows; written by the loop's thread alone. */
+typedef struct qp_metrics {
+    int64_t requests[QP_SERVER_ROUTES_MAX][QP_SERVER_CLASSES];
+    int64_t latency[QP_SERVER_BUCKETS + 1]; /* not cumulated; the last one: longer */
+    int64_t latency_us;                     /* the sum */
+    int64_t latency_count;
+    int64_t refused;      /* requests that the reader refused, and unknown paths */
+    int64_t unauthorized; /* 401 and 403 */
+    int64_t queue_full;   /* answered 503 */
+    int64_t accepted;     /* connections */
+    int64_t turned_away;  /* connections beyond the limit */
+} qp_metrics;
+
+/* The last write of /healthz. */
+typedef struct qp_health {
+    qp_mutex mutex;
+    bool is_writing; /* a worker is at it; others answer with the last result */
+    int64_t checked_ns;
+    quipu_status status;
+} qp_health;
+
+struct quipu_server {
+    quipu_store *store;
+    quipu_service *service;
+    quipu_server_options options; /* its texts are not kept */
+    qp_log log;
+    char token_path[QP_SERVER_PATH_MAX];
+    char public_host[QP_SERVER_HOST_MAX]; /* of --public-url, in lower case; "": none */
+    char address[QP_SERVER_ADDRESS_MAX];  /* where it listens, as a URL */
+    char socket_path[QP_SERVER_PATH_MAX]; /* of a unix socket; "": none */
+    qp_fields session_fields;
+    qp_fields new_fields;
+    qp_fields patch_fields;
+    qp_token_book tokens;
+    struct event_base *base;
+    struct evconnlistener *listener;
+    struct event *wake;
+    struct event *tick;
+    int wake_fds[2];
+    qp_pool pool;
+    qp_thread thread;
+    bool has_thread;
+    atomic_bool stop_asked;
+    bool stopping;
+    int64_t stop_ns; /* until then connections may finish */
+    struct qp_conn *conns;
+    size_t conn_count;
+    struct qp_stream *streams;
+    size_t stream_count;
+    qp_metrics metrics;
+    qp_health health;
+};
+
+/* ---- auth.c ---------------------------------------------------------------------------------- */
+
+/* Checks Host and Origin. false: the answer is 403. */
+QUIPU_MUST_USE bool qp_auth_origin(const quipu_server *server, qp_call *call);
+
+/* Checks the token against what the route needs and sets the identity, which *ret_held keeps alive.
+ * false: the answer is 401 or 403. */
+QUIPU_MUST_USE bool qp_auth_token(quipu_server *server, qp_call *call, qp_token_table **ret_held);
+
+/* ---- conn.c ---------------------------------------------------------------------------------- */
+
+/* Takes over a new connection's descriptor. */
+void qp_conn_open(quipu_server *server, int fd);
+
+/* Begins the end of all connections: idle ones are closed, others finish. */
+void qp_conns_stop(quipu_server *server);
+
+/* Closes all connections that no worker is at. */
+void qp_conns_free(quipu_server *server);
+
+/* ---- stream.c -------------------------------------------------------------------------------- */
+
+/* Messages of a session were added by this server: its tails look at once. */
+void qp_streams_notify(quipu_server *server, quipu_str key);
+
+/* Looks after all streams: those of sessions that other processes write to, and quiet ones. */
+void qp_streams_tick(quipu_server *server);
+
+/* ---- metrics.c ------------------------------------------------------------------------------- */
+
+/* Counts an answered request. */
+void qp_metrics_count(qp_metrics *metrics, const qp_call *call, int64_t begun_ns);
+
+#endif

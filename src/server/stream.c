@@ -1,0 +1,239 @@
+/* Streams: the tail of a session as server-sent events. A stream is never a thread: a job looks for
+ * new messages without waiting, and one is queued when this server has written to the session, when
+ * a stretch of time has passed (for other processes' writes), or when a slow client has taken what
+ * it was sent.
+ *
+ *   idle ──notify, tick──▶ busy (a worker reads) ──done──▶ idle
+ *     dirty: look again as soon as it is idle and the client keeps up
+ *
+ * The id of an event is the message's number, so that Last-Event-ID goes on without gap or repeat.
+ * Runs on the loop's thread, but for stream_run(). */
+#include <assert.h>
+#include <inttypes.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+
+#include "base/alloc.h"
+#include "server/conn.h"
+
+#define STREAM_POLL_MS 500    /* until a write of another process is noticed */
+#define STREAM_QUIET_MS 15000 /* without an event, until a comment shows that it lives */
+#define STREAM_AHEAD_MAX ((size_t)1 << 20) /* bytes that a slow client may be behind */
+
+typedef struct qp_stream {
+    qp_job job;
+    struct qp_stream *next;
+    struct qp_stream *before;
+    qp_conn *conn;
+    quipu_tail *tail;
+    quipu_str key; /* in `arena` */
+    quipu_arena arena;
+    bool is_busy;
+    bool is_dirty;
+    int64_t looked_ns; /* when it last looked */
+    int64_t sent_ns;   /* when it last sent anything */
+    /* What a worker leaves: */
+    qp_buf text;
+    bool has_more; /* the batch was full */
+    bool has_ended;
+} qp_stream;
+
+/* ---- on a worker ----------------------------------------------------------------------------- */
+
+/* "id: 7\nevent: message\ndata: {...}\n\n"; JSON has no line ends inside. */
+static quipu_status stream_put(qp_stream *stream, quipu_messages messages, size_t index,
+                               quipu_arena *arena, quipu_error *reterr)
+{
+    quipu_str json;
+    quipu_status status;
+
+    quipu_arena_reset(arena);
+    status = quipu_message_json(messages, index, arena, &json, reterr);
+    if (status == QUIPU_OK) {
+        qp_buf_printf(&stream->text, "id: %" PRId64 "\nevent: message\ndata: ",
+                      quipu_message_at(messages, index)->seq);
+        qp_buf_put(&stream->text, json);
+        qp_buf_puts(&stream->text, "\n\n");
+        status = qp_buf_status(&stream->text);
+    }
+    return status;
+}
+
+/* Failures that pass leave the stream as it is: the next look repeats. */
+static bool stream_is_over(quipu_status status)
+{
+    return status != QUIPU_OK && status != QUIPU_BUSY && status != QUIPU_CANCELLED;
+}
+
+static void stream_run(qp_job *job)
+{
+    qp_stream *stream = job->owner;
+    quipu_history *batch = NULL;
+    quipu_error error = {.status = QUIPU_OK};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_status status = quipu_tail_next(stream->tail, 0, NULL, &batch, &error);
+
+    stream->has_more = false;
+    if (status == QUIPU_OK && batch != NULL) {
+        stream->has_more = batch->messages.count == QUIPU_TAIL_BATCH;
+        for (size_t i = 0; i < batch->messages.count && status == QUIPU_OK; i++) {
+            status = stream_put(stream, batch->messages, i, &arena, &error);
+        }
+    }
+    if (stream_is_over(status)) {
+        stream->has_ended = true;
+        qp_buf_printf(&stream->text, "event: end\ndata: {\"status\":\"%s\"}\n\n",
+                      quipu_status_name(status));
+    }
+    quipu_free(batch);
+    quipu_arena_free(&arena);
+}
+
+/* ---- on the loop ----------------------------------------------------------------------------- */
+
+static size_t stream_behind(const qp_stream *stream)
+{
+    return evbuffer_get_length(bufferevent_get_output(stream->conn->bev));
+}
+
+/* Looks for messages, unless a worker is at it, the client is behind, or the queue is full; then it
+ * stays dirty, and the next occasion tries again. */
+static void stream_look(qp_stream *stream)
+{
+    stream->is_dirty = true;
+    if (stream->is_busy || stream->conn->state != QP_CONN_STREAMING ||
+        stream_behind(stream) > STREAM_AHEAD_MAX ||
+        !qp_pool_submit(&stream->conn->server->pool, &stream->job)) {
+        return;
+    }
+    stream->is_busy = true;
+    stream->is_dirty = false;
+    stream->looked_ns = qp_clock_ns();
+}
+
+static void stream_done(qp_job *job)
+{
+    qp_stream *stream = job->owner;
+    qp_conn *conn = stream->conn;
+
+    assert(stream->is_busy);
+    stream->is_busy = false;
+    if (conn->is_gone) {
+        qp_conn_close(conn);
+        return;
+    }
+    if (conn->state != QP_CONN_STREAMING) {
+        return; /* the server stops: what was read is sent to the next connection */
+    }
+    if (stream->text.n > 0) {
+        (void)bufferevent_write(conn->bev, stream->text.p, stream->text.n);
+        stream->sent_ns = qp_clock_ns();
+        qp_buf_free(&stream->text);
+    }
+    if (stream->has_ended) {
+        qp_conn_finish(conn);
+    } else if (stream->has_more || stream->is_dirty) {
+        stream_look(stream);
+    }
+}
+
+void qp_stream_sent(qp_stream *stream)
+{
+    if (stream->is_dirty) {
+        stream_look(stream);
+    }
+}
+
+static void stream_link(quipu_server *server, qp_stream *stream)
+{
+    stream->next = server->streams;
+    if (stream->next != NULL) {
+        stream->next->before = stream;
+    }
+    server->streams = stream;
+    server->stream_count++;
+}
+
+bool qp_stream_begin(qp_conn *conn)
+{
+    quipu_server *server = conn->server;
+    qp_stream *stream = qp_calloc(1, sizeof(*stream));
+
+    assert(conn->state == QP_CONN_WAITING && conn->call.tail != NULL);
+    if (stream == NULL || quipu_arena_copy(&stream->arena, conn->call.key, &stream->key)) {
+        qp_free(stream);
+        return false;
+    }
+    stream->conn = conn;
+    stream->tail = conn->call.tail;
+    stream->job.owner = stream;
+    stream->job.run = stream_run;
+    stream->job.done = stream_done;
+    stream->sent_ns = qp_clock_ns();
+    qp_buf_init(&stream->text, QP_REPLY_MAX);
+    conn->call.tail = NULL;
+    conn->stream = stream;
+    conn->closes = true; /* a stream has no length: its end is the connection's */
+    stream_link(server, stream);
+    conn->state = QP_CONN_STREAMING;
+    qp_metrics_count(&server->metrics, &conn->call, conn->begun_ns);
+    qp_conn_write_head(conn, &conn->call.answer, -1);
+    (void)bufferevent_enable(conn->bev, EV_READ); /* to notice that the client left */
+    if (server->stopping || conn->call.request->method == QP_HTTP_HEAD) {
+        qp_conn_finish(conn);
+    } else {
+        stream_look(stream);
+    }
+    return true;
+}
+
+bool qp_stream_free(qp_stream *stream)
+{
+    quipu_server *server = stream->conn->server;
+
+    if (stream->is_busy) {
+        return false;
+    }
+    if (stream->before != NULL) {
+        stream->before->next = stream->next;
+    } else {
+        server->streams = stream->next;
+    }
+    if (stream->next != NULL) {
+        stream->next->before = stream->before;
+    }
+    server->stream_count--;
+    stream->conn->stream = NULL;
+    quipu_tail_close(stream->tail);
+    qp_buf_free(&stream->text);
+    quipu_arena_free(&stream->arena);
+    qp_free(stream);
+    return true;
+}
+
+void qp_streams_notify(quipu_server *server, quipu_str key)
+{
+    for (qp_stream *stream = server->streams; stream != NULL; stream = stream->next) {
+        if (quipu_str_eq(stream->key, key)) {
+            stream_look(stream);
+        }
+    }
+}
+
+void qp_streams_tick(quipu_server *server)
+{
+    int64_t now = qp_clock_ns();
+
+    for (qp_stream *stream = server->streams; stream != NULL; stream = stream->next) {
+        if (now - stream->looked_ns >= STREAM_POLL_MS * QP_NS_PER_MS || stream->is_dirty) {
+            stream_look(stream);
+        }
+        if (now - stream->sent_ns >= STREAM_QUIET_MS * QP_NS_PER_MS &&
+            stream->conn->state == QP_CONN_STREAMING) {
+            stream->sent_ns = now;
+            (void)bufferevent_write(stream->conn->bev, ":\n\n", 3);
+        }
+    }
+}

@@ -1,0 +1,630 @@
+/* The token file (token.h): {"quipu":"tokens","major":1,"tokens":[...]}, mode 0600, replaced as a
+ * whole. Changes take a lock beside the file, write a new file, sync it and rename it: a reader
+ * sees the file before or after, a crash leaves the one before.
+ *
+ * Called by: quipu_token_*() on any thread, the server on its loop's. Owns tables, which are
+ * counted. */
+#include "server/token.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/jsonw.h"
+#include "base/option.h"
+#include "base/result.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "base/uuid.h"
+
+#define TOKEN_MAJOR 1
+#define TOKEN_BITS 256
+#define TOKEN_PREFIX "qpt_"
+#define TOKEN_FILE_MAX ((size_t)4 << 20) /* bytes of a token file */
+#define TOKEN_PATH_MAX 4096
+#define TOKEN_NAME_MAX 1024 /* bytes of an app's or a user's name */
+
+static const char *const token_verbs[] = {"read", "write"}; /* in the order of their bits */
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Reads a whole file; a missing one is empty. */
+static quipu_status token_read_file(const char *path, qp_buf *text, quipu_error *reterr)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    quipu_status status = QUIPU_OK;
+    struct stat about;
+    ssize_t n = 1;
+
+    if (fd < 0) {
+        return errno == ENOENT ? QUIPU_OK
+                               : qp_error_set(reterr, QUIPU_IO, "the token file cannot be opened");
+    }
+    if (fstat(fd, &about) != 0 || (about.st_mode & 077) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "others may read the token file: chmod 600 it, or make new tokens");
+    }
+    while (status == QUIPU_OK && n > 0) {
+        char *room = qp_buf_room(text, 4096);
+
+        n = room != NULL ? read(fd, room, 4096) : -1;
+        if (n > 0) {
+            qp_buf_added(text, (size_t)n);
+        } else if (n < 0) {
+            status = qp_error_set(reterr, QUIPU_IO, "the token file cannot be read");
+        }
+    }
+    (void)close(fd);
+    return status;
+}
+
+static int token_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool token_unhex(quipu_str text, uint8_t hash[QP_SHA256_SIZE])
+{
+    if (text.n != (size_t)2 * QP_SHA256_SIZE) {
+        return false;
+    }
+    for (size_t i = 0; i < QP_SHA256_SIZE; i++) {
+        int high = token_digit(text.p[2 * i]);
+        int low = token_digit(text.p[2 * i + 1]);
+
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        hash[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static void token_hex(const uint8_t *bytes, size_t size, char *ret_text)
+{
+    for (size_t i = 0; i < size; i++) {
+        (void)snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
+    }
+}
+
+/* A member that is a text; absent when it is missing. false: it is something else. */
+static bool token_text(qp_json_node object, const char *name, quipu_arena *arena,
+                       quipu_str *ret_text)
+{
+    qp_json_node node = qp_json_get(object, quipu_cstr(name));
+
+    *ret_text = QP_STR_ABSENT;
+    return qp_json_kind_of(node) == QP_JSON_NONE ||
+           (qp_json_kind_of(node) == QP_JSON_STRING &&
+            qp_json_text_copy(node, arena, ret_text) == QUIPU_OK);
+}
+
+static bool token_time(qp_json_node object, const char *name, quipu_arena *arena, bool *ret_has,
+                       quipu_time *ret_time)
+{
+    quipu_str text;
+
+    *ret_has = false;
+    if (!token_text(object, name, arena, &text)) {
+        return false;
+    }
+    *ret_has = text.p != NULL;
+    return text.p == NULL || quipu_time_parse(text, ret_time) == QUIPU_OK;
+}
+
+static bool token_read_verbs(qp_json_node object, uint32_t *ret_verbs)
+{
+    qp_json_iter each = qp_json_each(qp_json_get(object, QUIPU_STR("verbs")));
+    uint32_t verbs = 0;
+
+    while (qp_json_next(&each)) {
+        uint32_t bit = 0;
+
+        for (size_t i = 0; i < 2; i++) {
+            bit |= qp_json_text_is(each.value, quipu_cstr(token_verbs[i])) ? 1U << i : 0;
+        }
+        if (bit == 0) {
+            return false;
+        }
+        verbs |= bit;
+    }
+    *ret_verbs = verbs;
+    return true;
+}
+
+static bool token_read_one(qp_json_node object, quipu_arena *arena, qp_identity *ret_identity)
+{
+    qp_identity identity = {.verbs = 0};
+    quipu_str hash;
+    bool has_created = false;
+
+    if (!token_text(object, "hash", arena, &hash) || !token_unhex(hash, identity.hash) ||
+        !token_text(object, "app", arena, &identity.app_name) ||
+        !token_text(object, "user", arena, &identity.user_id) ||
+        !token_text(object, "note", arena, &identity.note) ||
+        !token_time(object, "created", arena, &has_created, &identity.created_at) ||
+        !token_time(object, "expires", arena, &identity.has_expiry, &identity.expires_at) ||
+        !token_read_verbs(object, &identity.verbs)) {
+        return false;
+    }
+    token_hex(identity.hash, sizeof(identity.id) / 2, identity.id);
+    *ret_identity = identity;
+    return true;
+}
+
+static quipu_status token_parse(quipu_str text, qp_token_table *table, quipu_error *reterr)
+{
+    qp_json_doc doc;
+    quipu_error inner;
+    quipu_status status = QUIPU_OK;
+    bool is_good;
+
+    qp_json_init(&doc);
+    is_good = qp_json_parse(&doc, text, NULL, &inner) == QUIPU_OK;
+    if (is_good) {
+        qp_json_node root = qp_json_root(&doc);
+        qp_json_node tokens = qp_json_get(root, QUIPU_STR("tokens"));
+        qp_json_iter each = qp_json_each(tokens);
+        size_t count = qp_json_count(tokens);
+        int64_t major = 0;
+
+        is_good = qp_json_text_is(qp_json_get(root, QUIPU_STR("quipu")), QUIPU_STR("tokens")) &&
+                  qp_json_int64(qp_json_get(root, QUIPU_STR("major")), &major) == QP_JSON_EXACT &&
+                  major == TOKEN_MAJOR && qp_json_kind_of(tokens) == QP_JSON_ARRAY &&
+                  count <= QUIPU_TOKENS_MAX;
+        table->items =
+            is_good ? quipu_arena_alloc(&table->arena, count * sizeof(qp_identity) + 1) : NULL;
+        is_good = is_good && table->items != NULL;
+        while (is_good && qp_json_next(&each)) {
+            is_good = token_read_one(each.value, &table->arena, &table->items[table->count]);
+            table->count += is_good ? 1 : 0;
+        }
+    }
+    if (!is_good) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "the token file is damaged: remove it and "
+                              "make new tokens with \"quipu token new\"");
+    }
+    qp_json_free(&doc);
+    return status;
+}
+
+quipu_status qp_token_load(const char *path, qp_token_table **ret_table, quipu_error *reterr)
+{
+    qp_token_table *table = qp_calloc(1, sizeof(*table));
+    quipu_status status;
+    qp_buf text;
+
+    if (table == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+    }
+    atomic_init(&table->references, 1);
+    qp_buf_init(&text, TOKEN_FILE_MAX);
+    status = token_read_file(path, &text, reterr);
+    if (status == QUIPU_OK && text.n > 0) {
+        status = token_parse(qp_buf_str(&text), table, reterr);
+    }
+    qp_buf_free(&text);
+    if (status != QUIPU_OK) {
+        qp_token_release(table);
+        return status;
+    }
+    *ret_table = table;
+    return QUIPU_OK;
+}
+
+qp_token_table *qp_token_hold(qp_token_table *table)
+{
+    (void)atomic_fetch_add(&table->references, 1);
+    return table;
+}
+
+void qp_token_release(qp_token_table *table)
+{
+    if (table != NULL && atomic_fetch_sub(&table->references, 1) == 1) {
+        quipu_arena_free(&table->arena);
+        qp_free(table);
+    }
+}
+
+/* Compares all bytes, whatever the first ones are. */
+static bool token_equal(const uint8_t *a, const uint8_t *b, size_t size)
+{
+    unsigned difference = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        difference |= (unsigned)(a[i] ^ b[i]);
+    }
+    return difference == 0;
+}
+
+const qp_identity *qp_token_find(const qp_token_table *table, quipu_str token)
+{
+    uint8_t hash[QP_SHA256_SIZE];
+    const qp_identity *found = NULL;
+
+    qp_sha256_of(token.p, token.n, hash);
+    for (size_t i = 0; i < table->count; i++) {
+        if (token_equal(table->items[i].hash, hash, sizeof(hash))) {
+            found = &table->items[i];
+        }
+    }
+    if (found != NULL && found->has_expiry &&
+        quipu_time_cmp(found->expires_at, quipu_time_now()) <= 0) {
+        return NULL;
+    }
+    return found;
+}
+
+quipu_status qp_token_refresh(qp_token_book *book, quipu_error *reterr)
+{
+    struct stat now = {.st_size = 0};
+    qp_token_table *table = NULL;
+    quipu_status status;
+
+    if (stat(book->path, &now) != 0) {
+        now = (struct stat){.st_size = 0}; /* a missing file looks like no other */
+    }
+    if (book->has_seen && now.st_ino == book->seen.st_ino && now.st_size == book->seen.st_size &&
+        now.st_mode == book->seen.st_mode && now.st_mtim.tv_sec == book->seen.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == book->seen.st_mtim.tv_nsec) {
+        return QUIPU_OK;
+    }
+    status = qp_token_load(book->path, &table, reterr);
+    if (status != QUIPU_OK) {
+        table = qp_calloc(1, sizeof(*table)); /* closed: a wrong file lets nobody in */
+        if (table == NULL) {
+            return QUIPU_NOMEM;
+        }
+        atomic_init(&table->references, 1);
+    }
+    qp_token_release(book->table);
+    book->table = table;
+    book->seen = now;
+    book->has_seen = true;
+    return status;
+}
+
+/* ---- changing -------------------------------------------------------------------------------- */
+
+static void token_write_text(qp_jsonw *writer, const char *name, quipu_str text)
+{
+    if (text.p != NULL) {
+        qp_jsonw_key(writer, quipu_cstr(name));
+        qp_jsonw_str(writer, text);
+    }
+}
+
+static void token_write_time(qp_jsonw *writer, const char *name, quipu_time time)
+{
+    char text[QUIPU_TIME_TEXT_SIZE];
+
+    if (quipu_time_format(time, text) == QUIPU_OK) {
+        token_write_text(writer, name, quipu_cstr(text));
+    }
+}
+
+static void token_write_one(qp_jsonw *writer, const qp_identity *identity)
+{
+    char hash[2 * QP_SHA256_SIZE + 1];
+
+    token_hex(identity->hash, QP_SHA256_SIZE, hash);
+    qp_jsonw_object(writer);
+    token_write_text(writer, "hash", quipu_cstr(hash));
+    token_write_text(writer, "app", identity->app_name);
+    token_write_text(writer, "user", identity->user_id);
+    qp_jsonw_key(writer, QUIPU_STR("verbs"));
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < 2; i++) {
+        if ((identity->verbs & 1U << i) != 0) {
+            qp_jsonw_str(writer, quipu_cstr(token_verbs[i]));
+        }
+    }
+    qp_jsonw_array_end(writer);
+    token_write_text(writer, "note", identity->note);
+    token_write_time(writer, "created", identity->created_at);
+    if (identity->has_expiry) {
+        token_write_time(writer, "expires", identity->expires_at);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* All identities but `without`, and `with` at the end; each may be NULL. */
+static quipu_status token_write(qp_buf *text, const qp_token_table *table,
+                                const qp_identity *without, const qp_identity *with)
+{
+    qp_jsonw writer;
+
+    qp_jsonw_begin(&writer, text);
+    qp_jsonw_object(&writer);
+    token_write_text(&writer, "quipu", QUIPU_STR("tokens"));
+    qp_jsonw_key(&writer, QUIPU_STR("major"));
+    qp_jsonw_i64(&writer, TOKEN_MAJOR);
+    qp_jsonw_key(&writer, QUIPU_STR("tokens"));
+    qp_jsonw_array(&writer);
+    for (size_t i = 0; i < table->count; i++) {
+        if (&table->items[i] != without) {
+            token_write_one(&writer, &table->items[i]);
+        }
+    }
+    if (with != NULL) {
+        token_write_one(&writer, with);
+    }
+    qp_jsonw_array_end(&writer);
+    qp_jsonw_object_end(&writer);
+    return qp_jsonw_end(&writer);
+}
+
+/* The path with an ending; false: it is too long. */
+static bool token_beside(const char *path, const char *ending, char ret_path[TOKEN_PATH_MAX])
+{
+    int n = snprintf(ret_path, TOKEN_PATH_MAX, "%s%s", path, ending);
+
+    return n > 0 && n < TOKEN_PATH_MAX;
+}
+
+static bool token_write_all(int fd, quipu_str text)
+{
+    while (text.n > 0) {
+        ssize_t n = write(fd, text.p, text.n);
+
+        if (n <= 0) {
+            return false;
+        }
+        text = (quipu_str){text.p + n, text.n - (size_t)n};
+    }
+    return fsync(fd) == 0;
+}
+
+/* Replaces the file as a whole. The lock is held, so that nobody else has the new file. */
+static quipu_status token_replace(const char *path, quipu_str text, quipu_error *reterr)
+{
+    char fresh[TOKEN_PATH_MAX];
+    bool is_written = false;
+    int fd;
+
+    if (!token_beside(path, ".new", fresh)) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "the path of the token file is too long");
+    }
+    (void)unlink(fresh); /* a crash may have left one */
+    fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        is_written = token_write_all(fd, text);
+        (void)close(fd);
+    }
+    if (!is_written || rename(fresh, path) != 0) {
+        (void)unlink(fresh);
+        return qp_error_set(reterr, QUIPU_IO, "the token file cannot be written");
+    }
+    return QUIPU_OK;
+}
+
+/* Locks the file against other changes; -1: reported. close() ends it. */
+static int token_lock(const char *path, quipu_error *reterr)
+{
+    char lock[TOKEN_PATH_MAX];
+    int fd =
+        token_beside(path, ".lock", lock) ? open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+
+    if (fd >= 0 && flock(fd, LOCK_EX) == 0) {
+        return fd;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    (void)qp_error_set(reterr, QUIPU_IO,
+                       "the token file cannot be locked: is its folder writable?");
+    return -1;
+}
+
+/* Reads, changes and replaces the file under its lock. */
+static quipu_status token_change(const char *path, quipu_str remove_id, const qp_identity *with,
+                                 quipu_error *reterr)
+{
+    const qp_identity *without = NULL;
+    qp_token_table *table = NULL;
+    quipu_status status;
+    qp_buf text;
+    int lock = token_lock(path, reterr);
+
+    if (lock < 0) {
+        return QUIPU_IO;
+    }
+    qp_buf_init(&text, TOKEN_FILE_MAX);
+    status = qp_token_load(path, &table, reterr);
+    assert(status != QUIPU_OK || table != NULL);
+    for (size_t i = 0; status == QUIPU_OK && i < table->count; i++) {
+        if (quipu_str_eq(quipu_cstr(table->items[i].id), remove_id)) {
+            without = &table->items[i];
+        }
+    }
+    if (status == QUIPU_OK && with == NULL && without == NULL) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no token of this id");
+    }
+    if (status == QUIPU_OK && with != NULL && table->count == QUIPU_TOKENS_MAX) {
+        status = qp_error_set(reterr, QUIPU_LIMIT, "there are %d tokens already: remove some",
+                              QUIPU_TOKENS_MAX);
+    }
+    if (status == QUIPU_OK) {
+        status = token_write(&text, table, without, with);
+        status = status == QUIPU_OK ? token_replace(path, qp_buf_str(&text), reterr)
+                                    : qp_error_set(reterr, status, "the tokens do not fit");
+    }
+    qp_buf_free(&text);
+    qp_token_release(table);
+    (void)close(lock);
+    return status;
+}
+
+/* ---- the public calls ------------------------------------------------------------------------ */
+
+static quipu_status token_check_name(quipu_str text, size_t size_max, const char *field,
+                                     quipu_error *reterr)
+{
+    size_t offset = 0;
+
+    if (text.n > size_max) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "token", field, "max",
+                              "%s of a token has more than %zu bytes", field, size_max);
+    }
+    if (text.n > 0 && qp_text_check(text, &offset) != QP_TEXT_OK) {
+        return qp_error_field(reterr, QUIPU_INVALID, "token", field, "utf8",
+                              "%s of a token is no UTF-8 text", field);
+    }
+    return QUIPU_OK;
+}
+
+static quipu_status token_check(const quipu_token_options *options, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (options->verbs == 0 ||
+        (options->verbs & ~(uint32_t)(QUIPU_TOKEN_READ | QUIPU_TOKEN_WRITE)) != 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a token needs read, write, or both");
+    }
+    if (options->user_id.p != NULL && options->app_name.p == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "users belong to an app: name the app too");
+    }
+    status = token_check_name(options->app_name, TOKEN_NAME_MAX, "app", reterr);
+    if (status == QUIPU_OK) {
+        status = token_check_name(options->user_id, TOKEN_NAME_MAX, "user", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = token_check_name(options->note, QUIPU_TOKEN_NOTE_MAX, "note", reterr);
+    }
+    return status;
+}
+
+/* 256 random bits in the alphabet of URLs, behind a prefix that scanners of secrets can know. */
+static quipu_status token_make(char ret_text[QUIPU_TOKEN_SIZE])
+{
+    uint8_t bits[TOKEN_BITS / 8];
+    quipu_status status = qp_random(bits, sizeof(bits));
+    qp_buf text;
+
+    qp_buf_init(&text, QUIPU_TOKEN_SIZE);
+    qp_buf_puts(&text, TOKEN_PREFIX);
+    qp_base64_put(&text, (quipu_bytes){bits, sizeof(bits)});
+    status = status == QUIPU_OK ? qp_buf_status(&text) : status;
+    if (status == QUIPU_OK) {
+        size_t n = text.n - 1; /* without the "=" */
+
+        assert(text.p[n] == '=' && n == QUIPU_TOKEN_SIZE - 1);
+        for (size_t i = 0; i < n; i++) {
+            ret_text[i] = (char)(text.p[i] == '+' ? '-' : text.p[i] == '/' ? '_' : text.p[i]);
+        }
+        ret_text[n] = '\0';
+    }
+    qp_buf_free(&text);
+    return status;
+}
+
+quipu_status quipu_token_add(const char *path, const quipu_token_options *given,
+                             char ret_token[QUIPU_TOKEN_SIZE], quipu_error *reterr)
+{
+    quipu_token_options options;
+    char token[QUIPU_TOKEN_SIZE];
+    qp_identity identity = {.verbs = 0};
+    quipu_status status =
+        qp_options_read(&options, sizeof(options), given, "quipu_token_options", reterr);
+
+    if (path == NULL || ret_token == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a path and room for the token are required");
+    }
+    status = status == QUIPU_OK ? token_check(&options, reterr) : status;
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    identity.app_name = options.app_name;
+    identity.user_id = options.user_id;
+    identity.note = options.note;
+    identity.verbs = options.verbs;
+    identity.created_at = quipu_time_now();
+    identity.has_expiry = options.ttl_ms > 0;
+    if (options.ttl_ms > 0 &&
+        qp_time_add_ms(identity.created_at, options.ttl_ms, &identity.expires_at) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "the token would expire after the year 9999");
+    }
+    status = token_make(token);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no random bits for a token");
+    }
+    qp_sha256_of(token, strlen(token), identity.hash);
+    status = token_change(path, QP_STR_ABSENT, &identity, reterr);
+    if (status == QUIPU_OK) {
+        memcpy(ret_token, token, sizeof(token));
+    }
+    return status;
+}
+
+typedef struct token_result {
+    qp_result head;
+    quipu_token_list pub;
+} token_result;
+
+QP_RESULT(token_result);
+
+quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, quipu_error *reterr)
+{
+    qp_token_table *table = NULL;
+    token_result *result = NULL;
+    quipu_token *items = NULL;
+    quipu_status status;
+
+    if (path == NULL || ret_list == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a path and room for the list are required");
+    }
+    status = qp_token_load(path, &table, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    assert(table != NULL);
+    result = qp_result_new(sizeof(*result));
+    items = result != NULL
+                ? quipu_arena_alloc(&result->head.arena, table->count * sizeof(quipu_token) + 1)
+                : NULL;
+    status = items != NULL ? QUIPU_OK : QUIPU_NOMEM;
+    for (size_t i = 0; status == QUIPU_OK && i < table->count; i++) {
+        const qp_identity *from = &table->items[i];
+
+        items[i] = (quipu_token){.verbs = from->verbs,
+                                 .created_at = from->created_at,
+                                 .has_expiry = from->has_expiry,
+                                 .expires_at = from->expires_at};
+        status = quipu_arena_copy(&result->head.arena, quipu_cstr(from->id), &items[i].id);
+        status = status == QUIPU_OK
+                     ? quipu_arena_copy(&result->head.arena, from->app_name, &items[i].app_name)
+                     : status;
+        status = status == QUIPU_OK
+                     ? quipu_arena_copy(&result->head.arena, from->user_id, &items[i].user_id)
+                     : status;
+        status = status == QUIPU_OK
+                     ? quipu_arena_copy(&result->head.arena, from->note, &items[i].note)
+                     : status;
+    }
+    if (status != QUIPU_OK) {
+        quipu_free(result != NULL ? &result->pub : NULL);
+        status = qp_error_set(reterr, status, "out of memory");
+    } else {
+        result->pub.tokens = quipu_tokens_of(items, table->count);
+        *ret_list = &result->pub;
+    }
+    qp_token_release(table);
+    return status;
+}
+
+quipu_status quipu_token_remove(const char *path, quipu_str id, quipu_error *reterr)
+{
+    if (path == NULL || id.n == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a path and an id are required");
+    }
+    return token_change(path, id, NULL, reterr);
+}

@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""quipu serve when things go wrong: killed and stopped under load, clients that are slow, hang up
+or never read, and every limit at its maximum and one above. And tails, which resume without a gap
+or a repeat."""
+
+import contextlib
+import http.client
+import json
+import os
+import select
+import signal
+import sqlite3
+import threading
+import time
+import unittest
+
+import harness
+import server
+from server import Tail, message, path
+
+LONG = os.environ.get("QUIPU_LONG") == "1"
+CLIENTS = 4
+KILLS = 20 if LONG else 3
+APPENDS_BEFORE_KILL = 30  # acknowledged ones, until the server is killed
+
+
+class Client(threading.Thread):
+    """Appends numbered messages to a session of its own, each until it is acknowledged: a repeat
+    with the same event id settles what a lost connection left open."""
+
+    def __init__(self, case, name):
+        super().__init__(daemon=True)
+        self.case = case
+        self.key = name
+        self.acknowledged = 0
+        self.cut = 0  # answers that ended in the middle
+        self.ends = threading.Event()
+        self.leaves = False  # do not repeat: stop at the first failure
+
+    def try_once(self, number):
+        body = {"messages": [message(f"{self.key}-{number}", str(number))], "create": True}
+        answer = self.case.ask("POST", path("v1", "sessions", self.key, "messages"), body)
+        return answer.status == 200
+
+    def run(self):
+        number = 0
+        end = time.monotonic() + harness.WAIT_S
+        while not self.ends.is_set() and time.monotonic() < end:
+            try:
+                done = self.try_once(number)
+            except (http.client.IncompleteRead, json.JSONDecodeError):
+                self.cut += 1
+                done = False
+            except (OSError, http.client.HTTPException):
+                done = False
+            if done:
+                number += 1
+                self.acknowledged = number
+            elif self.leaves:
+                return
+
+
+class Load(server.Case):
+    """A server with clients that write all the time."""
+
+    def start_clients(self):
+        clients = [Client(self, f"c{i}") for i in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        return clients
+
+    def wait_for(self, condition):
+        """Poll until it holds."""
+        end = time.monotonic() + harness.WAIT_S
+        while not condition():
+            self.assertLess(time.monotonic(), end, "it never came to that")
+            time.sleep(0.005)
+
+    def stored(self, client):
+        """The numbers of a client's session, in order."""
+        return [int(text) for text in self.contents(client.key)]
+
+    def test_killed_in_a_loop_nothing_is_lost_and_nothing_doubled(self):
+        self.serve()
+        port = self.port
+        clients = self.start_clients()
+        for _ in range(KILLS):
+            wanted = sum(client.acknowledged for client in clients) + APPENDS_BEFORE_KILL
+            self.wait_for(lambda: sum(c.acknowledged for c in clients) >= wanted)
+            self.process.kill()
+            self.process.wait()
+            self.serve(listen=f"127.0.0.1:{port}")
+        for client in clients:
+            client.ends.set()
+        for client in clients:
+            client.join(harness.WAIT_S)
+            numbers = self.stored(client)
+            self.assertEqual(numbers, list(range(len(numbers))))
+            self.assertGreaterEqual(len(numbers), client.acknowledged)
+            self.assertLessEqual(len(numbers), client.acknowledged + 1)
+        self.stop()
+        self.assertEqual(self.run_quipu("verify", "--json").json()["problems"], [])
+
+    def test_stopped_under_load_no_answer_is_cut_and_no_write_lost(self):
+        self.serve()
+        clients = self.start_clients()
+        for client in clients:
+            client.leaves = True
+        self.wait_for(lambda: all(client.acknowledged > 5 for client in clients))
+        self.stop()
+        for client in clients:
+            client.join(harness.WAIT_S)
+            self.assertEqual(client.cut, 0)
+        self.serve()
+        for client in clients:
+            numbers = self.stored(client)
+            self.assertEqual(numbers, list(range(len(numbers))))
+            self.assertGreaterEqual(len(numbers), client.acknowledged)
+
+
+class Tails(server.Case):
+    """Streams of server-sent events."""
+
+    def setUp(self):
+        super().setUp()
+        self.serve()
+
+    def texts(self, tail, count):
+        """The contents of the next events; their ids are the messages' numbers."""
+        got = []
+        for _ in range(count):
+            event, number, data = tail.next()
+            self.assertEqual((event, int(number)), ("message", data["seq"]))
+            got.append(data["content"])
+        return got
+
+    def test_a_tail_shows_what_exists_and_what_is_added(self):
+        self.append("s", message("e1", "one"), message("e2", "two"))
+        tail = Tail(self, "s")
+        self.assertEqual((tail.status, tail.headers["content-type"]), (200, "text/event-stream"))
+        self.assertEqual(self.texts(tail, 2), ["one", "two"])
+        self.append("s", message("e3", "three"))
+        self.assertEqual(self.texts(tail, 1), ["three"])
+        # Another process, which the server hears of by itself.
+        self.run_quipu("append", "s", "--text", "four")
+        self.assertEqual(self.texts(tail, 1), ["four"])
+
+    def test_a_tail_goes_on_after_the_last_event_that_a_client_saw(self):
+        self.append("s", *[message(f"e{i}", f"m{i}") for i in range(5)])
+        tail = Tail(self, "s")
+        self.assertEqual(self.texts(tail, 2), ["m0", "m1"])
+        tail.close()
+        self.append("s", message("e5", "m5"))
+        self.process.kill()
+        self.process.wait()
+        self.serve()
+        tail = Tail(self, "s", last=2, after=4)  # the header comes before the parameter
+        self.assertEqual(self.texts(tail, 4), ["m2", "m3", "m4", "m5"])
+        tail = Tail(self, "s", after=5)
+        self.assertEqual(self.texts(tail, 1), ["m5"])
+        self.assertEqual(Tail(self, "s", last="x").status, 400)
+        self.assertEqual(Tail(self, "missing").status, 404)
+
+    def test_many_tails_see_every_message_once(self):
+        self.append("s", message("first", "first"))
+        tails = [Tail(self, "s", after=1) for _ in range(20)]
+        for i in range(10):
+            self.append("s", message(f"e{i}", f"m{i}"))
+        for tail in tails:
+            self.assertEqual(self.texts(tail, 10), [f"m{i}" for i in range(10)])
+
+    def test_a_tail_ends_with_its_session(self):
+        self.append("s", message("e", "one"))
+        tail = Tail(self, "s")
+        self.assertEqual(self.texts(tail, 1), ["one"])
+        self.good("DELETE", path("v1", "sessions", "s"), status=204)
+        self.assertEqual(tail.next(), ("end", None, {"status": "NOT_FOUND"}))
+        self.assertIsNone(tail.next())
+
+    def test_a_stop_ends_tails(self):
+        self.append("s", message("e", "one"))
+        tail = Tail(self, "s")
+        self.assertEqual(self.texts(tail, 1), ["one"])
+        self.stop()
+        self.assertIsNone(tail.next())
+
+    def test_a_client_that_never_reads_delays_nobody(self):
+        """The server sends what the connection takes, keeps a bounded rest, and goes on."""
+        text = "x" * 100000
+        for i in range(40):
+            self.append("s", message(f"e{i}", text))
+        stuck = [Tail(self, "s") for _ in range(3)]
+        self.append("other", message("o", "hello"))
+        live = Tail(self, "other")
+        self.assertEqual(self.texts(live, 1), ["hello"])
+        self.assertEqual(len(self.contents("s")), 40)
+        for tail in stuck:  # it was slow, and still gets everything
+            self.assertEqual(self.texts(tail, 40), [text] * 40)
+
+
+class Limits(server.Case):
+    """Limits at their maximum and one above, and clients that misbehave."""
+
+    def append_of(self, size):
+        """The status of an append whose body has exactly so many bytes."""
+        body = {"messages": [message("e", "")], "create": True}
+        body["messages"][0]["content"] = "x" * (size - len(json.dumps(body)))
+        self.assertEqual(len(json.dumps(body)), size)
+        return self.ask("POST", path("v1", "sessions", f"s{size}", "messages"), body).status
+
+    def test_the_body_limit(self):
+        self.serve("--max-body", "1000")
+        self.assertEqual(self.append_of(1000), 200)
+        self.assertEqual(self.append_of(1001), 413)
+        self.assertEqual([one["key"] for one in self.good("GET", "/v1/sessions")["sessions"]],
+                         ["s1000"])
+
+    def test_the_connection_limit(self):
+        self.serve("--connections", "2")
+        held = [http.client.HTTPConnection("127.0.0.1", self.port, timeout=harness.WAIT_S)
+                for _ in range(2)]
+        for client in held:
+            self.good("GET", "/readyz", connection=client)
+        answer = self.ask("GET", "/readyz")
+        self.assertEqual((answer.status, answer.headers["Retry-After"]), (503, "1"))
+        held[0].close()
+        end = time.monotonic() + harness.WAIT_S
+        while self.ask("GET", "/readyz").status != 200:
+            self.assertLess(time.monotonic(), end)
+        held[1].close()
+
+    def test_a_full_queue_answers_503_and_stores_what_it_took(self):
+        """One worker waits for a lock that another program holds, one request waits for the worker:
+        the others are asked to come again."""
+        self.serve("--workers", "1", "--queue", "1")
+        self.append("s", message("e0"))
+        other = sqlite3.connect(self.store, isolation_level=None)
+        other.execute("begin immediate")
+        waiting = {}
+        for i in range(5):
+            body = json.dumps({"messages": [message("e")], "create": True})
+            waiting[f"c{i}"] = self.connect()
+            waiting[f"c{i}"].sendall((
+                f"POST /v1/sessions/c{i}/messages HTTP/1.1\r\nHost: localhost\r\n"
+                f"Authorization: Bearer {self.token}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
+        refused = set()
+        while len(refused) < 3:
+            ready, _, _ = select.select(
+                [sock for key, sock in waiting.items() if key not in refused], [], [],
+                harness.WAIT_S)
+            self.assertTrue(ready)
+            for key, sock in waiting.items():
+                if sock in ready:
+                    answer = sock.recv(4096)
+                    self.assertTrue(answer.startswith(b"HTTP/1.1 503 "), answer)
+                    self.assertIn(b"\r\nRetry-After: 1\r\n", answer)
+                    self.assertIn(b'"status":"BUSY"', answer)
+                    refused.add(key)
+        other.execute("rollback")
+        other.close()
+        taken = set()
+        for key in waiting.keys() - refused:
+            if waiting[key].recv(4096).startswith(b"HTTP/1.1 200 "):
+                taken.add(key)
+        self.assertTrue(taken)
+        keys = {one["key"] for one in self.good("GET", "/v1/sessions")["sessions"]}
+        self.assertEqual(keys, taken | {"s"})
+
+    def test_a_request_that_does_not_come_in_time_ends(self):
+        self.serve("--timeout", "1", "--idle", "1")
+        slow = self.connect()
+        slow.sendall(b"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Le")
+        idle = self.connect()
+        self.good("GET", "/readyz")
+        self.assertTrue(slow.recv(1000).startswith(b"HTTP/1.1 408 Request Timeout\r\n"))
+        self.assertEqual(idle.recv(1000), b"")
+
+    def test_a_client_that_hangs_up_in_the_middle_leaves_nothing(self):
+        self.serve()
+        body = json.dumps({"messages": [message("e")], "create": True})
+        for cut in (1, len(body) // 2, len(body) - 1):
+            sock = self.connect()
+            sock.sendall((
+                "POST /v1/sessions/s/messages HTTP/1.1\r\nHost: localhost\r\n"
+                f"Authorization: Bearer {self.token}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n{body[:cut]}").encode())
+            sock.close()
+        # One that leaves before it reads its answer: what was acknowledged to nobody is stored or
+        # not, and the same event id settles it.
+        sock = self.connect()
+        sock.sendall((
+            "POST /v1/sessions/s/messages HTTP/1.1\r\nHost: localhost\r\n"
+            f"Authorization: Bearer {self.token}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
+        sock.close()
+        self.append("s", message("e"))
+        self.assertEqual(self.contents("s"), ["hello"])
+
+    def test_two_servers_cannot_share_an_address(self):
+        self.serve()
+        second = self.run_quipu("serve", "--listen", f"127.0.0.1:{self.port}", code=None)
+        self.assertNotEqual(second.code, 0)
+        self.assertIn("in use", second.err)
+
+    def test_many_idle_connections_are_held_and_cost_no_answer(self):
+        self.serve()
+        with contextlib.ExitStack() as stack:
+            for _ in range(200):
+                stack.enter_context(contextlib.closing(self.connect()))
+            self.good("GET", "/readyz")
+            text = self.ask("GET", "/metrics").body.decode()
+            self.assertIn("quipu_connections 201\n", text)
+        self.stop(signal.SIGINT)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

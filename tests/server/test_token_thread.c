@@ -1,0 +1,299 @@
+/* The token file and the workers: rights that are kept whole whoever writes at once, limits at
+ * their maximum and one above, and options of a server that are refused before anything runs. */
+#include "lib/t.h"
+
+#include <sys/stat.h>
+
+#include <quipu/server.h>
+
+#include "base/thread.h"
+#include "server/pool.h"
+#include "server/token.h"
+
+#define TOKEN_T_THREADS 4
+#define TOKEN_T_EACH 10
+
+static void token_path(char ret_path[T_PATH_MAX])
+{
+    t_path(t_tmpdir(), "tokens", ret_path);
+}
+
+static quipu_token_options token_options(void)
+{
+    quipu_token_options options = QUIPU_TOKEN_OPTIONS_INIT;
+
+    options.verbs = QUIPU_TOKEN_READ;
+    return options;
+}
+
+static size_t token_count(const char *path)
+{
+    quipu_token_list *list = NULL;
+    quipu_error error;
+    size_t count;
+
+    T_OK(quipu_token_find(path, &list, &error));
+    count = list->tokens.count;
+    quipu_free(list);
+    return count;
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+static void a_token_is_found_by_its_text_and_by_nothing_else(void **state)
+{
+    quipu_token_options options = token_options();
+    char path[T_PATH_MAX];
+    char token[QUIPU_TOKEN_SIZE];
+    qp_token_table *table = NULL;
+    quipu_error error;
+    const qp_identity *found;
+
+    (void)state;
+    token_path(path);
+    options.app_name = QUIPU_STR("app");
+    options.user_id = QUIPU_STR("user");
+    T_OK(quipu_token_add(path, &options, token, &error));
+    assert_int_equal(strlen(token), QUIPU_TOKEN_SIZE - 1);
+    T_OK(qp_token_load(path, &table, &error));
+    found = qp_token_find(table, quipu_cstr(token));
+    assert_non_null(found);
+    T_STR(found->app_name, "app");
+    T_STR(found->user_id, "user");
+    assert_int_equal(found->verbs, QUIPU_TOKEN_READ);
+    assert_null(qp_token_find(table, (quipu_str){token, QUIPU_TOKEN_SIZE - 2}));
+    token[10] = (char)(token[10] == 'a' ? 'b' : 'a');
+    assert_null(qp_token_find(table, quipu_cstr(token)));
+    assert_null(qp_token_find(table, QUIPU_STR("")));
+    qp_token_release(table);
+}
+
+static void *token_add_some(void *arg)
+{
+    for (int i = 0; i < TOKEN_T_EACH; i++) {
+        quipu_token_options options = token_options();
+        char token[QUIPU_TOKEN_SIZE];
+        quipu_error error;
+
+        if (quipu_token_add(arg, &options, token, &error) != QUIPU_OK) {
+            return arg;
+        }
+    }
+    return NULL;
+}
+
+static void tokens_added_at_once_are_all_kept(void **state)
+{
+    qp_thread threads[TOKEN_T_THREADS];
+    char path[T_PATH_MAX];
+
+    (void)state;
+    token_path(path);
+    for (int i = 0; i < TOKEN_T_THREADS; i++) {
+        T_OK(qp_thread_start(&threads[i], token_add_some, path));
+    }
+    for (int i = 0; i < TOKEN_T_THREADS; i++) {
+        assert_null(qp_thread_join(threads[i]));
+    }
+    assert_int_equal(token_count(path), TOKEN_T_THREADS * TOKEN_T_EACH);
+}
+
+/* A file with so many tokens, written as the library writes it. */
+static void token_fill(const char *path, int count)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_int_equal(chmod(path, 0600), 0);
+    (void)fputs("{\"quipu\":\"tokens\",\"major\":1,\"tokens\":[", file);
+    for (int i = 0; i < count; i++) {
+        (void)fprintf(file, "%s{\"hash\":\"%064x\",\"verbs\":[\"read\"]}", i > 0 ? "," : "", i);
+    }
+    (void)fputs("]}", file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_file_holds_tokens_up_to_its_limit(void **state)
+{
+    quipu_token_options options = token_options();
+    char path[T_PATH_MAX];
+    char token[QUIPU_TOKEN_SIZE];
+    quipu_error error;
+
+    (void)state;
+    token_path(path);
+    token_fill(path, QUIPU_TOKENS_MAX - 1);
+    T_OK(quipu_token_add(path, &options, token, &error));
+    assert_int_equal(token_count(path), QUIPU_TOKENS_MAX);
+    T_STATUS(quipu_token_add(path, &options, token, &error), QUIPU_LIMIT);
+    assert_int_equal(token_count(path), QUIPU_TOKENS_MAX);
+    token_fill(path, QUIPU_TOKENS_MAX + 1);
+    T_STATUS(quipu_token_add(path, &options, token, &error), QUIPU_INVALID);
+}
+
+static void wrong_files_are_refused_and_stay_as_they_are(void **state)
+{
+    static const char *const wrong[] = {
+        "x",
+        "[]",
+        "{}",
+        "{\"quipu\":\"tokens\",\"major\":2,\"tokens\":[]}",
+        "{\"quipu\":\"tokens\",\"major\":1,\"tokens\":{}}",
+        "{\"quipu\":\"tokens\",\"major\":1,\"tokens\":[{}]}",
+        "{\"quipu\":\"tokens\",\"major\":1,\"tokens\":[{\"hash\":\"00\"}]}",
+    };
+    quipu_token_options options = token_options();
+    char path[T_PATH_MAX];
+    char token[QUIPU_TOKEN_SIZE];
+    quipu_error error;
+
+    (void)state;
+    token_path(path);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char *text;
+        size_t size = 0;
+
+        t_file_write(path, wrong[i], strlen(wrong[i]));
+        assert_int_equal(chmod(path, 0600), 0);
+        T_STATUS(quipu_token_add(path, &options, token, &error), QUIPU_INVALID);
+        text = t_file_read(path, &size);
+        assert_string_equal(text, wrong[i]);
+        free(text);
+    }
+}
+
+static void token_sweep(void *ctx)
+{
+    quipu_token_options options = token_options();
+    char token[QUIPU_TOKEN_SIZE];
+    quipu_error error;
+    quipu_status status = quipu_token_add(ctx, &options, token, &error);
+
+    assert_true(status == QUIPU_OK || t_fault_fired() > 0);
+}
+
+static void a_token_is_added_or_not_without_memory(void **state)
+{
+    char path[T_PATH_MAX];
+
+    (void)state;
+    token_path(path);
+    t_fault_install();
+    assert_true(t_fault_sweep(token_sweep, path) > 0);
+    t_fault_remove();
+    assert_true(token_count(path) > 0); /* the file is whole after every failure */
+}
+
+/* ---- workers --------------------------------------------------------------------------------- */
+
+typedef struct token_gate {
+    qp_mutex mutex;
+    qp_cond open;
+    bool is_open;
+    int done;
+} token_gate;
+
+static void token_job_run(qp_job *job)
+{
+    token_gate *gate = job->owner;
+
+    qp_mutex_lock(&gate->mutex);
+    while (!gate->is_open) {
+        qp_cond_wait(&gate->open, &gate->mutex);
+    }
+    qp_mutex_unlock(&gate->mutex);
+}
+
+static void token_job_done(qp_job *job)
+{
+    ((token_gate *)job->owner)->done++;
+}
+
+static void a_full_queue_takes_no_job_and_a_stop_runs_what_it_has(void **state)
+{
+    token_gate gate = {.is_open = false};
+    qp_job jobs[5];
+    qp_pool pool;
+    quipu_error error;
+    int taken = 0;
+
+    (void)state;
+    T_OK(qp_mutex_init(&gate.mutex));
+    T_OK(qp_cond_init(&gate.open));
+    T_OK(qp_pool_start(&pool, 1, 2, -1, &error));
+    for (size_t i = 0; i < 5; i++) {
+        jobs[i] = (qp_job){.owner = &gate, .run = token_job_run, .done = token_job_done};
+        taken += qp_pool_submit(&pool, &jobs[i]) ? 1 : 0;
+    }
+    /* Two wait; the worker may have taken one more already. */
+    assert_true(taken == 2 || taken == 3);
+    assert_true(qp_pool_waiting(&pool) <= 2);
+    qp_mutex_lock(&gate.mutex);
+    gate.is_open = true;
+    qp_cond_broadcast(&gate.open);
+    qp_mutex_unlock(&gate.mutex);
+    qp_pool_stop(&pool);
+    assert_int_equal(gate.done, taken);
+    qp_cond_done(&gate.open);
+    qp_mutex_done(&gate.mutex);
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static void options_of_a_server_are_checked_at_their_limits(void **state)
+{
+    char tokens[T_PATH_MAX];
+    quipu_store *store = NULL;
+    quipu_error error;
+    const struct {
+        int32_t workers;
+        int64_t body_max;
+        const char *listen;
+        const char *public_url;
+        quipu_status expected;
+    } cases[] = {
+        {QUIPU_SERVER_WORKERS_LIMIT, 0, "127.0.0.1:0", NULL, QUIPU_OK},
+        {QUIPU_SERVER_WORKERS_LIMIT + 1, 0, "127.0.0.1:0", NULL, QUIPU_LIMIT},
+        {-1, 0, "127.0.0.1:0", NULL, QUIPU_LIMIT},
+        {1, 268435456, "[::1]:0", NULL, QUIPU_OK},
+        {1, 268435457, "127.0.0.1:0", NULL, QUIPU_LIMIT},
+        {1, 0, "0.0.0.0:0", NULL, QUIPU_MISUSE},
+        {1, 0, "127.0.0.1:0", "sessions.example.org", QUIPU_MISUSE},
+        {1, 0, "127.0.0.1:0", "https://sessions.example.org", QUIPU_OK},
+    };
+
+    (void)state;
+    token_path(tokens);
+    T_OK(quipu_open(":memory:", NULL, &store, &error));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        quipu_server_options options = QUIPU_SERVER_OPTIONS_INIT;
+        quipu_server *server = NULL;
+
+        options.token_file = tokens;
+        options.workers = cases[i].workers;
+        options.body_max = cases[i].body_max;
+        options.listen = cases[i].listen;
+        options.public_url = cases[i].public_url;
+        T_STATUS(quipu_server_start(store, &options, &server, &error), cases[i].expected);
+        if (server != NULL) {
+            assert_int_equal(strncmp(quipu_server_address(server), "http://", 7), 0);
+        }
+        quipu_server_stop(server);
+    }
+    quipu_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_token_is_found_by_its_text_and_by_nothing_else),
+        cmocka_unit_test(tokens_added_at_once_are_all_kept),
+        cmocka_unit_test(a_file_holds_tokens_up_to_its_limit),
+        cmocka_unit_test(wrong_files_are_refused_and_stay_as_they_are),
+        cmocka_unit_test(a_token_is_added_or_not_without_memory),
+        cmocka_unit_test(a_full_queue_takes_no_job_and_a_stop_runs_what_it_has),
+        cmocka_unit_test(options_of_a_server_are_checked_at_their_limits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
