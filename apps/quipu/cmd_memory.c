@@ -16,8 +16,12 @@ static const app_option memory_options[] = {
      .choices = "observations reflections all",
      .help = "which kind; list and clear: default all"},
     {.name = "last", .letter = 'n', .value = "N", .help = "list: the newest N of each kind"},
-    {.name = "from", .value = "SEQ", .help = "add: the first message that it is based on"},
-    {.name = "to", .value = "SEQ", .help = "add: the last message that it is based on"},
+    {.name = "from",
+     .value = "SEQ",
+     .help = "add, list, clear: the first message that it is based on"},
+    {.name = "to",
+     .value = "SEQ",
+     .help = "add, list, clear: the last message that it is based on"},
     {.name = "generation", .value = "N", .help = "add: generation of a reflection; default 1"},
     {.name = "priority",
      .value = "PRIORITY",
@@ -214,6 +218,21 @@ void memory_print(const app_call *call, const quipu_memory *memory)
     app_put_wrapped(stdout, memory->content, "    ", app_columns() - 4);
 }
 
+/* --from and --to, of list and clear; --from alone means one message. */
+static bool memory_range(const app_call *call, int64_t *ret_from, int64_t *ret_to)
+{
+    if (!app_number(call, "from", 1, UINT32_MAX, ret_from) ||
+        !app_number(call, "to", 1, UINT32_MAX, ret_to)) {
+        return false;
+    }
+    *ret_to = *ret_to == 0 ? *ret_from : *ret_to;
+    if (*ret_to < *ret_from || (*ret_from == 0 && *ret_to > 0)) {
+        (void)app_usage(call, "--from and --to are the first and the last message");
+        return false;
+    }
+    return true;
+}
+
 /* Nothing was listed: a key without a session is mistyped. */
 static int memory_none(const app_call *call, quipu_store *store, quipu_str key)
 {
@@ -240,9 +259,11 @@ static int memory_list(const app_call *call, quipu_store *store)
     quipu_error error = {0};
     quipu_status status = QUIPU_OK;
     int64_t last = 0;
+    int64_t from = 0;
+    int64_t to = 0;
     size_t count = 0;
 
-    if (!app_number(call, "last", 0, INT64_MAX, &last)) {
+    if (!app_number(call, "last", 0, INT64_MAX, &last) || !memory_range(call, &from, &to)) {
         return APP_USAGE;
     }
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && status == QUIPU_OK; k++) {
@@ -255,6 +276,8 @@ static int memory_list(const app_call *call, quipu_store *store)
         query.kind = kinds[k];
         query.session_key = key;
         query.recent = last;
+        query.from_seq = from;
+        query.to_seq = to;
         query.flags = (app_given(call, "retired") ? QUIPU_MEMORY_RETIRED : 0) |
                       (app_given(call, "scope") ? QUIPU_MEMORY_SCOPE : 0);
         status = quipu_memory_find(store, &query, NULL, &list, &error);
@@ -366,7 +389,8 @@ static int memory_add(const app_call *call, quipu_store *store)
 /* ---- clear -----------------------------------------------------------------------------------
  */
 
-/* Deletes the kinds that --kind selects, after confirmation. */
+/* Deletes the kinds that --kind selects, or, with --from, what was made of those messages, after
+ * confirmation. */
 static int memory_clear(const app_call *call, quipu_store *store)
 {
     const quipu_str key = app_argument(call, 1);
@@ -375,8 +399,18 @@ static int memory_clear(const app_call *call, quipu_store *store)
     quipu_error error = {0};
     quipu_status status = QUIPU_OK;
     int64_t removed = 0;
-    int code = app_confirm(call, "delete the memories of \"%s\"", key.p);
+    int64_t from = 0;
+    int64_t to = 0;
+    int code;
 
+    if (!memory_range(call, &from, &to)) {
+        return APP_USAGE;
+    }
+    code = from > 0 ? app_confirm(call,
+                                  "delete what is known from the messages %" PRId64 " to %" PRId64
+                                  " of \"%s\"",
+                                  from, to, key.p)
+                    : app_confirm(call, "delete the memories of \"%s\"", key.p);
     if (code != APP_OK) {
         return code;
     }
@@ -386,7 +420,9 @@ static int memory_clear(const app_call *call, quipu_store *store)
 
         query.kind = kinds[k];
         query.session_key = key;
-        if (memory_wants(call, kinds[k])) {
+        query.from_seq = from; /* the first deletion of a range removes both kinds */
+        query.to_seq = to;
+        if (memory_wants(call, kinds[k]) || from > 0) {
             status = quipu_memory_delete(store, &query, NULL, &count, &error);
             removed += count;
         }

@@ -662,6 +662,11 @@ typedef struct quipu_memory_query {
     size_t id_count;
     int64_t recent; /* of a session: only the newest this many; 0: all */
     uint32_t flags; /* QUIPU_MEMORY_* */
+    /* Of a session: only what was made of a message in this range. A deletion then removes both
+     * kinds, and what was condensed into a reflection that goes is active again, unless it goes
+     * itself: see quipu_memory_delete(). */
+    int64_t from_seq; /* 0: no range */
+    int64_t to_seq;   /* 0: from_seq */
 } quipu_memory_query;
 
 #define QUIPU_MEMORY_QUERY_INIT QUIPU_INIT(quipu_memory_query)
@@ -740,7 +745,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_find(quipu_store *store,
 
 /**
  * Delete the observations or reflections of a session or of a list of ids, in one transaction.
- * Unknown ids are no error. `recent` must be 0.
+ * Unknown ids are no error. `recent` must be 0. With a range of messages, what was made of them
+ * goes, of both kinds and retired or not; what was condensed into a reflection that goes, and was
+ * made of other messages, is active again.
  *
  * Ownership: `ret_removed` may be NULL.
  * Threads:   any, same store.

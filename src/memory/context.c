@@ -260,7 +260,8 @@ bool qp_context_is_stale(const qp_context_lines *lines)
     bool stale = lines->missing;
 
     for (size_t i = 0; i < lines->count; i++) {
-        stale = stale || lines->items[i].has_retired_at;
+        /* What was condensed is as true as before: it may stay until the block is made anew. */
+        stale = stale || (lines->items[i].has_retired_at && !lines->items[i].has_condensed_into);
     }
     return stale;
 }

@@ -45,7 +45,8 @@ QUIPU_MUST_USE quipu_status qp_context_fresh(const qp_context_past *past, quipu_
 /* Whether a text is the one whose hash a row has. */
 bool qp_context_is_same(const qp_context_text *text, quipu_bytes hash);
 
-/* Whether something of the lines may not be sent again: it is retired, or deleted. */
+/* Whether something of the lines may not be sent again: it is retired, or deleted. A line that was
+ * condensed into a reflection may. */
 bool qp_context_is_stale(const qp_context_lines *lines);
 
 #endif

@@ -161,6 +161,20 @@ typedef struct memory_either {
     qp_reflection_where reflections[2];
 } memory_either;
 
+/* Sources that meet the range of the query. A memory without sources has the number 0. */
+static void memory_range_where(const memory_call *call, memory_query *query)
+{
+    const quipu_memory_query *own = &call->query;
+
+    assert(!call->by_id && own->to_seq >= own->from_seq);
+    if (own->from_seq > 0) {
+        query->observations.where.source_start_index = ent_le(own->to_seq);
+        query->observations.where.source_end_index = ent_ge(own->from_seq);
+        query->reflections.where.source_start_index = ent_le(own->to_seq);
+        query->reflections.where.source_end_index = ent_ge(own->from_seq);
+    }
+}
+
 static void memory_list_where(const memory_call *call, quipu_str scope, memory_either *either,
                               memory_query *query)
 {
@@ -177,6 +191,7 @@ static void memory_list_where(const memory_call *call, quipu_str scope, memory_e
     }
     if (scope.p == NULL) {
         observations->session_key = reflections->session_key = ent_eq(call->memory.session_key);
+        memory_range_where(call, query);
         return;
     }
     /* The session's own rows may have no scope, or one from before it had a user. */
@@ -242,6 +257,23 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
+/* The range of messages of a query: one of a session, or none. */
+static quipu_status memory_range_read(quipu_memory_query *own, quipu_error *reterr)
+{
+    const bool alone = own->ids == NULL && (own->flags & QUIPU_MEMORY_SCOPE) == 0;
+
+    own->to_seq = own->to_seq == 0 ? own->from_seq : own->to_seq;
+    if (own->from_seq == 0 && own->to_seq == 0) {
+        return QUIPU_OK;
+    }
+    return own->from_seq > 0 && own->to_seq >= own->from_seq && alone
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_MISUSE,
+                              "the messages %lld to %lld are no range; give the first and the last "
+                              "of one session, without ids and without its scope",
+                              (long long)own->from_seq, (long long)own->to_seq);
+}
+
 /* Reads the caller's query. It names a session or ids; that decides `by_id` for all that
  * follows. */
 static quipu_status memory_query_read(memory_call *call, const quipu_memory_query *query,
@@ -262,6 +294,9 @@ static quipu_status memory_query_read(memory_call *call, const quipu_memory_quer
     }
     if (status == QUIPU_OK) {
         status = memory_kind_check(own->kind, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = memory_range_read(own, reterr);
     }
     call->by_id = own->ids != NULL;
     call->memory.kind = own->kind;
@@ -410,6 +445,7 @@ typedef struct memory_change {
     ent_patch_text subject;
     ent_patch_time retired_at;
     ent_patch_text retired_why;
+    ent_patch_uuid condensed_into;
     ent_patch_time edited_at;
     ent_patch_text edited_by;
     ent_patch_text edited_why;
@@ -417,7 +453,8 @@ typedef struct memory_change {
 } memory_change;
 
 /* Retiring forgets the hash: when the same is said again later, it is a new memory, and this one
- * stays in the history with its reason. */
+ * stays in the history with its reason. What was condensed into a reflection may still be in a
+ * prompt: it is not `retired` here, and a person can retire it. */
 static void memory_change_of(const quipu_memory_patch *patch, bool hashed, bool retired,
                              memory_change *ret)
 {
@@ -444,9 +481,8 @@ static void memory_change_of(const quipu_memory_patch *patch, bool hashed, bool 
     if ((patch->set & QUIPU_MEMORY_RETIRE) != 0 && !retired) {
         ret->retired_at = ent_set(now);
         ret->content_hash = (ent_patch_bytes)ENT_CLEAR;
-        if (patch->why.n > 0) {
-            ret->retired_why = ent_set(patch->why);
-        }
+        ret->condensed_into = (ent_patch_uuid)ENT_CLEAR;
+        ret->retired_why = patch->why.n > 0 ? ent_set(patch->why) : (ent_patch_text)ENT_CLEAR;
     }
 }
 
@@ -472,17 +508,22 @@ static quipu_status memory_change_observation(const memory_call *call, ent_db *d
     if (status == QUIPU_OK && list.n == 0) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no observation of this id");
     }
-    if (status != QUIPU_OK || memory_is_moot(patch, list.items[0].retired_at.has)) {
+    if (status != QUIPU_OK) {
         return status;
     }
-    memory_change_of(patch, list.items[0].content_hash.p != NULL, list.items[0].retired_at.has,
-                     &change);
+    const bool retired = list.items[0].retired_at.has && !list.items[0].condensed_into.has;
+
+    if (memory_is_moot(patch, retired)) {
+        return QUIPU_OK;
+    }
+    memory_change_of(patch, list.items[0].content_hash.p != NULL, retired, &change);
     qp_observation_patch to = {.content = change.content,
                                .token_count = change.token_count,
                                .content_hash = change.content_hash,
                                .subject = change.subject,
                                .retired_at = change.retired_at,
                                .retired_why = change.retired_why,
+                               .condensed_into = change.condensed_into,
                                .edited_at = change.edited_at,
                                .edited_by = change.edited_by,
                                .edited_why = change.edited_why};
@@ -508,17 +549,22 @@ static quipu_status memory_change_reflection(const memory_call *call, ent_db *db
     if (status == QUIPU_OK && list.n == 0) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no reflection of this id");
     }
-    if (status != QUIPU_OK || memory_is_moot(patch, list.items[0].retired_at.has)) {
+    if (status != QUIPU_OK) {
         return status;
     }
-    memory_change_of(patch, list.items[0].content_hash.p != NULL, list.items[0].retired_at.has,
-                     &change);
+    const bool retired = list.items[0].retired_at.has && !list.items[0].condensed_into.has;
+
+    if (memory_is_moot(patch, retired)) {
+        return QUIPU_OK;
+    }
+    memory_change_of(patch, list.items[0].content_hash.p != NULL, retired, &change);
     qp_reflection_patch to = {.content = change.content,
                               .token_count = change.token_count,
                               .content_hash = change.content_hash,
                               .subject = change.subject,
                               .retired_at = change.retired_at,
                               .retired_why = change.retired_why,
+                              .condensed_into = change.condensed_into,
                               .edited_at = change.edited_at,
                               .edited_by = change.edited_by,
                               .edited_why = change.edited_why};
@@ -597,7 +643,61 @@ quipu_status quipu_memory_update(quipu_store *store, const quipu_memory_patch *p
 /* ---- delete -----------------------------------------------------------------------------------
  */
 
-/* One DELETE, by ids or by the key of a session. */
+/* What was condensed into a reflection that is gone is active again: it says what the reflection
+ * said of messages that nobody asked to forget. */
+static quipu_status memory_forget_restore(const memory_call *call, ent_db *db, quipu_uuid id,
+                                          quipu_error *reterr)
+{
+    const ent_where_text tenant = ent_eq(call->store->tenant);
+    const ent_where_text key = ent_eq(call->memory.session_key);
+    quipu_status status = qp_observation_update(
+        db,
+        &(qp_observation_where){.tenant = tenant, .session_key = key, .condensed_into = ent_eq(id)},
+        &(qp_observation_patch){
+            .retired_at = ENT_CLEAR, .retired_why = ENT_CLEAR, .condensed_into = ENT_CLEAR},
+        NULL, reterr);
+
+    assert(ent_depth(db) > 0);
+    return status == QUIPU_OK
+               ? qp_reflection_update(db,
+                                      &(qp_reflection_where){.tenant = tenant,
+                                                             .session_key = key,
+                                                             .condensed_into = ent_eq(id)},
+                                      &(qp_reflection_patch){.retired_at = ENT_CLEAR,
+                                                             .retired_why = ENT_CLEAR,
+                                                             .condensed_into = ENT_CLEAR},
+                                      NULL, reterr)
+               : status;
+}
+
+/* Forgets what was made of a range of messages: both kinds, retired ones, too. */
+static quipu_status memory_forget(memory_call *call, ent_db *db, quipu_arena *scratch,
+                                  quipu_error *reterr)
+{
+    memory_query query = {.observations = {.limit = 0}};
+    qp_reflection_list gone = {0};
+    int64_t reflections = 0;
+    quipu_status status;
+
+    query.observations.where.tenant = query.reflections.where.tenant = ent_eq(call->store->tenant);
+    query.observations.where.session_key = query.reflections.where.session_key =
+        ent_eq(call->memory.session_key);
+    memory_range_where(call, &query);
+    status = qp_reflection_find(db, scratch, &query.reflections, &gone, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_observation_delete(db, &query.observations.where, &call->removed, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_reflection_delete(db, &query.reflections.where, &reflections, reterr);
+    }
+    for (size_t i = 0; i < gone.n && status == QUIPU_OK; i++) {
+        status = memory_forget_restore(call, db, gone.items[i].id, reterr);
+    }
+    call->removed += reflections;
+    return status;
+}
+
+/* One DELETE, by ids or by the key of a session; or what was made of a range of messages. */
 static quipu_status memory_delete_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -607,7 +707,9 @@ static quipu_status memory_delete_work(void *ctx, ent_db *db, quipu_arena *scrat
 
     assert(ent_depth(db) > 0);
     assert(!call->by_id || call->query.id_count > 0);
-    (void)scratch;
+    if (call->query.from_seq > 0) {
+        return memory_forget(call, db, scratch, reterr);
+    }
     if (call->by_id) {
         observations.id = reflections.id = ent_in(call->query.ids, call->query.id_count);
     } else {

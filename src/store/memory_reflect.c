@@ -252,6 +252,7 @@ static quipu_status memory_reflect_retire(const memory_reflect_commit *commit, e
                                           quipu_error *reterr)
 {
     const ent_where_text tenant = ent_eq(commit->store->tenant);
+    const ent_where_text key = ent_eq(commit->lease->scope);
     const ent_where_text content = ent_eq(item->content);
     const ent_patch_text why = ent_set(QUIPU_STR(QP_MEMORY_CONDENSED));
     const ent_patch_uuid into = ent_set(commit->reflection->id);
@@ -260,6 +261,7 @@ static quipu_status memory_reflect_retire(const memory_reflect_commit *commit, e
         item->kind == QUIPU_OBSERVATION
             ? qp_observation_update(db,
                                     &(qp_observation_where){.tenant = tenant,
+                                                            .session_key = key,
                                                             .id = ent_eq(item->id),
                                                             .content = content,
                                                             .retired_at = ENT_IS_NULL},
@@ -270,6 +272,7 @@ static quipu_status memory_reflect_retire(const memory_reflect_commit *commit, e
                                     &changed, reterr)
             : qp_reflection_update(db,
                                    &(qp_reflection_where){.tenant = tenant,
+                                                          .session_key = key,
                                                           .id = ent_eq(item->id),
                                                           .content = content,
                                                           .retired_at = ENT_IS_NULL},
@@ -294,6 +297,7 @@ static quipu_status memory_reflect_put(const memory_reflect_commit *commit, ent_
 {
     const quipu_memory *reflection = commit->reflection;
     const ent_where_text tenant = ent_eq(commit->store->tenant);
+    const ent_where_text key = ent_eq(commit->lease->scope);
     const ent_where_uuid mine = ent_eq(reflection->id);
     qp_memory_saved saved = {.repeat = false};
     quipu_status status =
@@ -304,11 +308,13 @@ static quipu_status memory_reflect_put(const memory_reflect_commit *commit, ent_
         return status;
     }
     status = qp_observation_update(
-        db, &(qp_observation_where){.tenant = tenant, .condensed_into = mine},
+        db, &(qp_observation_where){.tenant = tenant, .session_key = key, .condensed_into = mine},
         &(qp_observation_patch){.condensed_into = ent_set(saved.id)}, NULL, reterr);
     return status == QUIPU_OK
                ? qp_reflection_update(
-                     db, &(qp_reflection_where){.tenant = tenant, .condensed_into = mine},
+                     db,
+                     &(qp_reflection_where){
+                         .tenant = tenant, .session_key = key, .condensed_into = mine},
                      &(qp_reflection_patch){.condensed_into = ent_set(saved.id)}, NULL, reterr)
                : status;
 }

@@ -1,8 +1,10 @@
 /* Prompts with memory: they begin with the bytes of the one before, say why when they do not, and
  * every one that was sent can be built again. */
 #include "agent/script.h"
+
 #include "contract/maintain_t.h"
 #include "lib/short.h"
+#include <quipu/memory.h>
 
 #define CONTEXT_TEXT 400
 
@@ -86,6 +88,7 @@ static quipu_uuid context_keep(context_world *world, const char *key, quipu_memo
                                  .session_key = quipu_cstr(key),
                                  .content = quipu_cstr(content),
                                  .priority = priority,
+                                 .token_count = quipu_token_estimate(quipu_cstr(content)),
                                  .generation = kind == QUIPU_REFLECTION ? 1 : 0};
     quipu_uuid id = {{0}};
 
@@ -223,6 +226,41 @@ static void retired_line_leaves_at_once_with_a_reason(void **state)
     assert_null(strstr(context_prompt(world), "euros"));
     assert_non_null(strstr(context_prompt(world), "### Standing\n- Be brief."));
     assert_int_equal(context_says(world, "six", 0).reason, QUIPU_CONTEXT_SAME);
+}
+
+/* A reflection comes into the block when that is made anew, and the cache is not lost for it. */
+static void condensed_lines_stay_until_a_stated_point(void **state)
+{
+    context_world *world = *state;
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
+    quipu_uuid ids[8];
+    const char *first;
+
+    for (int i = 0; i < 8; i++) {
+        char text[100];
+
+        (void)snprintf(text, sizeof(text), "The user has said something about tea number %d.", i);
+        ids[i] = context_keep(world, "s", QUIPU_OBSERVATION, QUIPU_PRIORITY_NONE, text);
+    }
+    (void)context_says(world, "one", 0);
+    first = context_prompt(world);
+    assert_non_null(strstr(first, "tea number 3."));
+    world->script->steps[world->script->at].texts[0] = "{\"reflection\":\"Eight teas.\"}";
+    options.session_key = QUIPU_STR("s");
+    options.provider = &world->script->provider;
+    options.model = QUIPU_STR("m");
+    options.observe_tokens = 1000000;
+    options.reflect_tokens = 1;
+    T_OK(quipu_memory_run(world->store, &options, NULL, &ran, NULL));
+    assert_int_equal(ran.condensed, 8);
+    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_SAME);
+    context_assert_begins(context_prompt(world), first);
+    /* What a person retires leaves at once, also when it was condensed. */
+    context_retire(world, ids[3]);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_null(strstr(context_prompt(world), "tea number"));
+    assert_non_null(strstr(context_prompt(world), "### Summary\nEight teas."));
 }
 
 static void edited_and_deleted_lines_are_reasons(void **state)
@@ -631,6 +669,7 @@ int main(void)
         CONTEXT_TEST(standing_line_reaches_the_next_turn_and_no_byte_before_it_changes),
         CONTEXT_TEST(standing_line_reaches_every_session_of_the_user_and_nobody_else),
         CONTEXT_TEST(retired_line_leaves_at_once_with_a_reason),
+        CONTEXT_TEST(condensed_lines_stay_until_a_stated_point),
         CONTEXT_TEST(edited_and_deleted_lines_are_reasons),
         CONTEXT_TEST(lower_priority_of_a_sent_line_changes_no_byte),
         CONTEXT_TEST(session_without_memories_gets_the_plain_prompt_and_no_log),

@@ -782,6 +782,54 @@ static void a_line_that_was_corrected_meanwhile_is_not_condensed(void **state)
     quipu_free(list);
 }
 
+static void forgetting_messages_removes_what_was_made_of_them_and_nothing_else(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_options options = model_options(self);
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+    quipu_memory_list *list = NULL;
+    int64_t removed = 0;
+
+    options.reflect_tokens = 100;
+    st_create(self->store, "s");
+    model_know(self->store, "s", 0, 10); /* of the messages 1 to 10 */
+    self->fake.answer = "{\"reflection\":\"The user likes ten teas.\"}";
+    assert_int_equal(model_run(self, &options).reflections, 1);
+    model_know(self->store, "s", 10, 2); /* 11 and 12, which nobody has condensed */
+    query.kind = QUIPU_OBSERVATION;
+    query.session_key = QUIPU_STR("s");
+    query.from_seq = 10;
+    query.to_seq = 11;
+    query.flags = QUIPU_MEMORY_RETIRED;
+    T_OK(quipu_memory_find(self->store, &query, NULL, &list, NULL));
+    assert_int_equal(list->memories.count, 2);
+    quipu_free(list);
+    T_OK(quipu_memory_delete(self->store, &query, NULL, &removed, NULL));
+    assert_int_equal(removed, 3); /* 10, 11 and the reflection */
+    assert_int_equal(model_count(self->store, "s", QUIPU_REFLECTION), 0);
+    list = model_list(self->store, "s", QUIPU_OBSERVATION, 0);
+    assert_int_equal(list->memories.count, 10);
+    for (size_t i = 0; i < list->memories.count; i++) {
+        const quipu_memory *memory = quipu_memory_at(list->memories, i);
+
+        assert_true(memory->source_start < 10 || memory->source_start > 11);
+        assert_false(memory->has_condensed_into);
+        assert_null(memory->retired_why.p);
+    }
+    quipu_free(list);
+    query.from_seq = 12; /* one message */
+    query.to_seq = 0;
+    T_OK(quipu_memory_delete(self->store, &query, NULL, &removed, NULL));
+    assert_int_equal(removed, 1);
+    query.from_seq = 5;
+    query.to_seq = 4;
+    T_STATUS(quipu_memory_delete(self->store, &query, NULL, &removed, NULL), QUIPU_MISUSE);
+    query.from_seq = 0;
+    T_STATUS(quipu_memory_delete(self->store, &query, NULL, &removed, NULL), QUIPU_MISUSE);
+    assert_int_equal(model_count(self->store, "s", QUIPU_OBSERVATION), 9);
+    mt_clean(self->store);
+}
+
 /* ---- the ledger ------------------------------------------------------------------------------
  */
 
@@ -886,6 +934,7 @@ int main(void)
         MODEL_TEST(what_is_known_is_condensed_in_one_transaction_with_its_retirement),
         MODEL_TEST(a_reflection_that_is_not_smaller_is_refused_and_waits),
         MODEL_TEST(a_line_that_was_corrected_meanwhile_is_not_condensed),
+        MODEL_TEST(forgetting_messages_removes_what_was_made_of_them_and_nothing_else),
         MODEL_TEST(tokens_and_money_are_counted_for_each_session_and_user),
         MODEL_TEST(options_that_cannot_be_are_refused_before_anything_is_asked),
     };

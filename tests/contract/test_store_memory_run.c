@@ -569,7 +569,7 @@ static void a_failure_is_kept_and_tried_again_later(void **state)
  */
 
 #define KILL_SESSIONS 3
-#define KILL_WORKERS_MAX 4
+#define KILL_WORKERS_MAX 8
 #define KILL_MESSAGES 4 /* appended to each session in a round */
 
 static const char *const kill_keys[KILL_SESSIONS] = {"one", "two", "alone"};
