@@ -103,8 +103,8 @@ static int answer_word(qp_json_node node, const char *const *words, size_t count
 }
 
 /* A text that a column can hold, trimmed; a member that is not there is empty. */
-static quipu_status answer_text(qp_json_node node, size_t size_max, quipu_arena *arena,
-                                quipu_str *ret_text)
+static quipu_status answer_string(qp_json_node node, size_t size_max, quipu_arena *arena,
+                                  quipu_str *ret_text)
 {
     uint32_t flags = 0;
     quipu_status status = QUIPU_OK;
@@ -123,7 +123,7 @@ static quipu_status answer_about(qp_json_node node, quipu_arena *arena, qp_answe
 {
     char text[ANSWER_DAY_SIZE + sizeof(ANSWER_DAY)];
     quipu_str day;
-    quipu_status status = answer_text(node, ANSWER_DAY_SIZE, arena, &day);
+    quipu_status status = answer_string(node, ANSWER_DAY_SIZE, arena, &day);
 
     line->has_about = status == QUIPU_OK && day.n > 0;
     if (!line->has_about) {
@@ -174,7 +174,7 @@ static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
         return answer_wrong(why, "an observation has no priority or topic of the list");
     }
     status =
-        answer_text(qp_json_get(item, QUIPU_STR("text")), QP_ANSWER_TEXT_MAX, arena, &line->text);
+        answer_string(qp_json_get(item, QUIPU_STR("text")), QP_ANSWER_TEXT_MAX, arena, &line->text);
     if (status == QUIPU_NOMEM) {
         return status;
     }
@@ -184,8 +184,8 @@ static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
     if (!answer_range(item, shown, line) || !answer_replaces(item, shown, line)) {
         return answer_wrong(why, "an observation names messages or lines that were not shown");
     }
-    status = answer_text(qp_json_get(item, QUIPU_STR("subject")), QUIPU_SUBJECT_MAX, arena,
-                         &line->subject);
+    status = answer_string(qp_json_get(item, QUIPU_STR("subject")), QUIPU_SUBJECT_MAX, arena,
+                           &line->subject);
     if (status == QUIPU_OK) {
         status = answer_about(qp_json_get(item, QUIPU_STR("about")), arena, line);
     }
@@ -276,7 +276,7 @@ static quipu_status answer_reflection(qp_json_node node, int64_t tokens, quipu_a
                                       quipu_str *ret_text, char *why)
 {
     quipu_str text = QP_STR_ABSENT;
-    quipu_status status = answer_text(node, QP_ANSWER_REFLECTION_MAX, arena, &text);
+    quipu_status status = answer_string(node, QP_ANSWER_REFLECTION_MAX, arena, &text);
 
     if (status == QUIPU_NOMEM) {
         return status;

@@ -65,7 +65,7 @@ static void run_default(quipu_memory_options *options)
 }
 
 /* Bounds of the options. */
-static quipu_status run_check(const quipu_memory_options *options, quipu_error *reterr)
+static quipu_status run_options_check(const quipu_memory_options *options, quipu_error *reterr)
 {
     quipu_status status;
 
@@ -401,7 +401,7 @@ static quipu_status run_enter(qp_worker *run, const quipu_memory_options *option
         status = qp_output_check(ret_ran, "quipu_memory_ran", reterr);
     }
     if (status == QUIPU_OK) {
-        status = run_check(&run->options, reterr);
+        status = run_options_check(&run->options, reterr);
         run_default(&run->options);
     }
     return status == QUIPU_OK ? qp_store_writable(run->store, reterr) : status;
