@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include <quipu/agent.h>
-#include <quipu/provider.h>
 
 #include "lines.h"
 #include "observer.h"

@@ -344,7 +344,7 @@ bool qp_http_head_parse(char *text, size_t size, size_t body_max, qp_http_reques
     quipu_str target = QP_STR_ABSENT;
     bool is_1_0 = false;
 
-    assert(end != NULL && size >= 4 && memcmp(text + size - 4, "\r\n\r\n", 4) == 0);
+    assert(size >= 4 && memcmp(text + size - 4, "\r\n\r\n", 4) == 0); /* so that end is there */
     line_size = (size_t)(end - text);
     *ret_request = (qp_http_request){.method = QP_HTTP_GET};
     if (!head_request_line(text, line_size, ret_request, &is_1_0, &target, ret_refusal) ||

@@ -8,16 +8,20 @@
 
 /* ---- host and origin ------------------------------------------------------------------------- */
 
-/* A host without its port: "localhost:8420" and "[::1]:8420" become "localhost" and "[::1]". */
-static quipu_str auth_name(quipu_str host)
+/* Whether a host is this name, alone or with a port: "localhost", "[::1]:8420". */
+static bool auth_host_is(quipu_str host, const char *name)
 {
-    const char *end = host.p[0] == '[' ? memchr(host.p, ']', host.n) : NULL;
-    const char *colon = memchr(host.p, ':', host.n);
+    const size_t n = strlen(name);
+    size_t digits = 0;
 
-    if (end != NULL) {
-        return (quipu_str){host.p, (size_t)(end - host.p) + 1};
+    if (host.n < n || memcmp(host.p, name, n) != 0) {
+        return false;
     }
-    return colon != NULL ? (quipu_str){host.p, (size_t)(colon - host.p)} : host;
+    while (n + 1 + digits < host.n && host.p[n + 1 + digits] >= '0' &&
+           host.p[n + 1 + digits] <= '9') {
+        digits++;
+    }
+    return host.n == n || (host.p[n] == ':' && digits > 0 && host.n == n + 1 + digits);
 }
 
 /* A page of another site may reach this server by a name that it points to a loopback address (DNS
@@ -30,7 +34,7 @@ static bool auth_host_is_ours(const quipu_server *server, quipu_str host)
         return false;
     }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (quipu_str_eq(auth_name(host), quipu_cstr(names[i]))) {
+        if (auth_host_is(host, names[i])) {
             return true;
         }
     }

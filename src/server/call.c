@@ -116,6 +116,11 @@ bool qp_call_time(const qp_call *call, const char *name, quipu_time *ret_time)
 
 /* ---- scope ----------------------------------------------------------------------------------- */
 
+bool qp_call_may_read(const qp_call *call)
+{
+    return call->identity != NULL && (call->identity->verbs & QUIPU_TOKEN_READ) != 0;
+}
+
 bool qp_call_is_scoped(const qp_call *call)
 {
     return call->identity != NULL &&
@@ -135,17 +140,20 @@ quipu_status qp_call_session(qp_call *call, quipu_history **ret_history, quipu_e
 
     range.flags = QUIPU_RANGE_HEADER;
     status = quipu_session_get(call->store, call->key, &range, &call->limits, &history, reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
     if (qp_call_is_scoped(call) &&
-        (!call_covers(call->identity->app_name, history->session->app_name) ||
-         !call_covers(call->identity->user_id, history->session->user_id))) {
+        (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED ||
+         (status == QUIPU_OK &&
+          (!call_covers(call->identity->app_name, history->session->app_name) ||
+           !call_covers(call->identity->user_id, history->session->user_id))))) {
+        /* One answer for what is missing, what has expired, whoever had it, and what is another's:
+         * a scoped token learns nothing of others. */
         quipu_free(history);
         return qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no session of this key");
     }
-    *ret_history = history;
-    return QUIPU_OK;
+    if (status == QUIPU_OK) {
+        *ret_history = history;
+    }
+    return status;
 }
 
 quipu_status qp_call_check_session(qp_call *call, quipu_error *reterr)
@@ -174,4 +182,43 @@ quipu_status qp_call_scope(const qp_call *call, quipu_str *app_name, quipu_str *
         return qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such app or user");
     }
     return QUIPU_OK;
+}
+
+/* Takes an escaped name off the front of a key, and the slash behind it. */
+static bool call_take_name(quipu_str *key, quipu_str name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        const quipu_str byte = name.p[i] == '/'   ? QUIPU_STR("%2F")
+                               : name.p[i] == '%' ? QUIPU_STR("%25")
+                                                  : (quipu_str){name.p + i, 1};
+
+        if (key->n < byte.n || memcmp(key->p, byte.p, byte.n) != 0) {
+            return false;
+        }
+        *key = (quipu_str){key->p + byte.n, key->n - byte.n};
+    }
+    if (key->n == 0 || key->p[0] != '/') {
+        return false;
+    }
+    *key = (quipu_str){key->p + 1, key->n - 1};
+    return true;
+}
+
+quipu_status qp_call_check_new_key(const qp_call *call, quipu_str key, quipu_str app_name,
+                                   quipu_str user_id, quipu_error *reterr)
+{
+    const quipu_str head = QUIPU_STR("adk:");
+    quipu_str rest = {NULL, 0};
+
+    if (!qp_call_is_scoped(call) || key.n < head.n || memcmp(key.p, head.p, head.n) != 0) {
+        return QUIPU_OK;
+    }
+    rest = (quipu_str){key.p + head.n, key.n - head.n};
+    if (call_take_name(&rest, app_name) && call_take_name(&rest, user_id) && rest.n > 0 &&
+        memchr(rest.p, '/', rest.n) == NULL) {
+        return QUIPU_OK;
+    }
+    return qp_error_set(reterr, QUIPU_INVALID,
+                        "a key that begins with \"adk:\" names an app and a user, and these are "
+                        "not the session's");
 }

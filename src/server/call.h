@@ -62,6 +62,9 @@ bool qp_call_flag(const qp_call *call, const char *name);
 int64_t qp_call_number(const qp_call *call, const char *name, int64_t otherwise);
 bool qp_call_time(const qp_call *call, const char *name, quipu_time *ret_time);
 
+/* Whether the identity may read: an answer to a write shows nothing else. */
+bool qp_call_may_read(const qp_call *call);
+
 /* Whether the identity is limited to an app or to a user. */
 bool qp_call_is_scoped(const qp_call *call);
 
@@ -73,6 +76,12 @@ QUIPU_MUST_USE quipu_status qp_call_session(qp_call *call, quipu_history **ret_h
 /* The same check, for a handler that needs nothing of the header; reads only if there is a scope.
  */
 QUIPU_MUST_USE quipu_status qp_call_check_session(qp_call *call, quipu_error *reterr);
+
+/* QUIPU_INVALID: a scoped token names a new session by an ADK key (adk:app/user/id) of another app
+ * or user, whose agent would then write into it. */
+QUIPU_MUST_USE quipu_status qp_call_check_new_key(const qp_call *call, quipu_str key,
+                                                  quipu_str app_name, quipu_str user_id,
+                                                  quipu_error *reterr);
 
 /* Applies the scope to the app and the user that a request names: absent ones become the
  * identity's, others are QUIPU_NOT_FOUND. */

@@ -190,10 +190,10 @@ quipu_status qp_route_context(qp_call *call, quipu_error *reterr)
     qp_jsonw writer;
 
     options.key = call->key;
-    options.flags = QUIPU_CONTEXT_AS_BEFORE;
     options.model = qp_call_text(call, "model");
     options.token_budget = qp_call_number(call, "budget", 0);
     options.at_seq = qp_call_number(call, "at", 0);
+    options.flags = options.at_seq > 0 ? 0 : QUIPU_CONTEXT_AS_BEFORE;
     if (status == QUIPU_OK) {
         status = quipu_context_get(call->store, &options, &call->limits, &context, reterr);
     }

@@ -93,7 +93,9 @@ static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_sess
     if (status == QUIPU_OK) {
         status = qp_call_scope(call, &values->app_name, &values->user_id, reterr);
     }
-    return status;
+    return status == QUIPU_OK
+               ? qp_call_check_new_key(call, values->key, values->app_name, values->user_id, reterr)
+               : status;
 }
 
 quipu_status qp_route_session_create(qp_call *call, quipu_error *reterr)
@@ -139,8 +141,10 @@ quipu_status qp_route_session_fork(qp_call *call, quipu_error *reterr)
         status =
             quipu_session_fork(call->store, call->key, seq, &values, &call->limits, &fork, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && qp_call_may_read(call)) {
         status = routes_answer_session(call, 201, fork, false, reterr);
+    } else if (status == QUIPU_OK) {
+        call->answer.status = 204; /* what it shares is not for this token */
     }
     quipu_free(fork);
     qp_json_free(&doc);
@@ -215,11 +219,17 @@ quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* A missing session is deleted already; for a scoped token it does not exist. */
+/* A missing session is deleted already; for a scoped token it does not exist. Forks may belong to
+ * other users: only a token of the whole store deletes them along. */
 quipu_status qp_route_session_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_status status = qp_call_check_session(call, reterr);
 
+    if (status == QUIPU_OK && qp_call_flag(call, "forks") && qp_call_is_scoped(call)) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "forks=true is for tokens of the whole store: delete the forks by "
+                              "their keys");
+    }
     if (status == QUIPU_OK) {
         status =
             qp_call_flag(call, "forks")
@@ -233,6 +243,18 @@ quipu_status qp_route_session_delete(qp_call *call, quipu_error *reterr)
 }
 
 /* ---- append ---------------------------------------------------------------------------------- */
+
+static quipu_status routes_read_create(qp_json_node value, quipu_append_options *options,
+                                       quipu_error *reterr)
+{
+    const qp_json_kind kind = qp_json_kind_of(value);
+
+    if (kind != QP_JSON_TRUE && kind != QP_JSON_FALSE) {
+        return qp_error_set(reterr, QUIPU_INVALID, "create is true or false");
+    }
+    options->flags |= kind == QP_JSON_TRUE ? QUIPU_APPEND_CREATE : 0;
+    return QUIPU_OK;
+}
 
 /* The body of an append: {"messages":[...],"create":true,"expectedRevision":7}. */
 static quipu_status routes_read_append(qp_call *call, qp_json_node body, quipu_messages *messages,
@@ -248,7 +270,7 @@ static quipu_status routes_read_append(qp_call *call, qp_json_node body, quipu_m
             status =
                 qp_body_number("expectedRevision", each.value, &options->expected_revision, reterr);
         } else if (qp_json_text_is(each.key, QUIPU_STR("create"))) {
-            options->flags |= qp_json_kind_of(each.value) == QP_JSON_TRUE ? QUIPU_APPEND_CREATE : 0;
+            status = routes_read_create(each.value, options, reterr);
         } else {
             status = qp_body_unknown(reterr);
         }

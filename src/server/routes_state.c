@@ -16,6 +16,7 @@
 static quipu_status state_open(qp_call *call, quipu_live **ret_live, quipu_error *reterr)
 {
     quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
+    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
     quipu_history *history = NULL;
     quipu_live *live = NULL;
     quipu_session_ref ref;
@@ -32,12 +33,23 @@ static quipu_status state_open(qp_call *call, quipu_live **ret_live, quipu_error
     }
     options.num_recent = 0;
     status = quipu_service_get(call->service, &ref, &options, &call->limits, &live, reterr);
+    if (status == QUIPU_OK && live != NULL) {
+        status = quipu_live_head(live, &call->arena, &head, reterr);
+    }
+    /* By its names the service may find another session, or none. */
+    if (status == QUIPU_OK &&
+        (live == NULL || memcmp(&head.uid, &history->session->uid, sizeof(head.uid)) != 0)) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND,
+                              "this session has no state: its key is not that of its app, user and "
+                              "session id");
+    }
     quipu_free(history);
-    if (status == QUIPU_OK && live == NULL) {
-        return qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no session of this key");
+    if (status != QUIPU_OK) {
+        quipu_live_free(live);
+        return status;
     }
     *ret_live = live;
-    return status;
+    return QUIPU_OK;
 }
 
 static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *reterr)
@@ -139,8 +151,10 @@ quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr)
         status =
             quipu_live_append(live, (quipu_json){qp_buf_str(&event)}, &call->limits, NULL, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && qp_call_may_read(call)) {
         status = state_answer(call, live, reterr);
+    } else if (status == QUIPU_OK) {
+        call->answer.status = 204;
     }
     quipu_live_free(live);
     qp_buf_free(&event);

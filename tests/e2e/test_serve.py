@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import stat
+import time
 import unittest
 
 import harness
@@ -84,6 +85,8 @@ class Routes(server.Case):
         self.assertEqual(len(window["messages"]), 2)
         context = self.good("GET", path("v1", "sessions", "s", "context"))
         self.assertEqual(context["contents"][0]["parts"][0]["text"], "The ferry leaves at nine.")
+        answer = self.ask("GET", path("v1", "sessions", "s", "context", at=1))
+        self.assertEqual(answer.status, 404)  # no turn was sent yet
         hits = self.good("GET", path("v1", "search", q="ferry"))["hits"]
         self.assertEqual([(hit["key"], hit["seq"]) for hit in hits], [("s", 1)])
         hits = self.good("GET", path("v1", "recall", q="When does the ferry leave?"))["hits"]
@@ -98,6 +101,15 @@ class Routes(server.Case):
                          {"a": 1, "b": {"c": []}})
         self.assertEqual(self.good("GET", target)["state"], {"a": 1, "b": {"c": []}})
         self.assertEqual(self.contents("s"), ["hello"])  # a change of state is no message
+
+    def test_state_of_another_session_is_not_reached_by_names(self):
+        for key in ("adk:a/u/1", "other"):
+            self.good("POST", "/v1/sessions", {"key": key, "appName": "a", "userId": "u",
+                                               "sessionId": "1"}, status=201)
+        answer = self.ask("PATCH", path("v1", "sessions", "other", "state"), {"x": 1})
+        self.assertEqual(answer.status, 404, answer.body)
+        self.assertEqual(self.good("GET", path("v1", "sessions", "adk:a/u/1", "state")),
+                         {"state": {}})
 
     def test_a_fork_shares_the_past(self):
         self.append("s", *[message(f"e{i}", f"m{i}") for i in range(4)])
@@ -257,6 +269,59 @@ class Rights(server.Case):
             self.assertEqual(answer.status, 400)
         self.assertEqual(self.contents("you"), ["the secret of you"])
 
+    def test_a_token_of_a_user_takes_no_key_of_anothers_agent(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        self.good("POST", "/v1/sessions", {"key": "adk:app/me/1", "sessionId": "1"}, status=201,
+                  token=token)
+        self.append("adk:app/me/1", message("e"))
+        for key in ("adk:app/you/1", "adk:other/me/1", "adk:app/me", "adk:app/me/", "adk:",
+                    "adk:app/me/1/2", "adk:app%2Fme/1"):
+            for target in ("/v1/sessions", path("v1", "sessions", "adk:app/me/1", "fork")):
+                body = {"key": key} if target == "/v1/sessions" else {"key": key, "seq": 1}
+                answer = self.ask("POST", target, body, token=token)
+                self.assertEqual(answer.status, 400, (key, target, answer.body))
+        self.good("POST", "/v1/sessions", {"key": "adk:app/you/1", "appName": "app",
+                                           "userId": "you"}, status=201)
+
+    def test_a_token_of_a_user_does_not_learn_what_others_have(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        self.append("theirs", message("e"))
+        self.good("POST", "/v1/sessions", {"key": "expired", "ttlMs": 1}, status=201)
+        end = time.monotonic() + harness.WAIT_S
+        while self.ask("GET", path("v1", "sessions", "expired")).status != 410:
+            self.assertLess(time.monotonic(), end)
+        for rest in ("", "/state", "/window?budget=9", "/export"):
+            answers = {self.ask("GET", f"/v1/sessions/{key}{rest}", token=token).body
+                       for key in ("theirs", "expired", "missing")}
+            self.assertEqual(len(answers), 1, answers)
+
+    def test_a_token_of_a_user_does_not_delete_forks_of_others(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        self.good("POST", "/v1/sessions", {"key": "mine", "messages": [message("e")]}, status=201,
+                  token=token)
+        self.good("POST", path("v1", "sessions", "mine", "fork"),
+                  {"key": "theirs", "seq": 1, "appName": "app", "userId": "you"}, status=201)
+        target = path("v1", "sessions", "mine", forks="true")
+        self.assertEqual(self.ask("DELETE", target, token=token).status, 400)
+        self.assertEqual(self.ask("DELETE", path("v1", "sessions", "mine"), token=token).status,
+                         204)
+        self.assertEqual(self.contents("theirs"), ["hello"])
+
+    def test_a_token_that_only_writes_is_shown_nothing(self):
+        token = self.new_token("--verbs", "write")
+        self.serve()
+        self.append("s", message("e", "the secret"))
+        self.good("PATCH", path("v1", "sessions", "s", "state"), {"pin": 1234})
+        answer = self.ask("PATCH", path("v1", "sessions", "s", "state"), {"x": 1}, token=token)
+        self.assertEqual((answer.status, answer.body), (204, b""))
+        answer = self.ask("POST", path("v1", "sessions", "s", "fork"), {"key": "f", "seq": 1},
+                          token=token)
+        self.assertEqual((answer.status, answer.body), (204, b""))
+        self.assertEqual(self.contents("f"), ["the secret"])
+
     def test_a_removed_and_an_expired_token_end_while_the_server_runs(self):
         self.serve()
         token = self.new_token("--note", "short")
@@ -306,7 +371,9 @@ class Rights(server.Case):
         for host, status in (("localhost", 200), ("127.0.0.1:1", 200), ("[::1]:9", 200),
                              ("sessions.example.org:8443", 200), ("evil.example.org", 403),
                              ("localhost.evil.example.org", 403), ("sessions.example.org", 403),
-                             ("127.0.0.1.evil.example.org", 403)):
+                             ("127.0.0.1.evil.example.org", 403),
+                             ("[::1].evil.example.org", 403), ("[::1]evil", 403),
+                             ("localhost:evil", 403), ("localhost:", 403)):
             self.assertEqual(self.ask("GET", "/v1/sessions", headers={"Host": host}).status,
                              status, host)
         for origin, status in (("http://localhost:5173", 200), ("https://localhost", 200),
