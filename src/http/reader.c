@@ -235,12 +235,21 @@ static bool reader_step(qp_http_reader *reader, quipu_str bytes, size_t *ret_use
     return reader_frame_byte(reader, bytes.p[0]);
 }
 
+/* Whether the head ended with the last step, and a body follows. */
+static bool reader_left_head(const qp_http_reader *reader, bool was_in_head)
+{
+    return was_in_head && reader->state != QP_HTTP_IN_HEAD && reader->state != QP_HTTP_COMPLETE &&
+           reader->state != QP_HTTP_FAILED;
+}
+
 qp_http_result qp_http_read(qp_http_reader *reader, quipu_str bytes, size_t *ret_used)
 {
+    bool was_in_head = reader->state == QP_HTTP_IN_HEAD;
     size_t at = 0;
 
     assert(reader->state != QP_HTTP_COMPLETE);
-    while (at < bytes.n && reader->state != QP_HTTP_COMPLETE && reader->state != QP_HTTP_FAILED) {
+    while (at < bytes.n && reader->state != QP_HTTP_COMPLETE && reader->state != QP_HTTP_FAILED &&
+           !reader_left_head(reader, was_in_head)) {
         size_t used = 0;
 
         if (!reader_step(reader, (quipu_str){bytes.p + at, bytes.n - at}, &used)) {
@@ -252,6 +261,9 @@ qp_http_result qp_http_read(qp_http_reader *reader, quipu_str bytes, size_t *ret
     if (reader->state == QP_HTTP_COMPLETE) {
         reader->request.body = qp_buf_str(&reader->body);
         return QP_HTTP_REQUEST;
+    }
+    if (reader_left_head(reader, was_in_head)) {
+        return QP_HTTP_BODY_FOLLOWS;
     }
     return reader->state == QP_HTTP_FAILED ? QP_HTTP_REFUSED : QP_HTTP_MORE;
 }

@@ -4,6 +4,8 @@
  *   qp_http_reader_init(&reader, QP_HTTP_BODY_MAX);
  *   switch (qp_http_read(&reader, bytes, &used)) {   `used` bytes are consumed
  *   case QP_HTTP_MORE:     all of them were; give it the next ones
+ *   case QP_HTTP_BODY_FOLLOWS:  all of reader.request but the body is known; refuse it now, before
+ *                          a byte of the body is kept, or give it the bytes behind `used`
  *   case QP_HTTP_REQUEST:  reader.request is complete; answer it, then qp_http_reader_next();
  *                          bytes behind `used` belong to the next request (pipelining)
  *   case QP_HTTP_REFUSED:  answer reader.refusal and close: where the next request begins is
@@ -19,7 +21,12 @@
 #include "base/buf.h"
 #include "http/request.h"
 
-typedef enum qp_http_result { QP_HTTP_MORE, QP_HTTP_REQUEST, QP_HTTP_REFUSED } qp_http_result;
+typedef enum qp_http_result {
+    QP_HTTP_MORE,
+    QP_HTTP_BODY_FOLLOWS, /* once for a request that has a body */
+    QP_HTTP_REQUEST,
+    QP_HTTP_REFUSED
+} qp_http_result;
 
 /* Where the reader stands; reader.c draws the transitions. */
 typedef enum qp_http_state {
@@ -56,9 +63,9 @@ void qp_http_reader_init(qp_http_reader *reader, size_t body_max);
 /* NULL is fine. */
 void qp_http_reader_free(qp_http_reader *reader);
 
-/* Reads from `bytes` up to the end of the first request in it, and says in *ret_used how many it
- * consumed. After REFUSED every further call returns REFUSED. Must not be called between REQUEST
- * and qp_http_reader_next(). */
+/* Reads from `bytes` up to the end of a head that a body follows, or of the first request, and says
+ * in *ret_used how many it consumed. After REFUSED every further call returns REFUSED. Must not be
+ * called between REQUEST and qp_http_reader_next(). */
 qp_http_result qp_http_read(qp_http_reader *reader, quipu_str bytes, size_t *ret_used);
 
 /* Ends the request that was read; its texts are gone. */

@@ -16,7 +16,6 @@
 #define CONN_LINGER_MS 2000
 #define CONN_READ_MAX 65536 /* bytes that are read ahead */
 
-static void conn_begin(qp_conn *conn);
 static void conn_feed(qp_conn *conn);
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -79,7 +78,10 @@ void qp_conn_close(qp_conn *conn)
  * the client could lose the answer that it has not read. */
 static void conn_linger(qp_conn *conn)
 {
+    struct evbuffer *input = bufferevent_get_input(conn->bev);
+
     conn->state = QP_CONN_LINGERING;
+    (void)evbuffer_drain(input, evbuffer_get_length(input)); /* a full one would not be read */
     (void)shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
     (void)bufferevent_enable(conn->bev, EV_READ);
     conn_arm(conn, CONN_LINGER_MS);
@@ -160,6 +162,7 @@ static void conn_sent(qp_conn *conn)
     }
     qp_http_reader_next(&conn->reader);
     conn->state = QP_CONN_READING;
+    conn->is_checked = false;
     conn->has_continued = false;
     conn->is_timing_request = false;
     conn_arm(conn, conn->server->options.idle_ms);
@@ -231,12 +234,14 @@ static bool conn_check(qp_conn *conn)
     return qp_route_check(call);
 }
 
-/* A request is complete. */
+/* The head of a request is complete: checks it, and answers when it is refused. The body is still
+ * to come, or there is none. */
 static void conn_begin(qp_conn *conn)
 {
     quipu_server *server = conn->server;
     qp_call *call = &conn->call;
 
+    assert(conn->state == QP_CONN_READING && !conn->is_checked);
     conn_release_call(conn);
     *call = (qp_call){.server = server,
                       .store = server->store,
@@ -246,10 +251,22 @@ static void conn_begin(qp_conn *conn)
     qp_reply_init(&call->answer);
     conn->begun_ns = qp_clock_ns();
     conn->closes = !conn->reader.request.keep_alive;
-    if (!conn_check(conn)) {
+    conn->is_checked = conn_check(conn);
+    if (!conn->is_checked) {
+        /* Where the next request begins is known only to one who reads the body. */
+        conn->closes = conn->closes || conn->reader.state != QP_HTTP_COMPLETE;
         conn_answer(conn);
-        return;
     }
+}
+
+/* A request is complete, and its head was found right: runs it here or on a worker. */
+static void conn_execute(qp_conn *conn)
+{
+    quipu_server *server = conn->server;
+    qp_call *call = &conn->call;
+
+    assert(conn->state == QP_CONN_READING && conn->is_checked);
+    conn->begun_ns = qp_clock_ns();
     if (call->route->kind == QP_ROUTE_LOOP) {
         conn_run(&conn->job);
         conn_answer(conn);
@@ -307,8 +324,11 @@ static void conn_feed(qp_conn *conn)
         qp_http_result result = qp_http_read(&conn->reader, (quipu_str){bytes, n}, &used);
 
         (void)evbuffer_drain(input, used);
-        if (result == QP_HTTP_REQUEST) {
+        if (result == QP_HTTP_BODY_FOLLOWS || (result == QP_HTTP_REQUEST && !conn->is_checked)) {
             conn_begin(conn);
+        }
+        if (result == QP_HTTP_REQUEST && conn->is_checked) {
+            conn_execute(conn);
         } else if (result == QP_HTTP_REFUSED) {
             conn_refuse(conn, conn->reader.refusal.status, conn->reader.refusal.reason);
         }

@@ -297,6 +297,32 @@ class Limits(server.Case):
         self.append("s", message("e"))
         self.assertEqual(self.contents("s"), ["hello"])
 
+    def test_a_request_is_refused_before_its_body_is_sent(self):
+        """Who may not ask sends no body: the head decides, also for one who asks first."""
+        self.serve()
+        good = f"Authorization: Bearer {self.token}"
+        for target, host, token, status in (
+            ("/v1/sessions", "localhost", "X-None: 1", 401),
+            ("/v1/sessions", "localhost", "Authorization: Bearer wrong", 401),
+            ("/v1/sessions", "evil.example", good, 403),
+            ("/v1/nothing", "localhost", good, 404),
+            ("/v1/stats", "localhost", good, 405),
+            ("/v1/sessions?x=1", "localhost", good, 400),
+        ):
+            for frame in ("Content-Length: 1000000", "Transfer-Encoding: chunked",
+                          "Content-Length: 1000000\r\nExpect: 100-continue"):
+                statuses, got = self.raw((
+                    f"POST {target} HTTP/1.1\r\nHost: {host}\r\n{token}\r\n"
+                    f"Content-Type: application/json\r\n{frame}\r\n\r\n").encode())
+                self.assertEqual(statuses, [status], (target, host, frame))
+                self.assertIn(b"\r\nConnection: close\r\n", got)
+
+    def test_a_client_that_sends_its_whole_body_reads_why_it_is_refused(self):
+        self.serve()
+        body = {"key": "s", "title": "x" * 4000000}
+        self.assertEqual(self.ask("POST", "/v1/sessions", body, token="wrong").status, 401)
+        self.assertEqual(self.good("GET", "/v1/sessions")["sessions"], [])
+
     def test_two_servers_cannot_share_an_address(self):
         self.serve()
         second = self.run_quipu("serve", "--listen", f"127.0.0.1:{self.port}", code=None)

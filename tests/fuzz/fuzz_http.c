@@ -54,11 +54,12 @@ static void http_fuzz_promises(quipu_str bytes)
     qp_http_result result = QP_HTTP_REQUEST;
 
     qp_http_reader_init(&reader, HTTP_FUZZ_BODY_MAX);
-    while (result == QP_HTTP_REQUEST) {
+    while (result == QP_HTTP_REQUEST || result == QP_HTTP_BODY_FOLLOWS) {
         size_t used = 0;
 
         result = qp_http_read(&reader, bytes, &used);
         FUZZ_CHECK(used <= bytes.n && (result != QP_HTTP_MORE || used == bytes.n));
+        FUZZ_CHECK(result != QP_HTTP_BODY_FOLLOWS || reader.body.n == 0);
         bytes = (quipu_str){bytes.p + used, bytes.n - used};
         if (result == QP_HTTP_REQUEST) {
             http_fuzz_check(&reader.request);

@@ -236,19 +236,27 @@ static void hostile_requests_are_refused_however_the_stream_is_cut(void **state)
 static int reader_status(qp_buf *stream, size_t body_max)
 {
     qp_http_reader reader;
+    size_t head = 0;
     size_t used = 0;
     int status = 0;
+    qp_http_result result;
 
     T_OK(qp_buf_status(stream));
     qp_http_reader_init(&reader, body_max);
-    switch (qp_http_read(&reader, qp_buf_str(stream), &used)) {
+    result = qp_http_read(&reader, qp_buf_str(stream), &used);
+    if (result == QP_HTTP_BODY_FOLLOWS) {
+        head = used;
+        result = qp_http_read(&reader, (quipu_str){stream->p + head, stream->n - head}, &used);
+    }
+    switch (result) {
     case QP_HTTP_REQUEST:
-        assert_int_equal(used, stream->n);
+        assert_int_equal(head + used, stream->n);
         break;
     case QP_HTTP_REFUSED:
         status = reader.refusal.status;
         break;
     case QP_HTTP_MORE:
+    case QP_HTTP_BODY_FOLLOWS: /* a second time would be wrong */
         status = -1;
         break;
     }
@@ -423,7 +431,7 @@ static void a_client_waits_for_100_continue_until_its_body_begins(void **state)
     assert_false(qp_http_reader_is_idle(&reader));
     assert_false(qp_http_reader_awaits_continue(&reader));
     assert_int_equal(qp_http_read(&reader, (quipu_str){head + 10, sizeof(head) - 11}, &used),
-                     QP_HTTP_MORE);
+                     QP_HTTP_BODY_FOLLOWS);
     assert_true(qp_http_reader_awaits_continue(&reader));
     assert_int_equal(qp_http_read(&reader, QUIPU_STR("a"), &used), QP_HTTP_MORE);
     assert_false(qp_http_reader_awaits_continue(&reader));
@@ -436,6 +444,38 @@ static void a_client_waits_for_100_continue_until_its_body_begins(void **state)
     qp_http_reader_free(&reader);
 }
 
+/* A server decides about a request before it keeps a byte of the body. */
+static void the_head_of_a_request_is_known_before_its_body_is_read(void **state)
+{
+    static const char *const frames[] = {"Content-Length: 3\r\n", "Transfer-Encoding: chunked\r\n"};
+    static const char *const bodies[] = {"abc", "3\r\nabc\r\n0\r\n\r\n"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        qp_http_reader reader;
+        qp_buf stream;
+        size_t head;
+        size_t used = 0;
+
+        qp_buf_init(&stream, READER_OUT_MAX);
+        qp_buf_printf(&stream, "POST /a HTTP/1.1\r\n" HOST "%s\r\n", frames[i]);
+        head = stream.n;
+        qp_buf_puts(&stream, bodies[i]);
+        T_OK(qp_buf_status(&stream));
+        qp_http_reader_init(&reader, READER_BODY_MAX);
+        assert_int_equal(qp_http_read(&reader, qp_buf_str(&stream), &used), QP_HTTP_BODY_FOLLOWS);
+        assert_int_equal(used, head);
+        assert_int_equal(reader.body.n, 0);
+        T_STR(reader.request.segments[0], "a");
+        assert_int_equal(
+            qp_http_read(&reader, (quipu_str){stream.p + head, stream.n - head}, &used),
+            QP_HTTP_REQUEST);
+        T_STR(reader.request.body, "abc");
+        qp_http_reader_free(&reader);
+        qp_buf_free(&stream);
+    }
+}
+
 static void reader_without_memory(void *ctx)
 {
     qp_http_reader reader;
@@ -443,8 +483,9 @@ static void reader_without_memory(void *ctx)
 
     (void)ctx;
     qp_http_reader_init(&reader, READER_BODY_MAX);
-    if (qp_http_read(&reader, QUIPU_STR(POST("Content-Length: 3\r\n", "abc")), &used) ==
-        QP_HTTP_REFUSED) {
+    if (qp_http_read(&reader, QUIPU_STR(POST("Content-Length: 3\r\n", "")), &used) ==
+            QP_HTTP_REFUSED ||
+        qp_http_read(&reader, QUIPU_STR("abc"), &used) == QP_HTTP_REFUSED) {
         assert_int_equal(reader.refusal.status, 503);
     } else {
         assert_int_equal(t_fault_fired(), 0);
@@ -468,6 +509,7 @@ int main(void)
         cmocka_unit_test(each_limit_holds_at_its_maximum_and_refuses_one_more),
         cmocka_unit_test(a_refusal_is_for_good),
         cmocka_unit_test(a_client_waits_for_100_continue_until_its_body_begins),
+        cmocka_unit_test(the_head_of_a_request_is_known_before_its_body_is_read),
         cmocka_unit_test(a_reader_without_memory_answers_503),
     };
 
