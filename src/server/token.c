@@ -48,15 +48,21 @@ static quipu_status token_read_file(const char *path, qp_buf *text, quipu_error 
         return errno == ENOENT ? QUIPU_OK
                                : qp_error_set(reterr, QUIPU_IO, "the token file cannot be opened");
     }
-    if (fstat(fd, &about) != 0 || (about.st_mode & 077) != 0) {
+    if (fstat(fd, &about) != 0) {
+        status = qp_error_set(reterr, QUIPU_IO, "the token file cannot be read");
+    } else if ((about.st_mode & 077) != 0) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "others may read the token file: chmod 600 it, or make new tokens");
     }
     while (status == QUIPU_OK && n > 0) {
         char *room = qp_buf_room(text, 4096);
 
-        n = room != NULL ? read(fd, room, 4096) : -1;
-        if (n > 0) {
+        n = room != NULL ? read(fd, room, 4096) : 0;
+        if (room == NULL) {
+            status = qp_buf_status(text) == QUIPU_NOMEM
+                         ? qp_error_set(reterr, QUIPU_NOMEM, "out of memory")
+                         : qp_error_set(reterr, QUIPU_INVALID, "the token file is too large");
+        } else if (n > 0) {
             qp_buf_added(text, (size_t)n);
         } else if (n < 0) {
             status = qp_error_set(reterr, QUIPU_IO, "the token file cannot be read");
@@ -95,25 +101,36 @@ static void token_hex(const uint8_t *bytes, size_t size, char *ret_text)
     }
 }
 
+/* A reading of the file's JSON. A wrong file and a lack of memory must not be confused: the one
+ * lasts until the file changes, the other passes. */
+typedef struct token_reading {
+    quipu_arena *arena;
+    bool lacks_memory;
+} token_reading;
+
 /* A member that is a text; absent when it is missing. false: it is something else. */
-static bool token_text(qp_json_node object, const char *name, quipu_arena *arena,
+static bool token_text(token_reading *reading, qp_json_node object, const char *name,
                        quipu_str *ret_text)
 {
     qp_json_node node = qp_json_get(object, quipu_cstr(name));
+    quipu_status status;
 
     *ret_text = QP_STR_ABSENT;
-    return qp_json_kind_of(node) == QP_JSON_NONE ||
-           (qp_json_kind_of(node) == QP_JSON_STRING &&
-            qp_json_text_copy(node, arena, ret_text) == QUIPU_OK);
+    if (qp_json_kind_of(node) == QP_JSON_NONE) {
+        return true;
+    }
+    status = qp_json_text_copy(node, reading->arena, ret_text);
+    reading->lacks_memory = reading->lacks_memory || status == QUIPU_NOMEM;
+    return status == QUIPU_OK;
 }
 
-static bool token_time(qp_json_node object, const char *name, quipu_arena *arena, bool *ret_has,
+static bool token_time(token_reading *reading, qp_json_node object, const char *name, bool *ret_has,
                        quipu_time *ret_time)
 {
     quipu_str text;
 
     *ret_has = false;
-    if (!token_text(object, name, arena, &text)) {
+    if (!token_text(reading, object, name, &text)) {
         return false;
     }
     *ret_has = text.p != NULL;
@@ -140,18 +157,18 @@ static bool token_read_verbs(qp_json_node object, uint32_t *ret_verbs)
     return true;
 }
 
-static bool token_read_one(qp_json_node object, quipu_arena *arena, qp_identity *ret_identity)
+static bool token_read_one(token_reading *reading, qp_json_node object, qp_identity *ret_identity)
 {
     qp_identity identity = {.verbs = 0};
     quipu_str hash;
     bool has_created = false;
 
-    if (!token_text(object, "hash", arena, &hash) || !token_unhex(hash, identity.hash) ||
-        !token_text(object, "app", arena, &identity.app_name) ||
-        !token_text(object, "user", arena, &identity.user_id) ||
-        !token_text(object, "note", arena, &identity.note) ||
-        !token_time(object, "created", arena, &has_created, &identity.created_at) ||
-        !token_time(object, "expires", arena, &identity.has_expiry, &identity.expires_at) ||
+    if (!token_text(reading, object, "hash", &hash) || !token_unhex(hash, identity.hash) ||
+        !token_text(reading, object, "app", &identity.app_name) ||
+        !token_text(reading, object, "user", &identity.user_id) ||
+        !token_text(reading, object, "note", &identity.note) ||
+        !token_time(reading, object, "created", &has_created, &identity.created_at) ||
+        !token_time(reading, object, "expires", &identity.has_expiry, &identity.expires_at) ||
         !token_read_verbs(object, &identity.verbs)) {
         return false;
     }
@@ -160,41 +177,51 @@ static bool token_read_one(qp_json_node object, quipu_arena *arena, qp_identity 
     return true;
 }
 
+static bool token_read_all(token_reading *reading, qp_json_node root, qp_token_table *table)
+{
+    qp_json_node tokens = qp_json_get(root, QUIPU_STR("tokens"));
+    qp_json_iter each = qp_json_each(tokens);
+    size_t count = qp_json_count(tokens);
+    int64_t major = 0;
+
+    if (!qp_json_text_is(qp_json_get(root, QUIPU_STR("quipu")), QUIPU_STR("tokens")) ||
+        qp_json_int64(qp_json_get(root, QUIPU_STR("major")), &major) != QP_JSON_EXACT ||
+        major != TOKEN_MAJOR || qp_json_kind_of(tokens) != QP_JSON_ARRAY ||
+        count > QUIPU_TOKENS_MAX) {
+        return false;
+    }
+    table->items = quipu_arena_alloc(&table->arena, count * sizeof(qp_identity) + 1);
+    reading->lacks_memory = table->items == NULL;
+    while (table->items != NULL && qp_json_next(&each)) {
+        if (!token_read_one(reading, each.value, &table->items[table->count])) {
+            return false;
+        }
+        table->count++;
+    }
+    return table->items != NULL;
+}
+
 static quipu_status token_parse(quipu_str text, qp_token_table *table, quipu_error *reterr)
 {
+    token_reading reading = {.arena = &table->arena};
     qp_json_doc doc;
     quipu_error inner;
-    quipu_status status = QUIPU_OK;
-    bool is_good;
+    quipu_status status;
 
     qp_json_init(&doc);
-    is_good = qp_json_parse(&doc, text, NULL, &inner) == QUIPU_OK;
-    if (is_good) {
-        qp_json_node root = qp_json_root(&doc);
-        qp_json_node tokens = qp_json_get(root, QUIPU_STR("tokens"));
-        qp_json_iter each = qp_json_each(tokens);
-        size_t count = qp_json_count(tokens);
-        int64_t major = 0;
-
-        is_good = qp_json_text_is(qp_json_get(root, QUIPU_STR("quipu")), QUIPU_STR("tokens")) &&
-                  qp_json_int64(qp_json_get(root, QUIPU_STR("major")), &major) == QP_JSON_EXACT &&
-                  major == TOKEN_MAJOR && qp_json_kind_of(tokens) == QP_JSON_ARRAY &&
-                  count <= QUIPU_TOKENS_MAX;
-        table->items =
-            is_good ? quipu_arena_alloc(&table->arena, count * sizeof(qp_identity) + 1) : NULL;
-        is_good = is_good && table->items != NULL;
-        while (is_good && qp_json_next(&each)) {
-            is_good = token_read_one(each.value, &table->arena, &table->items[table->count]);
-            table->count += is_good ? 1 : 0;
-        }
-    }
-    if (!is_good) {
-        status = qp_error_set(reterr, QUIPU_INVALID,
-                              "the token file is damaged: remove it and "
-                              "make new tokens with \"quipu token new\"");
+    status = qp_json_parse(&doc, text, NULL, &inner);
+    reading.lacks_memory = status == QUIPU_NOMEM;
+    if (status == QUIPU_OK && !token_read_all(&reading, qp_json_root(&doc), table)) {
+        status = QUIPU_INVALID;
     }
     qp_json_free(&doc);
-    return status;
+    if (reading.lacks_memory) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+    }
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, QUIPU_INVALID,
+                                             "the token file is damaged: remove it and make new "
+                                             "tokens with \"quipu token new\"");
 }
 
 quipu_status qp_token_load(const char *path, qp_token_table **ret_table, quipu_error *reterr)
@@ -264,6 +291,12 @@ const qp_identity *qp_token_find(const qp_token_table *table, quipu_str token)
     return found;
 }
 
+/* Whether a failure may pass while the file stays as it is: no descriptor, no memory. */
+static bool token_may_pass(quipu_status status)
+{
+    return status == QUIPU_IO || status == QUIPU_NOMEM;
+}
+
 quipu_status qp_token_refresh(qp_token_book *book, quipu_error *reterr)
 {
     struct stat now = {.st_size = 0};
@@ -279,17 +312,10 @@ quipu_status qp_token_refresh(qp_token_book *book, quipu_error *reterr)
         return QUIPU_OK;
     }
     status = qp_token_load(book->path, &table, reterr);
-    if (status != QUIPU_OK) {
-        table = qp_calloc(1, sizeof(*table)); /* closed: a wrong file lets nobody in */
-        if (table == NULL) {
-            return QUIPU_NOMEM;
-        }
-        atomic_init(&table->references, 1);
-    }
     qp_token_release(book->table);
-    book->table = table;
+    book->table = table; /* NULL after a failure: nobody gets in */
     book->seen = now;
-    book->has_seen = true;
+    book->has_seen = !token_may_pass(status);
     return status;
 }
 

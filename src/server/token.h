@@ -51,11 +51,12 @@ typedef struct qp_token_book {
     const char *path;
     struct stat seen;
     bool has_seen;
-    qp_token_table *table; /* never NULL once it was refreshed; empty when the file is wrong */
+    qp_token_table *table; /* NULL: the file is wrong or cannot be read, and nobody gets in */
 } qp_token_book;
 
-/* Reads the file if it has changed. Fails like qp_token_load(): then there are no tokens, and the
- * table is empty; without memory the table stays NULL or as it was. */
+/* Reads the file if it has changed. Fails like qp_token_load(): then there is no table. A wrong
+ * file is read again when it has changed; after QUIPU_IO and QUIPU_NOMEM the next call tries again.
+ */
 QUIPU_MUST_USE quipu_status qp_token_refresh(qp_token_book *book, quipu_error *reterr);
 
 #endif

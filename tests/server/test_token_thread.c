@@ -2,6 +2,7 @@
  * their maximum and one above, and options of a server that are refused before anything runs. */
 #include "lib/t.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <quipu/server.h>
@@ -184,6 +185,64 @@ static void a_token_is_added_or_not_without_memory(void **state)
     assert_true(token_count(path) > 0); /* the file is whole after every failure */
 }
 
+/* Without a descriptor a file that has changed cannot be read: nobody gets in until it can. */
+static void a_file_that_cannot_be_opened_for_a_while_is_read_later(void **state)
+{
+    quipu_token_options options = token_options();
+    char path[T_PATH_MAX];
+    char token[QUIPU_TOKEN_SIZE];
+    qp_token_book book = {.path = path};
+    struct rlimit files;
+    struct rlimit none;
+    quipu_error error;
+
+    (void)state;
+    token_path(path);
+    T_OK(qp_token_refresh(&book, &error));
+    T_OK(quipu_token_add(path, &options, token, &error));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = files.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    T_STATUS(qp_token_refresh(&book, &error), QUIPU_IO);
+    T_STATUS(qp_token_refresh(&book, &error), QUIPU_IO);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_null(book.table);
+    T_OK(qp_token_refresh(&book, &error));
+    assert_non_null(qp_token_find(book.table, quipu_cstr(token)));
+    qp_token_release(book.table);
+}
+
+static void token_refresh_sweep(void *ctx)
+{
+    qp_token_book book = {.path = ctx};
+    quipu_error error;
+
+    if (qp_token_refresh(&book, &error) != QUIPU_OK) {
+        assert_int_equal(error.status, QUIPU_NOMEM);
+        assert_null(book.table);
+        t_fault_pause(true);
+        T_OK(qp_token_refresh(&book, &error));
+        t_fault_pause(false);
+    }
+    assert_int_equal(book.table->count, 2);
+    qp_token_release(book.table);
+}
+
+static void a_file_that_is_read_without_memory_is_read_later(void **state)
+{
+    quipu_token_options options = token_options();
+    char path[T_PATH_MAX];
+    char token[QUIPU_TOKEN_SIZE];
+    quipu_error error;
+
+    (void)state;
+    token_path(path);
+    options.app_name = QUIPU_STR("app");
+    T_OK(quipu_token_add(path, &options, token, &error));
+    T_OK(quipu_token_add(path, &options, token, &error));
+    assert_true(t_fault_sweep(token_refresh_sweep, path) > 0);
+}
+
 /* ---- workers --------------------------------------------------------------------------------- */
 
 typedef struct token_gate {
@@ -291,6 +350,8 @@ int main(void)
         cmocka_unit_test(a_file_holds_tokens_up_to_its_limit),
         cmocka_unit_test(wrong_files_are_refused_and_stay_as_they_are),
         cmocka_unit_test(a_token_is_added_or_not_without_memory),
+        cmocka_unit_test(a_file_that_cannot_be_opened_for_a_while_is_read_later),
+        cmocka_unit_test(a_file_that_is_read_without_memory_is_read_later),
         cmocka_unit_test(a_full_queue_takes_no_job_and_a_stop_runs_what_it_has),
         cmocka_unit_test(options_of_a_server_are_checked_at_their_limits),
     };
