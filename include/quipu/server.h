@@ -94,14 +94,16 @@ typedef struct quipu_server_options {
 /**
  * Serve a store over HTTP until quipu_server_stop(), on threads of its own. Every request needs a
  * token of the token file, but for /healthz, /readyz and /openapi.json. The server has no TLS and
- * refuses every address that other machines could reach.
+ * refuses every address that other machines could reach. It raises the process's soft limit of open
+ * files to what the connections and the workers need; where the hard limit forbids that, there are
+ * fewer connections, which it logs.
  *
  * Ownership: stop with quipu_server_stop(), before the store is closed; the texts of the options
  *            are copied.
  * Threads:   any. The program must ignore SIGPIPE.
  * Errors:    QUIPU_MISUSE (a public address, a malformed option, a token file that others may
  *            read), QUIPU_EXISTS (the address is taken), QUIPU_INVALID (a damaged token file),
- *            QUIPU_LIMIT, QUIPU_IO, QUIPU_NOMEM.
+ *            QUIPU_LIMIT (an option, or too few open files for the workers), QUIPU_IO, QUIPU_NOMEM.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_server_start(quipu_store *store,

@@ -13,6 +13,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,6 +28,13 @@
 
 #define SERVER_TICK_MS 250
 #define SERVER_EXTRA_MAX 64 /* connections beyond the limit that get an answer, 503 */
+
+/* Descriptors. A connection has its socket and may have the file of a large answer; a worker reads
+ * with a connection of its own to the store (the file, its log, a temporary file); the rest is for
+ * the writer, the token file and the program around. */
+#define SERVER_CONN_FILES 2
+#define SERVER_WORKER_FILES 3
+#define SERVER_SPARE_FILES 32
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
@@ -251,6 +259,42 @@ static quipu_status server_open_pipe(quipu_server *server, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* Sees to it that connections can never take the descriptors that the store needs: raises the
+ * process's soft limit, or lowers the number of connections to what fits. The pipe has the lowest
+ * free numbers, so that its end tells how many descriptors are in use. */
+static quipu_status server_fit_files(quipu_server *server, quipu_error *reterr)
+{
+    quipu_server_options *options = &server->options;
+    rlim_t kept = (rlim_t)server->wake_fds[1] + 1 + SERVER_EXTRA_MAX + SERVER_SPARE_FILES +
+                  (rlim_t)options->workers * SERVER_WORKER_FILES;
+    rlim_t needed = kept + (rlim_t)options->connections_max * SERVER_CONN_FILES;
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed) {
+        return QUIPU_OK;
+    }
+    if (files.rlim_max > files.rlim_cur) {
+        struct rlimit raised = files;
+
+        raised.rlim_cur = files.rlim_max < needed ? files.rlim_max : needed;
+        files = setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised : files;
+    }
+    if (files.rlim_cur < kept + SERVER_CONN_FILES) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "%llu open files are too few for %d workers: allow at least %llu "
+                            "(ulimit -n), or take fewer workers",
+                            (unsigned long long)files.rlim_cur, options->workers,
+                            (unsigned long long)kept + SERVER_CONN_FILES);
+    }
+    if (files.rlim_cur < needed) {
+        options->connections_max = (int32_t)((files.rlim_cur - kept) / SERVER_CONN_FILES);
+        QP_LOG(&server->log, QUIPU_LOG_WARN, "server", "connections_lowered",
+               QP_LOG_NUMBER("connections", options->connections_max),
+               QP_LOG_NUMBER("files", files.rlim_cur));
+    }
+    return QUIPU_OK;
+}
+
 /* The loop with its events; the listener takes over the socket. */
 static quipu_status server_open_loop(quipu_server *server, int fd, quipu_error *reterr)
 {
@@ -357,6 +401,9 @@ quipu_status quipu_server_start(quipu_store *store, const quipu_server_options *
     }
     if (status == QUIPU_OK) {
         status = server_open_pipe(server, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = server_fit_files(server, reterr);
     }
     if (status == QUIPU_OK) {
         status = server_run(server, reterr);

@@ -1,9 +1,11 @@
 """Shared by the tests of quipu serve: a server of the test's own on a free port, and clients that
 speak to it as other programs would."""
 
+import functools
 import http.client
 import json
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -54,13 +56,17 @@ class Case(harness.Case):
         """Make a token."""
         return self.run_quipu("token", "new", *args).out.strip()
 
-    def serve(self, *args, listen="127.0.0.1:0"):
-        """Start the server and wait until it says where it listens."""
+    def serve(self, *args, listen="127.0.0.1:0", files=None):
+        """Start the server and wait until it says where it listens; `files` are the soft and the
+        hard limit of its open files."""
+        limit = None
+        if files is not None:
+            limit = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, files)
         self.log = self.folder / "log"
         with open(self.log, "ab") as log:
             self.process = self.start_quipu(
                 "serve", "--listen", listen, *self.OPTIONS, *args,
-                stdin=subprocess.DEVNULL, stderr=log,
+                stdin=subprocess.DEVNULL, stderr=log, preexec_fn=limit,
             )
         line = self.read_line(self.process)
         self.assertTrue(line.startswith("quipu serves "), line)

@@ -4,9 +4,11 @@ or never read, and every limit at its maximum and one above. And tails, which re
 or a repeat."""
 
 import contextlib
+import functools
 import http.client
 import json
 import os
+import resource
 import select
 import signal
 import sqlite3
@@ -322,6 +324,46 @@ class Limits(server.Case):
         body = {"key": "s", "title": "x" * 4000000}
         self.assertEqual(self.ask("POST", "/v1/sessions", body, token="wrong").status, 401)
         self.assertEqual(self.good("GET", "/v1/sessions")["sessions"], [])
+
+    def hold_and_use(self, count):
+        """Open so many connections, and use every kind of file behind them."""
+        early = http.client.HTTPConnection("127.0.0.1", self.port, timeout=harness.WAIT_S)
+        self.good("GET", "/readyz", connection=early)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.closing(early))
+            for _ in range(count):
+                stack.enter_context(contextlib.closing(self.connect()))
+            # A change of the token file is a file to read, too.
+            self.new_token()
+            self.append("s", message("e"), connection=early)
+            self.good("GET", path("v1", "sessions", "s"), connection=early)
+            answer = self.ask("GET", path("v1", "sessions", "s", "export"), connection=early)
+            self.assertEqual(answer.status, 200)
+
+    def logged(self, event):
+        """The entries of the log that have this event."""
+        entries = [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [entry for entry in entries if entry["event"] == event]
+
+    def test_a_low_soft_limit_of_files_is_raised_for_the_connections(self):
+        self.serve("--connections", "300", files=(128, 1024))
+        self.hold_and_use(290)
+        self.assertEqual(self.logged("accept_failed") + self.logged("connections_lowered"), [])
+
+    def test_connections_leave_the_store_its_files(self):
+        self.serve("--connections", "1000", files=(256, 256))
+        fewer = self.logged("connections_lowered")
+        self.assertEqual([entry["files"] for entry in fewer], [256])
+        self.assertLess(fewer[0]["connections"], 128)
+        self.hold_and_use(400)
+        self.assertEqual(self.logged("accept_failed"), [])
+
+    def test_too_few_files_for_the_workers_are_refused(self):
+        limit = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, (100, 100))
+        process = self.start_quipu("serve", "--listen", "127.0.0.1:0", preexec_fn=limit)
+        _, err = process.communicate(timeout=harness.WAIT_S)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn(b"100 open files are too few for 16 workers", err)
 
     def test_two_servers_cannot_share_an_address(self):
         self.serve()
