@@ -222,10 +222,54 @@ void qp_streams_notify(quipu_server *server, quipu_str key)
     }
 }
 
+/* Whether the token of a stream still counts. The connection goes on with the newest table, so that
+ * a search through the tokens is needed only after the file has changed. */
+static bool stream_is_allowed(qp_conn *conn, qp_token_table *table)
+{
+    const qp_identity *identity = conn->call.identity;
+
+    assert(identity != NULL && conn->held != NULL);
+    if (conn->held == table) {
+        return !qp_token_has_expired(identity);
+    }
+    identity = table != NULL ? qp_token_again(table, identity) : NULL;
+    if (identity != NULL) {
+        qp_token_release(conn->held);
+        conn->held = qp_token_hold(table);
+        conn->call.identity = identity;
+    }
+    return identity != NULL;
+}
+
+/* Ends the streams of tokens that were removed or have expired: at once, for what is still to be
+ * sent is no longer theirs either. A file that cannot be read now decides nothing; the next tick
+ * tries again. */
+static void streams_check_tokens(quipu_server *server)
+{
+    quipu_error error;
+    quipu_status status = qp_token_refresh(&server->tokens, &error);
+
+    if (status == QUIPU_IO || status == QUIPU_NOMEM) {
+        return;
+    }
+    if (status != QUIPU_OK) {
+        QP_LOG(&server->log, QUIPU_LOG_ERROR, "server", "token_file", QP_LOG_STATUS(status));
+    }
+    for (qp_stream *stream = server->streams, *next; stream != NULL; stream = next) {
+        next = stream->next;
+        if (!stream->conn->is_gone && !stream_is_allowed(stream->conn, server->tokens.table)) {
+            qp_conn_close(stream->conn);
+        }
+    }
+}
+
 void qp_streams_tick(quipu_server *server)
 {
     int64_t now = qp_clock_ns();
 
+    if (server->streams != NULL) {
+        streams_check_tokens(server);
+    }
     for (qp_stream *stream = server->streams; stream != NULL; stream = stream->next) {
         if (now - stream->looked_ns >= STREAM_POLL_MS * QP_NS_PER_MS || stream->is_dirty) {
             stream_look(stream);

@@ -273,22 +273,41 @@ static bool token_equal(const uint8_t *a, const uint8_t *b, size_t size)
     return difference == 0;
 }
 
-const qp_identity *qp_token_find(const qp_token_table *table, quipu_str token)
+bool qp_token_has_expired(const qp_identity *identity)
 {
-    uint8_t hash[QP_SHA256_SIZE];
+    return identity->has_expiry && quipu_time_cmp(identity->expires_at, quipu_time_now()) <= 0;
+}
+
+static const qp_identity *token_find_hash(const qp_token_table *table,
+                                          const uint8_t hash[QP_SHA256_SIZE])
+{
     const qp_identity *found = NULL;
 
-    qp_sha256_of(token.p, token.n, hash);
     for (size_t i = 0; i < table->count; i++) {
-        if (token_equal(table->items[i].hash, hash, sizeof(hash))) {
+        if (token_equal(table->items[i].hash, hash, QP_SHA256_SIZE)) {
             found = &table->items[i];
         }
     }
-    if (found != NULL && found->has_expiry &&
-        quipu_time_cmp(found->expires_at, quipu_time_now()) <= 0) {
-        return NULL;
-    }
-    return found;
+    return found != NULL && !qp_token_has_expired(found) ? found : NULL;
+}
+
+const qp_identity *qp_token_find(const qp_token_table *table, quipu_str token)
+{
+    uint8_t hash[QP_SHA256_SIZE];
+
+    qp_sha256_of(token.p, token.n, hash);
+    return token_find_hash(table, hash);
+}
+
+const qp_identity *qp_token_again(const qp_token_table *table, const qp_identity *identity)
+{
+    const qp_identity *found = token_find_hash(table, identity->hash);
+
+    return found != NULL && found->verbs == identity->verbs &&
+                   quipu_str_eq(found->app_name, identity->app_name) &&
+                   quipu_str_eq(found->user_id, identity->user_id)
+               ? found
+               : NULL;
 }
 
 /* Whether a failure may pass while the file stays as it is: no descriptor, no memory. */

@@ -1,6 +1,6 @@
 /* The token file: who may ask for what. Tokens are 256 random bits; the file holds their SHA-256,
  * never the tokens. The server reads the file again when it has changed, so that a removed token
- * ends with the next request. */
+ * ends with the next request, and its tails with the next tick. */
 #ifndef QP_SERVER_TOKEN_H
 #define QP_SERVER_TOKEN_H
 
@@ -45,6 +45,12 @@ void qp_token_release(qp_token_table *table); /* NULL is fine */
 /* The identity of a token that has not expired, or NULL. Takes the same time whatever of it is
  * right. */
 const qp_identity *qp_token_find(const qp_token_table *table, quipu_str token);
+
+/* What has become of an identity of an older table: the one of the same token in `table`, or NULL
+ * when the token was removed, has expired, or has other rights than before. */
+const qp_identity *qp_token_again(const qp_token_table *table, const qp_identity *identity);
+
+bool qp_token_has_expired(const qp_identity *identity);
 
 /* A token file that is followed. For one thread. */
 typedef struct qp_token_book {

@@ -179,6 +179,34 @@ class Tails(server.Case):
         self.assertEqual(tail.next(), ("end", None, {"status": "NOT_FOUND"}))
         self.assertIsNone(tail.next())
 
+    def test_a_tail_ends_with_its_token(self):
+        """Removed: what is added later does not reach it. The tails of others go on."""
+        self.append("s", message("e", "one"))
+        token = self.new_token("--verbs", "read")
+        removed = Tail(self, "s", token=token)
+        kept = Tail(self, "s")
+        for tail in (removed, kept):
+            self.assertEqual(self.texts(tail, 1), ["one"])
+        listed = self.run_quipu("token", "ls", "--json").lines()
+        self.run_quipu("token", "rm", listed[-1]["id"])
+        self.assertIsNone(removed.next())
+        self.append("s", message("e2", "two"))
+        self.assertEqual(self.texts(kept, 1), ["two"])
+
+    def test_a_tail_ends_when_its_token_expires(self):
+        self.append("s", message("e", "one"))
+        token = self.new_token("--verbs", "read")
+        tail = Tail(self, "s", token=token)
+        self.assertEqual(self.texts(tail, 1), ["one"])
+        file = self.folder / (self.store.name + ".tokens")
+        tokens = json.loads(file.read_text())
+        tokens["tokens"][-1]["expires"] = "2020-01-01T00:00:00Z"
+        fresh = self.folder / "fresh"
+        fresh.write_text(json.dumps(tokens))
+        fresh.chmod(0o600)
+        fresh.rename(file)
+        self.assertIsNone(tail.next())
+
     def test_a_stop_ends_tails(self):
         self.append("s", message("e", "one"))
         tail = Tail(self, "s")

@@ -69,6 +69,36 @@ static void a_token_is_found_by_its_text_and_by_nothing_else(void **state)
     qp_token_release(table);
 }
 
+static void an_identity_is_found_again_until_its_rights_change(void **state)
+{
+    quipu_token_options options = token_options();
+    char path[T_PATH_MAX];
+    char token[QUIPU_TOKEN_SIZE];
+    qp_token_table *table = NULL;
+    qp_identity before;
+    quipu_error error;
+
+    (void)state;
+    token_path(path);
+    options.app_name = QUIPU_STR("app");
+    T_OK(quipu_token_add(path, &options, token, &error));
+    T_OK(qp_token_load(path, &table, &error));
+    before = table->items[0];
+    assert_ptr_equal(qp_token_again(table, &before), &table->items[0]);
+    before.verbs = QUIPU_TOKEN_READ | QUIPU_TOKEN_WRITE;
+    assert_null(qp_token_again(table, &before));
+    before = table->items[0];
+    before.app_name = QUIPU_STR("other");
+    assert_null(qp_token_again(table, &before));
+    before = table->items[0];
+    table->items[0].has_expiry = true;
+    table->items[0].expires_at = quipu_time_now();
+    assert_null(qp_token_again(table, &before));
+    before.hash[0] ^= 1;
+    assert_null(qp_token_again(table, &before));
+    qp_token_release(table);
+}
+
 static void *token_add_some(void *arg)
 {
     for (int i = 0; i < TOKEN_T_EACH; i++) {
@@ -346,6 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_token_is_found_by_its_text_and_by_nothing_else),
+        cmocka_unit_test(an_identity_is_found_again_until_its_rights_change),
         cmocka_unit_test(tokens_added_at_once_are_all_kept),
         cmocka_unit_test(a_file_holds_tokens_up_to_its_limit),
         cmocka_unit_test(wrong_files_are_refused_and_stay_as_they_are),
