@@ -190,6 +190,9 @@ static void conn_done(qp_job *job)
     qp_call *call = &conn->call;
 
     assert(conn->state == QP_CONN_WAITING);
+    if (!job->has_run) {
+        qp_reply_error(&call->answer, 503, "CANCELLED", "the server stops: try again");
+    }
     if (call->route->need == QP_NEED_WRITE && call->answer.status < 300 && call->key.p != NULL) {
         qp_streams_notify(conn->server, call->key);
     }

@@ -57,6 +57,7 @@ static void *pool_work(void *arg)
         }
         qp_mutex_unlock(&pool->mutex);
         job->run(job);
+        job->has_run = true;
         qp_mutex_lock(&pool->mutex);
         pool_put(&pool->finished, job);
         if (pool->finished.count == 1) {
@@ -106,6 +107,7 @@ bool qp_pool_submit(qp_pool *pool, qp_job *job)
     qp_mutex_lock(&pool->mutex);
     has_room = pool->queue.count < pool->queue_max;
     if (has_room) {
+        job->has_run = false;
         pool_put(&pool->queue, job);
         qp_cond_signal(&pool->work);
     }
@@ -139,11 +141,16 @@ size_t qp_pool_waiting(qp_pool *pool)
 
 void qp_pool_stop(qp_pool *pool)
 {
+    qp_job *job;
+
     if (pool->threads == NULL) {
         return;
     }
     qp_mutex_lock(&pool->mutex);
     pool->stops = true;
+    while ((job = pool_take(&pool->queue)) != NULL) {
+        pool_put(&pool->finished, job);
+    }
     qp_cond_broadcast(&pool->work);
     qp_mutex_unlock(&pool->mutex);
     for (size_t i = 0; i < pool->thread_count; i++) {

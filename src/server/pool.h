@@ -7,11 +7,13 @@
 
 #include "base/thread.h"
 
-/* A job. `run` is called on a worker, then `done` on the loop's thread. Between the two calls of
- * the loop, submit and done, the job belongs to the pool. */
+/* A job. `run` is called on a worker, unless the pool stops before its turn comes; then `done` on
+ * the loop's thread. Between the two calls of the loop, submit and done, the job belongs to the
+ * pool. */
 typedef struct qp_job {
     struct qp_job *next;
-    void *owner; /* what it works for */
+    void *owner;  /* what it works for */
+    bool has_run; /* for `done` */
     void (*run)(struct qp_job *job);
     void (*done)(struct qp_job *job);
 } qp_job;
@@ -46,7 +48,8 @@ void qp_pool_finish(qp_pool *pool);
 /* How many jobs wait for a worker. */
 size_t qp_pool_waiting(qp_pool *pool);
 
-/* Lets the workers run what is queued, and ends them; then calls `done` of all that is left. */
+/* Ends the workers behind the jobs that they are at; what is queued is not run. Then calls `done`
+ * of all. */
 void qp_pool_stop(qp_pool *pool);
 
 #endif

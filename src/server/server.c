@@ -423,6 +423,7 @@ const char *quipu_server_address(const quipu_server *server)
 
 void quipu_server_stop(quipu_server *server)
 {
+    size_t left;
     ssize_t n;
 
     if (server == NULL) {
@@ -434,7 +435,8 @@ void quipu_server_stop(quipu_server *server)
     if (server->has_thread) {
         (void)qp_thread_join(server->thread);
     }
-    QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "stopped",
-           QP_LOG_NUMBER("left", server->conn_count));
+    left = server->conn_count;
+    qp_pool_stop(&server->pool);
+    QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "stopped", QP_LOG_NUMBER("left", left));
     server_free(server);
 }
