@@ -17,18 +17,6 @@ static void emit_json_text(qp_jsonw *json, const char *key, const char *text)
     }
 }
 
-static void emit_json_bool(qp_jsonw *json, const char *key, bool value)
-{
-    qp_jsonw_key(json, quipu_cstr(key));
-    qp_jsonw_bool(json, value);
-}
-
-static void emit_json_int(qp_jsonw *json, const char *key, int64_t value)
-{
-    qp_jsonw_key(json, quipu_cstr(key));
-    qp_jsonw_i64(json, value);
-}
-
 static void emit_json_fields(qp_jsonw *json, const char *key, const eg_entity *entity,
                              const uint8_t *fields, size_t n)
 {
@@ -101,7 +89,7 @@ static void emit_json_shows(qp_jsonw *json, const eg_field *field)
             emit_json_text(json, "bit", show->bit.text);
         }
         if (show->by_hand) {
-            emit_json_bool(json, "by_hand", true);
+            qp_jsonw_put_bool(json, "by_hand", true);
         }
         qp_jsonw_object_end(json);
     }
@@ -138,7 +126,7 @@ static void emit_json_views(qp_jsonw *json, const eg_entity *entity)
             emit_json_text(json, "bits", view->bits.text);
         }
         if (view->given) {
-            emit_json_bool(json, "given", true);
+            qp_jsonw_put_bool(json, "given", true);
         }
         if (view->type.text != NULL) {
             emit_json_text(json, "as", view->type.text);
@@ -163,7 +151,7 @@ static void emit_json_field(qp_jsonw *json, const eg_field *field, const eg_sche
     emit_json_text(json, "type", eg_type_name(field));
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         if ((field->flags & flags[i].flag) != 0) {
-            emit_json_bool(json, flags[i].key, true);
+            qp_jsonw_put_bool(json, flags[i].key, true);
         }
     }
     emit_json_default(json, field);
@@ -213,7 +201,7 @@ static void emit_json_index(qp_jsonw *json, const eg_entity *entity, const eg_in
 {
     qp_jsonw_object(json);
     emit_json_text(json, "name", index->name.text);
-    emit_json_bool(json, "unique", index->unique);
+    qp_jsonw_put_bool(json, "unique", index->unique);
     emit_json_fields(json, "fields", entity, index->fields, index->names.n);
     qp_jsonw_key(json, QUIPU_STR("desc"));
     qp_jsonw_array(json);
@@ -253,7 +241,7 @@ static void emit_json_entity(qp_jsonw *json, const eg_schema *schema, const eg_e
         emit_json_text(json, "doc", entity->doc);
     }
     emit_json_fields(json, "key", entity, entity->key_fields, entity->key_count);
-    emit_json_bool(json, "cluster", entity->cluster);
+    qp_jsonw_put_bool(json, "cluster", entity->cluster);
     if (entity->has_shard) {
         emit_json_shard(json, entity);
     }
@@ -277,8 +265,8 @@ static void emit_json_entity(qp_jsonw *json, const eg_schema *schema, const eg_e
     qp_jsonw_array_end(json);
     if (entity->has_search) {
         emit_json_fields(json, "search", entity, entity->search_fields, entity->search.n);
-        emit_json_bool(json, "search_manual", entity->manual);
-        emit_json_bool(json, "search_cjk", entity->cjk);
+        qp_jsonw_put_bool(json, "search_manual", entity->manual);
+        qp_jsonw_put_bool(json, "search_cjk", entity->cjk);
     }
     emit_json_views(json, entity);
     qp_jsonw_object_end(json);
@@ -291,13 +279,13 @@ void eg_emit_json(eg_run *run, const eg_schema *schema, qp_buf *out)
     (void)run;
     qp_jsonw_begin(&json, out);
     qp_jsonw_object(&json);
-    emit_json_int(&json, "entgen", EMIT_JSON_FORMAT);
+    qp_jsonw_put_i64(&json, "entgen", EMIT_JSON_FORMAT);
     emit_json_text(&json, "schema", schema->name.text);
     emit_json_text(&json, "prefix", schema->prefix.text);
-    emit_json_int(&json, "application_id", schema->application_id);
-    emit_json_int(&json, "version", schema->version);
-    emit_json_int(&json, "min_reader", schema->min_reader);
-    emit_json_int(&json, "min_writer", schema->min_writer);
+    qp_jsonw_put_i64(&json, "application_id", schema->application_id);
+    qp_jsonw_put_i64(&json, "version", schema->version);
+    qp_jsonw_put_i64(&json, "min_reader", schema->min_reader);
+    qp_jsonw_put_i64(&json, "min_writer", schema->min_writer);
     emit_json_text(&json, "hash", schema->hash);
     emit_json_names(&json, "classes", &schema->classes);
     qp_jsonw_key(&json, QUIPU_STR("entities"));

@@ -18,6 +18,7 @@
 #include "base/attr.h"
 #include "base/json_scan.h"
 #include "base/str.h"
+#include "base/time.h"
 
 /* Writes behind what the buffer holds, so that several texts can share one buffer. */
 void qp_jsonw_begin(qp_jsonw *writer, qp_buf *buf)
@@ -239,4 +240,47 @@ void qp_jsonw_bool(qp_jsonw *writer, bool value)
 void qp_jsonw_null(qp_jsonw *writer)
 {
     qp_jsonw_raw(writer, QUIPU_STR("null"));
+}
+
+/* ---- members ----------------------------------------------------------------------------------
+ */
+
+void qp_jsonw_put(qp_jsonw *writer, const char *name, const char *text)
+{
+    qp_jsonw_put_text(writer, name, quipu_cstr(text));
+}
+
+void qp_jsonw_put_text(qp_jsonw *writer, const char *name, quipu_str text)
+{
+    if (text.p != NULL) {
+        qp_jsonw_key(writer, quipu_cstr(name));
+        qp_jsonw_str(writer, text);
+    }
+}
+
+void qp_jsonw_put_i64(qp_jsonw *writer, const char *name, int64_t value)
+{
+    qp_jsonw_key(writer, quipu_cstr(name));
+    qp_jsonw_i64(writer, value);
+}
+
+void qp_jsonw_put_double(qp_jsonw *writer, const char *name, double value)
+{
+    qp_jsonw_key(writer, quipu_cstr(name));
+    qp_jsonw_double(writer, value);
+}
+
+void qp_jsonw_put_bool(qp_jsonw *writer, const char *name, bool value)
+{
+    qp_jsonw_key(writer, quipu_cstr(name));
+    qp_jsonw_bool(writer, value);
+}
+
+void qp_jsonw_put_time(qp_jsonw *writer, const char *name, quipu_time time)
+{
+    char text[QP_TIME_RFC3339_SIZE];
+
+    if (qp_time_rfc3339(time, text, NULL) == QUIPU_OK) {
+        qp_jsonw_put(writer, name, text);
+    }
 }

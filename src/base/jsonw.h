@@ -55,4 +55,13 @@ void qp_jsonw_double(qp_jsonw *writer, double value); /* NaN and infinities: QUI
 void qp_jsonw_bool(qp_jsonw *writer, bool value);
 void qp_jsonw_null(qp_jsonw *writer);
 
+/* A member of an object: its name and its value. An absent text, and a time that RFC 3339 cannot
+ * write, are left out. */
+void qp_jsonw_put(qp_jsonw *writer, const char *name, const char *text);
+void qp_jsonw_put_text(qp_jsonw *writer, const char *name, quipu_str text);
+void qp_jsonw_put_i64(qp_jsonw *writer, const char *name, int64_t value);
+void qp_jsonw_put_double(qp_jsonw *writer, const char *name, double value);
+void qp_jsonw_put_bool(qp_jsonw *writer, const char *name, bool value);
+void qp_jsonw_put_time(qp_jsonw *writer, const char *name, quipu_time time);
+
 #endif

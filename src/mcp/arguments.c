@@ -62,14 +62,14 @@ static bool arguments_is_required(const qp_mcp_field *field, const qp_mcp *serve
 static void arguments_put_limits(qp_jsonw *out, const qp_mcp_field *field)
 {
     if (field->kind == QP_MCP_INTEGER) {
-        qp_mcp_put_int(out, "minimum", field->least);
-        qp_mcp_put_int(out, "maximum", field->most);
+        qp_jsonw_put_i64(out, "minimum", field->least);
+        qp_jsonw_put_i64(out, "maximum", field->most);
         if (field->otherwise != 0) {
-            qp_mcp_put_int(out, "default", field->otherwise);
+            qp_jsonw_put_i64(out, "default", field->otherwise);
         }
     }
     if (field->kind == QP_MCP_TEXT && field->least > 0) {
-        qp_mcp_put_int(out, "minLength", 1);
+        qp_jsonw_put_i64(out, "minLength", 1);
     }
 }
 
@@ -85,17 +85,17 @@ static void arguments_put_field(qp_jsonw *out, const qp_mcp_field *field, const 
     }
     qp_jsonw_object(out);
     if (field->kind != QP_MCP_ANY) {
-        qp_mcp_put(out, "type", arguments_types[field->kind]);
+        qp_jsonw_put(out, "type", arguments_types[field->kind]);
     }
     if (field->help != NULL) {
-        qp_mcp_put(out, "description", field->help);
+        qp_jsonw_put(out, "description", field->help);
     }
     if (field->kind == QP_MCP_LIST) {
-        qp_mcp_put_key(out, "items");
+        qp_jsonw_key(out, QUIPU_STR("items"));
         qp_mcp_put_schema(out, field->of, NULL);
     }
     if (at != NULL) {
-        qp_mcp_put_key(out, "enum");
+        qp_jsonw_key(out, QUIPU_STR("enum"));
         qp_jsonw_array(out);
         while (arguments_word(&at, &word)) {
             qp_jsonw_str(out, word);
@@ -111,15 +111,15 @@ static void arguments_put_field(qp_jsonw *out, const qp_mcp_field *field, const 
 void qp_mcp_put_schema(qp_jsonw *out, const qp_mcp_field *fields, const qp_mcp *server)
 {
     qp_jsonw_object(out);
-    qp_mcp_put(out, "type", "object");
-    qp_mcp_put_key(out, "properties");
+    qp_jsonw_put(out, "type", "object");
+    qp_jsonw_key(out, QUIPU_STR("properties"));
     qp_jsonw_object(out);
     for (const qp_mcp_field *field = fields; field->name != NULL; field++) {
-        qp_mcp_put_key(out, field->name);
+        qp_jsonw_key(out, quipu_cstr(field->name));
         arguments_put_field(out, field, server);
     }
     qp_jsonw_object_end(out);
-    qp_mcp_put_key(out, "required");
+    qp_jsonw_key(out, QUIPU_STR("required"));
     qp_jsonw_array(out);
     for (const qp_mcp_field *field = fields; field->name != NULL; field++) {
         if (arguments_is_required(field, server)) {
@@ -128,7 +128,7 @@ void qp_mcp_put_schema(qp_jsonw *out, const qp_mcp_field *fields, const qp_mcp *
     }
     qp_jsonw_array_end(out);
     if (server != NULL) { /* results may grow */
-        qp_mcp_put_bool(out, "additionalProperties", false);
+        qp_jsonw_put_bool(out, "additionalProperties", false);
     }
     qp_jsonw_object_end(out);
 }

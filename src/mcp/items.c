@@ -17,7 +17,7 @@ void qp_mcp_items_begin(qp_mcp_items *items, qp_mcp_call *call, const char *name
 {
     *items = (qp_mcp_items){.to = call->out, .left = qp_mcp_argument(call, "max_tokens")->number};
     qp_buf_init(&items->buf, QUIPU_MCP_RESPONSE_MAX);
-    qp_mcp_put_key(call->out, name);
+    qp_jsonw_key(call->out, quipu_cstr(name));
     qp_jsonw_array(call->out);
 }
 
@@ -83,9 +83,9 @@ void qp_mcp_put_cut(qp_jsonw *out, const char *name, quipu_str text, int64_t tok
     const quipu_str cut = qp_mcp_cut(text, tokens);
     char is_cut[ITEMS_NAME_SIZE];
 
-    qp_mcp_put_text(out, name, cut);
+    qp_jsonw_put_text(out, name, cut);
     if (cut.n < text.n) {
         (void)snprintf(is_cut, sizeof(is_cut), "%s_is_cut", name);
-        qp_mcp_put_bool(out, is_cut, true);
+        qp_jsonw_put_bool(out, is_cut, true);
     }
 }

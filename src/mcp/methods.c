@@ -57,17 +57,17 @@ qp_mcp_version qp_mcp_version_of(quipu_str name)
 void qp_mcp_put_cache(qp_mcp_request *request, int64_t ttl_ms)
 {
     if (request->version == QP_MCP_MODERN) {
-        qp_mcp_put_int(request->out, "ttlMs", ttl_ms);
-        qp_mcp_put(request->out, "cacheScope", "private");
+        qp_jsonw_put_i64(request->out, "ttlMs", ttl_ms);
+        qp_jsonw_put(request->out, "cacheScope", "private");
     }
 }
 
 static void methods_put_identity(qp_jsonw *out, const char *name)
 {
-    qp_mcp_put_key(out, name);
+    qp_jsonw_key(out, quipu_cstr(name));
     qp_jsonw_object(out);
-    qp_mcp_put(out, "name", "quipu");
-    qp_mcp_put(out, "version", QUIPU_VERSION_TEXT);
+    qp_jsonw_put(out, "name", "quipu");
+    qp_jsonw_put(out, "version", QUIPU_VERSION_TEXT);
     qp_jsonw_object_end(out);
 }
 
@@ -76,15 +76,15 @@ static void methods_put_offer(qp_jsonw *out)
 {
     static const char *const names[] = {"tools", "resources"};
 
-    qp_mcp_put_key(out, "capabilities");
+    qp_jsonw_key(out, QUIPU_STR("capabilities"));
     qp_jsonw_object(out);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        qp_mcp_put_key(out, names[i]);
+        qp_jsonw_key(out, quipu_cstr(names[i]));
         qp_jsonw_object(out);
         qp_jsonw_object_end(out);
     }
     qp_jsonw_object_end(out);
-    qp_mcp_put(out, "instructions", METHODS_INSTRUCTIONS);
+    qp_jsonw_put(out, "instructions", METHODS_INSTRUCTIONS);
 }
 
 /* Agrees on a revision: the client's, when the server has it, else the latest of this era. The
@@ -105,7 +105,7 @@ static bool methods_initialize(qp_mcp_request *request)
         version = QP_MCP_LEGACY_LATEST;
     }
     request->peer->legacy = version;
-    qp_mcp_put(request->out, "protocolVersion", qp_mcp_version_name(version));
+    qp_jsonw_put(request->out, "protocolVersion", qp_mcp_version_name(version));
     methods_put_offer(request->out);
     methods_put_identity(request->out, "serverInfo");
     return true;
@@ -113,7 +113,7 @@ static bool methods_initialize(qp_mcp_request *request)
 
 static bool methods_discover(qp_mcp_request *request)
 {
-    qp_mcp_put_key(request->out, "supportedVersions");
+    qp_jsonw_key(request->out, QUIPU_STR("supportedVersions"));
     qp_jsonw_array(request->out);
     qp_jsonw_str(request->out, quipu_cstr(qp_mcp_version_name(QP_MCP_MODERN)));
     qp_jsonw_array_end(request->out);
@@ -144,8 +144,8 @@ static const methods_entry methods_table[] = {
 /* What every modern result carries. */
 static void methods_put_modern(qp_jsonw *out)
 {
-    qp_mcp_put(out, "resultType", "complete");
-    qp_mcp_put_key(out, "_meta");
+    qp_jsonw_put(out, "resultType", "complete");
+    qp_jsonw_key(out, QUIPU_STR("_meta"));
     qp_jsonw_object(out);
     methods_put_identity(out, "io.modelcontextprotocol/serverInfo");
     qp_jsonw_object_end(out);

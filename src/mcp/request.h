@@ -41,19 +41,8 @@ bool qp_mcp_method(qp_mcp_request *request);
  * this client, whose scope decided about it. */
 void qp_mcp_put_cache(qp_mcp_request *request, int64_t ttl_ms);
 
-/* A member of an object: its name and a text. */
-void qp_mcp_put(qp_jsonw *out, const char *name, const char *text);
-
-/* A member's text; absent text is left out. */
-void qp_mcp_put_text(qp_jsonw *out, const char *name, quipu_str text);
-void qp_mcp_put_int(qp_jsonw *out, const char *name, int64_t value);
-void qp_mcp_put_bool(qp_jsonw *out, const char *name, bool value);
 /* Stored JSON as a value, without white space between its tokens: a line end would end the message
  * on stdio. */
 void qp_mcp_put_json(qp_jsonw *out, const char *name, quipu_json json);
-/* Only the name; the value follows. */
-void qp_mcp_put_key(qp_jsonw *out, const char *name);
-/* A time, RFC 3339; one that has no such form is left out. */
-void qp_mcp_put_time(qp_jsonw *out, const char *name, quipu_time time);
 
 #endif

@@ -79,7 +79,7 @@ static void resource_put_uri(qp_jsonw *out, quipu_str key)
 
     qp_buf_init(&uri, sizeof(RESOURCE_PREFIX) + 3 * (size_t)QUIPU_KEY_MAX);
     qp_mcp_uri_put(key, &uri);
-    qp_mcp_put_text(out, "uri", qp_buf_str(&uri));
+    qp_jsonw_put_text(out, "uri", qp_buf_str(&uri));
     if (qp_buf_status(&uri) != QUIPU_OK) {
         qp_buf_fail(out->buf, qp_buf_status(&uri));
     }
@@ -94,14 +94,14 @@ static void resource_put(qp_mcp_request *request, const quipu_session_info *info
 
     qp_jsonw_object(out);
     resource_put_uri(out, info->key);
-    qp_mcp_put_text(out, "name", info->key);
+    qp_jsonw_put_text(out, "name", info->key);
     if (info->title.n > 0 && request->version >= QP_MCP_2025_06_18) {
-        qp_mcp_put_text(out, "title", info->title);
+        qp_jsonw_put_text(out, "title", info->title);
     }
     if (info->first_words.n > 0) {
-        qp_mcp_put_text(out, "description", info->first_words);
+        qp_jsonw_put_text(out, "description", info->first_words);
     }
-    qp_mcp_put(out, "mimeType", RESOURCE_MIME);
+    qp_jsonw_put(out, "mimeType", RESOURCE_MIME);
     qp_jsonw_object_end(out);
 }
 
@@ -155,14 +155,14 @@ bool qp_mcp_resources_list(qp_mcp_request *request)
         qp_json_text_copy(cursor, request->arena, &after) != QUIPU_OK) {
         return qp_mcp_fail(request, QP_MCP_INVALID_PARAMS, "cursor must be a text");
     }
-    qp_mcp_put_key(request->out, "resources");
+    qp_jsonw_key(request->out, QUIPU_STR("resources"));
     qp_jsonw_array(request->out);
     if (request->server->session_key.p != NULL ? !resource_put_only(request)
                                                : !resource_put_page(request, after, &next)) {
         return false;
     }
     qp_jsonw_array_end(request->out);
-    qp_mcp_put_text(request->out, "nextCursor", next);
+    qp_jsonw_put_text(request->out, "nextCursor", next);
     qp_mcp_put_cache(request, 0);
     return true;
 }
@@ -171,17 +171,17 @@ bool qp_mcp_resource_templates_list(qp_mcp_request *request)
 {
     qp_jsonw *out = request->out;
 
-    qp_mcp_put_key(out, "resourceTemplates");
+    qp_jsonw_key(out, QUIPU_STR("resourceTemplates"));
     qp_jsonw_array(out);
     qp_jsonw_object(out);
-    qp_mcp_put(out, "uriTemplate", RESOURCE_PREFIX "{key}");
-    qp_mcp_put(out, "name", "session");
+    qp_jsonw_put(out, "uriTemplate", RESOURCE_PREFIX "{key}");
+    qp_jsonw_put(out, "name", "session");
     if (request->version >= QP_MCP_2025_06_18) {
-        qp_mcp_put(out, "title", "A session");
+        qp_jsonw_put(out, "title", "A session");
     }
-    qp_mcp_put(out, "description",
-               "A session and its newest messages; the key is percent-encoded.");
-    qp_mcp_put(out, "mimeType", RESOURCE_MIME);
+    qp_jsonw_put(out, "description",
+                 "A session and its newest messages; the key is percent-encoded.");
+    qp_jsonw_put(out, "mimeType", RESOURCE_MIME);
     qp_jsonw_object_end(out);
     qp_jsonw_array_end(out);
     qp_mcp_put_cache(request, RESOURCE_TTL_MS);
@@ -207,17 +207,17 @@ static quipu_status resource_write(const quipu_history *history, qp_buf *ret_tex
     }
     qp_jsonw_begin(&out, ret_text);
     qp_jsonw_object(&out);
-    qp_mcp_put_key(&out, "session");
+    qp_jsonw_key(&out, QUIPU_STR("session"));
     qp_jsonw_object(&out);
     qp_mcp_put_session(&out, history->session);
     qp_jsonw_object_end(&out);
-    qp_mcp_put_key(&out, "messages");
+    qp_jsonw_key(&out, QUIPU_STR("messages"));
     qp_jsonw_array(&out);
     for (size_t i = from; i < messages.count; i++) {
         qp_mcp_put_message(&out, quipu_message_at(messages, i), QP_MCP_RESOURCE_TOKENS);
     }
     qp_jsonw_array_end(&out);
-    qp_mcp_put_bool(&out, "older_messages", from > 0 || history->more_before);
+    qp_jsonw_put_bool(&out, "older_messages", from > 0 || history->more_before);
     qp_jsonw_object_end(&out);
     return qp_jsonw_end(&out);
 }
@@ -251,12 +251,12 @@ static bool resource_put_contents(qp_mcp_request *request, const quipu_history *
     qp_buf_init(&text, QUIPU_MCP_RESPONSE_MAX);
     status = resource_write(history, &text);
     if (status == QUIPU_OK) {
-        qp_mcp_put_key(out, "contents");
+        qp_jsonw_key(out, QUIPU_STR("contents"));
         qp_jsonw_array(out);
         qp_jsonw_object(out);
         resource_put_uri(out, history->session->key);
-        qp_mcp_put(out, "mimeType", RESOURCE_MIME);
-        qp_mcp_put_text(out, "text", qp_buf_str(&text));
+        qp_jsonw_put(out, "mimeType", RESOURCE_MIME);
+        qp_jsonw_put_text(out, "text", qp_buf_str(&text));
         qp_jsonw_object_end(out);
         qp_jsonw_array_end(out);
         qp_mcp_put_cache(request, 0);

@@ -64,9 +64,9 @@ static void rpc_envelope_begin(qp_jsonw *out, qp_buf *ret, quipu_str id)
 {
     qp_jsonw_begin(out, ret);
     qp_jsonw_object(out);
-    qp_mcp_put(out, "jsonrpc", "2.0");
+    qp_jsonw_put(out, "jsonrpc", "2.0");
     if (id.p != NULL) {
-        qp_mcp_put_key(out, "id");
+        qp_jsonw_key(out, QUIPU_STR("id"));
         qp_jsonw_raw(out, id);
     }
 }
@@ -78,12 +78,12 @@ static void rpc_write_error(rpc_turn *turn, quipu_str id, const qp_mcp_fault *fa
     assert(fault->code < 0);
     turn->answer.code = fault->code;
     rpc_envelope_begin(&out, turn->ret, id);
-    qp_mcp_put_key(&out, "error");
+    qp_jsonw_key(&out, QUIPU_STR("error"));
     qp_jsonw_object(&out);
-    qp_mcp_put_int(&out, "code", fault->code);
-    qp_mcp_put(&out, "message", fault->message);
+    qp_jsonw_put_i64(&out, "code", fault->code);
+    qp_jsonw_put(&out, "message", fault->message);
     if (fault->data.p != NULL) {
-        qp_mcp_put_key(&out, "data");
+        qp_jsonw_key(&out, QUIPU_STR("data"));
         qp_jsonw_raw(&out, fault->data);
     }
     qp_jsonw_object_end(&out);
@@ -104,7 +104,7 @@ static void rpc_write_result(rpc_turn *turn, quipu_str id)
     qp_jsonw out;
 
     rpc_envelope_begin(&out, turn->ret, id);
-    qp_mcp_put_key(&out, "result");
+    qp_jsonw_key(&out, QUIPU_STR("result"));
     qp_jsonw_raw(&out, qp_buf_str(&turn->body));
     qp_jsonw_object_end(&out);
 }
@@ -165,11 +165,11 @@ static bool rpc_fail_version(qp_mcp_request *request, qp_json_node version)
     qp_buf_init(&data, QUIPU_MCP_RESPONSE_MAX);
     qp_jsonw_begin(&out, &data);
     qp_jsonw_object(&out);
-    qp_mcp_put_key(&out, "supported");
+    qp_jsonw_key(&out, QUIPU_STR("supported"));
     qp_jsonw_array(&out);
     qp_jsonw_str(&out, quipu_cstr(qp_mcp_version_name(QP_MCP_MODERN)));
     qp_jsonw_array_end(&out);
-    qp_mcp_put_key(&out, "requested");
+    qp_jsonw_key(&out, QUIPU_STR("requested"));
     qp_jsonw_raw(&out, requested.n <= RPC_ECHO_MAX ? requested : QUIPU_STR("\"\""));
     qp_jsonw_object_end(&out);
     status = qp_jsonw_end(&out);

@@ -77,30 +77,30 @@ const char *qp_mcp_role_name(quipu_role role)
 static void show_put(qp_jsonw *out, const char *name, quipu_str text)
 {
     if (text.n > 0) {
-        qp_mcp_put_text(out, name, text);
+        qp_jsonw_put_text(out, name, text);
     }
 }
 
 void qp_mcp_put_session(qp_jsonw *out, const quipu_session_info *info)
 {
-    qp_mcp_put_text(out, "key", info->key);
+    qp_jsonw_put_text(out, "key", info->key);
     show_put(out, "title", info->title);
     show_put(out, "first_words", info->first_words);
     show_put(out, "app", info->app_name);
     show_put(out, "user", info->user_id);
     show_put(out, "agent", info->agent_id);
     show_put(out, "model", info->model);
-    qp_mcp_put_int(out, "messages", info->message_count);
-    qp_mcp_put_int(out, "tokens", info->token_count);
-    qp_mcp_put_int(out, "first_seq", info->first_seq);
-    qp_mcp_put_int(out, "last_seq", info->next_seq - 1);
-    qp_mcp_put_time(out, "created_at", info->created_at);
-    qp_mcp_put_time(out, "updated_at", info->updated_at);
+    qp_jsonw_put_i64(out, "messages", info->message_count);
+    qp_jsonw_put_i64(out, "tokens", info->token_count);
+    qp_jsonw_put_i64(out, "first_seq", info->first_seq);
+    qp_jsonw_put_i64(out, "last_seq", info->next_seq - 1);
+    qp_jsonw_put_time(out, "created_at", info->created_at);
+    qp_jsonw_put_time(out, "updated_at", info->updated_at);
     if (info->has_expiry) {
-        qp_mcp_put_time(out, "expires_at", info->expires_at);
+        qp_jsonw_put_time(out, "expires_at", info->expires_at);
     }
     if (info->is_fork) {
-        qp_mcp_put_int(out, "fork_seq", info->fork_seq);
+        qp_jsonw_put_i64(out, "fork_seq", info->fork_seq);
     }
 }
 
@@ -109,7 +109,7 @@ static void show_put_calls(qp_jsonw *out, quipu_tool_calls calls, bool whole)
     const int64_t tokens = whole ? INT32_MAX : SHOW_CALL_TOKENS;
     const size_t count = whole || calls.count < SHOW_CALLS_MAX ? calls.count : SHOW_CALLS_MAX;
 
-    qp_mcp_put_key(out, "tool_calls");
+    qp_jsonw_key(out, QUIPU_STR("tool_calls"));
     qp_jsonw_array(out);
     for (size_t i = 0; i < count; i++) {
         const quipu_tool_call *call = quipu_tool_call_at(calls, i);
@@ -135,18 +135,18 @@ void qp_mcp_put_message(qp_jsonw *out, const quipu_message *message, int64_t tok
     const bool whole = qp_mcp_message_tokens(message) <= tokens;
 
     qp_jsonw_object(out);
-    qp_mcp_put_int(out, "seq", message->seq);
-    qp_mcp_put(out, "role", qp_mcp_role_name(message->role));
+    qp_jsonw_put_i64(out, "seq", message->seq);
+    qp_jsonw_put(out, "role", qp_mcp_role_name(message->role));
     show_put(out, "author", message->author);
-    qp_mcp_put_time(out, "timestamp", message->timestamp);
+    qp_jsonw_put_time(out, "timestamp", message->timestamp);
     qp_mcp_put_cut(out, "text", message->content.p != NULL ? message->content : QUIPU_STR(""),
                    whole ? INT32_MAX : tokens);
     if (message->calls.count > 0) {
         show_put_calls(out, message->calls, whole);
     }
-    qp_mcp_put_int(out, "tokens", qp_mcp_message_tokens(message));
+    qp_jsonw_put_i64(out, "tokens", qp_mcp_message_tokens(message));
     if (message->mark == QUIPU_MARK_COMPACTION) {
-        qp_mcp_put_bool(out, "is_summary", true);
+        qp_jsonw_put_bool(out, "is_summary", true);
     }
     qp_jsonw_object_end(out);
 }

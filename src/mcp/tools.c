@@ -360,25 +360,25 @@ static void tools_put(qp_mcp_request *request, const qp_mcp_tool *tool)
     qp_jsonw *out = request->out;
 
     qp_jsonw_object(out);
-    qp_mcp_put(out, "name", tool->name);
+    qp_jsonw_put(out, "name", tool->name);
     if (request->version >= QP_MCP_2025_06_18) {
-        qp_mcp_put(out, "title", tool->title);
+        qp_jsonw_put(out, "title", tool->title);
     }
-    qp_mcp_put(out, "description", tool->description);
-    qp_mcp_put_key(out, "inputSchema");
+    qp_jsonw_put(out, "description", tool->description);
+    qp_jsonw_key(out, QUIPU_STR("inputSchema"));
     qp_mcp_put_schema(out, tool->input, request->server);
     if (request->version >= QP_MCP_2025_06_18) {
-        qp_mcp_put_key(out, "outputSchema");
+        qp_jsonw_key(out, QUIPU_STR("outputSchema"));
         qp_mcp_put_schema(out, tool->output, NULL);
     }
-    qp_mcp_put_key(out, "annotations");
+    qp_jsonw_key(out, QUIPU_STR("annotations"));
     qp_jsonw_object(out);
-    qp_mcp_put(out, "title", tool->title);
-    qp_mcp_put_bool(out, "readOnlyHint", (tool->flags & QP_MCP_WRITES) == 0);
-    qp_mcp_put_bool(out, "destructiveHint", false); /* no tool deletes or overwrites */
-    qp_mcp_put_bool(out, "idempotentHint",
-                    (tool->flags & (QP_MCP_WRITES | QP_MCP_IDEMPOTENT)) != QP_MCP_WRITES);
-    qp_mcp_put_bool(out, "openWorldHint", false);
+    qp_jsonw_put(out, "title", tool->title);
+    qp_jsonw_put_bool(out, "readOnlyHint", (tool->flags & QP_MCP_WRITES) == 0);
+    qp_jsonw_put_bool(out, "destructiveHint", false); /* no tool deletes or overwrites */
+    qp_jsonw_put_bool(out, "idempotentHint",
+                      (tool->flags & (QP_MCP_WRITES | QP_MCP_IDEMPOTENT)) != QP_MCP_WRITES);
+    qp_jsonw_put_bool(out, "openWorldHint", false);
     qp_jsonw_object_end(out);
     qp_jsonw_object_end(out);
 }
@@ -389,7 +389,7 @@ bool qp_mcp_tools_list(qp_mcp_request *request)
         return qp_mcp_fail(request, QP_MCP_INVALID_PARAMS,
                            "the list of tools has one page, and no cursor");
     }
-    qp_mcp_put_key(request->out, "tools");
+    qp_jsonw_key(request->out, QUIPU_STR("tools"));
     qp_jsonw_array(request->out);
     for (const qp_mcp_tool *tool = qp_mcp_tools; tool->name != NULL; tool++) {
         if (qp_mcp_tool_is_offered(request->server, tool)) {
@@ -408,18 +408,18 @@ static void tools_put_result(qp_mcp_request *request, quipu_str text, bool is_er
 {
     qp_jsonw *out = request->out;
 
-    qp_mcp_put_key(out, "content");
+    qp_jsonw_key(out, QUIPU_STR("content"));
     qp_jsonw_array(out);
     qp_jsonw_object(out);
-    qp_mcp_put(out, "type", "text");
-    qp_mcp_put_text(out, "text", text);
+    qp_jsonw_put(out, "type", "text");
+    qp_jsonw_put_text(out, "text", text);
     qp_jsonw_object_end(out);
     qp_jsonw_array_end(out);
     if (!is_error && request->version >= QP_MCP_2025_06_18) {
-        qp_mcp_put_key(out, "structuredContent");
+        qp_jsonw_key(out, QUIPU_STR("structuredContent"));
         qp_jsonw_raw(out, text);
     }
-    qp_mcp_put_bool(out, "isError", is_error);
+    qp_jsonw_put_bool(out, "isError", is_error);
 }
 
 /* Runs a tool into a buffer of its own: a tool that fails leaves half an object behind. */

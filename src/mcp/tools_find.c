@@ -23,6 +23,14 @@ static bool find_session(qp_mcp_call *call, quipu_str *ret_key)
     return qp_mcp_call_key(call, ret_key);
 }
 
+/* Where a hit is, and in which role it was said. */
+static void find_put_place(qp_jsonw *out, quipu_str key, int64_t seq, quipu_role role)
+{
+    qp_jsonw_put_text(out, "session", key);
+    qp_jsonw_put_i64(out, "seq", seq);
+    qp_jsonw_put(out, "role", qp_mcp_role_name(role));
+}
+
 /* ---- search_sessions ------------------------------------------------------------------------- */
 
 static void find_put_hits(qp_mcp_call *call, const quipu_search_results *results)
@@ -34,21 +42,19 @@ static void find_put_hits(qp_mcp_call *call, const quipu_search_results *results
         const quipu_search_hit *hit = quipu_search_hit_at(results->hits, i);
         qp_jsonw *out = qp_mcp_item_begin(&items);
 
-        qp_mcp_put_text(out, "session", hit->session_key);
-        qp_mcp_put_int(out, "seq", hit->seq);
-        qp_mcp_put(out, "role", qp_mcp_role_name(hit->role));
-        qp_mcp_put_text(out, "author", hit->author);
-        qp_mcp_put_time(out, "timestamp", hit->timestamp);
-        qp_mcp_put_text(out, "snippet", hit->snippet);
+        find_put_place(out, hit->session_key, hit->seq, hit->role);
+        qp_jsonw_put_text(out, "author", hit->author);
+        qp_jsonw_put_time(out, "timestamp", hit->timestamp);
+        qp_jsonw_put_text(out, "snippet", hit->snippet);
         if (!qp_mcp_item_end(&items)) {
             break;
         }
     }
     qp_mcp_items_end(&items);
-    qp_mcp_put_bool(call->out, "more", results->more || items.full);
+    qp_jsonw_put_bool(call->out, "more", results->more || items.full);
     if (results->hits.count == 0) {
-        qp_mcp_put(call->out, "note",
-                   "no message has all of these words: use fewer words or OR, or ask recall");
+        qp_jsonw_put(call->out, "note",
+                     "no message has all of these words: use fewer words or OR, or ask recall");
     }
 }
 
@@ -100,7 +106,7 @@ static void find_put_recall_note(qp_mcp_call *call, const quipu_recall_results *
         (void)snprintf(note, sizeof(note), "more hits do not fit: raise max_tokens");
     }
     if (note[0] != '\0') {
-        qp_mcp_put(call->out, "note", note);
+        qp_jsonw_put(call->out, "note", note);
     }
 }
 
@@ -113,23 +119,21 @@ static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *res
         const quipu_recall_hit *hit = quipu_recall_hit_at(results->hits, i);
         qp_jsonw *out = qp_mcp_item_begin(&items);
 
-        qp_mcp_put_text(out, "session", hit->session_key);
-        qp_mcp_put_int(out, "seq", hit->seq);
-        qp_mcp_put(out, "role", qp_mcp_role_name(hit->role));
-        qp_mcp_put_text(out, "author", hit->author);
-        qp_mcp_put_time(out, "timestamp", hit->timestamp);
+        find_put_place(out, hit->session_key, hit->seq, hit->role);
+        qp_jsonw_put_text(out, "author", hit->author);
+        qp_jsonw_put_time(out, "timestamp", hit->timestamp);
         /* The best hit always fits, cut if need be; of the others, those that are whole. */
         qp_mcp_put_cut(out, "text", hit->content,
                        items.count == 0 ? items.left - QP_MCP_ITEM_TOKENS : INT32_MAX);
-        qp_mcp_put_key(out, "score");
+        qp_jsonw_key(out, QUIPU_STR("score"));
         qp_jsonw_double(out, hit->score);
         if (!qp_mcp_item_end(&items)) {
             break;
         }
     }
     qp_mcp_items_end(&items);
-    qp_mcp_put_int(call->out, "searched_sessions", results->sessions);
-    qp_mcp_put_int(call->out, "searched_messages", results->messages);
+    qp_jsonw_put_i64(call->out, "searched_sessions", results->sessions);
+    qp_jsonw_put_i64(call->out, "searched_messages", results->messages);
     find_put_recall_note(call, results, items.full);
 }
 
@@ -190,7 +194,7 @@ static bool find_put_only(qp_mcp_call *call)
     if (status != QUIPU_OK) {
         return qp_mcp_call_fail_status(call, status, &error);
     }
-    qp_mcp_put_key(call->out, "sessions");
+    qp_jsonw_key(call->out, QUIPU_STR("sessions"));
     qp_jsonw_array(call->out);
     qp_jsonw_object(call->out);
     qp_mcp_put_session(call->out, history->session);
@@ -223,9 +227,9 @@ bool qp_mcp_list_sessions(qp_mcp_call *call)
         status = qp_mcp_scope_list(call->server, (int64_t)count, after, &shorter, &error);
     }
     if (status == QUIPU_OK) {
-        qp_mcp_put_text(call->out, "next_cursor", shorter != NULL ? shorter->next : page->next);
+        qp_jsonw_put_text(call->out, "next_cursor", shorter != NULL ? shorter->next : page->next);
         if (count == 0) {
-            qp_mcp_put(call->out, "note", FIND_NONE);
+            qp_jsonw_put(call->out, "note", FIND_NONE);
         }
     }
     quipu_free(shorter);

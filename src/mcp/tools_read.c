@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "mcp/live.h"
+
 #define READ_NEWEST_BEFORE 9 /* neighbours of the newest message, when no number is given */
 #define READ_NAMES_SIZE 1024 /* bytes of the names of a state in an error */
 #define READ_NOTE_SIZE 200
@@ -36,13 +38,13 @@ static quipu_status read_put_memories(qp_mcp_call *call, quipu_str key, quipu_me
         char id[QUIPU_UUID_TEXT_SIZE];
 
         quipu_uuid_format(memory->id, id);
-        qp_mcp_put(out, "id", id);
-        qp_mcp_put(out, "kind", kind == QUIPU_OBSERVATION ? "observation" : "reflection");
+        qp_jsonw_put(out, "id", id);
+        qp_jsonw_put(out, "kind", kind == QUIPU_OBSERVATION ? "observation" : "reflection");
         qp_mcp_put_cut(out, "text", memory->content,
                        items->count == 0 ? items->left - QP_MCP_ITEM_TOKENS : INT32_MAX);
-        qp_mcp_put_text(out, "session", memory->session_key);
-        qp_mcp_put_text(out, "subject", memory->subject);
-        qp_mcp_put_time(out, "created_at", memory->created_at);
+        qp_jsonw_put_text(out, "session", memory->session_key);
+        qp_jsonw_put_text(out, "subject", memory->subject);
+        qp_jsonw_put_time(out, "created_at", memory->created_at);
         if (!qp_mcp_item_end(items)) {
             break;
         }
@@ -79,7 +81,7 @@ static bool read_put_overview(qp_mcp_call *call, const quipu_session_info *info)
     quipu_error error = {0};
     quipu_status status;
 
-    qp_mcp_put_key(call->out, "session");
+    qp_jsonw_key(call->out, QUIPU_STR("session"));
     qp_jsonw_object(call->out);
     qp_mcp_put_session(call->out, info);
     qp_jsonw_object_end(call->out);
@@ -97,7 +99,7 @@ static bool read_put_overview(qp_mcp_call *call, const quipu_session_info *info)
         return qp_mcp_call_fail_status(call, status, &error);
     }
     if (items.full) {
-        qp_mcp_put(call->out, "note", "more memories do not fit: raise max_tokens");
+        qp_jsonw_put(call->out, "note", "more memories do not fit: raise max_tokens");
     }
     return true;
 }
@@ -163,21 +165,21 @@ static void read_put_messages(qp_mcp_call *call, const quipu_history *history, s
         read_choose(messages, centre, qp_mcp_argument(call, "max_tokens")->number);
     char note[READ_NOTE_SIZE];
 
-    qp_mcp_put_text(call->out, "session", history->session->key);
-    qp_mcp_put_key(call->out, "messages");
+    qp_jsonw_put_text(call->out, "session", history->session->key);
+    qp_jsonw_key(call->out, QUIPU_STR("messages"));
     qp_jsonw_array(call->out);
     for (size_t i = part.from; i < part.to; i++) {
         qp_mcp_put_message(call->out, quipu_message_at(messages, i), part.left);
     }
     qp_jsonw_array_end(call->out);
-    qp_mcp_put_int(call->out, "first_seq", history->session->first_seq);
-    qp_mcp_put_int(call->out, "last_seq", history->session->next_seq - 1);
+    qp_jsonw_put_i64(call->out, "first_seq", history->session->first_seq);
+    qp_jsonw_put_i64(call->out, "last_seq", history->session->next_seq - 1);
     if (part.to - part.from < messages.count) {
         (void)snprintf(note, sizeof(note),
                        "%zu of the %zu messages asked for do not fit: raise max_tokens, or ask for "
                        "fewer neighbours",
                        messages.count - (part.to - part.from), messages.count);
-        qp_mcp_put(call->out, "note", note);
+        qp_jsonw_put(call->out, "note", note);
     }
 }
 
@@ -278,36 +280,18 @@ static bool read_put_state(qp_mcp_call *call, quipu_live *live)
                                "the state has more tokens than max_tokens: raise it, or ask for "
                                "one name");
     }
-    qp_mcp_put_text(call->out, "name", name->text);
+    qp_jsonw_put_text(call->out, "name", name->text);
     qp_mcp_put_json(call->out, name->given ? "value" : "state", value);
     return true;
 }
 
-/* Opens the session of a header with its state and without events. */
 static bool read_live(qp_mcp_call *call, const quipu_session_info *info, quipu_live **ret_live)
 {
-    const quipu_session_ref ref = {info->app_name, info->user_id,
-                                   info->app_name.n > 0 || info->user_id.n > 0 ? info->session_id
-                                                                               : info->key};
-    quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
     quipu_error error = {0};
-    quipu_status status;
+    const quipu_status status =
+        qp_live_of_session(call->server->service, info, NULL, call->arena, ret_live, &error);
 
-    options.num_recent = 0;
-    status = quipu_service_get(call->server->service, &ref, &options, NULL, ret_live, &error);
-    if (status == QUIPU_OK && *ret_live != NULL) {
-        status = quipu_live_head(*ret_live, call->arena, &head, &error);
-    }
-    if (status != QUIPU_OK) {
-        return qp_mcp_call_fail_status(call, status, &error);
-    }
-    /* By its names the service finds another session, or none: a fork made for one of an app. */
-    if (*ret_live == NULL || memcmp(&head.uid, &info->uid, sizeof(head.uid)) != 0) {
-        return qp_mcp_call_fail(call, "this session has no state: the state of a fork stays with "
-                                      "the session that it was made from");
-    }
-    return true;
+    return status == QUIPU_OK || qp_mcp_call_fail_status(call, status, &error);
 }
 
 bool qp_mcp_get_state(qp_mcp_call *call)
@@ -321,7 +305,7 @@ bool qp_mcp_get_state(qp_mcp_call *call)
     if (!qp_mcp_call_get(call, &header, &history)) {
         return false;
     }
-    qp_mcp_put_text(call->out, "session", history->session->key);
+    qp_jsonw_put_text(call->out, "session", history->session->key);
     done = read_live(call, history->session, &live) && read_put_state(call, live);
     quipu_live_free(live);
     quipu_free(history);

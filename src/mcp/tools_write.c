@@ -46,9 +46,9 @@ bool qp_mcp_remember(qp_mcp_call *call)
         return qp_mcp_call_fail_status(call, status, &error);
     }
     quipu_uuid_format(quipu_memory_at(saved->memories, 0)->id, id);
-    qp_mcp_put(call->out, "id", id);
-    qp_mcp_put_text(call->out, "session", memory.session_key);
-    qp_mcp_put_int(call->out, "times", quipu_memory_at(saved->memories, 0)->times);
+    qp_jsonw_put(call->out, "id", id);
+    qp_jsonw_put_text(call->out, "session", memory.session_key);
+    qp_jsonw_put_i64(call->out, "times", quipu_memory_at(saved->memories, 0)->times);
     quipu_free(saved);
     return true;
 }
@@ -74,9 +74,9 @@ bool qp_mcp_append_note(qp_mcp_call *call)
     if (status != QUIPU_OK) {
         return qp_mcp_call_fail_status(call, status, &error);
     }
-    qp_mcp_put_text(call->out, "session", key);
-    qp_mcp_put_int(call->out, "seq", appended.first_seq);
-    qp_mcp_put_bool(call->out, "repeated", appended.repeated);
+    qp_jsonw_put_text(call->out, "session", key);
+    qp_jsonw_put_i64(call->out, "seq", appended.first_seq);
+    qp_jsonw_put_bool(call->out, "repeated", appended.repeated);
     return true;
 }
 
@@ -158,7 +158,7 @@ static bool write_fork(qp_mcp_call *call, const quipu_session_info *parent)
     if (status != QUIPU_OK) {
         return qp_mcp_call_fail_status(call, status, &error);
     }
-    qp_mcp_put_key(call->out, "session");
+    qp_jsonw_key(call->out, QUIPU_STR("session"));
     qp_jsonw_object(call->out);
     qp_mcp_put_session(call->out, fork->session);
     qp_jsonw_object_end(call->out);

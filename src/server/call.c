@@ -145,8 +145,8 @@ quipu_status qp_call_session(qp_call *call, quipu_history **ret_history, quipu_e
          (status == QUIPU_OK &&
           (!call_covers(call->identity->app_name, history->session->app_name) ||
            !call_covers(call->identity->user_id, history->session->user_id))))) {
-        /* One answer for what is missing, what has expired, whoever had it, and what is another's:
-         * a scoped token learns nothing of others. */
+        /* One answer for what is missing, has expired or is another's: a scoped token learns
+         * nothing of others. */
         quipu_free(history);
         return qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no session of this key");
     }

@@ -3,7 +3,7 @@
 
 #include <quipu/agent.h>
 
-#include "base/time.h"
+#include "base/jsonw.h"
 #include "server/route.h"
 #include "server/session_json.h"
 
@@ -21,45 +21,9 @@ static const char *const read_reasons[] = {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-static void read_put_text(qp_jsonw *writer, const char *name, quipu_str text)
-{
-    if (text.p != NULL) {
-        qp_jsonw_key(writer, quipu_cstr(name));
-        qp_jsonw_str(writer, text);
-    }
-}
-
-static void read_put_number(qp_jsonw *writer, const char *name, int64_t value)
-{
-    qp_jsonw_key(writer, quipu_cstr(name));
-    qp_jsonw_i64(writer, value);
-}
-
-static void read_put_bool(qp_jsonw *writer, const char *name, bool value)
-{
-    qp_jsonw_key(writer, quipu_cstr(name));
-    qp_jsonw_bool(writer, value);
-}
-
-static void read_put_double(qp_jsonw *writer, const char *name, double value)
-{
-    qp_jsonw_key(writer, quipu_cstr(name));
-    qp_jsonw_double(writer, value);
-}
-
 static void read_put_role(qp_jsonw *writer, quipu_role role)
 {
-    read_put_text(writer, "role",
-                  quipu_cstr((size_t)role < READ_ROLES ? read_roles[role] : "other"));
-}
-
-static void read_put_time(qp_jsonw *writer, const char *name, quipu_time time)
-{
-    char text[QP_TIME_RFC3339_SIZE];
-
-    if (qp_time_rfc3339(time, text, NULL) == QUIPU_OK) {
-        read_put_text(writer, name, quipu_cstr(text));
-    }
+    qp_jsonw_put(writer, "role", (size_t)role < READ_ROLES ? read_roles[role] : "other");
 }
 
 /* ---- window ---------------------------------------------------------------------------------- */
@@ -82,10 +46,10 @@ quipu_status qp_route_window(qp_call *call, quipu_error *reterr)
     }
     qp_jsonw_begin(&writer, &call->answer.body);
     qp_jsonw_object(&writer);
-    read_put_number(&writer, "tokens", window->tokens);
-    read_put_bool(&writer, "moreBefore", window->more_before);
-    read_put_bool(&writer, "overBudget", window->over_budget);
-    read_put_bool(&writer, "cut", window->cut);
+    qp_jsonw_put_i64(&writer, "tokens", window->tokens);
+    qp_jsonw_put_bool(&writer, "moreBefore", window->more_before);
+    qp_jsonw_put_bool(&writer, "overBudget", window->over_budget);
+    qp_jsonw_put_bool(&writer, "cut", window->cut);
     qp_jsonw_key(&writer, QUIPU_STR("messages"));
     status = qp_fields_messages(&writer, window->messages, &call->arena, reterr);
     qp_jsonw_object_end(&writer);
@@ -101,23 +65,23 @@ static void read_put_part(qp_jsonw *writer, const quipu_part *part)
     qp_jsonw_object(writer);
     switch (part->kind) {
     case QUIPU_PART_TEXT:
-        read_put_text(writer, "text", part->text);
+        qp_jsonw_put_text(writer, "text", part->text);
         break;
     case QUIPU_PART_THOUGHT:
-        read_put_text(writer, "thought", part->text);
+        qp_jsonw_put_text(writer, "thought", part->text);
         break;
     case QUIPU_PART_CALL:
     case QUIPU_PART_RESPONSE:
-        read_put_text(writer, part->kind == QUIPU_PART_CALL ? "call" : "response", part->name);
-        read_put_text(writer, "id", part->id);
+        qp_jsonw_put_text(writer, part->kind == QUIPU_PART_CALL ? "call" : "response", part->name);
+        qp_jsonw_put_text(writer, "id", part->id);
         if (part->json.text.n > 0) {
             qp_jsonw_key(writer, QUIPU_STR("value"));
             qp_jsonw_raw(writer, part->json.text);
         }
         break;
     case QUIPU_PART_DATA:
-        read_put_text(writer, "data", part->mime);
-        read_put_number(writer, "bytes", (int64_t)part->data.n);
+        qp_jsonw_put_text(writer, "data", part->mime);
+        qp_jsonw_put_i64(writer, "bytes", (int64_t)part->data.n);
         break;
     }
     qp_jsonw_object_end(writer);
@@ -131,27 +95,26 @@ static void read_put_hash(qp_jsonw *writer, const char *name,
     for (size_t i = 0; i < QUIPU_CONTEXT_HASH; i++) {
         (void)snprintf(text + 2 * i, 3, "%02x", hash[i]);
     }
-    read_put_text(writer, name, quipu_cstr(text));
+    qp_jsonw_put(writer, name, text);
 }
 
 static void read_put_context(qp_jsonw *writer, const quipu_context *context, bool is_past)
 {
-    read_put_text(writer, "reason",
-                  quipu_cstr((size_t)context->reason < READ_REASONS ? read_reasons[context->reason]
-                                                                    : "other"));
-    read_put_number(writer, "from", context->first_seq);
-    read_put_number(writer, "to", context->last_seq);
-    read_put_bool(writer, "moreBefore", context->more_before);
-    read_put_number(writer, "tokens", context->tokens);
-    read_put_number(writer, "blockTokens", context->block_tokens);
-    read_put_number(writer, "shared", context->shared);
-    read_put_number(writer, "expectedCached", context->expected_cached);
-    read_put_text(writer, "model", context->model);
-    read_put_text(writer, "provider", context->provider);
+    qp_jsonw_put(writer, "reason",
+                 (size_t)context->reason < READ_REASONS ? read_reasons[context->reason] : "other");
+    qp_jsonw_put_i64(writer, "from", context->first_seq);
+    qp_jsonw_put_i64(writer, "to", context->last_seq);
+    qp_jsonw_put_bool(writer, "moreBefore", context->more_before);
+    qp_jsonw_put_i64(writer, "tokens", context->tokens);
+    qp_jsonw_put_i64(writer, "blockTokens", context->block_tokens);
+    qp_jsonw_put_i64(writer, "shared", context->shared);
+    qp_jsonw_put_i64(writer, "expectedCached", context->expected_cached);
+    qp_jsonw_put_text(writer, "model", context->model);
+    qp_jsonw_put_text(writer, "provider", context->provider);
     read_put_hash(writer, "prefixHash", context->prefix_hash);
     read_put_hash(writer, "promptHash", context->prompt_hash);
     if (is_past) {
-        read_put_bool(writer, "exact", context->exact);
+        qp_jsonw_put_bool(writer, "exact", context->exact);
     }
     if (context->tools.text.n > 0) {
         qp_jsonw_key(writer, QUIPU_STR("tools"));
@@ -217,16 +180,31 @@ static quipu_status read_check_key(qp_call *call, quipu_error *reterr)
     return call->key.p != NULL ? qp_call_check_session(call, reterr) : QUIPU_OK;
 }
 
-static void read_put_hit(qp_jsonw *writer, const quipu_search_hit *hit)
+/* Where a hit is: the beginning of its object. */
+static void read_begin_hit(qp_jsonw *writer, quipu_str key, int64_t seq, quipu_role role)
 {
     qp_jsonw_object(writer);
-    read_put_text(writer, "key", hit->session_key);
-    read_put_number(writer, "seq", hit->seq);
-    read_put_role(writer, hit->role);
-    read_put_text(writer, "author", hit->author);
-    read_put_time(writer, "timestamp", hit->timestamp);
-    read_put_text(writer, "snippet", hit->snippet);
-    read_put_double(writer, "rank", hit->rank);
+    qp_jsonw_put_text(writer, "key", key);
+    qp_jsonw_put_i64(writer, "seq", seq);
+    read_put_role(writer, role);
+}
+
+/* The beginning of an answer with hits. */
+static void read_begin_hits(qp_call *call, qp_jsonw *writer)
+{
+    qp_jsonw_begin(writer, &call->answer.body);
+    qp_jsonw_object(writer);
+    qp_jsonw_key(writer, QUIPU_STR("hits"));
+    qp_jsonw_array(writer);
+}
+
+static void read_put_hit(qp_jsonw *writer, const quipu_search_hit *hit)
+{
+    read_begin_hit(writer, hit->session_key, hit->seq, hit->role);
+    qp_jsonw_put_text(writer, "author", hit->author);
+    qp_jsonw_put_time(writer, "timestamp", hit->timestamp);
+    qp_jsonw_put_text(writer, "snippet", hit->snippet);
+    qp_jsonw_put_double(writer, "rank", hit->rank);
     qp_jsonw_object_end(writer);
 }
 
@@ -255,15 +233,12 @@ quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
-    qp_jsonw_begin(&writer, &call->answer.body);
-    qp_jsonw_object(&writer);
-    qp_jsonw_key(&writer, QUIPU_STR("hits"));
-    qp_jsonw_array(&writer);
+    read_begin_hits(call, &writer);
     for (size_t i = 0; i < results->hits.count; i++) {
         read_put_hit(&writer, quipu_search_hit_at(results->hits, i));
     }
     qp_jsonw_array_end(&writer);
-    read_put_bool(&writer, "more", results->more);
+    qp_jsonw_put_bool(&writer, "more", results->more);
     qp_jsonw_object_end(&writer);
     quipu_free(results);
     return qp_reply_json(&call->answer, 200, &writer, reterr);
@@ -271,16 +246,13 @@ quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
 
 static void read_put_recalled(qp_jsonw *writer, const quipu_recall_hit *hit)
 {
-    qp_jsonw_object(writer);
-    read_put_text(writer, "key", hit->session_key);
-    read_put_number(writer, "seq", hit->seq);
-    read_put_role(writer, hit->role);
-    read_put_text(writer, "eventId", hit->event_id);
-    read_put_text(writer, "author", hit->author);
-    read_put_time(writer, "timestamp", hit->timestamp);
-    read_put_text(writer, "content", hit->content);
-    read_put_number(writer, "tokens", hit->tokens);
-    read_put_double(writer, "score", hit->score);
+    read_begin_hit(writer, hit->session_key, hit->seq, hit->role);
+    qp_jsonw_put_text(writer, "eventId", hit->event_id);
+    qp_jsonw_put_text(writer, "author", hit->author);
+    qp_jsonw_put_time(writer, "timestamp", hit->timestamp);
+    qp_jsonw_put_text(writer, "content", hit->content);
+    qp_jsonw_put_i64(writer, "tokens", hit->tokens);
+    qp_jsonw_put_double(writer, "score", hit->score);
     qp_jsonw_object_end(writer);
 }
 
@@ -307,16 +279,13 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
-    qp_jsonw_begin(&writer, &call->answer.body);
-    qp_jsonw_object(&writer);
-    qp_jsonw_key(&writer, QUIPU_STR("hits"));
-    qp_jsonw_array(&writer);
+    read_begin_hits(call, &writer);
     for (size_t i = 0; i < results->hits.count; i++) {
         read_put_recalled(&writer, quipu_recall_hit_at(results->hits, i));
     }
     qp_jsonw_array_end(&writer);
-    read_put_number(&writer, "sessions", results->sessions);
-    read_put_number(&writer, "messages", results->messages);
+    qp_jsonw_put_i64(&writer, "sessions", results->sessions);
+    qp_jsonw_put_i64(&writer, "messages", results->messages);
     qp_jsonw_object_end(&writer);
     quipu_free(results);
     return qp_reply_json(&call->answer, 200, &writer, reterr);

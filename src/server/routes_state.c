@@ -7,49 +7,23 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/uuid.h"
+#include "mcp/live.h"
 #include "server/route.h"
 #include "server/session_json.h"
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-/* Opens the live session of the call's key, without events. A plain session is named by its key. */
 static quipu_status state_open(qp_call *call, quipu_live **ret_live, quipu_error *reterr)
 {
-    quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
     quipu_history *history = NULL;
-    quipu_live *live = NULL;
-    quipu_session_ref ref;
     quipu_status status = qp_call_session(call, &history, reterr);
 
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        status = qp_live_of_session(call->service, history->session, &call->limits, &call->arena,
+                                    ret_live, reterr);
+        quipu_free(history);
     }
-    ref = (quipu_session_ref){.app_name = history->session->app_name,
-                              .user_id = history->session->user_id,
-                              .session_id = history->session->session_id};
-    if (ref.app_name.n == 0 && ref.user_id.n == 0) {
-        ref = (quipu_session_ref){QUIPU_STR(""), QUIPU_STR(""), call->key};
-    }
-    options.num_recent = 0;
-    status = quipu_service_get(call->service, &ref, &options, &call->limits, &live, reterr);
-    if (status == QUIPU_OK && live != NULL) {
-        status = quipu_live_head(live, &call->arena, &head, reterr);
-    }
-    /* By its names the service may find another session, or none. */
-    if (status == QUIPU_OK &&
-        (live == NULL || memcmp(&head.uid, &history->session->uid, sizeof(head.uid)) != 0)) {
-        status = qp_error_set(reterr, QUIPU_NOT_FOUND,
-                              "this session has no state: its key is not that of its app, user and "
-                              "session id");
-    }
-    quipu_free(history);
-    if (status != QUIPU_OK) {
-        quipu_live_free(live);
-        return status;
-    }
-    *ret_live = live;
-    return QUIPU_OK;
+    return status;
 }
 
 static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *reterr)

@@ -261,7 +261,7 @@ static quipu_status server_open_pipe(quipu_server *server, quipu_error *reterr)
 
 /* Sees to it that connections can never take the descriptors that the store needs: raises the
  * process's soft limit, or lowers the number of connections to what fits. The pipe has the lowest
- * free numbers, so that its end tells how many descriptors are in use. */
+ * free numbers, so that its end shows how many descriptors are in use. */
 static quipu_status server_fit_files(quipu_server *server, quipu_error *reterr)
 {
     quipu_server_options *options = &server->options;
