@@ -56,6 +56,7 @@ static const void *view_row(const ent_view *view, const ent_shown *shown, const 
 {
     const ent_entity *entity = view->entity;
 
+    assert(row != NULL);
     if (shown->edge != 0) {
         const ent_edge *edge = &entity->edges[shown->edge - 1];
 
