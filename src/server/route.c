@@ -29,6 +29,7 @@ static const qp_parameter route_list[] = {
     TEXT("app", "only sessions of this app"),
     TEXT("user", "only sessions of this user"),
     TEXT("agent", "only sessions of this agent"),
+    TEXT("parent", "only forks of the session of this key"),
     TEXT("after", "the cursor that the page before ended with"),
     NUMBER("limit", 1, QUIPU_PAGE_MAX, "sessions of a page"),
     FLAG("oldestFirst", "the oldest change first"),

@@ -120,6 +120,23 @@ class Routes(server.Case):
         self.assertEqual(self.contents("f"), ["m0", "m1", "other"])
         self.assertEqual(self.contents("s"), ["m0", "m1", "m2", "m3"])
 
+    def test_a_fork_names_its_parent_and_a_parent_lists_its_forks(self):
+        self.append("s", message("e1"), message("e2"))
+        for key, seq in (("f", 1), ("g", 2)):
+            made = self.good("POST", path("v1", "sessions", "s", "fork"),
+                             {"key": key, "seq": seq}, status=201)["session"]
+            self.assertEqual((made["parentKey"], made["forkSeq"]), ("s", seq))
+        page = self.good("GET", "/v1/sessions?parent=s&limit=1")
+        self.assertEqual([one["key"] for one in page["sessions"]], ["g"])
+        page = self.good("GET", f"/v1/sessions?parent=s&limit=1&after={page['next']}")
+        self.assertEqual([one["key"] for one in page["sessions"]], ["f"])
+        self.assertEqual(self.good("GET", "/v1/sessions?parent=f"), {"sessions": []})
+        self.assertEqual(self.ask("GET", "/v1/sessions?parent=none").status, 404)
+        self.good("DELETE", path("v1", "sessions", "s"), status=204)
+        session = self.good("GET", path("v1", "sessions", "f"))["session"]
+        self.assertTrue(session["isFork"])
+        self.assertNotIn("parentKey", session)
+
     def test_an_export_is_what_the_program_exports(self):
         self.append("s", message("e1"), message("e2", "ä\u0000ß"))
         answer = self.ask("GET", path("v1", "sessions", "s", "export"))
@@ -296,6 +313,9 @@ class Rights(server.Case):
             answers = {self.ask("GET", f"/v1/sessions/{key}{rest}", token=token).body
                        for key in ("theirs", "expired", "missing")}
             self.assertEqual(len(answers), 1, answers)
+        answers = {self.ask("GET", f"/v1/sessions?parent={key}", token=token).body
+                   for key in ("theirs", "expired", "missing")}
+        self.assertEqual(len(answers), 1, answers)
 
     def test_a_token_of_a_user_does_not_delete_forks_of_others(self):
         token = self.new_token("--app", "app", "--user", "me")

@@ -139,10 +139,11 @@ def list_(
     limit: int = 0,
     oldest_first: bool = False,
     expired: bool = False,
+    parent: str | None = None,
 ) -> Request[Page]:
     """Return a page of sessions by their last change, newest first; `after` is the cursor of the
-    page before. `metadata` is a member's name and its text, or None for any. Iterate over the store
-    for all of them."""
+    page before. `metadata` is a member's name and its text, or None for any; `parent` a key, for
+    the forks of that session. Iterate over the store for all of them."""
     name, text = metadata if metadata is not None else (None, None)
     given = Given().struct(
         lib.QPY_LIST_OPTIONS,
@@ -155,6 +156,7 @@ def list_(
         limit=limit,
         oldest_first=oldest_first,
         expired=expired,
+        parent=parent,
     )
     return Request(lib.QPY_LIST, given, _types.page_of)
 
