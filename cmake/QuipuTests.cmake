@@ -361,6 +361,12 @@ function(quipu_add_scripts)
     quipu_test_register(python.package python "script;long" "${QUIPU_PYTHON}"
                         "${root}/python/run.py")
     set_tests_properties(python.package PROPERTIES TIMEOUT 7200)
+    # ADK's own server and ours, asked the same; it runs in that environment, too.
+    if(TARGET qp_server)
+      quipu_test_register(python.adk_server python script "${QUIPU_PYTHON}"
+                          "${root}/python/adk_server.py" -v)
+      set_tests_properties(python.adk_server PROPERTIES DEPENDS python.package)
+    endif()
     # Together they talk through the Python package of that environment, so one after the other.
     set_tests_properties(go.go go.lango go.together PROPERTIES TIMEOUT 7200)
     set_tests_properties(go.together PROPERTIES DEPENDS "python.package;go.go")
