@@ -16,9 +16,9 @@
 #include "base/uuid.h"
 #include "server/adk_json.h"
 
-#define BODY_FAULTS_MAX 64  /* faults that are listed; a client corrects the first ones first */
-#define BODY_NAME_SIZE 48   /* of a member's name, with its NUL */
-#define BODY_LOC_SIZE 160   /* of a place, as items of a JSON array */
+#define BODY_FAULTS_MAX 64 /* faults that are listed; a client corrects the first ones first */
+#define BODY_NAME_SIZE 48  /* of a member's name, with its NUL */
+#define BODY_LOC_SIZE 160  /* of a place, as items of a JSON array */
 #define BODY_TEXTS_MAX (QP_HTTP_BODY_CAP * 2) /* bytes of faults, or of an event */
 
 #define BODY_RESTORED QUIPU_STR("__adk_internal_restored_event") /* ADK's mark: from outside */
@@ -104,14 +104,22 @@ static const body_field body_of_content[] = {
 };
 
 static const body_field body_of_part[] = {
-    {"mediaResolution", BODY_MODEL, false},     {"codeExecutionResult", BODY_MODEL, false},
-    {"executableCode", BODY_MODEL, false},      {"fileData", BODY_MODEL, false},
-    {"functionCall", BODY_MODEL, false},        {"functionResponse", BODY_MODEL, false},
-    {"inlineData", BODY_MODEL, false},          {"text", BODY_TEXT, false},
-    {"thought", BODY_FLAG, false},              {"thoughtSignature", BODY_TEXT, false},
-    {"videoMetadata", BODY_MODEL, false},       {"toolCall", BODY_MODEL, false},
-    {"toolResponse", BODY_MODEL, false},        {"partMetadata", BODY_DICT, false},
-    {"audioTranscription", BODY_MODEL, false},  {"mediaProcessing", BODY_ANY, false},
+    {"mediaResolution", BODY_MODEL, false},
+    {"codeExecutionResult", BODY_MODEL, false},
+    {"executableCode", BODY_MODEL, false},
+    {"fileData", BODY_MODEL, false},
+    {"functionCall", BODY_MODEL, false},
+    {"functionResponse", BODY_MODEL, false},
+    {"inlineData", BODY_MODEL, false},
+    {"text", BODY_TEXT, false},
+    {"thought", BODY_FLAG, false},
+    {"thoughtSignature", BODY_TEXT, false},
+    {"videoMetadata", BODY_MODEL, false},
+    {"toolCall", BODY_MODEL, false},
+    {"toolResponse", BODY_MODEL, false},
+    {"partMetadata", BODY_DICT, false},
+    {"audioTranscription", BODY_MODEL, false},
+    {"mediaProcessing", BODY_ANY, false},
     {"speechMetadata", BODY_MODEL, false},
 };
 
@@ -537,10 +545,9 @@ bool qp_adk_body_events(qp_call *call, qp_json_node events, quipu_messages *ret_
     const size_t count = qp_json_count(events);
     const quipu_time now = quipu_time_now();
     qp_json_iter each = qp_json_each(events);
-    quipu_message *messages =
-        count <= QUIPU_BATCH_MAX
-            ? quipu_arena_alloc(&call->arena, count * sizeof(*messages) + 1)
-            : NULL;
+    quipu_message *messages = count <= QUIPU_BATCH_MAX
+                                  ? quipu_arena_alloc(&call->arena, count * sizeof(*messages) + 1)
+                                  : NULL;
     quipu_error error = {.status = QUIPU_OK};
     char text[128];
 
@@ -555,8 +562,8 @@ bool qp_adk_body_events(qp_call *call, qp_json_node events, quipu_messages *ret_
         quipu_status status;
 
         if (wrong != NULL) {
-            (void)snprintf(text, sizeof(text), "Session initialization event %zu cannot include %s.",
-                           at, wrong);
+            (void)snprintf(text, sizeof(text),
+                           "Session initialization event %zu cannot include %s.", at, wrong);
             qp_reply_error(&call->answer, 400, "INVALID", text);
             return false;
         }

@@ -17,16 +17,18 @@ QUIPU_MUST_USE quipu_status qp_adk_put_live(qp_call *call, qp_jsonw *writer, qui
                                             quipu_error *reterr);
 
 /* Writes a session of a list, without events. */
-QUIPU_MUST_USE quipu_status qp_adk_put_entry(qp_jsonw *writer,
-                                             const quipu_service_entry *entry, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_adk_put_entry(qp_jsonw *writer, const quipu_service_entry *entry,
+                                             quipu_error *reterr);
 
 /* ---- routes_state.c -------------------------------------------------------------------------- */
 
 /* Writes an event that only changes the state: all names in one transaction. */
-QUIPU_MUST_USE quipu_status qp_call_state_event(quipu_json names, qp_buf *event, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_call_state_event(quipu_json names, qp_buf *event,
+                                                quipu_error *reterr);
 
 /* QUIPU_MISUSE: a token of one user names the app's state, which is every user's. */
-QUIPU_MUST_USE quipu_status qp_call_check_state(qp_call *call, quipu_json names, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_call_check_state(qp_call *call, quipu_json names,
+                                                quipu_error *reterr);
 
 /* ---- adk_body.c ------------------------------------------------------------------------------ */
 

@@ -21,12 +21,30 @@ typedef enum show_place {
 
 /* Members of an auth config that hold a secret. */
 static const char *const show_secrets[] = {
-    "password",     "token",       "additionalHeaders", "additional_headers",
-    "clientSecret", "client_secret", "authResponseUri", "auth_response_uri",
-    "authCode",     "auth_code",   "accessToken",       "access_token",
-    "refreshToken", "refresh_token", "idToken",         "id_token",
-    "codeVerifier", "code_verifier", "privateKeyId",    "private_key_id",
-    "privateKey",   "private_key", "apiKey",            "api_key",
+    "password",
+    "token",
+    "additionalHeaders",
+    "additional_headers",
+    "clientSecret",
+    "client_secret",
+    "authResponseUri",
+    "auth_response_uri",
+    "authCode",
+    "auth_code",
+    "accessToken",
+    "access_token",
+    "refreshToken",
+    "refresh_token",
+    "idToken",
+    "id_token",
+    "codeVerifier",
+    "code_verifier",
+    "privateKeyId",
+    "private_key_id",
+    "privateKey",
+    "private_key",
+    "apiKey",
+    "api_key",
 };
 
 /* Members that are auth configs wherever they stand. */
@@ -37,9 +55,18 @@ static const char *const show_auth_members[] = {
 
 /* Values of authType: an object that has one is a credential. */
 static const char *const show_auth_types[] = {
-    "apiKey",         "API_KEY",         "api_key",         "http",
-    "HTTP",           "oauth2",          "OAUTH2",          "openIdConnect",
-    "OPEN_ID_CONNECT", "open_id_connect", "serviceAccount", "SERVICE_ACCOUNT",
+    "apiKey",
+    "API_KEY",
+    "api_key",
+    "http",
+    "HTTP",
+    "oauth2",
+    "OAUTH2",
+    "openIdConnect",
+    "OPEN_ID_CONNECT",
+    "open_id_connect",
+    "serviceAccount",
+    "SERVICE_ACCOUNT",
     "service_account",
 };
 
@@ -48,7 +75,8 @@ static const char *const show_auth_types[] = {
 static bool show_is_one_of(qp_json_node text, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (qp_json_kind_of(text) == QP_JSON_STRING && qp_json_text_is(text, quipu_cstr(names[i]))) {
+        if (qp_json_kind_of(text) == QP_JSON_STRING &&
+            qp_json_text_is(text, quipu_cstr(names[i]))) {
             return true;
         }
     }

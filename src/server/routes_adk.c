@@ -176,9 +176,8 @@ static bool adk_check_options(qp_call *call, qp_json_node options)
         return true;
     }
     qp_reply_error(&call->answer, 400, "INVALID",
-                   is_first
-                       ? "Session options are not supported by the configured session service."
-                       : text);
+                   is_first ? "Session options are not supported by the configured session service."
+                            : text);
     return false;
 }
 
@@ -196,8 +195,8 @@ static quipu_status adk_append_first(qp_call *call, quipu_live *live, quipu_mess
         status = qp_call_adk_key(call, &head.ref, &key, reterr);
     }
     if (status == QUIPU_OK) {
-        status = quipu_message_append(call->store, key, messages, &options, &call->limits, NULL,
-                                      reterr);
+        status =
+            quipu_message_append(call->store, key, messages, &options, &call->limits, NULL, reterr);
     }
     if (status == QUIPU_OK) {
         return quipu_live_refresh(live, &call->limits, reterr);
@@ -314,7 +313,8 @@ quipu_status qp_route_adk_delete(qp_call *call, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = qp_call_adk_key(call, &ref, &call->key, reterr);
     }
-    return status == QUIPU_OK ? adk_answer_null(call) : adk_end(call, status, ref.session_id, reterr);
+    return status == QUIPU_OK ? adk_answer_null(call)
+                              : adk_end(call, status, ref.session_id, reterr);
 }
 
 /* Recall finds the messages of every session as soon as they are stored: there is nothing to add

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""ADK's own api_server and `quipu serve`, asked the same: status, form of the body and type of every
-answer are the same. The other server runs on its SQLite service, from the environment of run.py."""
+"""ADK's own api_server and `quipu serve`, asked the same: status, form of the body and type of
+every answer are the same. ADK's runs on its SQLite service, from the environment of run.py."""
 
 import json
 import os
@@ -20,7 +20,10 @@ import server
 
 APP = "/apps/app/users/u"
 SESSIONS = APP + "/sessions"
-EVENT = {"author": "user", "timestamp": 1700000000.125, "content": {"role": "user", "parts": [{"text": "hello"}]}}
+EVENT = {
+    "author": "user", "timestamp": 1700000000.125,
+    "content": {"role": "user", "parts": [{"text": "hello"}]},
+}
 ANSWER = {
     "author": "agent", "invocation_id": "i-1", "content": {"role": "model", "parts": [
         {"text": "a thought", "thought": True},
@@ -57,7 +60,8 @@ def steps():
         {"sessionId": " strip "}, {"sessionId": ""}, {"sessionId": "a/b"}, {"sessionId": None},
         {"sessionId": "adk-eval-session-1"}, {"sessionId": "___eval___session___2"},
         {"sessionId": "ü ✓", "state": {"ключ": "знач\u0000ение"}},
-        {"sessionId": 7}, {"session_id": 7}, {"state": []}, {"events": {}}, {"options": []}, [], "x",
+        {"sessionId": 7}, {"session_id": 7}, {"state": []}, {"events": {}}, {"options": []}, [],
+        "x",
         {"sessionId": 7, "state": 1, "events": 2, "options": 3},
         {"sessionId": "o1", "options": {"state": 1, "app_name": 2}},
         {"sessionId": "o2", "options": {"x": 1}}, {"sessionId": "o3", "options": {}},
@@ -88,7 +92,8 @@ def steps():
         {"stateDelta": {"credential": {"authType": "oauth2", "oauth2": {
             "clientId": "shown", "clientSecret": "secret-2", "accessToken": "secret-3"}}}},
         {"stateDelta": {"call": {"name": "adk_request_credential", "args": {
-            "token": "shown", "authConfig": {"token": "secret-4", "x": [{"apiKey": "secret-5"}]}}}}},
+            "token": "shown",
+            "authConfig": {"token": "secret-4", "x": [{"apiKey": "secret-5"}]}}}}},
         {"stateDelta": {"token": "shown", "rawAuthCredential": {"password": "secret-6"}}},
     ):
         yield ask("PATCH", SESSIONS + "/s1", body)
