@@ -465,6 +465,11 @@ def memory_delete(
     return Request(lib.QPY_MEMORY_DELETE, _query(key, ids, kind), _number)
 
 
+def _ran(reader: Reader) -> MemoryRun:
+    """What a worker did."""
+    return MemoryRun(**reader.struct(lib.QPY_MEMORY_RAN))
+
+
 def memory_run(
     key: str | None = None,
     *,
@@ -490,11 +495,36 @@ def memory_run(
         worker=worker,
     )
     given.number("timeout", 0 if timeout is None else milliseconds_of("timeout", timeout))
-    return Request(
-        lib.QPY_MEMORY_RUN,
-        given,
-        lambda reader: MemoryRun(**reader.struct(lib.QPY_MEMORY_RAN)),
+    return Request(lib.QPY_MEMORY_RUN, given, _ran)
+
+
+def memory_start(
+    key: str | None = None,
+    *,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    observe_tokens: int = 0,
+    lease: float | None = None,
+    worker: str | None = None,
+) -> Request[None]:
+    """Start a worker beside the program: a thread of the library that observes what is said, as
+    memory_run() does, until memory_stop() or the store is closed. No call waits for it. A store has
+    one such worker at a time; Exists when it runs already."""
+    given = Given().struct(
+        lib.QPY_MEMORY_OPTIONS,
+        key=key,
+        app_name=app_name,
+        user_id=user_id,
+        observe_tokens=observe_tokens,
+        lease=lease,
+        worker=worker,
     )
+    return Request(lib.QPY_MEMORY_START, given, _nothing)
+
+
+def memory_stop() -> Request[MemoryRun]:
+    """Stop the worker and return what it did in all. Without a worker it does nothing."""
+    return Request(lib.QPY_MEMORY_STOP, Given(), _ran)
 
 
 def memory_status(
