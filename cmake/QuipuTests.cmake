@@ -73,7 +73,8 @@ endfunction()
 
 # What runs on every engine; the rest is about SQLite, its files, or no engine at all.
 set(quipu_tests_of_every_engine
-    agent.context contract.adk_answer contract.adk_child contract.adk_event contract.adk_live
+    agent.context agent.observe_thread
+    contract.adk_answer contract.adk_child contract.adk_event contract.adk_live
     contract.adk_live_thread contract.adk_rules contract.adk_service contract.adk_snapshot
     contract.batch_thread contract.chunks contract.crud contract.eager contract.key contract.older
     contract.order contract.quipu_schema contract.rule contract.search contract.session_cache
@@ -367,6 +368,12 @@ function(quipu_add_scripts)
     quipu_test_register(python.package python "script;long" "${QUIPU_PYTHON}"
                         "${root}/python/run.py")
     set_tests_properties(python.package PROPERTIES TIMEOUT 7200)
+    # ADK's own server and ours, asked the same; it runs in that environment, too.
+    if(TARGET qp_server)
+      quipu_test_register(python.adk_server python script "${QUIPU_PYTHON}"
+                          "${root}/python/adk_server.py" -v)
+      set_tests_properties(python.adk_server PROPERTIES DEPENDS python.package)
+    endif()
     # Together they talk through the Python package of that environment, so one after the other.
     set_tests_properties(go.go go.lango go.together PROPERTIES TIMEOUT 7200)
     set_tests_properties(go.together PROPERTIES DEPENDS "python.package;go.go")

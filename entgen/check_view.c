@@ -170,6 +170,42 @@ static void check_view_bits(eg_run *run, const eg_field *field, eg_show *show)
                   eg_upper(run, show->bit.text != NULL ? show->bit.text : show->member.text));
 }
 
+/* The field of the edge's entity that `of` names, or NULL after an error. A row may lead nowhere:
+ * the member must be able to say that it is absent. And nobody gives values of another row. */
+static const eg_field *check_view_of(eg_run *run, const eg_field *field, const eg_show *show)
+{
+    const eg_field *found = NULL;
+
+    if (field->edge == NULL) {
+        eg_error(run, show->of.pos, "of for field '%s', expected an edge", field->name.text);
+        return NULL;
+    }
+    for (size_t i = 0; i < field->edge->to->fields.n && found == NULL; i++) {
+        const eg_field *other = eg_field_at(field->edge->to, i);
+        found = strcmp(other->name.text, show->of.text) == 0 ? other : NULL;
+    }
+    if (found == NULL || !check_view_says_absent(found)) {
+        eg_error(run, show->of.pos, "of '%s', expected a text, bytes, json or enum of entity %s",
+                 show->of.text, field->edge->to->name.text);
+        return NULL;
+    }
+    if (show->to->given || show->has.text != NULL || show->by_hand) {
+        eg_error(run, show->of.pos,
+                 "of '%s' in view '%s', expected a plain member of a view that is read",
+                 show->of.text, show->view.text);
+        return NULL;
+    }
+    return found;
+}
+
+/* What a member is called without `as`: after its field, behind the edge's name if there is one. */
+static const char *check_view_name(eg_run *run, const eg_field *field, const eg_show *show)
+{
+    return show->shown == field
+               ? field->name.text
+               : eg_format(run, "%s_%s", field->edge->name.text, show->shown->name.text);
+}
+
 static void check_view_show(eg_run *run, const eg_entity *entity, const eg_field *field,
                             eg_show *show)
 {
@@ -179,8 +215,13 @@ static void check_view_show(eg_run *run, const eg_entity *entity, const eg_field
     if (show->to == NULL) {
         return;
     }
+    show->shown = show->of.text == NULL ? field : check_view_of(run, field, show);
+    if (show->shown == NULL) {
+        show->to = NULL;
+        return;
+    }
     if (!named) {
-        show->member = (eg_name){field->name.text, show->view.pos};
+        show->member = (eg_name){check_view_name(run, field, show), show->view.pos};
     }
     if (show->presence && !field->optional) {
         eg_error(run, show->member.pos, "field '%s' is required, so 'is' would always be true",

@@ -40,7 +40,8 @@ static bool bindings_uses_time(const eg_schema *schema)
         for (size_t j = 0; j < entity->fields.n; j++) {
             const eg_field *field = eg_field_at(entity, j);
             for (size_t k = 0; k < field->shows.n; k++) {
-                uses = uses || (field->type == ENT_TIME && !eg_show_at(field, k)->presence &&
+                uses = uses || (eg_show_at(field, k)->shown->type == ENT_TIME &&
+                                !eg_show_at(field, k)->presence &&
                                 eg_show_at(field, k)->to->type.text != NULL);
             }
         }
@@ -91,8 +92,8 @@ static void bindings_python_member(eg_run *run, const eg_view *view, const eg_fi
     (void)run;
     bindings_doc(out, "    # ", field->doc);
     qp_buf_printf(out, "    %s: %s%s\n", show->member.text,
-                  show->presence ? "bool" : bindings_python_types[field->type],
-                  may_lack && field->type != ENT_JSON ? " | None" : "");
+                  show->presence ? "bool" : bindings_python_types[show->shown->type],
+                  may_lack && show->shown->type != ENT_JSON ? " | None" : "");
 }
 
 void eg_emit_python(eg_run *run, const eg_schema *schema, qp_buf *out)
@@ -153,7 +154,7 @@ static const char *const bindings_go_calls[] = {"",      "integer", "float", "bo
 static void bindings_go_member(eg_run *run, const eg_view *view, const eg_field *field,
                                const eg_show *show, qp_buf *out)
 {
-    const char *type = show->presence ? "bool" : bindings_go_types[field->type];
+    const char *type = show->presence ? "bool" : bindings_go_types[show->shown->type];
 
     bindings_doc(out, "\t// ", field->doc);
     if (show->has.text != NULL) {
@@ -168,8 +169,9 @@ static void bindings_go_copy(eg_run *run, const eg_view *view, const eg_field *f
                              const eg_show *show, qp_buf *out)
 {
     const char *name = bindings_go_name(run, show->member.text);
-    const char *call = bindings_go_calls[show->presence ? ENT_BOOL : field->type];
+    const char *call = bindings_go_calls[show->presence ? ENT_BOOL : show->shown->type];
 
+    (void)field;
     if (view->given) {
         qp_buf_printf(out, "\tto.%s(\"%s\", v.%s)\n", call, show->member.text, name);
     } else {

@@ -267,12 +267,24 @@ static void emit_c_table(emit_c_state *emit, const eg_entity *entity)
 /* ---- views ------------------------------------------------------------------------------------
  */
 
-static void emit_c_shown(emit_c_state *emit, const eg_field *field, const eg_show *show)
+/* The number of an edge, from 1. */
+static size_t emit_c_edge_number(const eg_entity *entity, const eg_edge *edge)
+{
+    size_t number = 0;
+
+    while (eg_edge_at(entity, number) != edge) {
+        number++;
+    }
+    return number + 1;
+}
+
+static void emit_c_shown(emit_c_state *emit, const eg_entity *entity, const eg_field *field,
+                         const eg_show *show)
 {
     const char *type = show->to->c_struct.text;
     const char *member = show->member.text;
-    const unsigned number = field->number;
-    const char *kind = eg_upper(emit->run, eg_kind_name(field));
+    const unsigned number = show->shown->number;
+    const char *kind = eg_upper(emit->run, eg_kind_name(show->shown));
 
     if (show->presence) {
         qp_buf_printf(&emit->line, "    {ENT_SHOW_IS(%s, %s, %u)", type, member, number);
@@ -285,15 +297,18 @@ static void emit_c_shown(emit_c_state *emit, const eg_field *field, const eg_sho
     } else {
         qp_buf_printf(&emit->line, "    {ENT_SHOW(%s, %s, %u, %s)", type, member, number, kind);
     }
+    if (show->shown != field) {
+        qp_buf_printf(&emit->line, ", .edge = %zu", emit_c_edge_number(entity, field->edge));
+    }
     qp_buf_puts(&emit->line, show->by_hand ? ", .by_hand = true}," : "},");
     emit_c_flush(emit, 5);
 }
 
 /* The compiler's proof that the members have the types that the table says. */
-static void emit_c_shown_type(emit_c_state *emit, const eg_entity *entity, const eg_field *field,
-                              const eg_show *show)
+static void emit_c_shown_type(emit_c_state *emit, const eg_entity *entity, const eg_show *show)
 {
     const char *type = show->to->c_struct.text;
+    const eg_field *field = show->shown;
 
     if (field->type == ENT_ENUM && !show->presence) {
         qp_buf_printf(&emit->line, "ENT_SHOW_ENUM(%s, %s);", type, show->member.text);
@@ -318,7 +333,7 @@ static void emit_c_view(emit_c_state *emit, const eg_entity *entity, const eg_vi
         const eg_field *field = eg_field_at(entity, i);
         for (size_t j = 0; j < field->shows.n; j++) {
             if (eg_show_at(field, j)->to == view) {
-                emit_c_shown(emit, field, eg_show_at(field, j));
+                emit_c_shown(emit, entity, field, eg_show_at(field, j));
                 count++;
             }
         }
@@ -328,7 +343,7 @@ static void emit_c_view(emit_c_state *emit, const eg_entity *entity, const eg_vi
         const eg_field *field = eg_field_at(entity, i);
         for (size_t j = 0; j < field->shows.n; j++) {
             if (eg_show_at(field, j)->to == view) {
-                emit_c_shown_type(emit, entity, field, eg_show_at(field, j));
+                emit_c_shown_type(emit, entity, eg_show_at(field, j));
             }
         }
     }

@@ -82,6 +82,9 @@ static void emit_json_shows(qp_jsonw *json, const eg_field *field)
         qp_jsonw_object(json);
         emit_json_text(json, "view", show->view.text);
         emit_json_text(json, show->presence ? "is" : "member", show->member.text);
+        if (show->of.text != NULL) {
+            emit_json_text(json, "of", show->of.text);
+        }
         if (show->has.text != NULL) {
             emit_json_text(json, "has", show->has.text);
         }

@@ -90,12 +90,15 @@ typedef struct eg_view {
 /* One place where a field is shown: a member of a view's struct. */
 typedef struct eg_show {
     eg_name view;
+    eg_name of;        /* of an edge: a field of the row it leads to is shown, or not given */
     eg_name member;    /* after the check: always given */
     eg_name has;       /* the bool that says whether the value is there, or not given */
     eg_name bit;       /* of a view with bits; after the check the whole C name */
     bool by_hand;      /* the program moves the value itself */
     bool presence;     /* the member is a bool that says whether the field has a value */
     const eg_view *to; /* after the check */
+    /* after the check: the field whose value is shown, which `of` takes from the edge's entity */
+    const struct eg_field *shown;
 } eg_show;
 
 typedef struct eg_edge eg_edge;

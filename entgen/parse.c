@@ -276,7 +276,7 @@ static bool parse_by_hand(parse_state *parse, eg_show *show)
            parse_expected(parse, "'hand' after 'by'");
 }
 
-/* view [as member] [has member] [bit name] [by hand], or: view is member */
+/* view [of field] [as member] [has member] [bit name] [by hand], or: view is member */
 static bool parse_show(parse_state *parse, eg_field *field)
 {
     eg_show *show = eg_alloc(parse->run, sizeof(*show));
@@ -289,7 +289,8 @@ static bool parse_show(parse_state *parse, eg_field *field)
         show->presence = true;
         return parse_name(parse, false, "a member", &show->member);
     }
-    return parse_word_name(parse, "as", "a member", &show->member) &&
+    return parse_word_name(parse, "of", "a field of the edge's entity", &show->of) &&
+           parse_word_name(parse, "as", "a member", &show->member) &&
            parse_word_name(parse, "has", "a member", &show->has) &&
            parse_word_name(parse, "bit", "a bit", &show->bit) && parse_by_hand(parse, show);
 }
@@ -304,7 +305,7 @@ static bool parse_shows(parse_state *parse, eg_field *field)
             return false;
         }
     } while (parse_take(parse, EG_COMMA));
-    return parse_expect(parse, EG_RIGHT, "as, has, bit, by hand, is, ',' or ')' after a view");
+    return parse_expect(parse, EG_RIGHT, "of, as, has, bit, by hand, is, ',' or ')' after a view");
 }
 
 /* What says who sees a field and what it is about; fields and edges have it in common. */

@@ -234,7 +234,8 @@ def cross_stages():
     contract["timeout_s"] = 1800
     chroot = "tests/cross/empty_chroot.sh"
     emulator = "qemu-aarch64-static"
-    yield compile_only("static: one self-contained quipu", "static", ["quipu_program"])
+    static = ["quipu_program", "first_store"]
+    yield compile_only("static: one self-contained quipu", "static", static)
     yield scripts("static: an empty chroot", [("chroot", [chroot, "build/static/bin/quipu"])])
     yield scripts("static: size", [("size", ["tests/cross/static_size.sh", "build/static"])])
     yield suite("aarch64 under qemu: contract", "aarch64", **contract)

@@ -3,8 +3,8 @@
  *   line ─▶ quipu_turn() ─▶ streamed text to stdout ─▶ next line
  *
  * Threads: the main thread runs turns; a signal thread sets the turn's cancel flag; with --observe
- * a third one is a worker of memory, which nobody waits for (observer.h). run->mutex guards
- * `cancel` and `ended`, which the first two use. Ctrl-C stops the current answer; without one it
+ * the store has a worker of memory, which no turn waits for. run->mutex guards `cancel` and
+ * `ended`, which the first two use. Ctrl-C stops the current answer; without one it
  * ends the input. */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,11 +18,11 @@
 #include <quipu/agent.h>
 
 #include "lines.h"
-#include "observer.h"
 #include "provider.h"
 
 #define CHAT_MILLION 1e6     /* prices are millionths for a million tokens */
 #define CHAT_KEY "chat"      /* the default session */
+#define CHAT_OBSERVE_MS 5000 /* the longest that an ending chat observes by rules */
 #define CHAT_MODELS_SHOWN 12 /* models listed when one must be chosen */
 
 static const app_option chat_options[] = {
@@ -37,6 +37,7 @@ static const app_option chat_options[] = {
     {.name = "no-recall", .help = "send nothing of what no longer fits the budget"},
     {.name = "no-memory", .help = "send nothing of what is remembered, and log no prompt"},
     {.name = "observe", .help = "observe what is said, by rules, beside the chat"},
+    {.name = "observe-model", .value = "NAME", .help = "the same by a model of this endpoint"},
     {.name = "max-tokens", .value = "N", .help = "the most tokens of an answer"},
     {.name = "timeout", .value = "SECONDS", .help = "the deadline of a turn"},
     {.name = NULL},
@@ -58,7 +59,8 @@ typedef struct chat_run {
     bool colours;
     char last; /* the last byte printed of an answer */
     app_lines lines;
-    app_observer observer; /* with --observe */
+    quipu_memory_options observe; /* of the worker that --observe asks for */
+    bool observes;
 
     pthread_mutex_t mutex; /* guards the next two */
     quipu_cancel *cancel;  /* of the current turn, or NULL */
@@ -296,6 +298,7 @@ static int chat_turn(chat_run *run, quipu_str says)
     options.token_budget = run->budget;
     options.flags = app_given(run->call, "no-recall") ? QUIPU_TURN_NO_RECALL : 0;
     options.flags |= app_given(run->call, "no-memory") ? 0 : QUIPU_TURN_MEMORY;
+    options.observe = run->observes ? &run->observe : NULL;
     options.on_event = chat_on_event;
     options.event_ctx = run;
     call.deadline_ms = (int32_t)(run->timeout_s * 1000);
@@ -311,7 +314,6 @@ static int chat_turn(chat_run *run, quipu_str says)
         fputc('\n', stdout);
     }
     fflush(stdout);
-    app_observer_ask(&run->observer);
     if (status == QUIPU_OK) {
         chat_print_usage(run, &result);
     } else if (status == QUIPU_CANCELLED) {
@@ -455,13 +457,47 @@ static bool chat_read(chat_run *run)
     return true;
 }
 
+/* Ends the worker. Rules have the rest done in a moment, so that a wish of the last turn holds in
+ * the next chat; a model is not waited for: its worker of the next chat, or any other, goes on. A
+ * failure is no concern of the chat's: the store keeps the reason (`quipu memory status`). */
+static void chat_observed(chat_run *run)
+{
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    quipu_status status;
+
+    if (!run->observes || run->store == NULL) {
+        return;
+    }
+    status = quipu_memory_stop(run->store, NULL, NULL);
+    call.deadline_ms = CHAT_OBSERVE_MS;
+    if (status == QUIPU_OK && run->observe.provider == NULL) {
+        status = quipu_memory_run(run->store, &run->observe, &call, NULL, NULL);
+    }
+    (void)status;
+}
+
+/* What the worker is asked to do: this chat's session only. */
+static void chat_observe(chat_run *run)
+{
+    const quipu_str model = app_text_value(run->call, "observe-model");
+
+    run->observes = model.n > 0 || app_given(run->call, "observe");
+    run->observe.session_key = run->key;
+    run->observe.worker = quipu_cstr("chat");
+    if (model.n > 0) {
+        run->observe.provider = run->provider;
+        run->observe.model = model;
+    }
+}
+
 /* The store is opened after the provider: a chat that cannot connect creates no file. */
 static int chat_run_verb(const app_call *call)
 {
     static chat_run run; /* the signal thread may use it until the process exits */
     int code;
 
-    run = (chat_run){.call = call, .request = QUIPU_MODEL_REQUEST_INIT};
+    run = (chat_run){
+        .call = call, .request = QUIPU_MODEL_REQUEST_INIT, .observe = QUIPU_MEMORY_OPTIONS_INIT};
     if (!chat_read(&run)) {
         return APP_USAGE;
     }
@@ -475,14 +511,11 @@ static int chat_run_verb(const app_call *call)
     if (code == APP_OK) {
         code = chat_begin(&run);
     }
-    if (code == APP_OK && app_given(call, "observe") &&
-        !app_observer_begin(&run.observer, run.store, run.key)) {
-        code = app_fail_errno(call, "a thread");
-    }
     if (code == APP_OK) {
+        chat_observe(&run);
         code = chat_talk(&run);
     }
-    app_observer_end(&run.observer);
+    chat_observed(&run);
     quipu_close(run.store);
     quipu_provider_close(run.provider);
     quipu_arena_free(&run.arena);

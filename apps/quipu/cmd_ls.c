@@ -19,6 +19,7 @@ static const app_option ls_options[] = {
     {.name = "app", .value = "NAME", .help = "only sessions of this app"},
     {.name = "user", .value = "ID", .help = "only sessions of this user"},
     {.name = "agent", .value = "ID", .help = "only sessions of this agent"},
+    {.name = "forks-of", .value = "KEY", .help = "only forks of this session"},
     {.name = "meta", .value = "NAME[=TEXT]", .help = "only sessions with this in their metadata"},
     {.name = "expired", .help = "include expired sessions"},
     {.name = "after", .value = "CURSOR", .help = "continue where an earlier list ended"},
@@ -80,6 +81,7 @@ static void ls_json(const quipu_session_info *session)
         app_json_int(&json, "compactedSeq", session->compacted_seq);
     }
     if (session->is_fork) {
+        app_json_text(&json, "parent", session->parent_key);
         app_json_int(&json, "forkSeq", session->fork_seq);
     }
     app_json_close(&json, '}');
@@ -222,6 +224,7 @@ static int ls_run(const app_call *call)
     job.options.user_id = app_text_value(call, "user");
     job.options.agent_id = app_text_value(call, "agent");
     job.options.after = app_text_value(call, "after");
+    job.options.parent = app_text_value(call, "forks-of");
     ls_meta(call, &job.options);
     code = app_open(call, APP_NEED_READ, &job.store);
     if (code == APP_OK) {

@@ -20,6 +20,9 @@ static const app_option serve_options[] = {
      .help = "how clients call a proxy before it: https://sessions.example.org"},
     SERVE_TOKENS_OPTION,
     {.name = "open", .help = "print the page's address with a token of this run, and open it"},
+    {.name = "adk-open",
+     .value = "APP",
+     .help = "serve /apps/APP to ADK's clients without a token, to all of this machine"},
     {.name = "workers", .value = "N", .help = "threads that call the store; default 16"},
     {.name = "queue", .value = "N", .help = "requests that wait for a worker; default 256"},
     {.name = "max-body", .value = "SIZE", .help = "of a request; default 8M"},
@@ -131,6 +134,10 @@ static int serve_until_signal(const app_call *call, const app_http *http, quipu_
         return app_fail(call, "the server", status, &error);
     }
     printf("quipu serves %s\n", http->address(server));
+    if (options->adk_open != NULL) {
+        printf("/apps/%s needs no token: every program of this machine may read and change it\n",
+               options->adk_open);
+    }
     fflush(stdout);
     if (app_given(call, "open")) {
         is_good = app_page_open(
@@ -172,6 +179,7 @@ static bool serve_read(const app_call *call, quipu_server_options *options)
     options->request_ms = (int32_t)(timeout * 1000);
     options->listen = app_value(call, "listen");
     options->public_url = app_value(call, "public-url");
+    options->adk_open = app_value(call, "adk-open");
     options->log = serve_log;
     options->log_level = level != NULL
                              ? (quipu_log_level)(app_word_number(levels, level) + QUIPU_LOG_ERROR)

@@ -1,18 +1,14 @@
 /* quipu memory run, and memory status: a worker in this process, and where all of them stand. */
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "memory.h"
 #include "provider.h"
 #include "render.h"
 
-#define MEMORY_RUN_POLL_MS 1000     /* how often --follow looks for changes */
 #define MEMORY_RUN_PASS_MS 30000    /* how long one pass may take... */
 #define MEMORY_RUN_MODEL_MS 1800000 /* ...and one that asks a model */
-#define MEMORY_RUN_SLACK_S 600      /* by how much clocks of writers may differ... */
-#define MEMORY_RUN_FULL_EVERY_S 600 /* ...and how often all sessions are looked at again */
 #define MEMORY_RUN_WORKER_SIZE 128
 #define MEMORY_RUN_MICROS 1e6 /* costs are millionths of a dollar */
 
@@ -98,23 +94,10 @@ static void memory_run_print(const app_call *call, const quipu_memory_ran *ran)
     fflush(stdout);
 }
 
-/* Adds what a pass did to the sums. */
-static void memory_run_add(quipu_memory_ran *sum, const quipu_memory_ran *ran)
-{
-    sum->sessions += ran->sessions;
-    sum->messages += ran->messages;
-    sum->observations += ran->observations;
-    sum->repeats += ran->repeats;
-    sum->lost += ran->lost;
-    sum->failed += ran->failed;
-    sum->reflections += ran->reflections;
-    sum->condensed += ran->condensed;
-    sum->model_calls += ran->model_calls;
-}
-
-/* Everything that is due, in as many passes as it takes. */
-static quipu_status memory_run_once(quipu_store *store, const quipu_memory_options *options,
-                                    quipu_cancel *cancel, quipu_memory_ran *ret_sum,
+/* Everything that is due, in as many passes as it takes: a line for each. A pass that cannot begin
+ * because another process holds the store fails when its time is over. */
+static quipu_status memory_run_once(const app_call *call, quipu_store *store,
+                                    const quipu_memory_options *options, quipu_cancel *cancel,
                                     quipu_error *error)
 {
     quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
@@ -126,52 +109,41 @@ static quipu_status memory_run_once(quipu_store *store, const quipu_memory_optio
     do {
         status = quipu_memory_run(store, options, &within, &ran, error);
         if (status == QUIPU_OK) {
-            memory_run_add(ret_sum, &ran);
+            memory_run_print(call, &ran);
         }
     } while (status == QUIPU_OK && ran.more);
     return status;
 }
 
-/* Pass after pass. Most look only at sessions that have changed since the pass before, by the
- * writers' clocks; every MEMORY_RUN_FULL_EVERY_S one looks at all, so that a wrong clock delays a
- * session and does not lose it. */
+/* The on_pass of --follow. */
+static void memory_run_passed(void *ctx, const quipu_memory_ran *ran, const quipu_error *error)
+{
+    const app_call *const *call = ctx;
+
+    if (error == NULL) { /* otherwise the run ends with it */
+        memory_run_print(*call, ran);
+    }
+}
+
+/* Until a signal comes. */
 static quipu_status memory_run_follow(const app_call *call, quipu_store *store,
                                       quipu_memory_options *options, quipu_cancel *cancel,
                                       quipu_error *error)
 {
-    const struct timespec nap = {MEMORY_RUN_POLL_MS / 1000, MEMORY_RUN_POLL_MS % 1000 * 1000000L};
-    quipu_status status = QUIPU_OK;
-    int64_t full_at = 0;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
 
-    while (status == QUIPU_OK && !app_signals_came()) {
-        const quipu_time begun = quipu_time_now();
-        quipu_memory_ran sum = QUIPU_MEMORY_RAN_INIT;
-
-        if (begun.s >= full_at || begun.s < full_at - MEMORY_RUN_FULL_EVERY_S) {
-            options->changed_after = (quipu_time){0, 0};
-            full_at = begun.s + MEMORY_RUN_FULL_EVERY_S;
-        }
-        status = memory_run_once(store, options, cancel, &sum, error);
-        if (status == QUIPU_OK) {
-            options->changed_after = (quipu_time){begun.s - MEMORY_RUN_SLACK_S, 0};
-        }
-        /* Another process holds the store: the next pass tries again. */
-        status = status == QUIPU_BUSY ? QUIPU_OK : status;
-        if (sum.sessions + sum.reflections + sum.failed > 0) {
-            memory_run_print(call, &sum);
-        }
-        if (status == QUIPU_OK && !app_signals_came()) {
-            (void)nanosleep(&nap, NULL);
-        }
-    }
-    return status == QUIPU_CANCELLED && app_signals_came() ? QUIPU_OK : status;
+    options->flags = QUIPU_MEMORY_FOLLOW;
+    options->on_pass = memory_run_passed;
+    options->pass_ctx = &call;
+    within.deadline_ms = -1;
+    within.cancel = cancel;
+    return quipu_memory_run(store, options, &within, NULL, error);
 }
 
 int memory_work(const app_call *call, quipu_store *store)
 {
     char worker[MEMORY_RUN_WORKER_SIZE];
     char host[64] = "";
-    quipu_memory_ran sum = QUIPU_MEMORY_RAN_INIT;
     quipu_memory_options options;
     quipu_provider *provider = NULL;
     quipu_cancel *cancel;
@@ -189,14 +161,8 @@ int memory_work(const app_call *call, quipu_store *store)
     (void)gethostname(host, sizeof(host) - 1);
     snprintf(worker, sizeof(worker), "%s:%ld", host[0] != '\0' ? host : "quipu", (long)getpid());
     options.worker = quipu_cstr(worker);
-    if (app_given(call, "follow")) {
-        status = memory_run_follow(call, store, &options, cancel, &error);
-    } else {
-        status = memory_run_once(store, &options, cancel, &sum, &error);
-        if (status == QUIPU_OK) {
-            memory_run_print(call, &sum);
-        }
-    }
+    status = app_given(call, "follow") ? memory_run_follow(call, store, &options, cancel, &error)
+                                       : memory_run_once(call, store, &options, cancel, &error);
     quipu_provider_close(provider);
     if (status == QUIPU_OK) {
         return APP_OK;

@@ -477,7 +477,8 @@ void app_render_head(app_render *render, const quipu_session_info *session)
     render_instant(render, "begun", session->created_at);
     render_instant(render, "changed", session->updated_at);
     if (session->is_fork) {
-        snprintf(text, sizeof(text), "of another session, at number %" PRId64, session->fork_seq);
+        snprintf(text, sizeof(text), "at number %" PRId64 " of %s", session->fork_seq,
+                 session->parent_key.p != NULL ? session->parent_key.p : "a deleted session");
         render_fact(render, "fork", quipu_cstr(text));
     }
     if (session->first_seq > 1) {

@@ -67,7 +67,11 @@ type Session struct {
 	// The first message that has a hash; 0: none yet.
 	HashedFrom int64
 
+	// The session whose past it shares; a deleted one that lives on in its forks has no key.
 	IsFork bool
+
+	// The session whose past it shares; a deleted one that lives on in its forks has no key.
+	ParentKey string
 }
 
 func (v *Session) read(from *reader) {
@@ -96,6 +100,7 @@ func (v *Session) read(from *reader) {
 	v.HeadHash = from.bytes("head_hash")
 	v.HashedFrom = from.integer("hashed_from")
 	v.IsFork = from.boolean("is_fork")
+	v.ParentKey = from.text("parent_key")
 }
 
 // SessionNew is what may be given of a Session. What is nil is not given.

@@ -319,6 +319,7 @@ typedef struct ent_shown {
     uint8_t type;     /* ent_type of the member */
     bool presence;    /* the member is a bool: whether the field has a value */
     bool by_hand;     /* the program moves the value itself, in its own way */
+    uint8_t edge;     /* number + 1 of the to-one edge whose row has the field; 0: our own row */
 } ent_shown;
 
 /* `view name "struct"`: a struct of the program that shows fields of an entity. See ent/view.h. */

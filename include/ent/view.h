@@ -13,7 +13,8 @@ extern "C" {
 
 /**
  * Fill the members that a view shows from a row X. An absent value becomes zero, and `has` false;
- * other members stay as they are. Texts are borrowed from the row.
+ * other members stay as they are. What is shown `of` an edge is absent unless the edge was loaded.
+ * Texts are borrowed from the row.
  *
  * Ownership: nothing is copied but the values.
  * Threads:   any.

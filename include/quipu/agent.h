@@ -5,6 +5,7 @@
 #define QUIPU_AGENT_H
 
 #include <quipu/adk.h>
+#include <quipu/memory.h>
 #include <quipu/model.h>
 #include <quipu/models.h>
 
@@ -65,6 +66,8 @@ typedef struct quipu_turn_options {
     const quipu_model_rows *models; /* rows before the built-in ones: see quipu_model_find() */
     int64_t recall_tokens;          /* 0: QUIPU_TURN_RECALL_TOKENS; never more than the budget
                                      * divided by QUIPU_TURN_RECALL_PART */
+    const quipu_memory_options *observe; /* start a worker of memory with these, unless the store
+                                          * has one: see quipu_turn(); or NULL */
 } quipu_turn_options;
 
 #define QUIPU_TURN_OPTIONS_INIT QUIPU_INIT(quipu_turn_options)
@@ -122,6 +125,11 @@ typedef struct quipu_turn_result {
  * event's customMetadata) and sent again unchanged, so that prompts still begin with the same
  * bytes; a message that the window's inputs bring along is not recalled again. A later deletion of
  * a recalled message does not change the inputs that it was recalled for: erase the session.
+ *
+ * With `observe` the store has a worker of memory from this turn on, until quipu_memory_stop() or
+ * quipu_close(): quipu_memory_start() says what it does and what must live as long as it. When one
+ * runs already, with whatever options, it stays. Every turn wakes it at its end, and none ever
+ * waits for it: what it observes is known to a later turn.
  *
  * Ownership: all inputs are borrowed; the arena owns what *ret_result (may be NULL) points to.
  * Threads:   any, same store; the arena one at a time. Callbacks run on this thread with no lock

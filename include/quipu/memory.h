@@ -3,7 +3,8 @@
  * docs/memory.md is the guide.
  *
  * Nothing here is on the path of a turn or an append: a worker runs in a thread or a process of its
- * own, as many of them as wanted, on one store. Each session is observed by one worker at a time,
+ * own (quipu_memory_start(), or quipu_memory_run() in the program's), as many of them as wanted, on
+ * one store. Each session is observed by one worker at a time,
  * which holds a lease; what it observed and how far it came are stored in one transaction. */
 #ifndef QUIPU_MEMORY_H
 #define QUIPU_MEMORY_H
@@ -48,6 +49,29 @@ extern "C" {
 #define QUIPU_OBSERVE_ORIGIN "observe/1"
 #define QUIPU_REFLECT_ORIGIN "reflect/1"
 
+/* What a run did. */
+typedef struct quipu_memory_ran {
+    uint32_t struct_size;
+    bool more;            /* the deadline passed before everything was done */
+    int64_t sessions;     /* in which something was observed or passed over */
+    int64_t messages;     /* that were read, each once */
+    int64_t observations; /* that were saved... */
+    int64_t repeats;      /* ...or said again */
+    int64_t lost;         /* leases that other workers took over; nothing of theirs was saved */
+    int64_t failed;       /* sessions whose work failed; they are tried again later */
+    int64_t reflections;  /* that were saved */
+    int64_t condensed;    /* observations and reflections that they retired */
+    int64_t model_calls;  /* questions to the model, also those whose answer was refused */
+} quipu_memory_ran;
+
+#define QUIPU_MEMORY_RAN_INIT QUIPU_INIT(quipu_memory_ran)
+
+/* Receives what one pass of a worker that follows did, when it did something or failed; `error` is
+ * NULL unless it failed. Runs on the worker's thread with no lock held, and must not stop the
+ * worker or close the store. */
+typedef void (*quipu_memory_pass_fn)(void *ctx, const quipu_memory_ran *ran,
+                                     const quipu_error *error);
+
 typedef struct quipu_memory_options {
     uint32_t struct_size;
     quipu_str session_key;    /* only this session, or... */
@@ -66,31 +90,24 @@ typedef struct quipu_memory_options {
     const quipu_model_rows *models; /* rows before the built-in ones, for prices and windows */
     int64_t reflect_tokens;         /* 0: QUIPU_REFLECT_TOKENS_DEFAULT; -1: never reflect */
     int64_t ask_tokens;             /* 0: QUIPU_MEMORY_ASK_TOKENS, or what the model has room for */
+
+    uint32_t flags;               /* QUIPU_MEMORY_FOLLOW */
+    quipu_memory_pass_fn on_pass; /* of a worker that follows; or NULL */
+    void *pass_ctx;
 } quipu_memory_options;
 
 #define QUIPU_MEMORY_OPTIONS_INIT QUIPU_INIT(quipu_memory_options)
 
-/* What a run did. */
-typedef struct quipu_memory_ran {
-    uint32_t struct_size;
-    bool more;            /* the deadline passed before everything was done */
-    int64_t sessions;     /* in which something was observed or passed over */
-    int64_t messages;     /* that were read, each once */
-    int64_t observations; /* that were saved... */
-    int64_t repeats;      /* ...or said again */
-    int64_t lost;         /* leases that other workers took over; nothing of theirs was saved */
-    int64_t failed;       /* sessions whose work failed; they are tried again later */
-    int64_t reflections;  /* that were saved */
-    int64_t condensed;    /* observations and reflections that they retired */
-    int64_t model_calls;  /* questions to the model, also those whose answer was refused */
-} quipu_memory_ran;
-
-#define QUIPU_MEMORY_RAN_INIT QUIPU_INIT(quipu_memory_ran)
+/* Go on when nothing is due: look again every second, when quipu_turn() of this process has said
+ * something, and at all sessions every ten minutes, until the call's cancel flag is set or its
+ * deadline (-1: none) passes. Neither is an error then. */
+#define QUIPU_MEMORY_FOLLOW 1u
 
 /**
  * Observe what is due, session by session, and return when nothing is due or the deadline passes,
- * which is no error. Any number of threads and processes may run at the same time. Messages are
- * never changed. Expired sessions and summaries of a compaction are passed over.
+ * which is no error (QUIPU_MEMORY_FOLLOW: go on). Any number of threads and processes may run at
+ * the same time. Messages are never changed. Expired sessions and summaries of a compaction are
+ * passed over.
  *
  * With a provider a model observes, and condenses what it observed. An answer that is not in the
  * form that was asked for, repeats itself, names messages that it was not shown, or is not smaller
@@ -111,6 +128,40 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_run(quipu_store *store,
                                                        const quipu_call_options *call,
                                                        quipu_memory_ran *ret_ran,
                                                        quipu_error *reterr);
+
+/**
+ * Start a worker beside the program: a thread of the store that runs quipu_memory_run() with
+ * QUIPU_MEMORY_FOLLOW until quipu_memory_stop() or quipu_close(). A store has one such worker at a
+ * time; for more, call quipu_memory_run() in threads or processes of your own. It survives
+ * failures: each is logged, passed to on_pass, and followed by a pause of a second, two, up to a
+ * minute. No signal of the program is delivered to its thread. A child of fork() has no worker.
+ *
+ * Ownership: options are copied, but for the provider, the rows of models, and pass_ctx: they must
+ *            live until the worker is stopped. The provider is used beside the program's own calls.
+ * Threads:   any, same store. Does not wait, also not for a worker that is being stopped.
+ * Errors:    QUIPU_EXISTS (the store has a worker), QUIPU_CANCELLED (the store is being closed),
+ *            QUIPU_LIMIT, QUIPU_INVALID, QUIPU_NOMEM, QUIPU_MISUSE.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_start(quipu_store *store,
+                                                         const quipu_memory_options *options,
+                                                         quipu_error *reterr);
+
+/**
+ * Stop the worker that quipu_memory_start() or quipu_turn() started, and return what it did in all.
+ * A question that its model has not answered is cancelled, the session is given back, and its
+ * messages stay pending. Returns when the thread has ended: at once with the providers of
+ * libquipu-provider, otherwise when the provider heeds its cancel flag. Without a worker it does
+ * nothing. quipu_close() does the same.
+ *
+ * Ownership: `ret_ran` may be NULL.
+ * Threads:   any, same store, but not the worker's own (on_pass).
+ * Errors:    QUIPU_MISUSE.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_stop(quipu_store *store,
+                                                        quipu_memory_ran *ret_ran,
+                                                        quipu_error *reterr);
 
 /* How far a session is observed. */
 typedef struct quipu_memory_progress {

@@ -87,13 +87,16 @@ typedef struct quipu_server_options {
     quipu_log_fn log; /* gets entries about requests, never their texts; or NULL */
     void *log_ctx;
     quipu_log_level log_level; /* debug: every request */
+    const char *adk_open;      /* an app whose ADK routes need no token; or NULL. Every program and
+                                * user of this machine may read and change it then */
 } quipu_server_options;
 
 #define QUIPU_SERVER_OPTIONS_INIT QUIPU_INIT(quipu_server_options)
 
 /**
  * Serve a store over HTTP until quipu_server_stop(), on threads of its own. Every request needs a
- * token of the token file, but for /healthz, /readyz and /openapi.json. The server has no TLS and
+ * token of the token file, but for /healthz, /readyz, /openapi.json, and what is the same for all
+ * of ADK's clients (and for one app, see `adk_open`). The server has no TLS and
  * refuses every address that other machines could reach. It raises the process's soft limit of open
  * files to what the connections and the workers need; where the hard limit forbids that, there are
  * fewer connections, which it logs.

@@ -262,6 +262,7 @@ typedef struct quipu_session_info {
      * hashed_from 0: no message has a hash yet. */
     quipu_bytes head_hash;
     int64_t hashed_from;
+    quipu_str parent_key; /* of a fork; absent: its parent is deleted, and lives on in its forks */
 } quipu_session_info;
 
 QUIPU_SLICE(quipu_session_infos, quipu_session_info)
@@ -430,6 +431,7 @@ typedef struct quipu_list_options {
     quipu_str metadata_text; /* ...with this text; absent: with any value */
     quipu_str after;         /* cursor of the page before, or absent */
     int64_t limit;           /* 0: QUIPU_PAGE_DEFAULT; at most QUIPU_PAGE_MAX */
+    quipu_str parent;        /* only forks of the session of this key; absent: any */
 } quipu_list_options;
 
 #define QUIPU_LIST_OPTIONS_INIT QUIPU_INIT(quipu_list_options)
@@ -446,12 +448,13 @@ typedef struct quipu_session_page {
  * List a page of sessions by their last change, newest first, without messages. A page costs the
  * same wherever it lies. The cursor holds the position only: repeat direction and filters with it.
  * A metadata filter examines QUIPU_LIST_SCAN_MAX sessions for one page, which then may hold fewer
- * than `limit`; `next` says whether more follow.
+ * than `limit`; `next` says whether more follow. A page of forks examines all forks of the parent.
  *
  * Ownership: free *ret_page with quipu_free().
  * Threads:   any, same store.
- * Errors:    QUIPU_INVALID (a malformed cursor), QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO,
- *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Errors:    QUIPU_NOT_FOUND (no session has the key `parent`), QUIPU_INVALID (a malformed cursor),
+ *            QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_list(quipu_store *store,

@@ -20,6 +20,7 @@
 #include "base/thread.h"
 #include "base/token.h"
 #include "base/uuid.h"
+#include "memory/follow.h"
 #include "model/message.h"
 
 #define TURN_NS_PER_MS 1000000
@@ -405,6 +406,18 @@ static quipu_status turn_give(qp_turn *turn, quipu_arena *arena, quipu_turn_resu
     return QUIPU_OK;
 }
 
+/* Starts the worker that the caller asks for; one that runs already stays. */
+static quipu_status turn_observe(const qp_turn *turn, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status = QUIPU_OK;
+
+    if (turn->options.observe != NULL) {
+        status = quipu_memory_start(turn->store, turn->options.observe, &error);
+    }
+    return status == QUIPU_OK || status == QUIPU_EXISTS ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
 /* Public entry. *ret_result is written on success only. */
 quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
                         const quipu_turn_options *options, const quipu_call_options *call,
@@ -427,6 +440,9 @@ quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
     if (status == QUIPU_OK) {
         status = turn_init(&turn, options, call, reterr);
     }
+    if (status == QUIPU_OK) {
+        status = turn_observe(&turn, reterr);
+    }
     if (status != QUIPU_OK) {
         quipu_arena_free(&turn.memory);
         return status;
@@ -438,6 +454,9 @@ quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
     }
     if (turn.context.logged > 0) {
         qp_turn_log_end(&turn);
+    }
+    if (turn.result.first_seq > 0) {
+        qp_memory_wake(store);
     }
     if (status == QUIPU_OK && ret_result != NULL) {
         status = turn_give(&turn, arena, ret_result, reterr);

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #if QP_LINUX
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -290,12 +291,26 @@ unsigned qp_latch_wait(qp_latch *latch, int64_t deadline_ns)
 #endif
 
 /* QUIPU_NOMEM when the system has no thread to give. */
+/* A new thread inherits the mask: the caller's own is restored as soon as it runs. Faults stay,
+ * they belong to the thread that causes them. */
 quipu_status qp_thread_start(qp_thread *ret_thread, void *(*run)(void *), void *arg)
 {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+    sigset_t blocked;
+    sigset_t before;
     qp_thread thread;
+    int rc;
 
     assert(run != NULL);
-    if (pthread_create(&thread, NULL, run, arg) != 0) {
+    (void)sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        (void)sigdelset(&blocked, faults[i]);
+    }
+    rc = pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    assert(rc == 0);
+    rc = pthread_create(&thread, NULL, run, arg);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0) {
         return QUIPU_NOMEM;
     }
     *ret_thread = thread;

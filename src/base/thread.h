@@ -53,7 +53,8 @@ void qp_latch_set(qp_latch *latch, unsigned value);
  * timeout. */
 unsigned qp_latch_wait(qp_latch *latch, int64_t deadline_ns);
 
-/* QUIPU_NOMEM when the system gives no thread. */
+/* QUIPU_NOMEM when the system gives no thread. The program's signals are never delivered to it: the
+ * handlers of a program must not run on the stack of a thread that it does not know. */
 QUIPU_MUST_USE quipu_status qp_thread_start(qp_thread *ret_thread, void *(*run)(void *), void *arg);
 void *qp_thread_join(qp_thread thread);
 

@@ -49,6 +49,25 @@ static const void *view_row_value(const ent_field *field, const void *row)
 /* ---- views ------------------------------------------------------------------------------------
  */
 
+/* The row that has the field of a member: our own, or the one that an edge leads to, which is NULL
+ * when there is none or nobody has loaded it. */
+static const void *view_row(const ent_view *view, const ent_shown *shown, const void *row,
+                            const ent_field **ret_field)
+{
+    const ent_entity *entity = view->entity;
+
+    assert(row != NULL);
+    if (shown->edge != 0) {
+        const ent_edge *edge = &entity->edges[shown->edge - 1];
+
+        assert(shown->edge <= entity->edge_count && edge->kind == ENT_TO_ONE);
+        memcpy(&row, (const char *)row + edge->row, sizeof(row));
+        entity = edge->to;
+    }
+    *ret_field = &entity->fields[shown->field];
+    return row;
+}
+
 /* The members of the struct that the view does not show keep what they had: callers fill them. */
 void ent_view_read(const ent_view *view, const void *row, void *ret_struct)
 {
@@ -56,8 +75,9 @@ void ent_view_read(const ent_view *view, const void *row, void *ret_struct)
 
     for (size_t i = 0; i < view->count; i++) {
         const ent_shown *shown = &view->items[i];
-        const ent_field *field = &view->entity->fields[shown->field];
-        const void *value = view_row_value(field, row);
+        const ent_field *field = NULL;
+        const void *from = view_row(view, shown, row, &field);
+        const void *value = from != NULL ? view_row_value(field, from) : NULL;
         const bool has = value != NULL;
 
         assert(shown->presence || shown->type == field->type);
@@ -90,6 +110,7 @@ void ent_view_create(const ent_view *view, const void *from, void *ret_new)
         const ent_field *field = &view->entity->fields[shown->field];
         bool has = !shown->presence && !shown->by_hand;
 
+        assert(shown->edge == 0); /* of views that are read only */
         if (has && shown->has != ENT_ABSENT) {
             memcpy(&has, at + shown->has, sizeof(has));
         }

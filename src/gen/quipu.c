@@ -123,6 +123,7 @@ static const ent_shown qp_session_info_shown[] = {
     {ENT_SHOW(quipu_session_info, head_hash, 31, BYTES)},
     {ENT_SHOW(quipu_session_info, hashed_from, 32, INT)},
     {ENT_SHOW_IS(quipu_session_info, is_fork, 34)},
+    {ENT_SHOW(quipu_session_info, parent_key, 1, TEXT), .edge = 1},
 };
 ENT_SHOW_TYPE(quipu_session_info, key, quipu_str);
 ENT_SHOW_TYPE(quipu_session_info, agent_id, quipu_str);
@@ -150,8 +151,9 @@ ENT_SHOW_TYPE(quipu_session_info, first_words, quipu_str);
 ENT_SHOW_TYPE(quipu_session_info, head_hash, quipu_bytes);
 ENT_SHOW_TYPE(quipu_session_info, hashed_from, int64_t);
 ENT_SHOW_TYPE(quipu_session_info, is_fork, bool);
+ENT_SHOW_TYPE(quipu_session_info, parent_key, quipu_str);
 const ent_view qp_session_info_view = {.name = "info", .type = "quipu_session_info",
-    .entity = &qp_session_entity, .items = qp_session_info_shown, .count = 25,
+    .entity = &qp_session_entity, .items = qp_session_info_shown, .count = 26,
     .size = sizeof(quipu_session_info)};
 static const ent_shown qp_session_new_shown[] = {
     {ENT_SHOW(quipu_session_new, key, 1, TEXT), .by_hand = true},

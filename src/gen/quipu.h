@@ -84,6 +84,7 @@ struct qp_session {
     int64_t hashed_from;
     /* The hash of the message before first_seq. Absent: it had none. */
     quipu_bytes base_hash;
+    /* The session whose past it shares; a deleted one that lives on in its forks has no key. */
     ent_opt_int parent_id;
     const struct qp_session *parent;
     qp_message_list messages;

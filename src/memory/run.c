@@ -7,8 +7,9 @@
  *     └─ claim (transaction) ──▶ reflect.c: read, ask, commit (transaction)
  *
  * Owns: the order of the work, and what is counted. Called by quipu_memory_run(), from any thread
- * or process. No lock is held while messages are read and observed: the lease says that the session
- * is taken, and the commit fails when it was not (store/memory_scope.h).
+ * or process; follow.c makes one pass after another. No lock is held while messages are read and
+ * observed: the lease says that the session is taken, and the commit fails when it was not
+ * (store/memory_scope.h).
  * On return: every session that was claimed is committed, given back, or taken over by another
  * worker. */
 #include <quipu/memory.h>
@@ -83,6 +84,10 @@ static quipu_status run_options_check(const quipu_memory_options *options, quipu
                             "more, and at most %d ms",
                             (long long)options->observe_tokens, (int)options->lease_ms,
                             QUIPU_MEMORY_LEASE_MS_MAX);
+    }
+    if ((options->flags & ~QUIPU_MEMORY_FOLLOW) != 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "quipu_memory_options has the unknown flags %#x",
+                            (unsigned)(options->flags & ~QUIPU_MEMORY_FOLLOW));
     }
     if (options->worker.n > QUIPU_MEMORY_WORKER_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a worker's name has at most %d bytes, not %zu",
@@ -282,9 +287,13 @@ static quipu_status run_claims(qp_worker *run, quipu_str key, quipu_error *reter
 
     while (status == QUIPU_OK && claimed != QP_MEMORY_NONE) {
         qp_memory_work work = {.claimed = QP_MEMORY_NONE};
+        bool due = true;
 
         status = qp_call_check(run->within, reterr);
-        if (status == QUIPU_OK) {
+        if (status == QUIPU_OK && key.p == NULL) {
+            status = qp_memory_is_due(run->store, run->within, QP_JOB_OBSERVE, &due, reterr);
+        }
+        if (status == QUIPU_OK && due) {
             status = qp_memory_claim(run->store, run->within, &run->options, key, &run->claim,
                                      &work, reterr);
         }
@@ -311,7 +320,10 @@ static quipu_status run_reflections(qp_worker *run, quipu_str key, quipu_error *
         qp_job_lease lease = {.fence = 0};
 
         status = qp_call_check(run->within, reterr);
-        if (status == QUIPU_OK) {
+        if (status == QUIPU_OK && key.p == NULL) {
+            status = qp_memory_is_due(run->store, run->within, QP_JOB_REFLECT, &found, reterr);
+        }
+        if (status == QUIPU_OK && found) {
             status = qp_memory_reflect_claim(run->store, run->within, &run->options, key,
                                              &run->claim, &lease, reterr);
             found = lease.fence > 0;
@@ -390,21 +402,36 @@ static quipu_status run_all(qp_worker *run, quipu_error *reterr)
     return status == QUIPU_OK ? run_look(run, reterr) : status;
 }
 
-/* Options and output are checked before anything is claimed. */
-static quipu_status run_enter(qp_worker *run, const quipu_memory_options *options,
-                              quipu_memory_ran *ret_ran, quipu_error *reterr)
+quipu_status qp_worker_options(const quipu_store *store, const quipu_memory_options *given,
+                               quipu_memory_options *ret, quipu_error *reterr)
 {
-    quipu_status status = qp_options_read(&run->options, sizeof(run->options), options,
-                                          "quipu_memory_options", reterr);
+    quipu_status status;
 
+    *ret = (quipu_memory_options)QUIPU_MEMORY_OPTIONS_INIT;
+    status = qp_options_read(ret, sizeof(*ret), given, "quipu_memory_options", reterr);
     if (status == QUIPU_OK) {
-        status = qp_output_check(ret_ran, "quipu_memory_ran", reterr);
+        status = run_options_check(ret, reterr);
+        run_default(ret);
     }
-    if (status == QUIPU_OK) {
-        status = run_options_check(&run->options, reterr);
-        run_default(&run->options);
+    return status == QUIPU_OK ? qp_store_writable(store, reterr) : status;
+}
+
+bool qp_worker_did(const quipu_memory_ran *ran)
+{
+    return ran->sessions + ran->reflections + ran->failed > 0;
+}
+
+quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status = run_all(worker, &error);
+
+    /* The time is up; what was done is done, and the next pass goes on. */
+    if (status == QUIPU_BUSY && qp_worker_did(&worker->ran)) {
+        worker->ran.more = true;
+        return QUIPU_OK;
     }
-    return status == QUIPU_OK ? qp_store_writable(run->store, reterr) : status;
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
 quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *options,
@@ -412,34 +439,28 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
                               quipu_error *reterr)
 {
     qp_worker *run = NULL;
-    quipu_error error = {0};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_ran, "quipu_memory_ran", reterr);
+    }
     if (status == QUIPU_OK) {
         run = qp_malloc(sizeof(*run));
         status = run != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a run");
     }
     if (run != NULL && status == QUIPU_OK) {
         *run = (qp_worker){.store = store,
-                           .options = QUIPU_MEMORY_OPTIONS_INIT,
                            .within = &within,
                            .claim = QUIPU_ARENA_INIT,
                            .texts = QUIPU_ARENA_INIT,
                            .known = QUIPU_ARENA_INIT,
                            .ran = QUIPU_MEMORY_RAN_INIT};
-        status = run_enter(run, options, ret_ran, reterr);
+        status = qp_worker_options(store, options, &run->options, reterr);
     }
     if (run != NULL && status == QUIPU_OK) {
-        status = run_all(run, &error);
-        /* The time is up; what was done is done, and the next run goes on. */
-        if (status == QUIPU_BUSY &&
-            run->ran.sessions + run->ran.reflections + run->ran.failed > 0) {
-            run->ran.more = true;
-            status = QUIPU_OK;
-        } else if (status != QUIPU_OK) {
-            (void)qp_error_pass(reterr, &error);
-        }
+        status = (run->options.flags & QUIPU_MEMORY_FOLLOW) != 0 ? qp_worker_follow(run, reterr)
+                                                                 : qp_worker_pass(run, reterr);
     }
     if (run != NULL && status == QUIPU_OK) {
         QP_LOG(&store->log, QUIPU_LOG_INFO, "memory", "run",

@@ -1,6 +1,7 @@
 /* A worker of memory: what one quipu_memory_run() holds, and the steps that its files do for it.
  *
- *   run.c        the loop: claim, read, observe, commit
+ *   run.c        one pass: claim, read, observe, commit
+ *   follow.c     pass after pass, and the thread that does so beside a program
  *   rules.c      observes without a model
  *   observe.c    observes by asking one: transcript.c shows messages, answer.c reads what it says
  *   reflect.c    condenses what is known, by asking one
@@ -28,6 +29,21 @@ typedef struct qp_worker {
     qp_rules_found found;
     bool model_failed; /* the failure at hand is the model's: its session waits, others go on */
 } qp_worker;
+
+/* Read, check and complete the options of a run on a store. */
+QUIPU_MUST_USE quipu_status qp_worker_options(const quipu_store *store,
+                                              const quipu_memory_options *given,
+                                              quipu_memory_options *ret, quipu_error *reterr);
+
+/* Do what is due, until the deadline of `within`; `ran` counts. */
+QUIPU_MUST_USE quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr);
+
+/* Whether a pass found something to do. */
+bool qp_worker_did(const quipu_memory_ran *ran);
+
+/* Pass after pass until the call's flag is set or its deadline passes, which is no failure; `ran`
+ * has the sums. */
+QUIPU_MUST_USE quipu_status qp_worker_follow(qp_worker *worker, quipu_error *reterr);
 
 /* What was observed in a batch. Grows in the worker's arena `texts`. */
 typedef struct qp_worker_items {

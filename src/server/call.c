@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 
+#define CALL_ADK_KEY "adk:" /* keys of the ADK service begin with it */
+
 /* How a status of the library is answered. The closed list of base.h, in its order. */
 static const struct {
     quipu_status status;
@@ -41,13 +43,15 @@ void qp_reply_error(qp_reply *answer, int http_status, const char *status, const
     qp_buf_reset(&answer->body);
     qp_jsonw_begin(&writer, &answer->body);
     qp_jsonw_object(&writer);
-    qp_jsonw_key(&writer, QUIPU_STR("error"));
-    qp_jsonw_object(&writer);
-    qp_jsonw_key(&writer, QUIPU_STR("status"));
-    qp_jsonw_str(&writer, quipu_cstr(status));
-    qp_jsonw_key(&writer, QUIPU_STR("message"));
-    qp_jsonw_str(&writer, quipu_cstr(message));
-    qp_jsonw_object_end(&writer);
+    if (answer->has_detail) {
+        qp_jsonw_put(&writer, "detail", message);
+    } else {
+        qp_jsonw_key(&writer, QUIPU_STR("error"));
+        qp_jsonw_object(&writer);
+        qp_jsonw_put(&writer, "status", status);
+        qp_jsonw_put(&writer, "message", message);
+        qp_jsonw_object_end(&writer);
+    }
     qp_jsonw_object_end(&writer);
     if (qp_jsonw_end(&writer) != QUIPU_OK) {
         qp_buf_reset(&answer->body); /* the status says enough */
@@ -184,41 +188,63 @@ quipu_status qp_call_scope(const qp_call *call, quipu_str *app_name, quipu_str *
     return QUIPU_OK;
 }
 
-/* Takes an escaped name off the front of a key, and the slash behind it. */
-static bool call_take_name(quipu_str *key, quipu_str name)
+/* Names in a key are escaped, so that no name reaches into the next one. */
+static void call_put_name(qp_buf *key, quipu_str name)
 {
     for (size_t i = 0; i < name.n; i++) {
-        const quipu_str byte = name.p[i] == '/'   ? QUIPU_STR("%2F")
-                               : name.p[i] == '%' ? QUIPU_STR("%25")
-                                                  : (quipu_str){name.p + i, 1};
-
-        if (key->n < byte.n || memcmp(key->p, byte.p, byte.n) != 0) {
-            return false;
+        if (name.p[i] == '/' || name.p[i] == '%') {
+            qp_buf_puts(key, name.p[i] == '/' ? "%2F" : "%25");
+        } else {
+            qp_buf_putc(key, name.p[i]);
         }
-        *key = (quipu_str){key->p + byte.n, key->n - byte.n};
     }
-    if (key->n == 0 || key->p[0] != '/') {
-        return false;
+}
+
+/* The beginning of all keys of a user, with its last slash. */
+static void call_put_user(qp_buf *key, quipu_str app_name, quipu_str user_id)
+{
+    qp_buf_puts(key, CALL_ADK_KEY);
+    call_put_name(key, app_name);
+    qp_buf_putc(key, '/');
+    call_put_name(key, user_id);
+    qp_buf_putc(key, '/');
+}
+
+quipu_status qp_call_adk_key(qp_call *call, const quipu_session_ref *ref, quipu_str *ret_key,
+                             quipu_error *reterr)
+{
+    quipu_status status;
+    qp_buf key;
+
+    qp_buf_init(&key, QP_HTTP_HEAD_MAX * 3); /* an escaped byte takes three */
+    call_put_user(&key, ref->app_name, ref->user_id);
+    call_put_name(&key, ref->session_id);
+    status = qp_buf_status(&key);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(&call->arena, qp_buf_str(&key), ret_key);
     }
-    *key = (quipu_str){key->p + 1, key->n - 1};
-    return true;
+    qp_buf_free(&key);
+    return status == QUIPU_OK ? status : qp_error_set(reterr, status, "no room for a key");
 }
 
 quipu_status qp_call_check_new_key(const qp_call *call, quipu_str key, quipu_str app_name,
                                    quipu_str user_id, quipu_error *reterr)
 {
-    const quipu_str head = QUIPU_STR("adk:");
-    quipu_str rest = {NULL, 0};
+    const quipu_str head = QUIPU_STR(CALL_ADK_KEY);
+    bool is_own;
+    qp_buf own;
 
     if (!qp_call_is_scoped(call) || key.n < head.n || memcmp(key.p, head.p, head.n) != 0) {
         return QUIPU_OK;
     }
-    rest = (quipu_str){key.p + head.n, key.n - head.n};
-    if (call_take_name(&rest, app_name) && call_take_name(&rest, user_id) && rest.n > 0 &&
-        memchr(rest.p, '/', rest.n) == NULL) {
-        return QUIPU_OK;
-    }
-    return qp_error_set(reterr, QUIPU_INVALID,
-                        "a key that begins with \"adk:\" names an app and a user, and these are "
-                        "not the session's");
+    qp_buf_init(&own, QUIPU_KEY_MAX);
+    call_put_user(&own, app_name, user_id);
+    is_own = qp_buf_status(&own) == QUIPU_OK && key.n > own.n &&
+             memcmp(key.p, qp_buf_str(&own).p, own.n) == 0 &&
+             memchr(key.p + own.n, '/', key.n - own.n) == NULL;
+    qp_buf_free(&own);
+    return is_own ? QUIPU_OK
+                  : qp_error_set(reterr, QUIPU_INVALID,
+                                 "a key that begins with \"adk:\" names an app and a user, and "
+                                 "these are not the session's");
 }

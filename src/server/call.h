@@ -15,6 +15,7 @@
 #define QP_REPLY_MAX ((size_t)256 << 20) /* bytes of an answer that is built in memory */
 #define QP_REPLY_ALLOW_SIZE 64           /* of the Allow header of a 405, with its NUL */
 #define QP_RETRY_AFTER_S 1               /* what a 503 asks a client to wait */
+#define QP_PATH_VALUES_MAX 5             /* {names} of a path */
 
 /* What a worker, or the loop itself, answers. */
 typedef struct qp_reply {
@@ -25,6 +26,7 @@ typedef struct qp_reply {
     int file_fd;                     /* ...this file; -1: none */
     int64_t file_size;               /* of the file */
     char allow[QP_REPLY_ALLOW_SIZE]; /* with 405; "" otherwise */
+    bool has_detail;                 /* errors have ADK's form, {"detail":...} */
 } qp_reply;
 
 struct qp_route;
@@ -32,18 +34,19 @@ struct qp_route;
 typedef struct qp_call {
     struct quipu_server *server;
     quipu_store *store;
-    quipu_service *service;         /* for the state of sessions */
-    const struct qp_route *route;   /* NULL: none fits */
-    const qp_http_request *request; /* the reader's, until the answer is sent */
-    const qp_identity *identity;    /* who asks; NULL: the route is open to everybody */
-    quipu_str key;                  /* the {key} of the path; absent: the route has none */
+    quipu_service *service;             /* for the state of sessions */
+    const struct qp_route *route;       /* NULL: none fits */
+    const qp_http_request *request;     /* the reader's, until the answer is sent */
+    const qp_identity *identity;        /* who asks; NULL: the route is open to everybody */
+    quipu_str path[QP_PATH_VALUES_MAX]; /* the values of the path's {names}, in their order */
+    quipu_str key; /* the session's: {key}, or what an ADK route wrote to; absent: neither */
     quipu_call_options limits;
     quipu_arena arena; /* scratch memory of the call */
     qp_reply answer;
     quipu_tail *tail; /* set by the handler of a stream, which goes on with it */
 } qp_call;
 
-/* Answers with the JSON of an error: {"error":{"status":...,"message":...}}. */
+/* Answers with the JSON of an error: {"error":{"status":...,"message":...}}, or ADK's form. */
 void qp_reply_error(qp_reply *answer, int http_status, const char *status, const char *message);
 
 /* The same for a failed call of the library: one table maps its status to one of HTTP. */
@@ -83,6 +86,10 @@ QUIPU_MUST_USE quipu_status qp_call_check_session(qp_call *call, quipu_error *re
 QUIPU_MUST_USE quipu_status qp_call_check_new_key(const qp_call *call, quipu_str key,
                                                   quipu_str app_name, quipu_str user_id,
                                                   quipu_error *reterr);
+
+/* The key of a session of the ADK service, adk:app/user/id, in the call's arena. */
+QUIPU_MUST_USE quipu_status qp_call_adk_key(qp_call *call, const quipu_session_ref *ref,
+                                            quipu_str *ret_key, quipu_error *reterr);
 
 /* Applies the scope to the app and the user that a request names: absent ones become the
  * identity's, others are QUIPU_NOT_FOUND. */

@@ -56,14 +56,22 @@ static void openapi_parameter(qp_jsonw *writer, const qp_parameter *parameter, c
     qp_jsonw_object_end(writer);
 }
 
+/* A {name} of a path; `name` is what follows the brace. */
+static void openapi_path_parameter(qp_jsonw *writer, const char *name)
+{
+    char text[32] = "";
+    const qp_parameter parameter = {.name = text, .required = true, .help = "one segment, escaped"};
+
+    memcpy(text, name, strcspn(name, "}") < sizeof(text) ? strcspn(name, "}") : 0);
+    openapi_parameter(writer, &parameter, "path");
+}
+
 static void openapi_parameters(qp_jsonw *writer, const qp_route *route)
 {
-    static const qp_parameter key = {.name = "key", .required = true, .help = "of the session"};
-
     qp_jsonw_key(writer, QUIPU_STR("parameters"));
     qp_jsonw_array(writer);
-    if (strstr(route->path, "{key}") != NULL) {
-        openapi_parameter(writer, &key, "path");
+    for (const char *name = strchr(route->path, '{'); name != NULL; name = strchr(name, '{')) {
+        openapi_path_parameter(writer, ++name);
     }
     for (const qp_parameter *parameter = route->parameters;
          parameter != NULL && parameter->name != NULL; parameter++) {
@@ -99,7 +107,7 @@ static void openapi_responses(qp_jsonw *writer, const qp_route *route)
     qp_jsonw_object_end(writer);
     openapi_open(writer, "default");
     openapi_text(writer, "description", "An error");
-    openapi_content(writer, "application/json", "Error");
+    openapi_content(writer, "application/json", qp_route_is_adk(route) ? "AdkError" : "Error");
     qp_jsonw_object_end(writer);
     qp_jsonw_object_end(writer);
 }
@@ -120,8 +128,7 @@ static void openapi_operation(qp_jsonw *writer, const qp_route *route)
     openapi_parameters(writer, route);
     if (route->body != NULL) {
         openapi_open(writer, "requestBody");
-        qp_jsonw_key(writer, QUIPU_STR("required"));
-        qp_jsonw_bool(writer, true);
+        qp_jsonw_put_bool(writer, "required", true);
         openapi_content(writer, "application/json", route->body);
         qp_jsonw_object_end(writer);
     }
@@ -193,6 +200,30 @@ static void openapi_settings(qp_jsonw *writer, const char *name, const qp_fields
     qp_jsonw_object_end(writer);
 }
 
+/* Bodies and errors of ADK's routes: names may be camelCase or snake_case, others are ignored. */
+static void openapi_adk_schemas(qp_jsonw *writer)
+{
+    static const char *const schemas[][2] = {
+        {"AdkSessionNew",
+         "{\"type\":[\"object\",\"null\"],\"properties\":{\"sessionId\":{\"type\":\"string\"},"
+         "\"state\":{\"type\":\"object\"},\"events\":{\"type\":\"array\",\"items\":{\"type\":"
+         "\"object\"}},\"options\":{\"type\":\"object\"}}}"},
+        {"AdkState", "{\"type\":[\"object\",\"null\"]}"},
+        {"AdkSessionPatch", "{\"type\":\"object\",\"required\":[\"stateDelta\"],\"properties\":"
+                            "{\"stateDelta\":{\"type\":\"object\"}}}"},
+        {"AdkMemoryPatch", "{\"type\":\"object\",\"required\":[\"sessionId\"],\"properties\":"
+                           "{\"sessionId\":{\"type\":\"string\"}}}"},
+        {"AdkArtifact", "{\"type\":\"object\"}"},
+        {"AdkRun", "{\"type\":\"object\"}"},
+        {"AdkError", "{\"type\":\"object\",\"required\":[\"detail\"]}"},
+    };
+
+    for (size_t i = 0; i < sizeof(schemas) / sizeof(schemas[0]); i++) {
+        qp_jsonw_key(writer, quipu_cstr(schemas[i][0]));
+        qp_jsonw_raw(writer, quipu_cstr(schemas[i][1]));
+    }
+}
+
 static void openapi_components(qp_jsonw *writer, const quipu_server *server)
 {
     static const char messages[] = "{\"type\":\"array\",\"items\":{\"$ref\":"
@@ -226,6 +257,7 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\"}"));
     qp_jsonw_key(writer, QUIPU_STR("McpMessage"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":[\"object\",\"array\"]}"));
+    openapi_adk_schemas(writer);
     qp_jsonw_key(writer, QUIPU_STR("Error"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"properties\":{\"error\":{\"type\":"
                                    "\"object\",\"properties\":{\"status\":{\"type\":\"string\"},"

@@ -43,6 +43,7 @@ static const struct {
     {413, "Content Too Large"},
     {414, "URI Too Long"},
     {417, "Expectation Failed"},
+    {422, "Unprocessable Entity"},
     {431, "Request Header Fields Too Large"},
     {500, "Internal Server Error"},
     {501, "Not Supported"},

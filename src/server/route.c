@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "server/adk_json.h"
 
 #define ROUTE_NUMBER_MAX INT64_C(1000000000000) /* of parameters that count messages or tokens */
 #define ROUTE_DIGITS_MAX 15                     /* of any number */
@@ -29,6 +30,7 @@ static const qp_parameter route_list[] = {
     TEXT("app", "only sessions of this app"),
     TEXT("user", "only sessions of this user"),
     TEXT("agent", "only sessions of this agent"),
+    TEXT("parent", "only forks of the session of this key"),
     TEXT("after", "the cursor that the page before ended with"),
     NUMBER("limit", 1, QUIPU_PAGE_MAX, "sessions of a page"),
     FLAG("oldestFirst", "the oldest change first"),
@@ -104,6 +106,11 @@ static const qp_parameter route_tail[] = {
     END,
 };
 
+static const qp_parameter route_adk_apps[] = {
+    FLAG("detailed", "objects with what is known of each app, not names alone"),
+    END,
+};
+
 const qp_route qp_routes[] = {
     {QP_HTTP_GET, "/", QP_NEED_NOTHING, NULL, "The page", NULL, NULL, QP_ROUTE_LOOP, qp_route_page},
     {QP_HTTP_GET, "/page/{key}", QP_NEED_NOTHING, NULL, "A file of the page", NULL, NULL,
@@ -165,14 +172,62 @@ const qp_route qp_routes[] = {
     {QP_HTTP_GET, "/v1/sessions/{key}/tail", QP_NEED_READ, "tailSession",
      "Messages as server-sent events: what exists, then what is added", route_tail, NULL,
      QP_ROUTE_STREAM, qp_route_tail},
+#define ADK_SESSIONS "/apps/{app_name}/users/{user_id}/sessions"
+#define ADK_SESSION ADK_SESSIONS "/{session_id}"
+#define ADK_ARTIFACT ADK_SESSION "/artifacts/{artifact_name}"
+    {QP_HTTP_GET, "/list-apps", QP_NEED_READ, "adkListApps", "ADK: the apps that have sessions",
+     route_adk_apps, NULL, QP_ROUTE_WORKER, qp_route_adk_apps},
+    {QP_HTTP_GET, "/version", QP_NEED_NOTHING, "adkVersion", "ADK: the version of this server",
+     NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_version},
+    {QP_HTTP_GET, "/health", QP_NEED_NOTHING, "adkHealth", "ADK: whether the server lives", NULL,
+     NULL, QP_ROUTE_LOOP, qp_route_adk_health},
+    {QP_HTTP_GET, "/dev-ui/assets/config/runtime-config.json", QP_NEED_NOTHING, "adkWebConfig",
+     "ADK Web: where its server is", NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_config},
+    {QP_HTTP_POST, "/run", QP_NEED_WRITE, "adkRun", "ADK: not served, quipu runs no agent", NULL,
+     "AdkRun", QP_ROUTE_LOOP, qp_route_adk_run},
+    {QP_HTTP_POST, "/run_sse", QP_NEED_WRITE, "adkRunSse", "ADK: not served, quipu runs no agent",
+     NULL, "AdkRun", QP_ROUTE_LOOP, qp_route_adk_run},
+    {QP_HTTP_GET, ADK_SESSIONS, QP_NEED_READ, "adkListSessions",
+     "ADK: the sessions of a user, without events", NULL, NULL, QP_ROUTE_WORKER, qp_route_adk_list},
+    {QP_HTTP_POST, ADK_SESSIONS, QP_NEED_WRITE, "adkCreateSession", "ADK: create a session", NULL,
+     "AdkSessionNew", QP_ROUTE_WORKER, qp_route_adk_create},
+    {QP_HTTP_GET, ADK_SESSION, QP_NEED_READ, "adkGetSession", "ADK: a session with its events",
+     NULL, NULL, QP_ROUTE_WORKER, qp_route_adk_get},
+    {QP_HTTP_POST, ADK_SESSION, QP_NEED_WRITE, "adkCreateSessionWithId",
+     "ADK: create a session; the body is its state", NULL, "AdkState", QP_ROUTE_WORKER,
+     qp_route_adk_create_id},
+    {QP_HTTP_PATCH, ADK_SESSION, QP_NEED_WRITE, "adkUpdateSession",
+     "ADK: change the state by an event", NULL, "AdkSessionPatch", QP_ROUTE_WORKER,
+     qp_route_adk_patch},
+    {QP_HTTP_DELETE, ADK_SESSION, QP_NEED_WRITE, "adkDeleteSession", "ADK: delete a session", NULL,
+     NULL, QP_ROUTE_WORKER, qp_route_adk_delete},
+    {QP_HTTP_PATCH, "/apps/{app_name}/users/{user_id}/memory", QP_NEED_WRITE, "adkUpdateMemory",
+     "ADK: add a session to memory; every session of the store is in it", NULL, "AdkMemoryPatch",
+     QP_ROUTE_WORKER, qp_route_adk_memory},
+    {QP_HTTP_GET, ADK_SESSION "/artifacts", QP_NEED_READ, "adkListArtifacts", "ADK: not served yet",
+     NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+    {QP_HTTP_POST, ADK_SESSION "/artifacts", QP_NEED_WRITE, "adkSaveArtifact",
+     "ADK: not served yet", NULL, "AdkArtifact", QP_ROUTE_LOOP, qp_route_adk_artifact},
+    {QP_HTTP_GET, ADK_ARTIFACT, QP_NEED_READ, "adkGetArtifact", "ADK: not served yet", NULL, NULL,
+     QP_ROUTE_LOOP, qp_route_adk_artifact},
+    {QP_HTTP_DELETE, ADK_ARTIFACT, QP_NEED_WRITE, "adkDeleteArtifact", "ADK: not served yet", NULL,
+     NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+    {QP_HTTP_GET, ADK_ARTIFACT "/versions", QP_NEED_READ, "adkListVersions", "ADK: not served yet",
+     NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+    {QP_HTTP_GET, ADK_ARTIFACT "/versions/{version_id}", QP_NEED_READ, "adkGetVersion",
+     "ADK: not served yet", NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+    {QP_HTTP_GET, ADK_ARTIFACT "/versions/{version_id}/metadata", QP_NEED_READ, "adkGetMetadata",
+     "ADK: not served yet", NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
     {.path = NULL},
 };
 
-/* Whether a path fits a template: its segments are equal, {key} is any that is not empty. */
-static bool route_fits(const char *path, const qp_http_request *request, quipu_str *ret_key)
+/* Whether a path fits a template: its segments are equal, and a {name} is any that is not empty;
+ * its value goes to `ret_values`. */
+static bool route_fits(const char *path, const qp_http_request *request,
+                       quipu_str ret_values[QP_PATH_VALUES_MAX])
 {
     size_t at = 0;
-    quipu_str key = QP_STR_ABSENT;
+    size_t values = 0;
 
     while (path[0] == '/' && path[1] != '\0') {
         const char *begin = path + 1;
@@ -182,8 +237,9 @@ static bool route_fits(const char *path, const qp_http_request *request, quipu_s
             return false;
         }
         if (begin[0] == '{') {
-            key = request->segments[at];
-            if (key.n == 0) {
+            assert(values < QP_PATH_VALUES_MAX);
+            ret_values[values] = request->segments[at];
+            if (ret_values[values++].n == 0) {
                 return false;
             }
         } else if (!quipu_str_eq((quipu_str){begin, n}, request->segments[at])) {
@@ -192,7 +248,6 @@ static bool route_fits(const char *path, const qp_http_request *request, quipu_s
         at++;
         path = begin + n;
     }
-    *ret_key = key;
     return at == request->segment_count;
 }
 
@@ -204,6 +259,29 @@ static void route_allow(char allow[QP_REPLY_ALLOW_SIZE], const char *method)
     (void)snprintf(allow + n, QP_REPLY_ALLOW_SIZE - n, "%s%s", n > 0 ? ", " : "", method);
 }
 
+bool qp_route_is_adk(const qp_route *route)
+{
+    return route->name != NULL && strncmp(route->name, "adk", 3) == 0;
+}
+
+/* Answers a path that has no route, or none of this method. */
+static bool route_refuse_path(qp_call *call, bool is_known)
+{
+    const qp_http_request *request = call->request;
+    qp_reply *answer = &call->answer;
+
+    answer->has_detail =
+        request->segment_count > 0 && quipu_str_eq(request->segments[0], QUIPU_STR("apps"));
+    if (is_known) {
+        qp_reply_error(answer, 405, "UNSUPPORTED",
+                       answer->has_detail ? "Method Not Allowed" : "this path has no such method");
+    } else {
+        qp_reply_error(answer, 404, "NOT_FOUND",
+                       answer->has_detail ? "Not Found" : "there is no such path");
+    }
+    return false;
+}
+
 bool qp_route_match(qp_call *call)
 {
     /* A HEAD is a GET whose body is not sent. */
@@ -213,26 +291,23 @@ bool qp_route_match(qp_call *call)
 
     assert(call->route == NULL);
     for (const qp_route *route = qp_routes; route->path != NULL; route++) {
-        quipu_str key;
+        quipu_str values[QP_PATH_VALUES_MAX] = {{NULL, 0}};
 
-        if (!route_fits(route->path, call->request, &key)) {
+        if (!route_fits(route->path, call->request, values)) {
             continue;
         }
         if (route->method == method) {
             call->route = route;
-            call->key = key;
+            memcpy(call->path, values, sizeof(values));
+            call->key = strstr(route->path, "{key}") != NULL ? call->path[0] : QP_STR_ABSENT;
             call->answer.allow[0] = '\0';
+            call->answer.has_detail = qp_route_is_adk(route);
             return true;
         }
         is_known = true;
         route_allow(call->answer.allow, qp_http_method_name(route->method));
     }
-    if (is_known) {
-        qp_reply_error(&call->answer, 405, "UNSUPPORTED", "this path has no such method");
-    } else {
-        qp_reply_error(&call->answer, 404, "NOT_FOUND", "there is no such path");
-    }
-    return false;
+    return route_refuse_path(call, is_known);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
@@ -253,11 +328,15 @@ static bool route_is_number(quipu_str text, const qp_parameter *parameter)
     return value >= parameter->least && value <= parameter->most;
 }
 
-/* Answers 400 about a parameter. */
+/* Answers 400 about a parameter, or as ADK does: its only parameter is a flag. */
 static bool route_refuse(qp_call *call, const qp_parameter *parameter)
 {
     char message[160];
 
+    if (qp_route_is_adk(call->route)) {
+        qp_adk_refuse_flag(call, parameter->name);
+        return false;
+    }
     switch (parameter->kind) {
     case QP_PARAMETER_NUMBER:
         (void)snprintf(message, sizeof(message), "%s must be a number from %" PRId64 " to %" PRId64,
@@ -319,7 +398,7 @@ bool qp_route_check(qp_call *call)
             return false;
         }
     }
-    if (found < call->request->parameter_count) {
+    if (found < call->request->parameter_count && !qp_route_is_adk(call->route)) {
         qp_reply_error(&call->answer, 400, "INVALID", "the query has a parameter that is unknown");
         return false;
     }

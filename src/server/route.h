@@ -55,8 +55,12 @@ typedef struct qp_route {
 /* All of them; ends with a NULL path. */
 extern const qp_route qp_routes[];
 
-/* Finds the route of a request and sets route and key of the call. false: the answer says why, 404
- * or 405. */
+/* Whether a route is one of ADK's, which is what its name begins with: errors have ADK's form, and
+ * parameters that are unknown are ignored. */
+bool qp_route_is_adk(const qp_route *route);
+
+/* Finds the route of a request and sets route, path and key of the call. false: the answer says
+ * why, 404 or 405. */
 QUIPU_MUST_USE bool qp_route_match(qp_call *call);
 
 /* Checks the query against the route's parameters. false: the answer is 400 and names the parameter
@@ -85,6 +89,20 @@ quipu_status qp_route_stats(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_page(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_page_file(qp_call *call, quipu_error *reterr);
+
+quipu_status qp_route_adk_list(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_create(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_create_id(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_get(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_patch(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_delete(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_memory(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_apps(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_version(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_health(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_config(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_artifact(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_run(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_mcp(qp_call *call, quipu_error *reterr);
 

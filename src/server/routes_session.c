@@ -20,10 +20,15 @@ quipu_status qp_route_session_list(qp_call *call, quipu_error *reterr)
     options.user_id = qp_call_text(call, "user");
     options.agent_id = qp_call_text(call, "agent");
     options.after = qp_call_text(call, "after");
+    options.parent = qp_call_text(call, "parent");
     options.limit = qp_call_number(call, "limit", 0);
     options.flags = (qp_call_flag(call, "oldestFirst") ? QUIPU_LIST_OLDEST_FIRST : 0) |
                     (qp_call_flag(call, "expired") ? QUIPU_LIST_EXPIRED : 0);
     status = qp_call_scope(call, &options.app_name, &options.user_id, reterr);
+    if (status == QUIPU_OK && options.parent.p != NULL) {
+        call->key = options.parent; /* which must be in the scope, too */
+        status = qp_call_check_session(call, reterr);
+    }
     if (status == QUIPU_OK) {
         status = quipu_session_list(call->store, &options, &call->limits, &page, reterr);
     }

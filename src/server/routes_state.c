@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "mcp/live.h"
+#include "server/adk_json.h"
 #include "server/route.h"
 #include "server/session_json.h"
 
@@ -55,68 +56,80 @@ quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* An event that only changes the state: all names in one transaction. Its id makes it unique; it is
- * no event of the history. */
-static quipu_status state_event(qp_json_node names, qp_buf *event, quipu_error *reterr)
+/* Its id makes it unique, its time is now. */
+quipu_status qp_call_state_event(quipu_json names, qp_buf *event, quipu_error *reterr)
 {
+    const quipu_time now = quipu_time_now();
     char id[QUIPU_UUID_TEXT_SIZE];
-    quipu_uuid uuid;
+    char invocation[2 + QUIPU_UUID_TEXT_SIZE] = "p-";
+    quipu_uuid uuids[2];
     qp_jsonw writer;
-    quipu_status status = qp_uuid_v7(&uuid);
+    quipu_status status = qp_uuid_v4(&uuids[0]);
 
+    status = status == QUIPU_OK ? qp_uuid_v4(&uuids[1]) : status;
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no random bits for an id");
     }
-    quipu_uuid_format(uuid, id);
+    quipu_uuid_format(uuids[0], invocation + 2);
+    quipu_uuid_format(uuids[1], id);
     qp_jsonw_begin(&writer, event);
     qp_jsonw_object(&writer);
-    qp_jsonw_key(&writer, QUIPU_STR("id"));
-    qp_jsonw_str(&writer, quipu_cstr(id));
-    qp_jsonw_key(&writer, QUIPU_STR("author"));
-    qp_jsonw_str(&writer, QUIPU_STR("user"));
+    qp_jsonw_put(&writer, "id", id);
+    qp_jsonw_put(&writer, "invocationId", invocation);
+    qp_jsonw_put(&writer, "author", "user");
+    qp_jsonw_put_double(&writer, "timestamp", (double)now.s + (double)now.ns / 1e9);
     qp_jsonw_key(&writer, QUIPU_STR("actions"));
     qp_jsonw_object(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("stateDelta"));
-    qp_jsonw_raw(&writer, qp_json_raw(names));
+    qp_jsonw_raw(&writer, names.text);
     qp_jsonw_object_end(&writer);
     qp_jsonw_object_end(&writer);
     status = qp_jsonw_end(&writer);
     return status == QUIPU_OK ? status : qp_error_set(reterr, status, "the state is too large");
 }
 
-/* The app's state is every user's: a token of one user must not change it. */
-static quipu_status state_check_names(qp_call *call, qp_json_node names, quipu_error *reterr)
+quipu_status qp_call_check_state(qp_call *call, quipu_json names, quipu_error *reterr)
 {
-    qp_json_iter each = qp_json_each(names);
+    const quipu_str head = QUIPU_STR("app:");
+    quipu_status status = QUIPU_OK;
+    qp_json_iter each;
+    qp_json_doc doc;
 
-    while (call->identity->user_id.p != NULL && qp_json_next(&each)) {
+    if (names.text.p == NULL || call->identity->user_id.p == NULL) {
+        return QUIPU_OK;
+    }
+    qp_json_init(&doc);
+    status = qp_json_parse(&doc, names.text, NULL, reterr);
+    each = qp_json_each(qp_json_root(&doc));
+    while (status == QUIPU_OK && qp_json_next(&each)) {
         quipu_str name;
-        quipu_status status = qp_json_text_copy(each.key, &call->arena, &name);
 
-        if (status != QUIPU_OK) {
-            return qp_error_set(reterr, status, "a name of the state cannot be read");
-        }
-        if (name.n >= 4 && memcmp(name.p, "app:", 4) == 0) {
-            return qp_error_set(reterr, QUIPU_MISUSE,
-                                "a token of one user may not change the state of the app");
+        if (qp_json_text_copy(each.key, &call->arena, &name) != QUIPU_OK) {
+            status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+        } else if (name.n >= head.n && memcmp(name.p, head.p, head.n) == 0) {
+            status = qp_error_set(reterr, QUIPU_MISUSE,
+                                  "a token of one user may not change the state of the app");
         }
     }
-    return QUIPU_OK;
+    qp_json_free(&doc);
+    return status;
 }
 
 quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr)
 {
     quipu_live *live = NULL;
+    quipu_json names = {QP_STR_ABSENT};
     qp_json_doc doc;
     qp_buf event;
     quipu_status status = qp_body_parse(call, &doc, reterr);
 
     qp_buf_init(&event, QP_HTTP_BODY_CAP);
     if (status == QUIPU_OK) {
-        status = state_check_names(call, qp_json_root(&doc), reterr);
+        names.text = qp_json_raw(qp_json_root(&doc));
+        status = qp_call_check_state(call, names, reterr);
     }
     if (status == QUIPU_OK) {
-        status = state_event(qp_json_root(&doc), &event, reterr);
+        status = qp_call_state_event(names, &event, reterr);
     }
     if (status == QUIPU_OK) {
         status = state_open(call, &live, reterr);

@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/option.h"
+#include "base/str.h"
 #include "http/request.h"
 #include "server/listen.h"
 
@@ -195,6 +196,24 @@ static quipu_status server_read_url(const char *url, char host[QP_SERVER_HOST_MA
     return QUIPU_OK;
 }
 
+/* The app that is open to clients without a token. */
+static quipu_status server_read_adk(quipu_server *server, const char *app, quipu_error *reterr)
+{
+    const quipu_str name = quipu_cstr(app != NULL ? app : "");
+
+    if (app == NULL) {
+        return QUIPU_OK;
+    }
+    if (name.n == 0 || name.n >= sizeof(server->adk_app) || !qp_utf8_valid(name)) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "an app that is open has a name of 1 to %d bytes",
+                            QP_SERVER_APP_MAX - 1);
+    }
+    memcpy(server->adk_app, app, name.n + 1);
+    server->adk_identity = (qp_identity){.app_name = {server->adk_app, name.n},
+                                         .verbs = QUIPU_TOKEN_READ | QUIPU_TOKEN_WRITE};
+    return QUIPU_OK;
+}
+
 static quipu_status server_read_options(quipu_server *server, const quipu_server_options *given,
                                         quipu_error *reterr)
 {
@@ -209,6 +228,9 @@ static quipu_status server_read_options(quipu_server *server, const quipu_server
     status = status == QUIPU_OK ? server_read_limits(options, reterr) : status;
     if (status == QUIPU_OK) {
         status = server_read_url(options->public_url, server->public_host, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = server_read_adk(server, options->adk_open, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -237,6 +259,13 @@ static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
     }
     if (status == QUIPU_OK) {
         status = quipu_service_new(server->store, &service, &server->service, reterr);
+    }
+    if (status == QUIPU_OK) {
+        service.flags = QUIPU_SERVICE_PYTHON | QUIPU_SERVICE_REBASE;
+        service.key_case = QUIPU_KEYS_CAMEL;
+        service.bytes = QUIPU_BYTES_URL;
+        service.time = QUIPU_TIMES_SECONDS;
+        status = quipu_service_new(server->store, &service, &server->adk, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_token_refresh(&server->tokens, reterr);
@@ -346,6 +375,7 @@ static void server_free(quipu_server *server)
         (void)unlink(server->socket_path);
     }
     quipu_service_free(server->service);
+    quipu_service_free(server->adk);
     qp_token_release(server->tokens.table);
     qp_mutex_done(&server->health.mutex);
     qp_free(server);

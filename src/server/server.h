@@ -20,6 +20,7 @@
 #define QP_SERVER_ADDRESS_MAX 160 /* bytes of an address, with its NUL */
 #define QP_SERVER_HOST_MAX 256    /* bytes of the public host, with its NUL */
 #define QP_SERVER_PATH_MAX 4096
+#define QP_SERVER_APP_MAX 256   /* bytes of the app that is open, with its NUL */
 #define QP_SERVER_BUCKETS 12    /* of the histogram of latencies */
 #define QP_SERVER_ROUTES_MAX 64 /* routes that are counted */
 #define QP_SERVER_CLASSES 3     /* of statuses: good, the client's fault, the server's */
@@ -54,6 +55,9 @@ typedef struct qp_health {
 struct quipu_server {
     quipu_store *store;
     quipu_service *service;
+    quipu_service *adk;       /* for ADK's routes: its rules, and events in its form */
+    qp_identity adk_identity; /* who asks without a token; without an app: nobody may */
+    char adk_app[QP_SERVER_APP_MAX];
     quipu_server_options options; /* its texts are not kept */
     qp_log log;
     char token_path[QP_SERVER_PATH_MAX];

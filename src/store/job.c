@@ -131,6 +131,17 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
     return status;
 }
 
+quipu_status qp_job_is_due(const quipu_store *store, ent_db *db, quipu_arena *arena, quipu_str kind,
+                           bool *ret_due, quipu_error *reterr)
+{
+    const qp_job *row = NULL;
+    quipu_status status = job_find_due(store, db, arena, kind, quipu_time_now(), &row, reterr);
+
+    assert(ent_depth(db) > 0 && kind.n > 0);
+    *ret_due = status == QUIPU_OK && row != NULL;
+    return status;
+}
+
 /* The worker's name and a UUID: no other claim has this owner. */
 static quipu_status job_owner(quipu_arena *arena, quipu_str name, quipu_str *ret_owner,
                               quipu_error *reterr)

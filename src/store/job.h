@@ -18,8 +18,9 @@
  *
  * Owns: entity Job. Called by memory_scope.c, memory_reflect.c and purge.c; session_delete.c and
  * erase.c remove a scope's rows.
- * Transactions: every function expects an open, exclusive one, and leaves the commit to its caller:
- * what a worker stores is in the same transaction as qp_job_commit(). */
+ * Transactions: every function but qp_job_is_due(), which only reads, expects an open, exclusive
+ * one, and leaves the commit to its caller: what a worker stores is in the same transaction as
+ * qp_job_commit(). */
 #ifndef QP_STORE_JOB_H
 #define QP_STORE_JOB_H
 
@@ -59,6 +60,10 @@ typedef struct qp_job_due {
 QUIPU_MUST_USE quipu_status qp_job_make_due(const quipu_store *store, ent_db *db,
                                             quipu_arena *scratch, const qp_job_due *due,
                                             quipu_error *reterr);
+
+/* Whether some job of a kind is due: a worker that finds none need not lock anything. */
+QUIPU_MUST_USE quipu_status qp_job_is_due(const quipu_store *store, ent_db *db, quipu_arena *arena,
+                                          quipu_str kind, bool *ret_due, quipu_error *reterr);
 
 /* What a worker asks for. */
 typedef struct qp_job_claim {

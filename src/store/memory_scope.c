@@ -401,6 +401,32 @@ static quipu_status memory_scope_claim_work(void *ctx, ent_db *db, quipu_arena *
     return memory_scope_begin(claim, db, scratch, reterr);
 }
 
+/* A look for jobs. */
+typedef struct memory_scope_wait {
+    const quipu_store *store;
+    quipu_str kind;
+    bool due;
+} memory_scope_wait;
+
+/* A qp_work_fn. */
+static quipu_status memory_scope_due_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                          quipu_error *reterr)
+{
+    memory_scope_wait *wait = ctx;
+
+    return qp_job_is_due(wait->store, db, scratch, wait->kind, &wait->due, reterr);
+}
+
+quipu_status qp_memory_is_due(quipu_store *store, const qp_call *call, quipu_str kind,
+                              bool *ret_due, quipu_error *reterr)
+{
+    memory_scope_wait wait = {.store = store, .kind = kind};
+    quipu_status status = qp_store_read(store, call, memory_scope_due_work, &wait, reterr);
+
+    *ret_due = status == QUIPU_OK && wait.due;
+    return status;
+}
+
 quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
                              const quipu_memory_options *options, quipu_str key, quipu_arena *arena,
                              qp_memory_work *ret_work, quipu_error *reterr)

@@ -112,6 +112,10 @@ typedef struct qp_memory_work {
     int64_t limit; /* messages to read at a time, by how long they are */
 } qp_memory_work;
 
+/* Whether a job of a kind is due, without a lock. */
+QUIPU_MUST_USE quipu_status qp_memory_is_due(quipu_store *store, const qp_call *call,
+                                             quipu_str kind, bool *ret_due, quipu_error *reterr);
+
 /* Claim the session of `key` when it is due, or, when that is absent, the job that waits
  * longest. */
 QUIPU_MUST_USE quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,

@@ -24,14 +24,26 @@ qp_history *qp_history_new(void)
     return qp_result_new(sizeof(qp_history));
 }
 
-/* The texts are borrowed from the row: it must outlive the result. */
-quipu_session_info qp_session_info(const qp_session *row)
+/* A parent is one more row by its number. A hidden one has no key, so that its fork shows none; nor
+ * does a fork whose parent's row is missing: what reads its messages reports that. */
+quipu_status qp_session_show(ent_db *db, quipu_arena *arena, const qp_session *row,
+                             quipu_session_info *ret_info, quipu_error *reterr)
 {
     quipu_session_info info = {.key = {NULL, 0}};
+    qp_session shown = *row;
+    quipu_status status = QUIPU_OK;
 
-    ent_view_read(&qp_session_info_view, row, &info);
+    assert(ent_depth(db) > 0);
+    if (row->parent_id.has) {
+        status = qp_session_get(db, arena, row->parent_id.v, &shown.parent, reterr);
+    }
+    if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {
+        return status;
+    }
+    ent_view_read(&qp_session_info_view, &shown, &info);
     info.updated_at = qp_last_change(row);
-    return info;
+    *ret_info = info;
+    return QUIPU_OK;
 }
 
 /* ---- which messages ---------------------------------------------------------------------------
@@ -320,8 +332,11 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
     if (status != QUIPU_OK) {
         return status;
     }
+    status = qp_session_show(db, &history->head.arena, row, &history->session, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
     history->row = row;
-    history->session = qp_session_info(row);
     pub->session = &history->session;
     /* Only the row was asked for: no message is read, and `more` says whether there is any. */
     if ((range->flags & QUIPU_RANGE_HEADER) != 0) {

@@ -22,8 +22,10 @@ QP_RESULT(qp_history);
 /* An empty result, or NULL. */
 qp_history *qp_history_new(void);
 
-/* A row as the API shows it; texts stay where they are. */
-quipu_session_info qp_session_info(const qp_session *row);
+/* A row as the API shows it, with the key of its parent, which is read to the arena. The texts are
+ * borrowed from the rows, which must outlive the result. */
+QUIPU_MUST_USE quipu_status qp_session_show(ent_db *db, quipu_arena *arena, const qp_session *row,
+                                            quipu_session_info *ret_info, quipu_error *reterr);
 
 /* The newest summary of a session, with which its default view begins. */
 typedef struct qp_summary {

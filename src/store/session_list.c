@@ -37,7 +37,8 @@ QP_RESULT(session_list_page);
 typedef struct session_list_call {
     const quipu_store *store;
     quipu_list_options options;
-    qp_session from; /* the page begins after this row, when its id is not 0 */
+    qp_session from;   /* the page begins after this row, when its id is not 0 */
+    int64_t parent_id; /* only forks of this session; 0: any */
     session_list_page *page;
 } session_list_call;
 
@@ -154,6 +155,9 @@ static qp_session_query session_list_query(const session_list_call *call,
     }
     if (options->agent_id.p != NULL) {
         query.where.agent_id = ent_eq(options->agent_id);
+    }
+    if (call->parent_id != 0) {
+        query.where.parent_id = ent_eq(call->parent_id);
     }
     /* Expired sessions stay stored until a sweep deletes them. */
     if ((options->flags & QUIPU_LIST_EXPIRED) == 0) {
@@ -369,6 +373,22 @@ static quipu_status session_list_oldest(session_list_rows *rows, ent_db *db, qui
     return status;
 }
 
+/* The forks of one session, all of them: an index has them by their parent, in no order, and they
+ * are few beside the sessions that a scan in the list's order would pass. The tenant is their
+ * parent's, and left out, so that no engine prefers an index of tenants. */
+static quipu_status session_list_forks(session_list_rows *rows, ent_db *db, quipu_arena *arena,
+                                       const qp_session_query *query, quipu_error *reterr)
+{
+    qp_session_query forks = *query;
+    qp_session_list list = {0};
+    quipu_status status;
+
+    forks.where.tenant = (ent_where_text){0};
+    forks.limit = 0;
+    status = qp_session_find(db, arena, &forks, &list, reterr);
+    return status == QUIPU_OK ? session_list_add(rows, arena, &list, reterr) : status;
+}
+
 /* Finds up to query->limit rows behind `after` in the order of the list. */
 static quipu_status session_list_find(const session_list_call *call, ent_db *db,
                                       const qp_session_query *query, const qp_session *after,
@@ -377,8 +397,10 @@ static quipu_status session_list_find(const session_list_call *call, ent_db *db,
     quipu_arena *arena = &call->page->head.arena;
     session_list_rows rows = {.oldest_first = (call->options.flags & QUIPU_LIST_OLDEST_FIRST) != 0,
                               .after = after};
-    quipu_status status = (rows.oldest_first ? session_list_oldest : session_list_newest)(
-        &rows, db, arena, query, reterr);
+    quipu_status status =
+        (call->parent_id != 0 ? session_list_forks
+         : rows.oldest_first  ? session_list_oldest
+                              : session_list_newest)(&rows, db, arena, query, reterr);
 
     assert(query->limit > 0);
     if (status == QUIPU_OK && rows.n > 0) {
@@ -430,7 +452,9 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
             }
             status = session_list_matches(&call->options, &list.items[i], &matches, reterr);
             if (matches) {
-                infos[count++] = qp_session_info(&list.items[i]);
+                status = qp_session_show(db, &call->page->head.arena, &list.items[i], &infos[count],
+                                         reterr);
+                count++;
             }
             last = list.items[i];
         }
@@ -454,6 +478,24 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
     }
 }
 
+/* Finds the session whose forks are listed. One that has expired has its forks still. */
+static quipu_status session_list_parent(session_list_call *call, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    const qp_session *parent = NULL;
+    quipu_status status = QUIPU_OK;
+
+    if (call->options.parent.p != NULL) {
+        status = qp_session_lookup(call->store, db, scratch, call->options.parent, &parent, reterr);
+    }
+    if (status == QUIPU_OK && parent == NULL && call->options.parent.p != NULL) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND,
+                              "there is no session of the key whose forks are listed");
+    }
+    call->parent_id = parent != NULL ? parent->id : 0;
+    return status;
+}
+
 /* Fills the page from one snapshot. A retried read starts over with an empty arena. */
 static quipu_status session_list_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
@@ -462,7 +504,7 @@ static quipu_status session_list_work(void *ctx, ent_db *db, quipu_arena *scratc
     session_list_page *page = call->page;
     const qp_session_where unexpired[2] = {{.expires_at = ENT_IS_NULL},
                                            {.expires_at = ent_gt(quipu_time_now())}};
-    qp_session_query query = session_list_query(call, unexpired);
+    qp_session_query query;
     const size_t size = (size_t)call->options.limit * sizeof(quipu_session_info);
     quipu_session_info *infos;
     qp_session last = {.id = 0};
@@ -470,7 +512,11 @@ static quipu_status session_list_work(void *ctx, ent_db *db, quipu_arena *scratc
     quipu_status status;
 
     assert(ent_depth(db) > 0 && call->options.limit > 0);
-    (void)scratch;
+    status = session_list_parent(call, db, scratch, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    query = session_list_query(call, unexpired);
     quipu_arena_free(&page->head.arena);
     page->pub = (quipu_session_page){0};
     infos = qp_arena_take(&page->head.arena, size);
@@ -502,6 +548,13 @@ static quipu_status session_list_check(quipu_list_options *options, quipu_error 
         return qp_error_set(reterr, QUIPU_LIMIT,
                             "a page of %lld sessions; at most %d are allowed: use the cursor",
                             (long long)options->limit, QUIPU_PAGE_MAX);
+    }
+    if (options->parent.p != NULL) {
+        quipu_status status = qp_key_check(options->parent, reterr);
+
+        if (status != QUIPU_OK) {
+            return status;
+        }
     }
     options->limit = options->limit == 0 ? QUIPU_PAGE_DEFAULT : options->limit;
     assert(options->limit > 0 && options->limit <= QUIPU_PAGE_MAX);

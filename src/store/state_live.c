@@ -186,7 +186,9 @@ static quipu_status state_live_one(state_live_search *search, ent_db *db, const 
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list of sessions");
     }
     status = state_live_shared(search, db, row, reterr);
-    *info = qp_session_info(row);
+    if (status == QUIPU_OK) {
+        status = qp_session_show(db, search->arena, row, info, reterr);
+    }
     *history = (quipu_history){.session = info};
     *ret = (qp_live){
         .history = history, .last_event_at = state_live_time(row), .state = search->shared};

@@ -41,6 +41,7 @@
 static void store_free(quipu_store *store)
 {
     assert((atomic_load(&store->calls) & ~STORE_CLOSES) == 0);
+    qp_background_done(&store->background);
     qp_pool_done(&store->pool);
     qp_group_done(&store->group);
     qp_change_signal_done(&store->signal);
@@ -88,6 +89,9 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
     quipu_status status = qp_change_signal_init(&store->signal, &store->connector, reterr);
 
     assert(readers_max > 0 && readers_max <= QUIPU_READERS_LIMIT);
+    if (status == QUIPU_OK) {
+        status = qp_background_init(&store->background, reterr);
+    }
     if (status == QUIPU_OK && qp_store_pools(store)) {
         /* A private copy, which is read-only, has one connection, and readers take turns. */
         status = qp_pool_init(&store->pool, &store->connector,
@@ -154,8 +158,9 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     return QUIPU_OK;
 }
 
-/* Wait for the calls that are inside, then free. New calls after this one are the caller's mistake;
- * a call that is inside may still nest others, so the count may rise before it falls. */
+/* End the background thread, wait for the calls that are inside, then free. New calls after this
+ * one are the caller's mistake; a call that is inside may still nest others, so the count may rise
+ * before it falls. */
 void quipu_close(quipu_store *store)
 {
     /* A forked child shares the parent's files: closing there would checkpoint behind its back. */
@@ -165,6 +170,7 @@ void quipu_close(quipu_store *store)
     const int64_t begun_ns = qp_clock_ns();
     const qp_log log = store->log;
 
+    qp_background_close(&store->background);
     if (atomic_fetch_or(&store->calls, STORE_CLOSES) > 0) {
         qp_change_signal_notify(&store->signal); /* tails that wait look up */
         (void)qp_latch_wait(&store->left, QP_NEVER);

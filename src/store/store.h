@@ -2,8 +2,8 @@
  * writing, loading a session's row.
  *
  * Owns: struct quipu_store. Members without a note are set by qp_store_new() and do not change
- * until quipu_close(); `first`, `calls` and `purge_due` are atomic; the group, the pool and the
- * change signal lock by themselves.
+ * until quipu_close(); `first`, `calls` and `purge_due` are atomic; the group, the pool, the
+ * change signal and the background thread lock by themselves.
  * Included by: every file of this room, and by the rooms above it that write (src/import). */
 #ifndef QP_STORE_STORE_H
 #define QP_STORE_STORE_H
@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "gen/quipu.h"
+#include "store/background.h"
 #include "store/call.h"
 #include "store/group.h"
 #include "store/pool.h"
@@ -36,11 +37,12 @@ struct quipu_store {
     int64_t cap_tokens;   /* 0: none */
     bool is_local;        /* neither feed nor cap: an append concerns its session alone */
     quipu_str tenant;
-    qp_group group;          /* unused in a read-only store */
-    qp_pool pool;            /* see qp_store_pools() */
-    qp_change_signal signal; /* for tails and the feed */
-    bool feed;               /* what is committed is also recorded in the feed */
-    atomic_bool purge_due;   /* there may be a job for purge.c; not known at first */
+    qp_group group;           /* unused in a read-only store */
+    qp_pool pool;             /* see qp_store_pools() */
+    qp_change_signal signal;  /* for tails and the feed */
+    bool feed;                /* what is committed is also recorded in the feed */
+    atomic_bool purge_due;    /* there may be a job for purge.c; not known at first */
+    qp_background background; /* a worker of memory, when one was asked for */
     quipu_arena arena;
 };
 

@@ -267,7 +267,9 @@ static quipu_status window_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     status = qp_session_load(call->store, db, &result->head.arena, call->key, quipu_time_now(),
                              &view.row, reterr);
     if (status == QUIPU_OK) {
-        result->session = qp_session_info(view.row);
+        status = qp_session_show(db, &result->head.arena, view.row, &result->session, reterr);
+    }
+    if (status == QUIPU_OK) {
         result->pub.session = &result->session;
         status = qp_summary_read(db, view.row, &result->head.arena, &summary, reterr);
     }

@@ -18,6 +18,32 @@ static void name(char ret_key[32], const char *stem, int number)
     (void)snprintf(ret_key, 32, "%s%d", stem, number);
 }
 
+/* The keys of the forks of a session, newest change first, in pages of `limit`. */
+static void forks_of(quipu_store *store, const char *key, int64_t limit, char ret[256])
+{
+    quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
+    char cursor[128];
+    size_t n = 0;
+
+    ret[0] = '\0';
+    options.parent = quipu_cstr(key);
+    options.limit = limit;
+    do {
+        quipu_session_page *page = NULL;
+
+        T_OK(quipu_session_list(store, &options, NULL, &page, NULL));
+        for (size_t i = 0; i < page->sessions.count; i++) {
+            const quipu_session_info *info = quipu_session_info_at(page->sessions, i);
+
+            T_STR(info->parent_key, key);
+            n += (size_t)snprintf(ret + n, 256 - n, "%s%s", n == 0 ? "" : " ", info->key.p);
+        }
+        (void)snprintf(cursor, sizeof(cursor), "%s", page->next.p != NULL ? page->next.p : "");
+        options.after = quipu_cstr(cursor);
+        quipu_free(page);
+    } while (cursor[0] != '\0');
+}
+
 /* ---- sharing ----------------------------------------------------------------------------------
  */
 
@@ -604,6 +630,70 @@ static void fork_of_a_long_history_writes_one_row_and_reads_a_few(void **state)
     assert_true(statements[1] <= statements[0] + 1);
 }
 
+/* ---- parents and children ---------------------------------------------------------------------
+ */
+
+static void a_fork_names_its_parent_until_that_is_deleted(void **state)
+{
+    ht_store *self = *state;
+    quipu_window_options budget = QUIPU_WINDOW_OPTIONS_INIT;
+    quipu_window *window = NULL;
+    quipu_history *got;
+
+    st_create(self->store, "p");
+    st_append_many(self->store, "p", 3);
+    ht_fork(self->store, "p", 2, "f");
+    ht_fork(self->store, "f", 2, "g");
+    got = st_get(self->store, "f", NULL);
+    T_STR(got->session->parent_key, "p");
+    quipu_free(got);
+    got = st_get(self->store, "p", NULL);
+    assert_null(got->session->parent_key.p);
+    quipu_free(got);
+    budget.token_budget = 1000;
+    T_OK(quipu_window_read(self->store, QUIPU_STR("f"), &budget, NULL, &window, NULL));
+    T_STR(window->session->parent_key, "p");
+    quipu_free(window);
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("p"), NULL, NULL));
+    got = st_get(self->store, "f", NULL);
+    assert_true(got->session->is_fork);
+    assert_null(got->session->parent_key.p);
+    assert_int_equal(got->session->fork_seq, 2);
+    quipu_free(got);
+}
+
+static void the_forks_of_a_session_are_listed_by_their_last_change(void **state)
+{
+    ht_store *self = *state;
+    quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
+    quipu_session_page *page = NULL;
+    quipu_error err = {0};
+    char keys[256];
+
+    st_create(self->store, "p");
+    st_create(self->store, "other");
+    st_append_many(self->store, "p", 3);
+    ht_fork(self->store, "p", 1, "a");
+    ht_fork(self->store, "p", 2, "b");
+    ht_fork(self->store, "p", 3, "c");
+    st_append_many(self->store, "c", 1);
+    ht_fork(self->store, "c", 4, "grandchild");
+    ht_fork(self->store, "other", 0, "else");
+    st_append_many(self->store, "a", 1);
+    for (int64_t limit = 1; limit <= 4; limit++) {
+        forks_of(self->store, "p", limit, keys);
+        assert_string_equal(keys, "a c b");
+    }
+    forks_of(self->store, "c", 2, keys);
+    assert_string_equal(keys, "grandchild");
+    forks_of(self->store, "b", 2, keys);
+    assert_string_equal(keys, "");
+    options.parent = QUIPU_STR("nobody");
+    T_STATUS(quipu_session_list(self->store, &options, NULL, &page, &err), QUIPU_NOT_FOUND);
+    options.parent = QUIPU_STR("");
+    T_STATUS(quipu_session_list(self->store, &options, NULL, &page, &err), QUIPU_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -628,6 +718,8 @@ int main(void)
         HT_TEST(fork_past_the_depth_limit_is_a_copy),
         HT_TEST(copy_of_many_messages_is_whole),
         HT_TEST(fork_of_a_long_history_writes_one_row_and_reads_a_few),
+        HT_TEST(a_fork_names_its_parent_until_that_is_deleted),
+        HT_TEST(the_forks_of_a_session_are_listed_by_their_last_change),
     };
 
     return cmocka_run_group_tests_name("store_fork", tests, NULL, NULL);

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 import harness
@@ -174,6 +175,26 @@ class Chat(harness.Case):
         self.run_quipu("memory", "add", "new", "I am Ana.")
         shown = self.run_quipu("context", "new", "--json").json()
         self.assertIn("### Standing\n- I am Ana.", shown["system"][0])
+
+    def test_a_chat_never_waits_for_the_model_that_observes_it(self):
+        """The model's worker hangs; the talk goes on, and ends at once."""
+        self.run_quipu("append", "k", "--create", "--role", "user", "--text", "tea " * 5000)
+        terminal = self.open_chat("watch", "--observe-model", "mute")
+        terminal.send("one\n")
+        terminal.expect("You said: one.")
+        end = time.monotonic() + harness.WAIT_S
+        while not any(request["model"] == "mute" for request in self.requests()):
+            self.assertLess(time.monotonic(), end, "no worker has asked")
+            time.sleep(0.01)
+        terminal.send("two\n")
+        terminal.expect("You said: two.")
+        terminal.send("\x04")
+        terminal.finish()
+        self.assertEqual(terminal.code, 0)
+        status = self.run_quipu("memory", "status", "k", "--json").json()
+        self.assertEqual((status["watermark"], status["modelCalls"]), (0, 1))
+        self.assertNotIn("lastError", status)  # it was cancelled, and has not failed
+        self.assertNotIn("owner", status)
 
     def test_the_only_model_is_found_and_several_are_reported(self):
         self.chat("one", "--text", "hi")

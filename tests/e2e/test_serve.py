@@ -5,6 +5,7 @@ of HTTP is accepted."""
 import http.client
 import json
 import os
+import re
 import socket
 import stat
 import time
@@ -120,6 +121,23 @@ class Routes(server.Case):
         self.assertEqual(self.contents("f"), ["m0", "m1", "other"])
         self.assertEqual(self.contents("s"), ["m0", "m1", "m2", "m3"])
 
+    def test_a_fork_names_its_parent_and_a_parent_lists_its_forks(self):
+        self.append("s", message("e1"), message("e2"))
+        for key, seq in (("f", 1), ("g", 2)):
+            made = self.good("POST", path("v1", "sessions", "s", "fork"),
+                             {"key": key, "seq": seq}, status=201)["session"]
+            self.assertEqual((made["parentKey"], made["forkSeq"]), ("s", seq))
+        page = self.good("GET", "/v1/sessions?parent=s&limit=1")
+        self.assertEqual([one["key"] for one in page["sessions"]], ["g"])
+        page = self.good("GET", f"/v1/sessions?parent=s&limit=1&after={page['next']}")
+        self.assertEqual([one["key"] for one in page["sessions"]], ["f"])
+        self.assertEqual(self.good("GET", "/v1/sessions?parent=f"), {"sessions": []})
+        self.assertEqual(self.ask("GET", "/v1/sessions?parent=none").status, 404)
+        self.good("DELETE", path("v1", "sessions", "s"), status=204)
+        session = self.good("GET", path("v1", "sessions", "f"))["session"]
+        self.assertTrue(session["isFork"])
+        self.assertNotIn("parentKey", session)
+
     def test_an_export_is_what_the_program_exports(self):
         self.append("s", message("e1"), message("e2", "ä\u0000ß"))
         answer = self.ask("GET", path("v1", "sessions", "s", "export"))
@@ -205,11 +223,14 @@ class Rights(server.Case):
         self.good("POST", "/v1/sessions",
                   {"key": "s", "appName": "app", "userId": "u", "sessionId": "1"}, status=201)
         paths = self.good("GET", "/openapi.json", token=None)["paths"]
-        checked = 0
+        names = {"{key}": "s", "{app_name}": "app", "{user_id}": "u", "{session_id}": "1",
+                 "{artifact_name}": "a", "{version_id}": "0"}
+        checked = unneeded = 0
         for template, methods in paths.items():
             for method, operation in methods.items():
                 need = operation["x-quipu-need"]
-                target = template.replace("{key}", "s") + "?budget=9&q=x"
+                target = re.sub("{[a-z_]+}", lambda found: names[found[0]], template)
+                target += "?budget=9&q=x"
                 body = {} if "requestBody" in operation else None
 
                 def status(token, method=method, target=target, body=body):
@@ -217,16 +238,18 @@ class Rights(server.Case):
 
                 if need == "none":
                     self.assertNotIn(status(None), (401, 403), template)
+                    unneeded += 1
                     continue
                 for wrong in (None, "", "qpt_" + "A" * 43, self.token[:-1], tokens["removed"]):
                     self.assertEqual(status(wrong), 401, (template, method, wrong))
                 self.assertEqual(status(tokens["read" if need == "write" else "write"]), 403)
                 if need == "whole":
                     self.assertEqual(status(tokens["app"]), 403)
-                elif "{key}" in template and body is None:
-                    self.assertIn(status(tokens["other"]), (400, 404), (template, method))
+                elif re.search("{key}|{user_id}", template) and body is None:
+                    self.assertIn(status(tokens["other"]), (400, 404, 501), (template, method))
                 checked += 1
-        self.assertEqual(checked, sum(len(methods) for methods in paths.values()) - 3)
+        self.assertEqual(unneeded, 6)
+        self.assertEqual(checked + unneeded, sum(len(methods) for methods in paths.values()))
         self.good("GET", path("v1", "sessions", "s"))  # nobody deleted it
 
     def test_a_token_of_a_user_sees_and_changes_that_user_alone(self):
@@ -296,6 +319,9 @@ class Rights(server.Case):
             answers = {self.ask("GET", f"/v1/sessions/{key}{rest}", token=token).body
                        for key in ("theirs", "expired", "missing")}
             self.assertEqual(len(answers), 1, answers)
+        answers = {self.ask("GET", f"/v1/sessions?parent={key}", token=token).body
+                   for key in ("theirs", "expired", "missing")}
+        self.assertEqual(len(answers), 1, answers)
 
     def test_a_token_of_a_user_does_not_delete_forks_of_others(self):
         token = self.new_token("--app", "app", "--user", "me")

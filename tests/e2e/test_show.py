@@ -103,7 +103,7 @@ class Golden(harness.Case):
         self.assertLess(view.index("They plan"), view.index("averyvery"))
         self.assertNotIn("two days", view)
         fork = self.run_quipu("show", "trip/other", "--width", 80).out
-        self.assertIn("fork      of another session, at number 5", fork)
+        self.assertIn("fork      at number 5 of trip", fork)
         self.assertIn("── forked here, 1 to 5 are shared ──", fork)
         self.assertLess(fork.index("forked here"), fork.index("And by bus?"))
         self.run_quipu("prune", "trip", "--yes")

@@ -13,7 +13,7 @@ typedef enum view_color { VIEW_RED = 1, VIEW_BLUE } view_color;
  *   entity Thing {
  *     id int; text string? class 1; label string = "x" class 1; size int = 7 class 2
  *     at time? class 2; color enum(red, blue)? class 1; made time immutable class 2
- *     must int class 3 } */
+ *     must int class 3; edge up to a Thing } */
 typedef struct view_thing {
     int64_t id;
     quipu_str text;
@@ -23,6 +23,7 @@ typedef struct view_thing {
     view_color color;
     quipu_time made;
     int64_t must;
+    const struct view_thing *up;
 } view_thing;
 typedef struct view_thing_new {
     ent_opt_int id;
@@ -68,8 +69,16 @@ static const ent_field view_fields[] = {
     {VIEW_FIELD(made, TIME), .patch = ENT_ABSENT, .flags = ENT_F_IMMUTABLE, .data_class = 4},
     {VIEW_FIELD(must, INT), VIEW_PATCH(must), .data_class = 5},
 };
-static const ent_entity view_entity = {
-    .name = "Thing", .table = "things", .fields = view_fields, .field_count = 8, .key_count = 1};
+extern const ent_entity view_entity;
+static const ent_edge view_edges[] = {
+    {.name = "up", .to = &view_entity, .row = offsetof(view_thing, up), .kind = ENT_TO_ONE}};
+const ent_entity view_entity = {.name = "Thing",
+                                .table = "things",
+                                .fields = view_fields,
+                                .field_count = 8,
+                                .key_count = 1,
+                                .edges = view_edges,
+                                .edge_count = 1};
 
 /* The program's struct, with its own names and members. */
 typedef struct view_info {
@@ -98,6 +107,23 @@ static const ent_view view_of_info = {.name = "info",
                                       .items = view_shown,
                                       .count = 6,
                                       .size = sizeof(view_info)};
+
+/* A view that shows a field of the row that an edge leads to. */
+typedef struct view_child {
+    quipu_str text;
+    quipu_str up_text;
+} view_child;
+
+static const ent_shown view_child_shown[] = {
+    {ENT_SHOW(view_child, text, 1, TEXT)},
+    {ENT_SHOW(view_child, up_text, 1, TEXT), .edge = 1},
+};
+static const ent_view view_of_child = {.name = "child",
+                                       .type = "view_child",
+                                       .entity = &view_entity,
+                                       .items = view_child_shown,
+                                       .count = 2,
+                                       .size = sizeof(view_child)};
 
 static view_thing view_row(void)
 {
@@ -136,6 +162,28 @@ static void what_is_absent_reads_as_zero(void **state)
     ent_view_read(&view_of_info, &row, &info);
     assert_null(info.title.p);
     assert_true(!info.has_at && info.at.s == 0 && !info.is_colored && info.color == 0);
+}
+
+static void a_field_of_an_edge_is_read_from_the_row_that_it_leads_to(void **state)
+{
+    const view_thing parent = {.text = QUIPU_STR("parent")};
+    const view_thing silent = {.text = {NULL, 0}};
+    view_thing row = {.text = QUIPU_STR("own"), .up = &parent};
+    view_child child;
+
+    (void)state;
+    memset(&child, 0xff, sizeof(child));
+    ent_view_read(&view_of_child, &row, &child);
+    T_STR(child.text, "own");
+    T_STR(child.up_text, "parent");
+    row.up = &silent;
+    ent_view_read(&view_of_child, &row, &child);
+    assert_null(child.up_text.p);
+    row.up = NULL;
+    child.up_text = QUIPU_STR("stale");
+    ent_view_read(&view_of_child, &row, &child);
+    assert_null(child.up_text.p);
+    T_STR(child.text, "own");
 }
 
 static void a_new_row_gets_what_is_there(void **state)
@@ -242,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reading_fills_what_is_shown_and_nothing_else),
         cmocka_unit_test(what_is_absent_reads_as_zero),
+        cmocka_unit_test(a_field_of_an_edge_is_read_from_the_row_that_it_leads_to),
         cmocka_unit_test(a_new_row_gets_what_is_there),
         cmocka_unit_test(a_patch_gets_what_its_bits_say),
         cmocka_unit_test(clearing_leaves_nothing_of_a_class),

@@ -81,10 +81,25 @@ static const errors_case errors_cases[] = {
     {"by_without_hand",
      {"entity A {\n  view v \"s\"\n  x int show (v by foot)\n}\n", 51},
      "t.ent:3:20: error: found 'foot', expected 'hand' after 'by'\n"},
+    {"of_a_field_that_is_no_edge",
+     {"entity A {\n  view v \"s\"\n  x int show (v of y)\n}\n", 48},
+     "t.ent:3:20: error: of for field 'x', expected an edge\n"},
+    {"of_a_field_that_is_not_there",
+     {"entity A {\n  view v \"s\"\n  x int\n  edge us -> A[] restrict\n  edge up <- A.us ? show (v "
+      "of y)\n}\n", 94},
+     "t.ent:5:32: error: of 'y', expected a text, bytes, json or enum of entity A\n"},
+    {"of_a_number",
+     {"entity A {\n  view v \"s\"\n  x int\n  edge us -> A[] restrict\n  edge up <- A.us ? show (v "
+      "of x)\n}\n", 94},
+     "t.ent:5:32: error: of 'x', expected a text, bytes, json or enum of entity A\n"},
+    {"of_in_a_view_that_is_given",
+     {"entity A {\n  view v \"s\" given\n  x text\n  edge us -> A[] restrict\n"
+      "  edge up <- A.us ? show (v of x)\n}\n", 101},
+     "t.ent:5:32: error: of 'x' in view 'v', expected a plain member of a view that is read\n"},
     {"a_view_that_is_not_closed",
      {"entity A {\n  view v \"s\"\n  x int show (v\n}\n", 42},
-     "t.ent:4:1: error: found '}', expected as, has, bit, by hand, is, ',' o"
-     "r ')' after a view\n"},
+     "t.ent:4:1: error: found '}', expected of, as, has, bit, by hand, is, ',"
+     "' or ')' after a view\n"},
     {"an_empty_file",
      {"", 0},
      "t.ent: error: no entity, expected at least one\n"},

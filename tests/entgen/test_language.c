@@ -127,6 +127,24 @@ static void a_member_is_called_after_its_field_or_as_the_view_says(void **state)
     eg_run_free(&f.run);
 }
 
+static void a_member_of_an_edge_is_called_after_both_or_as_the_view_says(void **state)
+{
+    language_fixture f;
+    const eg_entity *entity;
+    const eg_field *field;
+
+    (void)state;
+    language_load(&f, "entity Thing {\n  view a \"thing_info\"\n  name string\n"
+                      "  edge parts -> Thing[] restrict\n"
+                      "  edge whole <- Thing.parts ? show (a of name, a of name as other)\n}\n");
+    entity = eg_entity_at(&f.schema, 0);
+    field = eg_field_at(entity, entity->fields.n - 1);
+    assert_string_equal(eg_show_at(field, 0)->member.text, "whole_name");
+    assert_string_equal(eg_show_at(field, 1)->member.text, "other");
+    assert_string_equal(eg_show_at(field, 0)->shown->name.text, "name");
+    eg_run_free(&f.run);
+}
+
 /* Who sees a field is no part of a file: saying it must not migrate anything. */
 static void classes_and_views_do_not_change_the_hash(void **state)
 {
@@ -362,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_shard_does_not_change_the_hash),
         cmocka_unit_test(every_field_has_its_class),
         cmocka_unit_test(a_member_is_called_after_its_field_or_as_the_view_says),
+        cmocka_unit_test(a_member_of_an_edge_is_called_after_both_or_as_the_view_says),
         cmocka_unit_test(classes_and_views_do_not_change_the_hash),
         cmocka_unit_test(items_may_stand_on_one_line),
         cmocka_unit_test(a_byte_order_mark_and_carriage_returns_are_passed_over),

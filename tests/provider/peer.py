@@ -184,6 +184,11 @@ class Peer(socketserver.StreamRequestHandler):
         self.put("0\r\n\r\n")
         return True
 
+    def do_watch(self, number):
+        if json.loads(self.body)["model"] != "mute":
+            return self.do_talk(number)
+        return self.do_mute(number)
+
     def do_one(self, number):
         if not self.path.endswith("/models"):
             return self.do_talk(number)

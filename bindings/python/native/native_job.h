@@ -166,6 +166,8 @@ quipu_status qpy_memory_find(qpy_task *task);
 quipu_status qpy_memory_update(qpy_task *task);
 quipu_status qpy_memory_delete(qpy_task *task);
 quipu_status qpy_memory_run(qpy_task *task);
+quipu_status qpy_memory_start(qpy_task *task);
+quipu_status qpy_memory_stop(qpy_task *task);
 quipu_status qpy_memory_status(qpy_task *task);
 quipu_status qpy_context(qpy_task *task);
 

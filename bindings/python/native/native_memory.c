@@ -98,6 +98,24 @@ quipu_status qpy_memory_run(qpy_task *task)
     return status;
 }
 
+/* Options. Returns nothing. */
+quipu_status qpy_memory_start(qpy_task *task)
+{
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+
+    qpy_take_struct(task, QPY_MEMORY_OPTIONS, &options);
+    return quipu_memory_start(task->on->store, &options, &task->error);
+}
+
+quipu_status qpy_memory_stop(qpy_task *task)
+{
+    quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
+    const quipu_status status = quipu_memory_stop(task->on->store, &ran, &task->error);
+
+    qpy_put_struct(task, QPY_MEMORY_RAN, &ran);
+    return status;
+}
+
 /* Options. Returns the sessions, then whether there are more. */
 quipu_status qpy_memory_status(qpy_task *task)
 {

@@ -114,6 +114,7 @@ static const qpy_member shapes_list_options[] = {
     SHOW(quipu_list_options, metadata_text),
     SHOW(quipu_list_options, after),
     SHOW(quipu_list_options, limit),
+    SHOW(quipu_list_options, parent),
 };
 
 static const qpy_member shapes_append_options[] = {

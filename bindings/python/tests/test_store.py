@@ -87,6 +87,9 @@ def test_a_fork_shares_the_past_and_goes_its_way(store: Store) -> None:
     assert [message.content for message in store.get("f").messages] == ["a", "b", "d"]
     assert [message.content for message in store.get("k").messages] == ["a", "b", "c"]
     assert store.get("f").session.is_fork
+    assert store.get("f").session.parent_key == "k"
+    assert store.get("k").session.parent_key == ""
+    assert [session.key for session in store.list(parent="k").sessions] == ["f"]
 
 
 def test_a_compaction_changes_the_view_only(store: Store) -> None:

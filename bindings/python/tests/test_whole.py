@@ -11,6 +11,7 @@ import os
 import pathlib
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -236,6 +237,34 @@ def test_the_observer_runs_from_python(talk: Store) -> None:
     status = talk.memory_status()
     assert status.sessions[0].watermark == 3 and not status.more
     assert any("German" in one.content for one in talk.memory_find("talk"))
+
+
+def _wait_known(store: Store, key: str, count: int) -> None:
+    """Until so much is known of a session."""
+    end = time.monotonic() + 60
+    while len(store.memory_find(key)) < count:
+        assert time.monotonic() < end, "nothing was observed"
+        time.sleep(0.01)
+
+
+def test_a_worker_observes_beside_the_program(talk: Store, path: pathlib.Path) -> None:
+    with talk.memory_worker(worker="test"):
+        talk.append("talk", "Always answer in German.")
+        _wait_known(talk, "talk", 1)
+        with pytest.raises(quipu.Exists):
+            talk.memory_start()
+        talk.append("talk", "I prefer trains.")
+        _wait_known(talk, "talk", 2)
+    assert not any(dataclasses.astuple(talk.memory_stop()))  # there is none any more
+    talk.memory_start("talk")
+    talk.append("talk", "I prefer tea.")
+    _wait_known(talk, "talk", 3)
+    ran = talk.memory_stop()
+    assert (ran.observations, ran.failed) == (1, 0)
+    with pytest.raises(quipu.Misuse, match="app_name"):
+        talk.memory_start(user_id="ana")
+    with talk.memory_worker():  # closing stops it, and the block ends without a word
+        talk.close()
 
 
 # ---- the next prompt -----------------------------------------------------------------------------
@@ -575,6 +604,10 @@ async def test_the_async_store_has_all_of_it(path: pathlib.Path, tmp_path: pathl
     async with AsyncStore(path) as store, AsyncStore(tmp_path / "copy.db") as copy:
         await store.append("talk", "Always answer in German.", create=True)
         assert (await store.memory_run("talk")).messages == 1
+        async with store.memory_worker():
+            with pytest.raises(quipu.Exists):
+                await store.memory_start()
+        assert (await store.memory_stop()).failed == 0
         assert (await store.context("talk")).last_seq == 1
         await store.set_state("talk", "a", 1)
         assert await store.state("talk") == {"a": 1}

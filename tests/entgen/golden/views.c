@@ -61,6 +61,8 @@ static const ent_shown v_thing_info_shown[] = {
     {ENT_SHOW(thing_info, done, 10, BOOL)},
     {ENT_SHOW(thing_info, kind, 11, ENUM)},
     {ENT_SHOW_IS(thing_info, is_part, 13)},
+    {ENT_SHOW(thing_info, whole_name, 1, TEXT), .edge = 1},
+    {ENT_SHOW(thing_info, whole_remark, 2, TEXT), .edge = 1},
 };
 ENT_SHOW_TYPE(thing_info, name, quipu_str);
 ENT_SHOW_TYPE(thing_info, remark, quipu_str);
@@ -78,8 +80,10 @@ ENT_SHOW_TYPE(thing_info, has_weight, bool);
 ENT_SHOW_TYPE(thing_info, done, bool);
 ENT_SHOW_ENUM(thing_info, kind);
 ENT_SHOW_TYPE(thing_info, is_part, bool);
+ENT_SHOW_TYPE(thing_info, whole_name, quipu_str);
+ENT_SHOW_TYPE(thing_info, whole_remark, quipu_str);
 const ent_view v_thing_info_view = {.name = "info", .type = "thing_info", .entity = &v_thing_entity,
-    .items = v_thing_info_shown, .count = 13, .size = sizeof(thing_info)};
+    .items = v_thing_info_shown, .count = 15, .size = sizeof(thing_info)};
 static const ent_shown v_thing_new_shown[] = {
     {ENT_SHOW(thing_new, name, 1, TEXT), .by_hand = true},
     {ENT_SHOW(thing_new, remark, 2, TEXT)},

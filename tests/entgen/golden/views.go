@@ -36,6 +36,10 @@ type Thing struct {
 	Kind int32
 
 	IsPart bool
+
+	WholeName string
+
+	WholeRemark string
 }
 
 func (v *Thing) read(from *reader) {
@@ -52,6 +56,8 @@ func (v *Thing) read(from *reader) {
 	v.Done = from.boolean("done")
 	v.Kind = from.label("kind")
 	v.IsPart = from.boolean("is_part")
+	v.WholeName = from.text("whole_name")
+	v.WholeRemark = from.text("whole_remark")
 }
 
 // ThingNew is what may be given of a Thing. What is nil is not given.

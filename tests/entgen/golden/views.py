@@ -27,6 +27,8 @@ class Thing:
     done: bool
     kind: int
     is_part: bool
+    whole_name: str
+    whole_remark: str
 
 
 class ThingNew(TypedDict, total=False):

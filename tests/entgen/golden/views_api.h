@@ -23,6 +23,8 @@ typedef struct thing_info {
     bool done;
     thing_kind kind;
     bool is_part;
+    quipu_str whole_name;
+    quipu_str whole_remark;
 } thing_info;
 
 typedef struct thing_new {

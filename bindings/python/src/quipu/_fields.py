@@ -48,7 +48,10 @@ class Session:
     head_hash: bytes
     # The first message that has a hash; 0: none yet.
     hashed_from: int
+    # The session whose past it shares; a deleted one that lives on in its forks has no key.
     is_fork: bool
+    # The session whose past it shares; a deleted one that lives on in its forks has no key.
+    parent_key: str
 
 
 class SessionNew(TypedDict, total=False):

@@ -139,10 +139,11 @@ def list_(
     limit: int = 0,
     oldest_first: bool = False,
     expired: bool = False,
+    parent: str | None = None,
 ) -> Request[Page]:
     """Return a page of sessions by their last change, newest first; `after` is the cursor of the
-    page before. `metadata` is a member's name and its text, or None for any. Iterate over the store
-    for all of them."""
+    page before. `metadata` is a member's name and its text, or None for any; `parent` a key, for
+    the forks of that session. Iterate over the store for all of them."""
     name, text = metadata if metadata is not None else (None, None)
     given = Given().struct(
         lib.QPY_LIST_OPTIONS,
@@ -155,6 +156,7 @@ def list_(
         limit=limit,
         oldest_first=oldest_first,
         expired=expired,
+        parent=parent,
     )
     return Request(lib.QPY_LIST, given, _types.page_of)
 
@@ -463,6 +465,11 @@ def memory_delete(
     return Request(lib.QPY_MEMORY_DELETE, _query(key, ids, kind), _number)
 
 
+def _ran(reader: Reader) -> MemoryRun:
+    """What a worker did."""
+    return MemoryRun(**reader.struct(lib.QPY_MEMORY_RAN))
+
+
 def memory_run(
     key: str | None = None,
     *,
@@ -488,11 +495,36 @@ def memory_run(
         worker=worker,
     )
     given.number("timeout", 0 if timeout is None else milliseconds_of("timeout", timeout))
-    return Request(
-        lib.QPY_MEMORY_RUN,
-        given,
-        lambda reader: MemoryRun(**reader.struct(lib.QPY_MEMORY_RAN)),
+    return Request(lib.QPY_MEMORY_RUN, given, _ran)
+
+
+def memory_start(
+    key: str | None = None,
+    *,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    observe_tokens: int = 0,
+    lease: float | None = None,
+    worker: str | None = None,
+) -> Request[None]:
+    """Start a worker beside the program: a thread of the library that observes what is said, as
+    memory_run() does, until memory_stop() or the store is closed. No call waits for it. A store has
+    one such worker at a time; Exists when it runs already."""
+    given = Given().struct(
+        lib.QPY_MEMORY_OPTIONS,
+        key=key,
+        app_name=app_name,
+        user_id=user_id,
+        observe_tokens=observe_tokens,
+        lease=lease,
+        worker=worker,
     )
+    return Request(lib.QPY_MEMORY_START, given, _nothing)
+
+
+def memory_stop() -> Request[MemoryRun]:
+    """Stop the worker and return what it did in all. Without a worker it does nothing."""
+    return Request(lib.QPY_MEMORY_STOP, Given(), _ran)
 
 
 def memory_status(

@@ -332,6 +332,17 @@ class Store(BaseStore):
         except Cancelled as error:
             raise self._closed(error) from None
 
+    @contextlib.contextmanager
+    def memory_worker(self, key: str | None = None, **options: Any) -> Iterator[None]:
+        """Observe what is said while the block runs: memory_start() with these options, and
+        memory_stop() at its end."""
+        self.memory_start(key, **options)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(Misuse):  # the store is closed, which stopped it
+                self.memory_stop()
+
     create = _now(_requests.create)
     get = _now(_requests.get)
     update = _now(_requests.update)
@@ -357,6 +368,8 @@ class Store(BaseStore):
     memory_update = _now(_requests.memory_update)
     memory_delete = _now(_requests.memory_delete)
     memory_run = _now(_requests.memory_run)
+    memory_start = _now(_requests.memory_start)
+    memory_stop = _now(_requests.memory_stop)
     memory_status = _now(_requests.memory_status)
     context = _now(_requests.context)
     feed_read = _now(_requests.feed_read)
@@ -500,6 +513,17 @@ class AsyncStore(BaseStore):
         except Cancelled as error:
             raise self._closed(error) from None
 
+    @contextlib.asynccontextmanager
+    async def memory_worker(self, key: str | None = None, **options: Any) -> AsyncIterator[None]:
+        """Observe what is said while the block runs: memory_start() with these options, and
+        memory_stop() at its end."""
+        await self.memory_start(key, **options)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(Misuse):  # the store is closed, which stopped it
+                await self.memory_stop()
+
     create = _later(_requests.create)
     get = _later(_requests.get)
     update = _later(_requests.update)
@@ -525,6 +549,8 @@ class AsyncStore(BaseStore):
     memory_update = _later(_requests.memory_update)
     memory_delete = _later(_requests.memory_delete)
     memory_run = _later(_requests.memory_run)
+    memory_start = _later(_requests.memory_start)
+    memory_stop = _later(_requests.memory_stop)
     memory_status = _later(_requests.memory_status)
     context = _later(_requests.context)
     feed_read = _later(_requests.feed_read)

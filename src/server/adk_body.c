@@ -1,0 +1,704 @@
+/* Bodies of ADK's routes: read as its api_server reads them, and refused with the list of faults
+ * that its framework writes, 422 {"detail":[{type, loc, msg, input}]}. All faults of a body are
+ * listed, in the order of ADK's own fields.
+ *
+ * Checked of an event are its members, those of its actions and of its content, and the names
+ * inside of a part; what the values inside of a part are is left to the library.
+ *
+ * Called by: routes_adk.c, on workers. Owns: what a qp_adk_body holds. Locks: none. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "server/adk_json.h"
+
+#define BODY_FAULTS_MAX 64 /* faults that are listed; a client corrects the first ones first */
+#define BODY_NAME_SIZE 48  /* of a member's name, with its NUL */
+#define BODY_LOC_SIZE 160  /* of a place, as items of a JSON array */
+#define BODY_TEXTS_MAX (QP_HTTP_BODY_CAP * 2) /* bytes of faults, or of an event */
+
+#define BODY_RESTORED QUIPU_STR("__adk_internal_restored_event") /* ADK's mark: from outside */
+#define BODY_INTERNAL QUIPU_STR("__adk_internal_")
+
+/* What a member must be. Null is right where ADK's field is optional. */
+typedef enum body_kind {
+    BODY_ANY,
+    BODY_TEXT,
+    BODY_FLAG,
+    BODY_NUMBER,
+    BODY_LIST,
+    BODY_DICT, /* an object with names of the user's */
+    BODY_MODEL /* an object with names of ADK's */
+} body_kind;
+
+typedef struct body_field {
+    const char *name; /* camelCase */
+    body_kind kind;
+    bool required; /* null is wrong */
+} body_field;
+
+/* ADK 2.13's Event. */
+static const body_field body_of_event[] = {
+    {"modelVersion", BODY_TEXT, false},
+    {"content", BODY_MODEL, false},
+    {"groundingMetadata", BODY_MODEL, false},
+    {"partial", BODY_FLAG, false},
+    {"turnComplete", BODY_FLAG, false},
+    {"turnCompleteReason", BODY_TEXT, false},
+    {"interactionStatus", BODY_TEXT, false},
+    {"finishReason", BODY_TEXT, false},
+    {"errorCode", BODY_TEXT, false},
+    {"errorMessage", BODY_TEXT, false},
+    {"interrupted", BODY_FLAG, false},
+    {"customMetadata", BODY_DICT, false},
+    {"usageMetadata", BODY_MODEL, false},
+    {"liveSessionResumptionUpdate", BODY_MODEL, false},
+    {"liveSessionId", BODY_TEXT, false},
+    {"goAway", BODY_MODEL, false},
+    {"voiceActivity", BODY_MODEL, false},
+    {"inputTranscription", BODY_MODEL, false},
+    {"outputTranscription", BODY_MODEL, false},
+    {"avgLogprobs", BODY_NUMBER, false},
+    {"logprobsResult", BODY_MODEL, false},
+    {"cacheMetadata", BODY_MODEL, false},
+    {"citationMetadata", BODY_MODEL, false},
+    {"interactionId", BODY_TEXT, false},
+    {"environmentId", BODY_TEXT, false},
+    {"invocationId", BODY_TEXT, true},
+    {"author", BODY_TEXT, true},
+    {"actions", BODY_MODEL, true},
+    {"output", BODY_ANY, false},
+    {"nodeInfo", BODY_MODEL, true},
+    {"longRunningToolIds", BODY_LIST, false},
+    {"branch", BODY_TEXT, false},
+    {"isolationScope", BODY_TEXT, false},
+    {"id", BODY_TEXT, true},
+    {"timestamp", BODY_NUMBER, true},
+};
+
+static const body_field body_of_actions[] = {
+    {"skipSummarization", BODY_FLAG, false},
+    {"stateDelta", BODY_DICT, true},
+    {"artifactDelta", BODY_DICT, true},
+    {"transferToAgent", BODY_TEXT, false},
+    {"transferReason", BODY_TEXT, false},
+    {"escalate", BODY_FLAG, false},
+    {"requestedAuthConfigs", BODY_DICT, true},
+    {"requestedToolConfirmations", BODY_DICT, true},
+    {"compaction", BODY_MODEL, false},
+    {"endOfAgent", BODY_FLAG, false},
+    {"agentState", BODY_DICT, false},
+    {"rewindBeforeInvocationId", BODY_TEXT, false},
+    {"route", BODY_ANY, false},
+    {"renderUiWidgets", BODY_LIST, false},
+    {"setModelResponse", BODY_ANY, false},
+};
+
+static const body_field body_of_content[] = {
+    {"parts", BODY_LIST, false},
+    {"role", BODY_TEXT, false},
+};
+
+static const body_field body_of_part[] = {
+    {"mediaResolution", BODY_MODEL, false},
+    {"codeExecutionResult", BODY_MODEL, false},
+    {"executableCode", BODY_MODEL, false},
+    {"fileData", BODY_MODEL, false},
+    {"functionCall", BODY_MODEL, false},
+    {"functionResponse", BODY_MODEL, false},
+    {"inlineData", BODY_MODEL, false},
+    {"text", BODY_TEXT, false},
+    {"thought", BODY_FLAG, false},
+    {"thoughtSignature", BODY_TEXT, false},
+    {"videoMetadata", BODY_MODEL, false},
+    {"toolCall", BODY_MODEL, false},
+    {"toolResponse", BODY_MODEL, false},
+    {"partMetadata", BODY_DICT, false},
+    {"audioTranscription", BODY_MODEL, false},
+    {"mediaProcessing", BODY_ANY, false},
+    {"speechMetadata", BODY_MODEL, false},
+};
+
+#define BODY_COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* "sessionId" becomes "session_id". */
+static void body_snake(const char *from, char to[BODY_NAME_SIZE])
+{
+    size_t n = 0;
+
+    for (; *from != '\0'; from++) {
+        const bool is_upper = *from >= 'A' && *from <= 'Z';
+
+        assert(n + 3 < BODY_NAME_SIZE);
+        if (is_upper) {
+            to[n++] = '_';
+        }
+        to[n++] = (char)(is_upper ? *from - 'A' + 'a' : *from);
+    }
+    to[n] = '\0';
+}
+
+/* A member in either spelling, camelCase first; `ret_name` is the one that was found. */
+static qp_json_node body_get(qp_json_node object, const char *name, char ret_name[BODY_NAME_SIZE])
+{
+    qp_json_node value = qp_json_get(object, quipu_cstr(name));
+
+    (void)snprintf(ret_name, BODY_NAME_SIZE, "%s", name);
+    if (qp_json_kind_of(value) == QP_JSON_NONE) {
+        char snake[BODY_NAME_SIZE];
+
+        body_snake(name, snake);
+        value = qp_json_get(object, quipu_cstr(snake));
+        if (qp_json_kind_of(value) != QP_JSON_NONE) {
+            (void)snprintf(ret_name, BODY_NAME_SIZE, "%s", snake);
+        }
+    }
+    return value;
+}
+
+static bool body_is_name(qp_json_node key, const char *name)
+{
+    char snake[BODY_NAME_SIZE];
+
+    body_snake(name, snake);
+    return qp_json_text_is(key, quipu_cstr(name)) || qp_json_text_is(key, quipu_cstr(snake));
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* `input` is JSON; `more` are further members, or "". */
+static void body_fault(qp_adk_faults *faults, const char *type, const char *loc,
+                       const char *message, quipu_str input, const char *more)
+{
+    if (faults->count++ >= BODY_FAULTS_MAX) {
+        return;
+    }
+    qp_buf_printf(&faults->items, "%s{\"type\":\"%s\",\"loc\":[%s],\"msg\":\"%s\",\"input\":",
+                  faults->count > 1 ? "," : "", type, loc, message);
+    qp_buf_put(&faults->items, input);
+    qp_buf_printf(&faults->items, "%s}", more);
+}
+
+/* Answers 422 with what was found. */
+static void body_answer(qp_reply *answer, qp_adk_faults *faults)
+{
+    assert(faults->count > 0);
+    qp_buf_reset(&answer->body);
+    qp_buf_puts(&answer->body, "{\"detail\":[");
+    qp_buf_put(&answer->body, qp_buf_str(&faults->items));
+    qp_buf_puts(&answer->body, "]}");
+    answer->status = 422;
+    if (qp_buf_status(&faults->items) != QUIPU_OK || qp_buf_status(&answer->body) != QUIPU_OK) {
+        qp_reply_error(answer, 422, "INVALID", "the body is wrong");
+    }
+}
+
+/* A value of the wrong kind, in pydantic's words. */
+static void body_fault_kind(qp_adk_faults *faults, body_kind kind, const char *loc,
+                            qp_json_node value)
+{
+    const bool is_text = qp_json_kind_of(value) == QP_JSON_STRING;
+    const quipu_str input = qp_json_raw(value);
+
+    switch (kind) {
+    case BODY_TEXT:
+        body_fault(faults, "string_type", loc, "Input should be a valid string", input, "");
+        break;
+    case BODY_FLAG:
+        body_fault(faults, is_text ? "bool_parsing" : "bool_type", loc,
+                   is_text ? "Input should be a valid boolean, unable to interpret input"
+                           : "Input should be a valid boolean",
+                   input, "");
+        break;
+    case BODY_NUMBER:
+        body_fault(faults, is_text ? "float_parsing" : "float_type", loc,
+                   is_text ? "Input should be a valid number, unable to parse string as a number"
+                           : "Input should be a valid number",
+                   input, "");
+        break;
+    case BODY_LIST:
+        body_fault(faults, "list_type", loc, "Input should be a valid list", input, "");
+        break;
+    case BODY_DICT:
+        body_fault(faults, "dict_type", loc, "Input should be a valid dictionary", input, "");
+        break;
+    case BODY_MODEL:
+        body_fault(faults, "model_attributes_type", loc,
+                   "Input should be a valid dictionary or object to extract fields from", input,
+                   "");
+        break;
+    case BODY_ANY:
+        break;
+    }
+}
+
+/* Text of a request as JSON; what is no UTF-8 cannot be shown. */
+static void body_quote(quipu_str text, qp_buf *ret_json)
+{
+    qp_jsonw writer;
+
+    qp_buf_init(ret_json, BODY_TEXTS_MAX);
+    qp_jsonw_begin(&writer, ret_json);
+    qp_jsonw_str(&writer, qp_utf8_valid(text) ? text : QUIPU_STR(""));
+}
+
+void qp_adk_refuse_flag(qp_call *call, const char *parameter)
+{
+    qp_adk_faults faults = {.count = 0};
+    char loc[BODY_LOC_SIZE];
+    qp_buf input;
+
+    (void)snprintf(loc, sizeof(loc), "\"query\",\"%s\"", parameter);
+    qp_buf_init(&faults.items, BODY_TEXTS_MAX);
+    body_quote(qp_call_text(call, parameter), &input);
+    body_fault(&faults, "bool_parsing", loc,
+               "Input should be a valid boolean, unable to interpret input", qp_buf_str(&input),
+               "");
+    body_answer(&call->answer, &faults);
+    qp_buf_free(&input);
+    qp_buf_free(&faults.items);
+}
+
+static bool body_is_kind(body_kind kind, qp_json_node value)
+{
+    const qp_json_kind found = qp_json_kind_of(value);
+
+    switch (kind) {
+    case BODY_TEXT:
+        return found == QP_JSON_STRING;
+    case BODY_FLAG:
+        return found == QP_JSON_TRUE || found == QP_JSON_FALSE;
+    case BODY_NUMBER:
+        return found == QP_JSON_NUMBER;
+    case BODY_LIST:
+        return found == QP_JSON_ARRAY;
+    case BODY_DICT:
+    case BODY_MODEL:
+        return found == QP_JSON_OBJECT;
+    case BODY_ANY:
+        break;
+    }
+    return true;
+}
+
+/* Checks the member of a field and returns it; none: it is missing, null or wrong. */
+static qp_json_node body_member(qp_adk_faults *faults, qp_json_node object, const body_field *field,
+                                const char *loc)
+{
+    char name[BODY_NAME_SIZE];
+    char place[BODY_LOC_SIZE];
+    const qp_json_node value = body_get(object, field->name, name);
+    const qp_json_kind kind = qp_json_kind_of(value);
+
+    if (kind == QP_JSON_NONE || (kind == QP_JSON_NULL && !field->required)) {
+        return (qp_json_node){NULL, 0};
+    }
+    if (!body_is_kind(field->kind, value)) {
+        (void)snprintf(place, sizeof(place), "%s,\"%s\"", loc, name);
+        body_fault_kind(faults, field->kind, place, value);
+        return (qp_json_node){NULL, 0};
+    }
+    return value;
+}
+
+/* Members that are no field. Their names are the client's and may hold anything: as JSON. */
+static void body_extras(qp_adk_faults *faults, qp_json_node object, const body_field *fields,
+                        size_t count, const char *loc)
+{
+    qp_json_iter each = qp_json_each(object);
+
+    while (qp_json_next(&each)) {
+        bool is_known = false;
+
+        for (size_t i = 0; i < count && !is_known; i++) {
+            is_known = body_is_name(each.key, fields[i].name);
+        }
+        if (!is_known) {
+            const quipu_str name = qp_json_raw(each.key);
+            char place[BODY_LOC_SIZE];
+
+            (void)snprintf(place, sizeof(place), "%s%s%.*s", loc, name.n < 64 ? "," : "",
+                           name.n < 64 ? (int)name.n : 0, name.p);
+            body_fault(faults, "extra_forbidden", place, "Extra inputs are not permitted",
+                       qp_json_raw(each.value), "");
+        }
+    }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void body_check_parts(qp_adk_faults *faults, qp_json_node parts, const char *loc)
+{
+    qp_json_iter each = qp_json_each(parts);
+    char place[BODY_LOC_SIZE];
+
+    for (size_t at = 0; qp_json_next(&each); at++) {
+        (void)snprintf(place, sizeof(place), "%s,\"content\",\"parts\",%zu", loc, at);
+        if (!body_is_kind(BODY_MODEL, each.value)) {
+            body_fault_kind(faults, BODY_MODEL, place, each.value);
+            continue;
+        }
+        for (size_t i = 0; i < BODY_COUNT(body_of_part); i++) {
+            (void)body_member(faults, each.value, &body_of_part[i], place);
+        }
+        body_extras(faults, each.value, body_of_part, BODY_COUNT(body_of_part), place);
+    }
+}
+
+/* The content, or the actions, of an event. */
+static void body_check_inner(qp_adk_faults *faults, qp_json_node object, bool is_content,
+                             const char *loc)
+{
+    const body_field *fields = is_content ? body_of_content : body_of_actions;
+    const size_t count = is_content ? BODY_COUNT(body_of_content) : BODY_COUNT(body_of_actions);
+    char place[BODY_LOC_SIZE];
+
+    (void)snprintf(place, sizeof(place), "%s,\"%s\"", loc, is_content ? "content" : "actions");
+    for (size_t i = 0; i < count; i++) {
+        const qp_json_node value = body_member(faults, object, &fields[i], place);
+
+        if (is_content && fields[i].kind == BODY_LIST) {
+            body_check_parts(faults, value, loc);
+        }
+    }
+    body_extras(faults, object, fields, count, place);
+}
+
+static void body_check_event(qp_adk_faults *faults, qp_json_node event, size_t index)
+{
+    char loc[BODY_LOC_SIZE];
+
+    (void)snprintf(loc, sizeof(loc), "\"body\",\"events\",%zu", index);
+    if (!body_is_kind(BODY_MODEL, event)) {
+        body_fault_kind(faults, BODY_MODEL, loc, event);
+        return;
+    }
+    for (size_t i = 0; i < BODY_COUNT(body_of_event); i++) {
+        const qp_json_node value = body_member(faults, event, &body_of_event[i], loc);
+        const bool is_content = strcmp(body_of_event[i].name, "content") == 0;
+
+        if (is_content || strcmp(body_of_event[i].name, "actions") == 0) {
+            body_check_inner(faults, value, is_content, loc);
+        }
+    }
+}
+
+/* Whether actions say anything: ADK takes none from outside. */
+static bool body_has_actions(qp_json_node actions)
+{
+    qp_json_iter each = qp_json_each(actions);
+
+    while (qp_json_next(&each)) {
+        const qp_json_kind kind = qp_json_kind_of(each.value);
+
+        if (kind != QP_JSON_NULL && !(kind == QP_JSON_OBJECT && qp_json_count(each.value) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a part calls, or answers, a function that ADK keeps for itself. */
+static bool body_is_reserved(qp_json_node part)
+{
+    static const char *const members[] = {"functionCall", "functionResponse"};
+    static const char *const names[] = {"adk_request_credential", "adk_request_confirmation",
+                                        "adk_request_input"};
+    char spelling[BODY_NAME_SIZE];
+
+    for (size_t i = 0; i < BODY_COUNT(members); i++) {
+        const qp_json_node name =
+            qp_json_get(body_get(part, members[i], spelling), QUIPU_STR("name"));
+
+        for (size_t j = 0; j < BODY_COUNT(names); j++) {
+            if (qp_json_kind_of(name) == QP_JSON_STRING &&
+                qp_json_text_is(name, quipu_cstr(names[j]))) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* What an event must not bring along; NULL: it is right. */
+static const char *body_disallowed(qp_json_node event)
+{
+    char name[BODY_NAME_SIZE];
+    qp_json_iter parts =
+        qp_json_each(qp_json_get(body_get(event, "content", name), QUIPU_STR("parts")));
+
+    if (qp_json_count(body_get(event, "longRunningToolIds", name)) > 0) {
+        return "long-running tool IDs";
+    }
+    if (body_has_actions(body_get(event, "actions", name))) {
+        return "event actions";
+    }
+    while (qp_json_next(&parts)) {
+        if (body_is_reserved(parts.value)) {
+            return "ADK protocol function calls";
+        }
+    }
+    return NULL;
+}
+
+/* The user's metadata, and ADK's mark that the event comes from outside of the session. Names are
+ * compared by what they mean: an escape must not hide a forged mark. */
+static void body_put_metadata(qp_jsonw *writer, qp_json_node metadata, quipu_arena *arena)
+{
+    const quipu_str head = BODY_INTERNAL;
+    qp_json_iter each = qp_json_each(metadata);
+
+    qp_jsonw_key(writer, QUIPU_STR("customMetadata"));
+    qp_jsonw_object(writer);
+    while (qp_json_next(&each)) {
+        quipu_str name = {NULL, 0};
+
+        if (qp_json_text(each.key, arena, &name, NULL) != QUIPU_OK) {
+            qp_buf_fail(writer->buf, QUIPU_NOMEM);
+        }
+        if (name.n < head.n || memcmp(name.p, head.p, head.n) != 0) {
+            qp_jsonw_raw_key(writer, qp_json_raw(each.key));
+            qp_jsonw_raw(writer, qp_json_raw(each.value));
+        }
+    }
+    qp_jsonw_key(writer, BODY_RESTORED);
+    qp_jsonw_bool(writer, true);
+    qp_jsonw_object_end(writer);
+}
+
+/* Writes the event that is stored: the fields that ADK knows, in camelCase, with an id and a time.
+ */
+static quipu_status body_put_event(qp_json_node event, quipu_time now, quipu_arena *arena,
+                                   qp_buf *buf)
+{
+    char name[BODY_NAME_SIZE];
+    char made[QUIPU_UUID_TEXT_SIZE];
+    const qp_json_node id = body_get(event, "id", name);
+    quipu_uuid uuid;
+    quipu_status status = qp_uuid_v4(&uuid);
+    qp_jsonw writer;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    quipu_uuid_format(uuid, made);
+    qp_jsonw_begin(&writer, buf);
+    qp_jsonw_object(&writer);
+    for (size_t i = 0; i < BODY_COUNT(body_of_event); i++) {
+        const char *field = body_of_event[i].name;
+        const qp_json_node value = body_get(event, field, name);
+
+        if (qp_json_kind_of(value) > QP_JSON_NULL && strcmp(field, "id") != 0 &&
+            strcmp(field, "customMetadata") != 0) {
+            qp_jsonw_key(&writer, quipu_cstr(field));
+            qp_jsonw_raw(&writer, qp_json_raw(value));
+        }
+    }
+    body_put_metadata(&writer, body_get(event, "customMetadata", name), arena);
+    qp_jsonw_key(&writer, QUIPU_STR("id"));
+    if (qp_json_raw(id).n > 2) { /* more than its quotes */
+        qp_jsonw_raw(&writer, qp_json_raw(id));
+    } else {
+        qp_jsonw_str(&writer, quipu_cstr(made));
+    }
+    if (qp_json_kind_of(body_get(event, "timestamp", name)) == QP_JSON_NONE) {
+        qp_jsonw_put_double(&writer, "timestamp", (double)now.s + (double)now.ns / 1e9);
+    }
+    qp_jsonw_object_end(&writer);
+    return qp_jsonw_end(&writer);
+}
+
+/* Converts one event; the message's texts lie in the arena. */
+static quipu_status body_convert(qp_call *call, qp_json_node event, quipu_time now,
+                                 quipu_message *ret_message, quipu_error *reterr)
+{
+    quipu_messages one;
+    quipu_json json;
+    quipu_status status;
+    qp_buf buf;
+
+    qp_buf_init(&buf, BODY_TEXTS_MAX);
+    status = body_put_event(event, now, &call->arena, &buf);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(&call->arena, qp_buf_str(&buf), &json.text);
+    }
+    qp_buf_free(&buf);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no room for an event");
+    }
+    status = quipu_event_to_message(json, &call->arena, &one, reterr);
+    if (status == QUIPU_OK) {
+        assert(one.count == 1);
+        *ret_message = *quipu_message_at(one, 0);
+    }
+    return status;
+}
+
+bool qp_adk_body_events(qp_call *call, qp_json_node events, quipu_messages *ret_messages)
+{
+    const size_t count = qp_json_count(events);
+    const quipu_time now = quipu_time_now();
+    qp_json_iter each = qp_json_each(events);
+    quipu_message *messages = count <= QUIPU_BATCH_MAX
+                                  ? quipu_arena_alloc(&call->arena, count * sizeof(*messages) + 1)
+                                  : NULL;
+    quipu_error error = {.status = QUIPU_OK};
+    char text[128];
+
+    if (messages == NULL) {
+        (void)snprintf(text, sizeof(text), "a session begins with at most %d events",
+                       QUIPU_BATCH_MAX);
+        qp_reply_error(&call->answer, count > QUIPU_BATCH_MAX ? 400 : 503, "LIMIT", text);
+        return false;
+    }
+    for (size_t at = 0; qp_json_next(&each); at++) {
+        const char *wrong = body_disallowed(each.value);
+        quipu_status status;
+
+        if (wrong != NULL) {
+            (void)snprintf(text, sizeof(text),
+                           "Session initialization event %zu cannot include %s.", at, wrong);
+            qp_reply_error(&call->answer, 400, "INVALID", text);
+            return false;
+        }
+        status = body_convert(call, each.value, now, &messages[at], &error);
+        if (status != QUIPU_OK) {
+            qp_reply_failure(&call->answer, status, &error);
+            return false;
+        }
+    }
+    *ret_messages = quipu_messages_of(messages, count);
+    return true;
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------- */
+
+/* Parses the body. `optional`: there may be none, or null. */
+static bool body_parse(qp_call *call, bool optional, body_kind kind, qp_adk_body *body)
+{
+    const quipu_str type = qp_http_header(call->request, "content-type");
+    const bool is_json = type.n >= 16 && memcmp(type.p, "application/json", 16) == 0;
+    const quipu_str text = call->request->body;
+    qp_adk_faults *faults = &body->faults;
+
+    if (text.n == 0) {
+        if (!optional) {
+            body_fault(faults, "missing", "\"body\"", "Field required", QUIPU_STR("null"), "");
+        }
+        return false;
+    }
+    if (!is_json) { /* to ADK's framework the body is a text then */
+        qp_buf quoted;
+
+        body_quote(text, &quoted);
+        body_fault(faults, kind == BODY_DICT ? "dict_type" : "model_attributes_type", "\"body\"",
+                   kind == BODY_DICT
+                       ? "Input should be a valid dictionary"
+                       : "Input should be a valid dictionary or object to extract fields from",
+                   qp_buf_str(&quoted), "");
+        qp_buf_free(&quoted);
+        return false;
+    }
+    if (qp_json_parse(&body->doc, text, NULL, NULL) != QUIPU_OK) {
+        char loc[BODY_LOC_SIZE];
+
+        (void)snprintf(loc, sizeof(loc), "\"body\",%zu", body->doc.fault.offset);
+        body_fault(faults, "json_invalid", loc, "JSON decode error", QUIPU_STR("{}"),
+                   ",\"ctx\":{\"error\":\"this is no JSON\"}");
+        return false;
+    }
+    if (optional && qp_json_kind_of(qp_json_root(&body->doc)) == QP_JSON_NULL) {
+        return false;
+    }
+    if (!body_is_kind(kind, qp_json_root(&body->doc))) {
+        body_fault_kind(faults, kind, "\"body\"", qp_json_root(&body->doc));
+        return false;
+    }
+    return true;
+}
+
+/* A member that must be there. */
+static qp_json_node body_required(qp_adk_body *body, const char *name, body_kind kind)
+{
+    const qp_json_node root = qp_json_root(&body->doc);
+    const body_field field = {name, kind, true};
+    char spelling[BODY_NAME_SIZE];
+    char loc[BODY_LOC_SIZE];
+
+    if (qp_json_kind_of(body_get(root, name, spelling)) == QP_JSON_NONE) {
+        (void)snprintf(loc, sizeof(loc), "\"body\",\"%s\"", name);
+        body_fault(&body->faults, "missing", loc, "Field required", qp_json_raw(root), "");
+        return (qp_json_node){NULL, 0};
+    }
+    return body_member(&body->faults, root, &field, "\"body\"");
+}
+
+/* The members of a new session. */
+static qp_json_node body_read_new(qp_adk_body *body)
+{
+    static const body_field fields[] = {{"sessionId", BODY_TEXT, false},
+                                        {"state", BODY_DICT, false},
+                                        {"events", BODY_LIST, false},
+                                        {"options", BODY_DICT, false}};
+    const qp_json_node root = qp_json_root(&body->doc);
+    const qp_json_node id = body_member(&body->faults, root, &fields[0], "\"body\"");
+    qp_json_iter each;
+
+    body->state.text = qp_json_raw(body_member(&body->faults, root, &fields[1], "\"body\""));
+    body->events = body_member(&body->faults, root, &fields[2], "\"body\"");
+    each = qp_json_each(body->events);
+    for (size_t i = 0; qp_json_next(&each); i++) {
+        body_check_event(&body->faults, each.value, i);
+    }
+    body->options = body_member(&body->faults, root, &fields[3], "\"body\"");
+    return id;
+}
+
+bool qp_adk_body_read(qp_call *call, qp_adk_form form, qp_adk_body *body)
+{
+    const bool optional = form == QP_ADK_NEW || form == QP_ADK_STATE;
+    const body_kind kind = form == QP_ADK_STATE ? BODY_DICT : BODY_MODEL;
+    qp_json_node id = {NULL, 0};
+
+    *body = (qp_adk_body){.faults = {.count = 0}};
+    qp_json_init(&body->doc);
+    qp_buf_init(&body->faults.items, BODY_TEXTS_MAX);
+    if (body_parse(call, optional, kind, body)) {
+        switch (form) {
+        case QP_ADK_NEW:
+            id = body_read_new(body);
+            break;
+        case QP_ADK_STATE:
+            body->state.text = qp_json_raw(qp_json_root(&body->doc));
+            break;
+        case QP_ADK_STATE_DELTA:
+            body->state.text = qp_json_raw(body_required(body, "stateDelta", BODY_DICT));
+            break;
+        case QP_ADK_SESSION_ID:
+            id = body_required(body, "sessionId", BODY_TEXT);
+            break;
+        }
+    }
+    if (body->faults.count > 0) {
+        body_answer(&call->answer, &body->faults);
+        return false;
+    }
+    if (qp_json_kind_of(id) == QP_JSON_STRING &&
+        qp_json_text_copy(id, &call->arena, &body->session_id) != QUIPU_OK) {
+        qp_reply_error(&call->answer, 503, "NOMEM", "out of memory");
+        return false;
+    }
+    return true;
+}
+
+void qp_adk_body_free(qp_adk_body *body)
+{
+    qp_json_free(&body->doc);
+    qp_buf_free(&body->faults.items);
+}

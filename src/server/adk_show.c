@@ -1,0 +1,438 @@
+/* Sessions as ADK's api_server shows them. Events come from the library in camelCase, as they were
+ * appended; here they get the members that ADK's own server always writes, and lose what it never
+ * shows: nulls, its internal marks, and the secrets of credentials.
+ *
+ * Called by: routes_adk.c, on workers. Owns: nothing. Locks: none. Depth is bounded by the parser,
+ * so it may recurse. */
+#include <string.h>
+
+#include "base/error.h"
+#include "server/adk_json.h"
+
+#define SHOW_INTERNAL QUIPU_STR("__adk_internal_") /* customMetadata that only ADK itself reads */
+
+/* What a value is a part of. */
+typedef enum show_place {
+    SHOW_PLAIN,
+    SHOW_AUTH,    /* an auth config: secrets are left out */
+    SHOW_REQUEST, /* the call or response of adk_request_credential */
+    SHOW_ARGS     /* the arguments of that call */
+} show_place;
+
+/* Members of an auth config that hold a secret. */
+static const char *const show_secrets[] = {
+    "password",
+    "token",
+    "additionalHeaders",
+    "additional_headers",
+    "clientSecret",
+    "client_secret",
+    "authResponseUri",
+    "auth_response_uri",
+    "authCode",
+    "auth_code",
+    "accessToken",
+    "access_token",
+    "refreshToken",
+    "refresh_token",
+    "idToken",
+    "id_token",
+    "codeVerifier",
+    "code_verifier",
+    "privateKeyId",
+    "private_key_id",
+    "privateKey",
+    "private_key",
+    "apiKey",
+    "api_key",
+};
+
+/* Members that are auth configs wherever they stand. */
+static const char *const show_auth_members[] = {
+    "requestedAuthConfigs", "requested_auth_configs",  "rawAuthCredential",
+    "raw_auth_credential",  "exchangedAuthCredential", "exchanged_auth_credential",
+};
+
+/* Values of authType: an object that has one is a credential. */
+static const char *const show_auth_types[] = {
+    "apiKey",
+    "API_KEY",
+    "api_key",
+    "http",
+    "HTTP",
+    "oauth2",
+    "OAUTH2",
+    "openIdConnect",
+    "OPEN_ID_CONNECT",
+    "open_id_connect",
+    "serviceAccount",
+    "SERVICE_ACCOUNT",
+    "service_account",
+};
+
+#define SHOW_COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+static bool show_is_one_of(qp_json_node text, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (qp_json_kind_of(text) == QP_JSON_STRING &&
+            qp_json_text_is(text, quipu_cstr(names[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a key, which the library writes without needless escapes, begins with a text. */
+static bool show_begins(qp_json_node key, quipu_str head)
+{
+    const quipu_str raw = qp_json_raw(key); /* with its quotes */
+
+    return raw.n > head.n && memcmp(raw.p + 1, head.p, head.n) == 0;
+}
+
+/* The place of an object, which its members may raise. */
+static show_place show_place_of(qp_json_node object, show_place place)
+{
+    if (place != SHOW_PLAIN) {
+        return place;
+    }
+    if (show_is_one_of(qp_json_get(object, QUIPU_STR("authType")), show_auth_types,
+                       SHOW_COUNT(show_auth_types)) ||
+        show_is_one_of(qp_json_get(object, QUIPU_STR("auth_type")), show_auth_types,
+                       SHOW_COUNT(show_auth_types))) {
+        return SHOW_AUTH;
+    }
+    return qp_json_text_is(qp_json_get(object, QUIPU_STR("name")),
+                           QUIPU_STR("adk_request_credential"))
+               ? SHOW_REQUEST
+               : SHOW_PLAIN;
+}
+
+/* The place of a member of an object at `place`. */
+static show_place show_place_of_member(show_place place, qp_json_node key)
+{
+    switch (place) {
+    case SHOW_AUTH:
+        return SHOW_AUTH;
+    case SHOW_REQUEST:
+        if (qp_json_text_is(key, QUIPU_STR("response"))) {
+            return SHOW_AUTH;
+        }
+        if (qp_json_text_is(key, QUIPU_STR("args"))) {
+            return SHOW_ARGS;
+        }
+        break;
+    case SHOW_ARGS:
+        if (qp_json_text_is(key, QUIPU_STR("authConfig")) ||
+            qp_json_text_is(key, QUIPU_STR("auth_config"))) {
+            return SHOW_AUTH;
+        }
+        break;
+    case SHOW_PLAIN:
+        break;
+    }
+    return show_is_one_of(key, show_auth_members, SHOW_COUNT(show_auth_members)) ? SHOW_AUTH
+                                                                                 : SHOW_PLAIN;
+}
+
+/* Copies a value without secrets. */
+static void show_value(qp_jsonw *writer, qp_json_node value, show_place place)
+{
+    const qp_json_kind kind = qp_json_kind_of(value);
+    qp_json_iter each = qp_json_each(value);
+
+    if (kind == QP_JSON_ARRAY) {
+        qp_jsonw_array(writer);
+        while (qp_json_next(&each)) {
+            show_value(writer, each.value, place);
+        }
+        qp_jsonw_array_end(writer);
+    } else if (kind == QP_JSON_OBJECT) {
+        place = show_place_of(value, place);
+        qp_jsonw_object(writer);
+        while (qp_json_next(&each)) {
+            if (place == SHOW_AUTH &&
+                show_is_one_of(each.key, show_secrets, SHOW_COUNT(show_secrets))) {
+                continue;
+            }
+            qp_jsonw_raw_key(writer, qp_json_raw(each.key));
+            show_value(writer, each.value, show_place_of_member(place, each.key));
+        }
+        qp_jsonw_object_end(writer);
+    } else {
+        qp_jsonw_raw(writer, qp_json_raw(value));
+    }
+}
+
+/* The state without the names of one turn, which ADK keeps nowhere either. */
+static void show_state(qp_jsonw *writer, qp_json_node state)
+{
+    qp_json_iter each = qp_json_each(state);
+
+    qp_jsonw_object(writer);
+    while (qp_json_next(&each)) {
+        if (!show_begins(each.key, QUIPU_STR("temp:"))) {
+            qp_jsonw_raw_key(writer, qp_json_raw(each.key));
+            show_value(writer, each.value, show_place_of_member(SHOW_PLAIN, each.key));
+        }
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* A member that ADK always writes, and its value when there is none. */
+typedef struct show_default {
+    const char *name;
+    const char *json;
+} show_default;
+
+static const show_default show_of_event[] = {
+    {"invocationId", "\"\""},
+    {"author", "\"\""},
+    {"actions", "{\"stateDelta\":{}," QP_ADK_ACTIONS "}"},
+    {"nodeInfo", QP_ADK_NODE_INFO},
+};
+
+static const show_default show_of_actions[] = {
+    {"stateDelta", "{}"},
+    {"artifactDelta", "{}"},
+    {"requestedAuthConfigs", "{}"},
+    {"requestedToolConfirmations", "{}"},
+};
+
+static const show_default show_of_node[] = {{"path", "\"\""}};
+
+static bool show_is_set(qp_json_node value)
+{
+    return qp_json_kind_of(value) != QP_JSON_NONE && qp_json_kind_of(value) != QP_JSON_NULL;
+}
+
+static void show_defaults(qp_jsonw *writer, qp_json_node object, const show_default *defaults,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!show_is_set(qp_json_get(object, quipu_cstr(defaults[i].name)))) {
+            qp_jsonw_key(writer, quipu_cstr(defaults[i].name));
+            qp_jsonw_raw(writer, quipu_cstr(defaults[i].json));
+        }
+    }
+}
+
+/* An object without its nulls, with its defaults. */
+static void show_object(qp_jsonw *writer, qp_json_node object, const show_default *defaults,
+                        size_t count)
+{
+    qp_json_iter each = qp_json_each(object);
+
+    qp_jsonw_object(writer);
+    while (qp_json_next(&each)) {
+        if (show_is_set(each.value)) {
+            qp_jsonw_raw_key(writer, qp_json_raw(each.key));
+            show_value(writer, each.value, show_place_of_member(SHOW_PLAIN, each.key));
+        }
+    }
+    show_defaults(writer, object, defaults, count);
+    qp_jsonw_object_end(writer);
+}
+
+/* {"role":..., "parts":[...]}: neither it nor a part has nulls. */
+static void show_content(qp_jsonw *writer, qp_json_node content)
+{
+    qp_json_iter each = qp_json_each(content);
+
+    qp_jsonw_object(writer);
+    while (qp_json_next(&each)) {
+        qp_json_iter parts = qp_json_each(each.value);
+
+        if (!show_is_set(each.value)) {
+            continue;
+        }
+        qp_jsonw_raw_key(writer, qp_json_raw(each.key));
+        if (!qp_json_text_is(each.key, QUIPU_STR("parts"))) {
+            show_value(writer, each.value, SHOW_PLAIN);
+            continue;
+        }
+        qp_jsonw_array(writer);
+        while (qp_json_next(&parts)) {
+            show_object(writer, parts.value, NULL, 0);
+        }
+        qp_jsonw_array_end(writer);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* The user's metadata without ADK's own; nothing at all when only that was there. */
+static void show_metadata(qp_jsonw *writer, qp_json_node metadata)
+{
+    qp_json_iter each = qp_json_each(metadata);
+    bool is_open = false;
+    bool has_internal = false;
+
+    while (qp_json_next(&each)) {
+        has_internal = has_internal || show_begins(each.key, SHOW_INTERNAL);
+    }
+    each = qp_json_each(metadata);
+    while (qp_json_next(&each)) {
+        if (show_begins(each.key, SHOW_INTERNAL)) {
+            continue;
+        }
+        if (!is_open) {
+            qp_jsonw_key(writer, QUIPU_STR("customMetadata"));
+            qp_jsonw_object(writer);
+            is_open = true;
+        }
+        qp_jsonw_raw_key(writer, qp_json_raw(each.key));
+        show_value(writer, each.value, show_place_of_member(SHOW_PLAIN, each.key));
+    }
+    if (is_open) {
+        qp_jsonw_object_end(writer);
+    } else if (!has_internal) {
+        qp_jsonw_key(writer, QUIPU_STR("customMetadata"));
+        qp_jsonw_raw(writer, QUIPU_STR("{}"));
+    }
+}
+
+static void show_event(qp_jsonw *writer, qp_json_node event)
+{
+    qp_json_iter each = qp_json_each(event);
+
+    qp_jsonw_object(writer);
+    while (qp_json_next(&each)) {
+        const bool is_object = qp_json_kind_of(each.value) == QP_JSON_OBJECT;
+
+        if (!show_is_set(each.value)) {
+            continue;
+        }
+        if (is_object && qp_json_text_is(each.key, QUIPU_STR("customMetadata"))) {
+            show_metadata(writer, each.value);
+            continue;
+        }
+        qp_jsonw_raw_key(writer, qp_json_raw(each.key));
+        if (is_object && qp_json_text_is(each.key, QUIPU_STR("content"))) {
+            show_content(writer, each.value);
+        } else if (is_object && qp_json_text_is(each.key, QUIPU_STR("actions"))) {
+            show_object(writer, each.value, show_of_actions, SHOW_COUNT(show_of_actions));
+        } else if (is_object && qp_json_text_is(each.key, QUIPU_STR("nodeInfo"))) {
+            show_object(writer, each.value, show_of_node, SHOW_COUNT(show_of_node));
+        } else {
+            show_value(writer, each.value, SHOW_PLAIN);
+        }
+    }
+    show_defaults(writer, event, show_of_event, SHOW_COUNT(show_of_event));
+    qp_jsonw_object_end(writer);
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+/* Writes JSON of the library as ADK shows it, by a writer of its own: an event may be as deep as a
+ * document, and stands deeper here. */
+static quipu_status show_json(qp_jsonw *writer, quipu_json json, bool is_event, qp_buf *scratch,
+                              quipu_error *reterr)
+{
+    qp_json_doc doc;
+    qp_jsonw inner;
+    quipu_status status;
+
+    qp_json_init(&doc);
+    qp_buf_reset(scratch);
+    status = qp_json_parse(&doc, json.text, NULL, reterr);
+    if (status == QUIPU_OK) {
+        qp_jsonw_begin(&inner, scratch);
+        if (is_event) {
+            show_event(&inner, qp_json_root(&doc));
+        } else {
+            show_state(&inner, qp_json_root(&doc));
+        }
+        status = qp_jsonw_end(&inner);
+        qp_jsonw_raw(writer, qp_buf_str(scratch));
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "a session cannot be shown: %s",
+                               quipu_status_text(status));
+        }
+    }
+    qp_json_free(&doc);
+    return status;
+}
+
+static void show_names(qp_jsonw *writer, const quipu_session_ref *ref)
+{
+    qp_jsonw_put_text(writer, "id", ref->session_id);
+    qp_jsonw_put_text(writer, "appName", ref->app_name);
+    qp_jsonw_put_text(writer, "userId", ref->user_id);
+}
+
+static void show_time(qp_jsonw *writer, quipu_time time)
+{
+    qp_jsonw_put_double(writer, "lastUpdateTime", (double)time.s + (double)time.ns / 1e9);
+}
+
+quipu_status qp_adk_put_entry(qp_jsonw *writer, const quipu_service_entry *entry,
+                              quipu_error *reterr)
+{
+    quipu_status status;
+    qp_buf scratch;
+
+    qp_buf_init(&scratch, QP_REPLY_MAX);
+    qp_jsonw_object(writer);
+    show_names(writer, &entry->ref);
+    qp_jsonw_key(writer, QUIPU_STR("state"));
+    status = show_json(writer, entry->state, false, &scratch, reterr);
+    qp_jsonw_key(writer, QUIPU_STR("events"));
+    qp_jsonw_raw(writer, QUIPU_STR("[]"));
+    show_time(writer, entry->last_update_time);
+    qp_jsonw_object_end(writer);
+    qp_buf_free(&scratch);
+    return status;
+}
+
+/* One event at a time: the peak is the answer, and one event. */
+static quipu_status show_events(qp_call *call, qp_jsonw *writer, quipu_live *live, qp_buf *scratch,
+                                quipu_error *reterr)
+{
+    const size_t count = quipu_live_event_count(live);
+    quipu_status status = QUIPU_OK;
+    quipu_json event;
+
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        quipu_arena_reset(&call->arena);
+        status = quipu_live_event(live, i, &call->arena, &event, reterr);
+        if (status == QUIPU_OK) {
+            status = show_json(writer, event, true, scratch, reterr);
+        }
+    }
+    qp_jsonw_array_end(writer);
+    return status;
+}
+
+quipu_status qp_adk_put_live(qp_call *call, qp_jsonw *writer, quipu_live *live, quipu_error *reterr)
+{
+    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_json state = {QUIPU_STR("{}")};
+    quipu_status status = quipu_live_head(live, &call->arena, &head, reterr);
+    qp_buf scratch;
+
+    if (status == QUIPU_OK) {
+        status = quipu_live_state(live, (quipu_str){NULL, 0}, &call->arena, &state, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_buf_init(&scratch, QP_REPLY_MAX);
+    qp_jsonw_object(writer);
+    show_names(writer, &head.ref);
+    show_time(writer, head.last_update_time);
+    qp_jsonw_key(writer, QUIPU_STR("state"));
+    status = show_json(writer, state, false, &scratch, reterr);
+    qp_jsonw_key(writer, QUIPU_STR("events"));
+    if (status == QUIPU_OK) {
+        status = show_events(call, writer, live, &scratch, reterr); /* takes the arena */
+    } else {
+        qp_jsonw_null(writer);
+    }
+    qp_jsonw_object_end(writer);
+    qp_buf_free(&scratch);
+    return status;
+}
