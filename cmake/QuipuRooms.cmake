@@ -66,6 +66,7 @@ macro(quipu_add_rooms)
       endif()
       if(room STREQUAL "server")
         target_include_directories(qp_${room} SYSTEM PRIVATE "${QUIPU_LIBEVENT_INCLUDE}")
+        quipu_add_page(qp_${room})
       endif()
       if(NOT room IN_LIST quipu_rooms_apart)
         list(APPEND quipu_rooms_built ${room})
@@ -73,6 +74,19 @@ macro(quipu_add_rooms)
     endif()
   endforeach()
 endmacro()
+
+# quipu_add_page(target): the files of web/ as a source of C for the server.
+function(quipu_add_page target)
+  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/web/*.*")
+  set(out "${PROJECT_BINARY_DIR}/page_assets.c")
+  set(script "${PROJECT_SOURCE_DIR}/cmake/embed.cmake")
+  add_custom_command(
+    OUTPUT "${out}"
+    COMMAND "${CMAKE_COMMAND}" -D "FILES=${files}" -D "OUT=${out}" -P "${script}"
+    DEPENDS ${files} "${script}"
+    VERBATIM)
+  target_sources(${target} PRIVATE "${out}")
+endfunction()
 
 # quipu_add_amalgamation(): qp_amalgamation, all rooms as one compiled quipu.c.
 function(quipu_add_amalgamation)

@@ -357,6 +357,12 @@ function(quipu_add_scripts)
     endif()
   endforeach()
 
+  # The page in a browser, in an environment of its own, too.
+  if(TARGET qp_server AND NOT QUIPU_SANITIZE)
+    quipu_test_register(page.browser page "script;long" "${QUIPU_PYTHON}" "${root}/page/run.py")
+    set_tests_properties(page.browser PROPERTIES TIMEOUT 3600)
+  endif()
+
   # The Python package in an environment of its own, which is made once and may take its time.
   if(NOT QUIPU_SANITIZE)
     quipu_test_register(python.package python "script;long" "${QUIPU_PYTHON}"

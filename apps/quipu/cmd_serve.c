@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "page.h"
 #include "serve.h"
 
 #define SERVE_SECONDS_MAX 3600
@@ -18,6 +19,7 @@ static const app_option serve_options[] = {
      .value = "URL",
      .help = "how clients call a proxy before it: https://sessions.example.org"},
     SERVE_TOKENS_OPTION,
+    {.name = "open", .help = "print the page's address with a token of this run, and open it"},
     {.name = "adk-open",
      .value = "APP",
      .help = "serve /apps/APP to ADK's clients without a token, to all of this machine"},
@@ -123,6 +125,8 @@ static int serve_until_signal(const app_call *call, const app_http *http, quipu_
                               const quipu_server_options *options, serve_wait *wait)
 {
     quipu_server *server = NULL;
+    app_page page = {0};
+    bool is_good = true;
     quipu_error error = {0};
     quipu_status status = http->start(store, options, &server, &error);
 
@@ -135,13 +139,19 @@ static int serve_until_signal(const app_call *call, const app_http *http, quipu_
                options->adk_open);
     }
     fflush(stdout);
+    if (app_given(call, "open")) {
+        is_good = app_page_open(
+            call, http, options->token_file,
+            options->public_url != NULL ? options->public_url : http->address(server), &page);
+    }
     pthread_mutex_lock(&wait->mutex);
-    while (!wait->has_come) {
+    while (is_good && !wait->has_come) {
         pthread_cond_wait(&wait->come, &wait->mutex);
     }
     pthread_mutex_unlock(&wait->mutex);
     http->stop(server);
-    return APP_OK;
+    app_page_close(&page);
+    return is_good ? APP_OK : APP_FAILURE;
 }
 
 static bool serve_read(const app_call *call, quipu_server_options *options)
@@ -211,8 +221,9 @@ const app_verb app_verb_serve = {
     .arguments = "",
     .summary = "serve the store over HTTP, until Ctrl-C or SIGTERM",
     .note =
-        "Every request needs a token: \"quipu token new\" makes one. The server has no TLS and\n"
-        "listens on this machine only; put a proxy with TLS before it for others.",
+        "Every request needs a token: \"quipu token new\" makes one. A browser shows the store's\n"
+        "page at the address; --open brings a token along. The server has no TLS and listens on\n"
+        "this machine only; put a proxy with TLS before it for others.",
     .common = APP_STORE | APP_ADDS,
     .options = serve_options,
     .run = serve_run,

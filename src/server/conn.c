@@ -12,6 +12,7 @@
 #include <event2/event.h>
 
 #include "base/alloc.h"
+#include "server/page.h"
 
 #define CONN_LINGER_MS 2000
 #define CONN_READ_MAX 65536 /* bytes that are read ahead */
@@ -113,6 +114,13 @@ static void conn_write_body(qp_conn *conn, qp_reply *answer)
 {
     struct evbuffer *output = bufferevent_get_output(conn->bev);
 
+    if (answer->asset != NULL) {
+        if (answer->status == 200) {
+            (void)evbuffer_add_reference(output, answer->asset->bytes, answer->asset->size, NULL,
+                                         NULL);
+        }
+        return;
+    }
     if (answer->file_fd >= 0) {
         if (answer->file_size > 0 &&
             evbuffer_add_file(output, answer->file_fd, 0, (ev_off_t)answer->file_size) == 0) {
@@ -131,7 +139,9 @@ static void conn_answer(qp_conn *conn)
 {
     quipu_server *server = conn->server;
     qp_reply *answer = &conn->call.answer;
-    int64_t size = answer->file_fd >= 0 ? answer->file_size : (int64_t)answer->body.n;
+    int64_t size = answer->asset != NULL  ? (int64_t)answer->asset->size
+                   : answer->file_fd >= 0 ? answer->file_size
+                                          : (int64_t)answer->body.n;
 
     assert(conn->state == QP_CONN_READING || conn->state == QP_CONN_WAITING);
     conn->state = QP_CONN_WRITING;

@@ -151,6 +151,9 @@ static void openapi_paths(qp_jsonw *writer)
 {
     openapi_open(writer, "paths");
     for (const qp_route *route = qp_routes; route->path != NULL; route++) {
+        if (route->name == NULL) {
+            continue; /* the page */
+        }
         if (route == qp_routes || strcmp(route->path, route[-1].path) != 0) {
             openapi_open(writer, route->path);
         }

@@ -8,8 +8,19 @@
 #include <event2/bufferevent.h>
 
 #include "server/conn.h"
+#include "server/page.h"
 
 #define RESPONSE_DATE_SIZE 32
+
+/* What a browser may do with an answer: nothing, for it is data... */
+#define RESPONSE_POLICY "default-src 'none'"
+/* ...or, for a file of the page, use the page's other files, ask this server, and show media that
+ * the page itself made of data. Texts become elements by textContent alone: Trusted Types forbid
+ * every other way. */
+#define RESPONSE_PAGE_POLICY                                                                       \
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "                \
+    "img-src 'self' blob:; media-src blob:; base-uri 'none'; form-action 'none'; "                 \
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 static const struct {
     int status;
@@ -18,11 +29,13 @@ static const struct {
     {200, "OK"},
     {201, "Created"},
     {204, "No Content"},
+    {304, "Not Modified"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
     {403, "Forbidden"},
     {404, "Not Found"},
     {405, "Method Not Allowed"},
+    {406, "Not Acceptable"},
     {408, "Request Timeout"},
     {409, "Conflict"},
     {410, "Gone"},
@@ -74,11 +87,20 @@ void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size)
 
     response_date(quipu_time_now(), date);
     (void)evbuffer_add_printf(output,
-                              "HTTP/1.1 %d %s\r\nDate: %s\r\nCache-Control: no-store\r\n"
-                              "Content-Security-Policy: default-src 'none'\r\n"
+                              "HTTP/1.1 %d %s\r\nDate: %s\r\nCache-Control: %s\r\n"
+                              "Content-Security-Policy: %s\r\n"
                               "X-Content-Type-Options: nosniff\r\n",
-                              answer->status, response_reason(answer->status), date);
-    if (answer->status != 204) {
+                              answer->status, response_reason(answer->status), date,
+                              answer->asset != NULL ? "no-cache" : "no-store",
+                              answer->asset != NULL ? RESPONSE_PAGE_POLICY : RESPONSE_POLICY);
+    if (answer->asset != NULL) {
+        (void)evbuffer_add_printf(output,
+                                  "ETag: %s\r\nVary: Accept-Encoding\r\nContent-Encoding: gzip\r\n"
+                                  "Referrer-Policy: no-referrer\r\n"
+                                  "Cross-Origin-Opener-Policy: same-origin\r\n",
+                                  answer->asset->etag);
+    }
+    if (answer->status != 204 && answer->status != 304) {
         (void)evbuffer_add_printf(output, "Content-Type: %s\r\n", answer->type);
         if (size >= 0) {
             (void)evbuffer_add_printf(output, "Content-Length: %" PRId64 "\r\n", size);

@@ -76,6 +76,8 @@ static const qp_parameter route_search[] = {
     TEXT("app", "only in sessions of this app"),
     TEXT("user", "only in sessions of this user"),
     TEXT("author", "only messages of this author"),
+    TEXT("markBefore", "text before each word of a snippet that matches; without it: ["),
+    TEXT("markAfter", "text behind it; without it: ]"),
     TIME("after", "only messages of this instant or later"),
     TIME("before", "only messages of an earlier instant"),
     NUMBER("limit", 1, QUIPU_SEARCH_LIMIT_MAX, "hits of a page"),
@@ -110,6 +112,9 @@ static const qp_parameter route_adk_apps[] = {
 };
 
 const qp_route qp_routes[] = {
+    {QP_HTTP_GET, "/", QP_NEED_NOTHING, NULL, "The page", NULL, NULL, QP_ROUTE_LOOP, qp_route_page},
+    {QP_HTTP_GET, "/page/{key}", QP_NEED_NOTHING, NULL, "A file of the page", NULL, NULL,
+     QP_ROUTE_LOOP, qp_route_page_file},
     {QP_HTTP_GET, "/healthz", QP_NEED_NOTHING, "health",
      "Write to the store, at most once a second, and say whether it worked", NULL, NULL,
      QP_ROUTE_WORKER, qp_route_health},
@@ -122,6 +127,8 @@ const qp_route qp_routes[] = {
     {QP_HTTP_POST, "/mcp", QP_NEED_READ, "mcp",
      "A message of the Model Context Protocol; tools that write need the right to write", NULL,
      "McpMessage", QP_ROUTE_WORKER, qp_route_mcp},
+    {QP_HTTP_GET, "/v1/me", QP_NEED_READ, "getIdentity", "What the token may do", NULL, NULL,
+     QP_ROUTE_LOOP, qp_route_identity},
     {QP_HTTP_GET, "/v1/stats", QP_NEED_WHOLE, "stats", "How much is in the store", NULL, NULL,
      QP_ROUTE_WORKER, qp_route_stats},
     {QP_HTTP_GET, "/v1/search", QP_NEED_READ, "search", "Find messages that have all words",
@@ -222,7 +229,7 @@ static bool route_fits(const char *path, const qp_http_request *request,
     size_t at = 0;
     size_t values = 0;
 
-    while (*path == '/') {
+    while (path[0] == '/' && path[1] != '\0') {
         const char *begin = path + 1;
         size_t n = strcspn(begin, "/");
 
@@ -254,7 +261,7 @@ static void route_allow(char allow[QP_REPLY_ALLOW_SIZE], const char *method)
 
 bool qp_route_is_adk(const qp_route *route)
 {
-    return strncmp(route->name, "adk", 3) == 0;
+    return route->name != NULL && strncmp(route->name, "adk", 3) == 0;
 }
 
 /* Answers a path that has no route, or none of this method. */

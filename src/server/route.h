@@ -44,7 +44,7 @@ typedef struct qp_route {
     qp_http_method method;
     const char *path; /* "/v1/sessions/{key}" */
     qp_need need;
-    const char *name; /* the operation's, in the OpenAPI document */
+    const char *name; /* the operation's, in the OpenAPI document; NULL: not in it */
     const char *summary;
     const qp_parameter *parameters; /* NULL: none */
     const char *body;               /* the schema of its JSON body; NULL: it has none */
@@ -87,6 +87,9 @@ quipu_status qp_route_export(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_tail(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr);
 
+quipu_status qp_route_page(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_page_file(qp_call *call, quipu_error *reterr);
+
 quipu_status qp_route_adk_list(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_adk_create(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_adk_create_id(qp_call *call, quipu_error *reterr);
@@ -104,6 +107,7 @@ quipu_status qp_route_adk_run(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_mcp(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_health(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_identity(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_ready(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_metrics(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_openapi(qp_call *call, quipu_error *reterr);

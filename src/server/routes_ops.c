@@ -59,6 +59,29 @@ quipu_status qp_route_health(qp_call *call, quipu_error *reterr)
     return ops_answer_status(call, "ok", reterr);
 }
 
+/* Who asks, as the token file says it: a client learns what it may do before it tries. */
+quipu_status qp_route_identity(qp_call *call, quipu_error *reterr)
+{
+    const qp_identity *identity = call->identity;
+    qp_jsonw writer;
+
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("verbs"));
+    qp_jsonw_array(&writer);
+    if ((identity->verbs & QUIPU_TOKEN_READ) != 0) {
+        qp_jsonw_str(&writer, QUIPU_STR("read"));
+    }
+    if ((identity->verbs & QUIPU_TOKEN_WRITE) != 0) {
+        qp_jsonw_str(&writer, QUIPU_STR("write"));
+    }
+    qp_jsonw_array_end(&writer);
+    qp_jsonw_put_text(&writer, "app", identity->app_name);
+    qp_jsonw_put_text(&writer, "user", identity->user_id);
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
 quipu_status qp_route_ready(qp_call *call, quipu_error *reterr)
 {
     if (call->server->stopping) {

@@ -220,6 +220,8 @@ quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
     options.app_name = qp_call_text(call, "app");
     options.user_id = qp_call_text(call, "user");
     options.author = qp_call_text(call, "author");
+    options.mark_before = qp_call_text(call, "markBefore");
+    options.mark_after = qp_call_text(call, "markAfter");
     options.has_after = qp_call_time(call, "after", &options.after);
     options.has_before = qp_call_time(call, "before", &options.before);
     options.limit = qp_call_number(call, "limit", 0);

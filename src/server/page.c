@@ -1,0 +1,63 @@
+/* The page at "/": constant bytes that the build embedded. The page asks /v1 for everything that it
+ * shows, with a token of its reader's; its files hold no data and need none. Runs on the loop's
+ * thread. */
+#include "server/page.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "server/route.h"
+
+static const qp_asset *page_find(quipu_str name)
+{
+    for (const qp_asset *asset = qp_assets; asset->name != NULL; asset++) {
+        if (quipu_str_eq(name, quipu_cstr(asset->name))) {
+            return asset;
+        }
+    }
+    return NULL;
+}
+
+/* Whether a text occurs in a header's value. Both are short: a head has 16 KiB at most. */
+static bool page_has(quipu_str value, const char *text)
+{
+    const size_t n = strlen(text);
+
+    for (size_t i = 0; i + n <= value.n; i++) {
+        if (memcmp(value.p + i, text, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static quipu_status page_answer(qp_call *call, quipu_str name, quipu_error *reterr)
+{
+    const quipu_str codings = qp_http_header(call->request, "accept-encoding");
+    const qp_asset *asset = page_find(name);
+
+    if (asset == NULL) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND, "the page has no such file");
+    }
+    /* A client that names no coding takes any. */
+    if (codings.p != NULL && !page_has(codings, "gzip") && !page_has(codings, "*")) {
+        qp_reply_error(&call->answer, 406, "UNSUPPORTED",
+                       "the page is sent compressed: ask with Accept-Encoding: gzip");
+        return QUIPU_OK;
+    }
+    call->answer.asset = asset;
+    call->answer.type = asset->type;
+    call->answer.status =
+        page_has(qp_http_header(call->request, "if-none-match"), asset->etag) ? 304 : 200;
+    return QUIPU_OK;
+}
+
+quipu_status qp_route_page(qp_call *call, quipu_error *reterr)
+{
+    return page_answer(call, QUIPU_STR("index.html"), reterr);
+}
+
+quipu_status qp_route_page_file(qp_call *call, quipu_error *reterr)
+{
+    return page_answer(call, call->key, reterr);
+}
