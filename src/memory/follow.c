@@ -211,8 +211,8 @@ quipu_status quipu_memory_start(quipu_store *store, const quipu_memory_options *
     }
     if (status == QUIPU_OK) {
         worker = qp_calloc(1, sizeof(*worker));
-        status = worker != NULL ? QUIPU_OK
-                                : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a worker");
+        status =
+            worker != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a worker");
     }
     if (worker != NULL && status == QUIPU_OK) {
         worker->store = store;
@@ -220,8 +220,7 @@ quipu_status quipu_memory_start(quipu_store *store, const quipu_memory_options *
         status = follow_copy(worker, &given, reterr);
     }
     if (worker != NULL && status == QUIPU_OK) {
-        const qp_background_work work = {
-            .ctx = worker, .run = follow_thread, .free = follow_free};
+        const qp_background_work work = {.ctx = worker, .run = follow_thread, .free = follow_free};
 
         status = qp_background_start(&store->background, work, reterr);
     }
