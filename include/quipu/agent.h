@@ -228,8 +228,9 @@ typedef struct quipu_context {
  * Ownership: free *ret_context with quipu_free(); inputs are borrowed.
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND (the session; at_seq: nothing is logged there, its messages are
- *            deleted, or a fork's turn is another user's), QUIPU_EXPIRED, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_BUSY, QUIPU_UNKNOWN,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            deleted, or a fork's turn is another user's), QUIPU_EXPIRED, QUIPU_INVALID,
+ *            QUIPU_LIMIT, QUIPU_BUSY, QUIPU_UNKNOWN, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_context_get(quipu_store *store,

@@ -7,8 +7,8 @@
  *                      waiting
  *
  * Owns: the thread, its cancel flag, and the condition on which it waits between two looks at the
- * store. What it does is the caller's (src/memory). quipu_close() ends it before it waits for calls:
- * its passes are calls like any other.
+ * store. What it does is the caller's (src/memory). quipu_close() ends it before it waits for
+ * calls: its passes are calls like any other.
  * Locks: `gate` is held by start, stop and close, also while they join; the thread never takes it.
  * `mutex` guards the wakes alone, and nobody does anything else under it, so that a wake never
  * waits for work. */
