@@ -220,13 +220,17 @@ typedef struct quipu_context {
  *
  * With at_seq the prompt that was sent with a logged turn is built again: the one that ended with
  * message at_seq, or, when that is an answer, the one that it answers. Messages and memories are
- * read as they are now: `exact` says whether the bytes are those that were sent.
+ * read as they are now: `exact` says whether the bytes are those that were sent. A prompt whose
+ * first messages are pruned or capped cannot be built, and the error names them. A fork builds the
+ * prompts of turns that it shares, as long as the session that they were sent in exists and is the
+ * same user's.
  *
  * Ownership: free *ret_context with quipu_free(); inputs are borrowed.
  * Threads:   any, same store.
- * Errors:    QUIPU_NOT_FOUND (the session; at_seq: nothing is logged there, or its messages are
- *            deleted), QUIPU_EXPIRED, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_BUSY, QUIPU_UNKNOWN,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Errors:    QUIPU_NOT_FOUND (the session; at_seq: nothing is logged there, its messages are
+ *            deleted, or a fork's turn is another user's), QUIPU_EXPIRED, QUIPU_INVALID,
+ *            QUIPU_LIMIT, QUIPU_BUSY, QUIPU_UNKNOWN, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_context_get(quipu_store *store,

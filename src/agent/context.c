@@ -195,6 +195,38 @@ static int64_t context_end(const quipu_history *history, int64_t at, int64_t sen
     return end;
 }
 
+/* Whether a message belongs to a logged prompt: it was sent with it, or answers it. A later one was
+ * said without a prompt that is logged. */
+static bool context_belongs(const quipu_history *history, int64_t at, int64_t sent_seq)
+{
+    const size_t count = history->messages.count;
+    const quipu_message *last = count > 0 ? quipu_message_at(history->messages, count - 1) : NULL;
+
+    return at <= sent_seq ||
+           (last != NULL && last->seq == at && at == sent_seq + 1 &&
+            (last->role == QUIPU_ROLE_ASSISTANT || last->role == QUIPU_ROLE_MODEL));
+}
+
+/* Why a logged prompt cannot be built: messages of it are pruned or capped. Its first one is
+ * enough to know, since messages leave at the front. */
+static quipu_status context_gone(const qp_context_log *row, const quipu_history *history,
+                                 const quipu_history *head, quipu_error *reterr)
+{
+    if (history->messages.count == 0 ||
+        quipu_message_at(history->messages, 0)->seq != row->from_seq) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND,
+                            "the prompt began with message %lld, which is deleted: the session has "
+                            "messages from %lld on",
+                            (long long)row->from_seq, (long long)history->session->first_seq);
+    }
+    if (head != NULL && head->messages.count == 0) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND,
+                            "the prompt began with the summary in message %lld, which is deleted",
+                            (long long)row->summary_seq);
+    }
+    return QUIPU_OK;
+}
+
 /* The messages of the logged prompt into the turn; history->messages ends behind it. */
 static quipu_status context_messages(context_call *run, const qp_context_log *row,
                                      quipu_error *reterr)
@@ -204,11 +236,12 @@ static quipu_status context_messages(context_call *run, const qp_context_log *ro
     quipu_history *history = NULL;
     quipu_history *head = NULL;
     quipu_call_options call;
+    const int64_t at = run->options.at_seq;
     int64_t end;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
     range.after_seq = row->from_seq - 1;
-    range.before_seq = row->sent_seq + 1;
+    range.before_seq = (at == row->sent_seq + 1 ? at : row->sent_seq) + 1;
     if (status == QUIPU_OK) {
         status = quipu_session_get(turn->store, turn->options.key, &range, &call, &history, reterr);
     }
@@ -218,23 +251,22 @@ static quipu_status context_messages(context_call *run, const qp_context_log *ro
         status = quipu_session_get(turn->store, turn->options.key, &range, &call, &head, reterr);
     }
     if (status == QUIPU_OK) {
-        end = context_end(history, run->options.at_seq, row->sent_seq);
-        while (history->messages.count > 0 &&
-               quipu_message_at(history->messages, history->messages.count - 1)->seq > end) {
-            history->messages.count--;
-        }
+        status = context_gone(row, history, head, reterr);
     }
-    if (status == QUIPU_OK && (history->messages.count == 0 ||
-                               quipu_message_at(history->messages, 0)->seq != row->from_seq ||
-                               (head != NULL && head->messages.count == 0))) {
+    end = status == QUIPU_OK ? context_end(history, at, row->sent_seq) : 0;
+    if (status == QUIPU_OK && (end == 0 || !context_belongs(history, at, row->sent_seq))) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND,
-                              "messages of the prompt, from %lld on, are deleted",
-                              (long long)(row->summary_seq > 0 ? row->summary_seq : row->from_seq));
+                              "message %lld is neither part of a prompt that is logged nor the "
+                              "answer to one",
+                              (long long)at);
     }
     if (status != QUIPU_OK) {
         quipu_free(history);
         quipu_free(head);
         return status;
+    }
+    while (quipu_message_at(history->messages, history->messages.count - 1)->seq > end) {
+        history->messages.count--;
     }
     turn->result.more_before = row->from_seq > history->session->first_seq;
     return qp_turn_fill(turn, history, head, history->session,

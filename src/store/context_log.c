@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "store/fork_chain.h"
 #include "store/last_change.h"
 #include "store/memory_scope.h"
 
@@ -323,31 +324,92 @@ static quipu_status context_log_tails(context_log_read *read, const qp_context_l
     return status;
 }
 
-/* The row that the reading is about, with its block and its tails. */
-static quipu_status context_log_row(context_log_read *read, int64_t session_number,
-                                    quipu_error *reterr)
+/* The newest row of a session, or the newest one up to `at`; past->row stays NULL without one. */
+static quipu_status context_log_newest(context_log_read *read, const qp_segment *of,
+                                       quipu_error *reterr)
 {
     qp_context_log_query query = {.limit = 1,
                                   .order = {QP_CONTEXT_LOG_BY_SEQ(DESC)},
-                                  .where = {.session_number = ent_eq(session_number)}};
-    qp_context_past *past = read->past;
+                                  .where = {.session_number = ent_eq(of->session)}};
     qp_context_log_list list = {0};
-    quipu_error error = {0};
     quipu_status status;
 
-    assert(past->row == NULL && session_number > 0);
+    assert(read->past->row == NULL && of->session > 0);
     if (read->at > 0) {
-        query.where.seq = ent_le(read->at);
+        query.where.seq = ent_le(read->at < of->to ? read->at : of->to);
     }
     status = qp_context_log_find(read->db, read->arena, &query, &list, reterr);
     if (status != QUIPU_OK || list.n == 0) {
         return status;
     }
-    past->row = &list.items[0];
+    qp_context_log *row = qp_arena_take(read->arena, sizeof(*row));
+    if (row == NULL) {
+        return context_log_nomem(reterr);
+    }
+    *row = list.items[0];
+    /* A fork in the middle of a turn shares the turn's first prompts only. */
+    row->sent_seq = row->sent_seq < of->to ? row->sent_seq : of->to;
+    read->past->row = row;
+    return QUIPU_OK;
+}
+
+/* Whether the prompts of an ancestor may be shown: memories of another user do not come along. */
+static quipu_status context_log_check_user(const context_log_read *read, const qp_session *row,
+                                           int64_t ancestor, quipu_error *reterr)
+{
+    const qp_session *other = NULL;
+    quipu_status status = qp_session_get(read->db, read->arena, ancestor, &other, reterr);
+
+    if (status == QUIPU_OK && (!quipu_str_eq(other->app_name, row->app_name) ||
+                               !quipu_str_eq(other->user_id, row->user_id))) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND,
+                            "message %lld was sent for another user, whose prompts are shown in "
+                            "the session that was forked",
+                            (long long)read->at);
+    }
+    return status;
+}
+
+/* The row of a past turn. Turns that a fork shares are logged where they were sent: in the session
+ * that has their messages. */
+static quipu_status context_log_shared(context_log_read *read, const qp_session *row,
+                                       quipu_error *reterr)
+{
+    qp_chain chain;
+    quipu_status status = qp_chain_resolve(read->db, row, 1, row->next_seq - 1, &chain, reterr);
+
+    assert(read->at > 0 && read->past->row == NULL);
+    for (size_t i = status == QUIPU_OK ? chain.count : 0;
+         i > 0 && status == QUIPU_OK && read->past->row == NULL; i--) {
+        const qp_segment *segment = &chain.segments[i - 1];
+
+        if (segment->from <= read->at) {
+            status = context_log_newest(read, segment, reterr);
+        }
+        if (status == QUIPU_OK && read->past->row != NULL && segment->session != row->id) {
+            status = context_log_check_user(read, row, segment->session, reterr);
+        }
+    }
+    return status;
+}
+
+/* The row that the reading is about, with its block and its tails. */
+static quipu_status context_log_row(context_log_read *read, const qp_session *row,
+                                    quipu_error *reterr)
+{
+    const qp_segment own = {.session = row->id, .from = 1, .to = INT64_MAX};
+    qp_context_past *past = read->past;
+    quipu_error error = {0};
+    quipu_status status = read->at > 0 ? context_log_shared(read, row, reterr)
+                                       : context_log_newest(read, &own, reterr);
+
+    if (status != QUIPU_OK || past->row == NULL) {
+        return status;
+    }
     past->block = past->row;
     if (past->row->block_seq != past->row->seq) {
-        status = qp_context_log_get(read->db, read->arena, session_number, past->row->block_seq,
-                                    &past->block, &error);
+        status = qp_context_log_get(read->db, read->arena, past->row->session_number,
+                                    past->row->block_seq, &past->block, &error);
         if (status == QUIPU_NOT_FOUND) {
             past->block = NULL;
             return QUIPU_OK;
@@ -385,7 +447,7 @@ static quipu_status context_log_past_work(void *ctx, ent_db *db, quipu_arena *sc
     if (status == QUIPU_OK && read->at == 0) {
         status = context_log_standing(read, &read->past->standing, reterr);
     }
-    return status == QUIPU_OK ? context_log_row(read, row->id, reterr) : status;
+    return status == QUIPU_OK ? context_log_row(read, row, reterr) : status;
 }
 
 quipu_status qp_context_past_read(quipu_store *store, quipu_str key, int64_t at,

@@ -61,7 +61,8 @@ typedef struct qp_context_past {
 } qp_context_past;
 
 /* Read it from one snapshot: the newest row, or the newest one up to message `at` when that is not
- * 0; then standing lines are not read. QUIPU_NOT_FOUND, QUIPU_EXPIRED: the session. */
+ * 0; then standing lines are not read, and a fork has the rows of its ancestors up to where it was
+ * forked. QUIPU_NOT_FOUND: the session; at: an ancestor is another user's. QUIPU_EXPIRED. */
 QUIPU_MUST_USE quipu_status qp_context_past_read(quipu_store *store, quipu_str key, int64_t at,
                                                  const quipu_call_options *call, quipu_arena *arena,
                                                  qp_context_past *ret_past, quipu_error *reterr);

@@ -544,6 +544,130 @@ static void pruned_messages_change_no_prompt_and_their_own_cannot_be_built(void 
     mt_clean(world->store);
 }
 
+static void capped_messages_are_named_where_a_prompt_needs_them(void **state)
+{
+    context_world *world = *state;
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_open_options capped = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_error err = {0};
+
+    capped.cap_messages = 4;
+    quipu_close(world->store);
+    T_OK(quipu_open(world->path, &capped, &world->store, &err));
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    (void)context_says(world, "two", 0);
+    context_assert_rebuilt(world->store, 4, world->script->prompts[1]);
+    (void)context_says(world, "three", 0); /* messages 1 and 2 leave */
+    (void)context_says(world, "four", 0);
+    options.key = QUIPU_STR("s");
+    for (options.at_seq = 1; options.at_seq <= 8; options.at_seq++) {
+        /* Turn 4 was sent with turn 2, which the cap removed when its input was appended. */
+        const char *first = options.at_seq <= 6 ? "began with message 1," : "began with message 3,";
+
+        T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_NOT_FOUND);
+        assert_non_null(strstr(err.message, first));
+        assert_non_null(
+            strstr(err.message, "which is deleted: the session has messages from 5 on"));
+    }
+    mt_clean(world->store);
+}
+
+static void message_without_a_logged_prompt_has_none(void **state)
+{
+    context_world *world = *state;
+
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    context_append(world->store, QUIPU_ROLE_USER, "said without a turn");
+    context_append(world->store, QUIPU_ROLE_ASSISTANT, "answered without one");
+    context_assert_rebuilt(world->store, 2, world->script->prompts[0]);
+    assert_null(context_get(world->store, 3, QUIPU_NOT_FOUND));
+    assert_null(context_get(world->store, 4, QUIPU_NOT_FOUND));
+    assert_null(context_get(world->store, 99, QUIPU_NOT_FOUND));
+}
+
+/* ---- forks -------------------------------------------------------------------------------------
+ */
+
+static void context_fork(context_world *world, const char *from, int64_t seq, const char *key,
+                         const char *user)
+{
+    quipu_session_new values = st_values(key);
+    quipu_error err = {0};
+
+    values.app_name = QUIPU_STR("app");
+    values.user_id = quipu_cstr(user);
+    values.session_id = quipu_cstr(key);
+    T_OK(quipu_session_fork(world->store, quipu_cstr(from), seq, &values, NULL, NULL, &err));
+}
+
+static quipu_status context_forked(quipu_store *store, const char *key, int64_t at,
+                                   const char *prompt, quipu_error *err)
+{
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_status status;
+
+    options.key = quipu_cstr(key);
+    options.at_seq = at;
+    status = quipu_context_get(store, &options, NULL, &context, err);
+    if (status == QUIPU_OK) {
+        char *noted = context_noted(context);
+
+        assert_string_equal(noted, prompt);
+        assert_true(context->exact);
+        free(noted);
+        quipu_free(context);
+    }
+    return status;
+}
+
+static void fork_builds_the_prompts_that_it_shares_with_its_ancestors(void **state)
+{
+    context_world *world = *state;
+    char **prompts = world->script->prompts;
+    quipu_error err = {0};
+
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0); /* 1, 2 */
+    context_stands(world, "s", "Prices in euros.");
+    (void)context_says(world, "two", 0); /* 3, 4 */
+    world->script->steps[2].calls[0] = "a";
+    (void)context_says(world, "three", 0); /* 5, call 6, result 7, answer 8 */
+    context_fork(world, "s", 4, "f", "ada");
+    context_fork(world, "f", 2, "g", "ada");
+    context_fork(world, "s", 6, "h", "ada");
+    for (int64_t at = 1; at <= 4; at++) {
+        T_OK(context_forked(world->store, "f", at, prompts[(at - 1) / 2], &err));
+    }
+    T_OK(context_forked(world->store, "g", 2, prompts[0], &err));
+    /* A fork in the middle of a turn has its first prompt, and not the one with the result. */
+    T_OK(context_forked(world->store, "h", 6, prompts[2], &err));
+    T_STATUS(context_forked(world->store, "h", 7, NULL, &err), QUIPU_NOT_FOUND);
+    /* What the ancestor says later is no part of the fork. */
+    T_STATUS(context_forked(world->store, "f", 5, NULL, &err), QUIPU_NOT_FOUND);
+    mt_clean(world->store);
+}
+
+static void fork_of_another_user_or_of_a_deleted_session_says_so(void **state)
+{
+    context_world *world = *state;
+    quipu_error err = {0};
+
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    context_fork(world, "s", 2, "theirs", "bob");
+    context_fork(world, "s", 2, "mine", "ada");
+    T_STATUS(context_forked(world->store, "theirs", 2, NULL, &err), QUIPU_NOT_FOUND);
+    assert_non_null(strstr(err.message, "another user"));
+    T_OK(quipu_session_delete(world->store, QUIPU_STR("s"), NULL, &err));
+    T_STATUS(context_forked(world->store, "mine", 2, NULL, &err), QUIPU_NOT_FOUND);
+    assert_non_null(strstr(err.message, "nothing that was sent is logged"));
+    mt_clean(world->store);
+}
+
 static void turn_that_failed_is_repeated_with_the_same_prompt(void **state)
 {
     context_world *world = *state;
@@ -680,6 +804,10 @@ int main(void)
         CONTEXT_TEST(every_prompt_of_the_past_is_built_again_byte_for_byte),
         CONTEXT_TEST(past_prompts_survive_an_export_and_go_with_their_session),
         CONTEXT_TEST(pruned_messages_change_no_prompt_and_their_own_cannot_be_built),
+        CONTEXT_TEST(capped_messages_are_named_where_a_prompt_needs_them),
+        CONTEXT_TEST(message_without_a_logged_prompt_has_none),
+        CONTEXT_TEST(fork_builds_the_prompts_that_it_shares_with_its_ancestors),
+        CONTEXT_TEST(fork_of_another_user_or_of_a_deleted_session_says_so),
         CONTEXT_TEST(turn_that_failed_is_repeated_with_the_same_prompt),
         CONTEXT_TEST(reported_tokens_stand_beside_the_expected_ones),
         CONTEXT_TEST(context_of_a_programs_own_loop_is_logged_on_request),
