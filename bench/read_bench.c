@@ -167,7 +167,9 @@ void bench_store_cold(const bench_arguments *arguments)
 #define SEARCH_TEXT_WORDS 40
 #define SEARCH_TEXT_MAX 512
 #define SEARCH_BATCH 1000
-#define SEARCH_SESSION 10000 /* messages of one session */
+#define SEARCH_SESSION 1000 /* messages of one session */
+#define SEARCH_USERS 100    /* whose sessions lie among each other */
+#define SEARCH_APP QUIPU_STR("app")
 #define SEARCH_QUERIES 300
 
 /* A word by its number; few are common and most are rare, as in any language. */
@@ -192,6 +194,24 @@ static quipu_str search_text(uint64_t *random, char text[SEARCH_TEXT_MAX])
     return (quipu_str){text, n - 1};
 }
 
+static quipu_str search_user(uint64_t number, char user[16])
+{
+    (void)snprintf(user, 16, "u%llu", (unsigned long long)number);
+    return quipu_cstr(user);
+}
+
+static void search_session(quipu_store *store, quipu_str key, uint64_t user)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_error error = {0};
+    char name[16];
+
+    values.key = key;
+    values.app_name = SEARCH_APP;
+    values.user_id = search_user(user, name);
+    bench_ok(quipu_session_create(store, &values, NULL, NULL, &error), &error, "create");
+}
+
 static void search_fill(quipu_store *store, uint64_t messages, uint64_t *random)
 {
     quipu_message *batch = bench_alloc(SEARCH_BATCH * sizeof(*batch));
@@ -202,7 +222,7 @@ static void search_fill(quipu_store *store, uint64_t messages, uint64_t *random)
         quipu_str session = sides_key(1 + done / SEARCH_SESSION, key);
         quipu_error error = {0};
         if (done % SEARCH_SESSION == 0) {
-            wall_fill(store, session, 0);
+            search_session(store, session, done / SEARCH_SESSION % SEARCH_USERS);
         }
         for (size_t i = 0; i < SEARCH_BATCH; i++) {
             batch[i] =
@@ -241,8 +261,10 @@ static double search_index(quipu_store *store, uint64_t messages)
     return (double)(search_cpu() - start) / (double)messages;
 }
 
-/* Two words drawn as the texts draw them, in CPU time; gives how many queries found something. */
-static size_t search_queries(quipu_store *store, uint64_t *random, uint64_t *ns)
+/* Words drawn as the texts draw them, in CPU time, among all messages or those of one user; gives
+ * how many queries found something. */
+static size_t search_queries(quipu_store *store, uint64_t *random, int words, bool scoped,
+                             uint64_t *ns)
 {
     size_t found = 0;
 
@@ -250,11 +272,19 @@ static size_t search_queries(quipu_store *store, uint64_t *random, uint64_t *ns)
         quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
         quipu_search_results *results = NULL;
         quipu_error error = {0};
-        char query[64];
-        size_t n = search_word(random, query, 30);
-        query[n++] = ' ';
-        n += search_word(random, query + n, 30);
+        char query[128];
+        char user[16];
+        size_t n = 0;
+
+        for (int word = 0; word < words; word++) {
+            n += search_word(random, query + n, 30);
+            query[n++] = ' ';
+        }
         options.query = (quipu_str){query, n};
+        if (scoped) {
+            options.app_name = SEARCH_APP;
+            options.user_id = search_user(i % SEARCH_USERS, user);
+        }
         uint64_t start = search_cpu();
         bench_ok(quipu_search(store, &options, NULL, &results, &error), &error, "search");
         ns[i] = search_cpu() - start;
@@ -264,31 +294,45 @@ static size_t search_queries(quipu_store *store, uint64_t *random, uint64_t *ns)
     return found;
 }
 
+/* One kind of query, as `name`_p50_us and _p99_us, and their ratio: a query of common words must
+ * not cost much more than any other. */
+static void search_measure(quipu_store *store, uint64_t messages, uint64_t *random, int words,
+                           bool scoped, const char *name)
+{
+    uint64_t ns[SEARCH_QUERIES];
+    char options[160];
+    char tail[64];
+    const size_t found = search_queries(store, random, words, scoped, ns);
+
+    if (found == 0) {
+        bench_die("no query found anything");
+    }
+    (void)snprintf(
+        options, sizeof(options),
+        "%llu messages of 40 words, %d queries of %d words%s, %zu found some, CPU time, %s",
+        (unsigned long long)messages, SEARCH_QUERIES, words,
+        scoped ? " in the sessions of one of 100 users" : "", found, sides_form());
+    wall_print_latency(name, ns, SEARCH_QUERIES, options); /* sorts */
+    (void)snprintf(tail, sizeof(tail), "%s_tail", name);
+    bench_print_count(tail, (double)ns[SEARCH_QUERIES * 99 / 100] / (double)ns[SEARCH_QUERIES / 2],
+                      "x", "p99 by p50", options);
+}
+
 void bench_store_search(const bench_arguments *arguments)
 {
     const uint64_t messages = (uint64_t)sides_most();
     uint64_t random = 11;
-    uint64_t ns[SEARCH_QUERIES];
     char path[STORE_PATH_MAX];
-    char options[128];
 
     store_path(arguments->folder, "search.db", path);
     quipu_store *store = wall_open(path, false);
     search_fill(store, messages, &random);
     double cpu = search_index(store, messages);
-    size_t found = search_queries(store, &random, ns);
+    search_measure(store, messages, &random, 2, false, "store.search");
+    search_measure(store, messages, &random, 2, true, "store.search_user");
+    search_measure(store, messages, &random, 1, true, "store.search_user_1");
+    search_measure(store, messages, &random, 3, false, "store.search_3");
     quipu_close(store);
-    if (found == 0) {
-        bench_die("no query found anything");
-    }
-    snprintf(options, sizeof(options),
-             "%llu messages of 40 words, %d queries of two words, %zu found some, CPU time, %s",
-             (unsigned long long)messages, SEARCH_QUERIES, found, sides_form());
-    wall_print_latency("store.search", ns, SEARCH_QUERIES, options);
-    /* Sorted by now. A query of common words must not cost much more than any other. */
-    bench_print_count("store.search_tail",
-                      (double)ns[SEARCH_QUERIES * 99 / 100] / (double)ns[SEARCH_QUERIES / 2], "x",
-                      "p99 by p50", options);
     bench_print_count("store.search_index_cpu_us", cpu / 1e3, "us", "reported without a bar",
                       "CPU time of the indexer, a message of 40 words");
 }

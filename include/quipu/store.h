@@ -31,7 +31,8 @@ extern "C" {
 #define QUIPU_LIST_SCAN_MAX 10000 /* sessions that one page examines for a metadata filter */
 #define QUIPU_SWEEP_BATCH 100     /* sessions deleted in one transaction */
 #define QUIPU_DELETE_BATCH 2048   /* messages deleted in one transaction, up to... */
-#define QUIPU_DELETE_BATCH_BYTES 524288 /* ...this many bytes, but at least one message */
+#define QUIPU_DELETE_BATCH_BYTES 262144 /* ...this many bytes, but at least one message */
+#define QUIPU_DELETE_BATCHES 16         /* such transactions of one call, behind its first */
 #define QUIPU_FORK_DEPTH_MAX 64         /* forks of forks; a deeper one is a copy */
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -407,9 +408,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
  *
  * The session is gone for every reader in one transaction, and its key is free. A longer session's
  * rows follow in others, QUIPU_DELETE_BATCH messages in each, between which other writers have
- * their turn; the call returns behind the last one. A deadline or a cancellation ends that, and is
- * no error: like what a crash leaves, the rest goes with the next quipu_store_sweep(). The same
- * holds for a prune, and for an append that exceeds the history cap.
+ * their turn. The call returns after QUIPU_DELETE_BATCHES of them; a deadline or a cancellation
+ * ends it sooner, and is no error. Like what a crash leaves, the rest goes with later calls:
+ * quipu_store_sweep() and quipu_erase() remove all of it; a delete, a prune, quipu_search_index()
+ * and quipu_memory_run() so many transactions each, and an append that exceeds the history cap one.
  *
  * Ownership: inputs are borrowed.
  * Threads:   any, same store.
@@ -557,8 +559,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_parse(quipu_str json, quipu_
 /**
  * Delete expired sessions, at most QUIPU_SWEEP_BATCH of them or QUIPU_DELETE_BATCH messages in a
  * transaction, until none is left or the deadline passes, which is no error once a batch is done. A
- * session that is renewed meanwhile stays. Then remove the rows that a delete left because its
- * process crashed or its time was up.
+ * session that is renewed meanwhile stays. Then remove the rows that deletes have left.
  *
  * Ownership: `ret_removed` may be NULL.
  * Threads:   any, same store.

@@ -305,8 +305,8 @@ quipu_status ent_index_check(ent_db *db, const ent_entity *entity, quipu_error *
 /* A condition that fixes the owner of a cluster bounds the hits by their keys, so that the index
  * looks no further; it is removed from the copy of the where. Where keys are packed, a condition on
  * the sequence is part of the bounds, too. Without it every hit's row would be looked up to learn
- * its owner. */
-static void search_tie(qp_plan *plan, char *where)
+ * its owner. Returns the highest packed key that there can be. */
+static int64_t search_tie(qp_plan *plan, char *where)
 {
     const ent_entity *entity = plan->entity;
     ent_where_int *owner = (void *)(where + entity->fields[entity->key[0]].where);
@@ -315,13 +315,13 @@ static void search_tie(qp_plan *plan, char *where)
 
     assert(entity->key_count == 2);
     if ((int)owner->op != ENT_OP_EQ) {
-        return;
+        return INT64_MAX;
     }
     if (!plan->packs) {
         qp_plan_mark(plan, QP_MARK_ID_IS);
         qp_plan_bind_int(plan, owner->v);
         memset(owner, 0, sizeof(*owner));
-        return;
+        return INT64_MAX;
     }
     range = qp_cluster_bounds(seq);
     (void)qp_cluster_tie(plan, owner->v, &range);
@@ -329,6 +329,8 @@ static void search_tie(qp_plan *plan, char *where)
     if (range.covers) {
         memset(seq, 0, sizeof(*seq));
     }
+    /* Without memory there is none: qp_plan_status() says so. */
+    return plan->bind_count > 0 ? plan->binds[plan->bind_count - 1].as.i : INT64_MAX;
 }
 
 /* An iterator over hits, window by window.
@@ -350,12 +352,14 @@ typedef struct search_hits {
 } search_hits;
 
 /* The copy of the where lies in the scratch arena, because search_tie() changes it. *ret_below: the
- * place of the window's bound among the values. The first window begins with the highest key. */
+ * place of the window's bound among the values. The first window begins with the highest key that
+ * there can be: a second upper bound beside it would not reach FTS5, which takes one. */
 static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str words,
                                 const void *where, size_t *ret_below, quipu_error *reterr)
 {
     const qp_value bound = {.kind = QP_WORDS, .as.text = words};
     qp_plan *plan = &db->plan;
+    int64_t highest = INT64_MAX;
     char *copy = NULL;
     quipu_status status = QUIPU_OK;
 
@@ -369,13 +373,13 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
         }
         memcpy(copy, where, entity->where_size);
         if ((entity->flags & ENT_E_CLUSTER) != 0) {
-            search_tie(plan, copy);
+            highest = search_tie(plan, copy);
         }
     }
     *ret_below = plan->bind_count;
     qp_plan_mark(plan, QP_MARK_BELOW);
     for (size_t i = 0; i < qp_search_keys(db->engine, entity); i++) {
-        qp_plan_bind_int(plan, INT64_MAX);
+        qp_plan_bind_int(plan, highest);
     }
     if (copy != NULL) {
         status = qp_where_walk(plan, copy, reterr);

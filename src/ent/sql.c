@@ -812,9 +812,9 @@ static void sql_hits_below(sql_writer *w)
  * are on the row, which is then looked up. Of the rows that are left one window is ranked, those
  * with the highest keys: put_hits opens a subquery, put_order ends it.
  *
- *   SELECT * FROM (SELECT rowid,quipu_rank("messages_search",(SELECT max(id) ...)) AS rank
+ *   SELECT * FROM (SELECT rowid,quipu_rank("messages_search",(SELECT max(id) ...),?1) AS rank
  *     FROM "messages_search" WHERE "messages_search" MATCH ?1
- *     AND "messages_search".rowid BETWEEN ?2 AND ?3 AND ("messages_search".rowid)<=(?4)
+ *     AND "messages_search".rowid>=?2 AND ("messages_search".rowid)<=(?4)
  *     AND EXISTS (SELECT 1 FROM "messages" WHERE "id"="messages_search".rowid AND "author"=?5)
  *     ORDER BY rowid DESC LIMIT 8192) AS h ORDER BY rank,rowid
  */
@@ -831,12 +831,9 @@ static void sql_hits(sql_writer *w)
         (void)sql_take(w);
         sql_puts(w, " AND ");
         searcher->put_key(w->sql, w->entity, 0);
-        sql_puts(w, mark == QP_MARK_ID_IS ? "=" : " BETWEEN ");
+        sql_puts(w, mark == QP_MARK_ID_IS ? "=" : ">=");
         sql_next_number(w);
-        if (mark == QP_MARK_ID_BETWEEN) {
-            sql_puts(w, " AND ");
-            sql_next_number(w);
-        }
+        w->number += mark == QP_MARK_ID_BETWEEN ? 1 : 0; /* the window's bound begins with it */
     }
     mark = sql_take(w);
     assert(mark == QP_MARK_BELOW);

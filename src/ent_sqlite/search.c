@@ -78,7 +78,8 @@ static void search_from(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, " MATCH ?1");
 }
 
-/* The auxiliary function of search_rank.c, which is given the highest key: smaller is better. */
+/* The auxiliary function of search_rank.c, which is given the highest key and the expression:
+ * smaller is better. */
 static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
@@ -86,7 +87,7 @@ static void search_put_hits(qp_buf *sql, const ent_entity *entity)
     search_index(sql, entity);
     qp_buf_puts(sql, ",(SELECT max(id) FROM ");
     qp_sqlite_put_suffixed(sql, entity->table, QP_SQLITE_SEARCH_SUFFIX "_docsize");
-    qp_buf_puts(sql, ")) AS rank");
+    qp_buf_puts(sql, "),?1) AS rank");
     search_from(sql, entity);
 }
 

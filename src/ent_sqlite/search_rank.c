@@ -10,13 +10,15 @@
  * Sessions have numbers in the order of their creation, so that keys of one word are spread over
  * the range about evenly. Rarer words have their exact numbers. The highest key is the function's
  * argument, so that all statements of a search weigh a word alike: a fork has one for each
- * ancestor.
+ * ancestor, and the sessions of a user have one each. So the weights of the last expression are
+ * kept with the connection as well, as long as the index has as many rows and words.
  *
- * Owns: the registration of QP_SQLITE_RANK with a connection; for each query the weights of its
- * phrases, which FTS5 keeps and frees.
+ * Owns: the registration of QP_SQLITE_RANK with a connection, and the weights that it keeps; for
+ * each query the weights of its phrases, which FTS5 keeps and frees.
  * Called by: FTS5, for each row of a window of hits (src/ent/search.c).
  * On return the result is the negative score: a smaller rank is better. */
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "ent/bm25.h"
@@ -30,6 +32,25 @@ typedef struct search_rank {
     int phrases;
     double idf[]; /* of each phrase */
 } search_rank;
+
+/* The index that weights hold for. */
+typedef struct search_rank_index {
+    sqlite3_int64 rows;
+    sqlite3_int64 words;
+    int64_t top; /* the highest key */
+} search_rank_index;
+
+/* The weights of the connection's last expression. */
+typedef struct search_rank_last {
+    char *expression; /* NULL: none are kept */
+    search_rank_index index;
+    search_rank *rank;
+} search_rank_last;
+
+static size_t search_rank_size(int phrases)
+{
+    return sizeof(search_rank) + (size_t)phrases * sizeof(double);
+}
 
 /* A phrase while its rows are counted. */
 typedef struct search_rank_counter {
@@ -68,36 +89,92 @@ static void search_rank_free(void *rank)
     qp_free(rank);
 }
 
-/* The weights of the query's phrases, made with its first hit. */
-static int search_rank_make(const Fts5ExtensionApi *api, Fts5Context *hit, int64_t top,
-                            search_rank **ret)
+/* Counts the rows of every phrase. */
+static int search_rank_weigh(const Fts5ExtensionApi *api, Fts5Context *hit,
+                             const search_rank_index *index, search_rank *rank)
 {
-    const int phrases = api->xPhraseCount(hit);
-    sqlite3_int64 rows = 0;
-    sqlite3_int64 words = 0;
-    search_rank *rank = NULL;
-    int rc = api->xRowCount(hit, &rows);
+    int rc = SQLITE_OK;
 
-    if (rc == SQLITE_OK) {
-        rc = api->xColumnTotalSize(hit, -1, &words);
-    }
-    if (rc == SQLITE_OK) {
-        rank = qp_calloc(1, sizeof(*rank) + (size_t)phrases * sizeof(*rank->idf));
-        rc = rank != NULL ? SQLITE_OK : SQLITE_NOMEM;
-    }
-    for (int i = 0; i < phrases && rc == SQLITE_OK; i++) {
+    for (int i = 0; i < rank->phrases && rc == SQLITE_OK; i++) {
         search_rank_counter counter = {0};
 
         rc = api->xQueryPhrase(hit, i, &counter, search_rank_row);
-        rank->idf[i] = qp_bm25_idf(search_rank_estimate(&counter, top, rows), rows);
+        rank->idf[i] =
+            qp_bm25_idf(search_rank_estimate(&counter, index->top, index->rows), index->rows);
+    }
+    rank->average = index->rows > 0 && index->words > index->rows
+                        ? (double)index->words / (double)index->rows
+                        : 1;
+    return rc;
+}
+
+/* Whether the kept weights are those of this expression, in the index as it is now. */
+static bool search_rank_is_last(const search_rank_last *last, const char *expression,
+                                const search_rank_index *index, int phrases)
+{
+    return last->expression != NULL && strcmp(last->expression, expression) == 0 &&
+           last->rank->phrases == phrases && last->index.rows == index->rows &&
+           last->index.words == index->words && last->index.top == index->top;
+}
+
+static void search_rank_forget(search_rank_last *last)
+{
+    qp_free(last->expression);
+    qp_free(last->rank);
+    *last = (search_rank_last){.expression = NULL};
+}
+
+/* Without memory nothing is kept: the next statement counts again. */
+static void search_rank_keep(search_rank_last *last, const char *expression,
+                             const search_rank_index *index, const search_rank *rank)
+{
+    const size_t n = strlen(expression) + 1;
+    char *text = qp_malloc(n);
+    search_rank *copy = qp_malloc(search_rank_size(rank->phrases));
+
+    search_rank_forget(last);
+    if (text == NULL || copy == NULL) {
+        qp_free(text);
+        qp_free(copy);
+        return;
+    }
+    memcpy(text, expression, n);
+    memcpy(copy, rank, search_rank_size(rank->phrases));
+    *last = (search_rank_last){text, *index, copy};
+}
+
+/* The weights of the query's phrases, made with its first hit. */
+static int search_rank_make(const Fts5ExtensionApi *api, Fts5Context *hit, int64_t top,
+                            const char *expression, search_rank **ret)
+{
+    search_rank_last *last = api->xUserData(hit);
+    const int phrases = api->xPhraseCount(hit);
+    search_rank_index index = {.top = top};
+    search_rank *rank = NULL;
+    int rc = api->xRowCount(hit, &index.rows);
+
+    assert(last != NULL && expression != NULL);
+    if (rc == SQLITE_OK) {
+        rc = api->xColumnTotalSize(hit, -1, &index.words);
+    }
+    if (rc == SQLITE_OK) {
+        rank = qp_calloc(1, search_rank_size(phrases));
+        rc = rank != NULL ? SQLITE_OK : SQLITE_NOMEM;
+    }
+    if (rc == SQLITE_OK && search_rank_is_last(last, expression, &index, phrases)) {
+        memcpy(rank, last->rank, search_rank_size(phrases));
+    } else if (rc == SQLITE_OK) {
+        rank->phrases = phrases;
+        rc = search_rank_weigh(api, hit, &index, rank);
+        if (rc == SQLITE_OK) {
+            search_rank_keep(last, expression, &index, rank);
+        }
     }
     if (rc != SQLITE_OK) {
         qp_free(rank);
         return rc;
     }
     assert(rank != NULL);
-    rank->phrases = phrases;
-    rank->average = rows > 0 && words > rows ? (double)words / (double)rows : 1;
     /* FTS5 frees it also when it cannot keep it. */
     rc = api->xSetAuxdata(hit, rank, search_rank_free);
     *ret = rank;
@@ -135,7 +212,7 @@ static int search_rank_score(const Fts5ExtensionApi *api, Fts5Context *hit, cons
     return rc;
 }
 
-/* The function itself; its argument is the highest key. */
+/* The function itself; its arguments are the highest key and the expression. */
 static void search_rank_hit(const Fts5ExtensionApi *api, Fts5Context *hit, sqlite3_context *ret,
                             int n, sqlite3_value **values)
 {
@@ -144,8 +221,11 @@ static void search_rank_hit(const Fts5ExtensionApi *api, Fts5Context *hit, sqlit
     int rc = SQLITE_OK;
 
     if (rank == NULL) {
-        rc = n == 1 ? search_rank_make(api, hit, sqlite3_value_int64(values[0]), &rank)
-                    : SQLITE_MISUSE;
+        const char *expression = n == 2 ? (const char *)sqlite3_value_text(values[1]) : NULL;
+
+        rc = expression != NULL
+                 ? search_rank_make(api, hit, sqlite3_value_int64(values[0]), expression, &rank)
+                 : SQLITE_MISUSE;
     }
     if (rc == SQLITE_OK) {
         rc = search_rank_score(api, hit, rank, &score);
@@ -157,8 +237,24 @@ static void search_rank_hit(const Fts5ExtensionApi *api, Fts5Context *hit, sqlit
     }
 }
 
+/* Frees what the connection kept: FTS5 calls it when the connection is closed. */
+static void search_rank_end(void *last)
+{
+    search_rank_forget(last);
+    qp_free(last);
+}
+
 int qp_sqlite_register_rank(fts5_api *api)
 {
+    search_rank_last *last = qp_calloc(1, sizeof(*last));
+    int rc = SQLITE_NOMEM;
+
     assert(api != NULL);
-    return api->xCreateFunction(api, QP_SQLITE_RANK, NULL, search_rank_hit, NULL);
+    if (last != NULL) {
+        rc = api->xCreateFunction(api, QP_SQLITE_RANK, last, search_rank_hit, search_rank_end);
+    }
+    if (rc != SQLITE_OK) {
+        qp_free(last);
+    }
+    return rc;
 }

@@ -22,6 +22,7 @@
 #include "base/models.h"
 #include "base/thread.h"
 #include "memory/worker.h"
+#include "store/purge.h"
 
 #define RUN_GRACE_MS 1000 /* to store what a deadline must not lose: a charge, a lease given back */
 
@@ -466,6 +467,7 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
         QP_LOG(&store->log, QUIPU_LOG_INFO, "memory", "run",
                QP_LOG_NUMBER("observations", run->ran.observations));
         qp_output_put(ret_ran, &run->ran, sizeof(run->ran));
+        qp_purge_after(store, &within, QUIPU_DELETE_BATCHES); /* a worker's work, too */
     }
     if (run != NULL) {
         quipu_arena_free(&run->claim);

@@ -429,9 +429,10 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
             append->creates
                 ? qp_session_write_new(append->store, within, append_create_work, append, reterr)
                 : qp_store_write(append->store, within, append_work, append, reterr);
-        /* The cap may have released more than one transaction removes. */
+        /* The cap may have released more than one transaction removes. One step: the caller waits
+         * with a turn. */
         if (status == QUIPU_OK && (store->cap_messages > 0 || store->cap_tokens > 0)) {
-            qp_purge_after(append->store, within);
+            qp_purge_after(append->store, within, 1);
         }
     }
     if (status == QUIPU_OK && ret_appended != NULL) {

@@ -283,7 +283,7 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
                                             : qp_store_write(store, &within, work, call, reterr);
     }
     if (status == QUIPU_OK && work == compact_prune_work) {
-        qp_purge_after(store, &within);
+        qp_purge_after(store, &within, QUIPU_DELETE_BATCHES);
     }
     qp_store_leave(&within);
     return status;

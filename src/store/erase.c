@@ -403,7 +403,7 @@ static quipu_status erase_purge(erase_run *run, const qp_call *within, quipu_err
 
     assert(!run->more && within->store == run->store);
     do {
-        status = qp_purge_run(run->store, within, reterr);
+        status = qp_purge_run(run->store, within, QP_PURGE_ALL, reterr);
         if (status == QUIPU_OK) {
             status = qp_store_read(run->store, within, erase_look_work, run, reterr);
         }

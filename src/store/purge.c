@@ -14,11 +14,15 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/thread.h"
 #include "ent/db.h"
 #include "store/fork_release.h"
 #include "store/size.h"
 
 #define PURGE_LEASE_MS 5000 /* renewed with every step, which takes a fraction of a second */
+/* Between two steps that keep everybody else out: a writer of another process looks for the lock
+ * again every 1 to 26 ms (OPEN_WAIT_MS_MAX of ent_sqlite), and would rarely meet a shorter gap. */
+#define PURGE_PAUSE_MS 25
 #define PURGE_SCOPE_SIZE 24
 #define PURGE_OWNER QUIPU_STR("purge")
 
@@ -77,6 +81,7 @@ typedef struct purge_worker {
     quipu_store *store;
     qp_job_lease lease; /* its texts lie in `arena` */
     quipu_arena arena;
+    int64_t steps;   /* that it may still do */
     int64_t session; /* 0: the job's scope names none */
     bool beside;     /* the engine admits other writers beside a step */
     bool exists;     /* there is a job, perhaps of another worker */
@@ -225,41 +230,56 @@ static void purge_give_back(purge_worker *worker, const qp_call *call, const qui
     worker->why = NULL;
 }
 
-/* Step after step, each a transaction of its own, so that writers get their turn in between. A
- * lease that is lost is no failure: another worker goes on. */
+/* One step, in a transaction of its own. */
+static quipu_status purge_step(purge_worker *worker, const qp_call *call, quipu_error *reterr)
+{
+    const bool beside = worker->beside && !worker->last;
+    qp_call step = *call;
+    quipu_status status;
+
+    /* A batch that names its sessions runs beside others. This one changes no session's row: the
+     * name stands for the job. */
+    step.sessions = beside ? &worker->lease.scope : NULL;
+    step.session_count = beside ? 1 : 0;
+    status = qp_size_exempt(worker->store, &step, purge_step_work, worker, reterr);
+    worker->last = worker->next_is_last;
+    worker->steps--;
+    if (status == QUIPU_OK) {
+        QP_LOG(&worker->store->log, QUIPU_LOG_DEBUG, "store", "purge_step",
+               QP_LOG_NUMBER("messages", worker->removed), QP_LOG_NUMBER("ended", worker->ended));
+    }
+    return status;
+}
+
+/* Step after step, with a pause in which writers get their turn, until the purge has ended or the
+ * worker's steps are used up: then the rest is for others. An end is not put off. A lease that is
+ * lost is no failure: another worker goes on. */
 static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_error *reterr)
 {
-    qp_call step = *call;
     quipu_error error = {0};
     quipu_status status = QUIPU_OK;
+    bool spent = false;
 
     assert(worker->found);
     worker->last = worker->ended = worker->next_is_last = false;
-    while (status == QUIPU_OK && !worker->ended) {
-        const bool beside = worker->beside && !worker->last;
-
-        /* A batch that names its sessions runs beside others. This one changes no session's row:
-         * the name stands for the job. */
-        step.sessions = beside ? &worker->lease.scope : NULL;
-        step.session_count = beside ? 1 : 0;
-        status = qp_size_exempt(worker->store, &step, purge_step_work, worker, &error);
-        worker->last = worker->next_is_last;
-        if (status == QUIPU_OK) {
-            QP_LOG(&worker->store->log, QUIPU_LOG_DEBUG, "store", "purge_step",
-                   QP_LOG_NUMBER("messages", worker->removed),
-                   QP_LOG_NUMBER("ended", worker->ended));
+    while (status == QUIPU_OK && !worker->ended && !spent) {
+        status = purge_step(worker, call, &error);
+        if (status != QUIPU_OK || worker->ended) {
+            break;
         }
-        if (status == QUIPU_OK && !worker->ended) {
-            status = qp_call_check(call, &error);
+        status = qp_call_check(call, &error);
+        spent = worker->steps <= 0 && !worker->last;
+        if (!worker->beside && !spent) {
+            qp_sleep_jitter(PURGE_PAUSE_MS, 1, INT64_MAX);
         }
     }
     worker->lost = status == QUIPU_CONFLICT;
-    if (status == QUIPU_OK || worker->lost) {
+    if (worker->lost || (status == QUIPU_OK && worker->ended)) {
         return QUIPU_OK;
     }
-    error.status = status;
+    error.status = spent && status == QUIPU_OK ? QUIPU_BUSY : status;
     purge_give_back(worker, call, &error);
-    return qp_error_pass(reterr, &error);
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------
@@ -267,9 +287,10 @@ static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_e
 
 /* The mark is forgotten before the look: a job that is made meanwhile sets it again. It stays for a
  * job that another worker has, which may die. */
-quipu_status qp_purge_run(quipu_store *store, const qp_call *call, quipu_error *reterr)
+quipu_status qp_purge_run(quipu_store *store, const qp_call *call, int64_t steps,
+                          quipu_error *reterr)
 {
-    purge_worker worker = {.store = store, .arena = QUIPU_ARENA_INIT};
+    purge_worker worker = {.store = store, .steps = steps, .arena = QUIPU_ARENA_INIT};
     /* How long and for whom; not what the call's own work touched. */
     const qp_call own = {.deadline_ns = call->deadline_ns,
                          .cancel = call->cancel,
@@ -277,10 +298,10 @@ quipu_status qp_purge_run(quipu_store *store, const qp_call *call, quipu_error *
                          .store = call->store};
     quipu_status status;
 
-    assert(call->store == store);
+    assert(call->store == store && steps > 0);
     atomic_store(&store->purge_due, false);
     status = qp_store_read(store, &own, purge_look_work, &worker, reterr);
-    while (status == QUIPU_OK && worker.exists && !worker.lost) {
+    while (status == QUIPU_OK && worker.exists && !worker.lost && worker.steps > 0) {
         status = qp_size_exempt(store, &own, purge_claim_work, &worker, reterr);
         if (status == QUIPU_OK && !worker.found) {
             break;
@@ -299,12 +320,12 @@ quipu_status qp_purge_run(quipu_store *store, const qp_call *call, quipu_error *
     return status;
 }
 
-void qp_purge_after(quipu_store *store, const qp_call *call)
+void qp_purge_after(quipu_store *store, const qp_call *call, int64_t steps)
 {
     quipu_error error = {0};
 
     assert(call->store == store);
-    if (atomic_load(&store->purge_due) && qp_purge_run(store, call, &error) != QUIPU_OK) {
+    if (atomic_load(&store->purge_due) && qp_purge_run(store, call, steps, &error) != QUIPU_OK) {
         QP_LOG(&store->log, QUIPU_LOG_WARN, "store", "purge_left",
                QP_LOG_NUMBER("status", error.status));
     }

@@ -9,10 +9,12 @@
  *          ▼
  *    end                  removes the row of a hidden session without forks, and the job
  *
- * The call that made the job drives it to its end before it returns. What a crash, a deadline or a
- * call that does not wait leaves is found by the next sweep, and by the next delete, prune or erase
- * of a store that was opened since. A purge that two processes do at once removes nothing twice and
- * nothing else: the fence of job.h keeps the range right, and a removed message stays removed.
+ * The call that made the job does QUIPU_DELETE_BATCHES steps of it before it returns, so that a
+ * delete takes a moment, however long the session is. What that, a crash or a deadline leaves is
+ * found by every later call that removes messages, and by workers (quipu_search_index(),
+ * quipu_memory_run()), which do so many steps, too; a sweep and an erase do all. A purge that two
+ * processes do at once removes nothing twice and nothing else: the fence of job.h keeps the range
+ * right, and a removed message stays removed.
  *
  * Owns: jobs of the kind QP_JOB_PURGE. Their scope is the number of a session, which is never used
  * again. */
@@ -34,14 +36,16 @@ int64_t qp_purge_session(quipu_str scope);
 QUIPU_MUST_USE quipu_status qp_purge_exists(ent_db *db, quipu_str tenant, int64_t session,
                                             bool *ret_exists, quipu_error *reterr);
 
-/* Do all purges that are due, outside of any transaction. QUIPU_BUSY and QUIPU_CANCELLED: the time
- * is up; what is done stays, and the rest stays due. A purge that another process works on is
- * passed over. */
-QUIPU_MUST_USE quipu_status qp_purge_run(quipu_store *store, const qp_call *call,
+#define QP_PURGE_ALL INT64_MAX /* as many steps as it takes */
+
+/* Do so many steps of the purges that are due, outside of any transaction. QUIPU_BUSY and
+ * QUIPU_CANCELLED: the time is up; what is done stays, and the rest stays due. A purge that another
+ * process works on is passed over. */
+QUIPU_MUST_USE quipu_status qp_purge_run(quipu_store *store, const qp_call *call, int64_t steps,
                                          quipu_error *reterr);
 
 /* The same at the end of a call that has done what it promises: does nothing unless a job may be
  * there, and a failure is no failure of the call. It is logged, and kept in the job. */
-void qp_purge_after(quipu_store *store, const qp_call *call);
+void qp_purge_after(quipu_store *store, const qp_call *call, int64_t steps);
 
 #endif

@@ -234,7 +234,8 @@ static quipu_status recall_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     call->results->pub = (quipu_recall_results){.hits = quipu_recall_hits_of(NULL, 0)};
     status = qp_recall_question_make(scratch, call->options.question, &question, reterr);
     if (status == QUIPU_OK) {
-        status = qp_recall_scope_read(call->store, db, &call->options, scratch, &scope, reterr);
+        status = qp_recall_scope_read(call->store, db, &call->options, QP_RECALL_SESSIONS_ANY,
+                                      scratch, &scope, reterr);
     }
     if (status == QUIPU_OK) {
         call->results->pub.sessions = (int64_t)scope.count;

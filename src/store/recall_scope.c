@@ -1,7 +1,7 @@
 /* The sessions of a scope and the parts of their messages: recall_scope.h.
  *
  * Owns the rule that a scope is never left: all that recall reads comes from this list. Called by
- * recall.c inside of its read transaction; takes no lock. */
+ * recall.c and search_find.c inside of their read transactions; takes no lock. */
 #include "store/recall_scope.h"
 
 #include <assert.h>
@@ -54,8 +54,8 @@ static quipu_status recall_scope_keep(const qp_session *row, quipu_arena *arena,
 
 /* The living sessions of the app, of the user, or of the tenant. Hidden ones have no key. */
 static quipu_status recall_scope_list(const quipu_store *store, ent_db *db,
-                                      const quipu_recall_options *options, quipu_arena *arena,
-                                      qp_buf *sessions, quipu_error *reterr)
+                                      const quipu_recall_options *options, size_t sessions_max,
+                                      quipu_arena *arena, qp_buf *sessions, quipu_error *reterr)
 {
     const quipu_time now = quipu_time_now();
     qp_session_query query = {.where = {.tenant = ent_eq(store->tenant)}};
@@ -73,7 +73,8 @@ static quipu_status recall_scope_list(const quipu_store *store, ent_db *db,
     if (status != QUIPU_OK) {
         return status;
     }
-    while (status == QUIPU_OK && qp_session_iter_next(&iter, &row)) {
+    while (status == QUIPU_OK && sessions->n / sizeof(recall_scope_session) <= sessions_max &&
+           qp_session_iter_next(&iter, &row)) {
         if (row.key.p != NULL && !qp_session_expired(&row, now)) {
             status = recall_scope_keep(&row, arena, sessions);
         }
@@ -245,8 +246,9 @@ static quipu_status recall_scope_place(ent_db *db, const quipu_recall_options *o
 }
 
 quipu_status qp_recall_scope_read(const quipu_store *store, ent_db *db,
-                                  const quipu_recall_options *options, quipu_arena *arena,
-                                  qp_recall_scope *ret_scope, quipu_error *reterr)
+                                  const quipu_recall_options *options, size_t sessions_max,
+                                  quipu_arena *arena, qp_recall_scope *ret_scope,
+                                  quipu_error *reterr)
 {
     const qp_session *row = NULL;
     qp_buf sessions;
@@ -265,9 +267,10 @@ quipu_status qp_recall_scope_read(const quipu_store *store, ent_db *db,
             status = recall_scope_nomem(reterr);
         }
     } else {
-        status = recall_scope_list(store, db, options, arena, &sessions, reterr);
+        status = recall_scope_list(store, db, options, sessions_max, arena, &sessions, reterr);
     }
-    if (status == QUIPU_OK && sessions.n > 0) {
+    if (status == QUIPU_OK && sessions.n > 0 &&
+        sessions.n / sizeof(recall_scope_session) <= sessions_max) {
         qsort(sessions.p, sessions.n / sizeof(recall_scope_session), sizeof(recall_scope_session),
               recall_scope_by_key);
         status = recall_scope_place(db, options, &sessions, &own, &shared, reterr);

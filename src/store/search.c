@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "ent/db.h"
 #include "ent/search_engine.h"
+#include "store/purge.h"
 #include "store/size.h"
 
 /* Sessions that a batch beside other writers locks at most: appends to them wait for it. */
@@ -489,6 +490,9 @@ quipu_status quipu_search_index(quipu_store *store, const quipu_call_options *ca
     }
     if (status == QUIPU_OK && ret_indexed != NULL) {
         *ret_indexed = walk.indexed;
+    }
+    if (status == QUIPU_OK) {
+        qp_purge_after(store, &within, QUIPU_DELETE_BATCHES); /* words that are to go */
     }
     qp_store_leave(&within);
     return status;

@@ -9,6 +9,13 @@
  * The index knows which session holds a message. Which session shows it is decided here, because a
  * fork shows what its ancestors hold, and a session may hold what it no longer shows.
  *
+ * It knows no app and no user: to rank what everybody writes for the hits of one user would cost
+ * the more, the more users there are. Where a query has more hits than a window, the sessions of
+ * the scope are asked one by one, from the newest on, each a range of keys:
+ *
+ *    keys      ····[ 9 ]···[ 7 ][ 6 ]·······[ 3 ]····     those of other sessions are not read
+ *    windows       └───── 1 ───────┘        └─ 2 ──       of ENT_HITS_WINDOW hits and more
+ *
  * Owns: quipu_search().
  * Called by: callers of the public API.
  * Transactions: each run is one snapshot on a reading connection; the walk writes.
@@ -22,10 +29,14 @@
 #include "base/result.h"
 #include "base/str.h"
 #include "store/fork_chain.h"
+#include "store/recall_scope.h"
 #include "store/search.h"
 #include "store/search_query.h"
 
 #define SEARCH_FIND_BUCKETS 256 /* of the sessions that a search has met */
+/* Sessions of a scope that are asked one by one. With more of them, a window of everybody's hits
+ * has enough of theirs, or asking would cost more than ranking the others' as well. */
+#define SEARCH_FIND_SESSIONS_MAX 1024
 
 /* The results and their memory: the head that quipu_free() knows, then the public struct. */
 typedef struct find_results {
@@ -192,35 +203,45 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
 /* ---- taking hits -----------------------------------------------------------------------------
  */
 
-/* Take hits until as many as are wanted are shown. With a key all hits are of that session, whose
- * segments are in `where`. Hits come from the engine window by window, each best first, equal ranks
- * in the order of the keys (ent_hits_begin()). */
+/* One statement's hits: how many are taken, and what was met. */
+typedef struct find_taking {
+    quipu_str key; /* all hits are of this session, whose segments are in the where; else absent */
+    size_t wanted; /* hits that are shown */
+    size_t limit;  /* hits that are read; 0: any number */
+    size_t read;
+    int64_t lowest_seq; /* of these */
+} find_taking;
+
+/* Take hits until as many as are wanted are shown. They come from the engine window by window, each
+ * best first, equal ranks in the order of the keys (ent_hits_begin()). */
 static quipu_status search_find_take(search_find *find, const qp_message_where *where,
-                                     quipu_str key, quipu_error *reterr)
+                                     find_taking *taking, quipu_error *reterr)
 {
-    const size_t room = find->count + find->wanted;
-    size_t read = 0;
+    const size_t room = find->count + taking->wanted;
     ent_iter iter;
     ent_hit hit;
-    quipu_status status =
-        qp_message_hits_begin(find->db, find->query.words, where, 0, &iter, reterr);
+    quipu_status status = qp_message_hits_begin(find->db, find->query.words, where,
+                                                (int64_t)taking->limit, &iter, reterr);
 
-    assert(find->wanted > 0);
+    assert(taking->wanted > 0);
+    taking->read = 0;
+    taking->lowest_seq = INT64_MAX;
     if (status != QUIPU_OK) {
         return status;
     }
     while (status == QUIPU_OK && find->count < room && ent_hits_next(&iter, &hit)) {
-        quipu_str shown = key;
+        quipu_str shown = taking->key;
 
         /* A search in one session has resolved its segments: every hit in them is shown. */
-        if (key.p == NULL) {
+        if (shown.p == NULL) {
             status = search_find_shown(find, hit.key, hit.seq, 0, &shown, reterr);
         }
         if (shown.p != NULL) {
             assert(find->count < room);
-            find->hits[find->count++] = (find_hit){hit, shown, read / ENT_HITS_WINDOW};
+            find->hits[find->count++] = (find_hit){hit, shown, taking->read / ENT_HITS_WINDOW};
         }
-        read++;
+        taking->read++;
+        taking->lowest_seq = hit.seq < taking->lowest_seq ? hit.seq : taking->lowest_seq;
     }
     quipu_status ended = ent_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? ended : status;
@@ -275,35 +296,131 @@ static qp_message_where search_find_where(const search_find *find, qp_message_wh
     return where;
 }
 
-/* The hits of the page and of those before it. A fork has a segment in each ancestor: the best of
- * each are taken, then sorted together. */
+/* Room for so many hits. */
+static quipu_status search_find_room(search_find *find, size_t count, quipu_error *reterr)
+{
+    assert(find->count == 0);
+    find->hits = qp_arena_take(find->scratch, count * sizeof(*find->hits));
+    return find->hits != NULL ? QUIPU_OK : search_find_nomem(reterr);
+}
+
+/* For qsort(): the highest keys first. */
+static int search_find_by_newest(const void *left, const void *right)
+{
+    const qp_recall_part *l = left;
+    const qp_recall_part *r = right;
+
+    return l->holder != r->holder ? (l->holder < r->holder) - (l->holder > r->holder)
+                                  : (l->from < r->from) - (l->from > r->from);
+}
+
+/* One window of the scope's hits: part after part, until there are ENT_HITS_WINDOW of them. The
+ * hits of a part that has more come in windows of their own. *next and that part's `to` move behind
+ * what was taken. */
+static quipu_status search_find_window(search_find *find, qp_message_where *where,
+                                       const qp_recall_scope *scope, size_t *next,
+                                       quipu_error *reterr)
+{
+    const size_t start = find->count;
+    quipu_status status = QUIPU_OK;
+
+    while (*next < scope->part_count && find->count - start < ENT_HITS_WINDOW &&
+           status == QUIPU_OK) {
+        find_taking taking = {QP_STR_ABSENT, ENT_HITS_WINDOW, ENT_HITS_WINDOW, 0, 0};
+        qp_recall_part *part = &scope->parts[*next];
+
+        where->session_id = ent_eq(part->holder);
+        where->seq = ent_between(part->from, part->to);
+        status = search_find_take(find, where, &taking, reterr);
+        part->to = taking.read == ENT_HITS_WINDOW ? taking.lowest_seq - 1 : part->from - 1;
+        *next += part->to < part->from ? 1 : 0;
+    }
+    if (find->count > start) {
+        qsort(find->hits + start, find->count - start, sizeof(*find->hits), search_find_compare);
+    }
+    return status;
+}
+
+/* The hits of an app's sessions, or of a user's, without those of others. */
+static quipu_status search_find_scoped(search_find *find, qp_message_where *where,
+                                       const qp_recall_scope *scope, quipu_error *reterr)
+{
+    size_t next = 0;
+    quipu_status status =
+        search_find_room(find, find->wanted + (size_t)2 * ENT_HITS_WINDOW, reterr);
+
+    assert(scope->count <= SEARCH_FIND_SESSIONS_MAX);
+    if (scope->part_count > 0) {
+        qsort(scope->parts, scope->part_count, sizeof(*scope->parts), search_find_by_newest);
+    }
+    while (next < scope->part_count && find->count < find->wanted && status == QUIPU_OK) {
+        status = search_find_window(find, where, scope, &next, reterr);
+    }
+    return status;
+}
+
+/* The hits of all sessions. One window is read to learn whether a query for an app has more: which
+ * way is taken must not depend on the page, since their orders differ then. */
+static quipu_status search_find_everywhere(search_find *find, qp_message_where *where,
+                                           quipu_error *reterr)
+{
+    const quipu_recall_options options = {.app_name = find->options.app_name,
+                                          .user_id = find->options.user_id};
+    find_taking taking = {.key = QP_STR_ABSENT, .wanted = find->wanted};
+    qp_recall_scope scope = {.count = SEARCH_FIND_SESSIONS_MAX + 1};
+    quipu_status status = search_find_room(find, find->wanted + ENT_HITS_WINDOW, reterr);
+
+    if (status == QUIPU_OK && options.app_name.p != NULL) {
+        taking.wanted = taking.limit = ENT_HITS_WINDOW;
+        status = search_find_take(find, where, &taking, reterr);
+        if (status != QUIPU_OK || taking.read < ENT_HITS_WINDOW) {
+            return status;
+        }
+        status = qp_recall_scope_read(find->store, find->db, &options, SEARCH_FIND_SESSIONS_MAX,
+                                      find->scratch, &scope, reterr);
+        find->count = 0;
+        taking = (find_taking){.key = QP_STR_ABSENT, .wanted = find->wanted};
+    }
+    if (status == QUIPU_OK) {
+        status = scope.count <= SEARCH_FIND_SESSIONS_MAX
+                     ? search_find_scoped(find, where, &scope, reterr)
+                     : search_find_take(find, where, &taking, reterr);
+    }
+    return status;
+}
+
+/* The hits of one session. A fork has a segment in each ancestor: the best of each are taken, then
+ * sorted together. */
+static quipu_status search_find_chain(search_find *find, qp_message_where *where,
+                                      const qp_chain *chain, quipu_error *reterr)
+{
+    /* Room for the wanted hits of every segment, which are merged. */
+    quipu_status status = search_find_room(find, find->wanted * chain->count + 1, reterr);
+
+    for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
+        const qp_segment *part = &chain->segments[i];
+        find_taking taking = {.key = find->options.session_key, .wanted = find->wanted};
+
+        where->session_id = ent_eq(part->session);
+        where->seq = ent_between(part->from, part->to);
+        status = search_find_take(find, where, &taking, reterr);
+    }
+    if (status == QUIPU_OK && chain->count > 1) {
+        assert(find->count <= find->wanted * chain->count);
+        qsort(find->hits, find->count, sizeof(*find->hits), search_find_compare);
+    }
+    return status;
+}
+
+/* The hits of the page and of those before it. */
 static quipu_status search_find_hits(search_find *find, const qp_chain *chain, quipu_error *reterr)
 {
     qp_message_where also;
     qp_message_where where = search_find_where(find, &also);
-    const size_t parts = chain != NULL ? chain->count : 1;
-    quipu_status status = QUIPU_OK;
 
     assert(find->count == 0);
-    /* Room for the wanted hits of every segment, which are merged. */
-    find->hits = qp_arena_take(find->scratch, (find->wanted * parts + 1) * sizeof(*find->hits));
-    if (find->hits == NULL) {
-        return search_find_nomem(reterr);
-    }
-    if (chain == NULL) {
-        return search_find_take(find, &where, QP_STR_ABSENT, reterr);
-    }
-    for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
-        const qp_segment *part = &chain->segments[i];
-        where.session_id = ent_eq(part->session);
-        where.seq = ent_between(part->from, part->to);
-        status = search_find_take(find, &where, find->options.session_key, reterr);
-    }
-    if (status == QUIPU_OK && chain->count > 1) {
-        assert(find->count <= find->wanted * parts);
-        qsort(find->hits, find->count, sizeof(*find->hits), search_find_compare);
-    }
-    return status;
+    return chain != NULL ? search_find_chain(find, &where, chain, reterr)
+                         : search_find_everywhere(find, &where, reterr);
 }
 
 /* ---- the page --------------------------------------------------------------------------------

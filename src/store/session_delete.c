@@ -163,7 +163,7 @@ quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu
         status = qp_size_exempt(store, &within, session_delete_work, &delete, reterr);
     }
     if (status == QUIPU_OK) {
-        qp_purge_after(store, &within);
+        qp_purge_after(store, &within, QUIPU_DELETE_BATCHES);
     }
     qp_store_leave(&within);
     return qp_store_fail(status, "delete", key, reterr);
@@ -186,7 +186,7 @@ quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
         status = qp_size_exempt(store, &within, session_delete_work, &delete, reterr);
     }
     if (status == QUIPU_OK) {
-        qp_purge_after(store, &within);
+        qp_purge_after(store, &within, QUIPU_DELETE_BATCHES);
     }
     if (status == QUIPU_OK && ret_removed != NULL) {
         assert(delete.removed >= 0);
@@ -239,10 +239,10 @@ static quipu_status session_delete_purge(quipu_store *store, const qp_call *call
 {
     assert(removed >= 0);
     if (removed == 0) {
-        return qp_purge_run(store, call, reterr);
+        return qp_purge_run(store, call, QP_PURGE_ALL, reterr);
     }
     atomic_store(&store->purge_due, true);
-    qp_purge_after(store, call);
+    qp_purge_after(store, call, QP_PURGE_ALL);
     return QUIPU_OK;
 }
 

@@ -1,5 +1,7 @@
 /* Purges: a long session is gone at once, and its messages go in bounded steps, whoever does them.
  * Jobs are left behind on purpose by removing a session below the public API, as a crash would. */
+#include <quipu/memory.h>
+
 #include "contract/log_t.h"
 #include "contract/maintain_t.h"
 #include "contract/recall_t.h"
@@ -166,28 +168,73 @@ static void a_session_of_one_batch_goes_in_one_transaction(void **state)
     mt_clean(*state);
 }
 
-static void long_messages_count_by_their_bytes(void **state)
+/* A session of so many messages of so many bytes. */
+static void filled_with_long(quipu_store *store, const char *key, int count, size_t bytes)
 {
-    const size_t n = QUIPU_DELETE_BATCH_BYTES / 4;
-    char *text = malloc(n + 1);
-    quipu_message messages[6];
+    char *text = malloc(bytes + 1);
+    quipu_message message;
     quipu_error err = {0};
 
     assert_non_null(text);
-    memset(text, 'x', n);
-    text[n] = '\0';
-    for (size_t i = 0; i < 6; i++) {
-        messages[i] = st_says(QUIPU_ROLE_USER, text);
+    memset(text, 'x', bytes);
+    text[bytes] = '\0';
+    message = st_says(QUIPU_ROLE_USER, text);
+    st_create(store, key);
+    for (int i = 0; i < count; i++) {
+        T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL,
+                                  NULL, NULL, &err));
     }
-    st_create(*state, "k");
-    T_OK(quipu_message_append(*state, QUIPU_STR("k"), quipu_messages_of(messages, 6), NULL, NULL,
-                              NULL, &err));
+    free(text);
+}
+
+static void long_messages_count_by_their_bytes(void **state)
+{
+    filled_with_long(*state, "k", 6, QUIPU_DELETE_BATCH_BYTES / 4);
     delete_and_stop(*state, "k");
     assert_int_equal(rows(*state), 2); /* four fill a transaction */
     assert_int_equal(jobs(*state), 1);
     (void)sweep(*state);
     assert_int_equal(rows(*state), 0);
-    free(text);
+}
+
+/* One message a transaction: the first, and QUIPU_DELETE_BATCHES behind it. */
+static void a_call_removes_so_many_batches_and_later_calls_the_rest(void **state)
+{
+    quipu_store *store = *state;
+    quipu_error err = {0};
+
+    filled_with_long(store, "max", QUIPU_DELETE_BATCHES + 1, QUIPU_DELETE_BATCH_BYTES);
+    T_OK(quipu_session_delete(store, QUIPU_STR("max"), NULL, &err));
+    assert_int_equal(rows(store), 0);
+    assert_int_equal(jobs(store), 0);
+    filled_with_long(store, "more", QUIPU_DELETE_BATCHES + 2, QUIPU_DELETE_BATCH_BYTES);
+    T_OK(quipu_session_delete(store, QUIPU_STR("more"), NULL, &err));
+    assert_int_equal(rows(store), 1);
+    assert_int_equal(jobs(store), 1);
+    assert_int_equal(st_get_status(store, "more"), QUIPU_NOT_FOUND);
+    mt_clean(store);
+    T_OK(quipu_session_delete(store, QUIPU_STR("nobody"), NULL, &err));
+    assert_int_equal(rows(store), 0);
+    assert_int_equal(jobs(store), 0);
+    mt_clean(store);
+}
+
+static void workers_go_on_with_what_a_delete_left(void **state)
+{
+    quipu_store *store = *state;
+    quipu_error err = {0};
+
+    filled(store, "k", LONG);
+    delete_and_stop(store, "k");
+    assert_int_equal(jobs(store), 1);
+    T_OK(quipu_search_index(store, NULL, NULL, &err));
+    assert_int_equal(jobs(store), 0);
+    filled(store, "k", LONG);
+    delete_and_stop(store, "k");
+    T_OK(quipu_memory_run(store, NULL, NULL, NULL, &err));
+    assert_int_equal(jobs(store), 0);
+    assert_int_equal(rows(store), 0);
+    mt_clean(store);
 }
 
 static void a_deleted_session_is_gone_while_its_messages_wait(void **state)
@@ -378,6 +425,28 @@ static void a_cap_on_a_long_history_holds_with_the_next_append(void **state)
     quipu_close(store);
 }
 
+/* A turn waits for an append: it never pays for a whole purge. */
+static void an_append_removes_one_batch_of_what_others_left(void **state)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    char path[T_PATH_MAX];
+    quipu_store *store;
+
+    (void)state;
+    options.cap_messages = 10;
+    store = st_open_new(&options, path);
+    st_create(store, "talk");
+    filled_with_long(store, "k", 5, QUIPU_DELETE_BATCH_BYTES);
+    delete_and_stop(store, "k");
+    for (int i = 1; i <= 4; i++) {
+        assert_int_equal(st_append(store, "talk", "go on"), i);
+        assert_int_equal(rows(store), 4); /* one more here, one less there */
+    }
+    assert_int_equal(jobs(store), 0);
+    mt_clean(store);
+    quipu_close(store);
+}
+
 static void a_sweep_takes_long_sessions_in_batches(void **state)
 {
     quipu_store *store = *state;
@@ -510,6 +579,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ST_TEST(a_session_of_one_batch_goes_in_one_transaction),
         ST_TEST(long_messages_count_by_their_bytes),
+        ST_TEST(a_call_removes_so_many_batches_and_later_calls_the_rest),
+        ST_TEST(workers_go_on_with_what_a_delete_left),
         ST_TEST(a_deleted_session_is_gone_while_its_messages_wait),
         cmocka_unit_test(no_step_removes_more_than_a_batch_and_others_write_between),
         ST_TEST(forks_keep_what_they_share_of_a_purged_session),
@@ -517,6 +588,7 @@ int main(void)
         ST_TEST(a_tree_of_long_sessions_goes_as_one),
         ST_TEST(a_prune_of_a_long_history_shows_the_rest_at_once),
         cmocka_unit_test(a_cap_on_a_long_history_holds_with_the_next_append),
+        cmocka_unit_test(an_append_removes_one_batch_of_what_others_left),
         ST_TEST(a_sweep_takes_long_sessions_in_batches),
         ST_TEST(a_purge_of_another_worker_is_left_to_it_until_its_lease_ends),
         ST_TEST(a_session_that_is_named_like_a_purge_stays),

@@ -226,6 +226,145 @@ static void belongs(quipu_store *store, const char *key, const char *app, const 
     T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
 }
 
+/* ---- one user's hits among everybody's --------------------------------------------------------
+ */
+
+#define CROWD (QUIPU_SEARCH_WINDOW + 76) /* hits of a session that fill more than a window */
+
+/* Appends `count` messages, each with "common" and its own number. */
+static void chatters(quipu_store *store, const char *key, int count)
+{
+    static char texts[CROWD][64];
+    static quipu_message messages[CROWD];
+    quipu_error err = {0};
+
+    assert_true(count <= CROWD);
+    for (int i = 0; i < count; i++) {
+        (void)snprintf(texts[i], sizeof(texts[i]), "common word n%d", i + 1);
+        messages[i] = st_says(QUIPU_ROLE_USER, texts[i]);
+    }
+    T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(messages, (size_t)count),
+                              NULL, NULL, NULL, &err));
+}
+
+/* Turns all pages of a search: each hit of the sessions that begin with `prefix` comes once, and
+ * nothing else does. Returns how many there are; *ret_first is "key:seq" of the first. */
+static size_t pages(quipu_store *store, quipu_search_options *options, const char *prefix,
+                    char ret_first[64])
+{
+    static bool seen[16][2 * CROWD];
+    bool more = true;
+    size_t count = 0;
+
+    memset(seen, 0, sizeof(seen));
+    options->limit = QUIPU_SEARCH_LIMIT_MAX;
+    options->offset = 0;
+    while (more) {
+        quipu_search_results *results = search_with(store, options);
+
+        for (size_t i = 0; i < results->hits.count; i++) {
+            const quipu_search_hit *hit = quipu_search_hit_at(results->hits, i);
+            const size_t session = (size_t)(hit->session_key.p[hit->session_key.n - 1] - '0');
+
+            assert_memory_equal(hit->session_key.p, prefix, strlen(prefix));
+            assert_true(session < 16 && hit->seq < 2 * CROWD);
+            assert_false(seen[session][hit->seq]);
+            seen[session][hit->seq] = true;
+            if (count++ == 0) {
+                (void)snprintf(ret_first, 64, "%.*s:%lld", (int)hit->session_key.n,
+                               hit->session_key.p, (long long)hit->seq);
+            }
+        }
+        more = results->more;
+        options->offset += options->limit;
+        quipu_free(results);
+    }
+    return count;
+}
+
+static void one_users_hits_among_everybodys_come_once_and_whole(void **state)
+{
+    quipu_store *store = *state;
+    quipu_search_options options = ask("common");
+    char first[64];
+
+    belongs(store, "ann 0", "mail", "ann");
+    chatters(store, "ann 0", CROWD);
+    belongs(store, "bob 0", "mail", "bob");
+    chatters(store, "bob 0", CROWD);
+    belongs(store, "ann 1", "mail", "ann");
+    chatters(store, "ann 1", 30);
+    belongs(store, "bob 1", "mail", "bob");
+    chatters(store, "bob 1", CROWD);
+    belongs(store, "ann 2", "chat", "ann");
+    chatters(store, "ann 2", 5);
+    options.app_name = QUIPU_STR("mail");
+    options.user_id = QUIPU_STR("ann");
+    assert_int_equal(pages(store, &options, "ann ", first), CROWD + 30);
+    options.user_id = QUIPU_STR("bob");
+    assert_int_equal(pages(store, &options, "bob ", first), 2 * CROWD);
+    assert_memory_equal(first, "bob 1:", 6); /* the newest window first */
+    options.user_id = QUIPU_STR("cid");
+    options.offset = 0;
+    assert_string_equal(found_with(store, &options), "");
+    options = ask("common n30");
+    options.app_name = QUIPU_STR("mail");
+    options.user_id = QUIPU_STR("ann");
+    assert_string_equal(found_with(store, &options), "ann 0:30 ann 1:30 ");
+}
+
+static void a_fork_shows_its_user_what_another_users_session_holds(void **state)
+{
+    quipu_store *store = *state;
+    quipu_search_options options = ask("common");
+    quipu_session_new values = st_values("ann 1");
+    quipu_error err = {0};
+    char first[64];
+
+    belongs(store, "bob 0", "mail", "bob");
+    chatters(store, "bob 0", CROWD);
+    belongs(store, "ann 0", "mail", "ann");
+    chatters(store, "ann 0", 4);
+    values.app_name = QUIPU_STR("mail");
+    values.user_id = QUIPU_STR("ann");
+    T_OK(quipu_session_fork(store, QUIPU_STR("bob 0"), CROWD - 1, &values, NULL, NULL, &err));
+    chatters(store, "ann 1", 3);
+    options.app_name = QUIPU_STR("mail");
+    options.user_id = QUIPU_STR("ann");
+    T_OK(quipu_session_delete(store, QUIPU_STR("bob 0"), NULL, &err)); /* hidden now */
+    assert_int_equal(pages(store, &options, "ann ", first), 4 + CROWD - 1 + 3);
+}
+
+/* SEARCH_FIND_SESSIONS_MAX sessions are asked one by one, more are not: the same hits. */
+static void an_app_of_many_sessions_is_searched_as_one_of_few(void **state)
+{
+    quipu_store *store = *state;
+    quipu_search_options options = ask("common");
+    quipu_search_results *results;
+    char key[32];
+
+    belongs(store, "bob 0", "chat", "bob");
+    chatters(store, "bob 0", CROWD);
+    for (int i = 0; i < 1024; i++) {
+        (void)snprintf(key, sizeof(key), "s%d", i);
+        belongs(store, key, "mail", "ann");
+        if (i % 100 == 0) {
+            chatters(store, key, 1);
+        }
+    }
+    options.app_name = QUIPU_STR("mail");
+    options.limit = 100;
+    results = search_with(store, &options);
+    assert_int_equal(results->hits.count, 11);
+    assert_false(results->more);
+    quipu_free(results);
+    belongs(store, "one more", "mail", "ann");
+    results = search_with(store, &options);
+    assert_int_equal(results->hits.count, 11);
+    assert_false(results->more);
+    quipu_free(results);
+}
+
 static void a_search_is_scoped_by_every_filter(void **state)
 {
     quipu_store *store = *state;
@@ -609,6 +748,9 @@ int main(void)
         ST_TEST(the_better_match_comes_first),
         ST_TEST(a_hit_describes_its_message),
         ST_TEST(snippets_mark_words_and_split_no_character),
+        ST_TEST(one_users_hits_among_everybodys_come_once_and_whole),
+        ST_TEST(a_fork_shows_its_user_what_another_users_session_holds),
+        ST_TEST(an_app_of_many_sessions_is_searched_as_one_of_few),
         ST_TEST(a_search_is_scoped_by_every_filter),
         ST_TEST(a_fork_ranks_what_it_shares_like_its_own),
         ST_TEST(hits_behind_many_that_are_not_shown_are_found),
