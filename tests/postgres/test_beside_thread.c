@@ -234,8 +234,7 @@ static void fails(const racer *self, quipu_status status, const quipu_error *err
 static void start(racer *self, const char *uri, const quipu_open_options *options, int number,
                   atomic_int *failures, void *(*run)(void *))
 {
-    *self =
-        (racer){.store = open_with(uri, options), .number = number, .failures = failures};
+    *self = (racer){.store = open_with(uri, options), .number = number, .failures = failures};
     assert_int_equal(pthread_create(&self->thread, NULL, run, self), 0);
 }
 
@@ -419,8 +418,7 @@ static void *grow_and_cut(void *arg)
         status = quipu_session_fork(self->store, QUIPU_STR("root"), 2, &values, NULL, NULL, &err);
         values = st_values(two);
         if (status == QUIPU_OK) {
-            status =
-                quipu_session_fork(self->store, quipu_cstr(one), 1, &values, NULL, NULL, &err);
+            status = quipu_session_fork(self->store, quipu_cstr(one), 1, &values, NULL, NULL, &err);
         }
         if (status == QUIPU_OK) {
             status = quipu_session_delete(self->store, quipu_cstr(one), NULL, &err);
@@ -529,8 +527,7 @@ static void everything_at_once_loses_nothing_and_needs_no_exclusive_batch(void *
     assert_int_equal(cl_ask(uri, "SELECT COUNT(*) FROM messages"), 4 + 3 * APPENDS + 2 * 3);
     assert_int_equal(cl_ask(uri, "SELECT MAX(id) - COUNT(*) FROM feed"), 0);
     T_OK(quipu_search_index(store, NULL, NULL, NULL));
-    assert_int_equal(cl_ask(uri, "SELECT COUNT(*) FROM messages_search"),
-                     4 + 3 * APPENDS + 2 * 3);
+    assert_int_equal(cl_ask(uri, "SELECT COUNT(*) FROM messages_search"), 4 + 3 * APPENDS + 2 * 3);
     mt_clean(store);
     quipu_close(store);
 }
