@@ -415,8 +415,8 @@ void bench_postgres_beside_indexing(const bench_arguments *arguments)
 #define PG_HOT_APPENDS 100 /* to each */
 #define PG_HOT_LOOKS 500   /* for what a backend reports some time after its client ended */
 
-/* What an append costs in indexes, counted by the server: updates of sessions that it kept inside of
- * their page (HOT), and entries of B-trees, from its log. */
+/* What an append costs in indexes, counted by the server: updates of sessions that it kept inside
+ * of their page (HOT), and entries of B-trees, from its log. */
 void bench_postgres_hot(const bench_arguments *arguments)
 {
     static const char options[] = "800 appends to 8 sessions, in turn";
@@ -436,7 +436,7 @@ void bench_postgres_hot(const bench_arguments *arguments)
     for (uint64_t i = 0; i < PG_HOT_SESSIONS; i++) {
         wall_fill(self.store, sides_key(i, key), 0);
     }
-    pg_same_text(self.uri, "SELECT pg_current_wal_flush_lsn()", from, sizeof(from));
+    pg_same_ask(self.uri, "SELECT pg_current_wal_flush_lsn()", from, sizeof(from));
     for (uint64_t i = 0; i < (uint64_t)PG_HOT_SESSIONS * PG_HOT_APPENDS; i++) {
         wall_append(self.store, sides_key(i % PG_HOT_SESSIONS, key), wall_text(i, text));
     }

@@ -280,7 +280,7 @@ void pg_same_once(const char *uri, const char *sql)
     PQfinish(same.pg);
 }
 
-void pg_same_text(const char *uri, const char *sql, char *ret_text, size_t size)
+void pg_same_ask(const char *uri, const char *sql, char *ret_text, size_t size)
 {
     pg_same same = {.pg = pg_same_connect(uri)};
     PGresult *result = pg_same_check(&same, sql, PQexec(same.pg, sql));
@@ -296,7 +296,12 @@ void pg_same_text(const char *uri, const char *sql, char *ret_text, size_t size)
 int64_t pg_same_number(const char *uri, const char *sql)
 {
     char text[32];
+    char *end = NULL;
 
-    pg_same_text(uri, sql, text, sizeof(text));
-    return strtoll(text, NULL, 10);
+    pg_same_ask(uri, sql, text, sizeof(text));
+    const int64_t number = strtoll(text, &end, 10);
+    if (end == text || *end != '\0') {
+        bench_die("%s: \"%s\" is no number", sql, text);
+    }
+    return number;
 }

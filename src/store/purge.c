@@ -241,7 +241,8 @@ static quipu_status purge_step(purge_worker *worker, const qp_call *call, quipu_
 }
 
 /* Step after step, with a pause in which writers get their turn, until the purge has ended or the
- * worker's steps are used up: then the rest is for others. A lease that is lost is no failure: another worker goes on. */
+ * worker's steps are used up: then the rest is for others. A lease that is lost is no failure:
+ * another worker goes on. */
 static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_error *reterr)
 {
     quipu_error error = {0};

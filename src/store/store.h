@@ -120,8 +120,8 @@ QUIPU_MUST_USE quipu_status qp_session_lookup_for_update(quipu_store *store, ent
                                                          quipu_error *reterr);
 
 /* The same for a work that changes the row of one session (qp_call's `session`) by statements of
- * its own and reads no text of it: where the engine locks rows, this one is locked. The row lives until the transaction
- * ends. */
+ * its own and reads no text of it: where the engine locks rows, this one is locked. The row lives
+ * until the transaction ends. */
 QUIPU_MUST_USE quipu_status qp_session_load_for_update(quipu_store *store, ent_db *db,
                                                        quipu_str key, quipu_time now,
                                                        const qp_session **ret_row,
