@@ -4,14 +4,17 @@
  * Called by: session.c, append.c, fork_release.c, erase.c, repair.c, search_find.c.
  * Transactions: see search.h. A batch of the walk is one transaction of the commit group, without
  * the size cap; its size is bounded, so that appends wait for a batch at most. Where the engine
- * locks rows, only appends to the batch's sessions do.
+ * locks rows, only appends to the batch's sessions do, and as a rule only for its COMMIT.
  * On return: the index holds exactly the messages up to each session's watermark, in every
  * committed state. */
 #include "store/search.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "base/error.h"
+#include "base/str.h"
+#include "base/thread.h"
 #include "ent/db.h"
 #include "ent/search_engine.h"
 #include "store/purge.h"
@@ -213,6 +216,7 @@ typedef struct search_batch {
     size_t key_count;
     int64_t families[SEARCH_LOCKED_SESSIONS]; /* numbers of those that are */
     size_t family_count;
+    bool rows_first;   /* their rows are locked from the beginning */
     bool are_last;     /* no session was pending behind them */
     quipu_arena arena; /* of the keys */
 } search_batch;
@@ -282,10 +286,21 @@ static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t ta
     return status;
 }
 
-/* Index what fits of one session and move its watermark. The walk passes on when it has reached
- * what the session held when the walk came to it; what was appended since is for the next walk. */
+/* A session's watermark moves to `to`; `row` is what is stored now. */
+static quipu_status search_move(ent_db *db, const qp_session *row, int64_t to, quipu_error *reterr)
+{
+    const qp_session_patch patch = {.indexed_seq = ent_set(to),
+                                    .index_pending = ent_bool_set(to < row->next_seq - 1)};
+
+    assert(row->index_pending && to > row->indexed_seq && to < row->next_seq);
+    return qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
+}
+
+/* Index what fits of one session; *ret_to is where its watermark has to be moved to, or 0. The walk
+ * passes on when it has reached what the session held when the walk came to it; what was appended
+ * since is for the next walk. */
 static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_session *row,
-                                   search_budget *budget, quipu_error *reterr)
+                                   search_budget *budget, int64_t *ret_to, quipu_error *reterr)
 {
     int64_t to = row->next_seq - 1;
     int64_t count = 0;
@@ -305,18 +320,23 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
     }
     /* Also when nothing was indexed: numbers without messages (they were removed) are passed
      * over. */
-    if (status == QUIPU_OK && row->index_pending && to > row->indexed_seq) {
-        const qp_session_patch patch = {.indexed_seq = ent_set(to),
-                                        .index_pending = ent_bool_set(to < row->next_seq - 1)};
-        status =
-            qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
-    }
+    *ret_to = row->index_pending && to > row->indexed_seq ? to : 0;
     walk->indexed += count;
     if (!row->index_pending || to >= walk->target) {
         walk->done = row->id;
         walk->holder++;
     }
     return status;
+}
+
+/* The same with its watermark, for who has the lock of the row. */
+static quipu_status search_whole(qp_search_walk *walk, ent_db *db, const qp_session *row,
+                                 search_budget *budget, quipu_error *reterr)
+{
+    int64_t to = 0;
+    quipu_status status = search_session(walk, db, row, budget, &to, reterr);
+
+    return status == QUIPU_OK && to != 0 ? search_move(db, row, to, reterr) : status;
 }
 
 /* One transaction of the walk: session after session until the budget is used up. */
@@ -343,7 +363,7 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
             batch->after.ended = true;
             break;
         } else if (status == QUIPU_OK) {
-            status = search_session(&batch->after, db, row, &budget, reterr);
+            status = search_whole(&batch->after, db, row, &budget, reterr);
         }
     }
     return status;
@@ -351,10 +371,16 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
 
 /* ---- beside other writers ---------------------------------------------------------------------
  *
- * Where the engine locks rows, a batch first looks for its sessions without a lock. Then it runs
- * with the locks of their rows, under which numbers and watermark do not move, and of their
- * families, under which nobody removes messages. A hidden session has no key to lock its row by,
- * and needs none: only who has its family changes it. */
+ * Where the engine locks rows, a batch first looks for its sessions without a lock. Then it locks
+ * their families, under which nobody else indexes or removes messages, indexes, and locks the rows
+ * at its end, shortly before the COMMIT, to move the watermarks: appends wait for that only.
+ *
+ * Rows behind families is the wrong order (batch.h): an append with a cap may hold the row and wait
+ * for the family. So the wait for a row is short, and a batch that does not get it begins again
+ * with the rows first, where everybody waits in turn. A hidden session has no key to lock its row
+ * by, and needs none: only who has its family changes it. */
+
+#define SEARCH_ROW_WAIT_NS (50 * QP_NS_PER_MS)
 
 /* Notes a session of the plan. False: no memory for its key. */
 static bool search_plan_add(search_batch *batch, const qp_session *row)
@@ -407,39 +433,76 @@ static quipu_status search_plan_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
-/* The row of session number `i` of the batch as it is now; NULL when there is none. `key`: how many
- * of those before it have keys. */
+/* A watermark that moves at the end of a batch. */
+typedef struct search_moved {
+    const qp_session *row; /* as it was before its lock; in the scratch arena */
+    int64_t to;
+} search_moved;
+
+static int search_compare(const void *a, const void *b)
+{
+    return qp_str_cmp(((const search_moved *)a)->row->key, ((const search_moved *)b)->row->key);
+}
+
+/* Moves the watermarks under the locks of the rows, taken in the order of keys. QUIPU_BUSY: one was
+ * not granted. What a row's lock shows anew is that messages were appended. */
+static quipu_status search_move_all(ent_db *db, quipu_arena *scratch, search_moved *moved, size_t n,
+                                    quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (n > 1) {
+        qsort(moved, n, sizeof(*moved), search_compare);
+    }
+    ent_watch(db, qp_clock_ns() + SEARCH_ROW_WAIT_NS, NULL, NULL);
+    for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
+        const qp_session_query query = {.where = {.id = ent_eq(moved[i].row->id)}};
+        qp_session_list list = {0};
+
+        status = qp_session_lock(db, scratch, &query, &list, reterr);
+        if (status == QUIPU_OK && list.n > 0) {
+            assert(list.items[0].indexed_seq == moved[i].row->indexed_seq);
+            status = search_move(db, &list.items[0], moved[i].to, reterr);
+        }
+    }
+    ent_watch(db, 0, NULL, NULL);
+    return status;
+}
+
+/* The row of session number `i` of the batch as it is now; NULL when there is none. A session that
+ * was deleted, hidden or renewed since the plan is passed over: what a renewed one holds is the next
+ * walk's. `key`: how many of those before it have keys. */
 static quipu_status search_locked_row(search_batch *batch, ent_db *db, quipu_arena *scratch,
                                       size_t i, size_t key, const qp_session **ret_row,
                                       quipu_error *reterr)
 {
     qp_session_cache *sessions = &batch->store->group.sessions;
+    const qp_session_query query = {.where = {.id = ent_eq(batch->ids[i])}};
     const qp_session *row = NULL;
     qp_session_list list = {0};
-    quipu_status status;
+    quipu_status status = QUIPU_OK;
 
-    if (batch->hidden[i]) {
-        status = qp_session_find(db, scratch,
-                                 &(qp_session_query){.where = {.id = ent_eq(batch->ids[i])}}, &list,
-                                 reterr);
-        row = list.n > 0 ? &list.items[0] : NULL;
-    } else {
+    if (batch->rows_first && !batch->hidden[i]) {
         status = qp_session_cache_get(sessions, db, batch->keys[key], &row, reterr);
+        if (row != NULL) {
+            qp_session_cache_detach(sessions, row);
+        }
+    } else {
+        status = qp_session_find(db, scratch, &query, &list, reterr);
+        row = list.n > 0 && (list.items[0].key.p == NULL) == batch->hidden[i] ? list.items : NULL;
     }
-    if (status == QUIPU_OK && row != NULL && !batch->hidden[i]) {
-        qp_session_cache_detach(sessions, row);
-    }
-    *ret_row = row != NULL && row->id == batch->ids[i] ? row : NULL;
+    *ret_row = status == QUIPU_OK && row != NULL && row->id == batch->ids[i] ? row : NULL;
     return status;
 }
 
-/* The batch under its locks. A session that was deleted or renewed meanwhile is passed over; what a
- * renewed one holds is the next walk's. */
+/* The batch under its locks. */
 static quipu_status search_locked_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
     search_batch *batch = ctx;
     search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false};
+    search_moved moved[SEARCH_LOCKED_SESSIONS];
+    size_t moved_count = 0;
     quipu_status status = QUIPU_OK;
     size_t key = 0;
 
@@ -447,21 +510,46 @@ static quipu_status search_locked_work(void *ctx, ent_db *db, quipu_arena *scrat
     batch->after = batch->before;
     for (size_t i = 0; i < batch->count && budget.messages > 0 && status == QUIPU_OK; i++) {
         const qp_session *row = NULL;
+        int64_t to = 0;
 
         status = search_locked_row(batch, db, scratch, i, key, &row, reterr);
         key += batch->hidden[i] ? 0 : 1;
-        if (status == QUIPU_OK && row != NULL) {
-            status = search_session(&batch->after, db, row, &budget, reterr);
-        } else if (status == QUIPU_OK) {
+        if (status == QUIPU_OK && row == NULL) {
             batch->after.done = batch->ids[i];
             batch->after.holder++;
+        } else if (status == QUIPU_OK && (batch->rows_first || batch->hidden[i])) {
+            status = search_whole(&batch->after, db, row, &budget, reterr);
+        } else if (status == QUIPU_OK) {
+            status = search_session(&batch->after, db, row, &budget, &to, reterr);
+        }
+        if (to != 0) {
+            moved[moved_count++] = (search_moved){row, to};
         }
     }
     /* The budget was enough for all of them: an end without another look. */
     batch->after.ended = batch->are_last && budget.messages > 0 &&
                          batch->after.done == batch->ids[batch->count - 1] &&
                          batch->after.holder >= batch->after.holder_count;
-    return status;
+    return status == QUIPU_OK ? search_move_all(db, scratch, moved, moved_count, reterr) : status;
+}
+
+/* Runs a batch that is planned. */
+static quipu_status search_run_planned(search_batch *batch, const qp_call *call,
+                                       quipu_error *reterr)
+{
+    qp_call within = *call;
+
+    within.family = true;
+    if (batch->rows_first) {
+        within.sessions = batch->keys;
+        within.session_count = batch->key_count;
+        within.families = batch->families;
+        within.family_count = batch->family_count;
+    } else {
+        within.families = batch->ids;
+        within.family_count = batch->count;
+    }
+    return qp_size_exempt(batch->store, &within, search_locked_work, batch, reterr);
 }
 
 /* Without the size cap: a search must not fail because the file is full. */
@@ -469,17 +557,18 @@ quipu_status qp_search_step(quipu_store *store, const qp_call *call, qp_search_w
                             quipu_error *reterr)
 {
     search_batch batch = {.store = store, .before = *walk, .arena = QUIPU_ARENA_INIT};
+    quipu_error error = {.status = QUIPU_OK}; /* of a try that is repeated with the rows first */
     quipu_status status = qp_store_read(store, call, search_plan_work, &batch, reterr);
-    qp_call within = *call;
 
     assert(!walk->ended);
     if (status == QUIPU_OK && batch.count > 0) {
-        within.sessions = batch.keys;
-        within.session_count = batch.key_count;
-        within.families = batch.families;
-        within.family_count = batch.family_count;
-        within.family = true;
-        status = qp_size_exempt(store, &within, search_locked_work, &batch, reterr);
+        status = search_run_planned(&batch, call, &error);
+        if (status == QUIPU_BUSY && qp_call_check(call, NULL) == QUIPU_OK) {
+            batch.rows_first = true;
+            status = search_run_planned(&batch, call, reterr);
+        } else if (status != QUIPU_OK) {
+            (void)qp_error_pass(reterr, &error);
+        }
     } else if (status == QUIPU_OK && !batch.after.ended) {
         status = qp_size_exempt(store, call, search_batch_work, &batch, reterr);
     }

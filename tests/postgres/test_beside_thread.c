@@ -14,6 +14,7 @@
 
 #define PATIENCE_MS 20000 /* of calls that must not wait for the other program */
 #define ROUNDS 12
+#define LOOKS 2000 /* for a program that waits */
 #define APPENDS 40
 
 static const char deadlocks[] =
@@ -378,6 +379,67 @@ static void so_it_is_where_every_transaction_is_serializable(void **state)
     race_forks_with_deletes("%20-cdefault_transaction_isolation%3Dserializable", false);
 }
 
+/* ---- indexing ---------------------------------------------------------------------------------
+ */
+
+static void *index_all(void *arg);
+
+/* The other program keeps the index from being written, not from being waited for. */
+static void an_append_does_not_wait_while_its_session_is_indexed(void **state)
+{
+    static const char waiting[] =
+        "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE "
+        "'INSERT INTO \"messages_search\"%' AND datname = current_database()";
+    const quipu_open_options options = patient(0);
+    atomic_int failures = 0;
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(&options, uri);
+    PGconn *pg;
+    racer indexer;
+
+    (void)state;
+    st_create(store, "k");
+    st_append_many(store, "k", 3);
+    pg = cl_hold(uri, "LOCK TABLE messages_search IN SHARE MODE; SELECT 1");
+    start(&indexer, uri, &options, 0, &failures, index_all);
+    for (int i = 0; i < LOOKS && cl_ask(uri, waiting) == 0; i++) {
+        st_nap();
+    }
+    assert_int_equal(cl_ask(uri, waiting), 1);
+    assert_int_equal(st_append(store, "k", "beside it"), 4);
+    cl_release(pg);
+    assert_int_equal(finish(&indexer), 0);
+    assert_int_equal(atomic_load(&failures), 0);
+    assert_int_equal(cl_ask(uri, "SELECT indexed_seq FROM sessions"), 4);
+    assert_int_equal(cl_ask(uri, "SELECT COUNT(*) FROM sessions WHERE lags"), 0);
+    mt_clean(store);
+    quipu_close(store);
+}
+
+/* A row that is not granted in time is waited for in the order in which everybody locks. */
+static void indexing_waits_for_a_session_that_another_program_holds(void **state)
+{
+    const quipu_open_options options = patient(0);
+    quipu_call_options soon = QUIPU_CALL_OPTIONS_INIT;
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(&options, uri);
+    int64_t indexed = 0;
+    PGconn *pg;
+
+    (void)state;
+    soon.deadline_ms = 300;
+    st_create(store, "other");
+    st_append_many(store, "other", 3);
+    pg = hold_other(uri);
+    T_STATUS(quipu_search_index(store, &soon, &indexed, NULL), QUIPU_BUSY);
+    cl_release(pg);
+    T_OK(quipu_search_index(store, NULL, &indexed, NULL));
+    assert_int_equal(indexed, 3);
+    assert_int_equal(exclusive(store), 0);
+    mt_clean(store);
+    quipu_close(store);
+}
+
 /* ---- all at once ------------------------------------------------------------------------------
  */
 
@@ -542,6 +604,8 @@ int main(void)
         cmocka_unit_test(a_delete_waits_for_another_one_of_its_family),
         cmocka_unit_test(a_fork_that_races_with_the_delete_of_its_parent_is_whole_or_is_not),
         cmocka_unit_test(so_it_is_where_every_transaction_is_serializable),
+        cmocka_unit_test(an_append_does_not_wait_while_its_session_is_indexed),
+        cmocka_unit_test(indexing_waits_for_a_session_that_another_program_holds),
         cmocka_unit_test(everything_at_once_loses_nothing_and_needs_no_exclusive_batch),
     };
 
