@@ -470,8 +470,8 @@ static quipu_status search_move_all(ent_db *db, quipu_arena *scratch, search_mov
 }
 
 /* The row of session number `i` of the batch as it is now; NULL when there is none. A session that
- * was deleted, hidden or renewed since the plan is passed over: what a renewed one holds is the next
- * walk's. `key`: how many of those before it have keys. */
+ * was deleted, hidden or renewed since the plan is passed over: what a renewed one holds is for the
+ * next walk. `key`: how many of those before it have keys. */
 static quipu_status search_locked_row(search_batch *batch, ent_db *db, quipu_arena *scratch,
                                       size_t i, size_t key, const qp_session **ret_row,
                                       quipu_error *reterr)
@@ -495,36 +495,47 @@ static quipu_status search_locked_row(search_batch *batch, ent_db *db, quipu_are
     return status;
 }
 
+/* Indexes session number `i` of the batch. *ret_moved: its watermark, if that waits for the row's
+ * lock; otherwise `to` is 0. */
+static quipu_status search_locked_session(search_batch *batch, ent_db *db, quipu_arena *scratch,
+                                          size_t i, size_t key, search_budget *budget,
+                                          search_moved *ret_moved, quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    quipu_status status = search_locked_row(batch, db, scratch, i, key, &row, reterr);
+
+    *ret_moved = (search_moved){row, 0};
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (row == NULL) {
+        batch->after.done = batch->ids[i];
+        batch->after.holder++;
+        return QUIPU_OK;
+    }
+    return batch->rows_first || batch->hidden[i]
+               ? search_whole(&batch->after, db, row, budget, reterr)
+               : search_session(&batch->after, db, row, budget, &ret_moved->to, reterr);
+}
+
 /* The batch under its locks. */
 static quipu_status search_locked_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
     search_batch *batch = ctx;
     search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false};
-    search_moved moved[SEARCH_LOCKED_SESSIONS];
+    search_moved moved[SEARCH_LOCKED_SESSIONS + 1];
     size_t moved_count = 0;
     quipu_status status = QUIPU_OK;
     size_t key = 0;
 
-    assert(ent_depth(db) > 0 && batch->count > 0);
+    assert(ent_depth(db) > 0 && batch->count > 0 && batch->count <= SEARCH_LOCKED_SESSIONS);
     batch->after = batch->before;
     for (size_t i = 0; i < batch->count && budget.messages > 0 && status == QUIPU_OK; i++) {
-        const qp_session *row = NULL;
-        int64_t to = 0;
-
-        status = search_locked_row(batch, db, scratch, i, key, &row, reterr);
+        status =
+            search_locked_session(batch, db, scratch, i, key, &budget, &moved[moved_count], reterr);
         key += batch->hidden[i] ? 0 : 1;
-        if (status == QUIPU_OK && row == NULL) {
-            batch->after.done = batch->ids[i];
-            batch->after.holder++;
-        } else if (status == QUIPU_OK && (batch->rows_first || batch->hidden[i])) {
-            status = search_whole(&batch->after, db, row, &budget, reterr);
-        } else if (status == QUIPU_OK) {
-            status = search_session(&batch->after, db, row, &budget, &to, reterr);
-        }
-        if (to != 0) {
-            moved[moved_count++] = (search_moved){row, to};
-        }
+        moved_count += moved[moved_count].to != 0 ? 1 : 0;
     }
     /* The budget was enough for all of them: an end without another look. */
     batch->after.ended = batch->are_last && budget.messages > 0 &&
