@@ -40,7 +40,7 @@ typedef struct feed_call {
     feed_page *page;
 } feed_call;
 
-/* ---- telling ----------------------------------------------------------------------------------
+/* ---- recording --------------------------------------------------------------------------------
  */
 
 /* Inserts a row, and deletes the oldest ones every FEED_PRUNE_STEP rows: one range DELETE, spread
@@ -63,8 +63,8 @@ static quipu_status feed_add(ent_db *db, const qp_feed_new *event, quipu_error *
     return status;
 }
 
-quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, const qp_session *row,
-                          const qp_feed_note *note, quipu_error *reterr)
+quipu_status qp_feed_record(const quipu_store *store, ent_db *db, const qp_session *row,
+                            const qp_feed_note *note, quipu_error *reterr)
 {
     assert(note->kind >= QUIPU_CHANGE_CREATED && note->kind <= QUIPU_CHANGE_FORKED);
     assert(note->first_seq <= note->last_seq);

@@ -151,7 +151,7 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
         status = qp_state_apply(create->store, db, row, create->changes, now, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(
+        status = qp_feed_record(
             create->store, db, row,
             &(qp_feed_note){QUIPU_CHANGE_CREATED, row->revision, count > 0 ? 1 : 0, count}, reterr);
     }
@@ -507,8 +507,8 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
     assert(status != QUIPU_OK || changed == 1);
     if (status == QUIPU_OK) {
         status =
-            qp_feed_tell(change->store, db, row,
-                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
+            qp_feed_record(change->store, db, row,
+                           &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
 }

@@ -69,7 +69,7 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
         status = session_delete_memories(store, db, row->key, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(
+        status = qp_feed_record(
             store, db, row, &(qp_feed_note){QUIPU_CHANGE_DELETED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
@@ -224,7 +224,8 @@ static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *s
     sweep->removed = 0;
     /* Rows of the list do not remove each other: only a hidden row is removed with its last fork,
      * and hidden rows have no key. */
-    for (size_t i = 0; i < list.n && status == QUIPU_OK && !qp_fork_is_spent(sweep->store); i++) {
+    for (size_t i = 0; i < list.n && status == QUIPU_OK && !qp_fork_budget_is_used(sweep->store);
+         i++) {
         status = qp_session_remove(sweep->store, db, &list.items[i], reterr);
         sweep->removed++;
     }
@@ -261,7 +262,7 @@ quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *cal
         if (status == QUIPU_OK) {
             assert(sweep.removed >= 0 && sweep.removed <= QUIPU_SWEEP_BATCH);
             removed += sweep.removed;
-            qp_call_tell(&within, removed);
+            qp_call_progress(&within, removed);
             if (!sweep.more) {
                 break;
             }

@@ -145,7 +145,7 @@ static void older_execute(const char *uri, const char *sql)
     ent_close(db);
 }
 
-/* Read the store as it is, upgrade it, read it again: the same. `missing` is a text that tells what
+/* Read the store as it is, upgrade it, read it again: the same. `missing` is a text that says what
  * an upgrade adds. */
 static void older_compare(const char *uri, const char *missing, bool indexed)
 {
