@@ -413,27 +413,21 @@ static quipu_status turn_context_block(qp_turn *turn, const turn_context_plan *p
                : status;
 }
 
-/* New standing lines for the message that this turn adds, as far as memory has room. */
-static quipu_status turn_context_fresh(qp_turn *turn, const turn_context_plan *plan,
+/* New standing lines for the message that this turn adds, as far as memory has room. *ret_fits: no
+ * new block would have more of them. */
+static quipu_status turn_context_fresh(qp_turn *turn, const turn_context_plan *plan, bool *ret_fits,
                                        quipu_error *reterr)
 {
     qp_turn_context *context = &turn->context;
     int64_t room = plan->memory - context->block.tokens;
     qp_context_lines lines = {.count = 0};
-    quipu_status status = qp_context_fresh(&context->past, &turn->memory, &lines, reterr);
-    size_t fit = 0;
+    quipu_status status;
 
     for (size_t i = 0; i < context->tail_count; i++) {
         room -= context->tails[i].text.tokens;
     }
-    for (; status == QUIPU_OK && fit < lines.count; fit++) {
-        room -= quipu_token_estimate(lines.items[fit].content);
-        if (room < 0) {
-            break;
-        }
-    }
-    lines.count = fit;
-    context->fresh_seq = 0;
+    status = qp_context_fresh(&context->past, room, plan->memory, &turn->memory, &lines, ret_fits,
+                              reterr);
     return status == QUIPU_OK ? qp_context_tail_make(&lines, &turn->memory, &context->fresh, reterr)
                               : status;
 }
@@ -501,13 +495,18 @@ static quipu_status turn_context_stay(qp_turn *turn, const turn_context_plan *pl
 {
     qp_turn_context *context = &turn->context;
     bool same = false;
+    bool fits = true;
     quipu_status status = QUIPU_OK;
 
     assert(turn_context_keeps(context->reason));
     if (context->reason == QUIPU_CONTEXT_SAME) {
-        status = turn_context_fresh(turn, plan, reterr);
+        status = turn_context_fresh(turn, plan, &fits, reterr);
     } else {
         context->tail_count = 0; /* they join the block */
+    }
+    if (status == QUIPU_OK && !fits) {
+        context->reason = QUIPU_CONTEXT_WINDOW;
+        return QUIPU_OK;
     }
     if (status == QUIPU_OK) {
         status = turn_context_again(turn, &same, reterr);
@@ -632,7 +631,8 @@ static quipu_status turn_context_join(qp_turn *turn, turn_context_plan *plan, qu
 {
     qp_turn_context *context = &turn->context;
     const qp_context_text none = context->block;
-    quipu_status status = turn_context_fresh(turn, plan, reterr);
+    bool fits = true; /* as many as a block would have */
+    quipu_status status = turn_context_fresh(turn, plan, &fits, reterr);
 
     assert(context->past.row == NULL && none.text.n == 0);
     if (status == QUIPU_OK) {

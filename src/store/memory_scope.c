@@ -19,16 +19,45 @@
 /* ---- scopes -----------------------------------------------------------------------------------
  */
 
+/* What qp_buf has becomes a scope's name. */
+static quipu_status memory_scope_give(qp_buf *text, quipu_arena *arena, quipu_str *ret_scope,
+                                      quipu_error *reterr)
+{
+    quipu_status status = qp_buf_status(text);
+
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(text), ret_scope);
+    }
+    qp_buf_free(text);
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, status, "no memory for the name of a scope");
+}
+
+quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena, quipu_str *ret_scope,
+                                    quipu_error *reterr)
+{
+    quipu_str names[QP_KEY_NAMES];
+    qp_buf text;
+
+    assert(key.n > 0);
+    *ret_scope = key;
+    if (!qp_key_split(key, names) || names[QP_KEY_NAMES - 1].n > 0) {
+        return QUIPU_OK;
+    }
+    qp_buf_init(&text, key.n + 2);
+    qp_buf_put(&text, key);
+    qp_buf_putc(&text, '/');
+    return memory_scope_give(&text, arena, ret_scope, reterr);
+}
+
 quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena, quipu_str *ret_scope,
                                   quipu_error *reterr)
 {
-    quipu_status status;
     qp_buf text;
 
     assert(row->key.p != NULL);
     if (row->user_id.n == 0) {
-        *ret_scope = row->key;
-        return QUIPU_OK;
+        return qp_memory_scope_of_key(row->key, arena, ret_scope, reterr);
     }
     /* As the key of a session without an id: qp_shard_of_key() finds app and user in it. */
     qp_buf_init(&text, 3 * (row->app_name.n + row->user_id.n) + 16);
@@ -37,13 +66,7 @@ quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena, qui
     qp_buf_putc(&text, '/');
     qp_key_escape(row->user_id, &text);
     qp_buf_putc(&text, '/');
-    status = qp_buf_status(&text);
-    if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, qp_buf_str(&text), ret_scope);
-    }
-    qp_buf_free(&text);
-    return status == QUIPU_OK ? QUIPU_OK
-                              : qp_error_set(reterr, status, "no memory for the name of a scope");
+    return memory_scope_give(&text, arena, ret_scope, reterr);
 }
 
 quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db, quipu_arena *arena,
@@ -56,8 +79,8 @@ quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db, quipu_aren
     if (status != QUIPU_OK) {
         return status;
     }
-    *ret_scope = key;
-    return row != NULL ? qp_memory_scope_name(row, arena, ret_scope, reterr) : QUIPU_OK;
+    return row != NULL ? qp_memory_scope_name(row, arena, ret_scope, reterr)
+                       : qp_memory_scope_of_key(key, arena, ret_scope, reterr);
 }
 
 /* A row, or NULL when there is none, which is no failure here. */
