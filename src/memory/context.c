@@ -167,6 +167,12 @@ static bool context_is_shown(const context_choice *choice, const quipu_memory *m
            quipu_str_eq(memory->session_key, choice->key);
 }
 
+/* Estimated tokens of a line, its bullet included: also a word of two letters has some. */
+static int64_t context_needs(const quipu_memory *memory)
+{
+    return quipu_token_estimate(memory->content) + 1;
+}
+
 static void context_take(context_choice *choice, const quipu_memory *memory,
                          qp_context_section section, int64_t needs)
 {
@@ -197,9 +203,9 @@ static void context_choose(context_choice *choice, const qp_context_lines *lines
 
     for (size_t i = lines->count; i > 0 && choice->count < QP_CONTEXT_LINES_MAX; i--) {
         const quipu_memory *memory = &lines->items[i - 1];
-        const int64_t needs = quipu_token_estimate(memory->content);
+        const int64_t needs = context_needs(memory);
 
-        if (needs > 0 && needs <= choice->tokens &&
+        if (needs <= choice->tokens &&
             (section == QP_CONTEXT_STANDING || !context_is_shown(choice, memory))) {
             context_take(choice, memory, section, needs);
         }
@@ -271,8 +277,8 @@ quipu_status qp_context_fresh(const qp_context_past *past, int64_t room, int64_t
     }
     for (size_t i = standing->count; i > 0; i--) {
         const quipu_memory *memory = &standing->items[i - 1];
-        const int64_t needs = quipu_token_estimate(memory->content);
-        const bool in_block = needs > 0 && needs <= tokens;
+        const int64_t needs = context_needs(memory);
+        const bool in_block = needs <= tokens;
 
         tokens -= in_block ? needs : 0;
         if (context_was_sent(past, memory)) {
@@ -301,6 +307,16 @@ bool qp_context_is_stale(const qp_context_lines *lines)
         stale = stale || (lines->items[i].has_retired_at && !lines->items[i].has_condensed_into);
     }
     return stale;
+}
+
+bool qp_context_is_condensed(const qp_context_lines *lines)
+{
+    bool condensed = false;
+
+    for (size_t i = 0; i < lines->count; i++) {
+        condensed = condensed || lines->items[i].has_condensed_into;
+    }
+    return condensed;
 }
 
 bool qp_context_is_same(const qp_context_text *text, quipu_bytes hash)

@@ -45,6 +45,9 @@ QUIPU_MUST_USE quipu_status qp_context_fresh(const qp_context_past *past, int64_
                                              qp_context_lines *ret_lines, bool *ret_fits,
                                              quipu_error *reterr);
 
+/* Whether one of the lines was condensed into a reflection, which is shorter. */
+bool qp_context_is_condensed(const qp_context_lines *lines);
+
 /* Whether a text is the one whose hash a row has. */
 bool qp_context_is_same(const qp_context_text *text, quipu_bytes hash);
 

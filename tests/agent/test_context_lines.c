@@ -17,8 +17,8 @@ static const char *lines_long(char text[LINES_LONG], const char *word)
     return text;
 }
 
-/* The model condenses what is known of "s", 8 lines, into one. Fills their ids. */
-static void lines_condense(context_world *world, quipu_uuid ids[8], const char *answer)
+/* The model condenses what is known of "s" into one text. */
+static void lines_condense(context_world *world, const char *answer)
 {
     quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
     quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
@@ -31,7 +31,6 @@ static void lines_condense(context_world *world, quipu_uuid ids[8], const char *
     options.reflect_tokens = 1;
     T_OK(quipu_memory_run(world->store, &options, NULL, &ran, NULL));
     assert_true(ran.condensed > 0);
-    (void)ids;
 }
 
 static void lines_fill(context_world *world, quipu_uuid ids[8])
@@ -119,6 +118,20 @@ static void standing_line_that_finds_no_room_makes_the_block_anew(void **state)
     assert_int_equal(context_says(world, "three", 5600).reason, QUIPU_CONTEXT_SAME);
 }
 
+/* A word of two letters has no token by the estimate. */
+static void line_of_two_letters_stands_also_in_a_new_block(void **state)
+{
+    context_world *world = *state;
+    const quipu_uuid other = context_stands(world, "s", "I prefer trains.");
+
+    (void)context_says(world, "one", 0);
+    context_stands(world, "s", "Hi");
+    (void)context_says(world, "two", 0);
+    context_retire(world, other);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_non_null(strstr(context_prompt(world), "### Standing\n- Hi\n"));
+}
+
 /* ---- what is gone does not come back -----------------------------------------------------------
  */
 
@@ -133,7 +146,7 @@ static void lines_of_a_reflection_leave_with_it(void **state, bool deleted, bool
 
     lines_fill(world, ids);
     (void)context_says(world, "one", 0);
-    lines_condense(world, ids, "{\"reflection\":\"Eight teas.\"}");
+    lines_condense(world, "{\"reflection\":\"Eight teas.\"}");
     assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_SAME);
     assert_non_null(strstr(context_prompt(world), "tea number 3."));
     id = lines_reflection(world);
@@ -179,10 +192,10 @@ static void lines_of_a_twice_condensed_reflection_leave_with_the_last_one(void *
 
     lines_fill(world, ids);
     (void)context_says(world, "one", 0);
-    lines_condense(world, ids, "{\"reflection\":\"Eight teas, one after the other.\"}");
+    lines_condense(world, "{\"reflection\":\"Eight teas, one after the other.\"}");
     first = lines_reflection(world);
     lines_fill(world, ids);
-    lines_condense(world, ids, "{\"reflection\":\"All the teas.\"}");
+    lines_condense(world, "{\"reflection\":\"All the teas.\"}");
     patch.kind = QUIPU_REFLECTION;
     patch.id = lines_reflection(world);
     assert_memory_not_equal(patch.id.b, first.b, sizeof(first.b));
@@ -206,7 +219,7 @@ static void superseded_line_leaves_at_once_also_when_it_was_condensed(void **sta
 
     lines_fill(world, ids);
     (void)context_says(world, "one", 0);
-    lines_condense(world, ids, "{\"reflection\":\"Eight teas.\"}");
+    lines_condense(world, "{\"reflection\":\"Eight teas.\"}");
     memory.supersedes = ids[3];
     T_OK(t_memory_save(world->store, &memory, NULL, NULL, NULL));
     assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_MEMORY);
@@ -245,6 +258,56 @@ static void key_in_the_form_of_a_users_scope_has_nothing_of_the_user(void **stat
     assert_non_null(strstr(context->block.p, "Mallory"));
     assert_null(strstr(context->block.p, "Ada"));
     quipu_free(context);
+}
+
+/* ---- when it pays ------------------------------------------------------------------------------
+ */
+
+/* Long lines are condensed early in a conversation: what is sent again is little, what is saved is
+ * much. */
+static void shorter_block_comes_when_it_pays(void **state)
+{
+    context_world *world = *state;
+    char text[LINES_LONG];
+    quipu_turn_result result;
+
+    for (int i = 0; i < 3; i++) {
+        char word[20];
+
+        (void)snprintf(word, sizeof(word), "Known%d", i);
+        context_keep(world, "s", QUIPU_OBSERVATION, QUIPU_PRIORITY_NONE, lines_long(text, word));
+    }
+    (void)context_says(world, "one", 20000);
+    assert_non_null(strstr(context_prompt(world), "Known1"));
+    context_stands(world, "s", "Be brief.");
+    (void)context_says(world, "two", 20000);
+    lines_condense(world, "{\"reflection\":\"Much tea.\"}");
+    result = context_says(world, "three", 20000);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_PAYS);
+    assert_null(strstr(context_prompt(world), "Known1"));
+    assert_non_null(strstr(context_prompt(world), "### Standing\n- Be brief.\n\n"
+                                                  "### Summary\nMuch tea.\nuser: one"));
+    context_assert_rebuilt(world->store, result.last_seq, context_prompt(world));
+    assert_int_equal(context_says(world, "four", 20000).reason, QUIPU_CONTEXT_SAME);
+}
+
+/* The history is long, and little is saved in the turns that are left until the window moves. */
+static void shorter_block_waits_when_it_does_not_pay(void **state)
+{
+    context_world *world = *state;
+    quipu_uuid ids[8];
+
+    lines_fill(world, ids);
+    (void)context_says(world, "hello", 5600);
+    for (int i = 0; i < 40; i++) {
+        context_append(world->store, i % 2 == 0 ? QUIPU_ROLE_USER : QUIPU_ROLE_ASSISTANT,
+                       "words that take some twenty tokens of the budget, as most messages do, or "
+                       "a few more");
+    }
+    (void)context_says(world, "one", 5600);
+    lines_condense(world, "{\"reflection\":\"Much tea.\"}");
+    assert_int_equal(context_says(world, "two", 5600).reason, QUIPU_CONTEXT_SAME);
+    assert_non_null(strstr(context_prompt(world), "tea number 3."));
 }
 
 /* ---- a cold cache ------------------------------------------------------------------------------
@@ -326,12 +389,15 @@ int main(void)
         LINES_TEST(standing_line_reaches_the_next_turn_when_observations_fill_the_block),
         LINES_TEST(standing_line_is_not_held_up_by_an_older_one_that_does_not_fit),
         LINES_TEST(standing_line_that_finds_no_room_makes_the_block_anew),
+        LINES_TEST(line_of_two_letters_stands_also_in_a_new_block),
         LINES_TEST(lines_of_a_retired_reflection_leave_at_once),
         LINES_TEST(lines_of_a_deleted_reflection_leave_at_once),
         LINES_TEST(lines_of_an_edited_reflection_leave_at_once),
         LINES_TEST(lines_of_a_twice_condensed_reflection_leave_with_the_last_one),
         LINES_TEST(superseded_line_leaves_at_once_also_when_it_was_condensed),
         LINES_TEST(key_in_the_form_of_a_users_scope_has_nothing_of_the_user),
+        LINES_TEST(shorter_block_comes_when_it_pays),
+        LINES_TEST(shorter_block_waits_when_it_does_not_pay),
         LINES_TEST(cold_cache_is_used_to_take_new_lines_into_the_block),
         LINES_TEST(cold_cache_without_new_lines_changes_no_byte),
     };
