@@ -298,16 +298,18 @@ static quipu_context_reason turn_context_why(const qp_turn *turn)
         !turn_context_is(row->provider, context->provider)) {
         return QUIPU_CONTEXT_MODEL;
     }
+    /* Before the reasons for which messages stay. A summary that is appended behind the last
+     * message was sent before it. */
+    if (past->compact_seq != row->summary_seq &&
+        (past->compact_seq > row->sent_seq || row->summary_seq != 0)) {
+        return QUIPU_CONTEXT_COMPACTION;
+    }
     if (past->block == NULL || !turn_context_is(past->block->system, context->system) ||
         !turn_context_is(past->block->tools.text, context->tools)) {
         return QUIPU_CONTEXT_INSTRUCTIONS;
     }
     if (turn_context_is_stale(context)) {
         return QUIPU_CONTEXT_MEMORY;
-    }
-    if (past->compact_seq > row->sent_seq ||
-        (row->summary_seq != 0 && past->compact_seq != row->summary_seq)) {
-        return QUIPU_CONTEXT_COMPACTION;
     }
     return turn_context_is_cold(turn) ? QUIPU_CONTEXT_IDLE : QUIPU_CONTEXT_SAME;
 }

@@ -300,6 +300,52 @@ static void other_model_other_instruction_and_a_compaction_are_reasons(void **st
 /* ---- past prompts ------------------------------------------------------------------------------
  */
 
+/* Whatever else has changed meanwhile. */
+static void compaction_is_not_missed_when_a_memory_was_corrected_as_well(void **state)
+{
+    context_world *world = *state;
+    const quipu_uuid id = context_stands(world, "s", "I prefer trains.");
+    quipu_error err = {0};
+
+    context_stands(world, "s", "Be brief.");
+    (void)context_says(world, "one", 0);
+    (void)context_says(world, "two", 0);
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 2, QUIPU_STR("They met."), NULL, NULL,
+                               &err));
+    context_retire(world, id);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_COMPACTION);
+    assert_non_null(strstr(context_prompt(world), "They met."));
+    assert_null(strstr(context_prompt(world), "user: one"));
+    assert_null(strstr(context_prompt(world), "trains"));
+    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_SAME);
+}
+
+/* A program that compacts before it sends: the summary is the session's last message. */
+static void summary_behind_the_input_is_a_reason_once(void **state)
+{
+    context_world *world = *state;
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_error err = {0};
+
+    options.key = QUIPU_STR("s");
+    options.flags = QUIPU_CONTEXT_LOG;
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    context_append(world->store, QUIPU_ROLE_USER, "two");
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 2, QUIPU_STR("They met."), NULL, NULL,
+                               &err));
+    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    quipu_free(context);
+    context_append(world->store, QUIPU_ROLE_ASSISTANT, "Fine.");
+    context_stands(world, "s", "Be brief.");
+    context_append(world->store, QUIPU_ROLE_USER, "three");
+    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    assert_int_equal(context->reason, QUIPU_CONTEXT_SAME);
+    assert_null(strstr(context->block.p, "brief"));
+    quipu_free(context);
+}
+
 static void every_prompt_of_the_past_is_built_again_byte_for_byte(void **state)
 {
     context_world *world = *state;
@@ -639,6 +685,8 @@ int main(void)
         CONTEXT_TEST(window_moves_rarely_and_every_move_is_stated),
         CONTEXT_TEST(memories_of_messages_that_are_sent_are_left_out),
         CONTEXT_TEST(other_model_other_instruction_and_a_compaction_are_reasons),
+        CONTEXT_TEST(compaction_is_not_missed_when_a_memory_was_corrected_as_well),
+        CONTEXT_TEST(summary_behind_the_input_is_a_reason_once),
         CONTEXT_TEST(every_prompt_of_the_past_is_built_again_byte_for_byte),
         CONTEXT_TEST(past_prompts_survive_an_export_and_go_with_their_session),
         CONTEXT_TEST(pruned_messages_change_no_prompt_and_their_own_cannot_be_built),
