@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "store/memory.h"
+#include "store/read.h"
 #include "store/shard.h"
 
 /* ---- scopes -----------------------------------------------------------------------------------
@@ -463,6 +464,21 @@ quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
     return status;
 }
 
+/* Writes where a session stands, and leaves the ledger of a row that is there. */
+static quipu_status memory_scope_write(ent_db *db, const qp_memory_scope_new *made,
+                                       const qp_memory_mark *mark, quipu_error *reterr)
+{
+    const qp_memory_scope_where where = {.tenant = ent_eq(made->tenant),
+                                         .scope = ent_eq(made->scope),
+                                         .kind = qp_memory_scope_kind_is(made->kind)};
+    const qp_memory_scope_patch patch = {.watermark = ent_set(made->watermark),
+                                         .watermark_tokens = ent_set(made->watermark_tokens)};
+
+    return mark->stored ? qp_memory_scope_update(db, &where, &patch, NULL, reterr)
+                        : qp_memory_scope_upsert(db, NULL, made, QP_MEMORY_SCOPE_ON_KEY, NULL,
+                                                 reterr);
+}
+
 /* ---- committing -------------------------------------------------------------------------------
  */
 
@@ -710,6 +726,59 @@ quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
         *ret_stored = commit.stored;
     }
     return status;
+}
+
+/* ---- forgetting -------------------------------------------------------------------------------
+ */
+
+/* The running total of tokens at a message, which is not the session's last one. */
+static quipu_status memory_scope_total(ent_db *db, const qp_session *row, int64_t seq,
+                                       quipu_arena *scratch, int64_t *ret_total,
+                                       quipu_error *reterr)
+{
+    const qp_extent extent = {.from = seq, .to = seq};
+    quipu_messages messages = {NULL, 0, 0};
+    quipu_status status = qp_messages_read(db, row, &extent, scratch, &messages, reterr);
+
+    if (status == QUIPU_OK && messages.count == 1) {
+        *ret_total = quipu_message_at(messages, 0)->tokens_total;
+    }
+    return status;
+}
+
+quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                    quipu_str key, int64_t from, int64_t to, quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    qp_memory_mark mark = {.watermark = 0};
+    quipu_status status = qp_session_lookup(store, db, scratch, key, &row, reterr);
+
+    assert(from > 0 && to >= from && ent_depth(db) > 0);
+    if (status == QUIPU_OK && row != NULL) {
+        status = qp_memory_mark_read(store, db, scratch, row, &mark, reterr);
+    }
+    if (status != QUIPU_OK || row == NULL || from > mark.watermark + 1 || to <= mark.watermark ||
+        mark.watermark >= mark.last_seq) {
+        return status;
+    }
+    mark.watermark_tokens = row->token_count;
+    mark.watermark = mark.last_seq;
+    if (to < mark.last_seq) {
+        mark.watermark = to;
+        status = memory_scope_total(db, row, to, scratch, &mark.watermark_tokens, reterr);
+    }
+    const qp_memory_scope_new made = {.tenant = store->tenant,
+                                      .scope = row->key,
+                                      .kind = QP_MEMORY_SCOPE_KIND_SESSION,
+                                      .app_name = row->app_name,
+                                      .user_id = row->user_id,
+                                      .session_uid = ent_some(row->uid),
+                                      .watermark = mark.watermark,
+                                      .watermark_tokens = mark.watermark_tokens,
+                                      .generation = mark.generation,
+                                      .observe_tokens = mark.observe_tokens};
+
+    return status == QUIPU_OK ? memory_scope_write(db, &made, &mark, reterr) : status;
 }
 
 /* ---- giving back ------------------------------------------------------------------------------
