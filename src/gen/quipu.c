@@ -694,7 +694,7 @@ const ent_entity qp_job_entity = {
 ENT_SHAPE(qp_job);
 
 const char *const qp_context_log_reason_labels[] = {"", "first", "model", "instructions", "memory",
-    "idle", "compaction", "window", "history", NULL};
+    "idle", "compaction", "window", "history", "pays", NULL};
 static const ent_field qp_context_log_fields[] = {
     {ENT_FIXED(qp_context_log, session_number, "session_number", INT), .flags = ENT_F_IMMUTABLE |
      ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
@@ -822,6 +822,6 @@ static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_sess
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 12, .hash = "7d572ac9402f05a4", .application_id = 0x51495055, .version = 4,
+    .entity_count = 12, .hash = "7d307406f5f25d6a", .application_id = 0x51495055, .version = 4,
     .min_reader = 1, .min_writer = 4, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

@@ -28,6 +28,18 @@
 QUIPU_MUST_USE quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena,
                                                  quipu_str *ret_scope, quipu_error *reterr);
 
+/* The scope of a key whose session has no user: the key itself. One in the form of a user's scope,
+ * whose session id is empty, has a '/' behind it: no user's scope has three. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena,
+                                                   quipu_str *ret_scope, quipu_error *reterr);
+
+/* Messages from..to of a session are forgotten: what a worker has not read of them it passes over,
+ * and one that reads them now loses its commit. Pending messages before `from` would be passed over
+ * with them: then nothing changes. Expects an exclusive transaction. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db,
+                                                   quipu_arena *scratch, quipu_str key,
+                                                   int64_t from, int64_t to, quipu_error *reterr);
+
 /* The scope in which memories of a key count, also of one that has no session yet. Expects an open
  * transaction. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db,

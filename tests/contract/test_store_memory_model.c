@@ -830,6 +830,68 @@ static void forgetting_messages_removes_what_was_made_of_them_and_nothing_else(v
     mt_clean(self->store);
 }
 
+static void model_forgets(model_fake *self)
+{
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+
+    query.kind = QUIPU_OBSERVATION;
+    query.session_key = QUIPU_STR("s");
+    query.from_seq = 1;
+    query.to_seq = 2;
+    T_OK(quipu_memory_delete(self->store, &query, NULL, NULL, NULL));
+    self->before = NULL;
+}
+
+static void what_is_forgotten_while_the_model_thinks_does_not_come_back(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_progress at;
+
+    st_create(self->store, "s");
+    st_append(self->store, "s", "I prefer tea.");
+    st_append(self->store, "s", "And cake.");
+    st_append(self->store, "s", "I live in Rome.");
+    self->fake.answer = MODEL_ONE("The user likes tea.", "high", "1", "1");
+    self->fake.before = model_forgets;
+    assert_int_equal(model_run_plain(self).lost, 1);
+    assert_int_equal(model_count(self->store, "s", QUIPU_OBSERVATION), 0);
+    at = model_status(self->store, "s", NULL);
+    assert_int_equal(at.watermark, 2);
+    assert_int_equal(at.pending_messages, 1);
+    assert_int_equal(at.model_calls, 1);
+    self->fake.asked_size = 0;
+    self->fake.answer = MODEL_ONE("The user lives in Rome.", "high", "3", "3");
+    assert_int_equal(model_run_plain(self).observations, 1);
+    assert_null(strstr(self->fake.asked, "tea"));
+    mt_clean(self->store);
+}
+
+static void what_is_forgotten_before_a_worker_came_is_not_observed(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+
+    st_create(self->store, "s");
+    st_append(self->store, "s", "I prefer tea.");
+    st_append(self->store, "s", "I live in Rome.");
+    st_append(self->store, "s", "My name is Ada.");
+    query.kind = QUIPU_OBSERVATION;
+    query.session_key = QUIPU_STR("s");
+    /* Message 1 is to be observed yet: 2 cannot be passed over. */
+    query.from_seq = query.to_seq = 2;
+    T_OK(quipu_memory_delete(self->store, &query, NULL, NULL, NULL));
+    assert_int_equal(model_status(self->store, "s", NULL).pending_messages, 3);
+    query.from_seq = 1;
+    query.to_seq = 100;
+    T_OK(quipu_memory_delete(self->store, &query, NULL, NULL, NULL));
+    assert_int_equal(model_status(self->store, "s", NULL).pending_messages, 0);
+    assert_int_equal(model_run_plain(self).model_calls, 0);
+    st_append(self->store, "s", "And cake.");
+    self->fake.answer = MODEL_ONE("The user likes cake.", "high", "4", "4");
+    assert_int_equal(model_run_plain(self).observations, 1);
+    mt_clean(self->store);
+}
+
 /* ---- the ledger ------------------------------------------------------------------------------
  */
 
@@ -935,6 +997,8 @@ int main(void)
         MODEL_TEST(a_reflection_that_is_not_smaller_is_refused_and_waits),
         MODEL_TEST(a_line_that_was_corrected_meanwhile_is_not_condensed),
         MODEL_TEST(forgetting_messages_removes_what_was_made_of_them_and_nothing_else),
+        MODEL_TEST(what_is_forgotten_while_the_model_thinks_does_not_come_back),
+        MODEL_TEST(what_is_forgotten_before_a_worker_came_is_not_observed),
         MODEL_TEST(tokens_and_money_are_counted_for_each_session_and_user),
         MODEL_TEST(options_that_cannot_be_are_refused_before_anything_is_asked),
     };
