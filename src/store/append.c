@@ -185,7 +185,7 @@ static quipu_status append_look_for_turn(ent_db *db, const qp_session *row, qp_e
 }
 
 /* Places and inserts the batch; *ret_patch is how the session's row moves. */
-static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_session *row,
+static quipu_status append_rows(quipu_store *store, ent_db *db, const qp_session *row,
                                 qp_encoded *encoded, quipu_time now, qp_session_patch *ret_patch,
                                 quipu_error *reterr)
 {
@@ -391,8 +391,8 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
         return append_work(call, db, scratch, reterr);
     }
     assert(sessions->state != QP_BATCH_OPTIMISTIC || row != NULL);
-    if (sessions->state != QP_BATCH_EXCLUSIVE && row != NULL) {
-        /* Replacing an expired session concerns its forks: qp_session_write_new() repeats alone. */
+    if (row != NULL && !qp_group_owns_expired(&call->store->group, row)) {
+        /* It has expired just now: qp_session_write_new() repeats alone. */
         return qp_session_living(row, quipu_time_now(), reterr);
     }
     /* Drawn once: a work that runs again creates the same session. */

@@ -4,8 +4,8 @@
  * Called by the public session calls, by the ADK room (qp_live_create()) and by an append that
  * creates its session (qp_session_ensure()). Arguments are checked and messages encoded before any
  * lock is taken. A create draws the session's number under the lock of its shard's counter, beside
- * writers of other sessions; one that replaces an expired session, numbers a feed or holds a cap is
- * exclusive. An update needs the lock of its row only. A key that
+ * writers of other sessions; one that replaces an expired session locks that one's family as well.
+ * An update needs the lock of its row only. A key that
  * another process inserts at the same time fails the batch by the unique index, and the create is
  * retried alone, where it finds that session. When a work returns QUIPU_OK, row,
  * messages, search index, state and feed agree; one that fails after its first write has its
@@ -204,12 +204,13 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
             return qp_error_field(reterr, QUIPU_EXISTS, "Session", "key", "unique",
                                   "it exists already; get it, or use get-or-create");
         }
-        /* Removing what expired concerns its forks: qp_session_write_new() comes back alone. */
-        if (create->created && locked) {
+        /* It has expired just now: qp_session_write_new() comes back alone. */
+        if (create->created && !qp_group_owns_expired(&create->store->group, row)) {
             return qp_session_living(row, now, reterr);
         }
         /* Messages that forks of the expired session share stay with them (fork_release.h). */
         if (create->created) {
+            qp_session_cache_detach(sessions, row);
             status = qp_session_remove(create->store, db, row, reterr);
         }
     }
@@ -557,9 +558,7 @@ quipu_status quipu_session_update(quipu_store *store, quipu_str key,
         status = session_patch_check(store, &change, reterr);
     }
     if (status == QUIPU_OK) {
-        /* The lock of one row is enough, unless the store keeps a feed: its numbers are drawn
-         * store-wide, by a writer that is alone. */
-        within.session = store->feed ? (quipu_str){NULL, 0} : key;
+        within.session = key; /* the lock of one row is enough */
         status = qp_store_write(store, &within, session_update_work, &change, reterr);
     }
     /* The revision that this update made: the caller's next expected one. */

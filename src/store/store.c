@@ -101,6 +101,7 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
     if (status == QUIPU_OK && !store->read_only) {
         /* One of the two is always set up: qp_store_pools() is true for every read-only store. */
         status = qp_group_init(&store->group, &store->connector, store->tenant, reterr);
+        store->group.feed.is_kept = store->feed;
         store->group.signal = &store->signal;
         store->group.log = &store->log;
     }
@@ -141,7 +142,6 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->cap_tokens = options->cap_tokens;
     store->feed = (options->flags & QUIPU_OPEN_FEED) != 0;
     atomic_init(&store->purge_due, true); /* a crash may have left one */
-    store->is_local = !store->feed && store->cap_messages == 0 && store->cap_tokens == 0;
     /* The options are the caller's memory and are gone when this returns: copy what is not a
      * number. */
     status = quipu_arena_copy(&store->arena, options->tenant, &store->tenant);
@@ -341,10 +341,8 @@ void qp_store_beside(const quipu_store *store, quipu_str key, qp_state_items cha
                      qp_call *within)
 {
     assert(within->session.p == NULL && within->session_count == 0);
-    if (!store->is_local) {
-        return;
-    }
     within->session = key;
+    within->family = store->cap_messages > 0 || store->cap_tokens > 0;
     for (size_t i = 0; i < changes.count; i++) {
         within->state_scopes |= 1u << (unsigned)changes.items[i].scope;
     }
@@ -510,6 +508,29 @@ quipu_status qp_session_load(const quipu_store *store, ent_db *db, quipu_arena *
         *ret_row = row;
     }
     return status;
+}
+
+/* In a LOCKED batch the cache decides which rows there are: one that another process has inserted
+ * since is not locked. Then it is read anew, because of a text that an append set in this batch the
+ * cache only knows that it is there. */
+quipu_status qp_session_lookup_for_update(quipu_store *store, ent_db *db, quipu_arena *arena,
+                                          quipu_str key, const qp_session **ret_row,
+                                          quipu_error *reterr)
+{
+    qp_session_cache *sessions = &store->group.sessions;
+    const qp_session *row = NULL;
+    quipu_status status = QUIPU_OK;
+
+    assert(sessions->state == QP_BATCH_LOCKED || sessions->state == QP_BATCH_EXCLUSIVE);
+    if (sessions->state == QP_BATCH_LOCKED) {
+        status = qp_session_cache_get(sessions, db, key, &row, reterr);
+        *ret_row = NULL;
+        if (status != QUIPU_OK || row == NULL) {
+            return status;
+        }
+        qp_session_cache_detach(sessions, row);
+    }
+    return qp_session_lookup(store, db, arena, key, ret_row, reterr);
 }
 
 /* The session cache would write its own copy of the row at the end of the batch, over what the
