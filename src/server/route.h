@@ -86,6 +86,7 @@ quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_export(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_tail(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_usage(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_page(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_page_file(qp_call *call, quipu_error *reterr);

@@ -14,13 +14,16 @@
 
 #include "base/error.h"
 #include "ent/db.h"
+#include "store/artifact.h"
 #include "store/context_log.h"
 #include "store/feed.h"
 #include "store/fork_release.h"
 #include "store/memory_scope.h"
 #include "store/purge.h"
 #include "store/size.h"
+#include "store/state_internal.h"
 #include "store/store.h"
+#include "store/usage.h"
 
 /* Delete observations and reflections by the key, which is how they refer to a session: there may
  * be some of a session that is gone. What the store keeps about observing it goes along. */
@@ -67,6 +70,20 @@ static quipu_status session_delete_belongings(quipu_store *store, ent_db *db, co
     }
     if (status == QUIPU_OK) {
         status = qp_context_log_remove(db, row->id, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_usage_remove(db, row->id, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_state_forget_session(store, db, row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_artifact_remove(db,
+                                    &(qp_artifact_where){.tenant = ent_eq(tenant),
+                                                         .app_name = ent_eq(row->app_name),
+                                                         .user_id = ent_eq(row->user_id),
+                                                         .session_key = ent_eq(row->key)},
+                                    NULL, reterr);
     }
     if (status == QUIPU_OK) {
         status = session_delete_memories(store, db, row->key, reterr);
