@@ -212,7 +212,7 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
     if (encoded->summary) {
         patch.compact_seq = ent_set(row->next_seq);
     }
-    status = qp_encoded_insert(encoded, db, reterr);
+    status = qp_encoded_insert(encoded, db, store->tenant, reterr);
     if (status == QUIPU_OK && !row->index_pending) {
         status = qp_search_follow(store, db, row, row->next_seq + count, &patch, reterr);
     }
@@ -332,7 +332,14 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
                               : append_only_state(call, db, row, now, &patch, reterr);
 
     if (status == QUIPU_OK && call->also != NULL) {
-        status = qp_state_apply(store, db, row, call->also->changes, now, reterr);
+        const qp_encoded *encoded = &call->encoded;
+        const qp_state_origin origin = {
+            .author =
+                encoded->count > 0 ? encoded->rows[encoded->count - 1].author : call->also->author,
+            .seq = encoded->count > 0 ? encoded->rows[encoded->count - 1].seq : 0,
+            .at = now};
+
+        status = qp_state_apply(store, db, row, call->also->changes, &origin, reterr);
         if (call->encoded.count > 0) {
             call->also->time = patch.last_event_at.v;
         }

@@ -475,6 +475,27 @@ static quipu_status export_contexts(export_run *run, const qp_session *row, quip
     return status == QUIPU_OK ? ended : status;
 }
 
+/* Where the session's answers came to another day or model. */
+static quipu_status export_usage(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    const qp_usage_query query = {.order = {QP_USAGE_BY_SEQ(ASC)},
+                                  .where = {.session_number = ent_eq(row->id)}};
+    qp_usage_iter iter;
+    qp_usage span;
+    quipu_status status = qp_usage_iter_begin(run->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_usage_iter_next(&iter, &span)) {
+        export_begin(run, "usage");
+        qp_export_row(&run->writer, &qp_usage_entity, &span, NULL);
+        status = export_end(run, NULL, reterr);
+    }
+    quipu_status ended = qp_usage_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
@@ -589,6 +610,9 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     }
     if (status == QUIPU_OK) {
         status = export_contexts(run, row, reterr);
+    }
+    if (status == QUIPU_OK && row->answer_count > 0) {
+        status = export_usage(run, row, reterr);
     }
     return status == QUIPU_OK && row->key.p != NULL ? export_known(run, row->key, reterr) : status;
 }

@@ -54,7 +54,7 @@ static qp_import_type import_lines_type(qp_json_node object)
 {
     static const char *const names[] = {"session", "message",     "state",      "state_event",
                                         "factor",  "observation", "reflection", "memory_scope",
-                                        "context", "end"};
+                                        "context", "usage",       "end"};
     qp_json_node node = qp_json_get(object, QUIPU_STR(QP_EXPORT_TYPE));
 
     static_assert(sizeof(names) / sizeof(names[0]) == QP_LINE_END - QP_LINE_SESSION + 1,

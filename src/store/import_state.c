@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "store/export_row.h"
 #include "store/import_internal.h"
+#include "store/usage.h"
 
 /* Whether a key of state is written. State of a session comes with a session that is new, so that
  * there it cannot exist yet; of apps and users the newer value stays. */
@@ -94,6 +95,31 @@ quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db, quipu_
                               QUIPU_EVENT_ID_MAX, QP_SHA256_SIZE);
     }
     return status == QUIPU_OK ? qp_state_event_create(db, NULL, &made, NULL, reterr) : status;
+}
+
+/* Where a session's answers came to another day or model. */
+quipu_status qp_import_line_usage(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
+                                  quipu_error *reterr)
+{
+    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    qp_usage_new made = {.tenant = run->store->tenant,
+                         .session_number = run->loose ? 0 : run->row->id};
+    quipu_status status =
+        qp_import_row(&qp_usage_entity, qp_json_root(&run->doc), NULL, others, scratch, &made, reterr);
+    const qp_usage row = {.seq = made.seq,
+                          .model = made.model,
+                          .prompt_before = made.prompt_before,
+                          .cached_before = made.cached_before,
+                          .answer_before = made.answer_before,
+                          .count_before = made.count_before};
+
+    assert(run->loose || (run->row != NULL && !run->skip));
+    if (status == QUIPU_OK && (run->loose || !qp_usage_sound(&row, run->row->next_seq))) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "usage stands behind its session, with the number of a message and "
+                              "totals that are not negative");
+    }
+    return status == QUIPU_OK ? qp_usage_create(db, NULL, &made, NULL, reterr) : status;
 }
 
 /* The limits of the public headers, which the schema does not state. */

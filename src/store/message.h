@@ -74,9 +74,9 @@ void qp_encoded_free(qp_encoded *encoded);
 void qp_encoded_place(qp_encoded *encoded, const qp_session *row, quipu_time now);
 void qp_encoded_own(qp_encoded *encoded, int64_t session);
 
-/* Insert the placed rows. */
+/* Insert the placed rows, and rows of Usage where spans begin. */
 QUIPU_MUST_USE quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db,
-                                              quipu_error *reterr);
+                                              quipu_str tenant, quipu_error *reterr);
 
 /* Whether a stored row is the same message as row `at` of the batch, without what the store filled
  * in. QUIPU_NOMEM. */

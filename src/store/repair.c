@@ -284,6 +284,19 @@ static quipu_status repair_state_event_work(void *ctx, ent_db *db, quipu_arena *
         NULL, reterr);
 }
 
+static quipu_status repair_usage_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    const qp_usage *row = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_usage_delete(
+        db,
+        &(qp_usage_where){.session_number = ent_eq(row->session_number), .seq = ent_eq(row->seq)},
+        NULL, reterr);
+}
+
 static quipu_status repair_context_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
@@ -334,6 +347,7 @@ static const struct {
 } repair_rows[] = {
     {&qp_state_entity, repair_state_work},
     {&qp_state_event_entity, repair_state_event_work},
+    {&qp_usage_entity, repair_usage_work},
     {&qp_context_log_entity, repair_context_work},
     {&qp_memory_scope_entity, repair_memory_scope_work},
     {&qp_job_entity, repair_job_work},

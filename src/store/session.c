@@ -142,13 +142,14 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     assert(status != QUIPU_OK || (row->id > 0 && row->next_seq == count + 1));
     if (status == QUIPU_OK && count > 0) {
         qp_encoded_own(encoded, row->id);
-        status = qp_encoded_insert(encoded, db, reterr);
+        status = qp_encoded_insert(encoded, db, create->store->tenant, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_search_filled(create->store, db, row->id, count, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_state_apply(create->store, db, row, create->changes, now, reterr);
+        status = qp_state_apply(create->store, db, row, create->changes,
+                                &(qp_state_origin){.at = now}, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_feed_tell(

@@ -17,7 +17,9 @@
 #include "store/memory_scope.h"
 #include "store/purge.h"
 #include "store/size.h"
+#include "store/state_internal.h"
 #include "store/store.h"
+#include "store/usage.h"
 
 /* Delete observations and reflections by the key, which is how they refer to a session: there may
  * be some of a session that is gone. What the store keeps about observing it goes along. */
@@ -64,6 +66,12 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
     }
     if (status == QUIPU_OK) {
         status = qp_context_log_remove(db, row->id, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_usage_remove(db, row->id, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_state_forget_session(store, db, row, reterr);
     }
     if (status == QUIPU_OK) {
         status = session_delete_memories(store, db, row->key, reterr);

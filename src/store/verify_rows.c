@@ -25,6 +25,7 @@
 #include "store/memory_scope.h"
 #include "store/purge.h"
 #include "store/state.h"
+#include "store/usage.h"
 
 #define VERIFY_ROWS_PAGE 1024   /* rows of one snapshot */
 #define VERIFY_ROWS_FINDINGS 32 /* of one page, which ends with the last of them */
@@ -34,6 +35,7 @@
 typedef union rows_any {
     qp_state state;
     qp_state_event event;
+    qp_usage usage;
     qp_observation observation;
     qp_reflection reflection;
     qp_memory_scope scope;
@@ -49,6 +51,7 @@ typedef union rows_query {
     ent_query head;
     qp_state_query state;
     qp_state_event_query event;
+    qp_usage_query usage;
     qp_observation_query observation;
     qp_reflection_query reflection;
     qp_memory_scope_query scope;
@@ -273,6 +276,28 @@ static quipu_status verify_rows_event(rows_walk *walk, const rows_any *any, rows
     return QUIPU_OK;
 }
 
+/* Where a span of answers begins. A row that cannot be is removed: its answers then count for the
+ * span before. */
+static quipu_status verify_rows_usage(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                      quipu_error *reterr)
+{
+    const qp_usage *row = &any->usage;
+    bool has = false;
+    quipu_status status =
+        verify_rows_belongs(walk, row->session_number, "a row of usage", finding, &has, reterr);
+
+    if (status != QUIPU_OK || !has) {
+        return status;
+    }
+    finding->orphan = !qp_usage_sound(row, walk->owner->next_seq);
+    if (finding->orphan) {
+        qp_problem_say(finding->text,
+                       "the row of usage at message %lld has a number that it cannot have",
+                       (long long)row->seq);
+    }
+    return QUIPU_OK;
+}
+
 /* Both kinds of memories. */
 static void verify_rows_memory(rows_finding *finding, quipu_str tenant, quipu_str key,
                                const char *what, bool sound)
@@ -473,6 +498,7 @@ static quipu_status verify_rows_removal(rows_walk *walk, const rows_any *any, ro
 static const rows_table verify_rows_tables[] = {
     {&qp_state_entity, QUIPU_PROBLEM_STATE, verify_rows_state},
     {&qp_state_event_entity, QUIPU_PROBLEM_STATE, verify_rows_event},
+    {&qp_usage_entity, QUIPU_PROBLEM_STATE, verify_rows_usage},
     {&qp_observation_entity, QUIPU_PROBLEM_MEMORY, verify_rows_observation},
     {&qp_reflection_entity, QUIPU_PROBLEM_MEMORY, verify_rows_reflection},
     {&qp_memory_scope_entity, QUIPU_PROBLEM_MEMORY, verify_rows_scope},

@@ -140,6 +140,7 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     qp_message_new message = {.seq = 0};
     qp_state_new state = {.name = {NULL, 0}};
     qp_state_event_new event = {.number = 0};
+    qp_usage_new span = {.seq = 0};
     qp_observation_new observation = {.number = 0};
     qp_reflection_new reflection = {.number = 0};
     qp_memory_scope_new scope = {.watermark = 0};
@@ -168,6 +169,11 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     event.session_number = session->id;
     event.digest = (quipu_bytes){FIELDS_MARK "-digest-of-thirty-two-bytes", 32};
     T_OK(qp_state_event_create(db, NULL, &event, NULL, &err));
+    fields_fill(arena, &qp_usage_entity, &span);
+    span.tenant = session->tenant;
+    span.session_number = session->id;
+    span.seq = 1;
+    T_OK(qp_usage_create(db, NULL, &span, NULL, &err));
     fields_fill(arena, &qp_observation_entity, &observation);
     observation.tenant = session->tenant;
     observation.session_key = session->key;
@@ -219,6 +225,7 @@ static void fields_set_session(ent_db *db, quipu_arena *arena, const qp_session 
         }
     }
     patch.compact_seq = ent_set((int64_t)0); /* it would name a summary */
+    patch.answer_count = ent_set((int64_t)1);
     patch.next_seq = ent_set(session->next_seq + 1);
     patch.message_count = ent_set(session->message_count + 1);
     patch.token_count = ent_set(session->token_count + 1000 + 9); /* of fields_belongings() */
@@ -565,7 +572,15 @@ static void a_decoded_message_is_what_the_view_says(void **state)
         uint64_t value[2];
 
         fields_value(&arena, &qp_message_entity, field, value);
-        memcpy((char *)&row + field->row, value, qp_types[field->type].size);
+        const bool optional =
+            (field->flags & ENT_F_NULLABLE) != 0 && qp_types[field->type].opt_at > 0;
+        char *member = (char *)&row + field->row;
+
+        if (optional) {
+            memcpy(member, &optional, sizeof(optional));
+            member += qp_types[field->type].opt_at;
+        }
+        memcpy(member, value, qp_types[field->type].size);
     }
     row.tool_calls.text = (quipu_str){NULL, 0};
     T_OK(qp_event_id_bytes(QUIPU_STR("id"), NULL, &arena, &row.event_id));
