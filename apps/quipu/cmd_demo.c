@@ -444,7 +444,8 @@ static int demo_run_in(const app_call *call, const char *folder, bool kept)
 static void demo_remove(const char *folder)
 {
     static const char *const names[] = {"store.db", "store.db-wal", "store.db-shm",
-                                        "store.db" SERVE_TOKENS_SUFFIX};
+                                        "store.db" SERVE_TOKENS_SUFFIX,
+                                        "store.db" SERVE_TOKENS_SUFFIX ".lock"};
     char path[APP_PATH_MAX];
 
     for (size_t i = 0; i < COUNT_OF(names); i++) {

@@ -156,32 +156,36 @@ static quipu_status fill_turn(quipu_store *store, const quipu_provider *provider
     return status == QUIPU_OK ? quipu_memory_run(store, &observe, NULL, NULL, reterr) : status;
 }
 
+static quipu_status fill_remember(quipu_store *store, quipu_memory_kind kind,
+                                  quipu_memory_priority priority, const char *text, int64_t seq,
+                                  quipu_memory_list **ret_saved, quipu_error *reterr)
+{
+    const quipu_memory memory = {.kind = kind,
+                                 .session_key = QUIPU_STR(FILL_GUIDE),
+                                 .generation = kind == QUIPU_REFLECTION ? 1 : 0,
+                                 .priority = priority,
+                                 .content = quipu_cstr(text),
+                                 .token_count = quipu_token_estimate(quipu_cstr(text)),
+                                 .source_start = seq > 0 ? 1 : 0,
+                                 .source_end = seq};
+
+    return quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, ret_saved, reterr);
+}
+
 /* What a reflector would have condensed, and a memory that was retired. */
 static quipu_status fill_memories(quipu_store *store, quipu_error *reterr)
 {
-    quipu_memory memory = {.kind = QUIPU_REFLECTION,
-                           .session_key = QUIPU_STR(FILL_GUIDE),
-                           .generation = 1,
-                           .priority = QUIPU_PRIORITY_HIGH,
-                           .content = QUIPU_STR("Ana travels to Cusco with her daughter Lucia on "
-                                                "the 20th of March 2026, for two nights, and "
-                                                "likes quiet places with a view."),
-                           .source_start = 1,
-                           .source_end = 12};
     quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
     quipu_memory_list *saved = NULL;
-    quipu_status status;
+    quipu_status status = fill_remember(
+        store, QUIPU_REFLECTION, QUIPU_PRIORITY_HIGH,
+        "Ana travels to Cusco with her daughter Lucia on the 20th of March 2026, for two nights, "
+        "and likes quiet places with a view.",
+        12, NULL, reterr);
 
-    memory.token_count = quipu_token_estimate(memory.content);
-    status = quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, NULL, reterr);
-    memory.kind = QUIPU_OBSERVATION;
-    memory.generation = 0;
-    memory.priority = QUIPU_PRIORITY_LOW;
-    memory.content = QUIPU_STR("Ana wants to leave Cusco on Saturday.");
-    memory.source_start = 3;
-    memory.source_end = 3;
     if (status == QUIPU_OK) {
-        status = quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, &saved, reterr);
+        status = fill_remember(store, QUIPU_OBSERVATION, QUIPU_PRIORITY_LOW,
+                               "Ana wants to leave Cusco on Saturday.", 3, &saved, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -212,6 +216,11 @@ static quipu_status fill_guide(quipu_store *store, quipu_error *reterr)
     values.model = QUIPU_STR(FILL_MODEL);
     values.title = QUIPU_STR("Hotels and tables in Cusco");
     status = quipu_session_create(store, &values, NULL, NULL, reterr);
+    if (status == QUIPU_OK) { /* known from before: the first prompt begins with it */
+        status = fill_remember(store, QUIPU_OBSERVATION, QUIPU_PRIORITY_STANDING,
+                               "Ana is a vegetarian and travels by train where she can.", 0, NULL,
+                               reterr);
+    }
     for (size_t i = 0; i < COUNT_OF(fill_inputs) && status == QUIPU_OK; i++) {
         status = fill_turn(store, &provider, fill_inputs[i], reterr);
     }

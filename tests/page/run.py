@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "page"
 SKIP = 77
 INSIDE = "QUIPU_PAGE_INSIDE"  # set for the run inside of the environment
-SUITES = ("sending", "views", "safety", "large")
+SUITES = ("sending", "views", "insight", "safety", "large")
 
 
 def skip(why):
