@@ -112,6 +112,20 @@ static const qp_parameter route_progress[] = {
     TEXT("key", "only this session"),
     TEXT("app", "only sessions of this app"),
     TEXT("user", "only those of this user of the app"),
+static const qp_parameter route_state[] = {
+    FLAG("blame", "the names as a list, each with its value, and who set it last"),
+    END,
+};
+
+static const qp_parameter route_usage[] = {
+    TEXT("by", "all, or some of day, model, session with commas between them; without it: model"),
+    TEXT("key", "only of this session"),
+    TEXT("app", "only of sessions of this app"),
+    TEXT("user", "only of sessions of this user"),
+    TIME("from", "only of the day of this instant, in UTC, and later ones"),
+    TIME("to", "only up to the day of this instant"),
+    TEXT("after", "the cursor that the answer before ended with"),
+    NUMBER("limit", 1, QUIPU_PAGE_MAX, "sessions that are summed up"),
     END,
 };
 
@@ -154,6 +168,9 @@ const qp_route qp_routes[] = {
     {QP_HTTP_GET, "/v1/memory", QP_NEED_READ, "listMemoryProgress",
      "How far sessions are observed, and by which worker", route_progress, NULL, QP_ROUTE_WORKER,
      qp_route_memory_progress},
+    {QP_HTTP_GET, "/v1/usage", QP_NEED_READ, "getUsage",
+     "What the answers of sessions used: tokens and money", route_usage, NULL, QP_ROUTE_WORKER,
+     qp_route_usage},
     {QP_HTTP_GET, "/v1/search", QP_NEED_READ, "search", "Find messages that have all words",
      route_search, NULL, QP_ROUTE_WORKER, qp_route_search},
     {QP_HTTP_GET, "/v1/recall", QP_NEED_READ, "recall", "Find messages that answer a question",
@@ -186,8 +203,8 @@ const qp_route qp_routes[] = {
      "The next prompt, or the one of a past turn", route_context, NULL, QP_ROUTE_WORKER,
      qp_route_context},
     {QP_HTTP_GET, "/v1/sessions/{key}/state", QP_NEED_READ, "getState",
-     "The state of a session, with that of its app and its user", NULL, NULL, QP_ROUTE_WORKER,
-     qp_route_state_get},
+     "The state of a session, with that of its app and its user", route_state, NULL,
+     QP_ROUTE_WORKER, qp_route_state_get},
     {QP_HTTP_PATCH, "/v1/sessions/{key}/state", QP_NEED_WRITE, "updateState",
      "Set names of the state, all or none", NULL, "State", QP_ROUTE_WORKER, qp_route_state_patch},
     {QP_HTTP_GET, "/v1/sessions/{key}/state/changes", QP_NEED_READ, "listStateChanges",

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/uuid.h"
 #include "mcp/live.h"
 #include "server/adk_json.h"
@@ -44,11 +45,80 @@ static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *r
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
+/* Whether the identity may know who set an entry: a token of one user learns nothing about the
+ * sessions of others, which set the state of the app, too. */
+static bool state_may_blame(const qp_call *call, const quipu_state_entry *entry)
+{
+    return call->identity->user_id.p == NULL || entry->scope != QUIPU_SCOPE_APP ||
+           quipu_str_eq(entry->set_in, call->key);
+}
+
+static void state_put_blame(qp_jsonw *writer, const qp_call *call, const quipu_state_entry *entry)
+{
+    static const char *const scopes[] = {"", "app", "user", "session"};
+    char at[QP_TIME_RFC3339_SIZE];
+
+    qp_jsonw_object(writer);
+    qp_jsonw_put(writer, "scope", scopes[entry->scope]);
+    qp_jsonw_key(writer, QUIPU_STR("name"));
+    qp_jsonw_str(writer, entry->name);
+    qp_jsonw_key(writer, QUIPU_STR("value"));
+    qp_jsonw_raw(writer, entry->value.text);
+    if (qp_time_rfc3339(entry->set_at, at, NULL) == QUIPU_OK) {
+        qp_jsonw_put(writer, "setAt", at);
+    }
+    if (state_may_blame(call, entry)) {
+        if (entry->set_by.p != NULL) {
+            qp_jsonw_key(writer, QUIPU_STR("setBy"));
+            qp_jsonw_str(writer, entry->set_by);
+        }
+        if (entry->set_seq > 0) {
+            qp_jsonw_key(writer, QUIPU_STR("setSeq"));
+            qp_jsonw_i64(writer, entry->set_seq);
+        }
+        if (entry->set_in.p != NULL) {
+            qp_jsonw_key(writer, QUIPU_STR("setIn"));
+            qp_jsonw_str(writer, entry->set_in);
+        }
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* {"blame":[...]}: the names as rows, of one snapshot. */
+static quipu_status state_blame(qp_call *call, quipu_error *reterr)
+{
+    quipu_state_list *list = NULL;
+    quipu_status status = qp_call_check_session(call, reterr);
+    qp_jsonw writer;
+
+    if (status == QUIPU_OK) {
+        status = quipu_state_get(call->store, call->key, &call->limits, &list, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("blame"));
+    qp_jsonw_array(&writer);
+    for (size_t i = 0; i < list->entries.count; i++) {
+        state_put_blame(&writer, call, quipu_state_entry_at(list->entries, i));
+    }
+    qp_jsonw_array_end(&writer);
+    qp_jsonw_object_end(&writer);
+    quipu_free(list);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
 quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr)
 {
     quipu_live *live = NULL;
-    quipu_status status = state_open(call, &live, reterr);
+    quipu_status status;
 
+    if (qp_call_flag(call, "blame")) {
+        return state_blame(call, reterr);
+    }
+    status = state_open(call, &live, reterr);
     if (status == QUIPU_OK) {
         status = state_answer(call, live, reterr);
     }

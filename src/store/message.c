@@ -360,7 +360,10 @@ static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_m
     *row = (qp_message_new){.role = (qp_message_role)message->role,
                             .extra = message->extra,
                             .mark = (qp_message_mark)message->mark};
-    message_usage(message, row);
+    if (message->model.n > 0 || message->prompt_tokens > 0 || message->answer_tokens > 0 ||
+        message->cached_tokens > 0) {
+        message_usage(message, row);
+    }
     encoded->named[at] = message->event_id.n > 0;
     encoded->any_named |= encoded->named[at];
     encoded->timed[at] = message->has_timestamp;

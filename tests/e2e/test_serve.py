@@ -103,6 +103,52 @@ class Routes(server.Case):
         self.assertEqual(self.good("GET", target)["state"], {"a": 1, "b": {"c": []}})
         self.assertEqual(self.contents("s"), ["hello"])  # a change of state is no message
 
+    def test_state_says_who_set_it_last(self):
+        self.good("POST", "/v1/sessions", {"key": "adk:a/u/1", "appName": "a", "userId": "u",
+                                           "sessionId": "1"}, status=201)
+        target = path("v1", "sessions", "adk:a/u/1", "state")
+        self.good("PATCH", target, {"x": 1, "user:y": None})
+        found = self.good("GET", target + "?blame=true")["blame"]
+        self.assertEqual([(one["scope"], one["name"], one["value"], one["setBy"], one.get("setIn"))
+                          for one in found],
+                         [("user", "y", None, "user", "adk:a/u/1"),
+                          ("session", "x", 1, "user", None)])
+        self.assertRegex(found[0]["setAt"], r"^\d{4}-\d\d-\d\dT")
+        self.assertNotIn("setSeq", found[1])  # the event only changed state
+
+    def test_usage_is_summed_up_by_session_model_and_day(self):
+        answer = message("e1", "hi", "assistant") | {
+            "model": "m", "promptTokens": 100, "cachedTokens": 40, "answerTokens": 7,
+            "timestamp": "2026-03-01T23:59:59Z"}
+        later = answer | {"eventId": "e2", "timestamp": "2026-03-02T00:00:00Z"}
+        self.append("s", answer, later, message("e3"))
+        self.append("t", answer | {"model": "n"})
+        session = self.good("GET", path("v1", "sessions", "s"))
+        self.assertEqual((session["session"]["promptTotal"], session["session"]["answerCount"]),
+                         (200, 2))
+        self.assertEqual((session["messages"][0]["model"], session["messages"][0]["promptTokens"]),
+                         ("m", 100))
+        used = self.good("GET", path("v1", "usage", by="day,model,session"))
+        self.assertEqual([(one["day"], one["model"], one["sessionKey"], one["promptTokens"])
+                          for one in used["usage"]],
+                         [("2026-03-01", "m", "s", 100), ("2026-03-01", "n", "t", 100),
+                          ("2026-03-02", "m", "s", 100)])
+        used = self.good("GET", path("v1", "usage", **{"by": "all", "from": "2026-03-02T12:00:00Z"}))
+        self.assertEqual(used["usage"], [{"promptTokens": 100, "cachedTokens": 40,
+                                          "answerTokens": 7, "answers": 1, "cost": 0,
+                                          "unpriced": 1}])
+        used = self.good("GET", path("v1", "usage", key="t"))["usage"]
+        self.assertEqual([(one["model"], one["answers"]) for one in used], [("n", 1)])
+        first = self.good("GET", path("v1", "usage", limit=1))
+        self.assertEqual((first["sessions"], first["usage"][0]["model"]), (1, "n"))
+        rest = self.good("GET", path("v1", "usage", limit=1, after=first["next"]))
+        self.assertEqual((rest["usage"][0]["answers"], rest.get("next")), (2, None))
+        for query in ("by=week", "by=day,", "from=now", "limit=0", "after=x",
+                      "from=2026-03-02T00:00:00Z&to=2026-03-01T00:00:00Z"):
+            self.assertEqual(self.ask("GET", "/v1/usage?" + query).status,
+                             400 if query != "by=day," else 200, query)
+        self.assertEqual(self.ask("GET", "/v1/usage?key=none").status, 404)
+
     def test_state_of_another_session_is_not_reached_by_names(self):
         for key in ("adk:a/u/1", "other"):
             self.good("POST", "/v1/sessions", {"key": key, "appName": "a", "userId": "u",

@@ -445,6 +445,39 @@ static const qpy_member shapes_change[] = {
     SHOW(quipu_change, last_seq),
 };
 
+/* ---- what answers used, and who set state ------------------------------------------------------
+ */
+
+static const qpy_member shapes_usage_query[] = {
+    FLAG(quipu_usage_query, flags, "session", QUIPU_USAGE_BY_SESSION),
+    FLAG(quipu_usage_query, flags, "model", QUIPU_USAGE_BY_MODEL),
+    FLAG(quipu_usage_query, flags, "day", QUIPU_USAGE_BY_DAY),
+    SHOW(quipu_usage_query, key),
+    SHOW(quipu_usage_query, app_name),
+    SHOW(quipu_usage_query, user_id),
+    SHOW_AS(quipu_usage_query, from_day, "since"),
+    SHOW_AS(quipu_usage_query, to_day, "until"),
+    SHOW(quipu_usage_query, after),
+    SHOW(quipu_usage_query, limit),
+};
+
+static const qpy_member shapes_usage_row[] = {
+    SHOW(quipu_usage_row, session_key),   SHOW(quipu_usage_row, model),
+    SHOW(quipu_usage_row, day),           SHOW(quipu_usage_row, prompt_tokens),
+    SHOW(quipu_usage_row, cached_tokens), SHOW(quipu_usage_row, answer_tokens),
+    SHOW(quipu_usage_row, answers),       SHOW(quipu_usage_row, cost),
+    SHOW(quipu_usage_row, unpriced),
+};
+
+static const qpy_member shapes_state_entry[] = {
+    ONE_OF(quipu_state_entry, scope, "|app|user|session"),
+    SHOW(quipu_state_entry, name),
+    SHOW(quipu_state_entry, set_at),
+    SHOW(quipu_state_entry, set_by),
+    SHOW(quipu_state_entry, set_seq),
+    SHOW(quipu_state_entry, set_in),
+};
+
 /* ---- all --------------------------------------------------------------------------------------
  */
 
@@ -491,4 +524,7 @@ const qpy_shape qpy_shapes[QPY_SHAPES] = {
     [QPY_PART] = SHAPE(shapes_part),
     [QPY_FEED_OPTIONS] = SHAPE(shapes_feed_options),
     [QPY_CHANGE] = SHAPE(shapes_change),
+    [QPY_USAGE_QUERY] = SHAPE(shapes_usage_query),
+    [QPY_USAGE_ROW] = SHAPE(shapes_usage_row),
+    [QPY_STATE_ENTRY] = SHAPE(shapes_state_entry),
 };

@@ -57,6 +57,8 @@ def other(tmp_path: pathlib.Path) -> Iterator[Store]:
         (quipu.Part, [lib.QPY_PART], set()),
         (quipu.Usage, [lib.QPY_USAGE], set()),
         (quipu.Change, [lib.QPY_CHANGE], set()),
+        (quipu.UsageRow, [lib.QPY_USAGE_ROW], set()),
+        (quipu.StateEntry, [lib.QPY_STATE_ENTRY], {"value"}),
         (quipu.Transfer, [lib.QPY_TRANSFER], set()),
         (quipu.Imported, [lib.QPY_SOURCE_REPORT], set()),
         (quipu.Copied, [lib.QPY_COPIED], set()),
@@ -116,7 +118,45 @@ def test_a_compaction_can_be_undone_or_made_final(talk: Store) -> None:
     assert talk.get("talk").session.first_seq == 3
 
 
+# ---- what answers used ---------------------------------------------------------------------------
+
+
+def test_answers_say_what_they_used(talk: Store) -> None:
+    answer = Message(
+        "assistant", "Hi.", model="m", prompt_tokens=9, cached_tokens=4, answer_tokens=2
+    )
+    answer.timestamp = NOW
+    talk.append("talk", [answer, {"role": "assistant", "content": "Ho.", "answer_tokens": 5}])
+    found = talk.get("talk")
+    assert (found.session.prompt_total, found.session.cached_total) == (9, 4)
+    assert (found.session.answer_total, found.session.answer_count) == (7, 2)
+    assert found.messages[2].model == "m" and found.messages[2].prompt_tokens == 9
+    report = talk.usage("talk", by=("day", "model"), until=NOW.date())
+    assert (report.sessions, report.next) == (1, None)
+    assert [(one.day, one.model, one.prompt_tokens) for one in report.rows] == [
+        (NOW.date(), "m", 9)
+    ]
+    assert talk.usage(by=()).rows[0].answers == 2
+    assert talk.usage(by="session").rows[0].session_key == "talk"
+    assert talk.usage(app_name="nobody's").rows == []
+    with pytest.raises(ValueError, match="'week'"):
+        talk.usage(by="week")
+    with pytest.raises(TypeError, match="since must be a date"):
+        talk.usage(since=3)  # type: ignore[arg-type]
+
+
 # ---- state ---------------------------------------------------------------------------------------
+
+
+def test_state_says_who_set_it_last(talk: Store) -> None:
+    talk.set_state("talk", "step", None)
+    talk.set_state("talk", "user:lang", "de")
+    found = {one.name: one for one in talk.blame("talk")}
+    assert found["step"].value is None and found["step"].scope == "session"
+    assert (found["lang"].scope, found["lang"].set_in) == ("user", found["lang"].set_in)
+    assert found["lang"].set_at.tzinfo is not None
+    with pytest.raises(quipu.NotFound):
+        talk.blame("nobody's")
 
 
 def test_state_has_the_scopes_of_its_names(talk: Store) -> None:

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
@@ -29,9 +29,11 @@ from ._results import (
     MemoryStatus,
     Priority,
     SourceKind,
+    StateEntry,
     Stats,
     Topic,
     Usage,
+    UsageReport,
     Verified,
 )
 from ._shapes import Given, Reader, json_of, milliseconds_of, uuid_of
@@ -347,6 +349,57 @@ def delete_state(key: str, name: str) -> Request[None]:
     """Remove one name of a session's state; a missing name is not an error."""
     given = Given().text("key", key).text("name", name).bytes(None)
     return Request(lib.QPY_STATE_SET, given, _nothing)
+
+
+def blame(key: str) -> Request[list[StateEntry]]:
+    """Return the state that a session sees as entries, each with who set it last: the author of the
+    event, its message, and the session for names of the app and the user."""
+    return Request(lib.QPY_BLAME, Given().text("key", key), _results.blame_of)
+
+
+def usage(
+    key: str | None = None,
+    *,
+    by: str | Iterable[str] = "model",
+    app_name: str | None = None,
+    user_id: str | None = None,
+    since: date | None = None,
+    until: date | None = None,
+    after: str | None = None,
+    limit: int = 0,
+) -> Request[UsageReport]:
+    """Sum up what the answers of models used: tokens as providers reported them, and money. `by` is
+    any of "day", "model" and "session"; an empty one gives one row. Of one session, or of `limit`
+    sessions at a time (0: 1000); `after` is the cursor of the report before. Days are UTC."""
+    parts = {by} if isinstance(by, str) else set(by)
+    unknown = parts - {"day", "model", "session"}
+    if unknown:
+        raise ValueError(f"option 'by' has {min(unknown)!r}; give 'day', 'model' or 'session'")
+    given = Given().struct(
+        lib.QPY_USAGE_QUERY,
+        session="session" in parts,
+        model="model" in parts,
+        day="day" in parts,
+        key=key,
+        app_name=app_name,
+        user_id=user_id,
+        since=_day_of("since", since),
+        until=_day_of("until", until),
+        after=after,
+        limit=limit,
+    )
+    return Request(lib.QPY_USED, given, lambda reader: _results.used_of(reader, "day" in parts))
+
+
+def _day_of(name: str, day: date | None) -> int | None:
+    if day is None:
+        return None
+    if not isinstance(day, date):
+        raise TypeError(f"{name} must be a date, not {type(day).__name__}")
+    return day.toordinal() - _EPOCH_DAY
+
+
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 # ---- memories and prompts ------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -116,6 +117,47 @@ class MemoryStatus:
 
     sessions: list[MemoryProgress]
     more: bool
+
+
+@dataclass(slots=True)
+class UsageRow:
+    """What answers used: of a session, a model and a day, as far as the call asked for each. Tokens
+    are those that providers reported; `cost` is in millionths of a US dollar, without the `unpriced`
+    answers of models of no known price."""
+
+    session_key: str
+    model: str
+    day: datetime.date | None
+    prompt_tokens: int
+    cached_tokens: int
+    answer_tokens: int
+    answers: int
+    cost: int
+    unpriced: int
+
+
+@dataclass(slots=True)
+class UsageReport:
+    """What the answers of `sessions` sessions used, and the cursor of the next ones; None at the
+    end."""
+
+    rows: list[UsageRow]
+    sessions: int
+    next: str | None
+
+
+@dataclass(slots=True)
+class StateEntry:
+    """A name of state without its prefix, and who set it last: the author of an event, its message
+    (0: it was none), and for the scopes "app" and "user" the session."""
+
+    scope: Literal["app", "user", "session"]
+    name: str
+    value: Any
+    set_at: datetime.datetime
+    set_by: str
+    set_seq: int
+    set_in: str
 
 
 @dataclass(slots=True)
@@ -378,6 +420,24 @@ def feed_of(reader: Reader) -> FeedPage:
     """Decode changes, then the cursor."""
     changes = [Change(**one) for one in reader.items(lib.QPY_CHANGE)]
     return FeedPage(changes, reader.text() or "")
+
+
+def used_of(reader: Reader, by_day: bool) -> UsageReport:
+    """Read what answers used."""
+    rows: list[UsageRow] = []
+    for found in reader.items(lib.QPY_USAGE_ROW):
+        number = found.pop("day")
+        day = datetime.date(1970, 1, 1) + datetime.timedelta(days=number) if by_day else None
+        rows.append(UsageRow(day=day, **found))
+    return UsageReport(rows, reader.number(), reader.text())
+
+
+def blame_of(reader: Reader) -> list[StateEntry]:
+    """Read names of state, each with its value behind it."""
+    return [
+        StateEntry(value=json.loads(reader.text() or "null"), **found)
+        for found in reader.items(lib.QPY_STATE_ENTRY)
+    ]
 
 
 def stats_of(reader: Reader) -> Stats:
