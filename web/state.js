@@ -153,11 +153,7 @@ export async function stateView(app, session, rest, signal) {
 								h("td", {}, h("span", { class: `scope ${scopeOf(name)}` }, scopeOf(name))),
 								h("th", { scope: "row" }, name),
 								valueCell(value),
-								h(
-									"td",
-									{ class: "blame" },
-									blame(app, key, change, value, set, changes),
-								),
+								h("td", { class: "blame" }, blame(app, key, change, value, set, changes)),
 							),
 						),
 						["Scope", "Name", "Value", "Set by"],

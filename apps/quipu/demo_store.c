@@ -84,6 +84,9 @@ static quipu_status fill_generate(void *ctx, const quipu_model_params *params,
     quipu_status status;
 
     (void)call; /* it does not wait */
+    delta.kind = QUIPU_DELTA_START;
+    delta.text = params->model;
+    status = sink->put(sink->ctx, &delta, reterr);
     delta.kind = step->tool != NULL ? QUIPU_DELTA_CALL : QUIPU_DELTA_TEXT;
     delta.text = quipu_cstr(step->text);
     if (step->tool != NULL) {
@@ -91,7 +94,9 @@ static quipu_status fill_generate(void *ctx, const quipu_model_params *params,
         delta.id = quipu_cstr(step->tool);
         delta.name = quipu_cstr(step->tool);
     }
-    status = sink->put(sink->ctx, &delta, reterr);
+    if (status == QUIPU_OK) {
+        status = sink->put(sink->ctx, &delta, reterr);
+    }
     if (status == QUIPU_OK) {
         status = fill_put_usage(script, params, sink, reterr);
     }

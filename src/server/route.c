@@ -112,6 +112,9 @@ static const qp_parameter route_progress[] = {
     TEXT("key", "only this session"),
     TEXT("app", "only sessions of this app"),
     TEXT("user", "only those of this user of the app"),
+    END,
+};
+
 static const qp_parameter route_state[] = {
     FLAG("blame", "the names as a list, each with its value, and who set it last"),
     END,
