@@ -119,6 +119,24 @@ bool qp_call_time(const qp_call *call, const char *name, quipu_time *ret_time)
 
 /* ---- scope ----------------------------------------------------------------------------------- */
 
+bool qp_call_holds(quipu_str text, const char *word)
+{
+    const size_t n = strlen(word);
+
+    for (size_t i = 0; i + n <= text.n; i++) {
+        const char *found = memchr(text.p + i, word[0], text.n - n - i + 1);
+
+        if (found == NULL) {
+            return false;
+        }
+        if (memcmp(found, word, n) == 0) {
+            return true;
+        }
+        i = (size_t)(found - text.p);
+    }
+    return false;
+}
+
 bool qp_call_may_read(const qp_call *call)
 {
     return call->identity != NULL && (call->identity->verbs & QUIPU_TOKEN_READ) != 0;
