@@ -9,6 +9,7 @@
 #include <ent/view.h>
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -233,15 +234,15 @@ static quipu_status artifact_answer(artifact_call *call, const quipu_artifact *a
 
 static quipu_status artifact_check_name(quipu_str name, quipu_error *reterr)
 {
-    if (name.n == 0 || name.n > QUIPU_ARTIFACT_NAME_MAX) {
+    if (name.n > QUIPU_ARTIFACT_NAME_MAX) {
         return qp_error_field(reterr, QUIPU_LIMIT, "Artifact", "name", "len",
-                              "the name has %zu bytes; 1 to %d are allowed", name.n,
+                              "the name has %zu bytes; at most %d are allowed", name.n,
                               QUIPU_ARTIFACT_NAME_MAX);
     }
-    return qp_text_check(name, NULL) == QP_TEXT_OK
+    return name.n > 0 && qp_text_check(name, NULL) == QP_TEXT_OK
                ? QUIPU_OK
                : qp_error_field(reterr, QUIPU_INVALID, "Artifact", "name", "text",
-                                "the name is no UTF-8 without NUL");
+                                "the name is empty, or no UTF-8 without NUL");
 }
 
 /* The place of a call: texts that a column can hold, and enough of them. */
@@ -489,8 +490,17 @@ static quipu_status artifact_list_rows(artifact_call *call, ent_db *db,
     return status;
 }
 
-/* Two passes: how many there are, then the rows. The user's come behind the session's and are sorted
- * in by their names, which begin alike. */
+/* By name and version, for qsort(). */
+static int artifact_compare(const void *a, const void *b)
+{
+    const quipu_artifact *one = a;
+    const quipu_artifact *two = b;
+    const int order = qp_str_cmp(one->name, two->name);
+
+    return order != 0 ? order : (one->version > two->version) - (one->version < two->version);
+}
+
+/* Two passes: how many there are, then the rows. The user's are sorted in among the session's. */
 static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -522,6 +532,9 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
         if (status == QUIPU_OK) {
             status = artifact_list_rows(call, db, &users, items, &count, reterr);
         }
+    }
+    if (status == QUIPU_OK && count > 1) {
+        qsort(items, count, sizeof(*items), artifact_compare);
     }
     call->result->pub.artifacts = quipu_artifacts_of(items, count);
     return status;
