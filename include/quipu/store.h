@@ -483,6 +483,9 @@ typedef struct quipu_append_options {
     uint32_t struct_size;
     uint32_t flags;            /* QUIPU_APPEND_* */
     int64_t expected_revision; /* QUIPU_CONFLICT unless it is the session's; -1: do not check */
+    /* Changed together with the append, by bits of QUIPU_SET_*, in its transaction and with its
+     * revision; a repeated append changes nothing. NULL: none. */
+    const quipu_session_patch *settings;
 } quipu_append_options;
 
 #define QUIPU_APPEND_OPTIONS_INIT QUIPU_INIT_WITH(quipu_append_options, expected_revision, -1)

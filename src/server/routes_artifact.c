@@ -480,6 +480,13 @@ static bool adk_version(qp_call *call, quipu_str text, int64_t *ret_version)
     return good;
 }
 
+/* Whether a version is what a rewind of ADK saves to remove an artifact. */
+static bool adk_is_gone(const quipu_artifact *artifact)
+{
+    return artifact->kind == QUIPU_ARTIFACT_DATA && artifact->size == 0 &&
+           quipu_str_eq(artifact->mime_type, QUIPU_STR("application/octet-stream"));
+}
+
 /* One version: its part, or what is known of it. */
 static quipu_status adk_get(qp_call *call, quipu_str version, bool metadata, quipu_error *reterr)
 {
@@ -494,6 +501,9 @@ static quipu_status adk_get(qp_call *call, quipu_str version, bool metadata, qui
     }
     if (status == QUIPU_OK) {
         status = quipu_artifact_get(call->store, &query, &call->limits, &list, reterr);
+    }
+    if (status == QUIPU_OK && !metadata && adk_is_gone(quipu_artifact_at(list->artifacts, 0))) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the artifact was removed by a rewind");
     }
     if (status == QUIPU_OK) {
         qp_jsonw_begin(&writer, &call->answer.body);
