@@ -38,8 +38,7 @@ static void *watch_run(void *arg)
         int64_t now = seen;
         quipu_error error;
 
-        status =
-            quipu_change_wait(server->store, seen, WATCH_WAIT_MS, &call, &now, &error);
+        status = quipu_change_wait(server->store, seen, WATCH_WAIT_MS, &call, &now, &error);
         if (status != QUIPU_OK && status != QUIPU_CANCELLED) {
             failures++; /* nobody knows what was missed: the streams look */
             (void)nanosleep(&pause, NULL);

@@ -501,9 +501,9 @@ static quipu_status append_settings(append_call *append, const quipu_session_pat
     }
     append->settings = own;
     append->has_settings = true;
-    return status == QUIPU_OK
-               ? qp_session_settings_check(append->store, &append->settings, &append->ttl_ms, reterr)
-               : status;
+    return status == QUIPU_OK ? qp_session_settings_check(append->store, &append->settings,
+                                                          &append->ttl_ms, reterr)
+                              : status;
 }
 
 quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messages messages,

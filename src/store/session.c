@@ -532,8 +532,7 @@ static quipu_status session_settings_rules(const quipu_session_patch *given, qui
         const ent_field *field = &view->entity->fields[shown->field];
 
         if (!shown->by_hand && (given->set & shown->bit) != 0) {
-            const qp_value value =
-                qp_member_value(field, (const char *)given + shown->member);
+            const qp_value value = qp_member_value(field, (const char *)given + shown->member);
 
             status = value.kind == QP_NULL ? QUIPU_OK
                                            : qp_rule_check(view->entity, field, &value, reterr);

@@ -33,9 +33,8 @@ static void check(quipu_store *store, const char *key, const char *title, const 
 static void settings_change_with_the_append_and_its_revision(void **state)
 {
     quipu_store *store = *state;
-    quipu_session_patch patch = {.set = QUIPU_SET_TITLE | QUIPU_SET_MODEL,
-                                 .title = QUIPU_STR("T"),
-                                 .model = QUIPU_STR("m")};
+    quipu_session_patch patch = {
+        .set = QUIPU_SET_TITLE | QUIPU_SET_MODEL, .title = QUIPU_STR("T"), .model = QUIPU_STR("m")};
 
     st_create(store, "s");
     T_OK(append(store, "s", "e1", 0, patch));
