@@ -541,8 +541,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_say(quipu_store *store, const char *
 /**
  * Write message `index` of a slice as JSON, for people and for export: role, content, timestamp
  * (RFC 3339), toolCalls, author, eventId, invocationId, branch, seq, tokens, mark, coversFrom,
- * coversTo, replaces, model, promptTokens, cachedTokens, answerTokens, extra, in this order. Members that are empty or absent are left out, except
- * role, content and timestamp.
+ * coversTo, replaces, model, promptTokens, cachedTokens, answerTokens, extra, in this order.
+ * Members that are empty or absent are left out, except role, content and timestamp.
  *
  * Ownership: the arena owns the text.
  * Threads:   any; the arena one at a time.

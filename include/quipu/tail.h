@@ -73,10 +73,11 @@ QUIPU_API void quipu_tail_close(quipu_tail *tail);
 
 /**
  * Wait until the store changes, in any session, by this process or by another: for a loop that has
- * many tails and looks at them with quipu_tail_next(tail, 0, ...). `seen` is the number that the call
- * before returned; 0 returns the first number at once. Waits up to `timeout_ms` (0: does not wait; -1:
- * without end); *ret_seen is `seen` when nothing has changed in time. A number may also rise without a
- * change that a tail shows. From the first call on no change is missed between two calls.
+ * many tails and looks at them with quipu_tail_next(tail, 0, ...). `seen` is the number that the
+ * call before returned; 0 returns the first number at once. Waits up to `timeout_ms` (0: does not
+ * wait; -1: without end); *ret_seen is `seen` when nothing has changed in time. A number may also
+ * rise without a change that a tail shows. From the first call on no change is missed between two
+ * calls.
  *
  * Ownership: none.
  * Threads:   any, same store; one is enough for all tails of it.

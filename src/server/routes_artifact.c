@@ -1,5 +1,5 @@
-/* Artifacts, for /v1 and for ADK's routes. A session's artifacts are its own and its user's; what the
- * identity may see is decided by the session, or by app and user of the path. Runs on workers.
+/* Artifacts, for /v1 and for ADK's routes. A session's artifacts are its own and its user's; what
+ * the identity may see is decided by the session, or by app and user of the path. Runs on workers.
  *
  * Bytes are always sent inside of JSON: a client's file is never a document of this origin. */
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 #define ARTIFACT_DIGITS_MAX 9 /* of a version in a path */
 
-/* ---- /v1 --------------------------------------------------------------------------------------- */
+/* ---- /v1 ------------------------------------------------------------------------------------- */
 
 static void artifact_put(qp_jsonw *writer, const quipu_artifact *artifact, bool with_data)
 {
@@ -209,7 +209,7 @@ quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* ---- ADK --------------------------------------------------------------------------------------- */
+/* ---- ADK ------------------------------------------------------------------------------------- */
 
 /* The place of a path: app, user, and the key of the session, which need not exist. */
 static quipu_status adk_place(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)

@@ -119,7 +119,8 @@ void qp_streams_notify(quipu_server *server, quipu_str key);
 /* Lets the streams look that have not since the store changed. */
 void qp_streams_follow(quipu_server *server);
 
-/* Starts the wait for changes of the store, once; without it streams look by the clock. Stops it. */
+/* Starts the wait for changes of the store, once; without it streams look by the clock. Stops it.
+ * */
 void qp_watch_start(quipu_server *server);
 void qp_watch_stop(quipu_server *server);
 

@@ -115,8 +115,9 @@ static void stream_look(qp_stream *stream)
     stream->is_dirty = false;
 }
 
-/* Looks when the store has changed since the last look, but not more often than every STREAM_POLL_MS:
- * the change may be of any session. Without the watch every such stretch counts as a change. */
+/* Looks when the store has changed since the last look, but not more often than every
+ * STREAM_POLL_MS: the change may be of any session. Without the watch every such stretch counts as
+ * a change. */
 static void stream_follow(qp_stream *stream, int64_t now)
 {
     const quipu_server *server = stream->conn->server;

@@ -1,10 +1,12 @@
-/* One wait for all tails: a thread that waits until the store changes, by this process or by another,
- * and wakes the loop, which then looks at its streams (stream.c). Idle streams cost nothing meanwhile.
+/* One wait for all tails: a thread that waits until the store changes, by this process or by
+ * another, and wakes the loop, which then looks at its streams (stream.c). Idle streams cost
+ * nothing meanwhile.
  *
  *   quipu_change_wait() ──changed──▶ server->changes ──a byte in the pipe──▶ the loop
  *
- * Owns: the thread and its cancel flag. Started by the first stream, on the loop's thread, and stopped
- * when the loop has ended. The number of changes is the only thing that both threads touch. */
+ * Owns: the thread and its cancel flag. Started by the first stream, on the loop's thread, and
+ * stopped when the loop has ended. The number of changes is the only thing that both threads touch.
+ * */
 #include <assert.h>
 #include <time.h>
 #include <unistd.h>

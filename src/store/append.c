@@ -487,7 +487,8 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
     return append_run(&append, &within, status, ret_appended, reterr);
 }
 
-/* Reads and checks the settings that change with an append. Its own revision is the expected one. */
+/* Reads and checks the settings that change with an append. Its own revision is the expected one.
+ * */
 static quipu_status append_settings(append_call *append, const quipu_session_patch *given,
                                     quipu_error *reterr)
 {

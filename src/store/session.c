@@ -527,6 +527,7 @@ static quipu_status session_settings_rules(const quipu_session_patch *given, qui
     const ent_view *view = &qp_session_patch_view;
     quipu_status status = QUIPU_OK;
 
+    assert(given->set != 0);
     for (size_t i = 0; i < view->count && status == QUIPU_OK; i++) {
         const ent_shown *shown = &view->items[i];
         const ent_field *field = &view->entity->fields[shown->field];

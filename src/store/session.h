@@ -14,9 +14,9 @@
  * session without a time to live keeps the patch as it is. */
 void qp_session_slide(const qp_session *row, quipu_time now, qp_session_patch *patch);
 
-/* Settings that a caller changes, with an update or with an append: checked before any lock, so that
- * one caller's mistake fails no other's write. *ret_ttl_ms must be absent. QUIPU_MISUSE, QUIPU_INVALID,
- * QUIPU_LIMIT. */
+/* Settings that a caller changes, with an update or with an append: checked before any lock, so
+ * that one caller's mistake fails no other's write. *ret_ttl_ms must be absent. QUIPU_MISUSE,
+ * QUIPU_INVALID, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_session_settings_check(const quipu_store *store,
                                                       const quipu_session_patch *given,
                                                       ent_opt_int *ret_ttl_ms, quipu_error *reterr);

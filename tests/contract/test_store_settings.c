@@ -39,7 +39,8 @@ static void settings_change_with_the_append_and_its_revision(void **state)
     st_create(store, "s");
     T_OK(append(store, "s", "e1", 0, patch));
     check(store, "s", "T", "m", 1, 1);
-    /* The next append, whose row the session cache has, leaves them; then one clears one of them. */
+    /* The next append, whose row the session cache has, leaves them; then one clears one of them.
+     * */
     st_append(store, "s", "more");
     check(store, "s", "T", "m", 2, 2);
     T_OK(append(store, "s", "e2", 0, (quipu_session_patch){.set = QUIPU_SET_TITLE}));

@@ -180,7 +180,8 @@ class Routes(server.Case):
                           for one in used["usage"]],
                          [("2026-03-01", "m", "s", 100), ("2026-03-01", "n", "t", 100),
                           ("2026-03-02", "m", "s", 100)])
-        used = self.good("GET", path("v1", "usage", **{"by": "all", "from": "2026-03-02T12:00:00Z"}))
+        late = {"by": "all", "from": "2026-03-02T12:00:00Z"}
+        used = self.good("GET", path("v1", "usage", **late))
         self.assertEqual(used["usage"], [{"promptTokens": 100, "cachedTokens": 40,
                                           "answerTokens": 7, "answers": 1, "cost": 0,
                                           "unpriced": 1}])

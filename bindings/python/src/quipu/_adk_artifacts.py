@@ -26,8 +26,8 @@ _URI = "quipu://apps/{}/users/{}"
 
 def _key(app_name: str, user_id: str, session_id: str) -> str:
     """The key that the session service gives a session."""
-    escaped = (one.replace("%", "%25").replace("/", "%2F") for one in (app_name, user_id, session_id))
-    return "adk:" + "/".join(escaped)
+    names = (app_name, user_id, session_id)
+    return "adk:" + "/".join(one.replace("%", "%25").replace("/", "%2F") for one in names)
 
 
 class QuipuArtifactService(BaseArtifactService):
