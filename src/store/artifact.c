@@ -1,14 +1,15 @@
 /* Artifacts: saving, finding, reading and deleting versions of named blobs.
  *
  * Owns the rows of entities Artifact and Blob; artifact.h has the picture. The public calls run in
- * transactions of their own: a save and a delete are exclusive, because the next version and the last
- * owner of a blob are read before they are written. qp_artifact_remove() also runs in the transactions
- * of session_delete.c and erase.c, qp_artifact_put() in an import's. */
+ * transactions of their own: a save and a delete are exclusive, because the next version and the
+ * last owner of a blob are read before they are written. qp_artifact_remove() also runs in the
+ * transactions of session_delete.c and erase.c, qp_artifact_put() in an import's. */
 #include "store/artifact.h"
 
 #include <ent/view.h>
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -66,6 +67,8 @@ quipu_status qp_artifact_put(ent_db *db, const qp_artifact_new *made, quipu_byte
 static quipu_status artifact_release(ent_db *db, const qp_artifact *row, quipu_error *reterr)
 {
     bool held = false;
+
+    assert(row->hash.p != NULL);
     quipu_status status = qp_artifact_exists(db,
                                              &(qp_artifact_where){.tenant = ent_eq(row->tenant),
                                                                   .app_name = ent_eq(row->app_name),
@@ -158,6 +161,8 @@ static quipu_status artifact_place(artifact_call *call, ent_db *db, quipu_arena 
                                    qp_artifact_where *ret_where, quipu_error *reterr)
 {
     const quipu_artifact_query *query = &call->query;
+
+    assert(ent_depth(db) > 0); /* the session is of the same snapshot */
     quipu_str app_name = artifact_text(query->app_name);
     quipu_str user_id = artifact_text(query->user_id);
     quipu_status status = QUIPU_OK;
@@ -184,6 +189,7 @@ static qp_artifact_where artifact_of(const qp_artifact_where *place, const artif
 {
     qp_artifact_where where = *place;
 
+    assert(users || call->query.session_key.p != NULL || call->query.name.p == NULL);
     where.session_key = ent_eq(users ? QUIPU_STR("") : artifact_text(call->query.session_key));
     if (call->query.name.p != NULL) {
         where.name = ent_eq(call->query.name);
@@ -194,6 +200,7 @@ static qp_artifact_where artifact_of(const qp_artifact_where *place, const artif
 /* A row as the API shows it, without its bytes. */
 static void artifact_show(const qp_artifact *row, quipu_artifact *ret)
 {
+    assert(row->name.n > 0);
     *ret = (quipu_artifact){.size = 0};
     ent_view_read(&qp_artifact_artifact_view, row, ret);
     if (row->session_key.n == 0) {
@@ -210,6 +217,7 @@ static quipu_status artifact_newest(ent_db *db, const qp_artifact_where *where, 
     qp_artifact_list list = {0};
     quipu_status status = qp_artifact_find(db, arena, &query, &list, reterr);
 
+    assert(list.n <= 1);
     *ret_row = list.n > 0 ? list.items : NULL;
     return status;
 }
@@ -220,6 +228,7 @@ static quipu_status artifact_answer(artifact_call *call, const quipu_artifact *a
 {
     quipu_artifact *one = qp_arena_take(&call->result->head.arena, sizeof(*one));
 
+    assert(artifact->name.p != NULL);
     if (one == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for an artifact");
     }
@@ -233,15 +242,15 @@ static quipu_status artifact_answer(artifact_call *call, const quipu_artifact *a
 
 static quipu_status artifact_check_name(quipu_str name, quipu_error *reterr)
 {
-    if (name.n == 0 || name.n > QUIPU_ARTIFACT_NAME_MAX) {
+    if (name.n > QUIPU_ARTIFACT_NAME_MAX) {
         return qp_error_field(reterr, QUIPU_LIMIT, "Artifact", "name", "len",
-                              "the name has %zu bytes; 1 to %d are allowed", name.n,
+                              "the name has %zu bytes; at most %d are allowed", name.n,
                               QUIPU_ARTIFACT_NAME_MAX);
     }
-    return qp_text_check(name, NULL) == QP_TEXT_OK
+    return name.n > 0 && qp_text_check(name, NULL) == QP_TEXT_OK
                ? QUIPU_OK
                : qp_error_field(reterr, QUIPU_INVALID, "Artifact", "name", "text",
-                                "the name is no UTF-8 without NUL");
+                                "the name is empty, or no UTF-8 without NUL");
 }
 
 /* The place of a call: texts that a column can hold, and enough of them. */
@@ -425,6 +434,7 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     quipu_artifact shown;
     quipu_status status = artifact_place(call, db, scratch, &where, reterr);
 
+    assert(call->query.name.p != NULL);
     quipu_arena_free(arena); /* of a try before */
     if (status == QUIPU_OK) {
         where = artifact_of(&where, call, artifact_is_users(call->query.name));
@@ -439,8 +449,8 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     if (status != QUIPU_OK) {
         return status;
     }
-    status = qp_blob_get(db, arena, row->tenant, row->app_name, row->user_id, row->hash, &blob,
-                         &error);
+    status =
+        qp_blob_get(db, arena, row->tenant, row->app_name, row->user_id, row->hash, &blob, &error);
     if (status == QUIPU_OK) {
         qp_artifact_hash(blob->data, hash);
     }
@@ -469,8 +479,7 @@ static quipu_status artifact_list_rows(artifact_call *call, ent_db *db,
         .order = {QP_ARTIFACT_BY_NAME(ASC), QP_ARTIFACT_BY_VERSION(ASC)},
         .where = *where};
     qp_artifact_list list = {0};
-    quipu_status status =
-        qp_artifact_find(db, &call->result->head.arena, &query, &list, reterr);
+    quipu_status status = qp_artifact_find(db, &call->result->head.arena, &query, &list, reterr);
 
     if (status == QUIPU_OK && list.n + *count > QUIPU_ARTIFACT_LIST_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,
@@ -489,8 +498,17 @@ static quipu_status artifact_list_rows(artifact_call *call, ent_db *db,
     return status;
 }
 
-/* Two passes: how many there are, then the rows. The user's come behind the session's and are sorted
- * in by their names, which begin alike. */
+/* By name and version, for qsort(). */
+static int artifact_compare(const void *a, const void *b)
+{
+    const quipu_artifact *one = a;
+    const quipu_artifact *two = b;
+    const int order = qp_str_cmp(one->name, two->name);
+
+    return order != 0 ? order : (one->version > two->version) - (one->version < two->version);
+}
+
+/* Two passes: how many there are, then the rows. The user's are sorted in among the session's. */
 static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -503,6 +521,7 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
     qp_artifact_where where;
     quipu_status status = artifact_place(call, db, scratch, &where, reterr);
 
+    assert(call->result != NULL);
     quipu_arena_free(arena); /* of a try before */
     for (int pass = 0; pass < 2 && status == QUIPU_OK; pass++) {
         const qp_artifact_where own = artifact_of(&where, call, false);
@@ -523,6 +542,9 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
             status = artifact_list_rows(call, db, &users, items, &count, reterr);
         }
     }
+    if (status == QUIPU_OK && count > 1) {
+        qsort(items, count, sizeof(*items), artifact_compare);
+    }
     call->result->pub.artifacts = quipu_artifacts_of(items, count);
     return status;
 }
@@ -537,13 +559,12 @@ static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_options_read(&read.query, sizeof(read.query), query, "quipu_artifact_query",
-                                 reterr);
+        status =
+            qp_options_read(&read.query, sizeof(read.query), query, "quipu_artifact_query", reterr);
     }
-    if (status == QUIPU_OK &&
-        (ret_list == NULL || read.query.version < -1 ||
-         (read.query.flags & ~QUIPU_ARTIFACT_VERSIONS) != 0 ||
-         (needs_name && read.query.name.p == NULL))) {
+    if (status == QUIPU_OK && (ret_list == NULL || read.query.version < -1 ||
+                               (read.query.flags & ~QUIPU_ARTIFACT_VERSIONS) != 0 ||
+                               (needs_name && read.query.name.p == NULL))) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "reading artifacts needs a place for them, known flags and, to get "
                               "one, its name and a version of -1 or more");
@@ -590,6 +611,7 @@ static quipu_status artifact_delete_work(void *ctx, ent_db *db, quipu_arena *scr
     qp_artifact_where where;
     quipu_status status = artifact_place(call, db, scratch, &where, reterr);
 
+    assert(call->query.name.p != NULL);
     if (status == QUIPU_OK) {
         where = artifact_of(&where, call, artifact_is_users(call->query.name));
         status = qp_artifact_remove(db, &where, &call->removed, reterr);

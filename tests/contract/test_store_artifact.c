@@ -126,7 +126,8 @@ static void names_of_the_user_show_in_every_session(void **state)
     assert_int_equal(save(store, "ana", "t", "user:c", "3"), 1);
     assert_int_equal(save(store, "ana", NULL, "user:d", "4"), 0);
     assert_int_equal(save(store, "eve", "s", "z", "5"), 0);
-    check_names(store, of("ana", "s", NULL), "b.0 user:c.1 user:d.0");
+    assert_int_equal(save(store, "ana", "s", "z", "1"), 0);
+    check_names(store, of("ana", "s", NULL), "b.0 user:c.1 user:d.0 z.0");
     check_names(store, of("ana", "t", NULL), "user:c.1 user:d.0");
     check_names(store, of("ana", NULL, NULL), "user:c.1 user:d.0");
     check_names(store, of("eve", "s", NULL), "z.0");
@@ -157,8 +158,8 @@ static void a_session_says_whose_its_artifacts_are(void **state)
     query.session_key = QUIPU_STR("key");
     T_OK(quipu_artifact_find(store, &query, NULL, &list, NULL));
     assert_int_equal(list->artifacts.count, 1);
-    assert_true(quipu_str_eq(quipu_artifact_at(list->artifacts, 0)->metadata.text,
-                             QUIPU_STR("{\"x\":1}")));
+    assert_true(
+        quipu_str_eq(quipu_artifact_at(list->artifacts, 0)->metadata.text, QUIPU_STR("{\"x\":1}")));
     assert_true(quipu_str_eq(quipu_artifact_at(list->artifacts, 0)->user_id, QUIPU_STR("ana")));
     quipu_free(list);
 }
@@ -318,7 +319,7 @@ static void everything_has_a_limit(void **state)
                      QUIPU_OK);
     assert_int_equal(try(store, (quipu_artifact){.name = {bytes, QUIPU_ARTIFACT_NAME_MAX + 1}}),
                      QUIPU_LIMIT);
-    assert_int_equal(try(store, (quipu_artifact){.name = {"", 0}}), QUIPU_LIMIT);
+    assert_int_equal(try(store, (quipu_artifact){.name = {"", 0}}), QUIPU_INVALID);
     assert_int_equal(try(store, (quipu_artifact){.mime_type = {bytes, QUIPU_ARTIFACT_MIME_MAX}}),
                      QUIPU_OK);
     assert_int_equal(

@@ -116,6 +116,53 @@ class Routes(server.Case):
         self.assertRegex(found[0]["setAt"], r"^\d{4}-\d\d-\d\dT")
         self.assertNotIn("setSeq", found[1])  # the event only changed state
 
+    def test_an_append_changes_settings_in_its_transaction(self):
+        self.append("s", message("e1"))
+        target = path("v1", "sessions", "s", "messages")
+        body = {"messages": [message("e2")], "settings": {"title": "T", "ttlMs": 3600000}}
+        got = self.good("POST", target, body)
+        session = self.good("GET", path("v1", "sessions", "s"))["session"]
+        self.assertEqual((session["title"], session["revision"]), ("T", got["revision"]))
+        self.assertIn("expiresAt", session)
+        body["settings"]["title"] = "another"  # of a repeat nothing is written
+        self.assertTrue(self.good("POST", target, body)["repeated"])
+        self.assertEqual(self.good("GET", path("v1", "sessions", "s"))["session"]["title"], "T")
+        for settings in ([], {"nonsense": 1}, {"title": "x" * 513}):
+            answer = self.ask("POST", target, {"messages": [message("e3")], "settings": settings})
+            self.assertIn(answer.status, (400, 413), settings)
+        self.assertEqual(len(self.contents("s")), 2)
+
+    def test_artifacts_are_saved_listed_read_and_deleted(self):
+        self.good("POST", "/v1/sessions", {"key": "s", "appName": "a", "userId": "u"}, status=201)
+        target = path("v1", "sessions", "s", "artifacts")
+        self.assertEqual(self.good("GET", target), {"artifacts": []})
+        made = self.good("POST", target, {"name": "x/y.bin", "data": "AP8=", "mimeType": "a/b",
+                                          "metadata": {"n": 1}}, status=201)["artifact"]
+        self.assertEqual((made["version"], made["size"], made["metadata"]), (0, 2, {"n": 1}))
+        self.assertNotIn("data", made)
+        self.good("POST", target, {"name": "x/y.bin", "text": "tüxt"}, status=201)
+        self.good("POST", target, {"name": "user:z", "data": ""}, status=201)
+        names = [(one["name"], one["version"]) for one in self.good("GET", target)["artifacts"]]
+        self.assertEqual(names, [("user:z", 0), ("x/y.bin", 1)])
+        self.assertEqual(len(self.good("GET", target + "?versions=true")["artifacts"]), 3)
+        one = path("v1", "sessions", "s", "artifacts", "x/y.bin")
+        got = self.good("GET", one)["artifact"]
+        self.assertEqual((got["data"], got["kind"]), ("dMO8eHQ=", "text"))
+        self.assertEqual(self.good("GET", one + "?version=0")["artifact"]["data"], "AP8=")
+        self.assertEqual(self.ask("GET", one + "?version=2").status, 404)
+        self.assertEqual(self.good("GET", "/v1/stats")["artifacts"], 3)
+        for body in ({"name": "n"}, {"data": ""}, {"name": "", "data": ""}, {"name": 1, "data": ""},
+                     {"name": "n", "data": "%"}, {"name": "n", "data": "", "more": 1},
+                     {"name": "n", "data": "", "metadata": []}):
+            self.assertEqual(self.ask("POST", target, body).status, 400, body)
+        self.good("DELETE", one, status=204)
+        self.assertEqual(self.ask("GET", one).status, 404)
+        missing = path("v1", "sessions", "none", "artifacts")
+        self.assertEqual(self.ask("GET", missing).status, 404)
+        self.assertEqual(self.ask("POST", missing, {"name": "n", "data": ""}).status, 404)
+        mine = self.new_token("--app", "a", "--user", "other")
+        self.assertEqual(self.ask("GET", target, token=mine).status, 404)
+
     def test_usage_is_summed_up_by_session_model_and_day(self):
         answer = message("e1", "hi", "assistant") | {
             "model": "m", "promptTokens": 100, "cachedTokens": 40, "answerTokens": 7,
@@ -133,7 +180,8 @@ class Routes(server.Case):
                           for one in used["usage"]],
                          [("2026-03-01", "m", "s", 100), ("2026-03-01", "n", "t", 100),
                           ("2026-03-02", "m", "s", 100)])
-        used = self.good("GET", path("v1", "usage", **{"by": "all", "from": "2026-03-02T12:00:00Z"}))
+        late = {"by": "all", "from": "2026-03-02T12:00:00Z"}
+        used = self.good("GET", path("v1", "usage", **late))
         self.assertEqual(used["usage"], [{"promptTokens": 100, "cachedTokens": 40,
                                           "answerTokens": 7, "answers": 1, "cost": 0,
                                           "unpriced": 1}])

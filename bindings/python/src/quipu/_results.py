@@ -122,8 +122,8 @@ class MemoryStatus:
 @dataclass(slots=True)
 class UsageRow:
     """What answers used: of a session, a model and a day, as far as the call asked for each. Tokens
-    are those that providers reported; `cost` is in millionths of a US dollar, without the `unpriced`
-    answers of models of no known price."""
+    are those that providers reported; `cost` is in millionths of a US dollar, without the
+    `unpriced` answers of models of no known price."""
 
     session_key: str
     model: str
@@ -158,6 +158,25 @@ class StateEntry:
     set_by: str
     set_seq: int
     set_in: str
+
+
+@dataclass(slots=True)
+class Artifact:
+    """One version of an artifact. `session_key` is "" for one of the user; `hash` is the SHA-256 of
+    its bytes, which are in `data` where the call gets one."""
+
+    app_name: str
+    user_id: str
+    session_key: str
+    name: str
+    version: int
+    hash: str
+    size: int
+    mime_type: str
+    metadata: dict[str, Any]
+    kind: Literal["data", "text", "uri"]
+    created_at: datetime.datetime
+    data: bytes | None
 
 
 @dataclass(slots=True)
@@ -438,6 +457,17 @@ def blame_of(reader: Reader) -> list[StateEntry]:
         StateEntry(value=json.loads(reader.text() or "null"), **found)
         for found in reader.items(lib.QPY_STATE_ENTRY)
     ]
+
+
+def artifacts_of(reader: Reader) -> list[Artifact]:
+    """Read artifacts, each with its bytes behind it."""
+    return [Artifact(data=reader.bytes(), **found) for found in reader.items(lib.QPY_ARTIFACT)]
+
+
+def artifact_of(reader: Reader) -> Artifact:
+    """Read a list of one artifact."""
+    (found,) = artifacts_of(reader)
+    return found
 
 
 def stats_of(reader: Reader) -> Stats:
