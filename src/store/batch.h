@@ -18,8 +18,8 @@
  *
  * One arrow is left out: an OPTIMISTIC batch whose COMMIT reports a conflict goes on in LOCKED.
  * SQLite uses EXCLUSIVE only. PostgreSQL uses LOCKED and OPTIMISTIC for writes that name their
- * sessions, so that other processes write to other sessions meanwhile. LOCKED takes its locks in one
- * order, which is the same for every process (decision 51):
+ * sessions, so that other processes write to other sessions meanwhile. LOCKED takes its locks in
+ * one order, which is the same for every process (decision 51):
  *
  *   1. session rows             in the order of keys
  *   2. counters of shards       in the order of shards; a counter stands for

@@ -2,10 +2,10 @@
  * with it. Undoing returns to the summary that it replaced. Only pruning deletes messages.
  *
  * Owns the three calls and the rule where a compaction may end. Called by quipu_session_compact(),
- * quipu_session_uncompact() and quipu_session_prune(). Each runs in an exclusive transaction: it
- * writes the session's row past the session cache, and a prune looks at forks. What refuses a call
- * is decided by reads before the first write. On QUIPU_OK the row's compact_seq names the newest
- * summary that is still stored, or 0.
+ * quipu_session_uncompact() and quipu_session_prune(). Each has the lock of the session's row,
+ * which it writes past the session cache; a prune looks at forks, and has the family's as well.
+ * What refuses a call is decided by reads before the first write. On QUIPU_OK the row's compact_seq
+ * names the newest summary that is still stored, or 0.
  *
  *    1      2      3      4      5      6      7
  *    user   model  user   model  SUMMARY user  model

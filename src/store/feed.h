@@ -1,8 +1,8 @@
 /* The feed: what happened to which session, recorded in the transaction of the change.
  *
  * Called by every work that creates, changes or deletes a session, inside of its transaction: the
- * record commits or disappears with the change. A number of the feed is drawn store-wide, so that
- * such a work needs an exclusive transaction while the store keeps a feed. */
+ * record commits or disappears with the change. A number of the feed is drawn store-wide and
+ * by one transaction after the other: a LOCKED batch leaves it to its end (feed_queue.h). */
 #ifndef QP_STORE_FEED_H
 #define QP_STORE_FEED_H
 

@@ -16,7 +16,8 @@
  *
  * Owns: nothing that outlives a call.
  * Called by: see fork_release.h.
- * Transactions: the caller's open, exclusive one; all reads see its own writes.
+ * Transactions: the caller's open one, which is exclusive or has locked the family; all reads see
+ * its own writes.
  * On return: of the range that was released exactly what living sessions reach is left, or a job
  * has the rest; no hidden row is without a fork or a job. */
 #include "store/fork_release.h"

@@ -5,9 +5,9 @@
  * are fork_release.c's.
  * Called by: the public calls below; qp_session_remove() also by session.c, fork.c and src/import
  * for an expired session that is replaced, and by state_child.c for a child session that is done.
- * Transactions: everything runs in a transaction of the commit group that is exclusive or has locked
- * the session's row and its family, so that writers of other sessions go on; the public calls
- * are exempt from the size cap, because a file that is full must be able to shrink.
+ * Transactions: everything runs in a transaction of the commit group that is exclusive or has
+ * locked the session's row and its family, so that writers of other sessions go on; the public
+ * calls are exempt from the size cap, because a file that is full must be able to shrink.
  * On return: the session is gone, or hidden: when forks share its messages, or while its messages
  * are purged (purge.h). The feed has recorded it, and its uid is among the removals. */
 #include <assert.h>

@@ -126,8 +126,8 @@ QUIPU_MUST_USE quipu_status qp_session_lookup_for_update(quipu_store *store, ent
                                                          quipu_error *reterr);
 
 /* The same for a work that changes the row of one session (qp_call's `session`) by statements of
- * its own and reads no text of it: where the engine locks rows, this one is locked. The row lives until the transaction
- * ends. */
+ * its own and reads no text of it: where the engine locks rows, this one is locked. The row lives
+ * until the transaction ends. */
 QUIPU_MUST_USE quipu_status qp_session_load_for_update(quipu_store *store, ent_db *db,
                                                        quipu_str key, quipu_time now,
                                                        const qp_session **ret_row,
@@ -142,13 +142,13 @@ QUIPU_MUST_USE quipu_status qp_session_living(const qp_session *row, quipu_time 
 bool qp_session_expired(const qp_session *row, quipu_time now);
 
 /* Remove a session and all that belongs to it (messages, state, memories), in the open transaction,
- * which is exclusive or has locked the row and the family; the feed records it. A session with forks becomes hidden (fork_release.h). `row` is
- * a living or expired session: it has a key. */
+ * which is exclusive or has locked the row and the family; the feed records it. A session with
+ * forks becomes hidden (fork_release.h). `row` is a living or expired session: it has a key. */
 QUIPU_MUST_USE quipu_status qp_session_remove(quipu_store *store, ent_db *db, const qp_session *row,
                                               quipu_error *reterr);
 
-/* Remove a session and all its forks, and theirs, in such a transaction. *ret_removed:
- * how many of them had a key. The arena holds all their rows until it is freed. */
+/* Remove a session and all its forks, and theirs, in such a transaction. *ret_removed: how many
+ * of them had a key. The arena holds all their rows until it is freed. */
 QUIPU_MUST_USE quipu_status qp_session_remove_tree(quipu_store *store, ent_db *db,
                                                    quipu_arena *scratch, const qp_session *row,
                                                    int64_t *ret_removed, quipu_error *reterr);

@@ -573,8 +573,8 @@ static void callers_of_one_commit_fare_as_one_after_another(void **state)
     }
     T_OK(quipu_store_stats(store, NULL, &after, NULL));
     /* A server takes those that concern one session together, before the fork and behind it; the
-     * fork names two and has a commit for itself. The first caller waits for the lock with its batch
-     * made. */
+     * fork names two and has a commit for itself. The first caller waits for the lock with its
+     * batch made. */
     assert_int_equal(after.commits, before.commits + (t_pg() ? 4 : 1));
     T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);

@@ -1,6 +1,6 @@
-/* Forks, deletes, caps, indexing and the feed beside other writers: none of them waits for a program
- * that appends to another session, or keeps it waiting, and what races for the messages of one
- * family loses none that a session still shows and leaves none that no session shows. */
+/* Forks, deletes, caps, indexing and the feed beside other writers: none of them waits for a
+ * program that appends to another session, or keeps it waiting, and what races for the messages of
+ * one family loses none that a session still shows and leaves none that no session shows. */
 #include "contract/maintain_t.h"
 
 #include <libpq-fe.h>
