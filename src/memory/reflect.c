@@ -169,6 +169,7 @@ quipu_status qp_worker_reflect(qp_worker *worker, const qp_job_lease *lease, qui
     if (status == QUIPU_OK) {
         worker->ran.reflections++;
         worker->ran.condensed += (int64_t)known.count;
+        qp_worker_saved(worker, &reflection, &known);
     }
     return status;
 }
