@@ -20,7 +20,8 @@ extern "C" {
 #define QUIPU_TURN_BUDGET_MAX 1000000000 /* tokens of a prompt */
 #define QUIPU_MEMORY_TOKENS 4000         /* estimated, of memories in a prompt without a limit */
 #define QUIPU_TURN_RECALL_TOKENS 1000    /* estimated, of what is recalled for an input... */
-#define QUIPU_TURN_RECALL_PART 16        /* ...but at most the budget divided by this */
+#define QUIPU_TURN_RECALL_PART 16        /* ...but at most the budget divided by this. One message
+                                          * may have all of it, several share half */
 #define QUIPU_TURN_RECALL_HITS 8         /* messages that are recalled for an input */
 #define QUIPU_TURN_RECALL_MESSAGES 4000  /* messages before the window that are looked at */
 
@@ -218,7 +219,7 @@ typedef struct quipu_context {
  * then observations of messages that are not sent, by priority: as many as fit. It stays the same
  * bytes until a stated reason (quipu_context_reason). Standing lines that are newer stand with the
  * newest user's message, now and in later prompts. What is retired, edited or deleted leaves at
- * once. The oldest turns leave when the budget is used up, three tenths of it at a time; calls and
+ * once. The oldest turns leave when the budget is used up, four tenths of it at a time; calls and
  * responses are never parted. Lines that were condensed into a reflection stay until the block is
  * made anew, which happens for their sake when it pays: P * (w - c) < c * S * n, for P tokens to
  * send again at the price w of a write to the cache instead of c, that of a read, and S tokens

@@ -5,7 +5,7 @@
  *                             │             new standing lines for the input ──▶ still fits?
  *                             │ yes                                              │ no: WINDOW
  *                             ▼                                                  ▼
- *                    the same messages, if they may stay             the newest that fit 7/10
+ *                    the same messages, if they may stay             the newest that fit 6/10
  *                             └────────────▶ a new block ◀──────────────────────┘
  *
  * Messages never change, and leave at the front only; lines of memory do, so that the hash of every
@@ -25,7 +25,7 @@
 #include "base/str.h"
 
 #define TURN_CONTEXT_MEMORY_PART 4 /* memory has at most one part in so many of the budget */
-#define TURN_CONTEXT_KEPT 7        /* tenths of the budget that stay when the window moves */
+#define TURN_CONTEXT_KEPT 6        /* tenths of the budget that stay when the window moves */
 #define TURN_CONTEXT_TENTHS 10
 #define TURN_CONTEXT_FAR 2 /* budgets behind which the old window is not even read */
 
@@ -379,7 +379,7 @@ static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_erro
     return status;
 }
 
-/* The newest messages: all of them, or what leaves three tenths of the budget free. */
+/* The newest messages: all of them, or what leaves four tenths of the budget free. */
 static quipu_status turn_context_newest(qp_turn *turn, const turn_context_plan *plan,
                                         quipu_error *reterr)
 {

@@ -25,6 +25,7 @@
 
 #define CONTEXT_HEAD "## Conversation Memory"
 #define CONTEXT_TAIL_HEAD "To keep in mind from now on:\n"
+#define CONTEXT_LINE_TOKENS 2 /* of a line besides its content */
 #define CONTEXT_TAIL_PART 4 /* lines that do not stand leave one part in so many to later tails */
 #define CONTEXT_TEXT_MAX ((size_t)64 << 20) /* bytes of a text; lines are far fewer */
 
@@ -167,10 +168,22 @@ static bool context_is_shown(const context_choice *choice, const quipu_memory *m
            quipu_str_eq(memory->session_key, choice->key);
 }
 
-/* Estimated tokens of a line, its bullet included: also a word of two letters has some. */
+/* Estimated tokens of a line at most, bullet and newline included: the estimate of a text is rounded
+ * down, that of a line in a longer text is not. */
 static int64_t context_needs(const quipu_memory *memory)
 {
-    return quipu_token_estimate(memory->content) + 1;
+    return quipu_token_estimate(memory->content) + CONTEXT_LINE_TOKENS;
+}
+
+/* What a block of so many tokens has for its lines: headings count, too. */
+static int64_t context_room(int64_t tokens)
+{
+    int64_t headings = quipu_token_estimate(QUIPU_STR(CONTEXT_HEAD)) + 1;
+
+    for (size_t i = 0; i < CONTEXT_SECTIONS; i++) {
+        headings += quipu_token_estimate(quipu_cstr(context_sections[i].heading)) + 1;
+    }
+    return tokens > headings ? tokens - headings : 0;
 }
 
 static void context_take(context_choice *choice, const quipu_memory *memory,
@@ -217,7 +230,7 @@ quipu_status qp_context_block_make(const qp_context_offer *offer, quipu_str key,
                                    int64_t tokens, quipu_arena *arena, qp_context_text *ret_block,
                                    quipu_error *reterr)
 {
-    context_choice choice = {.key = key, .from_seq = from_seq, .tokens = tokens};
+    context_choice choice = {.key = key, .from_seq = from_seq, .tokens = context_room(tokens)};
     qp_context_lines lines;
 
     assert(tokens >= 0);
@@ -232,7 +245,9 @@ quipu_status qp_context_block_make(const qp_context_offer *offer, quipu_str key,
     context_choose(&choice, &offer->high, QP_CONTEXT_RECENT);
     context_choose(&choice, &offer->medium, QP_CONTEXT_RECENT);
     lines = (qp_context_lines){.items = choice.items, .marks = choice.marks, .count = choice.count};
-    return qp_context_block_again(&lines, arena, ret_block, reterr);
+    const quipu_status status = qp_context_block_again(&lines, arena, ret_block, reterr);
+    assert(status != QUIPU_OK || ret_block->tokens <= tokens);
+    return status;
 }
 
 /* Whether a memory is among lines. */
@@ -266,7 +281,7 @@ quipu_status qp_context_fresh(const qp_context_past *past, int64_t room, int64_t
                               quipu_error *reterr)
 {
     const qp_context_lines *standing = &past->standing;
-    context_choice choice = {.tokens = room};
+    context_choice choice = {.tokens = room - quipu_token_estimate(QUIPU_STR(CONTEXT_TAIL_HEAD))};
     qp_context_lines fresh;
     bool fits = true;
 
@@ -275,6 +290,7 @@ quipu_status qp_context_fresh(const qp_context_past *past, int64_t room, int64_t
     if (choice.items == NULL || choice.marks == NULL) {
         return context_nomem(reterr);
     }
+    tokens = context_room(tokens);
     for (size_t i = standing->count; i > 0; i--) {
         const quipu_memory *memory = &standing->items[i - 1];
         const int64_t needs = context_needs(memory);

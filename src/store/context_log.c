@@ -569,6 +569,7 @@ static quipu_status context_log_summaries(context_log_read *read, quipu_error *r
         status = context_log_reflections(read,
                                          (qp_reflection_where){.session_key = ent_eq(read->key),
                                                                .content_hash = ENT_IS_NULL,
+                                                               .retired_at = ENT_IS_NULL,
                                                                .scope = ENT_IS_NULL},
                                          CONTEXT_LOG_REFLECTIONS, reterr);
     }
@@ -593,6 +594,7 @@ static quipu_status context_log_medium(context_log_read *read, quipu_error *rete
         status = context_log_observations(read,
                                           (qp_observation_where){.session_key = ent_eq(read->key),
                                                                  .content_hash = ENT_IS_NULL,
+                                                                 .retired_at = ENT_IS_NULL,
                                                                  .scope = ENT_IS_NULL},
                                           CONTEXT_LOG_OFFERED, reterr);
     }

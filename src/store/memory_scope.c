@@ -587,6 +587,8 @@ static quipu_status memory_scope_save(memory_scope_commit *commit, ent_db *db, q
             return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
         }
         status = qp_memory_put(commit->store, db, scratch, &memory, scope, &saved, reterr);
+        memory.id = saved.repeat ? (quipu_uuid){{0}} : memory.id;
+        batch->items[i] = memory;
         commit->stored.observations += !saved.repeat;
         commit->stored.repeats += saved.repeat;
         *ret_standing = *ret_standing || memory.priority == QUIPU_PRIORITY_STANDING;

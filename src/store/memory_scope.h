@@ -137,7 +137,8 @@ QUIPU_MUST_USE quipu_status qp_memory_claim(quipu_store *store, const qp_call *c
 
 /* What a worker observed in the messages behind its watermark, up to done_seq. */
 typedef struct qp_memory_batch {
-    const quipu_memory *items; /* observations; scope, key, id and generation are set here */
+    quipu_memory *items; /* observations; a commit sets key, generation, tokens and id of those that
+                          * it stored, and an id of zeros where the same was known */
     size_t count;
     int64_t done_seq;
     int64_t done_tokens; /* the running total of message done_seq */

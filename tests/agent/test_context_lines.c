@@ -6,6 +6,10 @@
 
 #define LINES_LONG 4000 /* bytes of a long text */
 
+/* The session of the fixture that Lango observed, and the lines of it that are not retired here. */
+#define LINES_LANGO "telegram:123:456"
+#define LINES_LANGO_KNOWN 3
+
 /* A line of some 900 tokens that begins with a word. */
 static const char *lines_long(char text[LINES_LONG], const char *word)
 {
@@ -43,16 +47,16 @@ static void lines_fill(context_world *world, quipu_uuid ids[8])
     }
 }
 
-/* The newest reflection of "s". */
-static quipu_uuid lines_reflection(context_world *world)
+/* The newest reflection of a session. */
+static quipu_uuid lines_reflection(quipu_store *store, const char *key)
 {
     quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
     quipu_memory_list *list = NULL;
     quipu_uuid id;
 
-    query.session_key = QUIPU_STR("s");
+    query.session_key = quipu_cstr(key);
     query.kind = QUIPU_REFLECTION;
-    T_OK(quipu_memory_find(world->store, &query, NULL, &list, NULL));
+    T_OK(quipu_memory_find(store, &query, NULL, &list, NULL));
     assert_true(list->memories.count > 0);
     id = quipu_memory_at(list->memories, list->memories.count - 1)->id;
     quipu_free(list);
@@ -149,7 +153,7 @@ static void lines_of_a_reflection_leave_with_it(void **state, bool deleted, bool
     lines_condense(world, "{\"reflection\":\"Eight teas.\"}");
     assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_SAME);
     assert_non_null(strstr(context_prompt(world), "tea number 3."));
-    id = lines_reflection(world);
+    id = lines_reflection(world->store, "s");
     patch.kind = query.kind = QUIPU_REFLECTION;
     patch.id = id;
     patch.set = edited ? QUIPU_MEMORY_SET_CONTENT : QUIPU_MEMORY_RETIRE;
@@ -193,11 +197,11 @@ static void lines_of_a_twice_condensed_reflection_leave_with_the_last_one(void *
     lines_fill(world, ids);
     (void)context_says(world, "one", 0);
     lines_condense(world, "{\"reflection\":\"Eight teas, one after the other.\"}");
-    first = lines_reflection(world);
+    first = lines_reflection(world->store, "s");
     lines_fill(world, ids);
     lines_condense(world, "{\"reflection\":\"All the teas.\"}");
     patch.kind = QUIPU_REFLECTION;
-    patch.id = lines_reflection(world);
+    patch.id = lines_reflection(world->store, "s");
     assert_memory_not_equal(patch.id.b, first.b, sizeof(first.b));
     assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_SAME);
     assert_non_null(strstr(context_prompt(world), "tea number 3."));
@@ -319,20 +323,21 @@ static int lines_teardown(void **state)
     return context_teardown(state);
 }
 
-/* A turn with a model whose cache lives five minutes. */
+/* A model whose cache lives five minutes. */
+static const quipu_model_row lines_model = {.prefix = {"test-model", 10},
+                                            .window = 100000,
+                                            .budget = 20000,
+                                            .cache = QUIPU_CACHE_EXPLICIT,
+                                            .cache_ttl = 300,
+                                            .cache_min = 1};
+static const quipu_model_rows lines_models = {&lines_model, 1, sizeof(lines_model)};
+
 static quipu_turn_result lines_says(context_world *world, const char *says)
 {
-    static const quipu_model_row row = {.prefix = {"test-model", 10},
-                                        .window = 100000,
-                                        .budget = 20000,
-                                        .cache = QUIPU_CACHE_EXPLICIT,
-                                        .cache_ttl = 300,
-                                        .cache_min = 1};
-    const quipu_model_rows rows = {&row, 1, sizeof(row)};
     quipu_turn_options options = script_options(world->script, says);
 
     options.flags = QUIPU_TURN_MEMORY | QUIPU_TURN_NO_RECALL;
-    options.models = &rows;
+    options.models = &lines_models;
     world->script->steps[world->script->at].texts[0] = "Fine.";
     return script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
 }
@@ -381,6 +386,58 @@ static void cold_cache_without_new_lines_changes_no_byte(void **state)
     assert_non_null(strstr(context_prompt(world), "- Be brief.\n\nthree"));
 }
 
+/* ---- Lango's file ------------------------------------------------------------------------------
+ */
+
+/* What Lango observed is in the prompt of the adopted session, is condensed with what our workers
+ * observe, and its messages are observed from the first one on. */
+static void memories_of_an_adopted_file_join_the_pipeline(void **state)
+{
+    context_world *world = *state;
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
+    quipu_context_options prompt = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+    quipu_context *context = NULL;
+    quipu_store *store = NULL;
+    quipu_error err = {0};
+    char path[T_PATH_MAX];
+
+    t_fixture("lango-mattn.db", path);
+    T_OK(quipu_open(path, NULL, &store, &err));
+    prompt.key = options.session_key = QUIPU_STR(LINES_LANGO);
+    prompt.model = QUIPU_STR("test-model");
+    prompt.models = &lines_models; /* its cache has nothing of last year's talk */
+    T_OK(quipu_context_get(store, &prompt, NULL, &context, &err));
+    assert_string_equal(context->block.p, "## Conversation Memory\n\n### Summary\n"
+                                          "User explores a directory with the exec tool.\n"
+                                          "Meta: short file-listing conversation.");
+    quipu_free(context);
+    /* Retired as any other. */
+    patch.kind = QUIPU_REFLECTION;
+    patch.id = lines_reflection(store, LINES_LANGO);
+    patch.set = QUIPU_MEMORY_RETIRE;
+    T_OK(quipu_memory_update(store, &patch, NULL, NULL, &err));
+    T_OK(quipu_context_get(store, &prompt, NULL, &context, &err));
+    assert_string_equal(context->block.p, "## Conversation Memory\n\n### Summary\n"
+                                          "User explores a directory with the exec tool.");
+    quipu_free(context);
+    T_OK(quipu_memory_run(store, &options, NULL, &ran, &err));
+    assert_int_equal(ran.messages, 7);
+    world->script->steps[0].texts[0] = "{\"reflection\":\"All of it.\"}";
+    options.provider = &world->script->provider;
+    options.model = QUIPU_STR("m");
+    options.observe_tokens = 1000000;
+    options.reflect_tokens = 1;
+    T_OK(quipu_memory_run(store, &options, NULL, &ran, &err));
+    assert_int_equal(ran.reflections, 1);
+    assert_true(ran.condensed >= LINES_LANGO_KNOWN);
+    T_OK(quipu_context_get(store, &prompt, NULL, &context, &err));
+    assert_string_equal(context->block.p, "## Conversation Memory\n\n### Summary\nAll of it.");
+    quipu_free(context);
+    quipu_close(store);
+}
+
 #define LINES_TEST(name) cmocka_unit_test_setup_teardown(name, context_setup, lines_teardown)
 
 int main(void)
@@ -399,6 +456,7 @@ int main(void)
         LINES_TEST(shorter_block_comes_when_it_pays),
         LINES_TEST(shorter_block_waits_when_it_does_not_pay),
         LINES_TEST(cold_cache_is_used_to_take_new_lines_into_the_block),
+        LINES_TEST(memories_of_an_adopted_file_join_the_pipeline),
         LINES_TEST(cold_cache_without_new_lines_changes_no_byte),
     };
 

@@ -330,7 +330,12 @@ static void model_prompt(model *m, model_session *session, bool logs)
     options.flags = logs ? QUIPU_CONTEXT_LOG : 0;
     T_OK(quipu_context_get(m->store, &options, NULL, &context, &err));
     prompt = context_noted(context);
-    assert_true(context->tokens <= MODEL_BUDGET);
+    if (context->tokens > MODEL_BUDGET) {
+        fail_msg("session %s: %lld tokens, block %lld, from %lld to %lld, reason %d", session->key,
+                 (long long)context->tokens, (long long)context->block_tokens,
+                 (long long)context->first_seq, (long long)context->last_seq,
+                 (int)context->reason);
+    }
     model_check_pairs(m, session, context);
     model_check_reason(m, session, context, prompt);
     model_check_memory(m, session, context, session->asked);
