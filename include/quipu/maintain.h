@@ -219,6 +219,8 @@ typedef struct quipu_stats {
     int64_t durability_level;
     char engine[QUIPU_ENGINE_SIZE]; /* in use, and its version: "SQLite 3.40.1" */
     quipu_checksums checksums;
+    int64_t artifacts;      /* versions of artifacts... */
+    int64_t artifact_bytes; /* ...and the bytes that they have; the same content of a user once */
 } quipu_stats;
 
 #define QUIPU_STATS_INIT QUIPU_INIT(quipu_stats)

@@ -781,6 +781,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_delete(quipu_store *store,
 }
 #endif
 
+#include <quipu/artifact.h>
 #include <quipu/history.h>
 #include <quipu/maintain.h>
 #include <quipu/recall.h>

@@ -3,6 +3,7 @@
 #include "quipu.h"
 
 #include <quipu/store.h>
+#include <quipu/artifact.h>
 
 static const ent_field qp_session_fields[] = {
     {ENT_FIXED(qp_session, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO,
@@ -384,6 +385,90 @@ const ent_entity qp_usage_entity = {
     .name = "Usage", .table = "usage", .fields = qp_usage_fields, .field_count = 9, .key = {1, 2},
     .key_count = 2, .where_match = ENT_ABSENT, .shard = &qp_usage_shard, ENT_SIZES(qp_usage)};
 ENT_SHAPE(qp_usage);
+
+const char *const qp_artifact_kind_labels[] = {"", "data", "text", "uri", NULL};
+static const ent_field qp_artifact_fields[] = {
+    {ENT_FIXED(qp_artifact, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_artifact, app_name, "app_name", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = "", .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIXED(qp_artifact, user_id, "user_id", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIXED(qp_artifact, session_key, "session_key", TEXT), .flags = ENT_F_DEFAULT |
+     ENT_F_IMMUTABLE | ENT_F_STRING, .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIXED(qp_artifact, name, "name", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 1, .max = 1024}, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIXED(qp_artifact, version, "version", INT), .flags = ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_artifact, hash, "hash", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 64, .max = 64}, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIXED(qp_artifact, size, "size", INT), .flags = ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_artifact, mime_type, "mime_type", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 0, .max = 256}, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_artifact, metadata, "metadata", JSON), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_artifact, kind, "kind", ENUM), .flags = ENT_F_DEFAULT,
+     .labels = qp_artifact_kind_labels, .default_text = "data",
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_artifact, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+};
+static const ent_index qp_artifact_indexes[] = {
+    {.name = "artifact_tenant_app_name_user_id_hash", .fields = {0, 1, 2, 6}, .count = 4},
+};
+static const ent_shard qp_artifact_shard = {.number = 0, .key = 0, .texts = {0, 1, 2},
+    .text_count = 3};
+const ent_entity qp_artifact_entity = {
+    .name = "Artifact", .table = "artifacts", .fields = qp_artifact_fields, .field_count = 12,
+    .key = {0, 1, 2, 3, 4, 5}, .key_count = 6, .indexes = qp_artifact_indexes, .index_count = 1,
+    .where_match = ENT_ABSENT, .shard = &qp_artifact_shard, ENT_SIZES(qp_artifact)};
+ENT_SHAPE(qp_artifact);
+static const ent_shown qp_artifact_artifact_shown[] = {
+    {ENT_SHOW(quipu_artifact, app_name, 1, TEXT)},
+    {ENT_SHOW(quipu_artifact, user_id, 2, TEXT)},
+    {ENT_SHOW(quipu_artifact, session_key, 3, TEXT)},
+    {ENT_SHOW(quipu_artifact, name, 4, TEXT)},
+    {ENT_SHOW(quipu_artifact, version, 5, INT)},
+    {ENT_SHOW(quipu_artifact, hash, 6, TEXT)},
+    {ENT_SHOW(quipu_artifact, size, 7, INT)},
+    {ENT_SHOW(quipu_artifact, mime_type, 8, TEXT)},
+    {ENT_SHOW(quipu_artifact, metadata, 9, JSON)},
+    {ENT_SHOW(quipu_artifact, kind, 10, ENUM)},
+    {ENT_SHOW(quipu_artifact, created_at, 11, TIME)},
+};
+ENT_SHOW_TYPE(quipu_artifact, app_name, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, user_id, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, session_key, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, name, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, version, int64_t);
+ENT_SHOW_TYPE(quipu_artifact, hash, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, size, int64_t);
+ENT_SHOW_TYPE(quipu_artifact, mime_type, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, metadata, quipu_json);
+ENT_SHOW_ENUM(quipu_artifact, kind);
+ENT_SHOW_TYPE(quipu_artifact, created_at, quipu_time);
+const ent_view qp_artifact_artifact_view = {.name = "artifact", .type = "quipu_artifact",
+    .entity = &qp_artifact_entity, .items = qp_artifact_artifact_shown, .count = 11,
+    .size = sizeof(quipu_artifact)};
+
+static const ent_field qp_blob_fields[] = {
+    {ENT_FIXED(qp_blob, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_blob, app_name, "app_name", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIXED(qp_blob, user_id, "user_id", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIXED(qp_blob, hash, "hash", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING | ENT_F_LOCAL,
+     .rule = &(const ent_rule){.min = 64, .max = 64}, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIXED(qp_blob, data, "data", BYTES), .flags = ENT_F_IMMUTABLE | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+};
+static const ent_shard qp_blob_shard = {.number = 0, .key = 0, .texts = {0, 1, 2}, .text_count = 3};
+const ent_entity qp_blob_entity = {
+    .name = "Blob", .table = "blobs", .fields = qp_blob_fields, .field_count = 5, .key = {0, 1, 2,
+    3}, .key_count = 4, .where_match = ENT_ABSENT, .shard = &qp_blob_shard, ENT_SIZES(qp_blob)};
+ENT_SHAPE(qp_blob);
 
 const char *const qp_observation_priority_labels[] = {"", "standing", "high", "medium", "low",
     "done", NULL};
@@ -878,15 +963,16 @@ const ent_entity qp_removal_entity = {
 ENT_SHAPE(qp_removal);
 
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
-    &qp_state_entity, &qp_state_event_entity, &qp_usage_entity, &qp_observation_entity,
-    &qp_reflection_entity, &qp_memory_scope_entity, &qp_job_entity, &qp_context_log_entity,
-    &qp_feed_entity, &qp_model_factor_entity, &qp_removal_entity};
+    &qp_state_entity, &qp_state_event_entity, &qp_usage_entity, &qp_artifact_entity,
+    &qp_blob_entity, &qp_observation_entity, &qp_reflection_entity, &qp_memory_scope_entity,
+    &qp_job_entity, &qp_context_log_entity, &qp_feed_entity, &qp_model_factor_entity,
+    &qp_removal_entity};
 static const char *const qp_quipu_classes[] = {"", "content", "personal", "settings", "bookkeeping",
     NULL};
 static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_session_new_view,
-    &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
-    &qp_reflection_memory_view};
+    &qp_session_patch_view, &qp_message_message_view, &qp_artifact_artifact_view,
+    &qp_observation_memory_view, &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 13, .hash = "47894d87dd7da10f", .application_id = 0x51495055, .version = 4,
+    .entity_count = 15, .hash = "2dbcee583f8e3035", .application_id = 0x51495055, .version = 4,
     .min_reader = 1, .min_writer = 4, .classes = qp_quipu_classes, .views = qp_quipu_views,
-    .view_count = 6};
+    .view_count = 7};

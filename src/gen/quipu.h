@@ -19,6 +19,8 @@ ENT_TYPES(qp_message)
 ENT_TYPES(qp_state)
 ENT_TYPES(qp_state_event)
 ENT_TYPES(qp_usage)
+ENT_TYPES(qp_artifact)
+ENT_TYPES(qp_blob)
 ENT_TYPES(qp_observation)
 ENT_TYPES(qp_reflection)
 ENT_TYPES(qp_memory_scope)
@@ -627,6 +629,139 @@ ENT_CALL qp_usage_get(ent_db *db, quipu_arena *mem, int64_t session_number_, int
 }
 ENT_CALLS(qp_usage)
 ENT_UPDATES(qp_usage)
+
+/* ---- Artifact: table artifacts ---- */
+typedef enum qp_artifact_kind { QP_ARTIFACT_KIND_DATA = 1, QP_ARTIFACT_KIND_TEXT,
+    QP_ARTIFACT_KIND_URI } qp_artifact_kind;
+ENT_ENUM(qp_artifact_kind)
+/* One version of an artifact: a named blob of a session or of a user (store/artifact.h). All of a
+ user lie in one shard, and content that is the same is stored once for the user. */
+struct qp_artifact {
+    quipu_str tenant;
+    quipu_str app_name;
+    quipu_str user_id;
+    /* The key of its session; empty: the user's, of all sessions. */
+    quipu_str session_key;
+    quipu_str name;
+    /* From 0, without gaps until the name is deleted. */
+    int64_t version;
+    /* SHA-256 of its bytes in hexadecimal digits, and how many there are. */
+    quipu_str hash;
+    int64_t size;
+    quipu_str mime_type;
+    /* What its author says about it, as a JSON object. */
+    quipu_json metadata;
+    /* What its bytes are: those of a file, a text in UTF-8, or the URI of something elsewhere. */
+    qp_artifact_kind kind;
+    quipu_time created_at;
+};
+typedef struct qp_artifact_new {
+    quipu_str tenant; /* default "" */
+    quipu_str app_name; /* default "" */
+    quipu_str user_id; /* default "" */
+    quipu_str session_key; /* default "" */
+    quipu_str name; /* required */
+    int64_t version; /* required */
+    quipu_str hash; /* required */
+    int64_t size; /* required */
+    quipu_str mime_type;
+    quipu_json metadata;
+    qp_artifact_kind kind; /* default data */
+    ent_opt_time created_at; /* default now */
+} qp_artifact_new;
+typedef struct qp_artifact_patch {
+    ent_patch_text mime_type;
+    ent_patch_json metadata;
+    qp_artifact_kind_patch kind;
+} qp_artifact_patch;
+struct qp_artifact_where {
+    ent_where_text tenant;
+    ent_where_text app_name;
+    ent_where_text user_id;
+    ent_where_text session_key;
+    ent_where_text name;
+    ent_where_int version;
+    ent_where_text hash;
+    ent_where_int size;
+    ent_where_text mime_type;
+    ent_where_json metadata;
+    qp_artifact_kind_where kind;
+    ent_where_time created_at;
+    const qp_artifact_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_ARTIFACT_BY_TENANT(dir) ((qp_artifact_order){1, ENT_##dir})
+#define QP_ARTIFACT_BY_APP_NAME(dir) ((qp_artifact_order){2, ENT_##dir})
+#define QP_ARTIFACT_BY_USER_ID(dir) ((qp_artifact_order){3, ENT_##dir})
+#define QP_ARTIFACT_BY_SESSION_KEY(dir) ((qp_artifact_order){4, ENT_##dir})
+#define QP_ARTIFACT_BY_NAME(dir) ((qp_artifact_order){5, ENT_##dir})
+#define QP_ARTIFACT_BY_VERSION(dir) ((qp_artifact_order){6, ENT_##dir})
+#define QP_ARTIFACT_BY_HASH(dir) ((qp_artifact_order){7, ENT_##dir})
+#define QP_ARTIFACT_BY_SIZE(dir) ((qp_artifact_order){8, ENT_##dir})
+#define QP_ARTIFACT_BY_MIME_TYPE(dir) ((qp_artifact_order){9, ENT_##dir})
+#define QP_ARTIFACT_BY_KIND(dir) ((qp_artifact_order){11, ENT_##dir})
+#define QP_ARTIFACT_BY_CREATED_AT(dir) ((qp_artifact_order){12, ENT_##dir})
+struct qp_artifact_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_artifact *after; /* the last row of the page before */
+    qp_artifact_order order[ENT_ORDER_MAX];
+    qp_artifact_where where;
+};
+#define QP_ARTIFACT_ON_KEY ((qp_artifact_on){-1})
+ENT_CALL qp_artifact_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_str app_name_,
+    quipu_str user_id_, quipu_str session_key_, quipu_str name_, int64_t version_,
+    const qp_artifact **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &app_name_, &user_id_, &session_key_, &name_, &version_};
+    return ent_get(db, mem, &qp_artifact_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_artifact)
+ENT_UPDATES(qp_artifact)
+extern const ent_view qp_artifact_artifact_view; /* quipu_artifact */
+
+/* ---- Blob: table blobs ---- */
+/* The bytes of artifacts of one user, by their hash. */
+struct qp_blob {
+    quipu_str tenant;
+    quipu_str app_name;
+    quipu_str user_id;
+    quipu_str hash;
+    quipu_bytes data;
+};
+typedef struct qp_blob_new {
+    quipu_str tenant; /* default "" */
+    quipu_str app_name; /* default "" */
+    quipu_str user_id; /* default "" */
+    quipu_str hash; /* required */
+    quipu_bytes data; /* required */
+} qp_blob_new;
+struct qp_blob_where {
+    ent_where_text tenant;
+    ent_where_text app_name;
+    ent_where_text user_id;
+    ent_where_text hash;
+    ent_where_bytes data;
+    const qp_blob_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_BLOB_BY_TENANT(dir) ((qp_blob_order){1, ENT_##dir})
+#define QP_BLOB_BY_APP_NAME(dir) ((qp_blob_order){2, ENT_##dir})
+#define QP_BLOB_BY_USER_ID(dir) ((qp_blob_order){3, ENT_##dir})
+#define QP_BLOB_BY_HASH(dir) ((qp_blob_order){4, ENT_##dir})
+struct qp_blob_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_blob *after; /* the last row of the page before */
+    qp_blob_order order[ENT_ORDER_MAX];
+    qp_blob_where where;
+};
+#define QP_BLOB_ON_KEY ((qp_blob_on){-1})
+ENT_CALL qp_blob_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_str app_name_,
+    quipu_str user_id_, quipu_str hash_, const qp_blob **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &app_name_, &user_id_, &hash_};
+    return ent_get(db, mem, &qp_blob_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_blob)
 
 /* ---- Observation: table observations ---- */
 typedef enum qp_observation_priority { QP_OBSERVATION_PRIORITY_STANDING = 1,

@@ -213,7 +213,10 @@ static void openapi_adk_schemas(qp_jsonw *writer)
                             "{\"stateDelta\":{\"type\":\"object\"}}}"},
         {"AdkMemoryPatch", "{\"type\":\"object\",\"required\":[\"sessionId\"],\"properties\":"
                            "{\"sessionId\":{\"type\":\"string\"}}}"},
-        {"AdkArtifact", "{\"type\":\"object\"}"},
+        {"AdkArtifact", "{\"type\":\"object\",\"required\":[\"filename\",\"artifact\"],"
+                        "\"properties\":{\"filename\":{\"type\":\"string\"},\"artifact\":"
+                        "{\"type\":\"object\"},\"customMetadata\":{\"type\":[\"object\","
+                        "\"null\"]}}}"},
         {"AdkRun", "{\"type\":\"object\"}"},
         {"AdkError", "{\"type\":\"object\",\"required\":[\"detail\"]}"},
     };
@@ -253,6 +256,13 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
                                    "{\"role\":{\"enum\":[\"user\",\"assistant\",\"tool\","
                                    "\"function\",\"model\",\"system\"]},\"content\":"
                                    "{\"type\":\"string\"},\"eventId\":{\"type\":\"string\"}}}"));
+    qp_jsonw_key(writer, QUIPU_STR("Artifact"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,"
+                                   "\"required\":[\"name\"],\"properties\":{\"name\":"
+                                   "{\"type\":\"string\"},\"data\":{\"type\":\"string\","
+                                   "\"contentEncoding\":\"base64\"},\"text\":{\"type\":"
+                                   "\"string\"},\"mimeType\":{\"type\":\"string\"},"
+                                   "\"metadata\":{\"type\":\"object\"}}}"));
     qp_jsonw_key(writer, QUIPU_STR("State"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\"}"));
     qp_jsonw_key(writer, QUIPU_STR("MemoryPatch"));

@@ -143,6 +143,22 @@ static const qp_parameter route_tail[] = {
     END,
 };
 
+static const qp_parameter route_artifacts[] = {
+    TEXT("name", "only of this name"),
+    FLAG("versions", "all versions, not the newest of each name"),
+    END,
+};
+
+static const qp_parameter route_artifact[] = {
+    NUMBER("version", 0, QUIPU_ARTIFACT_VERSIONS_MAX - 1, "this version; without it: the newest"),
+    END,
+};
+
+static const qp_parameter route_adk_artifact[] = {
+    TEXT("version", "this version; without it: the newest"),
+    END,
+};
+
 static const qp_parameter route_adk_apps[] = {
     FLAG("detailed", "objects with what is known of each app, not names alone"),
     END,
@@ -223,6 +239,17 @@ const qp_route qp_routes[] = {
     {QP_HTTP_GET, "/v1/sessions/{key}/tail", QP_NEED_READ, "tailSession",
      "Messages as server-sent events: what exists, then what is added", route_tail, NULL,
      QP_ROUTE_STREAM, qp_route_tail},
+    {QP_HTTP_GET, "/v1/sessions/{key}/artifacts", QP_NEED_READ, "listArtifacts",
+     "The artifacts of a session and of its user, without their bytes", route_artifacts, NULL,
+     QP_ROUTE_WORKER, qp_route_artifact_list},
+    {QP_HTTP_POST, "/v1/sessions/{key}/artifacts", QP_NEED_WRITE, "saveArtifact",
+     "Save the next version of an artifact", NULL, "Artifact", QP_ROUTE_WORKER,
+     qp_route_artifact_save},
+    {QP_HTTP_GET, "/v1/sessions/{key}/artifacts/{name}", QP_NEED_READ, "getArtifact",
+     "One version of an artifact with its bytes in base64", route_artifact, NULL, QP_ROUTE_WORKER,
+     qp_route_artifact_get},
+    {QP_HTTP_DELETE, "/v1/sessions/{key}/artifacts/{name}", QP_NEED_WRITE, "deleteArtifact",
+     "Delete all versions of an artifact", NULL, NULL, QP_ROUTE_WORKER, qp_route_artifact_delete},
 #define ADK_SESSIONS "/apps/{app_name}/users/{user_id}/sessions"
 #define ADK_SESSION ADK_SESSIONS "/{session_id}"
 #define ADK_ARTIFACT ADK_SESSION "/artifacts/{artifact_name}"
@@ -255,20 +282,29 @@ const qp_route qp_routes[] = {
     {QP_HTTP_PATCH, "/apps/{app_name}/users/{user_id}/memory", QP_NEED_WRITE, "adkUpdateMemory",
      "ADK: add a session to memory; every session of the store is in it", NULL, "AdkMemoryPatch",
      QP_ROUTE_WORKER, qp_route_adk_memory},
-    {QP_HTTP_GET, ADK_SESSION "/artifacts", QP_NEED_READ, "adkListArtifacts", "ADK: not served yet",
-     NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+    {QP_HTTP_GET, ADK_SESSION "/artifacts", QP_NEED_READ, "adkListArtifacts",
+     "ADK: the names of artifacts of a session and its user", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_names},
     {QP_HTTP_POST, ADK_SESSION "/artifacts", QP_NEED_WRITE, "adkSaveArtifact",
-     "ADK: not served yet", NULL, "AdkArtifact", QP_ROUTE_LOOP, qp_route_adk_artifact},
-    {QP_HTTP_GET, ADK_ARTIFACT, QP_NEED_READ, "adkGetArtifact", "ADK: not served yet", NULL, NULL,
-     QP_ROUTE_LOOP, qp_route_adk_artifact},
-    {QP_HTTP_DELETE, ADK_ARTIFACT, QP_NEED_WRITE, "adkDeleteArtifact", "ADK: not served yet", NULL,
-     NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
-    {QP_HTTP_GET, ADK_ARTIFACT "/versions", QP_NEED_READ, "adkListVersions", "ADK: not served yet",
-     NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+     "ADK: save the next version of an artifact", NULL, "AdkArtifact", QP_ROUTE_WORKER,
+     qp_route_adk_artifact_save},
+    {QP_HTTP_GET, ADK_ARTIFACT, QP_NEED_READ, "adkGetArtifact", "ADK: an artifact as a part",
+     route_adk_artifact, NULL, QP_ROUTE_WORKER, qp_route_adk_artifact_get},
+    {QP_HTTP_DELETE, ADK_ARTIFACT, QP_NEED_WRITE, "adkDeleteArtifact",
+     "ADK: delete all versions of an artifact", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_delete},
+    {QP_HTTP_GET, ADK_ARTIFACT "/versions", QP_NEED_READ, "adkListVersions",
+     "ADK: the versions of an artifact", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_versions},
+    {QP_HTTP_GET, ADK_ARTIFACT "/versions/metadata", QP_NEED_READ, "adkListMetadata",
+     "ADK: what is known of the versions of an artifact", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_metadatas},
     {QP_HTTP_GET, ADK_ARTIFACT "/versions/{version_id}", QP_NEED_READ, "adkGetVersion",
-     "ADK: not served yet", NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+     "ADK: one version of an artifact as a part", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_version},
     {QP_HTTP_GET, ADK_ARTIFACT "/versions/{version_id}/metadata", QP_NEED_READ, "adkGetMetadata",
-     "ADK: not served yet", NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+     "ADK: what is known of one version", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_metadata},
     {.path = NULL},
 };
 

@@ -471,13 +471,6 @@ quipu_status qp_route_adk_config(qp_call *call, quipu_error *reterr)
     return adk_answer_texts(call, texts, 1, reterr);
 }
 
-quipu_status qp_route_adk_artifact(qp_call *call, quipu_error *reterr)
-{
-    (void)reterr;
-    qp_reply_error(&call->answer, 501, "UNSUPPORTED", "artifacts are not served yet");
-    return QUIPU_OK;
-}
-
 quipu_status qp_route_adk_run(qp_call *call, quipu_error *reterr)
 {
     (void)reterr;

@@ -414,6 +414,8 @@ quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
         {"unindexed", stats.unindexed},
         {"expired", stats.expired},
         {"disks", stats.durability_level},
+        {"artifacts", stats.artifacts},
+        {"artifactBytes", stats.artifact_bytes},
         {"commits", stats.commits},
         {"writes", stats.writes},
         {"largestCommit", stats.largest_commit},

@@ -27,6 +27,7 @@
 #include "base/str.h"
 #include "ent/maintenance.h"
 #include "ent/search_engine.h"
+#include "store/artifact.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/fork_release.h"
@@ -143,6 +144,19 @@ static quipu_status erase_scopes(const erase_run *run, ent_db *db, quipu_error *
         where.app_name = ent_eq(run->options.app_name);
     }
     return qp_memory_scope_delete(db, &where, NULL, reterr);
+}
+
+/* Delete the artifacts of a user: those of sessions went with them. */
+static quipu_status erase_artifacts(const erase_run *run, ent_db *db, quipu_error *reterr)
+{
+    qp_artifact_where where = {.tenant = ent_eq(run->store->tenant),
+                               .user_id = ent_eq(run->options.user_id)};
+
+    assert(run->options.user_id.n > 0 && ent_depth(db) > 0);
+    if (run->options.app_name.p != NULL) {
+        where.app_name = ent_eq(run->options.app_name);
+    }
+    return qp_artifact_remove(db, &where, NULL, reterr);
 }
 
 /* Delete keys of state and count them for the receipt. */
@@ -381,7 +395,10 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
         }
         status = erase_states(run, db, &where, reterr);
     }
-    return status == QUIPU_OK && !run->more ? erase_scopes(run, db, reterr) : status;
+    if (status == QUIPU_OK && !run->more) {
+        status = erase_scopes(run, db, reterr);
+    }
+    return status == QUIPU_OK && !run->more ? erase_artifacts(run, db, reterr) : status;
 }
 
 /* Whether anything is left to be purged. */

@@ -64,6 +64,9 @@ static quipu_status import_store(qp_lines_import *run, ent_db *db, quipu_arena *
     case QP_LINE_USAGE:
         status = run->skip ? QUIPU_OK : qp_import_line_usage(run, db, scratch, reterr);
         break;
+    case QP_LINE_ARTIFACT:
+        status = run->skip ? QUIPU_OK : qp_import_line_artifact(run, db, scratch, reterr);
+        break;
     case QP_LINE_CONTEXT:
         status = run->skip ? QUIPU_OK : qp_import_line_context(run, db, scratch, reterr);
         break;

@@ -2,7 +2,7 @@
  *   import_read.c     bytes to lines
  *   import_lines.c    lines to groups: a session with all that follows it, or what is about none
  *   import_session.c  sessions, their messages, and whether a session is whole
- *   import_state.c    state, its events, usage, factors of models
+ *   import_state.c    state, its events, usage, artifacts, factors of models
  *   import_memory.c   observations, reflections, scopes of memory, what was sent
  *   import.c          groups into transactions, and the call
  * A line is parsed into `doc` before qp_import_line_*() stores it; those run inside of the group's
@@ -28,6 +28,7 @@ typedef enum qp_import_type {
     QP_LINE_SCOPE,
     QP_LINE_CONTEXT,
     QP_LINE_USAGE,
+    QP_LINE_ARTIFACT,
     QP_LINE_END
 } qp_import_type;
 
@@ -108,6 +109,8 @@ QUIPU_MUST_USE quipu_status qp_import_line_state_event(qp_lines_import *run, ent
                                                        quipu_arena *scratch, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_usage(qp_lines_import *run, ent_db *db,
                                                  quipu_arena *scratch, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db,
+                                                    quipu_arena *scratch, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db,
                                                   quipu_arena *scratch, quipu_error *reterr);
 

@@ -297,6 +297,38 @@ static quipu_status repair_usage_work(void *ctx, ent_db *db, quipu_arena *scratc
         NULL, reterr);
 }
 
+static quipu_status repair_artifact_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                         quipu_error *reterr)
+{
+    const qp_artifact *row = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_artifact_delete(db,
+                              &(qp_artifact_where){.tenant = ent_eq(row->tenant),
+                                                   .app_name = ent_eq(row->app_name),
+                                                   .user_id = ent_eq(row->user_id),
+                                                   .session_key = ent_eq(row->session_key),
+                                                   .name = ent_eq(row->name),
+                                                   .version = ent_eq(row->version)},
+                              NULL, reterr);
+}
+
+static quipu_status repair_blob_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    const qp_blob *row = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_blob_delete(db,
+                          &(qp_blob_where){.tenant = ent_eq(row->tenant),
+                                           .app_name = ent_eq(row->app_name),
+                                           .user_id = ent_eq(row->user_id),
+                                           .hash = ent_eq(row->hash)},
+                          NULL, reterr);
+}
+
 static quipu_status repair_context_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
@@ -348,6 +380,8 @@ static const struct {
     {&qp_state_entity, repair_state_work},
     {&qp_state_event_entity, repair_state_event_work},
     {&qp_usage_entity, repair_usage_work},
+    {&qp_artifact_entity, repair_artifact_work},
+    {&qp_blob_entity, repair_blob_work},
     {&qp_context_log_entity, repair_context_work},
     {&qp_memory_scope_entity, repair_memory_scope_work},
     {&qp_job_entity, repair_job_work},

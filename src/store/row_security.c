@@ -15,6 +15,8 @@ const qp_row_policy qp_store_row_policies[] = {
     {.entity = &qp_state_entity},
     {.entity = &qp_state_event_entity, .column = "session_number", .through = &qp_session_entity},
     {.entity = &qp_usage_entity},
+    {.entity = &qp_artifact_entity},
+    {.entity = &qp_blob_entity},
     {.entity = &qp_observation_entity},
     {.entity = &qp_reflection_entity},
     {.entity = &qp_memory_scope_entity},

@@ -11,6 +11,7 @@
  * are purged (purge.h). The feed has recorded it, and its uid is among the removals. */
 #include <assert.h>
 
+#include "store/artifact.h"
 #include "store/context_log.h"
 #include "store/feed.h"
 #include "store/fork_release.h"
@@ -72,6 +73,14 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
     }
     if (status == QUIPU_OK) {
         status = qp_state_forget_session(store, db, row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_artifact_remove(db,
+                                    &(qp_artifact_where){.tenant = ent_eq(tenant),
+                                                         .app_name = ent_eq(row->app_name),
+                                                         .user_id = ent_eq(row->user_id),
+                                                         .session_key = ent_eq(row->key)},
+                                    NULL, reterr);
     }
     if (status == QUIPU_OK) {
         status = session_delete_memories(store, db, row->key, reterr);

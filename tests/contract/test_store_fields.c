@@ -6,6 +6,7 @@
 
 #include "ent/patch.h"
 #include "ent/row.h"
+#include "store/artifact.h"
 #include "store/classes.h"
 #include "store/last_change.h"
 #include "store/message.h"
@@ -134,6 +135,27 @@ static void fields_chain(ent_db *db, const qp_session *session, qp_message_new *
     T_OK(qp_session_update(db, &(qp_session_where){.id = ent_eq(session->id)}, &patch, NULL, NULL));
 }
 
+/* An artifact of the session, and its bytes. */
+static void fields_artifact(ent_db *db, quipu_arena *arena, const qp_session *session)
+{
+    const quipu_bytes data = {FIELDS_MARK, sizeof(FIELDS_MARK) - 1};
+    qp_artifact_new artifact = {.version = 0};
+    char hash[QP_HASH_TEXT_SIZE];
+    quipu_error err = {0};
+
+    fields_fill(arena, &qp_artifact_entity, &artifact);
+    qp_artifact_hash(data, hash);
+    artifact.tenant = session->tenant;
+    artifact.app_name = session->app_name;
+    artifact.user_id = session->user_id;
+    artifact.session_key = session->key;
+    artifact.hash = (quipu_str){hash, sizeof(hash)};
+    artifact.size = (int64_t)data.n;
+    T_OK(ent_begin(db, ENT_WRITE, &err));
+    T_OK(qp_artifact_put(db, &artifact, data, &err));
+    T_OK(ent_commit(db, &err));
+}
+
 /* Write a row of everything that belongs to a session, each field of it set. */
 static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *session)
 {
@@ -174,6 +196,7 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     span.session_number = session->id;
     span.seq = 1;
     T_OK(qp_usage_create(db, NULL, &span, NULL, &err));
+    fields_artifact(db, arena, session);
     fields_fill(arena, &qp_observation_entity, &observation);
     observation.tenant = session->tenant;
     observation.session_key = session->key;

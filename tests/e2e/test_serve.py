@@ -116,6 +116,37 @@ class Routes(server.Case):
         self.assertRegex(found[0]["setAt"], r"^\d{4}-\d\d-\d\dT")
         self.assertNotIn("setSeq", found[1])  # the event only changed state
 
+    def test_artifacts_are_saved_listed_read_and_deleted(self):
+        self.good("POST", "/v1/sessions", {"key": "s", "appName": "a", "userId": "u"}, status=201)
+        target = path("v1", "sessions", "s", "artifacts")
+        self.assertEqual(self.good("GET", target), {"artifacts": []})
+        made = self.good("POST", target, {"name": "x/y.bin", "data": "AP8=", "mimeType": "a/b",
+                                          "metadata": {"n": 1}}, status=201)["artifact"]
+        self.assertEqual((made["version"], made["size"], made["metadata"]), (0, 2, {"n": 1}))
+        self.assertNotIn("data", made)
+        self.good("POST", target, {"name": "x/y.bin", "text": "tüxt"}, status=201)
+        self.good("POST", target, {"name": "user:z", "data": ""}, status=201)
+        names = [(one["name"], one["version"]) for one in self.good("GET", target)["artifacts"]]
+        self.assertEqual(names, [("user:z", 0), ("x/y.bin", 1)])
+        self.assertEqual(len(self.good("GET", target + "?versions=true")["artifacts"]), 3)
+        one = path("v1", "sessions", "s", "artifacts", "x/y.bin")
+        got = self.good("GET", one)["artifact"]
+        self.assertEqual((got["data"], got["kind"]), ("dMO8eHQ=", "text"))
+        self.assertEqual(self.good("GET", one + "?version=0")["artifact"]["data"], "AP8=")
+        self.assertEqual(self.ask("GET", one + "?version=2").status, 404)
+        self.assertEqual(self.good("GET", "/v1/stats")["artifacts"], 3)
+        for body in ({"name": "n"}, {"data": ""}, {"name": "", "data": ""}, {"name": 1, "data": ""},
+                     {"name": "n", "data": "%"}, {"name": "n", "data": "", "more": 1},
+                     {"name": "n", "data": "", "metadata": []}):
+            self.assertEqual(self.ask("POST", target, body).status, 400, body)
+        self.good("DELETE", one, status=204)
+        self.assertEqual(self.ask("GET", one).status, 404)
+        missing = path("v1", "sessions", "none", "artifacts")
+        self.assertEqual(self.ask("GET", missing).status, 404)
+        self.assertEqual(self.ask("POST", missing, {"name": "n", "data": ""}).status, 404)
+        mine = self.new_token("--app", "a", "--user", "other")
+        self.assertEqual(self.ask("GET", target, token=mine).status, 404)
+
     def test_usage_is_summed_up_by_session_model_and_day(self):
         answer = message("e1", "hi", "assistant") | {
             "model": "m", "promptTokens": 100, "cachedTokens": 40, "answerTokens": 7,

@@ -478,6 +478,39 @@ static const qpy_member shapes_state_entry[] = {
     SHOW(quipu_state_entry, set_in),
 };
 
+/* ---- artifacts --------------------------------------------------------------------------------
+ */
+
+#define ARTIFACT_KINDS "|data|text|uri"
+
+static const qpy_member shapes_artifact_new[] = {
+    SHOW_AS(quipu_artifact, session_key, "key"),
+    SHOW(quipu_artifact, app_name),
+    SHOW(quipu_artifact, user_id),
+    SHOW(quipu_artifact, name),
+    SHOW(quipu_artifact, mime_type),
+    SHOW(quipu_artifact, metadata),
+    ONE_OF(quipu_artifact, kind, ARTIFACT_KINDS),
+};
+
+static const qpy_member shapes_artifact_query[] = {
+    SHOW_AS(quipu_artifact_query, session_key, "key"),
+    SHOW(quipu_artifact_query, app_name),
+    SHOW(quipu_artifact_query, user_id),
+    SHOW(quipu_artifact_query, name),
+    SHOW(quipu_artifact_query, version),
+    FLAG(quipu_artifact_query, flags, "versions", QUIPU_ARTIFACT_VERSIONS),
+};
+
+static const qpy_member shapes_artifact[] = {
+    SHOW(quipu_artifact, app_name), SHOW(quipu_artifact, user_id),
+    SHOW(quipu_artifact, session_key), SHOW(quipu_artifact, name),
+    SHOW(quipu_artifact, version), SHOW(quipu_artifact, hash),
+    SHOW(quipu_artifact, size), SHOW(quipu_artifact, mime_type),
+    SHOW(quipu_artifact, metadata), ONE_OF(quipu_artifact, kind, ARTIFACT_KINDS),
+    SHOW(quipu_artifact, created_at),
+};
+
 /* ---- all --------------------------------------------------------------------------------------
  */
 
@@ -527,4 +560,7 @@ const qpy_shape qpy_shapes[QPY_SHAPES] = {
     [QPY_USAGE_QUERY] = SHAPE(shapes_usage_query),
     [QPY_USAGE_ROW] = SHAPE(shapes_usage_row),
     [QPY_STATE_ENTRY] = SHAPE(shapes_state_entry),
+    [QPY_ARTIFACT_NEW] = SHAPE(shapes_artifact_new),
+    [QPY_ARTIFACT_QUERY] = SHAPE(shapes_artifact_query),
+    [QPY_ARTIFACT] = SHAPE(shapes_artifact),
 };

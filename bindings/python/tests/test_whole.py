@@ -57,6 +57,7 @@ def other(tmp_path: pathlib.Path) -> Iterator[Store]:
         (quipu.Part, [lib.QPY_PART], set()),
         (quipu.Usage, [lib.QPY_USAGE], set()),
         (quipu.Change, [lib.QPY_CHANGE], set()),
+        (quipu.Artifact, [lib.QPY_ARTIFACT], {"data"}),
         (quipu.UsageRow, [lib.QPY_USAGE_ROW], set()),
         (quipu.StateEntry, [lib.QPY_STATE_ENTRY], {"value"}),
         (quipu.Transfer, [lib.QPY_TRANSFER], set()),
@@ -116,6 +117,33 @@ def test_a_compaction_can_be_undone_or_made_final(talk: Store) -> None:
     talk.compact("talk", "they met", up_to=2)
     assert talk.prune("talk") == 2
     assert talk.get("talk").session.first_seq == 3
+
+
+# ---- artifacts -----------------------------------------------------------------------------------
+
+
+def test_artifacts_have_versions_and_belong_to_a_session_or_its_user(talk: Store) -> None:
+    made = talk.artifact_save("talk", "a.bin", b"\x00\xff", metadata={"x": 1})
+    assert (made.version, made.size, made.data, made.metadata) == (0, 2, None, {"x": 1})
+    assert talk.artifact_save("talk", "a.bin", b"").version == 1
+    assert talk.artifact_save("talk", "user:b", "tüxt").kind == "text"
+    assert talk.artifact_get("talk", "a.bin").data == b""
+    assert talk.artifact_get("talk", "a.bin", version=0).data == b"\x00\xff"
+    found = talk.artifact_get(None, "user:b", app_name="app", user_id="ana")
+    assert (found.data, found.mime_type, found.session_key) == ("tüxt".encode(), "text/plain", "")
+    assert [(one.name, one.version) for one in talk.artifacts("talk")] == [
+        ("a.bin", 1),
+        ("user:b", 0),
+    ]
+    assert len(talk.artifacts("talk", name="a.bin", versions=True)) == 2
+    assert talk.artifact_delete("talk", "a.bin") == 2
+    assert talk.artifact_delete("talk", "a.bin") == 0
+    with pytest.raises(quipu.NotFound):
+        talk.artifact_get("talk", "a.bin")
+    with pytest.raises(quipu.NotFound):
+        talk.artifact_save("nobody's", "a", b"")
+    with pytest.raises(TypeError, match="data must be bytes or a str"):
+        talk.artifact_save("talk", "a", 3)  # type: ignore[arg-type]
 
 
 # ---- what answers used ---------------------------------------------------------------------------

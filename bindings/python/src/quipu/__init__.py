@@ -26,6 +26,7 @@ from ._errors import (
 from ._fields import Session, SessionNew, SessionPatch
 from ._messages import to_openai
 from ._results import (
+    Artifact,
     Change,
     Compared,
     Content,
@@ -55,6 +56,7 @@ from ._version import __version__
 
 __all__ = [
     "Appended",
+    "Artifact",
     "AsyncStore",
     "BaseStore",
     "Busy",

@@ -18,6 +18,7 @@ from ._fields import Session, SessionNew, SessionPatch
 from ._messages import packed
 from ._native import lib
 from ._results import (
+    Artifact,
     Context,
     Erasure,
     Factor,
@@ -36,7 +37,7 @@ from ._results import (
     UsageReport,
     Verified,
 )
-from ._shapes import Given, Reader, json_of, milliseconds_of, uuid_of
+from ._shapes import Given, Reader, bytes_of, json_of, milliseconds_of, uuid_of
 from ._types import Appended, History, Hits, Message, Page, Recalled, Role, Window
 
 if TYPE_CHECKING:
@@ -355,6 +356,89 @@ def blame(key: str) -> Request[list[StateEntry]]:
     """Return the state that a session sees as entries, each with who set it last: the author of the
     event, its message, and the session for names of the app and the user."""
     return Request(lib.QPY_BLAME, Given().text("key", key), _results.blame_of)
+
+
+def artifact_save(
+    key: str | None,
+    name: str,
+    data: bytes | str,
+    *,
+    mime_type: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    app_name: str | None = None,
+    user_id: str | None = None,
+) -> Request[Artifact]:
+    """Save the next version of an artifact of a session: bytes, or a text. A name that begins with
+    "user:" belongs to the session's user and shows in all of the user's sessions. With an app or a
+    user the session need not exist."""
+    text = isinstance(data, str)
+    given = Given().struct(
+        lib.QPY_ARTIFACT_NEW,
+        key=key,
+        app_name=app_name,
+        user_id=user_id,
+        name=name,
+        mime_type="text/plain" if text and mime_type is None else mime_type,
+        metadata=metadata,
+        kind="text" if text else "data",
+    )
+    return Request(
+        lib.QPY_ARTIFACT_SAVE, given.bytes(bytes_of("data", data)), _results.artifact_of
+    )
+
+
+def artifact_get(
+    key: str | None,
+    name: str,
+    *,
+    version: int | None = None,
+    app_name: str | None = None,
+    user_id: str | None = None,
+) -> Request[Artifact]:
+    """Return a version of an artifact with its bytes; None: the newest. Raises NotFound."""
+    given = _artifact_query(key, name, app_name, user_id, version=version)
+    return Request(lib.QPY_ARTIFACT_GET, given, _results.artifact_of)
+
+
+def artifacts(
+    key: str | None = None,
+    *,
+    name: str | None = None,
+    versions: bool = False,
+    app_name: str | None = None,
+    user_id: str | None = None,
+) -> Request[list[Artifact]]:
+    """List the artifacts of a session and of its user, without their bytes: the newest version of
+    each name, or all `versions`."""
+    given = _artifact_query(key, name, app_name, user_id, versions=versions)
+    return Request(lib.QPY_ARTIFACT_FIND, given, _results.artifacts_of)
+
+
+def artifact_delete(
+    key: str | None, name: str, *, app_name: str | None = None, user_id: str | None = None
+) -> Request[int]:
+    """Delete all versions of an artifact; returns how many there were."""
+    given = _artifact_query(key, name, app_name, user_id)
+    return Request(lib.QPY_ARTIFACT_DELETE, given, _number)
+
+
+def _artifact_query(
+    key: str | None,
+    name: str | None,
+    app_name: str | None,
+    user_id: str | None,
+    version: int | None = None,
+    versions: bool = False,
+) -> Given:
+    return Given().struct(
+        lib.QPY_ARTIFACT_QUERY,
+        key=key,
+        name=name,
+        app_name=app_name,
+        user_id=user_id,
+        version=-1 if version is None else version,
+        versions=versions,
+    )
 
 
 def usage(

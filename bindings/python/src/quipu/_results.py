@@ -161,6 +161,25 @@ class StateEntry:
 
 
 @dataclass(slots=True)
+class Artifact:
+    """One version of an artifact. `session_key` is "" for one of the user; `hash` is the SHA-256 of
+    its bytes, which are in `data` where the call gets one."""
+
+    app_name: str
+    user_id: str
+    session_key: str
+    name: str
+    version: int
+    hash: str
+    size: int
+    mime_type: str
+    metadata: dict[str, Any]
+    kind: Literal["data", "text", "uri"]
+    created_at: datetime.datetime
+    data: bytes | None
+
+
+@dataclass(slots=True)
 class Part:
     """A part of a prompt: a text, a thought, a tool call with its arguments or a response with its
     result in `json`, or data."""
@@ -438,6 +457,17 @@ def blame_of(reader: Reader) -> list[StateEntry]:
         StateEntry(value=json.loads(reader.text() or "null"), **found)
         for found in reader.items(lib.QPY_STATE_ENTRY)
     ]
+
+
+def artifacts_of(reader: Reader) -> list[Artifact]:
+    """Read artifacts, each with its bytes behind it."""
+    return [Artifact(data=reader.bytes(), **found) for found in reader.items(lib.QPY_ARTIFACT)]
+
+
+def artifact_of(reader: Reader) -> Artifact:
+    """Read a list of one artifact."""
+    (found,) = artifacts_of(reader)
+    return found
 
 
 def stats_of(reader: Reader) -> Stats:
