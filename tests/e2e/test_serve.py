@@ -301,7 +301,7 @@ class Rights(server.Case):
                   {"key": "s", "appName": "app", "userId": "u", "sessionId": "1"}, status=201)
         paths = self.good("GET", "/openapi.json", token=None)["paths"]
         names = {"{key}": "s", "{app_name}": "app", "{user_id}": "u", "{session_id}": "1",
-                 "{artifact_name}": "a", "{version_id}": "0", "{id}": "0" * 32}
+                 "{artifact_name}": "a", "{version_id}": "0", "{id}": "0" * 32, "{name}": "a"}
         checked = unneeded = 0
         for template, methods in paths.items():
             for method, operation in methods.items():
