@@ -1,6 +1,7 @@
 """What no other page shows: the prompt of a turn, state with blame, forks side by side; and what is
 known, what was used, and the store. By mouse and by keyboard, on the store of the demo."""
 
+import atexit
 import json
 import os
 import pathlib
@@ -9,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import unittest
 
 import browser
 import harness
@@ -42,7 +42,7 @@ class Demo(browser.Case):
     def setUp(self):
         if Demo.FILLED is None:
             folder = tempfile.TemporaryDirectory(prefix="quipu-page-")
-            unittest.addModuleCleanup(folder.cleanup)
+            atexit.register(folder.cleanup)
             Demo.FILLED = fill(pathlib.Path(folder.name) / "demo")
         super().setUp()
 

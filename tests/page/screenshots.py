@@ -33,7 +33,7 @@ VIEWS = {
     "state-past": (("s", TRIP, "state", "3"), "tbody tr"),
     "forks": (("s", TRIP, "forks", "trip-to-cusco/by-bus"), ".columns article"),
     "memory": (("s", GUIDE, "memory"), ".memory"),
-
+    "usage": (("usage",), ".bars"),
     "store": (("store",), ".tile"),
 }
 
