@@ -315,8 +315,8 @@ static quipu_status fill_events(quipu_store *store, const char *key, const char 
         status =
             quipu_event_to_message((quipu_json){quipu_cstr(events[i])}, &arena, &message, reterr);
         if (status == QUIPU_OK) {
-            status = quipu_message_append(store, quipu_cstr(key), message, &options, NULL, NULL,
-                                          reterr);
+            status =
+                quipu_message_append(store, quipu_cstr(key), message, &options, NULL, NULL, reterr);
         }
     }
     quipu_arena_free(&arena);

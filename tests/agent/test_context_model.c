@@ -333,8 +333,7 @@ static void model_prompt(model *m, model_session *session, bool logs)
     if (context->tokens > MODEL_BUDGET) {
         fail_msg("session %s: %lld tokens, block %lld, from %lld to %lld, reason %d", session->key,
                  (long long)context->tokens, (long long)context->block_tokens,
-                 (long long)context->first_seq, (long long)context->last_seq,
-                 (int)context->reason);
+                 (long long)context->first_seq, (long long)context->last_seq, (int)context->reason);
     }
     model_check_pairs(m, session, context);
     model_check_reason(m, session, context, prompt);
