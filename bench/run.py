@@ -19,6 +19,7 @@ import tempfile
 
 import cli_bench
 import entgen_bench
+import page_bench
 import stats
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -340,6 +341,7 @@ def measure(args, bars):
             args.entgen, ROOT / "include", args.compiler, counting, blocks
         ),
         "cli": lambda blocks: cli_bench.measure(args.quipu, blocks),
+        "page": lambda blocks: page_bench.measure(ROOT / "build/release/bin/quipu", blocks),
     }
     for script, run in scripts.items():
         if any(name.startswith(f"{script}.") and name.startswith(wanted) for name in bars):

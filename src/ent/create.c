@@ -38,6 +38,12 @@ QP_INLINE void create_given(const ent_field *field, const char *values, qp_value
     } else if (field->type == ENT_INT && (field->flags & ENT_F_OPT_NEW) == 0) {
         memcpy(&ret->as.i, member, sizeof(ret->as.i));
         ret->kind = QP_INT;
+    } else if (field->type == ENT_INT) {
+        ent_opt_int given;
+
+        memcpy(&given, member, sizeof(given));
+        ret->as.i = given.v;
+        ret->kind = given.has ? QP_INT : QP_NULL;
     } else {
         *ret = qp_opt_value(field, member, (field->flags & ENT_F_OPT_NEW) != 0);
     }
@@ -52,6 +58,10 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
 
     assert(number < entity->field_count);
     *value = (qp_value){.kind = QP_NULL};
+    if ((field->flags & (ENT_F_NULLABLE | ENT_F_NOW | ENT_F_RANDOM | ENT_F_DEFAULT)) ==
+        ENT_F_NULLABLE) {
+        return QUIPU_OK; /* most fields that are not given */
+    }
     if ((field->flags & ENT_F_NOW) != 0) {
         *value = (qp_value){.kind = QP_TIME, .as.time = qp_new_row_now(row)};
     } else if ((field->flags & ENT_F_RANDOM) != 0) {

@@ -61,7 +61,7 @@ bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr)
 int64_t qp_call_wake_ns(const qp_call *call);
 
 /* Report to the caller's progress function, when there is one, how far the call is. */
-void qp_call_tell(const qp_call *call, int64_t done);
+void qp_call_progress(const qp_call *call, int64_t done);
 
 /* Bound what follows on a connection by the call's deadline and flag. ent_watch(db, 0, NULL, NULL)
  * ends it. */

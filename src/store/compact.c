@@ -137,8 +137,8 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
     }
     if (status == QUIPU_OK) {
         status =
-            qp_feed_tell(call->store, db, row,
-                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
+            qp_feed_record(call->store, db, row,
+                           &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     qp_encoded_free(&encoded);
     return status;
@@ -183,8 +183,8 @@ static quipu_status compact_patch(const compact_call *call, const qp_session *ro
     patch->revision = ent_set(row->revision + 1);
     qp_last_change_set(row, now, patch);
     qp_session_slide(row, now, patch);
-    return qp_feed_tell(call->store, db, row,
-                        &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
+    return qp_feed_record(call->store, db, row,
+                          &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
 }
 
 /* Returns to the summary that this one replaced, unless that one was pruned: then the view is the

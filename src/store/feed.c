@@ -41,7 +41,7 @@ typedef struct feed_call {
     feed_page *page;
 } feed_call;
 
-/* ---- telling ----------------------------------------------------------------------------------
+/* ---- recording --------------------------------------------------------------------------------
  */
 
 /* Inserts a row, and deletes the oldest ones every FEED_PRUNE_STEP rows: one range DELETE, spread
@@ -109,8 +109,8 @@ quipu_status qp_feed_flush(qp_feed_queue *queue, ent_db *db, quipu_error *reterr
 }
 
 /* A LOCKED batch has more work to do, and perhaps to wait for others. */
-static quipu_status feed_record(quipu_store *store, ent_db *db, const qp_feed_new *event,
-                                quipu_error *reterr)
+static quipu_status feed_put(quipu_store *store, ent_db *db, const qp_feed_new *event,
+                             quipu_error *reterr)
 {
     assert(store->group.sessions.state != QP_BATCH_OPTIMISTIC);
     return store->group.sessions.state == QP_BATCH_LOCKED
@@ -118,8 +118,8 @@ static quipu_status feed_record(quipu_store *store, ent_db *db, const qp_feed_ne
                : feed_add(db, event, reterr);
 }
 
-quipu_status qp_feed_tell(quipu_store *store, ent_db *db, const qp_session *row,
-                          const qp_feed_note *note, quipu_error *reterr)
+quipu_status qp_feed_record(quipu_store *store, ent_db *db, const qp_session *row,
+                            const qp_feed_note *note, quipu_error *reterr)
 {
     assert(note->kind >= QUIPU_CHANGE_CREATED && note->kind <= QUIPU_CHANGE_FORKED);
     assert(note->first_seq <= note->last_seq);
@@ -127,15 +127,15 @@ quipu_status qp_feed_tell(quipu_store *store, ent_db *db, const qp_session *row,
     if (!store->feed || row->key.p == NULL) {
         return QUIPU_OK;
     }
-    return feed_record(store, db,
-                       &(qp_feed_new){.tenant = store->tenant,
-                                      .kind = (qp_feed_kind)note->kind,
-                                      .session_key = row->key,
-                                      .session_uid = row->uid,
-                                      .revision = note->revision,
-                                      .first_seq = note->first_seq,
-                                      .last_seq = note->last_seq},
-                       reterr);
+    return feed_put(store, db,
+                    &(qp_feed_new){.tenant = store->tenant,
+                                   .kind = (qp_feed_kind)note->kind,
+                                   .session_key = row->key,
+                                   .session_uid = row->uid,
+                                   .revision = note->revision,
+                                   .first_seq = note->first_seq,
+                                   .last_seq = note->last_seq},
+                    reterr);
 }
 
 /* Erasing must leave no key of the session behind, also in rows that were written while another

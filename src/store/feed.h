@@ -18,8 +18,8 @@ typedef struct qp_feed_note {
 
 /* Records a change in the open transaction when the store keeps a feed; otherwise it only looks at
  * a flag. `row` names the session as it was before the change. */
-QUIPU_MUST_USE quipu_status qp_feed_tell(quipu_store *store, ent_db *db, const qp_session *row,
-                                         const qp_feed_note *note, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_feed_record(quipu_store *store, ent_db *db, const qp_session *row,
+                                           const qp_feed_note *note, quipu_error *reterr);
 
 /* Remove every trace of a session from the feed, whether the store has it on or not; followers
  * then get one QUIPU_CHANGE_DELETED that names the uid and no key. */

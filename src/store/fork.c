@@ -289,10 +289,10 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
     }
     assert(status != QUIPU_OK || row->id != parent->id);
     return status == QUIPU_OK
-               ? qp_feed_tell(call->store, db, row,
-                              &(qp_feed_note){QUIPU_CHANGE_FORKED, row->revision,
-                                              call->seq == 0 ? 0 : row->first_seq, call->seq},
-                              reterr)
+               ? qp_feed_record(call->store, db, row,
+                                &(qp_feed_note){QUIPU_CHANGE_FORKED, row->revision,
+                                                call->seq == 0 ? 0 : row->first_seq, call->seq},
+                                reterr)
                : status;
 }
 

@@ -95,7 +95,7 @@ static int64_t fork_release_max(int64_t a, int64_t b)
 /* ---- removing, so much in a transaction -------------------------------------------------------
  */
 
-bool qp_fork_is_spent(const quipu_store *store)
+bool qp_fork_budget_is_used(const quipu_store *store)
 {
     return store->group.removed.messages >= QUIPU_DELETE_BATCH ||
            store->group.removed.bytes >= QUIPU_DELETE_BATCH_BYTES;

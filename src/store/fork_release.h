@@ -19,7 +19,7 @@ typedef struct qp_fork_span {
 } qp_fork_span;
 
 /* Whether the open transaction has removed all that it may: more would be left to a job. */
-bool qp_fork_is_spent(const quipu_store *store);
+bool qp_fork_budget_is_used(const quipu_store *store);
 
 /* The session `id` no longer shows the messages `from` to `to`; its row says so already (first_seq,
  * or no key). Removes what no other session reaches of them, wherever it lies. Cost: the forks of

@@ -31,14 +31,11 @@ static quipu_status job_lookup(const quipu_store *store, ent_db *db, quipu_arena
                                quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status = qp_job_get(db, arena, store->tenant, scope, kind, ret_row, &error);
 
     assert(ent_depth(db) > 0 && kind.n > 0 && scope.n > 0);
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
-        return QUIPU_OK;
-    }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    *ret_row = NULL;
+    return qp_row_optional(qp_job_get(db, arena, store->tenant, scope, kind, ret_row, &error),
+                           &error, reterr);
 }
 
 /* Changes the row of a job by its key, if it has this fence. *ret_changed: it had. */

@@ -130,16 +130,14 @@ static quipu_status purge_row(const purge_worker *worker, ent_db *db, quipu_aren
                               const qp_session **ret_row, quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status = worker->session == 0
-                              ? QUIPU_NOT_FOUND
-                              : qp_session_get(db, scratch, worker->session, ret_row, &error);
 
     assert(worker->session >= 0);
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
+    *ret_row = NULL;
+    if (worker->session == 0) {
         return QUIPU_OK;
     }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    return qp_row_optional(qp_session_get(db, scratch, worker->session, ret_row, &error), &error,
+                           reterr);
 }
 
 /* The end: nothing of the range is left. */
@@ -241,8 +239,8 @@ static quipu_status purge_step(purge_worker *worker, const qp_call *call, quipu_
 }
 
 /* Step after step, with a pause in which writers get their turn, until the purge has ended or the
- * worker's steps are used up: then the rest is for others. A lease that is lost is no failure:
- * another worker goes on. */
+ * worker's steps are used up: then the rest is for others. A lost lease is no failure: another
+ * worker continues. */
 static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_error *reterr)
 {
     quipu_error error = {0};

@@ -602,7 +602,7 @@ quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_searc
     while (status == QUIPU_OK && !walk->ended) {
         status = qp_search_step(store, call, walk, reterr);
         if (status == QUIPU_OK) {
-            qp_call_tell(call, walk->indexed);
+            qp_call_progress(call, walk->indexed);
         }
         if (status == QUIPU_OK && !walk->ended) {
             status = qp_call_check(call, reterr);

@@ -14,13 +14,16 @@
 
 #include "base/error.h"
 #include "ent/db.h"
+#include "store/artifact.h"
 #include "store/context_log.h"
 #include "store/feed.h"
 #include "store/fork_release.h"
 #include "store/memory_scope.h"
 #include "store/purge.h"
 #include "store/size.h"
+#include "store/state_internal.h"
 #include "store/store.h"
+#include "store/usage.h"
 
 /* Delete observations and reflections by the key, which is how they refer to a session: there may
  * be some of a session that is gone. What the store keeps about observing it goes along. */
@@ -69,10 +72,24 @@ static quipu_status session_delete_belongings(quipu_store *store, ent_db *db, co
         status = qp_context_log_remove(db, row->id, reterr);
     }
     if (status == QUIPU_OK) {
+        status = qp_usage_remove(db, row->id, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_state_forget_session(store, db, row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_artifact_remove(db,
+                                    &(qp_artifact_where){.tenant = ent_eq(tenant),
+                                                         .app_name = ent_eq(row->app_name),
+                                                         .user_id = ent_eq(row->user_id),
+                                                         .session_key = ent_eq(row->key)},
+                                    NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = session_delete_memories(store, db, row->key, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(
+        status = qp_feed_record(
             store, db, row, &(qp_feed_note){QUIPU_CHANGE_DELETED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
@@ -370,7 +387,8 @@ static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *s
     sweep->removed = 0;
     /* Rows of the list do not remove each other: only a hidden row is removed with its last fork,
      * and hidden rows have no key. */
-    for (size_t i = 0; i < list.n && status == QUIPU_OK && !qp_fork_is_spent(sweep->store); i++) {
+    for (size_t i = 0; i < list.n && status == QUIPU_OK && !qp_fork_budget_is_used(sweep->store);
+         i++) {
         status = qp_session_remove(sweep->store, db, &list.items[i], reterr);
         sweep->removed++;
     }
@@ -413,7 +431,7 @@ static quipu_status session_delete_sweep_locked(void *ctx, ent_db *db, quipu_are
 
     assert(ent_depth(db) > 0 && sweep->count > 0);
     sweep->removed = 0;
-    for (; i < sweep->count && status == QUIPU_OK && !qp_fork_is_spent(sweep->store); i++) {
+    for (; i < sweep->count && status == QUIPU_OK && !qp_fork_budget_is_used(sweep->store); i++) {
         const qp_session *row = NULL;
 
         status =
@@ -477,7 +495,7 @@ quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *cal
         if (status == QUIPU_OK) {
             assert(sweep.removed >= 0 && sweep.removed <= QUIPU_SWEEP_BATCH);
             removed += sweep.removed;
-            qp_call_tell(&within, removed);
+            qp_call_progress(&within, removed);
             if (!sweep.more) {
                 break;
             }

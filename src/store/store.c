@@ -447,25 +447,31 @@ quipu_status qp_error_pass(quipu_error *reterr, const quipu_error *error)
     return (quipu_status)error->status;
 }
 
+quipu_status qp_row_optional(quipu_status status, const quipu_error *error, quipu_error *reterr)
+{
+    return status == QUIPU_OK || status == QUIPU_NOT_FOUND ? QUIPU_OK
+                                                           : qp_error_pass(reterr, error);
+}
+
 quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                quipu_str key, const qp_session **ret_row, quipu_error *reterr)
 {
+    const qp_session *row = NULL;
     quipu_error error = {0};
-    quipu_status status = qp_session_by_tenant_key(db, arena, store->tenant, key, ret_row, &error);
+    quipu_status status = qp_row_optional(
+        qp_session_by_tenant_key(db, arena, store->tenant, key, &row, &error), &error, reterr);
 
     assert(ent_depth(db) > 0);
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
-        return QUIPU_OK;
-    }
-    assert(status != QUIPU_OK || *ret_row != NULL);
     /* A row of the file is input: the store numbers sessions from 1. */
-    if (status == QUIPU_OK && (*ret_row)->id < 1) {
-        status =
-            qp_error_set(&error, QUIPU_CORRUPT, "the session has the number %lld; verify the store",
-                         (long long)(*ret_row)->id);
+    if (status == QUIPU_OK && row != NULL && row->id < 1) {
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "the session has the number %lld; verify the store",
+                            (long long)row->id);
     }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    if (status == QUIPU_OK) {
+        *ret_row = row;
+    }
+    return status;
 }
 
 /* The text names the instant, so that a clock that is wrong shows. */
@@ -556,7 +562,7 @@ bool qp_call_stops(void *cancel)
     return qp_cancel_is_set(cancel);
 }
 
-void qp_call_tell(const qp_call *call, int64_t done)
+void qp_call_progress(const qp_call *call, int64_t done)
 {
     assert(done >= 0);
     if (call->progress != NULL) {

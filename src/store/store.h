@@ -101,6 +101,12 @@ quipu_status qp_store_fail(quipu_status status, const char *doing, quipu_str key
  * which is a failure. */
 quipu_status qp_error_pass(quipu_error *reterr, const quipu_error *error);
 
+/* The outcome of a look for one row that may be missing: `status` and `error` are the look's.
+ * QUIPU_NOT_FOUND becomes QUIPU_OK, and the row stays NULL as the caller set it; every other
+ * failure is passed on. */
+QUIPU_MUST_USE quipu_status qp_row_optional(quipu_status status, const quipu_error *error,
+                                            quipu_error *reterr);
+
 /* A session's row in the arena, or NULL when there is none, which is no failure here. Expired
  * sessions are found as well; hidden ones have no key and are not. Expects an open transaction. */
 QUIPU_MUST_USE quipu_status qp_session_lookup(const quipu_store *store, ent_db *db,

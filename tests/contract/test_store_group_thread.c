@@ -419,7 +419,8 @@ static void group_holds_its_maximum_and_one_more_waits_for_the_next(void **state
     assert_int_equal(stats.commits, 2 + alone); /* the first made the session */
     stats = crowd_run(alone + QUIPU_GROUP_MAX + 1);
     assert_true(stats.largest_commit <= QUIPU_GROUP_MAX);
-    assert_true(stats.commits >= 3); /* the session, and two batches whoever is in the first */
+    assert_true(stats.commits >=
+                3); /* the session, and two batches, whichever caller is in the first */
     atomic_store(&t_pg_calm, false);
 }
 
