@@ -20,10 +20,11 @@ extern "C" {
 #define QUIPU_TURN_BUDGET_MAX 1000000000 /* tokens of a prompt */
 #define QUIPU_MEMORY_TOKENS 4000         /* estimated, of memories in a prompt without a limit */
 #define QUIPU_TURN_RECALL_TOKENS 1000    /* estimated, of what is recalled for an input... */
-#define QUIPU_TURN_RECALL_PART 16        /* ...but at most the budget divided by this. One message
+#define QUIPU_TURN_RECALL_PART                                                                     \
+    16                                  /* ...but at most the budget divided by this. One message
                                           * may have all of it, several share half */
-#define QUIPU_TURN_RECALL_HITS 8         /* messages that are recalled for an input */
-#define QUIPU_TURN_RECALL_MESSAGES 4000  /* messages before the window that are looked at */
+#define QUIPU_TURN_RECALL_HITS 8        /* messages that are recalled for an input */
+#define QUIPU_TURN_RECALL_MESSAGES 4000 /* messages before the window that are looked at */
 
 /* Runs a tool for the model. `call` has its id, name and arguments (a JSON object); `within` the
  * rest of the turn's time and its cancel flag. The result is JSON: an object is used as it is,

@@ -26,7 +26,7 @@
 #define CONTEXT_HEAD "## Conversation Memory"
 #define CONTEXT_TAIL_HEAD "To keep in mind from now on:\n"
 #define CONTEXT_LINE_TOKENS 2 /* of a line besides its content */
-#define CONTEXT_TAIL_PART 4 /* lines that do not stand leave one part in so many to later tails */
+#define CONTEXT_TAIL_PART 4   /* lines that do not stand leave one part in so many to later tails */
 #define CONTEXT_TEXT_MAX ((size_t)64 << 20) /* bytes of a text; lines are far fewer */
 
 /* The sections of a block, in their order. */

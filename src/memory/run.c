@@ -197,12 +197,10 @@ void qp_worker_saved(const qp_worker *worker, const quipu_memory *saved,
 {
     static const quipu_uuid none = {{0}};
 
-    if (worker->options.on_saved != NULL &&
-        memcmp(saved->id.b, none.b, sizeof(none.b)) != 0) {
-        worker->options.on_saved(
-            worker->options.saved_ctx, saved,
-            quipu_memories_of(condensed != NULL ? condensed->items : NULL,
-                              condensed != NULL ? condensed->count : 0));
+    if (worker->options.on_saved != NULL && memcmp(saved->id.b, none.b, sizeof(none.b)) != 0) {
+        worker->options.on_saved(worker->options.saved_ctx, saved,
+                                 quipu_memories_of(condensed != NULL ? condensed->items : NULL,
+                                                   condensed != NULL ? condensed->count : 0));
     }
 }
 

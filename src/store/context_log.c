@@ -20,9 +20,9 @@
 #include "store/last_change.h"
 #include "store/memory_scope.h"
 
-#define CONTEXT_LOG_TAILS_MAX 4096 /* rows between a block and the newest row */
-#define CONTEXT_LOG_REFLECTIONS 64 /* the newest so many are offered... */
-#define CONTEXT_LOG_OFFERED 128    /* ...and so many observations of a priority */
+#define CONTEXT_LOG_TAILS_MAX 4096   /* rows between a block and the newest row */
+#define CONTEXT_LOG_REFLECTIONS 64   /* the newest so many are offered... */
+#define CONTEXT_LOG_OFFERED 128      /* ...and so many observations of a priority */
 #define CONTEXT_LOG_CONDENSED_MAX 32 /* reflections of reflections between a line and its text */
 
 /* A memory and what orders it among those of the same time. */
@@ -41,7 +41,7 @@ typedef struct context_log_read {
     qp_context_offer *offer;
     ent_db *db;
     quipu_str scope;
-    quipu_str own; /* the scope of the key without its user */
+    quipu_str own;     /* the scope of the key without its user */
     bool not_standing; /* standing lines are left out: they are read by themselves */
     context_log_item *items;
     size_t count;

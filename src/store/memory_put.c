@@ -211,15 +211,14 @@ static quipu_status memory_put_supersede(const quipu_store *store, ent_db *db,
                                            {.condensed_into = ENT_NOT_NULL}};
 
     return observes
-               ? qp_observation_update(
-                     db,
-                     &(qp_observation_where){
-                         .tenant = tenant, .id = id, .any_of = seen, .any_n = 2},
-                     &(qp_observation_patch){.retired_at = now,
-                                             .retired_why = why,
-                                             .content_hash = ENT_CLEAR,
-                                             .condensed_into = ENT_CLEAR},
-                     NULL, reterr)
+               ? qp_observation_update(db,
+                                       &(qp_observation_where){
+                                           .tenant = tenant, .id = id, .any_of = seen, .any_n = 2},
+                                       &(qp_observation_patch){.retired_at = now,
+                                                               .retired_why = why,
+                                                               .content_hash = ENT_CLEAR,
+                                                               .condensed_into = ENT_CLEAR},
+                                       NULL, reterr)
                : qp_reflection_update(
                      db,
                      &(qp_reflection_where){

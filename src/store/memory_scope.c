@@ -474,9 +474,9 @@ static quipu_status memory_scope_write(ent_db *db, const qp_memory_scope_new *ma
     const qp_memory_scope_patch patch = {.watermark = ent_set(made->watermark),
                                          .watermark_tokens = ent_set(made->watermark_tokens)};
 
-    return mark->stored ? qp_memory_scope_update(db, &where, &patch, NULL, reterr)
-                        : qp_memory_scope_upsert(db, NULL, made, QP_MEMORY_SCOPE_ON_KEY, NULL,
-                                                 reterr);
+    return mark->stored
+               ? qp_memory_scope_update(db, &where, &patch, NULL, reterr)
+               : qp_memory_scope_upsert(db, NULL, made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }
 
 /* ---- committing -------------------------------------------------------------------------------

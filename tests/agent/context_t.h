@@ -85,7 +85,7 @@ static inline const char *context_prompt(const context_world *world)
 }
 
 static inline quipu_uuid context_keep(context_world *world, const char *key, quipu_memory_kind kind,
-                               quipu_memory_priority priority, const char *content)
+                                      quipu_memory_priority priority, const char *content)
 {
     const quipu_memory memory = {.kind = kind,
                                  .session_key = quipu_cstr(key),

@@ -249,8 +249,8 @@ static void model_check_pairs(model *m, const model_session *session, const quip
 }
 
 /* The reason is the one that this course has given. */
-static void model_check_reason(model *m, const model_session *session,
-                               const quipu_context *context, const char *prompt)
+static void model_check_reason(model *m, const model_session *session, const quipu_context *context,
+                               const char *prompt)
 {
     const bool begins =
         session->sent != NULL && strncmp(prompt, session->sent, strlen(session->sent)) == 0;
@@ -276,8 +276,8 @@ static void model_check_reason(model *m, const model_session *session,
 }
 
 /* What memory put into the prompt: the block, and texts with messages. */
-static void model_check_memory(model *m, const model_session *session,
-                               const quipu_context *context, bool asked)
+static void model_check_memory(model *m, const model_session *session, const quipu_context *context,
+                               bool asked)
 {
     static const char head[] = "To keep in mind";
     bool found[MODEL_WORDS] = {false};
@@ -285,8 +285,7 @@ static void model_check_memory(model *m, const model_session *session,
     model_check_words(m, session, context->block, found);
     for (size_t i = 0; i < context->contents.count; i++) {
         const quipu_content *content = quipu_content_at(context->contents, i);
-        const quipu_part *part =
-            content->parts.count > 0 ? quipu_part_at(content->parts, 0) : NULL;
+        const quipu_part *part = content->parts.count > 0 ? quipu_part_at(content->parts, 0) : NULL;
 
         if (part != NULL && part->kind == QUIPU_PART_TEXT && part->text.n > sizeof(head) &&
             memcmp(part->text.p, head, sizeof(head) - 1) == 0) {
@@ -334,8 +333,7 @@ static void model_prompt(model *m, model_session *session, bool logs)
     if (context->tokens > MODEL_BUDGET) {
         fail_msg("session %s: %lld tokens, block %lld, from %lld to %lld, reason %d", session->key,
                  (long long)context->tokens, (long long)context->block_tokens,
-                 (long long)context->first_seq, (long long)context->last_seq,
-                 (int)context->reason);
+                 (long long)context->first_seq, (long long)context->last_seq, (int)context->reason);
     }
     model_check_pairs(m, session, context);
     model_check_reason(m, session, context, prompt);
@@ -413,9 +411,8 @@ static void model_tools(model *m, model_session *session)
 
     for (int i = 0; i < count; i++) {
         (void)snprintf(ids[i], sizeof(ids[i]), "call-%d", m->words++);
-        calls[i] = (quipu_tool_call){.id = quipu_cstr(ids[i]),
-                                     .name = QUIPU_STR("look"),
-                                     .input = QUIPU_STR("{\"n\":1}")};
+        calls[i] = (quipu_tool_call){
+            .id = quipu_cstr(ids[i]), .name = QUIPU_STR("look"), .input = QUIPU_STR("{\"n\":1}")};
     }
     message.calls = quipu_tool_calls_of(calls, (size_t)count);
     model_says(m, session, QUIPU_ROLE_USER);
@@ -481,8 +478,8 @@ static void model_change(model *m, model_session *session, int how)
     char text[1000];
 
     if (list->memories.count > 0) {
-        const quipu_memory *memory = quipu_memory_at(
-            list->memories, (size_t)model_below(m, (int)list->memories.count));
+        const quipu_memory *memory =
+            quipu_memory_at(list->memories, (size_t)model_below(m, (int)list->memories.count));
         quipu_memory next = {.kind = kind,
                              .session_key = quipu_cstr(session->key),
                              .priority = QUIPU_PRIORITY_STANDING,
@@ -594,8 +591,8 @@ static void model_compact(model *m, model_session *session)
     (void)snprintf(text, sizeof(text), "Earlier talk %lld.", (long long)last);
     /* A cut between a call and its response, or inside of a summary, is refused. */
     (void)!quipu_session_compact(m->store, quipu_cstr(session->key),
-                                 1 + model_below(m, (int)last - 1), quipu_cstr(text), NULL,
-                                 NULL, &err);
+                                 1 + model_below(m, (int)last - 1), quipu_cstr(text), NULL, NULL,
+                                 &err);
     session->asked = false;
     if (model_below(m, 3) == 0) {
         T_OK(quipu_session_prune(m->store, quipu_cstr(session->key), NULL, NULL, &err));

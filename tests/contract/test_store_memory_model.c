@@ -960,8 +960,7 @@ static void the_hook_gets_a_reflection_with_what_it_condenses(void **state)
     model_know(self->store, "s", 0, 3);
     self->fake.answer = "{\"reflection\":\"Three teas.\"}";
     assert_int_equal(model_run(self, &options).reflections, 1);
-    assert_string_equal(graph.text,
-                        "Three teas. in s reflects on 1 reflects on 2 reflects on 3|");
+    assert_string_equal(graph.text, "Three teas. in s reflects on 1 reflects on 2 reflects on 3|");
     /* Without a hook nothing is called. */
     model_know(self->store, "s", 3, 3);
     options.on_saved = NULL;
