@@ -10,12 +10,12 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/adk_key.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "base/uuid.h"
 #include "store/memory.h"
 #include "store/read.h"
-#include "store/shard.h"
 
 /* ---- scopes -----------------------------------------------------------------------------------
  */
@@ -62,11 +62,7 @@ quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena, qui
     }
     /* As the key of a session without an id: qp_shard_of_key() finds app and user in it. */
     qp_buf_init(&text, 3 * (row->app_name.n + row->user_id.n) + 16);
-    qp_buf_puts(&text, QP_KEY_OF_USER);
-    qp_key_escape(row->app_name, &text);
-    qp_buf_putc(&text, '/');
-    qp_key_escape(row->user_id, &text);
-    qp_buf_putc(&text, '/');
+    qp_key_put_user(row->app_name, row->user_id, &text);
     return memory_scope_give(&text, arena, ret_scope, reterr);
 }
 
@@ -90,15 +86,12 @@ static quipu_status memory_scope_lookup(const quipu_store *store, ent_db *db, qu
                                         const qp_memory_scope **ret_row, quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status =
-        qp_memory_scope_get(db, arena, store->tenant, scope, kind, ret_row, &error);
 
     assert(scope.n > 0);
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
-        return QUIPU_OK;
-    }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    *ret_row = NULL;
+    return qp_row_optional(
+        qp_memory_scope_get(db, arena, store->tenant, scope, kind, ret_row, &error), &error,
+        reterr);
 }
 
 /* ---- marks ------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ static void recall_append(quipu_store *store, char texts[][RECALL_TEXT], size_t 
                               NULL, &err));
 }
 
-/* Three hundred messages; every twentieth tells the price of a fruit. */
+/* Three hundred messages; every twentieth states the price of a fruit. */
 static int recall_setup(void **state)
 {
     recall_world *world = calloc(1, sizeof(*world));

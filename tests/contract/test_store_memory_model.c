@@ -16,7 +16,7 @@
 /* ---- the model -------------------------------------------------------------------------------
  */
 
-/* A model that says what it is told to. */
+/* A model that says what its script contains. */
 typedef struct model_fake {
     quipu_provider provider;
     quipu_store *store;
@@ -258,7 +258,7 @@ static void lines_of_a_model_name_the_model_its_prompt_and_their_messages(void *
     mt_clean(self->store);
 }
 
-/* A text in a tool's output, or of the assistant, must not become what every turn is told. */
+/* A text in a tool's output, or of the assistant, must not become a part of every turn. */
 static void only_one_message_of_the_user_makes_a_standing_line(void **state)
 {
     model_state *self = *state;
