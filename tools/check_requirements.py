@@ -8,7 +8,7 @@ import re
 
 import qptools
 
-SCENARIOS = 105
+SCENARIOS = 107
 PAGE = "docs/traceability/requirements.md"
 MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md")
 TEST = re.compile(r"^`?(tests/[\w./-]+):(\w+)`?$")

@@ -147,7 +147,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_run(quipu_store *store,
  * minute. No signal of the program is delivered to its thread. A child of fork() has no worker.
  *
  * Ownership: options are copied, but for the provider, the rows of models, pass_ctx and saved_ctx:
- *            they must live until the worker is stopped. The provider is used beside the program's own calls.
+ *            they must live until the worker is stopped. The provider is used beside the program's
+ *            own calls.
  * Threads:   any, same store. Does not wait, also not for a worker that is being stopped.
  * Errors:    QUIPU_EXISTS (the store has a worker), QUIPU_CANCELLED (the store is being closed),
  *            QUIPU_LIMIT, QUIPU_INVALID, QUIPU_NOMEM, QUIPU_MISUSE.

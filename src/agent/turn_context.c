@@ -558,40 +558,50 @@ static quipu_status turn_context_pays(qp_turn *turn, const turn_context_plan *pl
     return status;
 }
 
+/* What stands with the input, and whether that, or condensed lines, are a reason after all. */
+static quipu_status turn_context_add(qp_turn *turn, const turn_context_plan *plan,
+                                     quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    bool fits = true;
+    quipu_status status = turn_context_fresh(turn, plan, &fits, reterr);
+
+    assert(context->reason == QUIPU_CONTEXT_SAME);
+    if (status == QUIPU_OK && !fits) {
+        context->reason = QUIPU_CONTEXT_WINDOW;
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? turn_context_pays(turn, plan, reterr) : status;
+}
+
 /* The messages that were sent before, with all that stood with them, when they may stay and fit. */
 static quipu_status turn_context_stay(qp_turn *turn, const turn_context_plan *plan,
                                       quipu_error *reterr)
 {
     qp_turn_context *context = &turn->context;
     bool same = false;
-    bool fits = true;
     quipu_status status = QUIPU_OK;
 
     assert(turn_context_keeps(context->reason));
     if (context->reason == QUIPU_CONTEXT_SAME) {
-        status = turn_context_fresh(turn, plan, &fits, reterr);
+        status = turn_context_add(turn, plan, reterr);
     }
-    if (status == QUIPU_OK && !fits) {
-        context->reason = QUIPU_CONTEXT_WINDOW;
-        return QUIPU_OK;
-    }
-    if (status == QUIPU_OK && context->reason == QUIPU_CONTEXT_SAME) {
-        status = turn_context_pays(turn, plan, reterr);
+    if (status != QUIPU_OK || context->reason == QUIPU_CONTEXT_WINDOW) {
+        return status;
     }
     if (context->reason != QUIPU_CONTEXT_SAME) {
         context->tail_count = 0; /* they join the block */
     }
-    if (status == QUIPU_OK) {
-        status = turn_context_again(turn, &same, reterr);
-    }
+    status = turn_context_again(turn, &same, reterr);
     if (status == QUIPU_OK && !same) {
         context->reason = QUIPU_CONTEXT_HISTORY;
+        return QUIPU_OK;
     }
-    if (status == QUIPU_OK && same && context->reason != QUIPU_CONTEXT_SAME) {
+    if (status == QUIPU_OK && context->reason != QUIPU_CONTEXT_SAME) {
         status = turn_context_block(turn, plan, reterr);
     }
     /* What stands with the input counts before it is added. */
-    if (status == QUIPU_OK && same &&
+    if (status == QUIPU_OK &&
         turn->tokens + (context->fresh_seq == 0 ? context->fresh.tokens : 0) + plan->coming +
                 context->block.tokens >
             plan->budget) {

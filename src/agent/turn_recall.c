@@ -74,8 +74,9 @@ static int turn_recall_compare(const void *left, const void *right)
     return (l > r) - (l < r);
 }
 
-/* The best hits that fit, in the order of the conversation. One alone may fill all of the room; more
- * of them share half of it: what is recalled stays in the prompt, and the window moves the sooner. */
+/* The best hits that fit, in the order of the conversation. One alone may fill all of the room;
+ * more of them share half of it: what is recalled stays in the prompt, and the window moves
+ * sooner. */
 static size_t turn_recall_choose(const qp_turn *turn, const quipu_recall_results *results,
                                  const quipu_recall_hit *chosen[QUIPU_TURN_RECALL_HITS])
 {

@@ -168,8 +168,8 @@ static bool context_is_shown(const context_choice *choice, const quipu_memory *m
            quipu_str_eq(memory->session_key, choice->key);
 }
 
-/* Estimated tokens of a line at most, bullet and newline included: the estimate of a text is rounded
- * down, that of a line in a longer text is not. */
+/* Estimated tokens of a line at most, bullet and newline included: the estimate of a text is
+ * rounded down, that of a line in a longer text is not. */
 static int64_t context_needs(const quipu_memory *memory)
 {
     return quipu_token_estimate(memory->content) + CONTEXT_LINE_TOKENS;

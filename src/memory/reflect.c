@@ -71,7 +71,8 @@ static void reflect_write(const qp_memory_known *known, qp_buf *text)
 
 /* The reflection that a text becomes: its sources are those of all that it condenses. Where one of
  * them has none, as lines that Lango made of messages which it deleted, it has no first one: no
- * prompt leaves it out because it shows the messages, and forgetting any up to the last finds it. */
+ * prompt leaves it out because it shows the messages, and forgetting any up to the last finds
+ * it. */
 static quipu_status reflect_item(qp_worker *worker, const qp_job_lease *lease,
                                  const qp_memory_known *known, quipu_str text, quipu_memory *ret,
                                  quipu_error *reterr)

@@ -231,7 +231,16 @@ class Context:
     model: str
     provider: str
     reason: Literal[
-        "", "first", "model", "instructions", "memory", "idle", "compaction", "window", "history", "pays"
+        "",
+        "first",
+        "model",
+        "instructions",
+        "memory",
+        "idle",
+        "compaction",
+        "window",
+        "history",
+        "pays",
     ]
     more_before: bool
     exact: bool
