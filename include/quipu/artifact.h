@@ -10,13 +10,13 @@
 extern "C" {
 #endif
 
-#define QUIPU_ARTIFACT_BYTES_MAX 33554432     /* 32 MiB, the bytes of one version */
-#define QUIPU_ARTIFACT_NAME_MAX 1024          /* bytes of a name */
-#define QUIPU_ARTIFACT_MIME_MAX 256           /* bytes of a MIME type */
-#define QUIPU_ARTIFACT_METADATA_MAX 65536     /* bytes of metadata */
-#define QUIPU_ARTIFACT_VERSIONS_MAX 10000     /* versions of one name */
-#define QUIPU_ARTIFACT_LIST_MAX 100000        /* artifacts of one list */
-#define QUIPU_ARTIFACT_USER_PREFIX "user:"    /* of names that belong to the user */
+#define QUIPU_ARTIFACT_BYTES_MAX 33554432  /* 32 MiB, the bytes of one version */
+#define QUIPU_ARTIFACT_NAME_MAX 1024       /* bytes of a name */
+#define QUIPU_ARTIFACT_MIME_MAX 256        /* bytes of a MIME type */
+#define QUIPU_ARTIFACT_METADATA_MAX 65536  /* bytes of metadata */
+#define QUIPU_ARTIFACT_VERSIONS_MAX 10000  /* versions of one name */
+#define QUIPU_ARTIFACT_LIST_MAX 100000     /* artifacts of one list */
+#define QUIPU_ARTIFACT_USER_PREFIX "user:" /* of names that belong to the user */
 
 typedef enum quipu_artifact_kind {
     QUIPU_ARTIFACT_DATA = 1, /* a file */
@@ -46,8 +46,8 @@ QUIPU_SLICE(quipu_artifacts, quipu_artifact)
 /* Which artifacts a call is about: those of a session and of its user. */
 typedef struct quipu_artifact_query {
     uint32_t struct_size;
-    uint32_t flags;        /* QUIPU_ARTIFACT_* */
-    quipu_str app_name;    /* both absent: those of the session, which must exist */
+    uint32_t flags;     /* QUIPU_ARTIFACT_* */
+    quipu_str app_name; /* both absent: those of the session, which must exist */
     quipu_str user_id;
     quipu_str session_key; /* absent: only the user's */
     quipu_str name;        /* absent: every name; required to get and to delete */

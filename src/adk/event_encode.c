@@ -609,10 +609,10 @@ static quipu_status encode_usage(encode_event *event)
     if (model.doc == NULL) {
         model = qp_json_get(root, QUIPU_STR("model_version"));
     }
-    message->prompt_tokens = encode_tokens(usage, QUIPU_STR("promptTokenCount"),
-                                           QUIPU_STR("prompt_token_count")) +
-                             encode_tokens(usage, QUIPU_STR("toolUsePromptTokenCount"),
-                                           QUIPU_STR("tool_use_prompt_token_count"));
+    message->prompt_tokens =
+        encode_tokens(usage, QUIPU_STR("promptTokenCount"), QUIPU_STR("prompt_token_count")) +
+        encode_tokens(usage, QUIPU_STR("toolUsePromptTokenCount"),
+                      QUIPU_STR("tool_use_prompt_token_count"));
     message->cached_tokens = encode_tokens(usage, QUIPU_STR("cachedContentTokenCount"),
                                            QUIPU_STR("cached_content_token_count"));
     message->answer_tokens =

@@ -344,7 +344,8 @@ void qp_patch_apply(const ent_entity *entity, const void *patch, bool texts, voi
         const ent_field *field = &entity->fields[i];
         const unsigned op = update_op(field, patch);
 
-        if (op == ENT_OP_KEEP) { /* most fields of most patches: nothing more is looked up for them */
+        if (op ==
+            ENT_OP_KEEP) { /* most fields of most patches: nothing more is looked up for them */
             continue;
         }
         const bool optional = (field->flags & ENT_F_NULLABLE) != 0;

@@ -15,7 +15,8 @@
 
 #define STMT_TEXT_SIZE 40
 #define STMT_WORDS_MAX ((size_t)1 << 20)
-#define STMT_VALUED_MAX 64 /* parameters whose NULL is remembered: the bits of qp_statement.valued */
+#define STMT_VALUED_MAX                                                                            \
+    64 /* parameters whose NULL is remembered: the bits of qp_statement.valued */
 
 static_assert(STMT_TEXT_SIZE >= QUIPU_TIME_TEXT_SIZE && STMT_TEXT_SIZE >= QUIPU_UUID_TEXT_SIZE,
               "a slot holds either text");

@@ -138,14 +138,14 @@ static quipu_status memory_take(qp_call *call, qp_json_node name, qp_json_node v
     quipu_status status;
 
     if (qp_json_text_is(name, QUIPU_STR("kind"))) {
-        status = memory_take_name("kind", value, memory_kinds, COUNT_OF(memory_kinds), &number,
-                                  reterr);
+        status =
+            memory_take_name("kind", value, memory_kinds, COUNT_OF(memory_kinds), &number, reterr);
         patch->kind = (quipu_memory_kind)number;
         return status;
     }
     if (qp_json_text_is(name, QUIPU_STR("priority"))) {
-        status = memory_take_name("priority", value, memory_priorities,
-                                  COUNT_OF(memory_priorities), &number, reterr);
+        status = memory_take_name("priority", value, memory_priorities, COUNT_OF(memory_priorities),
+                                  &number, reterr);
         patch->priority = (quipu_memory_priority)number;
         patch->set |= QUIPU_MEMORY_SET_PRIORITY;
         return status;

@@ -68,9 +68,12 @@ static void usage_put_row(qp_jsonw *writer, uint32_t by, const quipu_usage_row *
         const char *name;
         int64_t value;
     } figures[] = {
-        {"promptTokens", row->prompt_tokens}, {"cachedTokens", row->cached_tokens},
-        {"answerTokens", row->answer_tokens}, {"answers", row->answers},
-        {"cost", row->cost},                  {"unpriced", row->unpriced},
+        {"promptTokens", row->prompt_tokens},
+        {"cachedTokens", row->cached_tokens},
+        {"answerTokens", row->answer_tokens},
+        {"answers", row->answers},
+        {"cost", row->cost},
+        {"unpriced", row->unpriced},
     };
 
     qp_jsonw_object(writer);

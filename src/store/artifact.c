@@ -440,8 +440,8 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     if (status != QUIPU_OK) {
         return status;
     }
-    status = qp_blob_get(db, arena, row->tenant, row->app_name, row->user_id, row->hash, &blob,
-                         &error);
+    status =
+        qp_blob_get(db, arena, row->tenant, row->app_name, row->user_id, row->hash, &blob, &error);
     if (status == QUIPU_OK) {
         qp_artifact_hash(blob->data, hash);
     }
@@ -470,8 +470,7 @@ static quipu_status artifact_list_rows(artifact_call *call, ent_db *db,
         .order = {QP_ARTIFACT_BY_NAME(ASC), QP_ARTIFACT_BY_VERSION(ASC)},
         .where = *where};
     qp_artifact_list list = {0};
-    quipu_status status =
-        qp_artifact_find(db, &call->result->head.arena, &query, &list, reterr);
+    quipu_status status = qp_artifact_find(db, &call->result->head.arena, &query, &list, reterr);
 
     if (status == QUIPU_OK && list.n + *count > QUIPU_ARTIFACT_LIST_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,
@@ -550,13 +549,12 @@ static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_options_read(&read.query, sizeof(read.query), query, "quipu_artifact_query",
-                                 reterr);
+        status =
+            qp_options_read(&read.query, sizeof(read.query), query, "quipu_artifact_query", reterr);
     }
-    if (status == QUIPU_OK &&
-        (ret_list == NULL || read.query.version < -1 ||
-         (read.query.flags & ~QUIPU_ARTIFACT_VERSIONS) != 0 ||
-         (needs_name && read.query.name.p == NULL))) {
+    if (status == QUIPU_OK && (ret_list == NULL || read.query.version < -1 ||
+                               (read.query.flags & ~QUIPU_ARTIFACT_VERSIONS) != 0 ||
+                               (needs_name && read.query.name.p == NULL))) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "reading artifacts needs a place for them, known flags and, to get "
                               "one, its name and a version of -1 or more");

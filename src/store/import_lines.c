@@ -76,14 +76,13 @@ static bool import_lines_belongs(qp_lines_import *run, qp_json_node object, qp_i
     qp_json_node scope = qp_json_get(object, QUIPU_STR("scope"));
     qp_json_node key =
         qp_json_get(object, type == QP_LINE_SCOPE ? QUIPU_STR("scope") : QUIPU_STR("session_key"));
-    bool loose =
-        type == QP_LINE_FACTOR ||
-        (type == QP_LINE_STATE && (qp_json_kind_of(scope) != QP_JSON_STRING ||
-                                   !qp_json_text_is(scope, QUIPU_STR("session")))) ||
-        ((type == QP_LINE_OBSERVATION || type == QP_LINE_REFLECTION || type == QP_LINE_SCOPE ||
-          type == QP_LINE_ARTIFACT) &&
-         (run->key.p == NULL || qp_json_kind_of(key) != QP_JSON_STRING ||
-          !qp_json_text_is(key, run->key)));
+    bool loose = type == QP_LINE_FACTOR ||
+                 (type == QP_LINE_STATE && (qp_json_kind_of(scope) != QP_JSON_STRING ||
+                                            !qp_json_text_is(scope, QUIPU_STR("session")))) ||
+                 ((type == QP_LINE_OBSERVATION || type == QP_LINE_REFLECTION ||
+                   type == QP_LINE_SCOPE || type == QP_LINE_ARTIFACT) &&
+                  (run->key.p == NULL || qp_json_kind_of(key) != QP_JSON_STRING ||
+                   !qp_json_text_is(key, run->key)));
 
     assert(type != QP_LINE_NONE);
     /* The footer belongs to no group and ends the last one. */

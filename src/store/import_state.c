@@ -107,8 +107,8 @@ quipu_status qp_import_line_usage(qp_lines_import *run, ent_db *db, quipu_arena 
     static const char *const others[] = {QP_EXPORT_TYPE, NULL};
     qp_usage_new made = {.tenant = run->store->tenant,
                          .session_number = run->loose ? 0 : run->row->id};
-    quipu_status status =
-        qp_import_row(&qp_usage_entity, qp_json_root(&run->doc), NULL, others, scratch, &made, reterr);
+    quipu_status status = qp_import_row(&qp_usage_entity, qp_json_root(&run->doc), NULL, others,
+                                        scratch, &made, reterr);
     const qp_usage row = {.seq = made.seq,
                           .model = made.model,
                           .prompt_before = made.prompt_before,

@@ -647,8 +647,7 @@ quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db, quipu_str 
     if (status != QUIPU_OK) {
         return qp_error_pass(reterr, &error);
     }
-    return encoded->header.begins_span
-               ? qp_usage_write(db, tenant, encoded->header.usage_before, encoded->rows,
-                                encoded->count, reterr)
-               : QUIPU_OK;
+    return encoded->header.begins_span ? qp_usage_write(db, tenant, encoded->header.usage_before,
+                                                        encoded->rows, encoded->count, reterr)
+                                       : QUIPU_OK;
 }

@@ -225,8 +225,8 @@ QP_INLINE quipu_str message_read_put(quipu_str text, char **at)
 static quipu_status message_read_texts(const qp_message *row, quipu_arena *arena,
                                        quipu_message *ret)
 {
-    const size_t size = row->content.n + row->author.n + row->invocation_id.n + row->branch.n +
-                        row->model.n + 5;
+    const size_t size =
+        row->content.n + row->author.n + row->invocation_id.n + row->branch.n + row->model.n + 5;
     char *at = qp_arena_take(arena, size);
 
     assert(row->content.p != NULL || row->content.n == 0);

@@ -134,13 +134,13 @@ quipu_status qp_state_forget_session(const quipu_store *store, ent_db *db, const
             qp_state_where one = query.where;
 
             one.name = ent_eq(list.items[i].name);
-            status = qp_state_update(
-                db, &one,
-                &(qp_state_patch){.set_by = ent_set(QUIPU_STR("")),
-                                  .set_seq = ent_set((int64_t)0),
-                                  .set_in = ent_set(QUIPU_STR("")),
-                                  .updated_at = ent_set(list.items[i].updated_at)},
-                NULL, reterr);
+            status =
+                qp_state_update(db, &one,
+                                &(qp_state_patch){.set_by = ent_set(QUIPU_STR("")),
+                                                  .set_seq = ent_set((int64_t)0),
+                                                  .set_in = ent_set(QUIPU_STR("")),
+                                                  .updated_at = ent_set(list.items[i].updated_at)},
+                                NULL, reterr);
         }
     }
     quipu_arena_free(&arena);

@@ -6,8 +6,8 @@
 
 #include <quipu/store.h>
 
-#define QP_STATE_EVENTS_MAX 64 /* ids of state-only events that a session remembers */
-#define QP_STATE_NAME_MAX 1024 /* bytes of a key */
+#define QP_STATE_EVENTS_MAX 64  /* ids of state-only events that a session remembers */
+#define QP_STATE_NAME_MAX 1024  /* bytes of a key */
 #define QP_STATE_SET_BY_MAX 256 /* bytes of who set it; a longer author is cut */
 
 typedef enum qp_scope { QP_SCOPE_APP = 1, QP_SCOPE_USER, QP_SCOPE_SESSION } qp_scope;

@@ -47,7 +47,8 @@ static quipu_status state_get_work(void *ctx, ent_db *db, quipu_arena *scratch, 
 
     quipu_arena_free(arena); /* of a try before */
     for (int scope = QP_SCOPE_APP; scope <= QP_SCOPE_SESSION && status == QUIPU_OK; scope++) {
-        status = qp_state_rows(call->store, db, row, (qp_scope)scope, arena, &scopes[scope], reterr);
+        status =
+            qp_state_rows(call->store, db, row, (qp_scope)scope, arena, &scopes[scope], reterr);
         count += scopes[scope].n;
     }
     if (status == QUIPU_OK && count > 0) {

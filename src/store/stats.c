@@ -72,10 +72,10 @@ static quipu_status stats_sessions(stats_call *call, ent_db *db, quipu_error *re
 /* Sorted by content, so that what a user has twice counts once. */
 static quipu_status stats_artifacts(stats_call *call, ent_db *db, quipu_error *reterr)
 {
-    const qp_artifact_query query = {.order = {QP_ARTIFACT_BY_TENANT(ASC),
-                                               QP_ARTIFACT_BY_APP_NAME(ASC),
-                                               QP_ARTIFACT_BY_USER_ID(ASC), QP_ARTIFACT_BY_HASH(ASC)},
-                                     .where = {.tenant = ent_eq(call->store->tenant)}};
+    const qp_artifact_query query = {
+        .order = {QP_ARTIFACT_BY_TENANT(ASC), QP_ARTIFACT_BY_APP_NAME(ASC),
+                  QP_ARTIFACT_BY_USER_ID(ASC), QP_ARTIFACT_BY_HASH(ASC)},
+        .where = {.tenant = ent_eq(call->store->tenant)}};
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_artifact last = {.size = 0};
     qp_artifact_iter iter;
@@ -96,7 +96,8 @@ static quipu_status stats_artifacts(stats_call *call, ent_db *db, quipu_error *r
         quipu_arena_free(&arena);
         status = quipu_arena_copy(&arena, row.hash, &last.hash);
         status = status == QUIPU_OK ? quipu_arena_copy(&arena, row.user_id, &last.user_id) : status;
-        status = status == QUIPU_OK ? quipu_arena_copy(&arena, row.app_name, &last.app_name) : status;
+        status =
+            status == QUIPU_OK ? quipu_arena_copy(&arena, row.app_name, &last.app_name) : status;
         if (status != QUIPU_OK) {
             (void)qp_error_set(reterr, status, "out of memory for figures");
         }

@@ -204,15 +204,15 @@ static quipu_status usage_insert(usage_call *call, size_t at, const usage_span *
 static quipu_status usage_take(usage_call *call, const usage_span *span, quipu_error *reterr)
 {
     const uint32_t by = call->query.flags;
-    const usage_span shown = {
-        .key = (by & QUIPU_USAGE_BY_SESSION) != 0 ? span->key : QP_STR_ABSENT,
-        .model = (by & QUIPU_USAGE_BY_MODEL) != 0 ? span->model : QP_STR_ABSENT,
-        .day = (by & QUIPU_USAGE_BY_DAY) != 0 ? span->day : 0};
+    const usage_span shown = {.key = (by & QUIPU_USAGE_BY_SESSION) != 0 ? span->key : QP_STR_ABSENT,
+                              .model =
+                                  (by & QUIPU_USAGE_BY_MODEL) != 0 ? span->model : QP_STR_ABSENT,
+                              .day = (by & QUIPU_USAGE_BY_DAY) != 0 ? span->day : 0};
     const size_t at = usage_place(call, &shown);
     const quipu_model_row prices = qp_model_row(span->model, NULL);
     int64_t cost = 0;
-    const bool priced = qp_model_cost(&prices, span->sum.prompt, span->sum.cached, 0,
-                                      span->sum.answer, &cost);
+    const bool priced =
+        qp_model_cost(&prices, span->sum.prompt, span->sum.cached, 0, span->sum.answer, &cost);
     quipu_status status = QUIPU_OK;
 
     if (at == call->count || usage_compare(&call->rows[at], &shown) != 0) {
@@ -253,10 +253,10 @@ static quipu_status usage_session(usage_call *call, ent_db *db, const qp_session
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         const qp_usage *from = &list.items[i];
         const qp_usage *next = i + 1 < list.n ? from + 1 : NULL;
-        const qp_usage_sum after =
-            next == NULL ? qp_usage_of(row)
-                         : (qp_usage_sum){next->prompt_before, next->cached_before,
-                                          next->answer_before, next->count_before, 0};
+        const qp_usage_sum after = next == NULL
+                                       ? qp_usage_of(row)
+                                       : (qp_usage_sum){next->prompt_before, next->cached_before,
+                                                        next->answer_before, next->count_before, 0};
         const usage_span span = {.key = row->key,
                                  .model = from->model,
                                  .day = from->day,
@@ -335,8 +335,8 @@ static quipu_status usage_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     if (call->query.key.p == NULL) {
         return usage_page(call, db, reterr);
     }
-    status = qp_session_load(call->store, db, scratch, call->query.key, quipu_time_now(), &row,
-                             reterr);
+    status =
+        qp_session_load(call->store, db, scratch, call->query.key, quipu_time_now(), &row, reterr);
     if (status == QUIPU_OK) {
         call->report->pub.sessions = 1;
         status = usage_session(call, db, row, reterr);
@@ -399,8 +399,8 @@ quipu_status quipu_usage_get(quipu_store *store, const quipu_usage_query *query,
         status = qp_error_set(reterr, QUIPU_MISUSE, "usage needs a place for the report");
     }
     if (status == QUIPU_OK) {
-        status = qp_options_read(&usage.query, sizeof(usage.query), query, "quipu_usage_query",
-                                 reterr);
+        status =
+            qp_options_read(&usage.query, sizeof(usage.query), query, "quipu_usage_query", reterr);
     }
     if (status == QUIPU_OK) {
         status = usage_check(&usage, reterr);

@@ -327,9 +327,10 @@ static quipu_status verify_rows_artifact(rows_walk *walk, const rows_any *any,
         qp_problem_say(finding->text, "the bytes of artifact \"%.*s\", version %lld, are not there",
                        shown, row->name.p, (long long)row->version);
     } else if (!qp_artifact_sound(&made)) {
-        qp_problem_say(finding->text,
-                       "artifact \"%.*s\", version %lld, has a number or a place that it cannot have",
-                       shown, row->name.p, (long long)row->version);
+        qp_problem_say(
+            finding->text,
+            "artifact \"%.*s\", version %lld, has a number or a place that it cannot have", shown,
+            row->name.p, (long long)row->version);
     }
     return status;
 }

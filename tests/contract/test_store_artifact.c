@@ -158,8 +158,8 @@ static void a_session_says_whose_its_artifacts_are(void **state)
     query.session_key = QUIPU_STR("key");
     T_OK(quipu_artifact_find(store, &query, NULL, &list, NULL));
     assert_int_equal(list->artifacts.count, 1);
-    assert_true(quipu_str_eq(quipu_artifact_at(list->artifacts, 0)->metadata.text,
-                             QUIPU_STR("{\"x\":1}")));
+    assert_true(
+        quipu_str_eq(quipu_artifact_at(list->artifacts, 0)->metadata.text, QUIPU_STR("{\"x\":1}")));
     assert_true(quipu_str_eq(quipu_artifact_at(list->artifacts, 0)->user_id, QUIPU_STR("ana")));
     quipu_free(list);
 }

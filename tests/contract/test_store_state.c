@@ -43,9 +43,10 @@ static quipu_live *fill(adk_world *world)
 {
     quipu_live *live = adk_create(world, "user", "s", "{\"born\":1}");
 
-    (void)adk_append(live, "{\"id\":\"e1\",\"author\":\"planner\",\"timestamp\":1.5,"
-                           "\"content\":{\"parts\":[{\"text\":\"hi\"}]},\"actions\":{\"stateDelta\":"
-                           "{\"plan\":\"a\",\"user:name\":\"Ada\",\"app:tier\":2}}}");
+    (void)adk_append(live,
+                     "{\"id\":\"e1\",\"author\":\"planner\",\"timestamp\":1.5,"
+                     "\"content\":{\"parts\":[{\"text\":\"hi\"}]},\"actions\":{\"stateDelta\":"
+                     "{\"plan\":\"a\",\"user:name\":\"Ada\",\"app:tier\":2}}}");
     (void)adk_append(live, "{\"id\":\"e2\",\"author\":\"worker\",\"timestamp\":2.5,"
                            "\"content\":{\"parts\":[{\"text\":\"ho\"}]},"
                            "\"actions\":{\"stateDelta\":{\"plan\":\"b\"}}}");

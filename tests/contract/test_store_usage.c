@@ -49,7 +49,8 @@ static void check_row(const quipu_usage_report *report, size_t at, const char *k
     row = quipu_usage_row_at(report->rows, at);
     assert_true(quipu_str_eq(row->session_key, quipu_cstr(key)) ||
                 (key == NULL && row->session_key.n == 0));
-    assert_true(quipu_str_eq(row->model, quipu_cstr(model)) || (model == NULL && row->model.n == 0));
+    assert_true(quipu_str_eq(row->model, quipu_cstr(model)) ||
+                (model == NULL && row->model.n == 0));
     assert_int_equal(row->day, day);
     assert_int_equal(row->prompt_tokens, prompt);
     assert_int_equal(row->cached_tokens, cached);
@@ -438,10 +439,9 @@ static void an_event_of_adk_says_what_it_used(void **state)
               "\"usageMetadata\":{\"promptTokenCount\":100,\"cachedContentTokenCount\":60,"
               "\"candidatesTokenCount\":7,\"thoughtsTokenCount\":3,\"totalTokenCount\":110}}");
     (void)adk_append(
-        live,
-        "{\"id\":\"e2\",\"author\":\"agent\",\"timestamp\":2.5,\"invocation_id\":\"i\","
-        "\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"ho\"}]},"
-        "\"usage_metadata\":{\"prompt_token_count\":10,\"candidates_token_count\":2}}");
+        live, "{\"id\":\"e2\",\"author\":\"agent\",\"timestamp\":2.5,\"invocation_id\":\"i\","
+              "\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"ho\"}]},"
+              "\"usage_metadata\":{\"prompt_token_count\":10,\"candidates_token_count\":2}}");
     history = st_get(world->store, "adk:app/user/s", NULL);
     message = quipu_message_at(history->messages, 0);
     assert_true(quipu_str_eq(message->model, QUIPU_STR("gemini-x")));
