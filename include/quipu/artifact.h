@@ -1,6 +1,6 @@
-/* Artifacts: named blobs with versions, of a session or of a user. What is the same for one user of an
- * app is stored once. A name that begins with "user:" belongs to the user and shows in all of the
- * user's sessions, as in ADK; any other belongs to its session and is deleted with it. */
+/* Artifacts: named blobs with versions, of a session or of a user. What is the same for one user of
+ * an app is stored once. A name that begins with "user:" belongs to the user and shows in all of
+ * the user's sessions, as in ADK; any other belongs to its session and is deleted with it. */
 #ifndef QUIPU_ARTIFACT_H
 #define QUIPU_ARTIFACT_H
 
@@ -101,7 +101,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_get(quipu_store *store,
  *
  * Ownership: free *ret_list with quipu_free().
  * Threads:   any, same store.
- * Errors:    as quipu_artifact_get(); QUIPU_LIMIT also for more than QUIPU_ARTIFACT_LIST_MAX.
+ * Errors:    as quipu_artifact_get(); QUIPU_LIMIT also for too many (above).
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_find(quipu_store *store,

@@ -17,7 +17,7 @@ extern "C" {
 /* ---- export and import ----------------------------------------------------------------------- */
 
 #define QUIPU_EXPORT_MAJOR 1            /* an import refuses any other */
-#define QUIPU_EXPORT_MINOR 2            /* a newer one may have lines that an import refuses */
+#define QUIPU_EXPORT_MINOR 3            /* a newer one may have lines that an import refuses */
 #define QUIPU_LINE_BYTES_MAX 1073741824 /* bytes of one line; default of the option */
 #define QUIPU_IMPORT_BUFFER 8388608     /* bytes read before the write lock is taken */
 

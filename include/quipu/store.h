@@ -483,6 +483,9 @@ typedef struct quipu_append_options {
     uint32_t struct_size;
     uint32_t flags;            /* QUIPU_APPEND_* */
     int64_t expected_revision; /* QUIPU_CONFLICT unless it is the session's; -1: do not check */
+    /* Changed together with the append, by bits of QUIPU_SET_*, in its transaction and with its
+     * revision; a repeated append changes nothing. NULL: none. */
+    const quipu_session_patch *settings;
 } quipu_append_options;
 
 #define QUIPU_APPEND_OPTIONS_INIT QUIPU_INIT_WITH(quipu_append_options, expected_revision, -1)
@@ -538,8 +541,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_say(quipu_store *store, const char *
 /**
  * Write message `index` of a slice as JSON, for people and for export: role, content, timestamp
  * (RFC 3339), toolCalls, author, eventId, invocationId, branch, seq, tokens, mark, coversFrom,
- * coversTo, replaces, model, promptTokens, cachedTokens, answerTokens, extra, in this order. Members that are empty or absent are left out, except
- * role, content and timestamp.
+ * coversTo, replaces, model, promptTokens, cachedTokens, answerTokens, extra, in this order.
+ * Members that are empty or absent are left out, except role, content and timestamp.
  *
  * Ownership: the arena owns the text.
  * Threads:   any; the arena one at a time.

@@ -1,7 +1,7 @@
 /* What the answers of models used: tokens, as their providers reported them with each answer, by
  * session, model and day. A message brings its numbers (quipu_message.prompt_tokens and so on; the
- * events of ADK and quipu_turn() have them), and its session sums them up as it is stored, so that no
- * question here reads messages. */
+ * events of ADK and quipu_turn() have them), and its session sums them up as it is stored, so that
+ * no question here reads messages. */
 #ifndef QUIPU_USAGE_H
 #define QUIPU_USAGE_H
 
@@ -57,13 +57,13 @@ typedef struct quipu_usage_report {
 /**
  * Sum up what the answers of sessions used, newest session first, `limit` sessions at a time: the
  * sum over all pages is that of the store. The cost depends on the sessions and on how often their
- * answers came to another day or model, not on messages. Answers of deleted sessions do not count; a
- * fork counts its own only.
+ * answers came to another day or model, not on messages. Answers of deleted sessions do not count;
+ * a fork counts its own only.
  *
  * Ownership: free *ret_report with quipu_free().
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND and QUIPU_EXPIRED (of `key`), QUIPU_INVALID (a malformed cursor),
- *            QUIPU_LIMIT (more than QUIPU_USAGE_ROWS_MAX rows: ask for fewer days or sessions),
+ *            QUIPU_LIMIT (too many rows: ask for fewer days or sessions),
  *            QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */

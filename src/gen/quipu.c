@@ -973,6 +973,6 @@ static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_sess
     &qp_session_patch_view, &qp_message_message_view, &qp_artifact_artifact_view,
     &qp_observation_memory_view, &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 15, .hash = "2dbcee583f8e3035", .application_id = 0x51495055, .version = 4,
-    .min_reader = 1, .min_writer = 4, .classes = qp_quipu_classes, .views = qp_quipu_views,
+    .entity_count = 15, .hash = "84dae8b7be4b868e", .application_id = 0x51495055, .version = 5,
+    .min_reader = 1, .min_writer = 5, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 7};

@@ -250,7 +250,7 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
                            "[\"messages\"],\"properties\":{\"messages\":{\"type\":\"array\","
                            "\"minItems\":1,\"items\":{\"$ref\":\"#/components/schemas/Message\"}},"
                            "\"create\":{\"type\":\"boolean\"},\"expectedRevision\":"
-                           "{\"type\":\"integer\"}}}"));
+                           "{\"type\":\"integer\"},\"settings\":{\"type\":\"object\"}}}"));
     qp_jsonw_key(writer, QUIPU_STR("Message"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"required\":[\"role\"],\"properties\":"
                                    "{\"role\":{\"enum\":[\"user\",\"assistant\",\"tool\","

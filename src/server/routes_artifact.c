@@ -1,5 +1,5 @@
-/* Artifacts, for /v1 and for ADK's routes. A session's artifacts are its own and its user's; what the
- * identity may see is decided by the session, or by app and user of the path. Runs on workers.
+/* Artifacts, for /v1 and for ADK's routes. A session's artifacts are its own and its user's; what
+ * the identity may see is decided by the session, or by app and user of the path. Runs on workers.
  *
  * Bytes are always sent inside of JSON: a client's file is never a document of this origin. */
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 #define ARTIFACT_DIGITS_MAX 9 /* of a version in a path */
 
-/* ---- /v1 --------------------------------------------------------------------------------------- */
+/* ---- /v1 ------------------------------------------------------------------------------------- */
 
 static void artifact_put(qp_jsonw *writer, const quipu_artifact *artifact, bool with_data)
 {
@@ -209,7 +209,7 @@ quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* ---- ADK --------------------------------------------------------------------------------------- */
+/* ---- ADK ------------------------------------------------------------------------------------- */
 
 /* The place of a path: app, user, and the key of the session, which need not exist. */
 static quipu_status adk_place(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)
@@ -480,6 +480,13 @@ static bool adk_version(qp_call *call, quipu_str text, int64_t *ret_version)
     return good;
 }
 
+/* Whether a version is what a rewind of ADK saves to remove an artifact. */
+static bool adk_is_gone(const quipu_artifact *artifact)
+{
+    return artifact->kind == QUIPU_ARTIFACT_DATA && artifact->size == 0 &&
+           quipu_str_eq(artifact->mime_type, QUIPU_STR("application/octet-stream"));
+}
+
 /* One version: its part, or what is known of it. */
 static quipu_status adk_get(qp_call *call, quipu_str version, bool metadata, quipu_error *reterr)
 {
@@ -494,6 +501,9 @@ static quipu_status adk_get(qp_call *call, quipu_str version, bool metadata, qui
     }
     if (status == QUIPU_OK) {
         status = quipu_artifact_get(call->store, &query, &call->limits, &list, reterr);
+    }
+    if (status == QUIPU_OK && !metadata && adk_is_gone(quipu_artifact_at(list->artifacts, 0))) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the artifact was removed by a rewind");
     }
     if (status == QUIPU_OK) {
         qp_jsonw_begin(&writer, &call->answer.body);

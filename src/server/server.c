@@ -93,6 +93,7 @@ static void server_on_wake(evutil_socket_t fd, short events, void *arg)
     while (read(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes)) {
     }
     qp_pool_finish(&server->pool);
+    qp_streams_follow(server);
     if (atomic_load(&server->stop_asked) && !server->stopping) {
         server_begin_stop(server);
     }
@@ -354,6 +355,7 @@ static quipu_status server_open_loop(quipu_server *server, int fd, quipu_error *
 /* Frees everything; the loop does not run. */
 static void server_free(quipu_server *server)
 {
+    qp_watch_stop(server);
     qp_pool_stop(&server->pool);
     qp_conns_free(server);
     assert(server->conn_count == 0 && server->stream_count == 0);

@@ -31,6 +31,9 @@ typedef struct append_call {
     int64_t expected_revision;
     qp_encoded encoded;   /* empty: only state changes */
     qp_append_also *also; /* or NULL */
+    bool has_settings;    /* the next two change with it */
+    quipu_session_patch settings;
+    ent_opt_int ttl_ms;
     quipu_appended result;
     bool is_retry;  /* the work has run before, and may have been stored then */
     bool creates;   /* the session, when there is none */
@@ -344,6 +347,9 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
             call->also->time = patch.last_event_at.v;
         }
     }
+    if (status == QUIPU_OK && call->has_settings) {
+        qp_session_settings_put(&call->settings, call->ttl_ms, now, &patch);
+    }
     if (status == QUIPU_OK) {
         qp_session_cache_change(&store->group.sessions, row, &patch);
         call->result = result;
@@ -481,6 +487,26 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
     return append_run(&append, &within, status, ret_appended, reterr);
 }
 
+/* Reads and checks the settings that change with an append. Its own revision is the expected one.
+ * */
+static quipu_status append_settings(append_call *append, const quipu_session_patch *given,
+                                    quipu_error *reterr)
+{
+    quipu_session_patch own = QUIPU_SESSION_PATCH_INIT;
+    quipu_status status = qp_options_read(&own, sizeof(own), given, "quipu_session_patch", reterr);
+
+    if (status == QUIPU_OK && (own.set & QUIPU_SET_IF_REVISION) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "an append has an expected revision of its own: leave out "
+                              "QUIPU_SET_IF_REVISION");
+    }
+    append->settings = own;
+    append->has_settings = true;
+    return status == QUIPU_OK ? qp_session_settings_check(append->store, &append->settings,
+                                                          &append->ttl_ms, reterr)
+                              : status;
+}
+
 quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messages messages,
                                   const quipu_append_options *options,
                                   const quipu_call_options *call, quipu_appended *ret_appended,
@@ -499,6 +525,9 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
         status = qp_output_check(ret_appended, "quipu_appended", reterr);
+    }
+    if (status == QUIPU_OK && opt.settings != NULL) {
+        status = append_settings(&append, opt.settings, reterr);
     }
     if (status == QUIPU_OK && (messages.count == 0 || (opt.flags & ~QUIPU_APPEND_CREATE) != 0 ||
                                opt.expected_revision < -1)) {

@@ -1,9 +1,9 @@
 /* Artifacts: saving, finding, reading and deleting versions of named blobs.
  *
  * Owns the rows of entities Artifact and Blob; artifact.h has the picture. The public calls run in
- * transactions of their own: a save and a delete are exclusive, because the next version and the last
- * owner of a blob are read before they are written. qp_artifact_remove() also runs in the transactions
- * of session_delete.c and erase.c, qp_artifact_put() in an import's. */
+ * transactions of their own: a save and a delete are exclusive, because the next version and the
+ * last owner of a blob are read before they are written. qp_artifact_remove() also runs in the
+ * transactions of session_delete.c and erase.c, qp_artifact_put() in an import's. */
 #include "store/artifact.h"
 
 #include <ent/view.h>
@@ -67,6 +67,8 @@ quipu_status qp_artifact_put(ent_db *db, const qp_artifact_new *made, quipu_byte
 static quipu_status artifact_release(ent_db *db, const qp_artifact *row, quipu_error *reterr)
 {
     bool held = false;
+
+    assert(row->hash.p != NULL);
     quipu_status status = qp_artifact_exists(db,
                                              &(qp_artifact_where){.tenant = ent_eq(row->tenant),
                                                                   .app_name = ent_eq(row->app_name),
@@ -159,6 +161,8 @@ static quipu_status artifact_place(artifact_call *call, ent_db *db, quipu_arena 
                                    qp_artifact_where *ret_where, quipu_error *reterr)
 {
     const quipu_artifact_query *query = &call->query;
+
+    assert(ent_depth(db) > 0); /* the session is of the same snapshot */
     quipu_str app_name = artifact_text(query->app_name);
     quipu_str user_id = artifact_text(query->user_id);
     quipu_status status = QUIPU_OK;
@@ -185,6 +189,7 @@ static qp_artifact_where artifact_of(const qp_artifact_where *place, const artif
 {
     qp_artifact_where where = *place;
 
+    assert(users || call->query.session_key.p != NULL || call->query.name.p == NULL);
     where.session_key = ent_eq(users ? QUIPU_STR("") : artifact_text(call->query.session_key));
     if (call->query.name.p != NULL) {
         where.name = ent_eq(call->query.name);
@@ -195,6 +200,7 @@ static qp_artifact_where artifact_of(const qp_artifact_where *place, const artif
 /* A row as the API shows it, without its bytes. */
 static void artifact_show(const qp_artifact *row, quipu_artifact *ret)
 {
+    assert(row->name.n > 0);
     *ret = (quipu_artifact){.size = 0};
     ent_view_read(&qp_artifact_artifact_view, row, ret);
     if (row->session_key.n == 0) {
@@ -211,6 +217,7 @@ static quipu_status artifact_newest(ent_db *db, const qp_artifact_where *where, 
     qp_artifact_list list = {0};
     quipu_status status = qp_artifact_find(db, arena, &query, &list, reterr);
 
+    assert(list.n <= 1);
     *ret_row = list.n > 0 ? list.items : NULL;
     return status;
 }
@@ -221,6 +228,7 @@ static quipu_status artifact_answer(artifact_call *call, const quipu_artifact *a
 {
     quipu_artifact *one = qp_arena_take(&call->result->head.arena, sizeof(*one));
 
+    assert(artifact->name.p != NULL);
     if (one == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for an artifact");
     }
@@ -426,6 +434,7 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     quipu_artifact shown;
     quipu_status status = artifact_place(call, db, scratch, &where, reterr);
 
+    assert(call->query.name.p != NULL);
     quipu_arena_free(arena); /* of a try before */
     if (status == QUIPU_OK) {
         where = artifact_of(&where, call, artifact_is_users(call->query.name));
@@ -512,6 +521,7 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
     qp_artifact_where where;
     quipu_status status = artifact_place(call, db, scratch, &where, reterr);
 
+    assert(call->result != NULL);
     quipu_arena_free(arena); /* of a try before */
     for (int pass = 0; pass < 2 && status == QUIPU_OK; pass++) {
         const qp_artifact_where own = artifact_of(&where, call, false);
@@ -601,6 +611,7 @@ static quipu_status artifact_delete_work(void *ctx, ent_db *db, quipu_arena *scr
     qp_artifact_where where;
     quipu_status status = artifact_place(call, db, scratch, &where, reterr);
 
+    assert(call->query.name.p != NULL);
     if (status == QUIPU_OK) {
         where = artifact_of(&where, call, artifact_is_users(call->query.name));
         status = qp_artifact_remove(db, &where, &call->removed, reterr);

@@ -482,8 +482,13 @@ static quipu_status export_usage(export_run *run, const qp_session *row, quipu_e
                                   .where = {.session_number = ent_eq(row->id)}};
     qp_usage_iter iter;
     qp_usage span;
-    quipu_status status = qp_usage_iter_begin(run->db, &query, &iter, reterr);
+    quipu_status status = QUIPU_OK;
 
+    assert(run->db != NULL && row->id > 0);
+    if (row->answer_count == 0) {
+        return QUIPU_OK;
+    }
+    status = qp_usage_iter_begin(run->db, &query, &iter, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -496,8 +501,8 @@ static quipu_status export_usage(export_run *run, const qp_session *row, quipu_e
     return status == QUIPU_OK ? ended : status;
 }
 
-/* Artifacts that meet a condition, each with its bytes: also those that the user has once, because a
- * line means something alone. */
+/* Artifacts that meet a condition, each with its bytes: also those that the user has once, because
+ * a line means something alone. */
 static quipu_status export_artifacts(export_run *run, const qp_artifact_where *where,
                                      quipu_error *reterr)
 {
@@ -531,8 +536,8 @@ static quipu_status export_artifacts(export_run *run, const qp_artifact_where *w
     return status == QUIPU_OK ? ended : status;
 }
 
-/* The artifacts of users: of all sessions, and of keys that no session has. Those of a session stand
- * behind it. */
+/* The artifacts of users: of all sessions, and of keys that no session has. Those of a session
+ * stand behind it. */
 static quipu_status export_loose_artifacts(export_run *run, quipu_error *reterr)
 {
     const qp_artifact_query query = {.order = {QP_ARTIFACT_BY_SESSION_KEY(ASC)},
@@ -629,12 +634,21 @@ static quipu_status export_head(export_run *run, const qp_session *row, quipu_er
     return export_end(run, &run->done.sessions, reterr);
 }
 
-/* What is known of a session. */
-static quipu_status export_known(export_run *run, quipu_str key, quipu_error *reterr)
+/* What a session has by its key: artifacts, and what is known of it. */
+static quipu_status export_known(export_run *run, const qp_session *row, quipu_error *reterr)
 {
-    quipu_status status = export_observations(run, key, reterr);
+    const quipu_str key = row->key;
+    quipu_status status = export_artifacts(run,
+                                           &(qp_artifact_where){.tenant = ent_eq(row->tenant),
+                                                                .app_name = ent_eq(row->app_name),
+                                                                .user_id = ent_eq(row->user_id),
+                                                                .session_key = ent_eq(key)},
+                                           reterr);
 
     assert(key.p != NULL);
+    if (status == QUIPU_OK) {
+        status = export_observations(run, key, reterr);
+    }
     if (status == QUIPU_OK) {
         status = export_reflections(run, key, reterr);
     }
@@ -685,18 +699,10 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     if (status == QUIPU_OK) {
         status = export_contexts(run, row, reterr);
     }
-    if (status == QUIPU_OK && row->answer_count > 0) {
+    if (status == QUIPU_OK) {
         status = export_usage(run, row, reterr);
     }
-    if (status == QUIPU_OK && row->key.p != NULL) {
-        status = export_artifacts(run,
-                                  &(qp_artifact_where){.tenant = ent_eq(run->store->tenant),
-                                                       .app_name = ent_eq(row->app_name),
-                                                       .user_id = ent_eq(row->user_id),
-                                                       .session_key = ent_eq(row->key)},
-                                  reterr);
-    }
-    return status == QUIPU_OK && row->key.p != NULL ? export_known(run, row->key, reterr) : status;
+    return status == QUIPU_OK && row->key.p != NULL ? export_known(run, row, reterr) : status;
 }
 
 /* Every session by its number: a fork has a larger number than its parent and comes behind it.

@@ -80,13 +80,14 @@ static bool hash_chain_has(const ent_field *field)
            field->row != offsetof(qp_message, salted_hash);
 }
 
-/* Whether a message has no value for a field, by the first bytes of the member alone: most fields of
- * most messages. An enum and a required number are always looked at. */
+/* Whether a message has no value for a field, by the first bytes of the member alone: most fields
+ * of most messages. An enum and a required number are always looked at. */
 static bool hash_chain_lacks(const ent_field *field, const char *member, bool optional)
 {
     const void *p = field;
     bool has = true;
 
+    assert(member != NULL);
     if (field->type == ENT_TEXT || field->type == ENT_JSON || field->type == ENT_BYTES) {
         memcpy(&p, member, sizeof(p));
     } else if (optional && field->type == ENT_INT) {

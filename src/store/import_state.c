@@ -125,8 +125,8 @@ quipu_status qp_import_line_usage(qp_lines_import *run, ent_db *db, quipu_arena 
     return status == QUIPU_OK ? qp_usage_create(db, NULL, &made, NULL, reterr) : status;
 }
 
-/* Whether an artifact is there already: the same version with the same bytes, or another one, which is
- * an error. */
+/* Whether an artifact is there already: the same version with the same bytes, or another one, which
+ * is an error. */
 static quipu_status import_state_has_artifact(const qp_lines_import *run, ent_db *db,
                                               quipu_arena *scratch, const qp_artifact_new *made,
                                               bool *ret_has, quipu_error *reterr)
@@ -155,7 +155,10 @@ quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db, quipu_are
 {
     static const char *const others[] = {QP_EXPORT_TYPE, QP_EXPORT_DATA, NULL};
     const qp_json_node object = qp_json_root(&run->doc);
-    qp_artifact_new made = {.tenant = run->store->tenant};
+    qp_artifact_new made = {.tenant = run->store->tenant,
+                            .app_name = QUIPU_STR(""),
+                            .user_id = QUIPU_STR(""),
+                            .session_key = QUIPU_STR("")};
     char hash[QP_HASH_TEXT_SIZE];
     quipu_str text = QP_STR_ABSENT;
     quipu_bytes data = {NULL, 0};
@@ -163,9 +166,7 @@ quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db, quipu_are
     quipu_status status =
         qp_import_row(&qp_artifact_entity, object, NULL, others, scratch, &made, reterr);
 
-    made.app_name = made.app_name.p != NULL ? made.app_name : QUIPU_STR("");
-    made.user_id = made.user_id.p != NULL ? made.user_id : QUIPU_STR("");
-    made.session_key = made.session_key.p != NULL ? made.session_key : QUIPU_STR("");
+    assert(run->loose || (run->row != NULL && !run->skip));
     if (status == QUIPU_OK) {
         status = qp_import_text(object, QUIPU_STR(QP_EXPORT_DATA), scratch, &text, reterr);
     }

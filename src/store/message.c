@@ -78,6 +78,37 @@ static size_t message_calls_bytes(const quipu_message *message, bool shared)
     return n;
 }
 
+/* What an answer says of its model and its tokens. */
+static quipu_status message_check_usage(const quipu_message *message, quipu_error *reterr)
+{
+    assert(message != NULL);
+    if (message->prompt_tokens < 0 || message->cached_tokens < 0 || message->answer_tokens < 0) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Message", "prompt_tokens", "range",
+                              "a reported number of tokens is negative; give 0 for none");
+    }
+    return message->model.n <= QUIPU_MODEL_NAME_MAX
+               ? QUIPU_OK
+               : qp_error_field(reterr, QUIPU_LIMIT, "Message", "model", "len",
+                                "the model's name has %zu bytes; at most %d are allowed",
+                                message->model.n, QUIPU_MODEL_NAME_MAX);
+}
+
+/* What an answer used; 0 is stored as absent, so that a message without usage hashes as ever. Most
+ * messages are no answers of models. */
+static quipu_status message_usage(const quipu_message *message, qp_message_new *row,
+                                  quipu_error *reterr)
+{
+    if (message->model.n == 0 &&
+        (message->prompt_tokens | message->cached_tokens | message->answer_tokens) == 0) {
+        return QUIPU_OK;
+    }
+    row->model = message->model.n > 0 ? message->model : QP_STR_ABSENT;
+    row->prompt_tokens = (ent_opt_int){message->prompt_tokens > 0, message->prompt_tokens};
+    row->cached_tokens = (ent_opt_int){message->cached_tokens > 0, message->cached_tokens};
+    row->answer_tokens = (ent_opt_int){message->answer_tokens > 0, message->answer_tokens};
+    return message_check_usage(message, reterr);
+}
+
 static quipu_status message_check(const qp_encoded *encoded, const quipu_message *message,
                                   int64_t bytes_max, bool shared, quipu_error *reterr)
 {
@@ -104,15 +135,6 @@ static quipu_status message_check(const qp_encoded *encoded, const quipu_message
                               "the message has %lld bytes; at most %lld are allowed "
                               "(message_bytes_max)",
                               (long long)bytes, (long long)bytes_max);
-    }
-    if (message->prompt_tokens < 0 || message->cached_tokens < 0 || message->answer_tokens < 0) {
-        return qp_error_field(reterr, QUIPU_INVALID, "Message", "prompt_tokens", "range",
-                              "a reported number of tokens is negative; give 0 for none");
-    }
-    if (message->model.n > QUIPU_MODEL_NAME_MAX) {
-        return qp_error_field(reterr, QUIPU_LIMIT, "Message", "model", "len",
-                              "the model's name has %zu bytes; at most %d are allowed",
-                              message->model.n, QUIPU_MODEL_NAME_MAX);
     }
     if (message->event_id.n > QUIPU_EVENT_ID_MAX) {
         return qp_error_field(reterr, QUIPU_LIMIT, "Message", "event_id", "len",
@@ -294,7 +316,11 @@ static quipu_status message_columns(qp_encoded *encoded, const quipu_message *me
                                     qp_message_new *row, quipu_error *reterr)
 {
     uint32_t odd = 0; /* bit i: text i is a view */
+    quipu_status used = message_usage(message, row, reterr);
 
+    if (used != QUIPU_OK) {
+        return used;
+    }
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
         quipu_str text = message_text_at(message, i);
         qp_text_fault fault =
@@ -338,15 +364,6 @@ static quipu_status message_calls(qp_encoded *encoded, const quipu_message *mess
     return message_keep(&encoded->arena, &buf, qp_jsonw_end(&writer), ret, reterr);
 }
 
-/* What an answer used; 0 is stored as absent, so that a message without usage hashes as ever. */
-static void message_usage(const quipu_message *message, qp_message_new *row)
-{
-    row->model = message->model.n > 0 ? message->model : QP_STR_ABSENT;
-    row->prompt_tokens = (ent_opt_int){message->prompt_tokens > 0, message->prompt_tokens};
-    row->cached_tokens = (ent_opt_int){message->cached_tokens > 0, message->cached_tokens};
-    row->answer_tokens = (ent_opt_int){message->answer_tokens > 0, message->answer_tokens};
-}
-
 static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_message *message,
                                    int64_t bytes_max, quipu_error *reterr)
 {
@@ -360,10 +377,6 @@ static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_m
     *row = (qp_message_new){.role = (qp_message_role)message->role,
                             .extra = message->extra,
                             .mark = (qp_message_mark)message->mark};
-    if (message->model.n > 0 || message->prompt_tokens > 0 || message->answer_tokens > 0 ||
-        message->cached_tokens > 0) {
-        message_usage(message, row);
-    }
     encoded->named[at] = message->event_id.n > 0;
     encoded->any_named |= encoded->named[at];
     encoded->timed[at] = message->has_timestamp;

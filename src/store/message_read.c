@@ -63,6 +63,14 @@ static bool message_read_same_count(ent_opt_int given, ent_opt_int stored)
     return !stored.has || (given.has && given.v == stored.v);
 }
 
+static bool message_read_same_usage(const qp_message_new *given, const qp_message *row)
+{
+    return (row->model.p == NULL || quipu_str_eq(given->model, row->model)) &&
+           message_read_same_count(given->prompt_tokens, row->prompt_tokens) &&
+           message_read_same_count(given->cached_tokens, row->cached_tokens) &&
+           message_read_same_count(given->answer_tokens, row->answer_tokens);
+}
+
 /* Compares what the caller gave, column by column, cheapest first; what the store filled in
  * (number, totals, a missing time) is left out, so that a retry of the same call is a repeat. */
 quipu_status qp_encoded_equals(const qp_encoded *encoded, size_t at, const qp_message *row,
@@ -74,10 +82,7 @@ quipu_status qp_encoded_equals(const qp_encoded *encoded, size_t at, const qp_me
                 message_read_same_text(given->author, row->author, true) &&
                 message_read_same_text(given->invocation_id, row->invocation_id, false) &&
                 message_read_same_text(given->branch, row->branch, false) &&
-                (row->model.p == NULL || quipu_str_eq(given->model, row->model)) &&
-                message_read_same_count(given->prompt_tokens, row->prompt_tokens) &&
-                message_read_same_count(given->cached_tokens, row->cached_tokens) &&
-                message_read_same_count(given->answer_tokens, row->answer_tokens) &&
+                message_read_same_usage(given, row) &&
                 (!encoded->timed[at] || quipu_time_cmp(given->timestamp.v, row->timestamp) == 0);
     quipu_status status = QUIPU_OK;
 

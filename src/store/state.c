@@ -116,7 +116,8 @@ quipu_status qp_state_apply(const quipu_store *store, ent_db *db, const qp_sessi
     return status;
 }
 
-/* Row by row, because each keeps its time: there are few, and an app's keys are read in one range. */
+/* Row by row, because each keeps its time: there are few, and an app's keys are read in one range.
+ * */
 quipu_status qp_state_forget_session(const quipu_store *store, ent_db *db, const qp_session *row,
                                      quipu_error *reterr)
 {

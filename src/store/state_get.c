@@ -45,6 +45,7 @@ static quipu_status state_get_work(void *ctx, ent_db *db, quipu_arena *scratch, 
     quipu_status status =
         qp_session_load(call->store, db, scratch, call->key, quipu_time_now(), &row, reterr);
 
+    assert(ent_depth(db) > 0);
     quipu_arena_free(arena); /* of a try before */
     for (int scope = QP_SCOPE_APP; scope <= QP_SCOPE_SESSION && status == QUIPU_OK; scope++) {
         status =

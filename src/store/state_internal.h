@@ -24,8 +24,8 @@ QUIPU_MUST_USE quipu_status qp_state_apply(const quipu_store *store, ent_db *db,
                                            const qp_session *row, qp_state_items changes,
                                            const qp_state_origin *origin, quipu_error *reterr);
 
-/* State of the app and of the user that the session set last: it stays, and does not say any more who
- * set it. For a session that goes. */
+/* State of the app and of the user that the session set last: it stays, and does not say any more
+ * who set it. For a session that goes. */
 QUIPU_MUST_USE quipu_status qp_state_forget_session(const quipu_store *store, ent_db *db,
                                                     const qp_session *row, quipu_error *reterr);
 

@@ -83,6 +83,7 @@ static quipu_status stats_artifacts(stats_call *call, ent_db *db, quipu_error *r
     quipu_status status = qp_artifact_iter_begin(db, &query, &iter, reterr);
     quipu_status ended;
 
+    assert(call->stats.artifacts == 0);
     if (status != QUIPU_OK) {
         return status;
     }

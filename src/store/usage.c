@@ -1,9 +1,9 @@
-/* What answers used: totals that move with the messages, the rows where a day or a model begins, and
- * the sums over both.
+/* What answers used: totals that move with the messages, the rows where a day or a model begins,
+ * and the sums over both.
  *
- * Owns the rows of entity Usage; usage.h has the picture. The first half is called where messages are
- * stored (append.c, session.c, src/import), inside of their transaction, which holds the session's
- * row. quipu_usage_get() reads one snapshot and takes no lock. */
+ * Owns the rows of entity Usage; usage.h has the picture. The first half is called where messages
+ * are stored (append.c, session.c, src/import), inside of their transaction, which holds the
+ * session's row. quipu_usage_get() reads one snapshot and takes no lock. */
 #include "store/usage.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@
 #define USAGE_DAY_SECONDS 86400
 #define USAGE_FLAGS (QUIPU_USAGE_BY_SESSION | QUIPU_USAGE_BY_MODEL | QUIPU_USAGE_BY_DAY)
 
-/* ---- while messages are stored ---------------------------------------------------------------- */
+/* ---- while messages are stored --------------------------------------------------------------- */
 
 qp_usage_sum qp_usage_of(const qp_session *row)
 {
@@ -73,6 +73,7 @@ quipu_status qp_usage_write(ent_db *db, quipu_str tenant, qp_usage_sum before,
     qp_usage_sum sum = before;
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0 && count > 0);
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         const qp_message_new *message = &messages[i];
 
@@ -140,6 +141,7 @@ typedef struct usage_span {
 
 static int usage_compare(const quipu_usage_row *row, const usage_span *span)
 {
+    assert(row != NULL && span != NULL);
     int order = (row->day > span->day) - (row->day < span->day);
 
     order = order != 0 ? order : qp_str_cmp(row->model, span->model);
@@ -152,6 +154,7 @@ static size_t usage_place(const usage_call *call, const usage_span *span)
     size_t low = 0;
     size_t high = call->count;
 
+    assert(call->count <= call->capacity);
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
 
@@ -172,6 +175,7 @@ static quipu_status usage_insert(usage_call *call, size_t at, const usage_span *
     quipu_usage_row made = {.day = span->day};
     quipu_status status = QUIPU_OK;
 
+    assert(at <= call->count && call->report != NULL);
     if (call->count == QUIPU_USAGE_ROWS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,
                             "the answer has more than %d rows; ask for fewer days or sessions",
@@ -215,6 +219,7 @@ static quipu_status usage_take(usage_call *call, const usage_span *span, quipu_e
         qp_model_cost(&prices, span->sum.prompt, span->sum.cached, 0, span->sum.answer, &cost);
     quipu_status status = QUIPU_OK;
 
+    assert(span->sum.prompt >= 0 && span->sum.answer >= 0 && span->sum.count >= 0);
     if (at == call->count || usage_compare(&call->rows[at], &shown) != 0) {
         status = usage_insert(call, at, &shown, reterr);
     }
@@ -250,6 +255,7 @@ static quipu_status usage_session(usage_call *call, ent_db *db, const qp_session
     qp_usage_list list = {0};
     quipu_status status = qp_usage_find(db, &arena, &query, &list, reterr);
 
+    assert(row->id != 0 && from_day <= to_day);
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         const qp_usage *from = &list.items[i];
         const qp_usage *next = i + 1 < list.n ? from + 1 : NULL;
@@ -274,8 +280,8 @@ static quipu_status usage_session(usage_call *call, ent_db *db, const qp_session
 }
 
 /* One page of sessions, by the index of their last change. Its rounding (last_change.h) does not
- * matter: any order will do, as long as the cursor follows it. A session's last change is no earlier
- * than the days of its answers. */
+ * matter: any order will do, as long as the cursor follows it. A session's last change is no
+ * earlier than the days of its answers. */
 static quipu_status usage_page(usage_call *call, ent_db *db, quipu_error *reterr)
 {
     const quipu_usage_query *asked = &call->query;
@@ -288,6 +294,7 @@ static quipu_status usage_page(usage_call *call, ent_db *db, quipu_error *reterr
     qp_session last = {.id = 0};
     quipu_status status;
 
+    assert(asked->limit > 0 && asked->key.p == NULL);
     if (asked->app_name.p != NULL) {
         query.where.app_name = ent_eq(asked->app_name);
     }
@@ -349,6 +356,7 @@ static quipu_status usage_check(usage_call *call, quipu_error *reterr)
 {
     quipu_usage_query *query = &call->query;
 
+    assert(call->from.id == 0);
     if ((query->flags & ~(uint32_t)USAGE_FLAGS) != 0 || query->limit < 0 || query->from_day < 0 ||
         query->to_day < 0 || (query->to_day != 0 && query->to_day < query->from_day)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
@@ -376,6 +384,7 @@ static quipu_status usage_finish(usage_call *call, quipu_error *reterr)
     usage_report *report = call->report;
     quipu_usage_row *rows = NULL;
 
+    assert(call->count <= QUIPU_USAGE_ROWS_MAX);
     if (call->count > 0) {
         rows = qp_arena_take(&report->head.arena, call->count * sizeof(*rows));
         if (rows == NULL) {

@@ -135,11 +135,12 @@ static void fields_chain(ent_db *db, const qp_session *session, qp_message_new *
     T_OK(qp_session_update(db, &(qp_session_where){.id = ent_eq(session->id)}, &patch, NULL, NULL));
 }
 
-/* An artifact of the session, and its bytes. */
+/* An artifact of the session, its bytes, and where its answers came to another day. */
 static void fields_artifact(ent_db *db, quipu_arena *arena, const qp_session *session)
 {
     const quipu_bytes data = {FIELDS_MARK, sizeof(FIELDS_MARK) - 1};
     qp_artifact_new artifact = {.version = 0};
+    qp_usage_new span = {.seq = 0};
     char hash[QP_HASH_TEXT_SIZE];
     quipu_error err = {0};
 
@@ -151,6 +152,11 @@ static void fields_artifact(ent_db *db, quipu_arena *arena, const qp_session *se
     artifact.session_key = session->key;
     artifact.hash = (quipu_str){hash, sizeof(hash)};
     artifact.size = (int64_t)data.n;
+    fields_fill(arena, &qp_usage_entity, &span);
+    span.tenant = session->tenant;
+    span.session_number = session->id;
+    span.seq = 1;
+    T_OK(qp_usage_create(db, NULL, &span, NULL, &err));
     T_OK(ent_begin(db, ENT_WRITE, &err));
     T_OK(qp_artifact_put(db, &artifact, data, &err));
     T_OK(ent_commit(db, &err));
@@ -162,7 +168,6 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     qp_message_new message = {.seq = 0};
     qp_state_new state = {.name = {NULL, 0}};
     qp_state_event_new event = {.number = 0};
-    qp_usage_new span = {.seq = 0};
     qp_observation_new observation = {.number = 0};
     qp_reflection_new reflection = {.number = 0};
     qp_memory_scope_new scope = {.watermark = 0};
@@ -191,11 +196,6 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     event.session_number = session->id;
     event.digest = (quipu_bytes){FIELDS_MARK "-digest-of-thirty-two-bytes", 32};
     T_OK(qp_state_event_create(db, NULL, &event, NULL, &err));
-    fields_fill(arena, &qp_usage_entity, &span);
-    span.tenant = session->tenant;
-    span.session_number = session->id;
-    span.seq = 1;
-    T_OK(qp_usage_create(db, NULL, &span, NULL, &err));
     fields_artifact(db, arena, session);
     fields_fill(arena, &qp_observation_entity, &observation);
     observation.tenant = session->tenant;

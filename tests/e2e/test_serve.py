@@ -116,6 +116,22 @@ class Routes(server.Case):
         self.assertRegex(found[0]["setAt"], r"^\d{4}-\d\d-\d\dT")
         self.assertNotIn("setSeq", found[1])  # the event only changed state
 
+    def test_an_append_changes_settings_in_its_transaction(self):
+        self.append("s", message("e1"))
+        target = path("v1", "sessions", "s", "messages")
+        body = {"messages": [message("e2")], "settings": {"title": "T", "ttlMs": 3600000}}
+        got = self.good("POST", target, body)
+        session = self.good("GET", path("v1", "sessions", "s"))["session"]
+        self.assertEqual((session["title"], session["revision"]), ("T", got["revision"]))
+        self.assertIn("expiresAt", session)
+        body["settings"]["title"] = "another"  # of a repeat nothing is written
+        self.assertTrue(self.good("POST", target, body)["repeated"])
+        self.assertEqual(self.good("GET", path("v1", "sessions", "s"))["session"]["title"], "T")
+        for settings in ([], {"nonsense": 1}, {"title": "x" * 513}):
+            answer = self.ask("POST", target, {"messages": [message("e3")], "settings": settings})
+            self.assertIn(answer.status, (400, 413), settings)
+        self.assertEqual(len(self.contents("s")), 2)
+
     def test_artifacts_are_saved_listed_read_and_deleted(self):
         self.good("POST", "/v1/sessions", {"key": "s", "appName": "a", "userId": "u"}, status=201)
         target = path("v1", "sessions", "s", "artifacts")
@@ -164,7 +180,8 @@ class Routes(server.Case):
                           for one in used["usage"]],
                          [("2026-03-01", "m", "s", 100), ("2026-03-01", "n", "t", 100),
                           ("2026-03-02", "m", "s", 100)])
-        used = self.good("GET", path("v1", "usage", **{"by": "all", "from": "2026-03-02T12:00:00Z"}))
+        late = {"by": "all", "from": "2026-03-02T12:00:00Z"}
+        used = self.good("GET", path("v1", "usage", **late))
         self.assertEqual(used["usage"], [{"promptTokens": 100, "cachedTokens": 40,
                                           "answerTokens": 7, "answers": 1, "cost": 0,
                                           "unpriced": 1}])

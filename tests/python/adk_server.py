@@ -159,7 +159,8 @@ def normal(value, name=""):
         return [normal(one, name) for one in value]
     if name == "canonicalUri":
         return re.sub(r"^[a-z]+://(/.*?(?=/apps/))?", "", value)
-    if name in ("timestamp", "lastUpdateTime", "createTime") and isinstance(value, float) and value > 1.75e9:
+    times = ("timestamp", "lastUpdateTime", "createTime")
+    if name in times and isinstance(value, float) and value > 1.75e9:
         return "<now>"
     if name in ("version", "language", "language_version", "error") and isinstance(value, str):
         return f"<{name}>"

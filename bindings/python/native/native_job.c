@@ -52,6 +52,7 @@ static const job_fn job_runs[QPY_OP_COUNT] = {
     [QPY_MEMORY_START] = qpy_memory_start,
     [QPY_MEMORY_STOP] = qpy_memory_stop,
     [QPY_MEMORY_STATUS] = qpy_memory_status,
+    [QPY_CHANGE_WAIT] = qpy_change_wait,
     [QPY_USED] = qpy_used,
     [QPY_BLAME] = qpy_blame,
     [QPY_ARTIFACT_SAVE] = qpy_artifact_save,

@@ -169,6 +169,7 @@ quipu_status qpy_memory_run(qpy_task *task);
 quipu_status qpy_memory_start(qpy_task *task);
 quipu_status qpy_memory_stop(qpy_task *task);
 quipu_status qpy_memory_status(qpy_task *task);
+quipu_status qpy_change_wait(qpy_task *task);
 quipu_status qpy_used(qpy_task *task);
 quipu_status qpy_blame(qpy_task *task);
 quipu_status qpy_artifact_save(qpy_task *task);

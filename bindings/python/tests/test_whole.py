@@ -119,6 +119,25 @@ def test_a_compaction_can_be_undone_or_made_final(talk: Store) -> None:
     assert talk.get("talk").session.first_seq == 3
 
 
+def test_an_append_changes_settings_in_its_transaction(talk: Store) -> None:
+    before = talk.get("talk", last=0).session
+    done = talk.append("talk", "More.", settings={"title": "Whales", "model": "m"}, ttl=60)
+    after = talk.get("talk", last=0).session
+    assert (after.title, after.model, after.revision) == ("Whales", "m", before.revision + 1)
+    assert after.expires_at is not None and done.revision == after.revision
+    with pytest.raises(TypeError, match="'nonsense'"):
+        talk.append("talk", "x", settings={"nonsense": 1})  # type: ignore[typeddict-unknown-key]
+
+
+def test_one_wait_hears_of_every_change(talk: Store) -> None:
+    seen = talk.change_wait()
+    assert talk.change_wait(seen, timeout=0) == seen
+    talk.append("talk", "More.")
+    assert talk.change_wait(seen, timeout=60) > seen
+    with pytest.raises(ValueError, match="timeout"):
+        talk.change_wait(seen, timeout=-1)
+
+
 # ---- artifacts -----------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from . import _call, _results, _types
@@ -170,6 +170,8 @@ def append(
     *,
     if_revision: int | None = None,
     create: bool = False,
+    settings: SessionPatch | None = None,
+    ttl: float | None = None,
 ) -> Request[Appended]:
     """Append messages, all or none; they are durable when the call returns.
 
@@ -179,7 +181,8 @@ def append(
 
     Messages whose event ids are stored already, with the same content, are not stored again. With
     `if_revision`, only a session of that revision gets them; any other raises Conflict. `create`
-    makes a missing session, in the same transaction."""
+    makes a missing session, and `settings` and `ttl` change as update() changes them, in the same
+    transaction."""
     lengths, texts = packed(messages)
     given = Given().text("key", key).bytes(lengths).bytes(texts)
     given.struct(
@@ -187,6 +190,8 @@ def append(
         if_revision=-1 if if_revision is None else if_revision,
         create=create,
     )
+    given.struct(lib.QPY_SESSION_PATCH_MORE, ttl=ttl)
+    given.members(lib.QPY_SESSION_PATCH, settings or {})
     return Request(lib.QPY_APPEND, given, _types.appended_of)
 
 
@@ -358,6 +363,18 @@ def blame(key: str) -> Request[list[StateEntry]]:
     return Request(lib.QPY_BLAME, Given().text("key", key), _results.blame_of)
 
 
+def change_wait(seen: int = 0, *, timeout: float = 1.0) -> Request[int]:
+    """Wait until the store changes, in any session, by this process or another, at most `timeout`
+    seconds; returns the number of the change, for the next call. `seen` 0 returns at once."""
+    if not 0 <= timeout <= _CHANGE_WAIT_MAX_S:
+        raise ValueError(f"option 'timeout' is {timeout}; give 0 to {_CHANGE_WAIT_MAX_S} seconds")
+    given = Given().number("seen", seen).number("timeout", round(timeout * 1000))
+    return Request(lib.QPY_CHANGE_WAIT, given, _number)
+
+
+_CHANGE_WAIT_MAX_S = 3600
+
+
 def artifact_save(
     key: str | None,
     name: str,
@@ -365,13 +382,15 @@ def artifact_save(
     *,
     mime_type: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    kind: Literal["data", "text", "uri"] | None = None,
     app_name: str | None = None,
     user_id: str | None = None,
 ) -> Request[Artifact]:
-    """Save the next version of an artifact of a session: bytes, or a text. A name that begins with
+    """Save the next version of an artifact of a session: bytes, a text, or the URI of something
+    elsewhere, which `kind` says where the type of `data` does not. A name that begins with
     "user:" belongs to the session's user and shows in all of the user's sessions. With an app or a
     user the session need not exist."""
-    text = isinstance(data, str)
+    text = isinstance(data, str) and kind != "uri"
     given = Given().struct(
         lib.QPY_ARTIFACT_NEW,
         key=key,
@@ -380,7 +399,7 @@ def artifact_save(
         name=name,
         mime_type="text/plain" if text and mime_type is None else mime_type,
         metadata=metadata,
-        kind="text" if text else "data",
+        kind=kind or ("text" if text else "data"),
     )
     return Request(
         lib.QPY_ARTIFACT_SAVE, given.bytes(bytes_of("data", data)), _results.artifact_of

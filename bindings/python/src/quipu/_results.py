@@ -122,8 +122,8 @@ class MemoryStatus:
 @dataclass(slots=True)
 class UsageRow:
     """What answers used: of a session, a model and a day, as far as the call asked for each. Tokens
-    are those that providers reported; `cost` is in millionths of a US dollar, without the `unpriced`
-    answers of models of no known price."""
+    are those that providers reported; `cost` is in millionths of a US dollar, without the
+    `unpriced` answers of models of no known price."""
 
     session_key: str
     model: str

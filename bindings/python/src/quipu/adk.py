@@ -2,6 +2,7 @@
 
 `QuipuSessionService` keeps every event as it was appended and detects stale sessions by a revision
 counter, not by clocks. `QuipuMemoryService` finds what answers a question, by the store's recall.
+`QuipuArtifactService` keeps files with versions beside them.
 For `adk web --session_service_uri quipu:///agents.db` a services.yaml in the agents' folder names
 them; see docs/python.md.
 """
@@ -43,11 +44,12 @@ from pydantic_core import to_json
 from typing_extensions import override
 
 from . import _call, _errors
+from ._adk_artifacts import QuipuArtifactService
 from ._adk_events import read_events, read_one
 from ._native import lib
 from ._store import AsyncStore
 
-__all__ = ["QuipuMemoryService", "QuipuSessionService"]
+__all__ = ["QuipuArtifactService", "QuipuMemoryService", "QuipuSessionService"]
 
 _MARKER = "quipu:"
 _MEMORY_APP = "quipu-memory:"  # what other session services hand over stands under such an app
