@@ -358,6 +358,7 @@ class Actions(browser.Case):
         field.fill("another way")
         self.page.keyboard.press("Enter")
         self.page.get_by_text("Forked as another way").wait_for()
+        self.until("() => document.querySelector('.facts code')?.textContent === 'another way'")
         self.message(3)
         self.assertEqual(self.seqs(), [1, 2, 3])
         made = self.good("GET", path("v1", "sessions", "another way"))["session"]
