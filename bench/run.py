@@ -224,14 +224,14 @@ def one_processor():
 
 
 @contextlib.contextmanager
-def postgres_server():
-    """A PostgreSQL server while its benches run, where one is installed."""
+def postgres_server(where):
+    """A PostgreSQL server while its benches run, on these processors, where one is installed."""
     if SERVER in os.environ:
         yield
         return
     script = ["bash", str(ROOT / "tests/lib/pg.sh")]
     conf = os.environ | {"QUIPU_PG_CONF": SERVER_CONF}
-    with one_processor(), tempfile.TemporaryDirectory(prefix="quipu-bench-pg-") as folder:
+    with where(), tempfile.TemporaryDirectory(prefix="quipu-bench-pg-") as folder:
         place = pathlib.Path(folder, "server")
         started = subprocess.run([*script, "start", str(place)], env=conf, check=False)
         if started.returncode == 0:
@@ -239,6 +239,7 @@ def postgres_server():
         try:
             yield
         finally:
+            os.environ.pop(SERVER, None)
             subprocess.run([*script, "stop", str(place)], check=False)
 
 
@@ -306,13 +307,18 @@ def parse_arguments():
 
 
 def measure_postgres(args, bars, names):
-    """The results of the benches that need a server; empty without one."""
-    if not names:
-        return []
-    with postgres_server():
-        if SERVER not in os.environ:
-            return []
-        return [r for name in names for r in measure_bench(args.program, name, bars, args.blocks)]
+    """The results of the benches that need a server; empty without one. Where one program works
+    beside another the question is who waits for whom, so that both have a processor."""
+    together = [name for name in names if name.startswith("postgres.beside_")]
+    alone = [name for name in names if name not in together]
+    results = []
+    for chosen, where in ((alone, one_processor), (together, contextlib.nullcontext)):
+        if not chosen:
+            continue
+        with postgres_server(where):
+            for name in chosen if SERVER in os.environ else []:
+                results += measure_bench(args.program, name, bars, args.blocks)
+    return results
 
 
 def measure(args, bars):

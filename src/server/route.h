@@ -92,6 +92,7 @@ quipu_status qp_route_usage(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_memory_list(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr);
+
 quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_artifact_get(qp_call *call, quipu_error *reterr);

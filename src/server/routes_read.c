@@ -13,7 +13,8 @@ static const char *const read_roles[] = {"",         "user",  "assistant", "tool
 
 /* In the order of quipu_context_reason. */
 static const char *const read_reasons[] = {
-    "same", "first", "model", "instructions", "memory", "idle", "compaction", "window", "history",
+    "same", "first",      "model",  "instructions", "memory",
+    "idle", "compaction", "window", "history",      "pays",
 };
 
 #define READ_ROLES (sizeof(read_roles) / sizeof(read_roles[0]))
