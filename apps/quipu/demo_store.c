@@ -1,7 +1,8 @@
-/* The store that `quipu demo --serve` shows: besides the demo's own session and its fork, what fills
- * every view of the page. An agent answers by a script in place of a model, through quipu_turn(), so
- * that its prompts are logged as real ones are; other sessions have pictures, thoughts, errors, a
- * long log and a fork that ends otherwise. Called by cmd_demo.c alone; opens the store itself. */
+/* The store that `quipu demo --serve` shows: besides the demo's own session and its fork, what
+ * fills every view of the page. An agent answers by a script in place of a model, through
+ * quipu_turn(), so that its prompts are logged as real ones are; other sessions have pictures,
+ * thoughts, errors, a long log and a fork that ends otherwise. Called by cmd_demo.c alone; opens
+ * the store itself. */
 #include "demo_store.h"
 
 #include <inttypes.h>
@@ -346,6 +347,10 @@ static quipu_status fill_log_hour(quipu_store *store, int64_t hour, quipu_time t
          .author = QUIPU_STR("watch"),
          .has_timestamp = true,
          .timestamp = {.s = time.s + 4},
+         .model = QUIPU_STR("gpt-4o"),
+         .prompt_tokens = 900 + hour * 3,
+         .cached_tokens = hour % 7 == 1 ? 0 : 860 + hour * 3, /* the cache is cold at times */
+         .answer_tokens = 18 + hour % 5,
          .content = {answer,
                      (size_t)snprintf(answer, sizeof(answer),
                                       "%s has %" PRId64 ".%" PRId64 " degrees, %s. Nothing to do.",

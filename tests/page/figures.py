@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What a conversation of 100,000 messages costs the page, for bench/page_bench.py.
 
-    figures.py ROUNDS    prints {"open": [...], "jump": [...], "nodes": [...]} as JSON: seconds of CPU
-                         time of the renderer's main thread until the newest messages are shown and
-                         until the middle is shown, and nodes of the document then
+    figures.py ROUNDS    prints {"open": [...], "jump": [...], "nodes": [...]} as JSON: seconds of
+                         CPU time of the renderer's main thread until the newest messages are
+                         shown and until the middle is shown, and nodes of the document then
 
 Runs in the environment of run.py, which makes it; the program is that of $QUIPU_BINARY_DIR."""
 

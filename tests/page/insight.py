@@ -23,10 +23,9 @@ BUS = "trip-to-cusco/by-bus"
 
 def fill(folder):
     """Let `quipu demo --serve` make its store; returns the file."""
-    process = subprocess.Popen([harness.program(), "demo", "--serve", "--listen", "127.0.0.1:0", folder],
-                               stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "DISPLAY": "", "WAYLAND_DISPLAY": ""})
-    with process:
+    command = [harness.program(), "demo", "--serve", "--listen", "127.0.0.1:0", folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "DISPLAY": "", "WAYLAND_DISPLAY": ""}) as process:
         for line in process.stdout:
             if line.startswith("the page is "):
                 break
@@ -59,7 +58,8 @@ class Demo(browser.Case):
 
     def whole(self):
         """Wait until the view has all that it asked for."""
-        self.until("() => document.querySelector('.page') && !document.querySelector('[aria-busy]')")
+        self.until("() => document.querySelector('.page') &&"
+                   " !document.querySelector('[aria-busy]')")
 
     def ask_context(self, at):
         """The prompt of a turn, as /v1 answers it."""
@@ -96,7 +96,7 @@ class Prompts(Demo):
         main.get_by_text(f"{now['reportedInput']} tokens, {now['reportedCached']} of them cached")\
             .wait_for()
 
-    def test_a_retired_memory_says_that_the_prompt_is_not_what_was_sent(self):
+    def test_a_memory_that_was_edited_since_says_that_the_prompt_is_not_what_was_sent(self):
         known = self.good("GET", path("v1", "sessions", GUIDE, "memory"))["memories"]
         one = next(one for one in known if one.get("priority") == "standing")
         self.good("PATCH", path("v1", "sessions", GUIDE, "memory", one["id"]),
@@ -330,15 +330,18 @@ class Usage(Demo):
         status = self.page.get_by_role("status").first.inner_text()
         self.assertIn(f"{sums['answers']} answers of", status)
         self.assertIn(f"{sums['promptTokens']:,} tokens of prompts", status)
-        self.assertEqual(self.page.locator(".bars li").count(), 1)
-        tables = self.page.locator("tbody")
-        self.assertRegex(tables.nth(0).inner_text(), "gpt-4o-mini")
-        self.assertRegex(tables.nth(1).inner_text(), rf"{GUIDE}\s+{sums['answers']}\s")
-        tables.nth(1).get_by_role("link").click()
+        days = self.good("GET", "/v1/usage?by=day")["usage"]
+        self.assertEqual(self.page.locator(".bars time").all_inner_texts(),
+                         sorted((one["day"] for one in days), reverse=True))
+        models, sessions = (self.page.locator("tbody").nth(i) for i in (0, 1))
+        self.assertRegex(models.inner_text(), r"gpt-4o-mini\s+8\s")
+        self.assertRegex(sessions.inner_text(), rf"{GUIDE}\s+8\s")
+        sessions.get_by_role("link", name=GUIDE).click()
         self.message(16)
 
     def test_a_store_without_reported_tokens_says_so(self):
-        self.good("DELETE", path("v1", "sessions", GUIDE), status=204)
+        for key in (GUIDE, "night watch"):
+            self.good("DELETE", path("v1", "sessions", key), status=204)
         self.enter("usage")
         self.page.get_by_text("has an answer whose provider reported its tokens").wait_for()
 
@@ -355,6 +358,7 @@ class Actions(browser.Case):
         field.fill("another way")
         self.page.keyboard.press("Enter")
         self.page.get_by_text("Forked as another way").wait_for()
+        self.until("() => document.querySelector('.facts code')?.textContent === 'another way'")
         self.message(3)
         self.assertEqual(self.seqs(), [1, 2, 3])
         made = self.good("GET", path("v1", "sessions", "another way"))["session"]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Screenshots of every view of the page, of the store that `quipu demo --serve` fills.
 
-    screenshots.py PROGRAM FOLDER    in both themes and two widths, named VIEW-THEME-WIDTH.png
+    screenshots.py PROGRAM FOLDER    in both themes and two widths, named VIEW-THEME-WIDTH.png, and
+                                     the small ones of the README: prompt.png, forks.png
 
 Runs in the environment of run.py, which makes it. FOLDER/index.html shows them all."""
 
@@ -18,6 +19,7 @@ import run
 
 THEMES = ("light", "dark")
 WIDTHS = {"wide": (1280, 800), "narrow": (390, 844)}
+README = {"prompt": "light", "forks": "dark"}
 TRIP = "adk:travel/ana/trip-to-cusco"
 GUIDE = "adk:travel/ana/guide"
 # A view: its address, and what is there when it is complete.
@@ -38,22 +40,38 @@ VIEWS = {
 }
 
 
-def shoot(browser, address, token, folder):
+def enter(browser, url, size, theme, scale=1):
+    """A page with the list of sessions."""
+    page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=theme,
+                            device_scale_factor=scale, reduced_motion="reduce")
+    page.goto(url)
+    page.wait_for_selector(".row", state="attached")
+    return page
+
+
+def shoot(page, view, path):
+    """One view; gives the name of the file."""
+    place, ready = VIEWS[view]
+    parts = "/".join(urllib.parse.quote(part, safe="") for part in place)
+    page.evaluate("place => { location.hash = place; }", f"#/{parts}")
+    page.wait_for_selector(ready)
+    page.wait_for_function("() => !document.querySelector('[aria-busy], .loading')")
+    page.screenshot(path=path)
+    return path.name
+
+
+def shoot_all(browser, url, folder):
     """All of them; gives the names of the files."""
     for theme in THEMES:
-        for width, (x, y) in WIDTHS.items():
-            page = browser.new_page(viewport={"width": x, "height": y}, color_scheme=theme,
-                                    device_scale_factor=1, reduced_motion="reduce")
-            page.goto(f"{address}#token={token}")
-            page.wait_for_selector(".row", state="attached")
-            for name, (place, ready) in VIEWS.items():
-                parts = "/".join(urllib.parse.quote(part, safe="") for part in place)
-                page.evaluate("place => { location.hash = place; }", f"#/{parts}")
-                page.wait_for_selector(ready)
-                page.wait_for_function("() => !document.querySelector('[aria-busy], .loading')")
-                page.screenshot(path=folder / f"{name}-{theme}-{width}.png")
-                yield f"{name}-{theme}-{width}.png"
+        for width, size in WIDTHS.items():
+            page = enter(browser, url, size, theme)
+            for view in VIEWS:
+                yield shoot(page, view, folder / f"{view}-{theme}-{width}.png")
             page.close()
+    for view, theme in README.items():
+        page = enter(browser, url, (1040, 660), theme, scale=0.5)
+        yield shoot(page, view, folder / f"{view}.png")
+        page.close()
 
 
 def main():
@@ -67,10 +85,10 @@ def main():
                                    env={**os.environ, "TMPDIR": store, "DISPLAY": ""})
         try:
             for line in process.stdout:
-                if found := re.match(r"the page is (\S+/)#token=(\S+)", line):
+                if found := re.match(r"the page is (\S+)", line):
                     break
             with browser.started() as chromium:
-                names = list(shoot(chromium, *found.groups(), folder))
+                names = list(shoot_all(chromium, found[1], folder))
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate()
