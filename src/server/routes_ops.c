@@ -1,10 +1,11 @@
 /* Operations: whether the server lives, whether it accepts requests, and what it offers. */
+#include <quipu/history.h>
 #include <quipu/store.h>
 
 #include "server/route.h"
 #include "server/server.h"
 
-#define OPS_HEALTH_MODEL "quipu:healthz"
+#define OPS_HEALTH_MODEL QUIPU_FACTOR_PROBE "healthz"
 #define OPS_HEALTH_FRESH_NS QP_NS_PER_S /* a result counts for so long */
 #define OPS_HEALTH_DEADLINE_MS 5000
 
@@ -20,8 +21,8 @@ static quipu_status ops_answer_status(qp_call *call, const char *text, quipu_err
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
-/* One durable write that no list, search or recall shows: a row of its own among the factors of
- * models, always the same one. */
+/* One durable write that no list, search, recall or export shows: a row of its own among the
+ * factors of models, always the same one. */
 static quipu_status ops_write(quipu_store *store, quipu_error *reterr)
 {
     quipu_call_options limits = QUIPU_CALL_OPTIONS_INIT;
