@@ -25,12 +25,14 @@ static const char *const head_methods[QP_HTTP_METHODS] = {
     [QP_HTTP_OPTIONS] = "OPTIONS",
 };
 
+/* In upper case, as they are sent. */
 const char *qp_http_method_name(qp_http_method method)
 {
     assert(method < QP_HTTP_METHODS);
     return head_methods[method];
 }
 
+/* Names are unique: a header that decides something and comes twice was refused. */
 static quipu_str head_find(const qp_http_field *fields, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++) {
@@ -41,11 +43,13 @@ static quipu_str head_find(const qp_http_field *fields, size_t count, const char
     return QP_STR_ABSENT;
 }
 
+/* `name` in lower case, as head_lower() left the names. */
 quipu_str qp_http_header(const qp_http_request *request, const char *name)
 {
     return head_find(request->headers, request->header_count, name);
 }
 
+/* Names of parameters are compared as they are, case included. */
 quipu_str qp_http_parameter(const qp_http_request *request, const char *name)
 {
     return head_find(request->parameters, request->parameter_count, name);
@@ -58,6 +62,7 @@ static bool head_is_token(char c)
            (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
+/* ASCII only: names of headers have nothing else. */
 static void head_lower(char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -336,6 +341,9 @@ static bool head_fields(char *text, size_t size, qp_http_request *request,
     return true;
 }
 
+/* The order decides which fault is reported: first the line and the fields themselves, then what
+ * they mean for the end of the request. Only then is the target looked at, because it may name a
+ * host that must be the one of the Host header. */
 bool qp_http_head_parse(char *text, size_t size, size_t body_max, qp_http_request *ret_request,
                         qp_http_framing *ret_framing, qp_http_refusal *ret_refusal)
 {

@@ -18,6 +18,7 @@ static const char *const arguments_types[] = {
     [QP_MCP_BOOLEAN] = "boolean", [QP_MCP_OBJECT] = "object",   [QP_MCP_LIST] = "array",
 };
 
+/* The text is cut at its size, and never inside of a character: it becomes JSON. */
 bool qp_mcp_call_fail(qp_mcp_call *call, const char *format, ...)
 {
     va_list args;
@@ -30,6 +31,8 @@ bool qp_mcp_call_fail(qp_mcp_call *call, const char *format, ...)
     return false;
 }
 
+/* The name of the status comes first, so that a model sees at once whether a session is
+ * missing or the store is damaged. */
 bool qp_mcp_call_fail_status(qp_mcp_call *call, quipu_status status, const quipu_error *error)
 {
     assert(status != QUIPU_OK);
@@ -59,6 +62,8 @@ static bool arguments_is_required(const qp_mcp_field *field, const qp_mcp *serve
            (server == NULL || server->session_key.p == NULL || strcmp(field->name, "session") != 0);
 }
 
+/* JSON Schema counts characters where our limits are bytes: the largest size is checked and not
+ * stated, because a client that counts characters would refuse less or more than we do. */
 static void arguments_put_limits(qp_jsonw *out, const qp_mcp_field *field)
 {
     if (field->kind == QP_MCP_INTEGER) {
@@ -108,6 +113,8 @@ static void arguments_put_field(qp_jsonw *out, const qp_mcp_field *field, const 
     qp_jsonw_object_end(out);
 }
 
+/* `server` is NULL for the schema of a result, in which every member may be absent and more may
+ * come with a later version. */
 void qp_mcp_put_schema(qp_jsonw *out, const qp_mcp_field *fields, const qp_mcp *server)
 {
     qp_jsonw_object(out);
@@ -135,6 +142,7 @@ void qp_mcp_put_schema(qp_jsonw *out, const qp_mcp_field *fields, const qp_mcp *
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+/* The words of a choice stand in one text with spaces between them. */
 static bool arguments_is_choice(const char *choices, quipu_str text)
 {
     quipu_str word;
@@ -147,6 +155,8 @@ static bool arguments_is_choice(const char *choices, quipu_str text)
     return false;
 }
 
+/* Odd text (U+0000, half of a surrogate pair) can be stored nowhere, and is refused here, where the
+ * argument still has a name. */
 static bool arguments_read_text(qp_mcp_call *call, const qp_mcp_field *field, qp_json_node node,
                                 qp_mcp_value *ret)
 {
@@ -206,6 +216,8 @@ static bool arguments_fail_unknown(qp_mcp_call *call, quipu_str name)
                             (int)qp_utf8_cut(name, 100), name.p, names);
 }
 
+/* Unknown arguments first: a model that misspells a name learns the right one, instead of a default
+ * that it did not ask for. */
 bool qp_mcp_read_arguments(qp_mcp_call *call, qp_json_node arguments)
 {
     const qp_mcp_field *fields = call->tool->input;
@@ -235,6 +247,7 @@ bool qp_mcp_read_arguments(qp_mcp_call *call, qp_json_node arguments)
     return true;
 }
 
+/* Tools name their own arguments; one that the table lacks is a mistake of this program. */
 const qp_mcp_value *qp_mcp_argument(const qp_mcp_call *call, const char *name)
 {
     size_t i = 0;

@@ -4,6 +4,8 @@
  * writer's buffer. */
 #include "mcp/request.h"
 
+/* Blanks between tokens are dropped, because a client pays for them and a line of stdio must not
+ * contain a line end. Strings stay as they are. */
 void qp_mcp_put_json(qp_jsonw *out, const char *name, quipu_json json)
 {
     const quipu_str text = json.text;

@@ -40,6 +40,7 @@ static const struct context_section {
 
 #define CONTEXT_SECTIONS (sizeof(context_sections) / sizeof(context_sections[0]))
 
+/* One text for all of this file. */
 static quipu_status context_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "no room for the text of memories");
@@ -96,6 +97,8 @@ static quipu_status context_give(const qp_context_lines *lines, qp_buf *text, qu
     return QUIPU_OK;
 }
 
+/* A block from lines that are chosen: the same lines give the same bytes, today and in a year.
+ * Sections stand in the order of the table, lines in the order in which they were chosen. */
 quipu_status qp_context_block_again(const qp_context_lines *lines, quipu_arena *arena,
                                     qp_context_text *ret_block, quipu_error *reterr)
 {
@@ -126,6 +129,7 @@ quipu_status qp_context_block_again(const qp_context_lines *lines, quipu_arena *
     return context_give(lines, &text, arena, ret_block, reterr);
 }
 
+/* A blank line ends the tail, so that the message behind it begins a paragraph. */
 quipu_status qp_context_tail_make(const qp_context_lines *lines, quipu_arena *arena,
                                   qp_context_text *ret_tail, quipu_error *reterr)
 {
@@ -195,6 +199,8 @@ static void context_choose(context_choice *choice, const qp_context_lines *lines
     }
 }
 
+/* Standing lines first, then summaries, then recent observations by priority, each as long as the
+ * budget lasts: what must hold in every turn is never pushed out by what is merely new. */
 quipu_status qp_context_block_make(const qp_context_offer *offer, quipu_str key, int64_t from_seq,
                                    int64_t tokens, quipu_arena *arena, qp_context_text *ret_block,
                                    quipu_error *reterr)
@@ -228,6 +234,7 @@ static bool context_has(const qp_context_lines *lines, const quipu_memory *memor
     return false;
 }
 
+/* Standing lines that neither the block nor a tail of this prompt has. */
 quipu_status qp_context_fresh(const qp_context_past *past, quipu_arena *arena,
                               qp_context_lines *ret_lines, quipu_error *reterr)
 {
@@ -255,6 +262,7 @@ quipu_status qp_context_fresh(const qp_context_past *past, quipu_arena *arena,
     return QUIPU_OK;
 }
 
+/* A line that was retired must leave the prompt at once; so must one that is gone. */
 bool qp_context_is_stale(const qp_context_lines *lines)
 {
     bool stale = lines->missing;
@@ -266,6 +274,7 @@ bool qp_context_is_stale(const qp_context_lines *lines)
     return stale;
 }
 
+/* Whether the bytes are those that were sent then, by their hash. */
 bool qp_context_is_same(const qp_context_text *text, quipu_bytes hash)
 {
     return hash.n == sizeof(text->hash) && memcmp(hash.p, text->hash, hash.n) == 0;
