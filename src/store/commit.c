@@ -87,6 +87,9 @@ static void commit_failed(qp_batch *batch, quipu_status status, quipu_error *err
     qp_batch_move(batch, QP_BATCH_OUTCOME);
 }
 
+/* The mean of the last commits decides how long the next leader waits for more members
+ * (batch_drive). The cache learns the result before anybody is answered: an acknowledged caller may
+ * append again at once. */
 void qp_batch_commit(qp_batch *batch)
 {
     qp_group *group = batch->group;

@@ -76,6 +76,7 @@ static int64_t copy_lines(const char *bytes, size_t n)
     return lines;
 }
 
+/* Both sides of a copy are summed by this function, so that equal exports have equal sums. */
 static void copy_sum_add(copy_sum *sum, const void *bytes, size_t n)
 {
     assert(n > 0);

@@ -55,12 +55,14 @@ typedef struct export_run {
     bool purging;  /* some messages are in the store that no session reaches */
 } export_run;
 
+/* A fork is written with the messages that it shares, as if it had no parent. */
 static bool export_is_flat(const export_run *run)
 {
     assert((run->options.flags & ~(uint32_t)EXPORT_FLAGS) == 0);
     return (run->options.flags & QUIPU_EXPORT_FLAT) != 0;
 }
 
+/* Only keys, uids and heads of chains: what verify compares with later. */
 static bool export_is_heads(const export_run *run)
 {
     assert((run->options.flags & ~(uint32_t)EXPORT_FLAGS) == 0);

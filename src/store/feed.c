@@ -63,6 +63,8 @@ static quipu_status feed_add(ent_db *db, const qp_feed_new *event, quipu_error *
     return status;
 }
 
+/* Inside of the writer's own transaction: the change and its record are stored together, or
+ * neither. Stores without a feed pay one comparison. */
 quipu_status qp_feed_record(const quipu_store *store, ent_db *db, const qp_session *row,
                             const qp_feed_note *note, quipu_error *reterr)
 {

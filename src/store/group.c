@@ -9,6 +9,7 @@
 
 #include "store/batch.h"
 
+/* No connection yet: a store that only reads never opens one for writing. */
 quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu_str tenant,
                            quipu_error *reterr)
 {
@@ -22,6 +23,8 @@ quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu
     return status;
 }
 
+/* Nobody is in the queue any more: quipu_close() has waited for every call. Safe on a group that
+ * was never set up. */
 void qp_group_done(qp_group *group)
 {
     if (group->connector == NULL) {
@@ -54,6 +57,9 @@ static void group_run_outside(qp_group *group, qp_write *own)
     }
 }
 
+/* The door. A caller that finds nobody leading leads: it opens the connection on the first write,
+ * runs everybody's work, answers, and passes the lead on. The error is the last try's, and reaches
+ * the caller's struct only on failure. */
 quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call, qp_work_fn work,
                           void *ctx, quipu_error *reterr)
 {
@@ -79,6 +85,7 @@ quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *ca
     return write.status;
 }
 
+/* A copy under the queue's mutex, which guards the counters. */
 qp_group_counts qp_group_counted(qp_group *group)
 {
     qp_group_counts counts;

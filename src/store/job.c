@@ -54,6 +54,8 @@ static bool job_is_idle(const qp_job *row)
     return !row->next_at.has;
 }
 
+/* In the transaction that made the work, so that neither exists without the other. A job that is
+ * due already only grows: its lease, if it has one, stays valid. */
 quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                              const qp_job_due *due, quipu_error *reterr)
 {
@@ -128,6 +130,7 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
     return status;
 }
 
+/* A look without a claim, to decide whether a worker is worth waking. */
 quipu_status qp_job_is_due(const quipu_store *store, ent_db *db, quipu_arena *arena, quipu_str kind,
                            bool *ret_due, quipu_error *reterr)
 {
@@ -180,6 +183,8 @@ static quipu_status job_take(const quipu_store *store, ent_db *db, const qp_job 
     return job_change(store, db, row->kind, row->scope, &patch, reterr);
 }
 
+/* The new fence is the row's plus one, and is written with the owner: of two workers that claim at
+ * once, one finds its row changed and gets nothing. */
 quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                const qp_job_claim *claim, qp_job_lease *ret_lease, bool *ret_found,
                                quipu_error *reterr)
@@ -239,6 +244,7 @@ static quipu_status job_held(const quipu_store *store, ent_db *db, quipu_arena *
     return QUIPU_OK;
 }
 
+/* The range as it is now: it may have grown since the claim. */
 quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                           const qp_job_lease *lease, int64_t *ret_first_seq, int64_t *ret_last_seq,
                           quipu_error *reterr)
@@ -255,6 +261,7 @@ quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scr
     return status;
 }
 
+/* Before a long step, so that nobody takes a job over that is still worked on. */
 quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                           const qp_job_lease *lease, int64_t lease_ms, quipu_error *reterr)
 {
@@ -280,6 +287,8 @@ static qp_job_patch job_progress(bool more)
     return patch;
 }
 
+/* In the transaction that stores the work: the fence is checked there, so that a worker which lost
+ * its lease stores nothing. */
 quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                            const qp_job_lease *lease, int64_t done_seq, bool *ret_more,
                            quipu_error *reterr)
@@ -302,6 +311,7 @@ quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *sc
     return status;
 }
 
+/* Nothing is left to do; the row stays, idle, with its fence. */
 quipu_status qp_job_finish(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                            const qp_job_lease *lease, quipu_error *reterr)
 {
@@ -319,6 +329,7 @@ static qp_job_patch job_give_back(quipu_time at)
     return (qp_job_patch){.owner = ENT_CLEAR, .lease_until = ENT_CLEAR, .next_at = ent_set(at)};
 }
 
+/* Gives a job back at once, for another worker. */
 quipu_status qp_job_release(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                             const qp_job_lease *lease, quipu_error *reterr)
 {
@@ -347,6 +358,7 @@ static int64_t job_backoff_ms(int64_t tries)
     return ms < QP_JOB_BACKOFF_MS_MAX ? ms : QP_JOB_BACKOFF_MS_MAX;
 }
 
+/* Gives it back for later: the pause doubles with each try. The text is cut at a character. */
 quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                          const qp_job_lease *lease, quipu_str why, quipu_error *reterr)
 {
@@ -364,6 +376,8 @@ quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scra
     return job_change(store, db, lease->kind, lease->scope, &patch, reterr);
 }
 
+/* Deletes the row; a job of the same scope begins with fence 1 again, which is safe because nobody
+ * holds a lease of one that does not exist. */
 quipu_status qp_job_end(const quipu_store *store, ent_db *db, const qp_job_lease *lease,
                         quipu_error *reterr)
 {
@@ -375,6 +389,7 @@ quipu_status qp_job_end(const quipu_store *store, ent_db *db, const qp_job_lease
     return qp_job_delete(db, &where, NULL, reterr);
 }
 
+/* With the session that it works for. A purge outlives it: it removes what the session left. */
 quipu_status qp_job_remove(const quipu_store *store, ent_db *db, quipu_str scope,
                            quipu_error *reterr)
 {

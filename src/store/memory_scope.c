@@ -19,6 +19,7 @@
 /* ---- scopes -----------------------------------------------------------------------------------
  */
 
+/* The user's scope where the session has a user, otherwise the session's own key. */
 quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena, quipu_str *ret_scope,
                                   quipu_error *reterr)
 {
@@ -42,6 +43,8 @@ quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena, qui
                               : qp_error_set(reterr, status, "no memory for the name of a scope");
 }
 
+/* For a key without a session the scope is the key: memories may be saved before the session
+ * exists. */
 quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                 quipu_str key, quipu_str *ret_scope, quipu_error *reterr)
 {
@@ -216,6 +219,7 @@ static quipu_status memory_scope_look_work(void *ctx, ent_db *db, quipu_arena *s
     return status;
 }
 
+/* A page of sessions that are due; filter->after_id is where the next page begins. */
 quipu_status qp_memory_look(quipu_store *store, const qp_call *call, qp_memory_filter *filter,
                             quipu_arena *arena, qp_memory_due *ret_due, quipu_error *reterr)
 {
@@ -274,6 +278,7 @@ static quipu_status memory_scope_prepare(const quipu_store *store, ent_db *db,
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }
 
+/* Before the first observation of a session: its row, with the watermark at 0. */
 quipu_status qp_memory_scope_ensure(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                                     const qp_session *row, quipu_error *reterr)
 {
@@ -410,6 +415,7 @@ static quipu_status memory_scope_due_work(void *ctx, ent_db *db, quipu_arena *sc
     return qp_job_is_due(wait->store, db, scratch, wait->kind, &wait->due, reterr);
 }
 
+/* Whether a worker would find something, without a claim. */
 quipu_status qp_memory_is_due(quipu_store *store, const qp_call *call, quipu_str kind,
                               bool *ret_due, quipu_error *reterr)
 {
@@ -420,6 +426,8 @@ quipu_status qp_memory_is_due(quipu_store *store, const qp_call *call, quipu_str
     return status;
 }
 
+/* Job, lease and watermark in one transaction: what the worker reads next lies behind exactly this
+ * watermark. */
 quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
                              const quipu_memory_options *options, quipu_str key, quipu_arena *arena,
                              qp_memory_work *ret_work, quipu_error *reterr)
@@ -666,6 +674,7 @@ static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena 
                : status;
 }
 
+/* Lines, watermark and job move together, or not at all: a message is observed once. */
 quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
                               const quipu_memory_options *options, qp_memory_work *work,
                               const qp_memory_batch *batch, qp_memory_stored *ret_stored,
@@ -702,6 +711,7 @@ static quipu_status memory_scope_back_work(void *ctx, ent_db *db, quipu_arena *s
                : qp_job_release(back->store, db, scratch, back->lease, reterr);
 }
 
+/* A lease that was lost needs no giving back. */
 quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call, const qp_job_lease *lease,
                                  quipu_str why, quipu_error *reterr)
 {
@@ -713,6 +723,7 @@ quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call, const 
                                                           : qp_error_pass(reterr, &error);
 }
 
+/* The session's own scope only: what is known of its user stays. */
 quipu_status qp_memory_scope_remove(const quipu_store *store, ent_db *db, quipu_str key,
                                     quipu_error *reterr)
 {

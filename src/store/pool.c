@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 
+/* Connections are opened when readers need them, at most `max`. */
 quipu_status qp_pool_init(qp_pool *pool, const qp_connector *connector, size_t max,
                           quipu_error *reterr)
 {
@@ -111,6 +112,7 @@ void qp_pool_give(qp_pool *pool, ent_db *db)
     qp_mutex_unlock(&pool->mutex);
 }
 
+/* For statistics and tests. */
 size_t qp_pool_open(qp_pool *pool)
 {
     size_t count;

@@ -137,6 +137,7 @@ static void state_digest(qp_state_items changes, uint8_t ret[QP_SHA256_SIZE])
     qp_sha256_end(&sha, ret);
 }
 
+/* Of a digest. */
 static bool state_same_bytes(quipu_bytes stored, const void *p, size_t n)
 {
     assert(n > 0);
@@ -244,6 +245,7 @@ static quipu_status state_read_rows(ent_db *db, const qp_state_where *where, qui
     return QUIPU_OK;
 }
 
+/* One scope; names are unique within it. */
 quipu_status qp_state_read_scope(const quipu_store *store, ent_db *db, const qp_session *row,
                                  qp_scope scope, quipu_arena *arena, qp_state_items *state,
                                  quipu_error *reterr)
@@ -254,6 +256,7 @@ quipu_status qp_state_read_scope(const quipu_store *store, ent_db *db, const qp_
     return state_read_rows(db, &where, arena, state, reterr);
 }
 
+/* All three scopes, app first: a caller that merges them lets the later ones win. */
 quipu_status qp_state_read(const quipu_store *store, ent_db *db, const qp_session *row,
                            quipu_arena *arena, qp_state_items *ret_state, quipu_error *reterr)
 {
