@@ -2,7 +2,8 @@
  * decides where a request ends is required to be unambiguous: one Host, one Content-Length of
  * digits or one "Transfer-Encoding: chunked", never both, no folded lines, no space before a colon.
  * Works on the reader's bytes in place. Called by reader.c once a head is complete; owns
- * nothing. */
+ * nothing.
+ * Locks: none. On return the request is complete but for its body, or the refusal says why not. */
 #include "http/head.h"
 
 #include <assert.h>

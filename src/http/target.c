@@ -7,7 +7,8 @@
  *
  * Refused: an escape that is no byte, a decoded control byte (%00 above all), text that is no
  * UTF-8, "." and ".." between slashes in any spelling, a backslash, a fragment, a parameter that
- * comes twice, and an absolute form of another host. Called by head.c; owns nothing. */
+ * comes twice, and an absolute form of another host. Called by head.c; owns nothing.
+ * Locks: none. */
 #include <assert.h>
 #include <string.h>
 

@@ -3,7 +3,8 @@
  *
  * Owns: nothing. Called by: tools.c, and by tools for the values. Texts of values lie in the call's
  * arena or in the request. Holds on return: every argument has its value or its default, or the
- * call has an error that names the argument and what it may be. */
+ * call has an error that names the argument and what it may be.
+ * Locks: none. */
 #include "mcp/tool.h"
 
 #include <assert.h>

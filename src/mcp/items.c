@@ -2,7 +2,8 @@
  *
  * Owns: the buffer of the item that is being written, from qp_mcp_items_begin() to _end(). Called
  * by: tools and resources. Holds on return: the list is whole JSON; `full` says that something was
- * left out, and the tool reports it. */
+ * left out, and the tool reports it.
+ * Locks: none. */
 #include "mcp/tool.h"
 
 #include <assert.h>

@@ -2,7 +2,8 @@
  * bookkeeping.
  *
  * Owns: nothing. Called by: tools and resources. The lists of fields are the schemas of what the
- * functions write. */
+ * functions write.
+ * Locks: none. */
 #include "mcp/tool.h"
 
 #include <assert.h>

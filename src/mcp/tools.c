@@ -2,7 +2,8 @@
  *
  * Owns: the table; the buffer of one structured result while a tool runs. Called by: methods.c.
  * Holds on return: a result with `content` and, from revision 2025-06-18 on, `structuredContent`; a
- * tool that failed has `isError` and a text. Unknown tools and malformed calls are faults. */
+ * tool that failed has `isError` and a text. Unknown tools and malformed calls are faults.
+ * Locks: none; transactions are those of the calls that a tool makes. */
 #include "mcp/tool.h"
 
 #include <assert.h>

@@ -1,7 +1,8 @@
 /* Stored JSON as a member of a result.
  *
  * Owns: nothing. Called by: the tools, inside of an object of the writer. Errors stick in the
- * writer's buffer. */
+ * writer's buffer.
+ * Locks: none. */
 #include "mcp/request.h"
 
 /* Blanks between tokens are dropped, because a client pays for them and a line of stdio must not

@@ -1,7 +1,9 @@
 /* Reading answers; the head of answer.h says how strictly.
  *
  *   text ─▶ without blanks and one code fence ─▶ JSON ─▶ each member checked ─▶ the whole judged
- */
+ *
+ * Owns: the rules that judge an answer. Called by observe.c and reflect.c, after ask.c has
+ * stored what the question cost. Locks: none; lines lie in the worker's arena. */
 #include "memory/answer.h"
 
 #include <assert.h>

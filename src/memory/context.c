@@ -12,7 +12,9 @@
  *   - (observations)
  *
  * Headings are Lango's, so that prompts of both programs look the same; "Standing" is ours. A
- * section without lines has no heading. Lines stand in the order of their creation. */
+ * section without lines has no heading. Lines stand in the order of their creation.
+ * Owns: these bytes. Called by src/agent/turn_context.c and context.c. Locks: none; pure but for
+ * the caller's arena. */
 #include "memory/context.h"
 
 #include <assert.h>

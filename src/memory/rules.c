@@ -4,7 +4,8 @@
  * Pure and without allocation. A cue is a few words at the beginning of a clause ("from now on",
  * "I prefer"); what follows it may rule it out ("I always wanted"). One sentence gives at most one
  * observation, by the first rule below that fits: instructions, preferences, names, decisions, open
- * ends, commitments, then dates and numbers, which need somebody whom they are about. */
+ * ends, commitments, then dates and numbers, which need somebody whom they are about.
+ * Called by run.c. Owns: the cues. Locks: none. */
 #include "memory/rules.h"
 
 #include <assert.h>

@@ -1,7 +1,8 @@
 /* Dates in a sentence; the head of rules_date.h has the forms.
  *
  * Pure. Days are counted from 1970-01-01 in the proleptic Gregorian calendar; nothing here knows
- * time zones, so that a day is a day in UTC. */
+ * time zones, so that a day is a day in UTC.
+ * Called by rules.c, for each sentence that could have a date. */
 #include "memory/rules_date.h"
 
 #include <assert.h>

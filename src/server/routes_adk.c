@@ -3,7 +3,9 @@
  * requests to both and compares.
  *
  * Sessions are those of the ADK service of the library: with the keys that its bindings use, so
- * that an agent and a browser see the same ones. Runs on workers, but for what needs no store. */
+ * that an agent and a browser see the same ones. Runs on workers, but for what needs no store.
+ * Owns: nothing after a call. Called by: the table of routes. Locks: none. Transactions: one
+ * call of the ADK service each, which stores all or nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,10 @@
  *     dirty: look again as soon as it is idle and the client keeps up
  *
  * The id of an event is the message's number, so that Last-Event-ID goes on without gap or repeat.
- * Runs on the loop's thread, but for stream_run(). */
+ * Runs on the loop's thread, but for stream_run().
+ * Owns: the streams of a server, a list of the loop's thread; a stream owns its tail. Called by:
+ * conn.c, and server.c for the tick. Locks: none. While a worker is busy it alone touches tail
+ * and text. */
 #include <assert.h>
 #include <inttypes.h>
 

@@ -1,7 +1,8 @@
 /* The thread of background.h: starting, waking, ending.
  *
  * Called by src/memory (start, stop, wait), src/agent through it (wake), and quipu_close(). Expects
- * no lock. On return of a stop the thread has ended, and no call of its is inside of the store. */
+ * no lock. On return of a stop the thread has ended, and no call of its is inside of the store.
+ * Owns: the thread, its cancel flag and the count of wakes. */
 #include "store/background.h"
 
 #include <assert.h>

@@ -4,7 +4,8 @@
  * readers call quipu_feed_read(), which takes no lock and waits without a connection. A row's
  * number is a reader's position: numbers are drawn in the order of commits and have no gaps, so
  * that a reader that is slower than the deletion of old rows notices it and gets QUIPU_EXPIRED
- * instead of losing changes. */
+ * instead of losing changes.
+ * Called by: every work of the store that changes a session; users of the C API read. */
 #include "store/feed.h"
 
 #include <assert.h>

@@ -2,7 +2,9 @@
  *
  * Owns the connection, its queue and the session cache. Called by every call of the store that
  * writes (qp_store_write()). A caller either leads a batch or is answered by another leader;
- * queue.c decides which, batch.c runs the batch. */
+ * queue.c decides which, batch.c runs the batch.
+ * Locks: none but the queue's; the caller that leads has connection, cache and scratch arena to
+ * itself. On return the write has its status, and no transaction is open. */
 #include "store/group.h"
 
 #include <assert.h>

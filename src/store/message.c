@@ -3,7 +3,8 @@
  * Owns what a row of entity Message holds; message_read.c is the way back. Encoding
  * (qp_encoded_make()) needs no transaction and no lock, and is where input is refused; placing and
  * inserting run in the transaction of append.c, fork.c or an import, which holds the session's row:
- * numbers and running totals come from it. */
+ * numbers and running totals come from it.
+ * Called by: append.c, session.c, fork.c, compact.c and the imports. */
 #include "store/message.h"
 
 #include <assert.h>

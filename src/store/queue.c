@@ -10,7 +10,8 @@
  *                         ├─ taken into a batch ──▶ answered ──▶ wakes others, returns
  *                         │        └─ requeued ──▶ waits
  *                         └─ deadline or cancel while it waits ──▶ leaves, returns
- * */
+ *
+ * Locks: its own mutex. On return of qp_queue_enter() the caller leads, or has its answer. */
 #include "store/queue.h"
 
 #include <assert.h>
