@@ -281,6 +281,14 @@ static void search_report_none(const app_call *call, quipu_store *store,
     }
 }
 
+/* Whether a search that failed can be made possible: the index is behind (MISUSE), or there is none
+ * (UNSUPPORTED). */
+static bool search_can_prepare(const app_call *call, quipu_store *store, quipu_status status)
+{
+    return (status == QUIPU_MISUSE && !app_given(call, "read-only")) ||
+           ((status == QUIPU_MISUSE || status == QUIPU_UNSUPPORTED) && search_is_older(store));
+}
+
 /* Searches and prints; indexes first when the index is not up to date. */
 static int search_find(const app_call *call, quipu_store **store, quipu_search_options *options)
 {
@@ -295,18 +303,12 @@ static int search_find(const app_call *call, quipu_store **store, quipu_search_o
         options->mark_after = QUIPU_STR(SEARCH_MARK_AFTER);
     }
     status = quipu_search(*store, options, NULL, &results, &error);
-    if (status == QUIPU_MISUSE || status == QUIPU_UNSUPPORTED) { /* behind, or there is none */
-        const bool older = search_is_older(*store);
-        int code = APP_OK;
-
-        if (older || (status == QUIPU_MISUSE && !app_given(call, "read-only"))) {
-            code = older ? search_copy(call, store) : search_index(call, store);
-            status =
-                code == APP_OK ? quipu_search(*store, options, NULL, &results, &error) : status;
-        }
+    if (search_can_prepare(call, *store, status)) {
+        int code = search_is_older(*store) ? search_copy(call, store) : search_index(call, store);
         if (code != APP_OK) {
             return code;
         }
+        status = quipu_search(*store, options, NULL, &results, &error);
     }
     if (status != QUIPU_OK) {
         return search_fail(call, options, status, &error);
