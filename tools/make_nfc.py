@@ -11,7 +11,9 @@ import qptools
 
 HEAD = """\
 /* Canonical decompositions and combining classes of Unicode {version}, for nfc.c. Written by
- * tools/make_nfc.py. */
+ * tools/make_nfc.py.
+ * Owns: constant data; no lock. A new version of Unicode would change words of existing indexes:
+ * see decision 38 before it is generated again. */
 #include "ent/nfc.h"
 
 """

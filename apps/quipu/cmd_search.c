@@ -127,21 +127,35 @@ static int search_fail(const app_call *call, const quipu_search_options *options
                : app_fail(call, "the search", status, error);
 }
 
-/* A store of an older layout is not upgraded by a reading verb. False: the layout is today's. */
-static bool search_is_older(const app_call *call, quipu_store *store, const char *what)
+/* Whether the store has an older layout, which a reading verb does not upgrade. */
+static bool search_is_older(quipu_store *store)
 {
     char missing[QUIPU_LAYOUT_SIZE] = "";
     quipu_error error = {0};
 
-    if (quipu_store_layout(store, missing, &error) != QUIPU_OK || missing[0] == '\0') {
-        return false;
+    return quipu_store_layout(store, missing, &error) == QUIPU_OK && missing[0] != '\0';
+}
+
+/* A file of an older layout whose messages are not indexed: searches a copy of it in memory, so
+ * that the file stays as it is. The hits are those that an upgrade would give. */
+static int search_copy(const app_call *call, quipu_store **store)
+{
+    quipu_error error = {0};
+    quipu_store *copy = NULL;
+    quipu_status status = quipu_open(":memory:", NULL, &copy, &error);
+
+    if (status == QUIPU_OK) {
+        status = quipu_store_copy(*store, copy, NULL, NULL, NULL, &error);
     }
-    app_report(call,
-               "%s, and indexing them would upgrade the file\n"
-               "copy the file; then \"quipu doctor --migrate\" upgrades it. \"quipu recall\" and "
-               "\"quipu show\" need no index",
-               what);
-    return true;
+    if (status != QUIPU_OK) {
+        quipu_close(copy);
+        return app_fail(call, "the search", status, &error);
+    }
+    app_report(call, "the file has an older layout, and its messages are not indexed: a copy in "
+                     "memory is searched\n\"quipu doctor --migrate\" upgrades the file");
+    quipu_close(*store);
+    *store = copy;
+    return APP_OK;
 }
 
 /* Messages are not indexed yet: opens the store again for writing and indexes them. */
@@ -151,9 +165,6 @@ static int search_index(const app_call *call, quipu_store **store)
     quipu_status status;
     int code;
 
-    if (search_is_older(call, *store, "messages are not indexed yet")) {
-        return APP_FAILURE;
-    }
     quipu_close(*store);
     *store = NULL;
     code = app_open(call, APP_NEED_WRITE, store);
@@ -270,6 +281,14 @@ static void search_report_none(const app_call *call, quipu_store *store,
     }
 }
 
+/* Whether a search that failed can be made possible: the index is behind (MISUSE), or there is none
+ * (UNSUPPORTED). */
+static bool search_can_prepare(const app_call *call, quipu_store *store, quipu_status status)
+{
+    return (status == QUIPU_MISUSE && !app_given(call, "read-only")) ||
+           ((status == QUIPU_MISUSE || status == QUIPU_UNSUPPORTED) && search_is_older(store));
+}
+
 /* Searches and prints; indexes first when the index is not up to date. */
 static int search_find(const app_call *call, quipu_store **store, quipu_search_options *options)
 {
@@ -284,17 +303,12 @@ static int search_find(const app_call *call, quipu_store **store, quipu_search_o
         options->mark_after = QUIPU_STR(SEARCH_MARK_AFTER);
     }
     status = quipu_search(*store, options, NULL, &results, &error);
-    if (status == QUIPU_MISUSE && !app_given(call, "read-only")) {
-        int code = search_index(call, store);
+    if (search_can_prepare(call, *store, status)) {
+        int code = search_is_older(*store) ? search_copy(call, store) : search_index(call, store);
         if (code != APP_OK) {
             return code;
         }
         status = quipu_search(*store, options, NULL, &results, &error);
-    }
-    if (status == QUIPU_UNSUPPORTED &&
-        search_is_older(call, *store,
-                        "the file is from before search, its messages have no index")) {
-        return APP_FAILURE;
     }
     if (status != QUIPU_OK) {
         return search_fail(call, options, status, &error);

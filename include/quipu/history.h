@@ -99,12 +99,13 @@ QUIPU_MUST_USE static inline quipu_status quipu_window_get(quipu_store *store, c
 
 /* ---- tokens of a model ----------------------------------------------------------------------- */
 
-#define QUIPU_FACTOR_ONE 1000000   /* a factor of 1: the estimate as it is */
-#define QUIPU_FACTOR_MIN 250000    /* a quarter, the smallest factor */
-#define QUIPU_FACTOR_MAX 8000000   /* eight, the largest */
-#define QUIPU_FACTOR_WEIGHT_MAX 32 /* a report weighs at least 1/32 */
-#define QUIPU_FACTOR_TOKENS_MIN 64 /* reports with a smaller estimate are ignored */
-#define QUIPU_MODEL_NAME_MAX 512   /* bytes of a model's name */
+#define QUIPU_FACTOR_ONE 1000000    /* a factor of 1: the estimate as it is */
+#define QUIPU_FACTOR_MIN 250000     /* a quarter, the smallest factor */
+#define QUIPU_FACTOR_MAX 8000000    /* eight, the largest */
+#define QUIPU_FACTOR_WEIGHT_MAX 32  /* a report weighs at least 1/32 */
+#define QUIPU_FACTOR_TOKENS_MIN 64  /* reports with a smaller estimate are ignored */
+#define QUIPU_FACTOR_PROBE "quipu:" /* how names for probes begin: no export has their factors */
+#define QUIPU_MODEL_NAME_MAX 512    /* bytes of a model's name */
 
 /* How many of a model's tokens one estimated token is, in millionths. */
 typedef struct quipu_model_factor {
@@ -134,7 +135,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_get(quipu_store *store,
  * Learn from one prompt, in one transaction: `estimated` tokens by the store, `reported` by the
  * provider. The factor is the mean of the first reports; then each report weighs
  * 1/QUIPU_FACTOR_WEIGHT_MAX, within the bounds above. An estimate below QUIPU_FACTOR_TOKENS_MIN
- * changes nothing.
+ * changes nothing. A name that begins with QUIPU_FACTOR_PROBE is for programs that make sure that
+ * the store takes writes: the row is stored as any other, and exports and copies leave it out.
  *
  * Ownership: inputs are borrowed; `ret_factor`, the new factor, may be NULL.
  * Threads:   any, same store; no report of another thread or process is lost.

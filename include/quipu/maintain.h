@@ -159,9 +159,10 @@ typedef struct quipu_copied {
  *
  * Ownership: `options` and `ret_copied` may be NULL.
  * Threads:   any, same stores; the call runs one more thread. `progress` runs on the caller's.
- * Errors:    QUIPU_CONFLICT, QUIPU_EXISTS (the target holds something that the source does not),
- *            QUIPU_LIMIT, QUIPU_UNKNOWN (repeat it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
- *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Errors:    QUIPU_CONFLICT (a session is older in the target), QUIPU_EXISTS (the target holds
+ *            something that the source does not: copy into a new store), QUIPU_LIMIT, QUIPU_UNKNOWN
+ *            (repeat it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_copy(quipu_store *source, quipu_store *target,

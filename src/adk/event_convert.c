@@ -3,7 +3,8 @@
  * user's own names and values stay byte for byte.
  *
  * Owns: nothing beyond the call; convert_run is on the stack. Called by: event.c, after decoding.
- * On return: the buffer holds a complete event, or the status says why it does not. */
+ * On return: the buffer holds a complete event, or the status says why it does not.
+ * Locks: none; the event and the buffer are the caller's. */
 #include <assert.h>
 #include <string.h>
 

@@ -7,7 +7,8 @@
  * escape did.
  *
  * Owns: nothing; called by the codec and by delta.c for odd names. Packed text that is damaged ends
- * the list of places; the text is then shown with U+FFFD. */
+ * the list of places; the text is then shown with U+FFFD.
+ * Locks: none; pure functions over the caller's text and buffer. */
 #include <string.h>
 
 #include "adk/event.h"

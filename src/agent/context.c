@@ -36,6 +36,8 @@ typedef struct context_call {
     context_result *result;
 } context_call;
 
+/* A past context is read by the number of its turn, and shows what the log says: options that would
+ * change a prompt make no sense for it. */
 static quipu_status context_check(const quipu_context_options *options, quipu_error *reterr)
 {
     const bool again = options->at_seq != 0;
@@ -331,6 +333,8 @@ static quipu_status context_past(context_call *run, quipu_error *reterr)
     return status;
 }
 
+/* See <quipu/agent.h>. The result takes the turn's arena over, so that nothing is copied; on
+ * failure both are freed. */
 quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *options,
                                const quipu_call_options *call, quipu_context **ret_context,
                                quipu_error *reterr)

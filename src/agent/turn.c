@@ -9,7 +9,9 @@
  * do too. Locks: none are held during callbacks or requests; each write is one append in the store.
  * On return: every complete answer and tool result is in the history. After a failure the text
  * streamed so far is stored with QUIPU_MARK_TIMEOUT and open calls are answered, so that the next
- * turn can begin. */
+ * turn can begin.
+ * Owns: the order of a turn's steps and its deadline; the state itself is qp_turn (turn.h), on
+ * the caller's stack. */
 #include "agent/turn.h"
 
 #include "base/cancel.h"

@@ -14,7 +14,8 @@
  *       {"functionCall": {"id": "call_1", "name": "find", "args": {"q": "x"}}}]},
  *    "modelVersion": "...", "finishReason": "STOP", "usageMetadata": {"promptTokenCount": 812}}
  *
- * Called by: turn.c, turn_record.c and turn_window.c. No locks; memory is the turn's arena. */
+ * Called by: turn.c, turn_record.c and turn_window.c. No locks; memory is the turn's arena.
+ * Owns: the form in which a turn is stored, which later turns and other programs read. */
 
 #include "adk/event.h"
 #include "agent/turn.h"

@@ -44,6 +44,7 @@ typedef struct turn_context_plan {
 /* ---- the caller's part ------------------------------------------------------------------------
  */
 
+/* One text for all of this file. */
 static quipu_status turn_context_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "no room for a prompt");
@@ -130,6 +131,8 @@ static void turn_context_hash(qp_sha256 *sha, const void *bytes, size_t n)
     qp_sha256_add(sha, bytes, n);
 }
 
+/* Every member that reaches a provider, each with its length before it: no two different parts have
+ * the same bytes. */
 static void turn_context_hash_part(qp_sha256 *sha, const quipu_part *part)
 {
     const uint8_t flags[] = {(uint8_t)part->kind, part->thought, part->redacted};
@@ -223,6 +226,8 @@ static const qp_context_text *turn_context_tail_of(qp_turn *turn, const quipu_me
     return NULL;
 }
 
+/* The tail is the first part of its message, in an array of its own: the message's parts may be
+ * shared with the store's result, and are not changed. */
 quipu_status qp_turn_tail_add(qp_turn *turn, size_t index, quipu_error *reterr)
 {
     quipu_content *content = &turn->contents[index];
@@ -601,10 +606,9 @@ static quipu_status turn_context_stay(qp_turn *turn, const turn_context_plan *pl
         status = turn_context_block(turn, plan, reterr);
     }
     /* What stands with the input counts before it is added. */
-    if (status == QUIPU_OK &&
-        turn->tokens + (context->fresh_seq == 0 ? context->fresh.tokens : 0) + plan->coming +
-                context->block.tokens >
-            plan->budget) {
+    if (status == QUIPU_OK && turn->tokens + (context->fresh_seq == 0 ? context->fresh.tokens : 0) +
+                                      plan->coming + context->block.tokens >
+                                  plan->budget) {
         context->reason = QUIPU_CONTEXT_WINDOW;
     }
     return status;
@@ -685,6 +689,7 @@ static quipu_status turn_context_instruct(qp_turn *turn, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* A past prompt: tails and block as the log names them, without any choice. */
 quipu_status qp_turn_again(qp_turn *turn, quipu_error *reterr)
 {
     quipu_status status = turn_context_tails(turn, reterr);
@@ -692,6 +697,7 @@ quipu_status qp_turn_again(qp_turn *turn, quipu_error *reterr)
     return status == QUIPU_OK ? turn_context_instruct(turn, reterr) : status;
 }
 
+/* Begins the hash of a prompt whose window is complete. */
 void qp_turn_hash(qp_turn *turn)
 {
     turn_context_place(turn);
@@ -743,6 +749,10 @@ static quipu_status turn_context_renew(qp_turn *turn, turn_context_plan *plan, q
     return status;
 }
 
+/* The plan of a prompt, in the order of the picture above: what was sent, the reason for a change,
+ * the same messages or a new window, the block. `coming` is what the input will take; without
+ * `logs` a session that memory knows nothing of is loaded as if there were no memory, and costs
+ * nothing. */
 quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs, quipu_error *reterr)
 {
     qp_turn_context *context = &turn->context;
@@ -791,6 +801,8 @@ quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs, quipu_error 
 /* ---- the log ----------------------------------------------------------------------------------
  */
 
+/* Just before a request: what is sent is hashed up to here, and kept for the log. A turn that asks
+ * several times overwrites it each time, so that the log has the last prompt. */
 void qp_turn_sends(qp_turn *turn)
 {
     qp_turn_context *context = &turn->context;
@@ -802,6 +814,8 @@ void qp_turn_sends(qp_turn *turn)
     context->sent_tokens = turn->fixed + context->block.tokens + turn->tokens;
 }
 
+/* One row a turn, under the number of the last message that was sent. The row names the block by
+ * the turn that made it; only that one has its lines, so that a stable block is stored once. */
 quipu_status qp_turn_log(qp_turn *turn, quipu_error *reterr)
 {
     qp_turn_context *context = &turn->context;
@@ -851,6 +865,8 @@ quipu_status qp_turn_log(qp_turn *turn, quipu_error *reterr)
     return status;
 }
 
+/* What the provider reported, once it is known. The deadline of the turn may be over: the call has
+ * a short one of its own. */
 void qp_turn_log_end(const qp_turn *turn)
 {
     const qp_turn_context *context = &turn->context;

@@ -155,6 +155,8 @@ static quipu_status turn_recall_ask(const qp_turn *turn, quipu_str question, int
                               : status;
 }
 
+/* Recalls for an input, within turn->recall_tokens. Only messages before the window are asked for:
+ * what the prompt has anyway is not repeated. */
 quipu_status qp_turn_recall_find(qp_turn *turn, const quipu_content *input, qp_turn_recall *ret,
                                  quipu_error *reterr)
 {

@@ -3,7 +3,9 @@
  * Called by: turn_record.c (load) and turn_content.c's users (add). No locks. Why windows move in
  * steps: a provider caches a prompt by its beginning. The window's start advances by a quarter of
  * the budget at a time, so that between two moves a prompt only grows at its end and the cache
- * keeps matching. */
+ * keeps matching.
+ * Owns: where a window begins. On return the turn's messages are whole turns in the order of
+ * their numbers, and turn->tokens is what they take. */
 #include <string.h>
 
 #include "agent/turn.h"
@@ -164,6 +166,8 @@ quipu_status qp_turn_fill(qp_turn *turn, void *held, void *head, const quipu_ses
     return status;
 }
 
+/* A window by budget alone, for sessions without a log. What was read stays with the turn, which
+ * frees it at its end. */
 quipu_status qp_turn_window(qp_turn *turn, int64_t token_budget, quipu_error *reterr)
 {
     quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
@@ -212,11 +216,14 @@ static int64_t turn_window_recalled(const qp_turn *turn, size_t at)
     return 0;
 }
 
+/* Tokens of what earlier inputs of this window have recalled: they are sent again with their
+ * messages. */
 int64_t qp_turn_recalled(const qp_turn *turn)
 {
     return turn_window_recalled(turn, turn->count);
 }
 
+/* Whether any message of the window brings recalled ones along. */
 static bool turn_window_brings(const qp_turn *turn)
 {
     size_t i = 0;
@@ -264,6 +271,8 @@ static void turn_window_trim(qp_turn *turn, size_t first)
     }
 }
 
+/* Drops the oldest whole turns until the rest fits. A turn begins with a message of the user's: a
+ * window never begins with an answer or with the result of a call. A summary stays in front. */
 void qp_turn_trim(qp_turn *turn, int64_t tokens)
 {
     int64_t left = turn->tokens; /* of the messages from i on, and of a summary */
@@ -313,6 +322,8 @@ static quipu_status turn_window_fit(qp_turn *turn, turn_window *window, quipu_er
     return status;
 }
 
+/* The window of a turn, moved in steps (see above). What was recalled for messages that are in it
+ * is counted last, because only then it is known which are. */
 quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr)
 {
     turn_window window = {.coming = coming};

@@ -1,5 +1,6 @@
 /* Escaping in keys of sessions; the head of adk_key.h has the form. Owns no state and takes no
- * lock: any thread may call any of it. */
+ * lock: any thread may call any of it.
+ * Called by the rooms that the header names. */
 #include "base/adk_key.h"
 
 #include <assert.h>

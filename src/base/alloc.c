@@ -1,7 +1,9 @@
 /* The replaceable allocator, and the only raw realloc and free of the library.
  *
  * Owns: the one mutable global, the allocator. It is set before anything else runs, so that it
- * needs no lock. */
+ * needs no lock.
+ * Called by: every room, through qp_malloc() and its siblings; users of the C API set the
+ * allocator. */
 #include "base/alloc.h"
 
 #include <stdint.h>

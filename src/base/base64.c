@@ -4,7 +4,8 @@
  *
  *   bytes        aaaaaaaa bbbbbbbb cccccccc
  *   characters   aaaaaa aabbbb bbbbcc cccccc
- */
+ *
+ * Owns: the two alphabets. Locks: none; pure functions. */
 #include "base/base64.h"
 
 #include <assert.h>

@@ -3,7 +3,8 @@
  *
  * Owns: nothing; the state is the caller's.
  * Called by: src/store/hash_chain.c, for every message that is appended or verified.
- * On return from qp_blake2b_end() the digest is complete and the state used up. */
+ * On return from qp_blake2b_end() the digest is complete and the state used up.
+ * Locks: none; each state has one user at a time. */
 #include "base/blake2b.h"
 
 #include <assert.h>

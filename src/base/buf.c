@@ -1,7 +1,8 @@
 /* The growing buffer. Capacity doubles up to the maximum; after an error nothing is written.
  * Invariants: n <= cap <= size_max, and p[n] is a NUL as soon as there is memory.
  * Owns: the bytes at p, from the first write until qp_buf_free().
- * Called by: every room that builds text. Callers look at the status once, at the end. */
+ * Called by: every room that builds text. Callers look at the status once, at the end.
+ * Locks: none; a buffer has one user at a time. */
 #include "base/buf.h"
 
 #include <assert.h>

@@ -3,7 +3,8 @@
  * members, so that no input takes square time.
  *
  * Owns: nothing; the arrays to sort are freed before a function returns.
- * Called by: src/store/message_read.c, when an event id repeats: is it the same message? */
+ * Called by: src/store/message_read.c, when an event id repeats: is it the same message?
+ * Locks: none; both trees are only read. */
 #include "base/json.h"
 
 #include <assert.h>

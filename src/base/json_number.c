@@ -3,7 +3,8 @@
  *
  * Owns: nothing; all work is done in fixed buffers on the stack.
  * Called by: every reader of JSON; qp_double_text() also by the writers of DDL.
- * Threads: safe; the locale of the process may be any, and may change. */
+ * Threads: safe; the locale of the process may be any, and may change.
+ * Locks: none. */
 #include "base/json.h"
 
 #include <assert.h>

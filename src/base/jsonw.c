@@ -9,7 +9,8 @@
  *   {  "a":  1  ,  "b":  [  2  ]  }
  *   comma: false behind a bracket that opens, true behind a value and a bracket that closes
  *   keyed: true between a key and its value
- */
+ *
+ * Locks: none; a writer has one user at a time. */
 #include "base/jsonw.h"
 
 #include <assert.h>

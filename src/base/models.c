@@ -4,7 +4,8 @@
  * context is known, or keeps a row of a shorter prefix from lending its prices to siblings that
  * cost something else. Callers replace rows that grew old (quipu_model_find()).
  * Called by: src/agent for windows and costs; programs through include/quipu/models.h.
- * On return a row is found for every name: the last resort is models_unknown. */
+ * On return a row is found for every name: the last resort is models_unknown.
+ * Locks: none; the rows are constant, and a caller's own rows are only read. */
 #include "base/models.h"
 
 #include <string.h>

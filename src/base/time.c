@@ -1,6 +1,8 @@
 /* Instants as text. The stored shape is fixed-width and read once per row, so it has a path of its
  * own; the tolerant reader takes what other programs wrote. Calendar arithmetic counts from 1
- * March, which puts the leap day at the end of the year. */
+ * March, which puts the leap day at the end of the year.
+ * Owns: nothing. Called by: every room that reads or writes instants. Locks: none; the time zone
+ * and the locale of the process are never looked at. */
 #include "base/port.h"
 
 #include "base/time.h"

@@ -1,5 +1,7 @@
 /* The fixed token estimate, rule 1. It is stored beside counts, so it never changes: a better rule
- * would get a new number. */
+ * would get a new number.
+ * Owns: the rule. Called by: store for every message, agent and mcp for budgets, users of the C
+ * API. Locks: none; a pure function of the text. */
 #include "base/token.h"
 
 #include <stdbool.h>

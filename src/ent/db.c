@@ -107,6 +107,7 @@ int64_t qp_db_total_changes(const ent_db *db)
     return db->engine->total_changes(db->conn);
 }
 
+/* False: the engine cannot say at no cost whether others have committed. */
 bool qp_db_peer_version(const ent_db *db, int64_t *ret_version)
 {
     assert(ret_version != NULL);
@@ -122,6 +123,7 @@ qp_failure qp_db_failure(const ent_db *db)
                                          : QP_FAILURE_FINAL;
 }
 
+/* Whether the last failure may pass by itself. */
 bool qp_db_is_transient(const ent_db *db)
 {
     return qp_failure_is_transient(qp_db_failure(db));
@@ -139,6 +141,8 @@ bool qp_db_backoff(const ent_db *db, quipu_status status, int tries)
                                 QP_BACKOFF_MS_MAX - QP_BACKOFF_MS_MIN);
 }
 
+/* Whether the open transaction may be committed. An index that failed is part of it: its entries
+ * and the rows would not fit each other. */
 bool qp_db_can_go_on(const ent_db *db)
 {
     assert(db != NULL);
@@ -163,6 +167,7 @@ void qp_db_executed(ent_db *db, const char *sql, int64_t start_ns, uint64_t rows
     }
 }
 
+/* Counters of this connection, read by its own thread. */
 ent_stats ent_stats_read(const ent_db *db)
 {
     static const ent_stats none = {0};
@@ -179,6 +184,7 @@ void ent_trace(ent_db *db, ent_trace_fn fn, void *ctx)
     }
 }
 
+/* Deadline 0 ends the watch. The engine looks at both while it waits, and between rows. */
 void ent_watch(ent_db *db, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
 {
     if (db != NULL) {
@@ -206,11 +212,14 @@ quipu_status ent_data_version(ent_db *db, int64_t *ret_version, quipu_error *ret
     return status;
 }
 
+/* Whether writers of different rows can run side by side. */
 bool qp_db_locks_rows(const ent_db *db)
 {
     return db->engine->row_lock != NULL;
 }
 
+/* In ascending order, which the assertion demands: writers that lock several never wait for each
+ * other in a circle. */
 quipu_status qp_db_lock_keys(ent_db *db, const ent_entity *entity, const uint32_t *shards, size_t n,
                              bool touch, quipu_error *reterr)
 {
@@ -345,6 +354,7 @@ quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr)
     return status;
 }
 
+/* 0: no transaction; each savepoint adds one. */
 int ent_depth(const ent_db *db)
 {
     return db == NULL ? 0 : db->depth;

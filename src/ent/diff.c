@@ -4,7 +4,8 @@
  *
  * Owns: the rules of what fits. Called by migrate.c and entgen import; no connection is needed.
  * Everything it allocates goes to the caller's arena; the first problem of a table stops its
- * changes. */
+ * changes.
+ * Locks: none; both descriptions are only read. */
 #include "ent/diff.h"
 
 #include <assert.h>

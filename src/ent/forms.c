@@ -6,7 +6,8 @@
  *   red       red                        red
  *   café      café                       cafe            (Form D has the same word)
  *   한        한 | U+1112 U+1161 U+11AB   한 | three
- */
+ *
+ * Locks: none; spellings lie in the caller's arena. */
 #include "ent/forms.h"
 
 #include <assert.h>

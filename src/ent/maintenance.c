@@ -45,6 +45,8 @@ static bool maintenance_counts(const ent_db *db, const ent_entity *entity)
            db->engine->maintenance->counters != NULL;
 }
 
+/* The functions below are one call of the engine each, behind the same checks: the connection is
+ * usable, and the engine has maintenance at all. What they mean is in maintenance.h. */
 quipu_status qp_maintenance_sizes(ent_db *db, qp_sizes *ret_sizes, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -96,6 +98,7 @@ quipu_status qp_maintenance_checksums(ent_db *db, qp_checksums *ret_checksums, q
     return maintenance != NULL ? maintenance->checksums(db->conn, ret_checksums, reterr) : status;
 }
 
+/* Outside of a transaction: every page is rewritten, a part at a time. */
 quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -119,6 +122,7 @@ quipu_status qp_maintenance_copy(ent_db *db, const char *path, quipu_error *rete
     return maintenance != NULL ? maintenance->copy(db->conn, path, reterr) : status;
 }
 
+/* A private copy in memory, for a file that must not be written to. */
 quipu_status qp_maintenance_image(ent_db *db, ent_db **ret_db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -139,6 +143,7 @@ quipu_status qp_maintenance_check(ent_db *db, qp_report_fn fn, void *ctx, quipu_
     return maintenance != NULL ? maintenance->check(db->conn, fn, ctx, reterr) : status;
 }
 
+/* Bytes against checksums, without looking at what they mean. */
 quipu_status qp_maintenance_intact(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -150,6 +155,7 @@ quipu_status qp_maintenance_intact(ent_db *db, qp_report_fn fn, void *ctx, quipu
     return maintenance != NULL ? maintenance->intact(db->conn, fn, ctx, reterr) : status;
 }
 
+/* Constant texts: where an engine keeps deleted bytes that it cannot clean itself. */
 const char *const *qp_maintenance_remnants(const ent_db *db)
 {
     return db->engine->maintenance != NULL ? db->engine->maintenance->remnants : NULL;
@@ -163,6 +169,7 @@ quipu_status qp_maintenance_backups(ent_db *db, qp_report_fn fn, void *ctx, quip
     return maintenance != NULL ? maintenance->backups(db->conn, fn, ctx, reterr) : status;
 }
 
+/* Counters that the engine keeps beside the rows; entities without one have nothing to report. */
 quipu_status qp_maintenance_counters(ent_db *db, const ent_entity *entity, qp_report_fn fn,
                                      void *ctx, quipu_error *reterr)
 {
@@ -175,6 +182,7 @@ quipu_status qp_maintenance_counters(ent_db *db, const ent_entity *entity, qp_re
                : status;
 }
 
+/* Under the write lock, so that nothing moves between the count and the repair. */
 quipu_status qp_maintenance_mend_counters(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

@@ -9,7 +9,8 @@
  *     now[2], car                     .    .     .     .     x
  *
  * Cost: words of the text times words of the query, and no backtracking.
- * Called by search.c, snippet.c and ent_postgres; allocates from the caller's arena. */
+ * Called by search.c, snippet.c and ent_postgres; allocates from the caller's arena.
+ * Owns: what a match is, for all engines. Locks: none; pure but for that arena. */
 #include "ent/match.h"
 
 #include <assert.h>

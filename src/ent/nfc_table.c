@@ -1,5 +1,7 @@
 /* Canonical decompositions and combining classes of Unicode 14.0.0, for nfc.c. Written by
- * tools/make_nfc.py. */
+ * tools/make_nfc.py.
+ * Owns: constant data; no lock. A new version of Unicode would change words of existing indexes:
+ * see decision 38 before it is generated again. */
 #include "ent/nfc.h"
 
 const uint32_t qp_nfc_marks[] = {

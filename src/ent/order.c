@@ -9,7 +9,9 @@
  *   tokens, branch   none         "tokens","branch" NULLS FIRST,"id"   ...,"session_messages","seq"
  *
  * A total order makes paging exact: rows that are equal in the caller's terms are neither repeated
- * nor skipped between pages. */
+ * nor skipped between pages.
+ * Owns: the rule that completes an order. Locks: none; works on the plan of the caller's
+ * connection. */
 #include "ent/plan.h"
 
 #include <assert.h>

@@ -1,7 +1,8 @@
 /* The buffers of a statement in the making, which a connection keeps from call to call, and the
  * packing of a cluster's key into one integer.
  *
- * Owns: qp_plan's shape and values. Called by every call of src/ent before it takes a statement. */
+ * Owns: qp_plan's shape and values. Called by every call of src/ent before it takes a statement.
+ * Locks: none; a connection has one user at a time, and so has its plan. */
 #include "ent/plan.h"
 
 #include <assert.h>

@@ -6,7 +6,8 @@
  *            └─ SNIPPET_LEAD words ─┘  └ the chosen place      └ SNIPPET_WORDS in all
  *
  * Two readings: the first finds where phrases begin and chooses the place, the second marks every
- * match of the chosen window. Words are counted within their text, from 0. */
+ * match of the chosen window. Words are counted within their text, from 0.
+ * Owns: the choice. Locks: none; nothing is kept between rows. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

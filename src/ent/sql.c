@@ -53,6 +53,8 @@ typedef struct sql_term {
 
 #define SQL_TERMS_MAX (ENT_ORDER_MAX + ENT_KEY_MAX)
 
+/* SQL has no escape inside of quotes: a quote is written twice. Texts of users are never written,
+ * they are bound; this is for names and for literals of a schema. */
 void qp_sql_doubled(qp_buf *sql, const char *text, char quote)
 {
     assert(text != NULL);
@@ -72,6 +74,7 @@ void qp_sql_name(qp_buf *sql, const char *name)
     qp_buf_putc(sql, '"');
 }
 
+/* A literal, quotes included. */
 void qp_sql_text(qp_buf *sql, const char *text)
 {
     qp_buf_putc(sql, '\'');

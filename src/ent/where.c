@@ -16,7 +16,8 @@
  * Invariant: values are bound in the order in which their conditions enter the shape. sql.c numbers
  * its parameters in that order and never sees a value.
  * On failure the plan is incomplete; the caller drops it, and the next qp_plan_begin() starts
- * over. */
+ * over.
+ * Locks: none; works on the plan of the caller's connection. */
 #include "ent/plan.h"
 
 #include <assert.h>

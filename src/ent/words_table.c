@@ -1,5 +1,7 @@
 /* What is no part of a word, and how the characters of words are folded. Written by
- * tools/make_words.py; the rules are those of SQLite's unicode61 with remove_diacritics 2. */
+ * tools/make_words.py; the rules are those of SQLite's unicode61 with remove_diacritics 2.
+ * Owns: constant data, for words.c; no lock. It decides which words existing indexes have:
+ * changing it needs a new tokenizer's name. */
 #include "ent/words.h"
 
 const qp_word_gap qp_word_gaps[] = {

@@ -2,7 +2,8 @@
  *
  * Owns: qp_libpq, the table of its functions, constant after loading.
  * Called by: ent_postgres_open(), ent_postgres_library().
- * Threads: any; qp_once_run() orders the writes of the table before every use. */
+ * Threads: any; qp_once_run() orders the writes of the table before every use.
+ * Locks: that of qp_once_run(), for the first caller. */
 #include "base/port.h"
 
 #include "ent_postgres/libpq.h"

@@ -5,7 +5,8 @@
  * so that nothing in a literal has to be escaped.
  *
  * A row's words are collected in a hash table (open addressing, linear probing) with a linked list
- * of positions each, then written as 'word':1,5,9 in the order of their first use. */
+ * of positions each, then written as 'word':1,5,9 in the order of their first use.
+ * Locks: none; everything lies in the caller's arena. */
 #include <assert.h>
 #include <string.h>
 

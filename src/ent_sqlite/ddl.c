@@ -4,7 +4,8 @@
  * Owns: the mapping of field types to declared types, and the rule which declared types fit a
  * field.
  * Called by: src/ent/migrate_run.c through qp_migrator; entgen. Output goes to a qp_buf, whose
- * sticky status reports the first failure. */
+ * sticky status reports the first failure.
+ * Locks: none; no connection is touched. */
 #include "ent_sqlite/ddl.h"
 
 #include <assert.h>

@@ -4,7 +4,8 @@
  *
  * Owns: qp_sqlite.refused from the failure of ent_add() until qp_sqlite_fail() reports it.
  * Called by: src/ent/sql.c through qp_engine; open.c registers ent_add() with every connection.
- * ent_list() is in value_list.c. */
+ * ent_list() is in value_list.c.
+ * Locks: none; SQLite calls ent_add() on the connection's own thread. */
 #include <assert.h>
 #include <stdio.h>
 

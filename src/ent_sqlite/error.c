@@ -4,7 +4,8 @@
  * for the table and columns of a broken constraint.
  * Called by: every file of this room, directly after the failed call.
  * On return a quipu_error has a status, a sentence that says what to do, and SQLite's extended
- * code; its text names the path and never a value. */
+ * code; its text names the path and never a value.
+ * Locks: none; the connection is the caller's. */
 #include "ent_sqlite/open.h"
 
 #include <assert.h>

@@ -38,6 +38,7 @@ static const uint8_t page_seal_sealed[QP_PAGE_MARK] = {'Q', 'P', 's', 'e', 'a', 
 static const uint8_t page_seal_stale[QP_PAGE_MARK] = {'Q', 'P', 0x9a, 0x96, 'O', 0x93, 0x2e, 1};
 static const uint8_t page_seal_unsealed[QP_PAGE_MARK] = {'Q', 'P', 0xe5, 'L', 0xb6, 'G', 0x47, 1};
 
+/* Big endian, as all numbers of SQLite's file format. */
 static void page_seal_put(uint8_t *p, uint32_t value)
 {
     assert(p != NULL);
@@ -74,6 +75,7 @@ typedef struct page_seal_lane {
     uint64_t mixed;
 } page_seal_lane;
 
+/* Sums catch changed words, the mixed sum their order. */
 static void page_seal_add(page_seal_lane *lane, const uint8_t *word)
 {
     lane->sum += page_seal_word(word);
@@ -141,6 +143,8 @@ static bool page_seal_is_plain(const uint8_t *header)
                qp_page_u32(header + PAGE_SEAL_COUNTER_AT);
 }
 
+/* The parts of page 1 that decide about the others; `valid` is false for a file that is no
+ * database. */
 qp_page_header qp_page_header_read(const uint8_t *header)
 {
     qp_page_header ret = {0};
@@ -159,6 +163,7 @@ qp_page_header qp_page_header_read(const uint8_t *header)
     return ret;
 }
 
+/* SQLite sees the header as it would have written it: the hidden size is put back. */
 void qp_page_header_open(uint8_t *header)
 {
     if (page_seal_hides(header)) {
@@ -168,6 +173,7 @@ void qp_page_header_open(uint8_t *header)
     }
 }
 
+/* How many pages the file has by its header; 0: the header does not say. */
 uint32_t qp_page_header_count(const uint8_t *header)
 {
     assert(header != NULL);
@@ -189,6 +195,7 @@ static void page_seal_hide(uint8_t *header)
 
 /* ---- a page ---------------------------------------------------------------------------------- */
 
+/* Any of the three marks: sealed, stale, unsealed. */
 bool qp_page_is_marked(const uint8_t *trailer)
 {
     assert(trailer != NULL);
@@ -197,6 +204,7 @@ bool qp_page_is_marked(const uint8_t *trailer)
            memcmp(trailer, page_seal_unsealed, QP_PAGE_MARK) == 0;
 }
 
+/* As SQLite leaves the reserve of a page that it has just made. */
 bool qp_page_is_blank(const uint8_t *trailer)
 {
     static const uint8_t none[QP_PAGE_RESERVE];
@@ -205,6 +213,7 @@ bool qp_page_is_blank(const uint8_t *trailer)
     return memcmp(trailer, none, QP_PAGE_RESERVE) == 0;
 }
 
+/* A trailer with anything else in it belongs to somebody: it is never overwritten. */
 bool qp_page_has_room(const uint8_t *page, size_t size)
 {
     const uint8_t *trailer = page + size - QP_PAGE_RESERVE;
@@ -213,6 +222,7 @@ bool qp_page_has_room(const uint8_t *page, size_t size)
     return qp_page_is_marked(trailer) || qp_page_is_blank(trailer);
 }
 
+/* The mark first, then the sum over everything, mark included. */
 void qp_page_seal(uint8_t *page, size_t size, uint32_t number, bool stale)
 {
     uint8_t *trailer = page + size - QP_PAGE_RESERVE;
@@ -231,6 +241,8 @@ void qp_page_seal(uint8_t *page, size_t size, uint32_t number, bool stale)
     }
 }
 
+/* The sum decides; the mark says what kind of page it is. Page 1 without a fitting sum is another
+ * program's write if its header is plain. */
 qp_page_verdict qp_page_judge(const uint8_t *page, size_t size, uint32_t number)
 {
     const uint8_t *trailer = page + size - QP_PAGE_RESERVE;
@@ -252,6 +264,8 @@ qp_page_verdict qp_page_judge(const uint8_t *page, size_t size, uint32_t number)
                                                                   : QP_PAGE_WRONG;
 }
 
+/* On the way to SQLite: the trailer carries no sum there, so that a page which SQLite writes back
+ * unchanged is still recognised as unsealed. */
 void qp_page_open(uint8_t *page, size_t size, uint32_t number)
 {
     uint8_t *trailer = page + size - QP_PAGE_RESERVE;

@@ -56,12 +56,14 @@ typedef struct page_file {
 /* Where the file of the VFS below begins; a multiple of any alignment it may need. */
 #define PAGE_VFS_BELOW_AT ((sizeof(page_file) + 15) / 16 * 16)
 
+/* The system's file lies behind ours in the same allocation, at an aligned place. */
 static sqlite3_file *page_vfs_below(sqlite3_file *file)
 {
     assert(file != NULL);
     return (sqlite3_file *)((char *)file + PAGE_VFS_BELOW_AT);
 }
 
+/* What is on the disk, without any check. */
 static int page_vfs_below_read(page_file *self, void *to, int size, sqlite3_int64 at)
 {
     sqlite3_file *below = page_vfs_below(&self->base);
@@ -309,6 +311,8 @@ static int page_vfs_read_main(page_file *self, uint8_t *to, int size, sqlite3_in
     return rc == SQLITE_OK ? page_vfs_verify(self, to, number) : page_vfs_read_short(self, number);
 }
 
+/* The main file is checked page by page; a frame of the log by its own checksum, when its header is
+ * known. Journals pass through. */
 static int page_vfs_read(sqlite3_file *file, void *to, int size, sqlite3_int64 at)
 {
     page_file *self = (page_file *)file;
@@ -391,6 +395,8 @@ static int page_vfs_write_main(page_file *self, const uint8_t *from, int size, s
     return below->pMethods->xWrite(below, self->page, size, at);
 }
 
+/* Only pages of the main file are completed: frames of the log keep SQLite's bytes, because SQLite
+ * has computed their checksum already. */
 static int page_vfs_write(sqlite3_file *file, const void *from, int size, sqlite3_int64 at)
 {
     page_file *self = (page_file *)file;
@@ -408,6 +414,7 @@ static int page_vfs_write(sqlite3_file *file, const void *from, int size, sqlite
 
 /* ---- the other methods of a file ------------------------------------------------------------- */
 
+/* Main file and log know each other; the one that closes first says so. */
 static int page_vfs_close(sqlite3_file *file)
 {
     page_file *self = (page_file *)file;
@@ -421,6 +428,7 @@ static int page_vfs_close(sqlite3_file *file)
     return below->pMethods->xClose(below);
 }
 
+/* From here on the functions pass a call on to the system's file, unless they say what they add. */
 static int page_vfs_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
     sqlite3_file *below = page_vfs_below(file);
@@ -453,6 +461,7 @@ static int page_vfs_lock(sqlite3_file *file, int level)
     return below->pMethods->xLock(below, level);
 }
 
+/* A writer that ends has overwritten what it wanted: damage counts again. */
 static int page_vfs_unlock(sqlite3_file *file, int level)
 {
     sqlite3_file *below = page_vfs_below(file);
@@ -567,6 +576,7 @@ static const sqlite3_io_methods page_vfs_methods_2 = {.iVersion = 2,
                                                       .xShmBarrier = page_vfs_shm_barrier,
                                                       .xShmUnmap = page_vfs_shm_unmap};
 
+/* Whether the layer opened this file: another VFS may lie between. */
 static bool page_vfs_is_ours(const sqlite3_file *file)
 {
     return file != NULL &&
@@ -575,6 +585,8 @@ static bool page_vfs_is_ours(const sqlite3_file *file)
 
 /* ---- the VFS --------------------------------------------------------------------------------- */
 
+/* The system's VFS, or the one that was the default when the layer was registered. The functions
+ * below pass on to it what the layer does not change. */
 static sqlite3_vfs *page_vfs_under(sqlite3_vfs *vfs)
 {
     assert(vfs->pAppData != NULL);
@@ -793,6 +805,7 @@ static page_file *page_vfs_file(sqlite3 *db)
                : NULL;
 }
 
+/* What was met so far on this connection: pages that do not fit, and whether the file is stale. */
 bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret)
 {
     const page_file *self = page_vfs_file(db);
@@ -804,6 +817,7 @@ bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret)
     return self != NULL;
 }
 
+/* Judges page 1 anew: another process may have sealed or changed the file since. */
 void qp_page_vfs_look(sqlite3 *db)
 {
     page_file *self = page_vfs_file(db);
@@ -818,6 +832,7 @@ void qp_page_vfs_look(sqlite3 *db)
     }
 }
 
+/* A new verify begins to count at 0. */
 void qp_page_vfs_forget(sqlite3 *db)
 {
     page_file *self = page_vfs_file(db);
@@ -829,6 +844,7 @@ void qp_page_vfs_forget(sqlite3 *db)
     }
 }
 
+/* For a new file, before its first page is written: there is no header to read yet. */
 void qp_page_vfs_expect(sqlite3 *db, uint32_t page_size)
 {
     page_file *self = page_vfs_file(db);
@@ -840,6 +856,7 @@ void qp_page_vfs_expect(sqlite3 *db, uint32_t page_size)
     }
 }
 
+/* While all pages are written again, pages without a checksum are expected. */
 void qp_page_vfs_reseal(sqlite3 *db, bool on)
 {
     page_file *self = page_vfs_file(db);
@@ -852,6 +869,7 @@ void qp_page_vfs_reseal(sqlite3 *db, bool on)
     }
 }
 
+/* For verify, which reports every page that does not fit instead of stopping at the first. */
 int qp_page_vfs_read_raw(sqlite3 *db, uint32_t number, uint32_t page_size, uint8_t *ret)
 {
     page_file *self = page_vfs_file(db);

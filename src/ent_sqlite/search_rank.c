@@ -16,7 +16,8 @@
  * Owns: the registration of QP_SQLITE_RANK with a connection, and the weights that it keeps; for
  * each query the weights of its phrases, which FTS5 keeps and frees.
  * Called by: FTS5, for each row of a window of hits (src/ent/search.c).
- * On return the result is the negative score: a smaller rank is better. */
+ * On return the result is the negative score: a smaller rank is better.
+ * Locks: none; FTS5 calls it on the connection's own thread, inside of the reader's snapshot. */
 #include <assert.h>
 #include <string.h>
 

@@ -4,7 +4,8 @@
  * Owns: the registration of QP_SQLITE_TOKENIZER with a connection.
  * Called by: FTS5, for every indexed text and every query.
  * On return each word went to FTS5 in the order of the text, in the folded form that the index
- * holds. */
+ * holds.
+ * Locks: none; SQLite calls it on the connection's own thread. */
 #include <assert.h>
 
 #include "base/alloc.h"

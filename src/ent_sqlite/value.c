@@ -3,7 +3,8 @@
  *
  * Owns: nothing; texts and bytes are borrowed from SQLite until the next step.
  * Called by: qp_sqlite_step(), for every row: the hottest code of this room.
- * On return each value has the kind that was asked for, QP_NULL, or the kind that is stored. */
+ * On return each value has the kind that was asked for, QP_NULL, or the kind that is stored.
+ * Locks: none; the statement is the caller's. */
 #include "ent_sqlite/stmt.h"
 
 #include <assert.h>

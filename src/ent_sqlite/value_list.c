@@ -3,7 +3,8 @@
  * every type is passed exactly; SQLite can probe an index with each item.
  *
  * Owns: the module and its cursors. The list belongs to the statement that bound it.
- * Called by: SQLite, in conditions that dialect.c writes. DIRECTONLY: no schema can use it. */
+ * Called by: SQLite, in conditions that dialect.c writes. DIRECTONLY: no schema can use it.
+ * Locks: none; a cursor belongs to its statement. */
 #include "ent_sqlite/stmt.h"
 
 #include <assert.h>

@@ -2,7 +2,8 @@
  * decides where a request ends is required to be unambiguous: one Host, one Content-Length of
  * digits or one "Transfer-Encoding: chunked", never both, no folded lines, no space before a colon.
  * Works on the reader's bytes in place. Called by reader.c once a head is complete; owns
- * nothing. */
+ * nothing.
+ * Locks: none. On return the request is complete but for its body, or the refusal says why not. */
 #include "http/head.h"
 
 #include <assert.h>
@@ -25,12 +26,14 @@ static const char *const head_methods[QP_HTTP_METHODS] = {
     [QP_HTTP_OPTIONS] = "OPTIONS",
 };
 
+/* In upper case, as they are sent. */
 const char *qp_http_method_name(qp_http_method method)
 {
     assert(method < QP_HTTP_METHODS);
     return head_methods[method];
 }
 
+/* Names are unique: a header that decides something and comes twice was refused. */
 static quipu_str head_find(const qp_http_field *fields, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++) {
@@ -41,11 +44,13 @@ static quipu_str head_find(const qp_http_field *fields, size_t count, const char
     return QP_STR_ABSENT;
 }
 
+/* `name` in lower case, as head_lower() left the names. */
 quipu_str qp_http_header(const qp_http_request *request, const char *name)
 {
     return head_find(request->headers, request->header_count, name);
 }
 
+/* Names of parameters are compared as they are, case included. */
 quipu_str qp_http_parameter(const qp_http_request *request, const char *name)
 {
     return head_find(request->parameters, request->parameter_count, name);
@@ -58,6 +63,7 @@ static bool head_is_token(char c)
            (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
+/* ASCII only: names of headers have nothing else. */
 static void head_lower(char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -336,6 +342,9 @@ static bool head_fields(char *text, size_t size, qp_http_request *request,
     return true;
 }
 
+/* The order decides which fault is reported: first the line and the fields themselves, then what
+ * they mean for the end of the request. Only then is the target looked at, because it may name a
+ * host that must be the one of the Host header. */
 bool qp_http_head_parse(char *text, size_t size, size_t body_max, qp_http_request *ret_request,
                         qp_http_framing *ret_framing, qp_http_refusal *ret_refusal)
 {

@@ -18,12 +18,15 @@
 
 #include "http/head.h"
 
+/* Returns false, so that a parser can `return` it. `reason` is constant: nothing of a request is
+ * ever sent back. */
 bool qp_http_refuse(qp_http_refusal *ret_refusal, int status, const char *reason)
 {
     *ret_refusal = (qp_http_refusal){.status = status, .reason = reason};
     return false;
 }
 
+/* Buffers grow with what arrives: an idle connection has none. */
 void qp_http_reader_init(qp_http_reader *reader, size_t body_max)
 {
     assert(body_max <= QP_HTTP_BODY_CAP);
@@ -36,6 +39,7 @@ void qp_http_reader_init(qp_http_reader *reader, size_t body_max)
     qp_buf_init(&reader->body, body_max);
 }
 
+/* Safe on NULL, and a second time. */
 void qp_http_reader_free(qp_http_reader *reader)
 {
     if (reader != NULL) {
@@ -59,11 +63,14 @@ void qp_http_reader_next(qp_http_reader *reader)
     reader->request = (qp_http_request){.keep_alive = false};
 }
 
+/* Between two requests: a connection that is closed now loses nothing. */
 bool qp_http_reader_is_idle(const qp_http_reader *reader)
 {
     return reader->state == QP_HTTP_IN_HEAD && reader->head.n == 0;
 }
 
+/* The client wants to hear "100 Continue" before it sends a body, and no byte of it has arrived
+ * yet. */
 bool qp_http_reader_awaits_continue(const qp_http_reader *reader)
 {
     bool before_body = reader->state == QP_HTTP_IN_BODY ||
@@ -72,6 +79,7 @@ bool qp_http_reader_awaits_continue(const qp_http_reader *reader)
     return before_body && reader->body.n == 0 && reader->request.expects_continue;
 }
 
+/* The refusal is kept: the reader stays FAILED, and never looks at further bytes. */
 static bool reader_refuse(qp_http_reader *reader, int status, const char *reason)
 {
     return qp_http_refuse(&reader->refusal, status, reason);
@@ -242,6 +250,8 @@ static bool reader_left_head(const qp_http_reader *reader, bool was_in_head)
            reader->state != QP_HTTP_FAILED;
 }
 
+/* Stops at the end of a head and at the end of a request, so that the caller can check the one
+ * before the body is kept, and answer the other before the next one is read. */
 qp_http_result qp_http_read(qp_http_reader *reader, quipu_str bytes, size_t *ret_used)
 {
     bool was_in_head = reader->state == QP_HTTP_IN_HEAD;

@@ -7,7 +7,8 @@
  *
  * Refused: an escape that is no byte, a decoded control byte (%00 above all), text that is no
  * UTF-8, "." and ".." between slashes in any spelling, a backslash, a fragment, a parameter that
- * comes twice, and an absolute form of another host. Called by head.c; owns nothing. */
+ * comes twice, and an absolute form of another host. Called by head.c; owns nothing.
+ * Locks: none. */
 #include <assert.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 /* What RFC 3986 allows in a path and a query, besides letters, digits and escapes. */
 static const char target_marks[] = "-._~!$&'()*+,;=:@/?";
 
+/* RFC 3986's characters of a path and a query; others must come as escapes. */
 static bool target_is_allowed(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '%' ||
@@ -136,6 +138,7 @@ static bool target_parameter(char *text, size_t size, qp_http_request *request,
     return true;
 }
 
+/* Empty parameters ("a=1&&b=2") are passed over, as every server does. */
 static bool target_query(char *text, size_t size, qp_http_request *request,
                          qp_http_refusal *ret_refusal)
 {
@@ -173,6 +176,8 @@ static size_t target_authority(const char *text, size_t size, quipu_str host)
     return text[scheme_size + host.n] == '/' ? scheme_size + host.n : 0;
 }
 
+/* Bytes are checked before anything is decoded, the path is split before its segments are decoded:
+ * an escape can neither become a separator nor hide one. */
 bool qp_http_target_parse(char *text, size_t size, quipu_str host, qp_http_request *ret_request,
                           qp_http_refusal *ret_refusal)
 {

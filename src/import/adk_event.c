@@ -3,7 +3,8 @@
  *
  * Called by: adk.c. Result: source->buf, valid until the next event. No locks; the caller holds the
  * read transaction.
- * On failure source->buf is undefined; the error says what is wrong, the caller adds the row. */
+ * On failure source->buf is undefined; the error says what is wrong, the caller adds the row.
+ * Owns: the form of an assembled event. */
 #include "import/source.h"
 
 #include <string.h>

@@ -5,7 +5,8 @@
  * all of them. Repeats: a memory with the same id and content is skipped; the same id with another
  * content fails with QUIPU_EXISTS.
  * On return a failed write has rolled back: no memory of this import is stored, the sessions
- * are. */
+ * are.
+ * Owns: the order of memories, and how positions become numbers. */
 #include "import/import.h"
 
 #include <stdlib.h>

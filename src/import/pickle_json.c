@@ -2,7 +2,8 @@
  *
  * Called by: pickle.c. Values may be shared, and a hostile pickle may put a list into itself:
  * QP_PICKLE_DEPTH_MAX and QP_PICKLE_STEPS_MAX bound the walk.
- * Owns: nothing. On failure the buffer holds a part of the text, which the caller throws away. */
+ * Owns: nothing. On failure the buffer holds a part of the text, which the caller throws away.
+ * Locks: none. */
 #include "import/pickle.h"
 
 #include <assert.h>

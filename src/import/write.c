@@ -4,7 +4,8 @@
  * Called by: run.c for each session and each row of shared state. Each write runs through
  * qp_maintain_write(), which takes the store's writing connection; the transaction begins and ends
  * in write_transaction(). On failure: the transaction is rolled back, and sessions written before
- * it stay. */
+ * it stay.
+ * Owns: the transaction of one session. */
 #include "import/import.h"
 
 #include <string.h>

@@ -3,7 +3,8 @@
  *
  * Owns: nothing. Called by: tools.c, and by tools for the values. Texts of values lie in the call's
  * arena or in the request. Holds on return: every argument has its value or its default, or the
- * call has an error that names the argument and what it may be. */
+ * call has an error that names the argument and what it may be.
+ * Locks: none. */
 #include "mcp/tool.h"
 
 #include <assert.h>
@@ -18,6 +19,7 @@ static const char *const arguments_types[] = {
     [QP_MCP_BOOLEAN] = "boolean", [QP_MCP_OBJECT] = "object",   [QP_MCP_LIST] = "array",
 };
 
+/* The text is cut at its size, and never inside of a character: it becomes JSON. */
 bool qp_mcp_call_fail(qp_mcp_call *call, const char *format, ...)
 {
     va_list args;
@@ -30,6 +32,8 @@ bool qp_mcp_call_fail(qp_mcp_call *call, const char *format, ...)
     return false;
 }
 
+/* The name of the status comes first, so that a model sees at once whether a session is
+ * missing or the store is damaged. */
 bool qp_mcp_call_fail_status(qp_mcp_call *call, quipu_status status, const quipu_error *error)
 {
     assert(status != QUIPU_OK);
@@ -59,6 +63,8 @@ static bool arguments_is_required(const qp_mcp_field *field, const qp_mcp *serve
            (server == NULL || server->session_key.p == NULL || strcmp(field->name, "session") != 0);
 }
 
+/* JSON Schema counts characters where our limits are bytes: the largest size is checked and not
+ * stated, because a client that counts characters would refuse less or more than we do. */
 static void arguments_put_limits(qp_jsonw *out, const qp_mcp_field *field)
 {
     if (field->kind == QP_MCP_INTEGER) {
@@ -108,6 +114,8 @@ static void arguments_put_field(qp_jsonw *out, const qp_mcp_field *field, const 
     qp_jsonw_object_end(out);
 }
 
+/* `server` is NULL for the schema of a result, in which every member may be absent and more may
+ * come with a later version. */
 void qp_mcp_put_schema(qp_jsonw *out, const qp_mcp_field *fields, const qp_mcp *server)
 {
     qp_jsonw_object(out);
@@ -135,6 +143,7 @@ void qp_mcp_put_schema(qp_jsonw *out, const qp_mcp_field *fields, const qp_mcp *
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+/* The words of a choice stand in one text with spaces between them. */
 static bool arguments_is_choice(const char *choices, quipu_str text)
 {
     quipu_str word;
@@ -147,6 +156,8 @@ static bool arguments_is_choice(const char *choices, quipu_str text)
     return false;
 }
 
+/* Odd text (U+0000, half of a surrogate pair) can be stored nowhere, and is refused here, where the
+ * argument still has a name. */
 static bool arguments_read_text(qp_mcp_call *call, const qp_mcp_field *field, qp_json_node node,
                                 qp_mcp_value *ret)
 {
@@ -206,6 +217,8 @@ static bool arguments_fail_unknown(qp_mcp_call *call, quipu_str name)
                             (int)qp_utf8_cut(name, 100), name.p, names);
 }
 
+/* Unknown arguments first: a model that misspells a name learns the right one, instead of a default
+ * that it did not ask for. */
 bool qp_mcp_read_arguments(qp_mcp_call *call, qp_json_node arguments)
 {
     const qp_mcp_field *fields = call->tool->input;
@@ -235,6 +248,7 @@ bool qp_mcp_read_arguments(qp_mcp_call *call, qp_json_node arguments)
     return true;
 }
 
+/* Tools name their own arguments; one that the table lacks is a mistake of this program. */
 const qp_mcp_value *qp_mcp_argument(const qp_mcp_call *call, const char *name)
 {
     size_t i = 0;

@@ -19,6 +19,7 @@
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
+/* Whether a text begins with another. */
 static bool http_begins(quipu_str text, quipu_str with)
 {
     return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
@@ -59,6 +60,8 @@ static bool http_matches(quipu_str header, qp_json_node node)
            (header.p != NULL && qp_json_text_is(node, header));
 }
 
+/* Proxies route and limit by headers, and servers act by the body: both must say the same, or one
+ * of them was deceived. Over stdio there are no headers. */
 bool qp_mcp_check_headers(qp_mcp_request *request, qp_json_node version)
 {
     const qp_mcp_headers *headers = request->peer->headers;
@@ -107,6 +110,8 @@ static int http_status(const qp_mcp_answer *answer, bool has_body)
     }
 }
 
+/* Keeps nothing between requests: the revision of a legacy client is read from its header each
+ * time, so that any process can answer any request. */
 quipu_status qp_mcp_http(const qp_mcp *server, const qp_mcp_headers *headers, quipu_str body,
                          qp_buf *ret, int *ret_status)
 {

@@ -2,7 +2,8 @@
  *
  * Owns: the buffer of the item that is being written, from qp_mcp_items_begin() to _end(). Called
  * by: tools and resources. Holds on return: the list is whole JSON; `full` says that something was
- * left out, and the tool reports it. */
+ * left out, and the tool reports it.
+ * Locks: none. */
 #include "mcp/tool.h"
 
 #include <assert.h>
@@ -13,6 +14,7 @@
 #define ITEMS_BYTES_A_TOKEN 6 /* at most: two characters of three bytes */
 #define ITEMS_NAME_SIZE 64
 
+/* The budget is the tool's argument max_tokens, which every list has. */
 void qp_mcp_items_begin(qp_mcp_items *items, qp_mcp_call *call, const char *name)
 {
     *items = (qp_mcp_items){.to = call->out, .left = qp_mcp_argument(call, "max_tokens")->number};
@@ -21,6 +23,7 @@ void qp_mcp_items_begin(qp_mcp_items *items, qp_mcp_call *call, const char *name
     qp_jsonw_array(call->out);
 }
 
+/* An item is written apart first, because its size decides whether it is in the list. */
 qp_jsonw *qp_mcp_item_begin(qp_mcp_items *items)
 {
     qp_buf_reset(&items->buf);
@@ -29,6 +32,8 @@ qp_jsonw *qp_mcp_item_begin(qp_mcp_items *items)
     return &items->item;
 }
 
+/* false: the list is full, or failed. The first item is always kept, however large: a list of none
+ * would look as if nothing was there. */
 bool qp_mcp_item_end(qp_mcp_items *items)
 {
     int64_t tokens;
@@ -51,12 +56,15 @@ bool qp_mcp_item_end(qp_mcp_items *items)
     return true;
 }
 
+/* The list of a tool that failed is ended, too: the writer needs whole JSON. */
 void qp_mcp_items_end(qp_mcp_items *items)
 {
     qp_buf_free(&items->buf);
     qp_jsonw_array_end(items->to);
 }
 
+/* Estimates are not linear in bytes: cuts in proportion until it fits, which takes two or three
+ * rounds. */
 quipu_str qp_mcp_cut(quipu_str text, int64_t tokens)
 {
     int64_t has;
@@ -78,6 +86,8 @@ quipu_str qp_mcp_cut(quipu_str text, int64_t tokens)
     return text;
 }
 
+/* A text that was cut says so in a member of its own, NAME_is_cut: a model must not take a part for
+ * the whole. */
 void qp_mcp_put_cut(qp_jsonw *out, const char *name, quipu_str text, int64_t tokens)
 {
     const quipu_str cut = qp_mcp_cut(text, tokens);

@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 
+/* The session of the ADK service that has this app, user and id must be the one of the header, by
+ * its uid. A fork has the names of its parent and would be shown the parent's state. */
 quipu_status qp_live_of_session(quipu_service *service, const quipu_session_info *info,
                                 const quipu_call_options *call, quipu_arena *arena,
                                 quipu_live **ret_live, quipu_error *reterr)

@@ -36,12 +36,14 @@ typedef struct methods_entry {
     bool (*run)(qp_mcp_request *request);
 } methods_entry;
 
+/* Names are dates, in the order of the enum. */
 const char *qp_mcp_version_name(qp_mcp_version version)
 {
     assert(version <= QP_MCP_MODERN);
     return methods_versions[version];
 }
 
+/* QP_MCP_NO_VERSION: a revision that this server does not speak. */
 qp_mcp_version qp_mcp_version_of(quipu_str name)
 {
     for (qp_mcp_version i = QP_MCP_2025_03_26; i <= QP_MCP_MODERN; i++) {
@@ -54,6 +56,8 @@ qp_mcp_version qp_mcp_version_of(quipu_str name)
 
 /* ---- who the server is ----------------------------------------------------------------------- */
 
+/* Revision 2026-07-28 wants both members in every list; earlier ones do not know them. "private":
+ * what a list has depends on the scope of this server. */
 void qp_mcp_put_cache(qp_mcp_request *request, int64_t ttl_ms)
 {
     if (request->version == QP_MCP_MODERN) {
@@ -62,6 +66,7 @@ void qp_mcp_put_cache(qp_mcp_request *request, int64_t ttl_ms)
     }
 }
 
+/* Who answers, for logs and people. */
 static void methods_put_identity(qp_jsonw *out, const char *name)
 {
     qp_jsonw_key(out, quipu_cstr(name));
@@ -111,6 +116,7 @@ static bool methods_initialize(qp_mcp_request *request)
     return true;
 }
 
+/* The modern beginning: what `initialize` was, without any state. */
 static bool methods_discover(qp_mcp_request *request)
 {
     qp_jsonw_key(request->out, QUIPU_STR("supportedVersions"));
@@ -122,6 +128,7 @@ static bool methods_discover(qp_mcp_request *request)
     return true;
 }
 
+/* An empty result. */
 static bool methods_ping(qp_mcp_request *request)
 {
     (void)request;
@@ -151,6 +158,7 @@ static void methods_put_modern(qp_jsonw *out)
     qp_jsonw_object_end(out);
 }
 
+/* One table for both eras; a method of the other era does not exist. */
 bool qp_mcp_method(qp_mcp_request *request)
 {
     const uint32_t era = request->version == QP_MCP_MODERN ? METHODS_MODERN : METHODS_LEGACY;
@@ -177,6 +185,7 @@ bool qp_mcp_method(qp_mcp_request *request)
 
 /* ---- a server -------------------------------------------------------------------------------- */
 
+/* The scope is fixed here, for the life of the server: no request can widen it. */
 quipu_status qp_mcp_begin(quipu_store *store, const quipu_mcp_options *options, qp_mcp *ret_server,
                           quipu_error *reterr)
 {
@@ -206,6 +215,7 @@ quipu_status qp_mcp_begin(quipu_store *store, const quipu_mcp_options *options, 
     return status;
 }
 
+/* The store stays open: it is the caller's. */
 void qp_mcp_end(qp_mcp *server)
 {
     quipu_service_free(server->service);

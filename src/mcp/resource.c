@@ -22,6 +22,8 @@ static bool resource_is_plain(char c)
            c == '.' || c == '_' || c == '~';
 }
 
+/* Everything but RFC 3986's unreserved characters is encoded, slashes too: one key has one URI, and
+ * a URI has one segment. */
 void qp_mcp_uri_put(quipu_str key, qp_buf *ret_uri)
 {
     qp_buf_puts(ret_uri, RESOURCE_PREFIX);
@@ -34,6 +36,7 @@ void qp_mcp_uri_put(quipu_str key, qp_buf *ret_uri)
     }
 }
 
+/* Clients may write hexadecimal digits in either case. */
 static int resource_hex(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -42,6 +45,8 @@ static int resource_hex(char c)
                                   : -1;
 }
 
+/* false: no URI of a session. Characters that qp_mcp_uri_put() would have encoded are refused, so
+ * that a key has no second spelling. */
 bool qp_mcp_uri_key(quipu_str uri, quipu_arena *arena, quipu_str *ret_key)
 {
     const size_t skip = sizeof(RESOURCE_PREFIX) - 1;
@@ -73,6 +78,7 @@ bool qp_mcp_uri_key(quipu_str uri, quipu_arena *arena, quipu_str *ret_key)
     return key != NULL && qp_text_check(*ret_key, NULL) == QP_TEXT_OK;
 }
 
+/* Room for a key in which every byte is encoded. */
 static void resource_put_uri(qp_jsonw *out, quipu_str key)
 {
     qp_buf uri;
@@ -88,6 +94,7 @@ static void resource_put_uri(qp_jsonw *out, quipu_str key)
 
 /* ---- resources/list -------------------------------------------------------------------------- */
 
+/* A resource of a list: the key is its name; title and first words help to choose. */
 static void resource_put(qp_mcp_request *request, const quipu_session_info *info)
 {
     qp_jsonw *out = request->out;
@@ -145,6 +152,8 @@ static bool resource_put_page(qp_mcp_request *request, quipu_str after, quipu_st
     return status == QUIPU_OK || qp_mcp_fail_status(request, status, &error);
 }
 
+/* A server for one session lists that one, and has no pages. Lists are not to be cached (0 ms):
+ * sessions come and go. */
 bool qp_mcp_resources_list(qp_mcp_request *request)
 {
     const qp_json_node cursor = qp_json_get(request->params, QUIPU_STR("cursor"));
@@ -167,6 +176,7 @@ bool qp_mcp_resources_list(qp_mcp_request *request)
     return true;
 }
 
+/* For clients that know a key and no list. */
 bool qp_mcp_resource_templates_list(qp_mcp_request *request)
 {
     qp_jsonw *out = request->out;
@@ -242,6 +252,7 @@ static bool resource_fail_missing(qp_mcp_request *request, qp_json_node uri)
                        "Resource not found: resources/list lists those that there are");
 }
 
+/* JSON as text, because that is what a resource's content is. */
 static bool resource_put_contents(qp_mcp_request *request, const quipu_history *history)
 {
     qp_jsonw *out = request->out;
@@ -265,6 +276,8 @@ static bool resource_put_contents(qp_mcp_request *request, const quipu_history *
     return status == QUIPU_OK || qp_mcp_fail_status(request, status, NULL);
 }
 
+/* The newest messages of the view, as a prompt would see them. One answer for what is missing, has
+ * expired or lies outside of the scope. */
 bool qp_mcp_resources_read(qp_mcp_request *request)
 {
     const qp_json_node uri = qp_json_get(request->params, QUIPU_STR("uri"));

@@ -37,6 +37,7 @@ typedef struct rpc_envelope {
     bool is_response;
 } rpc_envelope;
 
+/* Returns false, so that a method can `return` it. The last fault of a request counts. */
 bool qp_mcp_fail(qp_mcp_request *request, int code, const char *format, ...)
 {
     va_list args;
@@ -50,6 +51,7 @@ bool qp_mcp_fail(qp_mcp_request *request, int code, const char *format, ...)
     return false;
 }
 
+/* Failures of the store are internal errors: the request was right. */
 bool qp_mcp_fail_status(qp_mcp_request *request, quipu_status status, const quipu_error *error)
 {
     assert(status != QUIPU_OK);
@@ -60,6 +62,7 @@ bool qp_mcp_fail_status(qp_mcp_request *request, quipu_status status, const quip
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* `id` is raw JSON, as it came: 1 and "1" are different ids. */
 static void rpc_envelope_begin(qp_jsonw *out, qp_buf *ret, quipu_str id)
 {
     qp_jsonw_begin(out, ret);
@@ -71,6 +74,7 @@ static void rpc_envelope_begin(qp_jsonw *out, qp_buf *ret, quipu_str id)
     }
 }
 
+/* Written instead of a result: what a method has written so far is dropped with its buffer. */
 static void rpc_write_error(rpc_turn *turn, quipu_str id, const qp_mcp_fault *fault)
 {
     qp_jsonw out;
@@ -99,6 +103,7 @@ static void rpc_refuse(rpc_turn *turn, quipu_str id, int code, const char *why)
     rpc_write_error(turn, id, &fault);
 }
 
+/* The result was written apart, so that a late fault leaves nothing of it behind. */
 static void rpc_write_result(rpc_turn *turn, quipu_str id)
 {
     qp_jsonw out;
@@ -340,6 +345,7 @@ static quipu_status rpc_batch(rpc_turn *turn, qp_json_node batch)
 
 /* ---- the door -------------------------------------------------------------------------------- */
 
+/* Without an id: the message was never read. */
 quipu_status qp_mcp_refuse_size(qp_buf *ret)
 {
     rpc_turn turn = {.ret = ret};
@@ -370,6 +376,8 @@ static quipu_status rpc_answer(rpc_turn *turn, qp_json_doc *doc, quipu_str messa
                                                                : rpc_one(turn, qp_json_root(doc));
 }
 
+/* Everything that a message needs is allocated here and freed at the end: a server keeps nothing
+ * between messages but the peer. */
 quipu_status qp_mcp_respond(const qp_mcp *server, qp_mcp_peer *peer, quipu_str message, qp_buf *ret,
                             qp_mcp_answer *ret_answer)
 {

@@ -19,6 +19,7 @@ static bool scope_admits(quipu_str wanted, quipu_str has)
            (wanted.n == has.n && memcmp(wanted.p, has.p != NULL ? has.p : "", wanted.n) == 0);
 }
 
+/* One text for missing and for foreign sessions, with the way to those that are there. */
 static quipu_status scope_missing(quipu_str key, quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOT_FOUND,
@@ -27,6 +28,7 @@ static quipu_status scope_missing(quipu_str key, quipu_error *reterr)
                         (int)qp_utf8_cut(key, 200), key.p);
 }
 
+/* The key is compared before the store is asked, app and user on what it returned. */
 quipu_status qp_mcp_scope_get(const qp_mcp *server, quipu_str key, const quipu_range *range,
                               quipu_history **ret_history, quipu_error *reterr)
 {
@@ -56,6 +58,7 @@ quipu_status qp_mcp_scope_get(const qp_mcp *server, quipu_str key, const quipu_r
     return QUIPU_OK;
 }
 
+/* The session that the tool's argument names, or the only one of the server. */
 bool qp_mcp_call_get(qp_mcp_call *call, const quipu_range *range, quipu_history **ret_history)
 {
     const qp_mcp_value *named = qp_mcp_argument(call, "session");
@@ -68,6 +71,7 @@ bool qp_mcp_call_get(qp_mcp_call *call, const quipu_range *range, quipu_history 
     return status == QUIPU_OK || qp_mcp_call_fail_status(call, status, &error);
 }
 
+/* Before a write: a header is read, to see that the session is in the scope. */
 bool qp_mcp_call_key(qp_mcp_call *call, quipu_str *ret_key)
 {
     const qp_mcp_value *named = qp_mcp_argument(call, "session");
@@ -83,6 +87,7 @@ bool qp_mcp_call_key(qp_mcp_call *call, quipu_str *ret_key)
     return true;
 }
 
+/* Only where there is a choice; a server for one session has no list. */
 quipu_status qp_mcp_scope_list(const qp_mcp *server, int64_t limit, quipu_str after,
                                quipu_session_page **ret_page, quipu_error *reterr)
 {

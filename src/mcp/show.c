@@ -2,7 +2,8 @@
  * bookkeeping.
  *
  * Owns: nothing. Called by: tools and resources. The lists of fields are the schemas of what the
- * functions write. */
+ * functions write.
+ * Locks: none. */
 #include "mcp/tool.h"
 
 #include <assert.h>
@@ -61,6 +62,7 @@ const qp_mcp_field qp_mcp_message_fields[] = {
     {.name = NULL},
 };
 
+/* The words of the JSON form of a message. */
 const char *qp_mcp_role_name(quipu_role role)
 {
     static const char *const names[] = {
@@ -81,6 +83,7 @@ static void show_put(qp_jsonw *out, const char *name, quipu_str text)
     }
 }
 
+/* Absent texts are left out: a model pays for every member. */
 void qp_mcp_put_session(qp_jsonw *out, const quipu_session_info *info)
 {
     qp_jsonw_put_text(out, "key", info->key);
@@ -104,6 +107,7 @@ void qp_mcp_put_session(qp_jsonw *out, const quipu_session_info *info)
     }
 }
 
+/* Calls of a message that is cut are cut, too, and listed up to SHOW_CALLS_MAX. */
 static void show_put_calls(qp_jsonw *out, quipu_tool_calls calls, bool whole)
 {
     const int64_t tokens = whole ? INT32_MAX : SHOW_CALL_TOKENS;
@@ -124,12 +128,14 @@ static void show_put_calls(qp_jsonw *out, quipu_tool_calls calls, bool whole)
     qp_jsonw_array_end(out);
 }
 
+/* A summary's row counts the tokens of what it replaces; what a reader pays for is its text. */
 int64_t qp_mcp_message_tokens(const quipu_message *message)
 {
     return message->mark == QUIPU_MARK_COMPACTION ? quipu_token_estimate(message->content)
                                                   : message->tokens;
 }
 
+/* A message that fits is shown as a whole; of a larger one, text and calls are cut. */
 void qp_mcp_put_message(qp_jsonw *out, const quipu_message *message, int64_t tokens)
 {
     const bool whole = qp_mcp_message_tokens(message) <= tokens;

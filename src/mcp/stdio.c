@@ -46,6 +46,7 @@ static bool stdio_is_retry(int fd, short events)
     return errno == EINTR;
 }
 
+/* A client that stopped reading ends the loop without an error: it has what it wanted. */
 static quipu_status stdio_write(stdio_loop *loop, quipu_str bytes)
 {
     while (bytes.n > 0) {
@@ -149,6 +150,7 @@ static quipu_status stdio_run(stdio_loop *loop)
     return status;
 }
 
+/* See <quipu/server.h>. Runs on the caller's thread until the input ends. */
 quipu_status quipu_mcp_serve(quipu_store *store, const quipu_mcp_options *options, int input_fd,
                              int output_fd, quipu_error *reterr)
 {

@@ -2,7 +2,8 @@
  *
  * Owns: the table; the buffer of one structured result while a tool runs. Called by: methods.c.
  * Holds on return: a result with `content` and, from revision 2025-06-18 on, `structuredContent`; a
- * tool that failed has `isError` and a text. Unknown tools and malformed calls are faults. */
+ * tool that failed has `isError` and a text. Unknown tools and malformed calls are faults.
+ * Locks: none; transactions are those of the calls that a tool makes. */
 #include "mcp/tool.h"
 
 #include <assert.h>
@@ -347,6 +348,8 @@ const qp_mcp_tool qp_mcp_tools[] = {
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
+/* Tools that write need a server that may; tools that look through many sessions make no sense for
+ * one. */
 bool qp_mcp_tool_is_offered(const qp_mcp *server, const qp_mcp_tool *tool)
 {
     return (server->writes || (tool->flags & QP_MCP_WRITES) == 0) &&
@@ -355,6 +358,8 @@ bool qp_mcp_tool_is_offered(const qp_mcp *server, const qp_mcp_tool *tool)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
+/* Annotations are hints for clients that ask their user before a call: true of every tool here is
+ * that it destroys nothing and knows no world outside of the store. */
 static void tools_put(qp_mcp_request *request, const qp_mcp_tool *tool)
 {
     qp_jsonw *out = request->out;
@@ -383,6 +388,7 @@ static void tools_put(qp_mcp_request *request, const qp_mcp_tool *tool)
     qp_jsonw_object_end(out);
 }
 
+/* The list never changes while a server runs, and is small: one page. */
 bool qp_mcp_tools_list(qp_mcp_request *request)
 {
     if (qp_json_kind_of(qp_json_get(request->params, QUIPU_STR("cursor"))) != QP_JSON_NONE) {
@@ -448,6 +454,8 @@ static void tools_run(qp_mcp_request *request, const qp_mcp_tool *tool, qp_json_
     qp_buf_free(&value);
 }
 
+/* A call that has no valid form is a fault of the protocol; a tool that ran and failed is a result
+ * with isError, which the model gets to read. */
 bool qp_mcp_tools_call(qp_mcp_request *request)
 {
     const qp_json_node arguments = qp_json_get(request->params, QUIPU_STR("arguments"));

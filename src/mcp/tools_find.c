@@ -33,6 +33,7 @@ static void find_put_place(qp_jsonw *out, quipu_str key, int64_t seq, quipu_role
 
 /* ---- search_sessions ------------------------------------------------------------------------- */
 
+/* A list that is empty says what to try: models repeat a search that only said nothing. */
 static void find_put_hits(qp_mcp_call *call, const quipu_search_results *results)
 {
     qp_mcp_items items;
@@ -58,6 +59,8 @@ static void find_put_hits(qp_mcp_call *call, const quipu_search_results *results
     }
 }
 
+/* The scope of the server is part of the query, so that counts and ranks never show what lies
+ * outside of it. An index that is missing or behind points to recall, which needs none. */
 bool qp_mcp_search_sessions(qp_mcp_call *call)
 {
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
@@ -110,6 +113,8 @@ static void find_put_recall_note(qp_mcp_call *call, const quipu_recall_results *
     }
 }
 
+/* Best first. The first hit is cut to fit, the others are left out when they do not: a small budget
+ * still gives the best answer. */
 static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *results)
 {
     qp_mcp_items items;
@@ -137,6 +142,7 @@ static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *res
     find_put_recall_note(call, results, items.full);
 }
 
+/* A session is a scope of its own; otherwise app and user of the server, or everything. */
 bool qp_mcp_recall(qp_mcp_call *call)
 {
     quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;

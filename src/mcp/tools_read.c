@@ -75,6 +75,8 @@ static bool read_put_summary(qp_mcp_call *call, const quipu_session_info *info)
     return true;
 }
 
+/* The session, its newest summary and what memory holds about it. Half of the budget is for
+ * memories: the summary has the other half. */
 static bool read_put_overview(qp_mcp_call *call, const quipu_session_info *info)
 {
     qp_mcp_items items;
@@ -104,6 +106,7 @@ static bool read_put_overview(qp_mcp_call *call, const quipu_session_info *info)
     return true;
 }
 
+/* Reads the header only; messages are for read_messages. */
 bool qp_mcp_session_overview(qp_mcp_call *call)
 {
     quipu_range header = QUIPU_RANGE_INIT;
@@ -128,6 +131,7 @@ typedef struct read_part {
     int64_t left; /* tokens for the centre alone, when it does not fit */
 } read_part;
 
+/* What a message takes of a budget, with the members around its text. */
 static int64_t read_cost(quipu_messages messages, size_t index)
 {
     return qp_mcp_message_tokens(quipu_message_at(messages, index)) + QP_MCP_ITEM_TOKENS;
@@ -158,6 +162,8 @@ static read_part read_choose(quipu_messages messages, size_t centre, int64_t bud
     return part;
 }
 
+/* The part around the centre that fits. first_seq and last_seq are those of the session, so that a
+ * model knows where it can read on. */
 static void read_put_messages(qp_mcp_call *call, const quipu_history *history, size_t centre)
 {
     const quipu_messages messages = history->messages;
@@ -285,6 +291,7 @@ static bool read_put_state(qp_mcp_call *call, quipu_live *live)
     return true;
 }
 
+/* The live session behind a header that the scope has admitted. */
 static bool read_live(qp_mcp_call *call, const quipu_session_info *info, quipu_live **ret_live)
 {
     quipu_error error = {0};
@@ -294,6 +301,7 @@ static bool read_live(qp_mcp_call *call, const quipu_session_info *info, quipu_l
     return status == QUIPU_OK || qp_mcp_call_fail_status(call, status, &error);
 }
 
+/* Scope first, then state: a session outside of the scope has no state to show. */
 bool qp_mcp_get_state(qp_mcp_call *call)
 {
     quipu_range header = QUIPU_RANGE_INIT;

@@ -16,6 +16,7 @@
 
 /* ---- remember -------------------------------------------------------------------------------- */
 
+/* The schema has only these words, and "medium" is its default. */
 static quipu_memory_priority write_priority(quipu_str name)
 {
     return quipu_str_eq(name, QUIPU_STR("high"))  ? QUIPU_PRIORITY_HIGH
@@ -55,6 +56,8 @@ bool qp_mcp_remember(qp_mcp_call *call)
 
 /* ---- append_note ----------------------------------------------------------------------------- */
 
+/* The author is this server: a note never looks as if the user had written it. With an event id a
+ * model can repeat the call after a failure. */
 bool qp_mcp_append_note(qp_mcp_call *call)
 {
     const quipu_message note = {.role = QUIPU_ROLE_ASSISTANT,
@@ -166,6 +169,7 @@ static bool write_fork(qp_mcp_call *call, const quipu_session_info *parent)
     return true;
 }
 
+/* Names and settings of the fork come from the parent, which is in the scope: so is the fork. */
 bool qp_mcp_fork_session(qp_mcp_call *call)
 {
     quipu_range header = QUIPU_RANGE_INIT;

@@ -1,9 +1,12 @@
 /* Stored JSON as a member of a result.
  *
  * Owns: nothing. Called by: the tools, inside of an object of the writer. Errors stick in the
- * writer's buffer. */
+ * writer's buffer.
+ * Locks: none. */
 #include "mcp/request.h"
 
+/* Blanks between tokens are dropped, because a client pays for them and a line of stdio must not
+ * contain a line end. Strings stay as they are. */
 void qp_mcp_put_json(qp_jsonw *out, const char *name, quipu_json json)
 {
     const quipu_str text = json.text;

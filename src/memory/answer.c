@@ -1,7 +1,9 @@
 /* Reading answers; the head of answer.h says how strictly.
  *
  *   text ─▶ without blanks and one code fence ─▶ JSON ─▶ each member checked ─▶ the whole judged
- */
+ *
+ * Owns: the rules that judge an answer. Called by observe.c and reflect.c, after ask.c has
+ * stored what the question cost. Locks: none; lines lie in the worker's arena. */
 #include "memory/answer.h"
 
 #include <assert.h>
@@ -23,17 +25,21 @@ static const char *const answer_topics[] = {"instruction", "preference", "decisi
                                             "question",    "person",     "quantity", "date",
                                             "outcome",     "failure"};
 
+/* The reason ends up in the job's row and in `quipu memory status`: it names what is wrong with the
+ * answer and quotes nothing of it. */
 static quipu_status answer_wrong(char why[QP_ANSWER_WHY_SIZE], const char *text)
 {
     (void)snprintf(why, QP_ANSWER_WHY_SIZE, "%s", text);
     return QUIPU_INVALID;
 }
 
+/* What JSON and Markdown call white space, in ASCII. */
 static bool answer_is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
+/* Models put line ends around their answers. */
 static quipu_str answer_trim(quipu_str text)
 {
     while (text.n > 0 && answer_is_blank(text.p[0])) {
@@ -250,6 +256,8 @@ static quipu_status answer_list(qp_json_node list, const qp_answer_shown *shown,
     return status == QUIPU_OK ? answer_judge(ret, shown, why) : status;
 }
 
+/* `shown` is what the question contained: an answer may refer to these messages and lines, and to
+ * no others. Out of memory is our failure, not that of the answer. */
 quipu_status qp_answer_observations(quipu_str answer, const qp_answer_shown *shown,
                                     quipu_arena *arena, qp_answer_lines *ret,
                                     char ret_why[QP_ANSWER_WHY_SIZE])
@@ -294,6 +302,7 @@ static quipu_status answer_reflection(qp_json_node node, int64_t tokens, quipu_a
     return QUIPU_OK;
 }
 
+/* At most `tokens` long: a condensed text that is larger than what it replaces is refused. */
 quipu_status qp_answer_reflection(quipu_str answer, int64_t tokens, quipu_arena *arena,
                                   quipu_str *ret_text, char ret_why[QP_ANSWER_WHY_SIZE])
 {

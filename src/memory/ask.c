@@ -18,6 +18,7 @@
 #define ASK_PROMPT_SHARE 2     /* messages have at most so small a part of a model's window */
 #define ASK_TEXT_MAX 400       /* bytes of why an answer is refused */
 
+/* Marks the model as the reason, so that the session waits (backoff) instead of failing the run. */
 quipu_status qp_worker_refuse(qp_worker *worker, quipu_error *reterr, const char *format, ...)
 {
     char text[ASK_TEXT_MAX];
@@ -30,6 +31,8 @@ quipu_status qp_worker_refuse(qp_worker *worker, quipu_error *reterr, const char
     return qp_error_set(reterr, QUIPU_INVALID, "the answer of the model is refused: %s", text);
 }
 
+/* What the caller asked for; otherwise a share of the model's window, within limits: a question has
+ * to leave room for the answer. */
 int64_t qp_worker_ask_tokens(const qp_worker *worker)
 {
     const int64_t room =
@@ -43,6 +46,8 @@ int64_t qp_worker_ask_tokens(const qp_worker *worker)
                                               : QUIPU_MEMORY_ASK_TOKENS;
 }
 
+/* Who made a line of memory: the version of the prompt and the model. Long names of models are cut
+ * at a character. */
 quipu_status qp_worker_origin(qp_worker *worker, const char *prompt, quipu_str *ret_origin,
                               quipu_error *reterr)
 {
@@ -133,6 +138,8 @@ static quipu_model_request ask_request(const qp_worker *worker, const qp_worker_
     return request;
 }
 
+/* The ledger gets its entry before the answer is judged: tokens were paid for, whatever they are
+ * worth. A cancelled call and a lack of memory say nothing about the model. */
 quipu_status qp_worker_ask(qp_worker *worker, const qp_job_lease *lease,
                            const qp_worker_question *question, quipu_str *ret_text,
                            quipu_error *reterr)

@@ -12,7 +12,9 @@
  *   - (observations)
  *
  * Headings are Lango's, so that prompts of both programs look the same; "Standing" is ours. A
- * section without lines has no heading. Lines stand in the order of their creation. */
+ * section without lines has no heading. Lines stand in the order of their creation.
+ * Owns: these bytes. Called by src/agent/turn_context.c and context.c. Locks: none; pure but for
+ * the caller's arena. */
 #include "memory/context.h"
 
 #include <assert.h>
@@ -42,6 +44,7 @@ static const struct context_section {
 
 #define CONTEXT_SECTIONS (sizeof(context_sections) / sizeof(context_sections[0]))
 
+/* One text for all of this file. */
 static quipu_status context_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "no room for the text of memories");
@@ -98,6 +101,8 @@ static quipu_status context_give(const qp_context_lines *lines, qp_buf *text, qu
     return QUIPU_OK;
 }
 
+/* A block from lines that are chosen: the same lines give the same bytes, today and in a year.
+ * Sections stand in the order of the table, lines in the order in which they were chosen. */
 quipu_status qp_context_block_again(const qp_context_lines *lines, quipu_arena *arena,
                                     qp_context_text *ret_block, quipu_error *reterr)
 {
@@ -128,6 +133,7 @@ quipu_status qp_context_block_again(const qp_context_lines *lines, quipu_arena *
     return context_give(lines, &text, arena, ret_block, reterr);
 }
 
+/* A blank line ends the tail, so that the message behind it begins a paragraph. */
 quipu_status qp_context_tail_make(const qp_context_lines *lines, quipu_arena *arena,
                                   qp_context_text *ret_tail, quipu_error *reterr)
 {
@@ -226,6 +232,8 @@ static void context_choose(context_choice *choice, const qp_context_lines *lines
     context_turn_round(choice, begun);
 }
 
+/* Standing lines first, then summaries, then recent observations by priority, each as long as the
+ * budget lasts: what must hold in every turn is never pushed out by what is merely new. */
 quipu_status qp_context_block_make(const qp_context_offer *offer, quipu_str key, int64_t from_seq,
                                    int64_t tokens, quipu_arena *arena, qp_context_text *ret_block,
                                    quipu_error *reterr)
@@ -313,6 +321,7 @@ quipu_status qp_context_fresh(const qp_context_past *past, int64_t room, int64_t
     return QUIPU_OK;
 }
 
+/* A line that was retired must leave the prompt at once; so must one that is gone. */
 bool qp_context_is_stale(const qp_context_lines *lines)
 {
     bool stale = lines->missing || lines->unspoken;
@@ -335,6 +344,7 @@ bool qp_context_is_condensed(const qp_context_lines *lines)
     return condensed;
 }
 
+/* Whether the bytes are those that were sent then, by their hash. */
 bool qp_context_is_same(const qp_context_text *text, quipu_bytes hash)
 {
     return hash.n == sizeof(text->hash) && memcmp(hash.p, text->hash, hash.n) == 0;

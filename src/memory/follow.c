@@ -129,6 +129,7 @@ typedef struct follow_worker {
     quipu_memory_ran sum;
 } follow_worker;
 
+/* After the thread has ended, or before it began. */
 static void follow_free(void *ctx)
 {
     follow_worker *worker = ctx;
@@ -198,6 +199,8 @@ static quipu_status follow_copy(follow_worker *worker, const quipu_memory_option
                               : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a worker");
 }
 
+/* See <quipu/memory.h>. Options are checked before the thread starts, so that the caller learns of
+ * a mistake here; texts are copied, because the caller's may be gone. */
 quipu_status quipu_memory_start(quipu_store *store, const quipu_memory_options *options,
                                 quipu_error *reterr)
 {
@@ -231,6 +234,7 @@ quipu_status quipu_memory_start(quipu_store *store, const quipu_memory_options *
     return status;
 }
 
+/* See <quipu/memory.h>. Returns once the thread has ended: what it counted is whole then. */
 quipu_status quipu_memory_stop(quipu_store *store, quipu_memory_ran *ret_ran, quipu_error *reterr)
 {
     quipu_memory_ran sum = QUIPU_MEMORY_RAN_INIT;
@@ -254,6 +258,7 @@ quipu_status quipu_memory_stop(quipu_store *store, quipu_memory_ran *ret_ran, qu
     return status;
 }
 
+/* For quipu_turn(), which has just appended: the worker looks now instead of later. */
 void qp_memory_wake(quipu_store *store)
 {
     qp_background_wake(&store->background);

@@ -261,6 +261,8 @@ static size_t observe_count(const qp_worker *worker, quipu_messages messages)
     return count;
 }
 
+/* All pieces or nothing: lines of a piece before a failed one would be observed twice when the
+ * range is tried again. */
 quipu_status qp_worker_observe(qp_worker *worker, const qp_job_lease *lease,
                                quipu_messages messages, qp_worker_items *items, size_t *ret_count,
                                quipu_error *reterr)

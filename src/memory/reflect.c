@@ -145,6 +145,8 @@ static quipu_status reflect_ask(qp_worker *worker, const qp_job_lease *lease,
                : qp_error_set(reterr, status, "no memory for an answer of the model");
 }
 
+/* What is known may have changed between the mark of the job and now: then the job ends without a
+ * question, and nothing is paid for. */
 quipu_status qp_worker_reflect(qp_worker *worker, const qp_job_lease *lease, quipu_error *reterr)
 {
     qp_memory_known known = {.count = 0};

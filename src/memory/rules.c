@@ -4,7 +4,8 @@
  * Pure and without allocation. A cue is a few words at the beginning of a clause ("from now on",
  * "I prefer"); what follows it may rule it out ("I always wanted"). One sentence gives at most one
  * observation, by the first rule below that fits: instructions, preferences, names, decisions, open
- * ends, commitments, then dates and numbers, which need somebody whom they are about. */
+ * ends, commitments, then dates and numbers, which need somebody whom they are about.
+ * Called by run.c. Owns: the cues. Locks: none. */
 #include "memory/rules.h"
 
 #include <assert.h>
@@ -221,6 +222,7 @@ static bool rules_is_plain(const qp_rules_word *word)
     return end[-1] != 's' || end[-2] == 's' || qp_rules_in(word, "focus bias");
 }
 
+/* Whether a word of the list stands anywhere in the sentence. */
 static bool rules_has(const qp_rules_sentence *sentence, const char *list)
 {
     for (size_t i = 0; i < sentence->count; i++) {
@@ -300,6 +302,7 @@ static const char *const rules_heads[] = {"always address",
 
 static_assert(sizeof(rules_heads) / sizeof(rules_heads[0]) == 26, "one list a letter");
 
+/* Lists by first letter: most words are ruled out by one comparison. */
 static bool rules_is_head(const qp_rules_word *word)
 {
     const char first = word->lower[0];
@@ -447,6 +450,7 @@ static bool rules_is_quantity(const qp_rules_sentence *sentence, size_t at)
            (word->at > 0 && text.p[word->at - 1] == '$');
 }
 
+/* A number with a unit or a currency, anywhere in the sentence. */
 static bool rules_has_quantity(const qp_rules_sentence *sentence)
 {
     for (size_t i = 0; i < sentence->count; i++) {
@@ -478,6 +482,7 @@ static quipu_memory *rules_add(qp_rules_found *found, const quipu_message *messa
     return item;
 }
 
+/* At most `max` bytes, and never half of a character. */
 static quipu_str rules_cut(quipu_str text, size_t max)
 {
     return (quipu_str){text.p, qp_utf8_cut(text, max)};
@@ -615,6 +620,8 @@ static void rules_call(const quipu_message *message, const quipu_tool_call *call
     item->subject = rules_cut(call->name, QUIPU_SUBJECT_MAX);
 }
 
+/* Outcomes of tools first, then sentences in their order, until the result is full: what a message
+ * says at its beginning weighs more than its end. */
 void qp_rules_observe(const quipu_message *message, qp_rules_found *ret)
 {
     const bool speaks = message->role == QUIPU_ROLE_USER || message->role == QUIPU_ROLE_ASSISTANT ||

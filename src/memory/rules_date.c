@@ -1,7 +1,8 @@
 /* Dates in a sentence; the head of rules_date.h has the forms.
  *
  * Pure. Days are counted from 1970-01-01 in the proleptic Gregorian calendar; nothing here knows
- * time zones, so that a day is a day in UTC. */
+ * time zones, so that a day is a day in UTC.
+ * Called by rules.c, for each sentence that could have a date. */
 #include "memory/rules_date.h"
 
 #include <assert.h>
@@ -48,6 +49,7 @@ static int64_t rules_date_year(int64_t number)
     return year;
 }
 
+/* By the length of the month: 30 February is no day, 29 February in leap years. */
 static bool rules_date_is_day(int64_t year, int64_t month, int64_t day)
 {
     const int64_t next =
@@ -191,6 +193,8 @@ static bool rules_date_may_begin(const qp_rules_word *word)
            (word->capital || (first >= '0' && first <= '9') || strchr("tynobu", first) != NULL);
 }
 
+/* The first date of a sentence counts. Relative ones ("tomorrow", "next week") refer to the day on
+ * which it was said, not to the day on which it is read. */
 bool qp_rules_date(const qp_rules_sentence *sentence, quipu_time said_at, qp_rules_days *ret)
 {
     const int64_t today =

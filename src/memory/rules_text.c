@@ -10,6 +10,8 @@
 
 #define TEXT_INDENT 4 /* blanks before a line of code */
 
+/* Blanks inside of a line. The functions below look at bytes: letters outside of ASCII are 0x80 and
+ * more, and count as parts of words. */
 static bool rules_text_is_blank(char byte)
 {
     return byte == ' ' || byte == '\t' || byte == '\r';
@@ -30,6 +32,7 @@ static bool rules_text_is_digit(char byte)
     return byte >= '0' && byte <= '9';
 }
 
+/* Whether a text begins with constant words. */
 static bool rules_text_begins(quipu_str text, const char *head)
 {
     const size_t n = strlen(head);
@@ -169,6 +172,7 @@ static bool rules_text_is_space(char byte)
     return rules_text_is_blank(byte) || byte == '\n';
 }
 
+/* A sentence begins with its first character that is no white space. */
 static quipu_str rules_text_trim_left(quipu_str text)
 {
     while (text.n > 0 && rules_text_is_space(text.p[0])) {
@@ -215,6 +219,8 @@ static size_t rules_text_quote(const char *p, size_t n)
                : 0;
 }
 
+/* Bytes above 0x7f belong to letters of other scripts, or to marks that are rare inside of
+ * sentences: they are not distinguished here. */
 static bool rules_text_is_word(char byte)
 {
     return rules_text_is_lower(byte) || rules_text_is_upper(byte) || rules_text_is_digit(byte) ||
@@ -326,6 +332,8 @@ static void rules_text_words(qp_rules_sentence *sentence, bool quoted)
     }
 }
 
+/* Lines of code, tables and quoted text are skipped at the beginning of a line only, where they are
+ * recognised. Quotation marks toggle across sentences of one line. */
 bool qp_rules_next(qp_rules_walk *walk, qp_rules_sentence *ret)
 {
     while (walk->at < walk->text.n) {
@@ -356,6 +364,7 @@ bool qp_rules_next(qp_rules_walk *walk, qp_rules_sentence *ret)
     return false;
 }
 
+/* `words` are separated by single blanks. A quoted word never matches: it is somebody else's. */
 size_t qp_rules_match(const qp_rules_sentence *sentence, size_t at, const char *words)
 {
     size_t count = 0;
@@ -378,6 +387,7 @@ size_t qp_rules_match(const qp_rules_sentence *sentence, size_t at, const char *
     return count;
 }
 
+/* `list` has words with blanks between them, in lower case. */
 bool qp_rules_in(const qp_rules_word *word, const char *list)
 {
     const size_t n = word->n;

@@ -101,6 +101,8 @@ static quipu_status run_options_check(const quipu_memory_options *options, quipu
                : status;
 }
 
+/* The rest of the worker's time, for a call of the library or of a provider. At least a
+ * millisecond: 0 would mean the default. */
 quipu_status qp_worker_left(const qp_worker *worker, quipu_call_options *ret, quipu_error *reterr)
 {
     const qp_call *within = worker->within;
@@ -127,6 +129,7 @@ static qp_call run_grace(const qp_worker *run)
     return grace;
 }
 
+/* Within a grace of its own: the money is spent also when the worker's time is over. */
 quipu_status qp_worker_charge(qp_worker *worker, const qp_job_lease *lease,
                               const qp_memory_charge *charge, quipu_error *reterr)
 {
@@ -138,6 +141,7 @@ quipu_status qp_worker_charge(qp_worker *worker, const qp_job_lease *lease,
 /* ---- one session ------------------------------------------------------------------------------
  */
 
+/* Items lie in the worker's arena until the commit; growing copies them, which doubles at most. */
 quipu_status qp_worker_keep(qp_worker *worker, qp_worker_items *items, const quipu_memory *item,
                             quipu_error *reterr)
 {
@@ -258,6 +262,8 @@ static bool run_is_local(quipu_status status)
            status == QUIPU_UNSUPPORTED || status == QUIPU_EXISTS;
 }
 
+/* Gives the lease back, with the reason where the session has to wait for another try. A session
+ * that was lost to another worker, or deleted meanwhile, is counted and is no failure. */
 quipu_status qp_worker_fail(qp_worker *worker, const qp_job_lease *lease, const quipu_error *error,
                             quipu_error *reterr)
 {
@@ -419,6 +425,7 @@ static quipu_status run_all(qp_worker *run, quipu_error *reterr)
     return status == QUIPU_OK ? run_look(run, reterr) : status;
 }
 
+/* Checked once for all ways in: quipu_memory_run(), quipu_memory_start() and a turn. */
 quipu_status qp_worker_options(const quipu_store *store, const quipu_memory_options *given,
                                quipu_memory_options *ret, quipu_error *reterr)
 {
@@ -433,11 +440,14 @@ quipu_status qp_worker_options(const quipu_store *store, const quipu_memory_opti
     return status == QUIPU_OK ? qp_store_writable(store, reterr) : status;
 }
 
+/* Whether a pass is worth a report. */
 bool qp_worker_did(const quipu_memory_ran *ran)
 {
     return ran->sessions + ran->reflections + ran->failed > 0;
 }
 
+/* A pass that ran out of time after it did something has succeeded: `more` says that there is more
+ * to do. */
 quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr)
 {
     quipu_error error = {0};
@@ -451,6 +461,8 @@ quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr)
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
+/* See <quipu/memory.h>. The worker is allocated: its options and counters are too large for the
+ * stack of a small thread. */
 quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *options,
                               const quipu_call_options *call, quipu_memory_ran *ret_ran,
                               quipu_error *reterr)

@@ -1,4 +1,9 @@
-/* The pieces of transcript.h. */
+/* The pieces of transcript.h.
+ *
+ * Owns: nothing; a qp_transcript is the caller's, and only says how far it is: message, part, byte.
+ * Called by: observe.c, on the worker's thread. Locks: none. Holds on return of
+ * qp_transcript_next(): the text has at most `size` bytes, and the position is behind what it
+ * shows; or the text is empty, and everything was shown. */
 #include "memory/transcript.h"
 
 #include <assert.h>
@@ -18,6 +23,7 @@ typedef struct transcript_part {
     size_t left_out; /* bytes of a tool's text that are not shown */
 } transcript_part;
 
+/* Models know these four words. */
 static const char *transcript_role(quipu_role role)
 {
     switch (role) {
@@ -104,6 +110,8 @@ static size_t transcript_cut(quipu_str text, size_t room)
     return blank > 0 ? blank : all;
 }
 
+/* One part of a message. What was left out at its end is said, so that a model does not take a cut
+ * result for a whole one. */
 static void transcript_put(const transcript_part *part, quipu_str shown, qp_buf *text)
 {
     qp_buf_put(text, (quipu_str){part->head, part->head_size});
@@ -149,6 +157,8 @@ static bool transcript_message(qp_transcript *at, const quipu_message *message, 
     return true;
 }
 
+/* The next piece. Summaries are not shown: what they cover was observed already. first_seq and
+ * last_seq say which messages a line of the answer may refer to. */
 void qp_transcript_next(qp_transcript *transcript, size_t size, qp_buf *text,
                         qp_transcript_piece *ret)
 {

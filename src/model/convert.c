@@ -8,7 +8,8 @@
  * possible.
  * Called by: generate.c, and users of the C API who write their own provider.
  * On return every message has a role, parts and its joined text; what a failed call put into the
- * arena stays there until the caller rewinds it. */
+ * arena stays there until the caller rewinds it.
+ * Locks: none. */
 #include <assert.h>
 #include <string.h>
 

@@ -7,7 +7,8 @@
  *   request ─▶ qp_request_read() ─▶ generate_check() ─▶ qp_model_convert() ─▶ qp_model_repair()
  *     ─▶ provider->generate() ──deltas──▶ qp_answer_put() ─▶ events
  *     ─▶ qp_answer_done() ─▶ response in the caller's arena
- */
+ *
+ * Owns: the order of these steps; everything else is the caller's. */
 #include <quipu/model.h>
 
 #include "base/arena.h"

@@ -2,7 +2,8 @@
  * and fails with QUIPU_UNSUPPORTED where the provider has no such function.
  *
  * Called by: users of the C API. No state and no locks: a provider is called on the caller's
- * thread. */
+ * thread.
+ * Owns: nothing. */
 #include <quipu/model.h>
 
 #include "base/error.h"

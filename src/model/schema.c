@@ -1,7 +1,8 @@
 /* The JSON Schema of a tool's arguments, from either of its two forms: JSON Schema as it is, or
  * OpenAPI (Gemini's), whose types are in capitals.
  *
- * Called by: the wire formats of provider/, for each tool of a request. No state. */
+ * Called by: the wire formats of provider/, for each tool of a request. No state.
+ * Owns: the mapping of the two forms. Locks: none. */
 #include <string.h>
 
 #include "base/json.h"

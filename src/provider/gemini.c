@@ -19,7 +19,8 @@
  *                    "finishReason": "STOP"}]}
  *
  * Owns: the constant table qp_wire_gemini. Called by: client.c for requests, wire.c for answers.
- * Writers have no errors of their own: a failure sticks to the JSON writer's buffer. */
+ * Writers have no errors of their own: a failure sticks to the JSON writer's buffer.
+ * Locks: none. */
 #include <string.h>
 
 #include "base/base64.h"

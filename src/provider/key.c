@@ -1,7 +1,8 @@
 /* Reading and hiding API keys.
  *
  * Called by: client.c. Buffers with a key are unbuffered reads and are overwritten after use;
- * explicit_bzero() is not optimized away. */
+ * explicit_bzero() is not optimized away.
+ * Owns: the bytes of a key from qp_key_read() to qp_key_forget(). Locks: none. */
 #include "base/port.h"
 
 #include "provider/key.h"

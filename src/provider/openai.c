@@ -20,7 +20,8 @@
  *   {"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}}
  *
  * Owns: the constant table qp_wire_openai. Called by: client.c for requests, wire.c for answers.
- * Writers have no errors of their own: a failure sticks to the JSON writer's buffer. */
+ * Writers have no errors of their own: a failure sticks to the JSON writer's buffer.
+ * Locks: none. */
 #include <string.h>
 
 #include "base/base64.h"

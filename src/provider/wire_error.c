@@ -2,7 +2,8 @@
  *
  * Called by: client.c with an HTTP status, and the formats for errors inside a stream. No state.
  * Contract: QUIPU_BUSY means "try again later", QUIPU_MISUSE a wrong key, QUIPU_INVALID a wrong
- * request; error.rule is the provider's own type and engine_code the HTTP status. */
+ * request; error.rule is the provider's own type and engine_code the HTTP status.
+ * Locks: none. */
 #include <string.h>
 
 #include "base/error.h"

@@ -163,6 +163,7 @@ static qp_json_node body_get(qp_json_node object, const char *name, char ret_nam
     return value;
 }
 
+/* ADK's models take both spellings of a name. */
 static bool body_is_name(qp_json_node key, const char *name)
 {
     char snake[BODY_NAME_SIZE];
@@ -249,6 +250,7 @@ static void body_quote(quipu_str text, qp_buf *ret_json)
     qp_jsonw_str(&writer, qp_utf8_valid(text) ? text : QUIPU_STR(""));
 }
 
+/* FastAPI's text for a query parameter that is no boolean. */
 void qp_adk_refuse_flag(qp_call *call, const char *parameter)
 {
     qp_adk_faults faults = {.count = 0};
@@ -266,6 +268,7 @@ void qp_adk_refuse_flag(qp_call *call, const char *parameter)
     qp_buf_free(&faults.items);
 }
 
+/* An integer where a float is wanted is a number, as in Python. */
 static bool body_is_kind(body_kind kind, qp_json_node value)
 {
     const qp_json_kind found = qp_json_kind_of(value);
@@ -334,6 +337,7 @@ static void body_extras(qp_adk_faults *faults, qp_json_node object, const body_f
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* Every part of a content, with its place in the list of faults. */
 static void body_check_parts(qp_adk_faults *faults, qp_json_node parts, const char *loc)
 {
     qp_json_iter each = qp_json_each(parts);
@@ -371,6 +375,7 @@ static void body_check_inner(qp_adk_faults *faults, qp_json_node object, bool is
     body_extras(faults, object, fields, count, place);
 }
 
+/* Members in the order of ADK's model, so that the list of faults has that order. */
 static void body_check_event(qp_adk_faults *faults, qp_json_node event, size_t index)
 {
     char loc[BODY_EVENT_LOC_SIZE];
@@ -541,6 +546,8 @@ static quipu_status body_convert(qp_call *call, qp_json_node event, quipu_time n
     return status;
 }
 
+/* All events or none. The library's own check comes last: it is stricter than ADK's model about
+ * what a part may hold. */
 bool qp_adk_body_events(qp_call *call, qp_json_node events, quipu_messages *ret_messages)
 {
     const size_t count = qp_json_count(events);
@@ -681,6 +688,7 @@ static qp_json_node body_read_artifact(qp_adk_body *body)
     return id;
 }
 
+/* A body that may be absent is an empty one. Faults are collected and answered once. */
 bool qp_adk_body_read(qp_call *call, qp_adk_form form, qp_adk_body *body)
 {
     const bool optional = form == QP_ADK_NEW || form == QP_ADK_STATE;
@@ -721,6 +729,7 @@ bool qp_adk_body_read(qp_call *call, qp_adk_form form, qp_adk_body *body)
     return true;
 }
 
+/* Safe after a read that failed. */
 void qp_adk_body_free(qp_adk_body *body)
 {
     qp_json_free(&body->doc);

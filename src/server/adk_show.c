@@ -72,6 +72,7 @@ static const char *const show_auth_types[] = {
 
 #define SHOW_COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
+/* Whether a JSON text is one of the names. */
 static bool show_is_one_of(qp_json_node text, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -204,11 +205,13 @@ static const show_default show_of_actions[] = {
 
 static const show_default show_of_node[] = {{"path", "\"\""}};
 
+/* ADK leaves out what is None. */
 static bool show_is_set(qp_json_node value)
 {
     return qp_json_kind_of(value) != QP_JSON_NONE && qp_json_kind_of(value) != QP_JSON_NULL;
 }
 
+/* Members that the event lacks and that ADK's server always writes. */
 static void show_defaults(qp_jsonw *writer, qp_json_node object, const show_default *defaults,
                           size_t count)
 {
@@ -294,6 +297,7 @@ static void show_metadata(qp_jsonw *writer, qp_json_node metadata)
     }
 }
 
+/* Member by member, in the order in which they are stored; the defaults follow. */
 static void show_event(qp_jsonw *writer, qp_json_node event)
 {
     qp_json_iter each = qp_json_each(event);
@@ -356,6 +360,7 @@ static quipu_status show_json(qp_jsonw *writer, quipu_json json, bool is_event, 
     return status;
 }
 
+/* Who a session belongs to, as ADK names it. */
 static void show_names(qp_jsonw *writer, const quipu_session_ref *ref)
 {
     qp_jsonw_put_text(writer, "id", ref->session_id);
@@ -363,11 +368,13 @@ static void show_names(qp_jsonw *writer, const quipu_session_ref *ref)
     qp_jsonw_put_text(writer, "userId", ref->user_id);
 }
 
+/* Seconds with a fraction, as Python's time.time(). */
 static void show_time(qp_jsonw *writer, quipu_time time)
 {
     qp_jsonw_put_double(writer, "lastUpdateTime", (double)time.s + (double)time.ns / 1e9);
 }
 
+/* A session of a list has no events, whatever is stored. */
 quipu_status qp_adk_put_entry(qp_jsonw *writer, const quipu_service_entry *entry,
                               quipu_error *reterr)
 {
@@ -407,6 +414,7 @@ static quipu_status show_events(qp_call *call, qp_jsonw *writer, quipu_live *liv
     return status;
 }
 
+/* Head and state before the events: events use the arena and empty it as they go. */
 quipu_status qp_adk_put_live(qp_call *call, qp_jsonw *writer, quipu_live *live, quipu_error *reterr)
 {
     quipu_session_head head = QUIPU_SESSION_HEAD_INIT;

@@ -1,5 +1,13 @@
 /* Who may ask: the host that a request names, the page it comes from, and its token. Runs on the
- * loop's thread before a request reaches the queue, so that nobody without a token can fill it. */
+ * loop's thread before a request reaches the queue, and before its body is read, so that nobody
+ * without a token can fill either.
+ *
+ * Owns: nothing; the table of tokens is the server's, and a call holds its reference. Called by:
+ * conn_check(). Locks: none, the table is replaced by the loop alone. Holds on return: the call has
+ * its identity, or its answer says why not (401: none, 403: not this one).
+ *
+ * Why the host is checked: a page of another site can make a browser send requests to this address
+ * under the name of that site (DNS rebinding); the name gives it away. */
 #include <assert.h>
 #include <string.h>
 
@@ -56,6 +64,7 @@ static bool auth_origin_is_ours(const quipu_server *server, quipu_str origin)
     return false;
 }
 
+/* A request without an origin comes from a program, not from a page. */
 bool qp_auth_origin(const quipu_server *server, qp_call *call)
 {
     quipu_str origin = qp_http_header(call->request, "origin");
@@ -91,6 +100,7 @@ static quipu_str auth_bearer(const qp_http_request *request)
     return (quipu_str){value.p + n, value.n - n};
 }
 
+/* What an identity lacks for a need; NULL: nothing. */
 static const char *auth_lack(const qp_identity *identity, qp_need need)
 {
     uint32_t verb = need == QP_NEED_WRITE ? QUIPU_TOKEN_WRITE : QUIPU_TOKEN_READ;
@@ -114,6 +124,9 @@ static bool auth_is_open(const quipu_server *server, const qp_call *call)
            (call->path[0].p == NULL || quipu_str_eq(call->path[0], open));
 }
 
+/* The table is read again when the file has changed. After a failure nobody gets in; one that may
+ * pass (no memory, no descriptor) is followed by another look with the next request, so that it
+ * locks nobody out for longer. */
 bool qp_auth_token(quipu_server *server, qp_call *call, qp_token_table **ret_held)
 {
     quipu_str token = auth_bearer(call->request);

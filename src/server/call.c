@@ -1,5 +1,12 @@
-/* What handlers share: parameters, the scope of the identity, and answers. Called by workers and,
- * for answers that need no store, by the loop. Owns nothing but what a call owns. No locks. */
+/* What handlers share: parameters, the scope of the identity, and answers.
+ *
+ * Owns: the table of HTTP statuses; otherwise nothing but what a call owns. Called by: handlers on
+ * workers and, for answers that need no store, by the loop. Locks: none; a call has one user at a
+ * time. Transactions: each read of a session is one snapshot of its own, so that a handler that
+ * writes afterwards relies on the store's checks, not on what was read here.
+ *
+ * What an identity may see is decided here for all routes: a session outside of its scope has the
+ * same answer as a missing one. */
 #include "server/call.h"
 
 #include <assert.h>
@@ -20,6 +27,7 @@ static const struct {
     {QUIPU_CORRUPT, 500},   {QUIPU_CANCELLED, 503}, {QUIPU_UNSUPPORTED, 501}, {QUIPU_NEWER, 500},
 };
 
+/* 500 until a handler says otherwise: an answer that was forgotten is noticed. */
 void qp_reply_init(qp_reply *answer)
 {
     *answer = (qp_reply){.status = 500, .type = "application/json", .file_fd = -1};
@@ -35,6 +43,7 @@ void qp_reply_free(qp_reply *answer)
     }
 }
 
+/* Writes over what a handler has written so far: half of a result must not leave. */
 void qp_reply_error(qp_reply *answer, int http_status, const char *status, const char *message)
 {
     qp_jsonw writer;
@@ -59,6 +68,7 @@ void qp_reply_error(qp_reply *answer, int http_status, const char *status, const
     answer->type = "application/json";
 }
 
+/* A status that the table lacks is the server's fault, 500. */
 void qp_reply_failure(qp_reply *answer, quipu_status status, const quipu_error *error)
 {
     int http_status = 500;
@@ -73,6 +83,7 @@ void qp_reply_failure(qp_reply *answer, quipu_status status, const quipu_error *
                    error->message[0] != '\0' ? error->message : quipu_status_text(status));
 }
 
+/* The size of an answer is limited by its buffer, whose error shows here. */
 quipu_status qp_reply_json(qp_reply *answer, int http_status, const qp_jsonw *writer,
                            quipu_error *reterr)
 {
@@ -93,11 +104,14 @@ quipu_str qp_call_text(const qp_call *call, const char *name)
     return qp_http_parameter(call->request, name);
 }
 
+/* "false" and an absent flag are the same. */
 bool qp_call_flag(const qp_call *call, const char *name)
 {
     return quipu_str_eq(qp_call_text(call, name), QUIPU_STR("true"));
 }
 
+/* qp_route_check() has seen that these are digits, and that the number is within the limits of its
+ * parameter, which are far below overflow. */
 int64_t qp_call_number(const qp_call *call, const char *name, int64_t otherwise)
 {
     quipu_str text = qp_call_text(call, name);
@@ -110,6 +124,7 @@ int64_t qp_call_number(const qp_call *call, const char *name, int64_t otherwise)
     return text.n > 0 ? value : otherwise;
 }
 
+/* An absent time is no error here; one that is wrong was refused by qp_route_check(). */
 bool qp_call_time(const qp_call *call, const char *name, quipu_time *ret_time)
 {
     quipu_str text = qp_call_text(call, name);
@@ -137,6 +152,7 @@ bool qp_call_holds(quipu_str text, const char *word)
     return false;
 }
 
+/* A route that is open to everybody has no identity and shows nothing of a store. */
 bool qp_call_may_read(const qp_call *call)
 {
     return call->identity != NULL && (call->identity->verbs & QUIPU_TOKEN_READ) != 0;
@@ -148,11 +164,13 @@ bool qp_call_is_scoped(const qp_call *call)
            (call->identity->app_name.p != NULL || call->identity->user_id.p != NULL);
 }
 
+/* An absent name in an identity's scope admits every name. */
 static bool call_covers(quipu_str scope, quipu_str name)
 {
     return scope.p == NULL || quipu_str_eq(scope, name);
 }
 
+/* Reads the header only: no message is decoded to find out whose session it is. */
 quipu_status qp_call_session(qp_call *call, quipu_history **ret_history, quipu_error *reterr)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -177,6 +195,8 @@ quipu_status qp_call_session(qp_call *call, quipu_history **ret_history, quipu_e
     return status;
 }
 
+/* Without a scope there is nothing to check, and no read: the handler's own call finds out whether
+ * the session exists. */
 quipu_status qp_call_check_session(qp_call *call, quipu_error *reterr)
 {
     quipu_history *history = NULL;
@@ -189,6 +209,8 @@ quipu_status qp_call_check_session(qp_call *call, quipu_error *reterr)
     return status;
 }
 
+/* A client that names nothing gets what its token is for; one that names another app or user learns
+ * as little as from a missing one. */
 quipu_status qp_call_scope(const qp_call *call, quipu_str *app_name, quipu_str *user_id,
                            quipu_error *reterr)
 {
@@ -205,6 +227,8 @@ quipu_status qp_call_scope(const qp_call *call, quipu_str *app_name, quipu_str *
     return QUIPU_OK;
 }
 
+/* The same form that the ADK service of the library uses, so that a client which speaks of app,
+ * user and session finds the session that an agent wrote. */
 quipu_status qp_call_adk_key(qp_call *call, const quipu_session_ref *ref, quipu_str *ret_key,
                              quipu_error *reterr)
 {
@@ -222,6 +246,9 @@ quipu_status qp_call_adk_key(qp_call *call, const quipu_session_ref *ref, quipu_
     return status == QUIPU_OK ? status : qp_error_set(reterr, status, "no room for a key");
 }
 
+/* Compared as escaped text: two different users never have the same beginning of a key, because a
+ * slash inside of a name is escaped. A further slash would name a session of the service that it
+ * could not find. */
 quipu_status qp_call_check_new_key(const qp_call *call, quipu_str key, quipu_str app_name,
                                    quipu_str user_id, quipu_error *reterr)
 {

@@ -1,6 +1,15 @@
 /* Connections (conn.h): bytes in, requests to the queue, answers out. Everything has a limit: the
  * time for a request, for an idle connection, for a client that does not read, and for one that
- * does not close. Runs on the loop's thread. */
+ * does not close.
+ *
+ * Owns: the connections of a server, a list that only the loop's thread touches. Called by:
+ * server.c, which accepts, and by libevent's callbacks. Locks: none; a worker gets the connection's
+ * job and touches nothing but its call until conn_done() runs.
+ *
+ *    bytes ─▶ reader ─▶ head complete: conn_begin() checks host, route, token, query
+ *                   ─▶ body complete: conn_execute() ─▶ loop, or a worker ─▶ conn_answer()
+ *
+ * Holds on return of every callback: the connection is in one state of conn.h, or freed. */
 #include "server/conn.h"
 
 #include <assert.h>
@@ -27,6 +36,7 @@ static struct timeval conn_time(int64_t ms)
                             .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
 }
 
+/* One timer for each connection: the state says what its end means (conn_on_timer). */
 static void conn_arm(qp_conn *conn, int64_t ms)
 {
     struct timeval time = conn_time(ms);
@@ -47,6 +57,9 @@ static void conn_release_call(qp_conn *conn)
     conn->call = (qp_call){.answer = {.file_fd = -1}};
 }
 
+/* A worker that is at the call, or at a stream's read, uses the memory: then the connection is only
+ * marked, reads and writes nothing any more, and conn_done() or the stream comes back here. The
+ * last connection of a stopping server ends the loop. */
 void qp_conn_close(qp_conn *conn)
 {
     quipu_server *server = conn->server;
@@ -88,6 +101,7 @@ static void conn_linger(qp_conn *conn)
     conn_arm(conn, CONN_LINGER_MS);
 }
 
+/* Output that is still to be sent leaves by conn_on_write(), which lingers then. */
 void qp_conn_finish(qp_conn *conn)
 {
     conn->closes = true;
@@ -102,6 +116,7 @@ void qp_conn_finish(qp_conn *conn)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* An evbuffer_ref_cleanup_cb: the output has sent the bytes of a body that it took over. */
 static void conn_cleanup(const void *data, size_t size, void *ctx)
 {
     (void)data;
@@ -182,6 +197,8 @@ static void conn_sent(qp_conn *conn)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
+/* On a worker, or on the loop for routes that need no store. A handler that fails leaves its answer
+ * to the table of statuses. */
 static void conn_run(qp_job *job)
 {
     qp_conn *conn = job->owner;
@@ -194,6 +211,9 @@ static void conn_run(qp_job *job)
     }
 }
 
+/* On the loop's thread, behind conn_run(). Streams of the session that was written to are notified
+ * here, before the answer leaves: a client that reads its own answer first still finds the event in
+ * its tail. */
 static void conn_done(qp_job *job)
 {
     qp_conn *conn = job->owner;
@@ -353,6 +373,8 @@ static void conn_feed(qp_conn *conn)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* Bytes behind a request that is not answered yet stay in the input: pipelined requests are
+ * answered in their order. A lingering or streaming client has nothing more to say. */
 static void conn_on_read(struct bufferevent *bev, void *arg)
 {
     qp_conn *conn = arg;
@@ -388,6 +410,8 @@ static void conn_on_event(struct bufferevent *bev, short events, void *arg)
     qp_conn_close(arg);
 }
 
+/* While a request is under way its time is over: 408. Otherwise the connection is idle or lingers,
+ * and is closed without a word. */
 static void conn_on_timer(evutil_socket_t fd, short events, void *arg)
 {
     qp_conn *conn = arg;
@@ -403,6 +427,8 @@ static void conn_on_timer(evutil_socket_t fd, short events, void *arg)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
+/* Makes what belongs to a connection. false: without memory; the descriptor is closed with the
+ * bufferevent, or by the caller where that could not be made. */
 static bool conn_make(quipu_server *server, int fd, qp_conn *conn)
 {
     struct timeval write_time = conn_time(server->options.request_ms);

@@ -1,5 +1,10 @@
 /* The listening socket (listen.h). Refuses every address that another machine could reach: requests
- * carry tokens, and without TLS a token on a network is everybody's. */
+ * carry tokens, and without TLS a token on a network is everybody's.
+ *
+ * Owns: the socket until it is returned. Called by: quipu_server_start(), before any thread of the
+ * server runs: umask() concerns the whole process for a moment. Locks: none. Holds on return: the
+ * socket listens and does not block, and the server knows the address that a client can use, with
+ * the port that the system chose for port 0; or nothing is open. */
 #include "server/listen.h"
 
 #include <arpa/inet.h>
@@ -18,6 +23,8 @@
 #define LISTEN_BACKLOG 1024
 #define LISTEN_HOST_SIZE 64
 
+/* Closes the descriptor, and reports errno as it was. Another server on the same address is
+ * QUIPU_EXISTS: the caller may want to ask that one. */
 static quipu_status listen_fail(quipu_error *reterr, int fd, const char *what, int code)
 {
     char reason[128] = "";
@@ -32,6 +39,7 @@ static quipu_status listen_fail(quipu_error *reterr, int fd, const char *what, i
                         reason);
 }
 
+/* CLOEXEC, so that programs which the host program starts do not keep the address busy. */
 static int listen_socket(int family)
 {
     int fd = socket(family, SOCK_STREAM, 0);
@@ -112,6 +120,7 @@ static unsigned listen_port(int fd)
     return ntohs(bound.ss_family == AF_INET6 ? v6.sin6_port : v4.sin_port);
 }
 
+/* SO_REUSEADDR: after a restart, connections of the server before may still be in TIME_WAIT. */
 static quipu_status listen_tcp(quipu_server *server, const char *address, int *ret_fd,
                                quipu_error *reterr)
 {
@@ -163,6 +172,9 @@ static void listen_remove_stale(const struct sockaddr_un *bound)
     }
 }
 
+/* A socket of an earlier server that was killed is still in the folder, and bind() would fail: it
+ * is removed when nobody answers on it. The mask gives the file its mode at its creation; a chmod()
+ * afterwards would leave a moment in which others connect. */
 static quipu_status listen_unix(quipu_server *server, const char *path, int *ret_fd,
                                 quipu_error *reterr)
 {

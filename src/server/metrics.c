@@ -1,4 +1,9 @@
-/* Counters, in the text format of Prometheus. Only the loop's thread writes and reads them. */
+/* Counters, in the text format of Prometheus: requests by route and class, a histogram of
+ * latencies, and gauges of what is open.
+ *
+ * Owns: nothing; the counters are the server's. Called by: conn.c behind every answer, and the
+ * route /metrics. Locks: none; only the loop's thread writes and reads them, which is why /metrics
+ * is a route of the loop. */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -11,6 +16,9 @@ static const int64_t metrics_bounds[QP_SERVER_BUCKETS] = {
 
 static const char *const metrics_classes[QP_SERVER_CLASSES] = {"2xx", "4xx", "5xx"};
 
+/* Routes are counted by their place in the table and never by the path of a request: a client
+ * cannot make the number of series grow. The latency is that from the complete request to its
+ * answer, without the time that a client takes to send or to read. */
 void qp_metrics_count(qp_metrics *metrics, const qp_call *call, int64_t begun_ns)
 {
     int64_t us = (qp_clock_ns() - begun_ns) / 1000;
@@ -30,6 +38,7 @@ void qp_metrics_count(qp_metrics *metrics, const qp_call *call, int64_t begun_ns
     metrics->latency_count++;
 }
 
+/* One figure with its HELP and TYPE lines, as the format wants them. */
 static void metrics_put(qp_buf *text, const char *name, const char *type, const char *help,
                         int64_t value)
 {
@@ -37,6 +46,7 @@ static void metrics_put(qp_buf *text, const char *name, const char *type, const 
                   help, name, type, name, value);
 }
 
+/* Series that are 0 are left out: most routes of most servers are never asked. */
 static void metrics_put_requests(qp_buf *text, const qp_metrics *metrics)
 {
     qp_buf_puts(text, "# HELP quipu_requests_total Answered requests.\n"
@@ -54,6 +64,7 @@ static void metrics_put_requests(qp_buf *text, const qp_metrics *metrics)
     }
 }
 
+/* Buckets of the format are cumulative, ours are not: each line adds those before it. */
 static void metrics_put_latency(qp_buf *text, const qp_metrics *metrics)
 {
     int64_t below = 0;

@@ -1,15 +1,22 @@
-/* The OpenAPI 3.1 document, written from the table of routes and the library's table of fields. */
+/* The OpenAPI 3.1 document, written from the table of routes and the library's table of fields:
+ * what is documented is what the server does, and a new route or field needs no line here.
+ *
+ * Owns: nothing; the schemas that no table has (messages, errors, ADK's bodies) are constant texts.
+ * Called by: the route /openapi.json, on the loop. Locks: none. Every request writes it anew: it is
+ * asked for rarely, and a kept copy would be memory for nothing. */
 #include <string.h>
 
 #include "server/route.h"
 #include "server/server.h" /* IWYU pragma: keep */
 
+/* A member with a text. */
 static void openapi_text(qp_jsonw *writer, const char *name, const char *text)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
     qp_jsonw_str(writer, quipu_cstr(text));
 }
 
+/* A member with an object, which the caller ends. */
 static void openapi_open(qp_jsonw *writer, const char *name)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
@@ -42,6 +49,7 @@ static void openapi_schema(qp_jsonw *writer, const qp_parameter *parameter)
     qp_jsonw_object_end(writer);
 }
 
+/* `in` is "query" or "path". */
 static void openapi_parameter(qp_jsonw *writer, const qp_parameter *parameter, const char *in)
 {
     qp_jsonw_object(writer);
@@ -66,6 +74,7 @@ static void openapi_path_parameter(qp_jsonw *writer, const char *name)
     openapi_parameter(writer, &parameter, "path");
 }
 
+/* {names} of the path first, in their order, then those of the query. */
 static void openapi_parameters(qp_jsonw *writer, const qp_route *route)
 {
     qp_jsonw_key(writer, QUIPU_STR("parameters"));
@@ -98,6 +107,8 @@ static void openapi_content(qp_jsonw *writer, const char *type, const char *sche
     qp_buf_free(&reference);
 }
 
+/* One entry for every success and one for every error: bodies of errors have one form for all
+ * routes of a kind. */
 static void openapi_responses(qp_jsonw *writer, const qp_route *route)
 {
     openapi_open(writer, "responses");
@@ -112,6 +123,8 @@ static void openapi_responses(qp_jsonw *writer, const qp_route *route)
     qp_jsonw_object_end(writer);
 }
 
+/* The method in lower case, as OpenAPI's keys are. "x-quipu-need" is the right that a token needs;
+ * the test of scopes reads it from there. */
 static void openapi_operation(qp_jsonw *writer, const qp_route *route)
 {
     static const char *const needs[] = {"none", "read", "write", "whole"};
@@ -165,6 +178,7 @@ static void openapi_paths(qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
+/* The types that JSON has; times and texts are both strings. */
 static void openapi_field(qp_jsonw *writer, const struct qp_field_name *item)
 {
     openapi_open(writer, item->name);
@@ -227,6 +241,7 @@ static void openapi_adk_schemas(qp_jsonw *writer)
     }
 }
 
+/* Settings come from the tables of fields that the start of the server has read. */
 static void openapi_components(qp_jsonw *writer, const quipu_server *server)
 {
     static const char messages[] = "{\"type\":\"array\",\"items\":{\"$ref\":"

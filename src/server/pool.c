@@ -1,5 +1,12 @@
-/* The workers (pool.h). One mutex guards both lists; it is held for a few instructions. Called by
- * the loop's thread; owns the threads. */
+/* The workers (pool.h).
+ *
+ *    loop: submit ─▶ queue ─▶ worker: run ─▶ finished ─▶ loop: done
+ *                                               └ a byte wakes the loop
+ *
+ * Owns: the threads and both lists. Called by: the loop's thread; workers run pool_work(). Locks:
+ * one mutex guards both lists, the count and `stops`; it is held for a few instructions and never
+ * while a job runs. Holds on return of qp_pool_stop(): no thread is left, and `done` of every job
+ * was called once. */
 #include "server/pool.h"
 
 #include <assert.h>
@@ -8,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+/* Appends to a list; first in, first out, so that no request waits for later ones. */
 static void pool_put(qp_job_list *list, qp_job *job)
 {
     job->next = NULL;
@@ -20,6 +28,7 @@ static void pool_put(qp_job_list *list, qp_job *job)
     list->count++;
 }
 
+/* NULL: the list is empty. */
 static qp_job *pool_take(qp_job_list *list)
 {
     qp_job *job = list->first;
@@ -40,6 +49,9 @@ static void pool_wake(const qp_pool *pool)
     (void)n;
 }
 
+/* A worker. It looks at the queue before `stops`, so that a stop that empties the queue first ends
+ * all workers behind the jobs that they are at. Only the job that makes `finished` non-empty wakes
+ * the loop, which then takes all of them. */
 static void *pool_work(void *arg)
 {
     qp_pool *pool = arg;
@@ -68,6 +80,8 @@ static void *pool_work(void *arg)
     return NULL;
 }
 
+/* Threads that could be started are stopped again when a later one cannot: the caller has all
+ * workers, or none and an error. */
 quipu_status qp_pool_start(qp_pool *pool, size_t threads, size_t queue_max, int wake_fd,
                            quipu_error *reterr)
 {
@@ -99,6 +113,7 @@ quipu_status qp_pool_start(qp_pool *pool, size_t threads, size_t queue_max, int 
     return QUIPU_OK;
 }
 
+/* A full queue is refused at once and never waited for: the loop serves everybody. */
 bool qp_pool_submit(qp_pool *pool, qp_job *job)
 {
     bool has_room;
@@ -115,6 +130,8 @@ bool qp_pool_submit(qp_pool *pool, qp_job *job)
     return has_room;
 }
 
+/* The list is taken as a whole under the mutex; `done` runs without it, because it submits further
+ * jobs. */
 void qp_pool_finish(qp_pool *pool)
 {
     qp_job_list finished;
@@ -139,6 +156,8 @@ size_t qp_pool_waiting(qp_pool *pool)
     return count;
 }
 
+/* What is queued moves to `finished` without having run (has_run stays false), so that its owners
+ * answer that the server stops. Safe on a pool that never started. */
 void qp_pool_stop(qp_pool *pool)
 {
     qp_job *job;

@@ -1,5 +1,8 @@
 /* The head of an answer. Every header comes from here: nothing of a request, and nothing of a
- * store, is ever written into a head. */
+ * store, is ever written into a head, so that no text can add a header or end the head.
+ *
+ * Owns: the table of reasons and the policies. Called by: conn.c and stream.c, on the loop's
+ * thread. Locks: none. Holds on return: the output has a whole head, and the body follows. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,6 +55,7 @@ static const struct {
     {507, "Insufficient Storage"},
 };
 
+/* Clients read the number; the text is for people who look at the bytes. */
 static const char *response_reason(int status)
 {
     for (size_t i = 0; i < sizeof(response_reasons) / sizeof(response_reasons[0]); i++) {
@@ -80,6 +84,9 @@ static void response_date(quipu_time now, char ret_date[RESPONSE_DATE_SIZE])
                    months + 3 * (size_t)(month >= 0 && month < 12 ? month : 0), text, text + 11);
 }
 
+/* "no-store": answers are conversations, and no cache may keep them. Files of the page are the same
+ * for all, and are asked for again by their ETag. A 204 and a 304 have no body, and so no length.
+ * The length of a stream (-1) is unknown: the end of the connection is its end. */
 void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size)
 {
     struct evbuffer *output = bufferevent_get_output(conn->bev);

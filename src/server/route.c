@@ -1,5 +1,9 @@
-/* The table of routes (route.h), and how a request finds its own. Called by connections on the
- * loop's thread; constant data, no locks. */
+/* The table of routes (route.h), and how a request finds its own.
+ *
+ * Owns: the table and the parameters of each route, constant data. Called by: connections, on the
+ * loop's thread, before a request is queued; openapi.c and metrics.c walk through the table. Locks:
+ * none. Holds on return of qp_route_check(): every parameter of the query is one of the route's and
+ * has the form and the limits that its entry states, so that handlers read them without a check. */
 #include "server/route.h"
 
 #include <assert.h>
@@ -346,6 +350,7 @@ static void route_allow(char allow[QP_REPLY_ALLOW_SIZE], const char *method)
     (void)snprintf(allow + n, QP_REPLY_ALLOW_SIZE - n, "%s%s", n > 0 ? ", " : "", method);
 }
 
+/* By name, so that a new route of ADK's cannot be forgotten in a second list. */
 bool qp_route_is_adk(const qp_route *route)
 {
     return route->name != NULL && strncmp(route->name, "adk", 3) == 0;
@@ -369,6 +374,9 @@ static bool route_refuse_path(qp_call *call, bool is_known)
     return false;
 }
 
+/* The table is small (some dozens), and segments are compared at their first difference: a walk is
+ * cheaper than anything built for it. Methods of a path that fits are collected for the Allow
+ * header while no route is found. */
 bool qp_route_match(qp_call *call)
 {
     /* A HEAD is a GET whose body is not sent. */
@@ -399,6 +407,7 @@ bool qp_route_match(qp_call *call)
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
+/* ROUTE_DIGITS_MAX digits fit an int64_t, whatever they are. */
 static bool route_is_number(quipu_str text, const qp_parameter *parameter)
 {
     int64_t value = 0;
@@ -444,6 +453,7 @@ static bool route_refuse(qp_call *call, const qp_parameter *parameter)
     return false;
 }
 
+/* A text is checked by the library, which knows its limits. */
 static bool route_check_value(qp_call *call, const qp_parameter *parameter, quipu_str text)
 {
     quipu_time time;
@@ -465,6 +475,8 @@ static bool route_check_value(qp_call *call, const qp_parameter *parameter, quip
     return is_good || route_refuse(call, parameter);
 }
 
+/* Counts what it knows: a query with more than that has a parameter that would have been ignored,
+ * which hides a client's mistake. ADK's clients send parameters of their own. */
 bool qp_route_check(qp_call *call)
 {
     static const qp_parameter none[] = {END};

@@ -3,7 +3,9 @@
  * requests to both and compares.
  *
  * Sessions are those of the ADK service of the library: with the keys that its bindings use, so
- * that an agent and a browser see the same ones. Runs on workers, but for what needs no store. */
+ * that an agent and a browser see the same ones. Runs on workers, but for what needs no store.
+ * Owns: nothing after a call. Called by: the table of routes. Locks: none. Transactions: one
+ * call of the ADK service each, which stores all or nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 
 /* ---- what routes share ----------------------------------------------------------------------- */
 
+/* App, user and session id of the path, in the order in which ADK writes them. */
 static quipu_session_ref adk_ref(const qp_call *call)
 {
     return (quipu_session_ref){call->path[0], call->path[1], call->path[2]};
@@ -130,6 +133,7 @@ static bool adk_is_shown(quipu_str session_id)
     return true;
 }
 
+/* Without events, as ADK lists them. Sessions that ADK's own server hides are left out. */
 quipu_status qp_route_adk_list(qp_call *call, quipu_error *reterr)
 {
     quipu_service_page *page = NULL;
@@ -233,6 +237,8 @@ static quipu_status adk_create(qp_call *call, const qp_adk_body *body, quipu_str
     return adk_end(call, status, session_id, reterr);
 }
 
+/* The body may bring events and options. What is wrong with it is answered as ADK does, before
+ * anything is stored. */
 quipu_status qp_route_adk_create(qp_call *call, quipu_error *reterr)
 {
     quipu_messages messages = quipu_messages_of(NULL, 0);
@@ -247,6 +253,7 @@ quipu_status qp_route_adk_create(qp_call *call, quipu_error *reterr)
     return status;
 }
 
+/* The older form of the same: the id is in the path, and the body is the state. */
 quipu_status qp_route_adk_create_id(qp_call *call, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -289,6 +296,7 @@ static quipu_status adk_patch(qp_call *call, quipu_json delta, quipu_error *rete
     return adk_end(call, status, ref.session_id, reterr);
 }
 
+/* Changes the state by an event of its own, as every change of state is one. */
 quipu_status qp_route_adk_patch(qp_call *call, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -339,6 +347,7 @@ quipu_status qp_route_adk_memory(qp_call *call, quipu_error *reterr)
 
 /* ---- apps ------------------------------------------------------------------------------------ */
 
+/* For qsort(): apps are listed in the order of their names. */
 static int adk_by_name(const void *a, const void *b)
 {
     return qp_str_cmp(*(const quipu_str *)a, *(const quipu_str *)b);
@@ -401,6 +410,7 @@ static void adk_put_app(qp_jsonw *writer, quipu_str name, bool is_detailed)
     qp_jsonw_object_end(writer);
 }
 
+/* A scoped token sees the one app that it is for, also when that has no session yet. */
 quipu_status qp_route_adk_apps(qp_call *call, quipu_error *reterr)
 {
     const bool is_detailed = qp_call_flag(call, "detailed");
@@ -434,6 +444,7 @@ quipu_status qp_route_adk_apps(qp_call *call, quipu_error *reterr)
 
 /* ---- without a store ------------------------------------------------------------------------- */
 
+/* An object of texts. */
 static quipu_status adk_answer_texts(qp_call *call, const char *const texts[][2], size_t count,
                                      quipu_error *reterr)
 {
@@ -471,6 +482,7 @@ quipu_status qp_route_adk_config(qp_call *call, quipu_error *reterr)
     return adk_answer_texts(call, texts, 1, reterr);
 }
 
+/* ADK Web offers to run agents; this says what to do instead. */
 quipu_status qp_route_adk_run(qp_call *call, quipu_error *reterr)
 {
     (void)reterr;

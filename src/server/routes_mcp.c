@@ -1,5 +1,7 @@
 /* The Model Context Protocol over HTTP: the body of a POST goes to the room mcp, with the scope and
- * the rights of the token. Runs on workers. */
+ * the rights of the token. Runs on workers.
+ * Owns: nothing after a call. Called by: the table of routes. Locks: none; a server of the room
+ * mcp is made for each request. */
 #include "mcp/http.h"
 #include "server/route.h"
 

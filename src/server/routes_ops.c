@@ -1,13 +1,19 @@
-/* Operations: whether the server lives, whether it accepts requests, and what it offers. */
+/* Operations: whether the server lives, whether it accepts requests, and what it offers.
+ *
+ * Owns: the last result of /healthz, in the server, under `health.mutex`; the mutex is never held
+ * while the store is asked. Called by: the table of routes; /healthz on a worker, because it
+ * writes, /readyz on the loop. Transactions: one small write for a health check. */
+#include <quipu/history.h>
 #include <quipu/store.h>
 
 #include "server/route.h"
 #include "server/server.h"
 
-#define OPS_HEALTH_MODEL "quipu:healthz"
+#define OPS_HEALTH_MODEL QUIPU_FACTOR_PROBE "healthz"
 #define OPS_HEALTH_FRESH_NS QP_NS_PER_S /* a result counts for so long */
 #define OPS_HEALTH_DEADLINE_MS 5000
 
+/* {"status": text}, which is what orchestrators look for. */
 static quipu_status ops_answer_status(qp_call *call, const char *text, quipu_error *reterr)
 {
     qp_jsonw writer;
@@ -20,8 +26,8 @@ static quipu_status ops_answer_status(qp_call *call, const char *text, quipu_err
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
-/* One durable write that no list, search or recall shows: a row of its own among the factors of
- * models, always the same one. */
+/* One durable write that no list, search, recall or export shows: a row of its own among the
+ * factors of models, always the same one. */
 static quipu_status ops_write(quipu_store *store, quipu_error *reterr)
 {
     quipu_call_options limits = QUIPU_CALL_OPTIONS_INIT;
@@ -82,6 +88,8 @@ quipu_status qp_route_identity(qp_call *call, quipu_error *reterr)
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
+/* Ready is another thing than healthy: a server that stops still answers what it has begun, and
+ * must get nothing new. */
 quipu_status qp_route_ready(qp_call *call, quipu_error *reterr)
 {
     if (call->server->stopping) {

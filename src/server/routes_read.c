@@ -1,4 +1,9 @@
-/* What goes into a prompt, and what is found: window, context, search, recall. Runs on workers. */
+/* What goes into a prompt, and what is found: window, context, search, recall.
+ *
+ * Owns: nothing after a call; results of the library are freed once they are written as JSON.
+ * Called by: workers, by the table of routes. Locks: none. Transactions: each handler reads one
+ * snapshot; the scope of the identity is part of the query where the library takes one, and checked
+ * on the session's header otherwise. */
 #include <stdio.h>
 
 #include <quipu/agent.h>
@@ -22,6 +27,7 @@ static const char *const read_reasons[] = {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
+/* A role that this server does not know comes from a newer library. */
 static void read_put_role(qp_jsonw *writer, quipu_role role)
 {
     qp_jsonw_put(writer, "role", (size_t)role < READ_ROLES ? read_roles[role] : "other");
@@ -29,6 +35,7 @@ static void read_put_role(qp_jsonw *writer, quipu_role role)
 
 /* ---- window ---------------------------------------------------------------------------------- */
 
+/* `overBudget` says that the newest turn alone is larger than the budget. */
 quipu_status qp_route_window(qp_call *call, quipu_error *reterr)
 {
     quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
@@ -88,6 +95,7 @@ static void read_put_part(qp_jsonw *writer, const quipu_part *part)
     qp_jsonw_object_end(writer);
 }
 
+/* Hashes are hexadecimal, as `quipu context` prints them, to be compared by people. */
 static void read_put_hash(qp_jsonw *writer, const char *name,
                           const uint8_t hash[QUIPU_CONTEXT_HASH])
 {
@@ -99,6 +107,9 @@ static void read_put_hash(qp_jsonw *writer, const char *name,
     qp_jsonw_put(writer, name, text);
 }
 
+/* The context as a whole: what the model gets, in its order, and what is known about the cache of
+ * the provider. `exact` belongs to contexts that were sent: it says whether their bytes are still
+ * those. */
 static void read_put_context(qp_jsonw *writer, const quipu_context *context, bool is_past)
 {
     qp_jsonw_put(writer, "reason",
@@ -203,6 +214,7 @@ static void read_begin_hits(qp_call *call, qp_jsonw *writer)
     qp_jsonw_array(writer);
 }
 
+/* A snippet, with the marks that the request asked for; never the whole message. */
 static void read_put_hit(qp_jsonw *writer, const quipu_search_hit *hit)
 {
     read_begin_hit(writer, hit->session_key, hit->seq, hit->role);
@@ -213,6 +225,8 @@ static void read_put_hit(qp_jsonw *writer, const quipu_search_hit *hit)
     qp_jsonw_object_end(writer);
 }
 
+/* The filters of the library, one parameter each. A key that is named must be in the scope, which
+ * the filters on app and user alone would not report as missing. */
 quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
 {
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
@@ -251,6 +265,7 @@ quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
+/* The message as a whole: recall is for prompts, and its budget bounds the sum. */
 static void read_put_recalled(qp_jsonw *writer, const quipu_recall_hit *hit)
 {
     read_begin_hit(writer, hit->session_key, hit->seq, hit->role);
@@ -263,6 +278,8 @@ static void read_put_recalled(qp_jsonw *writer, const quipu_recall_hit *hit)
     qp_jsonw_object_end(writer);
 }
 
+/* Counts of sessions and messages show how much was looked at, so that a client can see that an
+ * empty list is a result. */
 quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
 {
     quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;

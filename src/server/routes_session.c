@@ -1,5 +1,11 @@
-/* Sessions and their messages: list, create, get, change, delete, append, fork. Each handler makes
- * one call of the library, within the identity's scope. Runs on workers. */
+/* Sessions and their messages: list, create, get, change, delete, append, fork.
+ *
+ * Owns: nothing after a call; bodies and results are freed by the handler. Called by: workers, by
+ * the table of routes. Locks: none. Transactions: each handler makes one call of the library that
+ * is one transaction; where the identity has a scope, a read before it checks whose session it is,
+ * and a session never changes its owner.
+ *
+ * An answer to a write shows what was written only to a token that may read. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -9,6 +15,8 @@
 
 #define ROUTES_MESSAGES_DEFAULT 100 /* messages of a GET without a limit */
 
+/* A page; "next" is the position that the next request gives as "after". Forks are listed by a
+ * parent that must itself be in the scope. */
 quipu_status qp_route_session_list(qp_call *call, quipu_error *reterr)
 {
     quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
@@ -103,6 +111,7 @@ static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_sess
                : status;
 }
 
+/* 201 with the new session: its key may have been made by the library. */
 quipu_status qp_route_session_create(qp_call *call, quipu_error *reterr)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -124,6 +133,7 @@ quipu_status qp_route_session_create(qp_call *call, quipu_error *reterr)
     return status;
 }
 
+/* "seq" has no default: a fork at the wrong message is seen only much later. */
 quipu_status qp_route_session_fork(qp_call *call, quipu_error *reterr)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -179,6 +189,7 @@ quipu_status qp_route_session_get(qp_call *call, quipu_error *reterr)
     return status;
 }
 
+/* The revision that a later change can demand as "expectedRevision". */
 static quipu_status routes_answer_revision(qp_call *call, int64_t revision, quipu_error *reterr)
 {
     qp_jsonw writer;
@@ -191,6 +202,8 @@ static quipu_status routes_answer_revision(qp_call *call, int64_t revision, quip
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
+/* Members of the body are fields of the table (qp_fields_set), but for expectedRevision, which
+ * makes the change a compare-and-set. */
 quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
 {
     quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
@@ -249,6 +262,7 @@ quipu_status qp_route_session_delete(qp_call *call, quipu_error *reterr)
 
 /* ---- append ---------------------------------------------------------------------------------- */
 
+/* Strictly a boolean: "create": 1 is a mistake that must not create sessions. */
 static quipu_status routes_read_create(qp_json_node value, quipu_append_options *options,
                                        quipu_error *reterr)
 {
@@ -318,6 +332,8 @@ static quipu_status routes_check_append(qp_call *call, const quipu_append_option
     return qp_call_check_session(call, reterr);
 }
 
+/* Messages with event ids can be sent again after any failure: "repeated" says that they were there
+ * already. firstSeq is the number of the first one in both cases. */
 quipu_status qp_route_session_append(qp_call *call, quipu_error *reterr)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;

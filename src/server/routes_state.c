@@ -1,5 +1,9 @@
-/* The state of a session, its export, the beginning of its tail, and figures of the store. Runs on
- * workers. */
+/* The state of a session, its export, the beginning of its tail, and figures of the store.
+ *
+ * Owns: nothing after a call. Called by: workers, by the table of routes. Locks: none.
+ * Transactions: a change of state is one event, stored in one transaction with all its names; an
+ * export is one snapshot, written to an unlinked temporary file, so that the store is not held for
+ * as long as a slow client reads. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +19,7 @@
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
+/* Checks the scope by the header, then opens the session by its app, user and id. */
 static quipu_status state_open(qp_call *call, quipu_live **ret_live, quipu_error *reterr)
 {
     quipu_history *history = NULL;
@@ -28,6 +33,7 @@ static quipu_status state_open(qp_call *call, quipu_live **ret_live, quipu_error
     return status;
 }
 
+/* The merged state as the session sees it: its own, its user's and its app's. */
 static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *reterr)
 {
     quipu_json state;
@@ -110,6 +116,7 @@ static quipu_status state_blame(qp_call *call, quipu_error *reterr)
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
+/* Reads only: a session without state is an empty object, not an error. */
 quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr)
 {
     quipu_live *live = NULL;
@@ -158,6 +165,7 @@ quipu_status qp_call_state_event(quipu_json names, qp_buf *event, quipu_error *r
     return status == QUIPU_OK ? status : qp_error_set(reterr, status, "the state is too large");
 }
 
+/* Names are compared as they are decoded: an escape in the JSON must not pass by. */
 quipu_status qp_call_check_state(qp_call *call, quipu_json names, quipu_error *reterr)
 {
     const quipu_str head = QUIPU_STR("app:");
@@ -185,6 +193,8 @@ quipu_status qp_call_check_state(qp_call *call, quipu_json names, quipu_error *r
     return status;
 }
 
+/* null removes a name. The check of app: names comes before the session is opened, so that a
+ * refusal depends on the request alone. */
 quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr)
 {
     quipu_live *live = NULL;
@@ -304,6 +314,7 @@ quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr)
 
 /* ---- export ---------------------------------------------------------------------------------- */
 
+/* A quipu_write_fn over stdio. */
 static quipu_status state_write_file(void *ctx, const void *bytes, size_t n)
 {
     return fwrite(bytes, 1, n, ctx) == n ? QUIPU_OK : QUIPU_IO;
@@ -395,6 +406,7 @@ quipu_status qp_route_tail(qp_call *call, quipu_error *reterr)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
+/* The same figures and names as `quipu stats --json`. */
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
 {
     static const char *const checksums[] = {"off", "on", "stale"}; /* by quipu_checksums */

@@ -39,6 +39,7 @@
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
+/* On the loop's thread. The limit holds for connections of all kinds, idle ones included. */
 static void server_on_accept(struct evconnlistener *listener, evutil_socket_t fd,
                              struct sockaddr *peer, int size, void *arg)
 {
@@ -69,6 +70,8 @@ static void server_on_accept_error(struct evconnlistener *listener, void *arg)
     (void)evconnlistener_disable(listener);
 }
 
+/* On the loop's thread, woken by quipu_server_stop(). Nothing is cut off here: requests that are
+ * under way have until stop_ns. */
 static void server_begin_stop(quipu_server *server)
 {
     QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "stopping",
@@ -99,6 +102,8 @@ static void server_on_wake(evutil_socket_t fd, short events, void *arg)
     }
 }
 
+/* A few times a second: accepts again after the system had no descriptor left, lets streams look
+ * for what other processes wrote, and ends a stop whose time is over. */
 static void server_on_tick(evutil_socket_t fd, short events, void *arg)
 {
     quipu_server *server = arg;
@@ -114,6 +119,7 @@ static void server_on_tick(evutil_socket_t fd, short events, void *arg)
     }
 }
 
+/* EVLOOP_NO_EXIT_ON_EMPTY: a server without connections waits for the next one. */
 static void *server_loop(void *arg)
 {
     quipu_server *server = arg;
@@ -136,6 +142,7 @@ static quipu_status server_option(int64_t *value, int64_t otherwise, int64_t mos
     return QUIPU_OK;
 }
 
+/* The same for options of 32 bits. */
 static quipu_status server_option_int(int32_t *value, int32_t otherwise, int32_t most,
                                       const char *name, quipu_error *reterr)
 {
@@ -146,6 +153,8 @@ static quipu_status server_option_int(int32_t *value, int32_t otherwise, int32_t
     return status;
 }
 
+/* 0 is the default, and every limit has a largest value: a server must not be asked for more
+ * threads or descriptors than a process can have. */
 static quipu_status server_read_limits(quipu_server_options *options, quipu_error *reterr)
 {
     const struct {
@@ -215,6 +224,7 @@ static quipu_status server_read_adk(quipu_server *server, const char *app, quipu
     return QUIPU_OK;
 }
 
+/* Texts are copied: the caller's options may be gone once the start returns. */
 static quipu_status server_read_options(quipu_server *server, const quipu_server_options *given,
                                         quipu_error *reterr)
 {
@@ -277,6 +287,7 @@ static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
     return status;
 }
 
+/* Neither end blocks: a worker that wakes the loop must never wait for it. */
 static quipu_status server_open_pipe(quipu_server *server, quipu_error *reterr)
 {
     if (pipe(server->wake_fds) != 0) {
@@ -386,6 +397,8 @@ static void server_free(quipu_server *server)
     qp_free(server);
 }
 
+/* The order matters: the address is taken first, so that a second server on it fails before it
+ * starts threads; the loop starts last, when everything that it touches is there. */
 static quipu_status server_run(quipu_server *server, quipu_error *reterr)
 {
     const char *address = server->options.listen;
@@ -414,6 +427,8 @@ static quipu_status server_run(quipu_server *server, quipu_error *reterr)
     return status;
 }
 
+/* See <quipu/server.h>. Every step that failed leaves the rest to server_free(), which accepts a
+ * server in any stage. */
 quipu_status quipu_server_start(quipu_store *store, const quipu_server_options *options,
                                 quipu_server **ret_server, quipu_error *reterr)
 {
@@ -451,11 +466,14 @@ quipu_status quipu_server_start(quipu_store *store, const quipu_server_options *
     return QUIPU_OK;
 }
 
+/* Constant after the start: any thread may read it. */
 const char *quipu_server_address(const quipu_server *server)
 {
     return server != NULL ? server->address : "";
 }
 
+/* The loop ends first, the workers behind it: no job is submitted while they end. Connections that
+ * are still open then are closed by server_free(). */
 void quipu_server_stop(quipu_server *server)
 {
     size_t left;

@@ -1,5 +1,9 @@
-/* Sessions, settings and messages as JSON (session_json.h). Called by handlers, on workers; the
- * tables are constant after the start. Owns nothing. */
+/* Sessions, settings and messages as JSON (session_json.h), both ways, by the library's table of
+ * fields: a field that the schema shows appears here without a line of code.
+ *
+ * Owns: nothing; the tables are the server's, read at its start and constant after it. Called by:
+ * handlers, on workers. Locks: none. Holds on return: what was read is in the call's arena; a body
+ * with an unknown member or a value of another type has an error that names it. */
 #include "server/session_json.h"
 
 #include <assert.h>
@@ -27,6 +31,7 @@ static void json_camel(const char *from, char to[QP_FIELD_NAME_MAX])
     to[n] = '\0';
 }
 
+/* Names of JSON are camelCase, those of the structs are not: made once, here. */
 quipu_status qp_fields_read(const char *struct_name, qp_fields *ret_fields, quipu_error *reterr)
 {
     quipu_field field = QUIPU_FIELD_INIT;
@@ -46,6 +51,7 @@ quipu_status qp_fields_read(const char *struct_name, qp_fields *ret_fields, quip
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* The address of a member; the table has its offset. */
 static const void *json_member(const void *from, uint32_t offset)
 {
     return (const char *)from + offset;
@@ -73,6 +79,7 @@ static bool json_is_there(const quipu_field *field, const void *from)
     }
 }
 
+/* A time outside of the years that RFC 3339 can write is null rather than wrong. */
 static void json_put_time(qp_jsonw *writer, quipu_time time)
 {
     char text[QP_TIME_RFC3339_SIZE];
@@ -84,6 +91,7 @@ static void json_put_time(qp_jsonw *writer, quipu_time time)
     }
 }
 
+/* In the text form with hyphens. */
 static void json_put_uuid(qp_jsonw *writer, quipu_uuid uuid)
 {
     char text[QUIPU_UUID_TEXT_SIZE];
@@ -92,6 +100,8 @@ static void json_put_uuid(qp_jsonw *writer, quipu_uuid uuid)
     qp_jsonw_str(writer, quipu_cstr(text));
 }
 
+/* One case for each type of the table. JSON that was stored is valid, and is passed through without
+ * a parse. */
 static void json_put_value(qp_jsonw *writer, quipu_field_type type, const void *member)
 {
     switch (type) {
@@ -125,6 +135,7 @@ static void json_put_value(qp_jsonw *writer, quipu_field_type type, const void *
     }
 }
 
+/* Absent members are left out, so that null never has to mean "absent". */
 void qp_fields_members(qp_jsonw *writer, const qp_fields *fields, const void *from)
 {
     for (size_t i = 0; i < fields->count; i++) {
@@ -144,6 +155,7 @@ void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from
     qp_jsonw_object_end(writer);
 }
 
+/* The library's own form of a message, which export and tail have, too. */
 quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu_arena *arena,
                                 quipu_error *reterr)
 {
@@ -165,6 +177,8 @@ quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* The type is demanded because a form of another site's page can send every type but this one
+ * without asking (CORS). */
 quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *reterr)
 {
     quipu_str type = qp_http_header(call->request, "content-type");
@@ -183,6 +197,7 @@ quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *r
     return status;
 }
 
+/* 1.0 and 1e3 are numbers that JavaScript writes for whole ones: exact is enough. */
 quipu_status qp_body_number(const char *name, qp_json_node value, int64_t *ret_number,
                             quipu_error *reterr)
 {
@@ -196,6 +211,7 @@ quipu_status qp_body_number(const char *name, qp_json_node value, int64_t *ret_n
     return QUIPU_OK;
 }
 
+/* Ignoring it would hide a misspelled setting. */
 quipu_status qp_body_unknown(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_INVALID, "the body has a member that is unknown");
@@ -232,6 +248,7 @@ static bool json_take(const quipu_field *field, char *member, qp_json_node value
     }
 }
 
+/* Sets one member of a struct, and its bit in the mask of a patch. */
 quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set, qp_json_node name,
                            qp_json_node value, quipu_arena *arena, quipu_error *reterr)
 {
@@ -253,6 +270,8 @@ quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set, qp_
     return qp_body_unknown(reterr);
 }
 
+/* All messages of a body or none: the first that is wrong ends it, and its error names the
+ * member. */
 quipu_status qp_body_messages(qp_json_node array, quipu_arena *arena, quipu_messages *ret_messages,
                               quipu_error *reterr)
 {

@@ -6,7 +6,10 @@
  *     dirty: look again as soon as it is idle and the client keeps up
  *
  * The id of an event is the message's number, so that Last-Event-ID goes on without gap or repeat.
- * Runs on the loop's thread, but for stream_run(). */
+ * Runs on the loop's thread, but for stream_run().
+ * Owns: the streams of a server, a list of the loop's thread; a stream owns its tail. Called by:
+ * conn.c, and server.c for the tick. Locks: none. While a worker is busy it alone touches tail
+ * and text. */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -68,6 +71,8 @@ static bool stream_is_over(quipu_status status)
     return status != QUIPU_OK && status != QUIPU_BUSY && status != QUIPU_CANCELLED;
 }
 
+/* On a worker. Reads one batch without waiting and writes its events; what it cannot write is not
+ * lost, because the position moves with what was sent. */
 static void stream_run(qp_job *job)
 {
     qp_stream *stream = job->owner;
@@ -94,6 +99,7 @@ static void stream_run(qp_job *job)
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
+/* Bytes that the client has not taken yet. */
 static size_t stream_behind(const qp_stream *stream)
 {
     return evbuffer_get_length(bufferevent_get_output(stream->conn->bev));
@@ -138,6 +144,8 @@ void qp_streams_follow(quipu_server *server)
     }
 }
 
+/* On the loop's thread. While a worker was busy the client may have left, or the server may have
+ * begun to stop; only a stream that is still wanted is written to. */
 static void stream_done(qp_job *job)
 {
     qp_stream *stream = job->owner;
@@ -164,6 +172,7 @@ static void stream_done(qp_job *job)
     }
 }
 
+/* A slow client has taken all: now is the time to look for more. */
 void qp_stream_sent(qp_stream *stream)
 {
     if (stream->is_dirty) {
@@ -171,6 +180,7 @@ void qp_stream_sent(qp_stream *stream)
     }
 }
 
+/* Into the list of the server, in front; the order means nothing. */
 static void stream_link(quipu_server *server, qp_stream *stream)
 {
     stream->next = server->streams;
@@ -181,6 +191,8 @@ static void stream_link(quipu_server *server, qp_stream *stream)
     server->stream_count++;
 }
 
+/* Takes the tail over from the call. From here on the connection's end is the stream's end, and the
+ * call's memory serves the head only. */
 bool qp_stream_begin(qp_conn *conn)
 {
     quipu_server *server = conn->server;
@@ -215,6 +227,7 @@ bool qp_stream_begin(qp_conn *conn)
     return true;
 }
 
+/* Not while a worker reads: it uses the tail and the text. qp_conn_close() comes again. */
 bool qp_stream_free(qp_stream *stream)
 {
     quipu_server *server = stream->conn->server;
@@ -239,6 +252,8 @@ bool qp_stream_free(qp_stream *stream)
     return true;
 }
 
+/* This server has written to the session: its tails look at once. There are at most tails_max of
+ * them, and a comparison of keys is cheaper than an index. */
 void qp_streams_notify(quipu_server *server, quipu_str key)
 {
     for (qp_stream *stream = server->streams; stream != NULL; stream = stream->next) {
@@ -289,6 +304,8 @@ static void streams_check_tokens(quipu_server *server)
     }
 }
 
+/* Looks for writes of other processes every STREAM_POLL_MS, ends streams whose token is gone, and
+ * sends a comment to quiet ones, so that proxies do not close them. */
 void qp_streams_tick(quipu_server *server)
 {
     int64_t now = qp_clock_ns();

@@ -1,9 +1,15 @@
 /* The token file (token.h): {"quipu":"tokens","major":1,"tokens":[...]}, mode 0600, replaced as a
- * whole. Changes take a lock beside the file, write a new file, sync it and rename it: a reader
- * sees the file before or after, a crash leaves the one before.
+ * whole.
  *
- * Called by: quipu_token_*() on any thread, the server on its loop's. Owns tables, which are
- * counted. */
+ *    change: lock FILE.lock ─▶ read ─▶ change in memory ─▶ write FILE.new, fsync ─▶ rename
+ *
+ * A reader sees the file before or after, and a crash leaves the one before. Only hashes of tokens
+ * are stored: the file does not let its reader in.
+ *
+ * Owns: tables of identities, which are counted: a call keeps its own while the file is read anew.
+ * Called by: quipu_token_*() on any thread and in any process, the server on its loop's. Locks: a
+ * lock file beside the token file, for changes; references are atomic. Holds on return of a change:
+ * the file has it, or is as it was. */
 #include "server/token.h"
 
 #include <assert.h>
@@ -72,11 +78,13 @@ static quipu_status token_read_file(const char *path, qp_buf *text, quipu_error 
     return status;
 }
 
+/* -1: no digit of a hash; upper case is never written. */
 static int token_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* A hash of exactly the size that is written. */
 static bool token_unhex(quipu_str text, uint8_t hash[QP_SHA256_SIZE])
 {
     if (text.n != (size_t)2 * QP_SHA256_SIZE) {
@@ -94,6 +102,7 @@ static bool token_unhex(quipu_str text, uint8_t hash[QP_SHA256_SIZE])
     return true;
 }
 
+/* `ret_text` has room for two digits a byte and a NUL. */
 static void token_hex(const uint8_t *bytes, size_t size, char *ret_text)
 {
     for (size_t i = 0; i < size; i++) {
@@ -124,6 +133,7 @@ static bool token_text(token_reading *reading, qp_json_node object, const char *
     return status == QUIPU_OK;
 }
 
+/* An absent time is none; one that cannot be read makes the file damaged. */
 static bool token_time(token_reading *reading, qp_json_node object, const char *name, bool *ret_has,
                        quipu_time *ret_time)
 {
@@ -137,6 +147,8 @@ static bool token_time(token_reading *reading, qp_json_node object, const char *
     return text.p == NULL || quipu_time_parse(text, ret_time) == QUIPU_OK;
 }
 
+/* A verb of a newer version is refused: a token must not mean less or more than its maker
+ * thought. */
 static bool token_read_verbs(qp_json_node object, uint32_t *ret_verbs)
 {
     qp_json_iter each = qp_json_each(qp_json_get(object, QUIPU_STR("verbs")));
@@ -157,6 +169,7 @@ static bool token_read_verbs(qp_json_node object, uint32_t *ret_verbs)
     return true;
 }
 
+/* Any member that is wrong makes the whole file damaged: rights are never guessed. */
 static bool token_read_one(token_reading *reading, qp_json_node object, qp_identity *ret_identity)
 {
     qp_identity identity = {.verbs = 0};
@@ -177,6 +190,7 @@ static bool token_read_one(token_reading *reading, qp_json_node object, qp_ident
     return true;
 }
 
+/* The head says that this is a token file and of which layout. */
 static bool token_read_all(token_reading *reading, qp_json_node root, qp_token_table *table)
 {
     qp_json_node tokens = qp_json_get(root, QUIPU_STR("tokens"));
@@ -201,6 +215,7 @@ static bool token_read_all(token_reading *reading, qp_json_node root, qp_token_t
     return table->items != NULL;
 }
 
+/* A lack of memory is reported as that, and never as a damaged file. */
 static quipu_status token_parse(quipu_str text, qp_token_table *table, quipu_error *reterr)
 {
     token_reading reading = {.arena = &table->arena};
@@ -224,6 +239,7 @@ static quipu_status token_parse(quipu_str text, qp_token_table *table, quipu_err
                                              "tokens with \"quipu token new\"");
 }
 
+/* A missing or empty file is an empty table: nobody has a token yet. */
 quipu_status qp_token_load(const char *path, qp_token_table **ret_table, quipu_error *reterr)
 {
     qp_token_table *table = qp_calloc(1, sizeof(*table));
@@ -248,12 +264,14 @@ quipu_status qp_token_load(const char *path, qp_token_table **ret_table, quipu_e
     return QUIPU_OK;
 }
 
+/* One more user of a table. */
 qp_token_table *qp_token_hold(qp_token_table *table)
 {
     (void)atomic_fetch_add(&table->references, 1);
     return table;
 }
 
+/* The last one frees it, on any thread. */
 void qp_token_release(qp_token_table *table)
 {
     if (table != NULL && atomic_fetch_sub(&table->references, 1) == 1) {
@@ -273,11 +291,14 @@ static bool token_equal(const uint8_t *a, const uint8_t *b, size_t size)
     return difference == 0;
 }
 
+/* By this machine's clock, at the very moment of the check. */
 bool qp_token_has_expired(const qp_identity *identity)
 {
     return identity->has_expiry && quipu_time_cmp(identity->expires_at, quipu_time_now()) <= 0;
 }
 
+/* Walks through all and compares in constant time: neither the place nor the beginning of a hash
+ * can be measured. */
 static const qp_identity *token_find_hash(const qp_token_table *table,
                                           const uint8_t hash[QP_SHA256_SIZE])
 {
@@ -291,6 +312,7 @@ static const qp_identity *token_find_hash(const qp_token_table *table,
     return found != NULL && !qp_token_has_expired(found) ? found : NULL;
 }
 
+/* Only the hash of what a client sent is compared. */
 const qp_identity *qp_token_find(const qp_token_table *table, quipu_str token)
 {
     uint8_t hash[QP_SHA256_SIZE];
@@ -299,6 +321,8 @@ const qp_identity *qp_token_find(const qp_token_table *table, quipu_str token)
     return token_find_hash(table, hash);
 }
 
+/* The same identity in a newer table, with unchanged rights: otherwise a stream that began with it
+ * ends. */
 const qp_identity *qp_token_again(const qp_token_table *table, const qp_identity *identity)
 {
     const qp_identity *found = token_find_hash(table, identity->hash);
@@ -316,6 +340,8 @@ static bool token_may_pass(quipu_status status)
     return status == QUIPU_IO || status == QUIPU_NOMEM;
 }
 
+/* One stat() for a request, a read only when the file is another one. The inode is compared too: a
+ * file that was replaced within a tick of the clock has another. */
 quipu_status qp_token_refresh(qp_token_book *book, quipu_error *reterr)
 {
     struct stat now = {.st_size = 0};
@@ -340,6 +366,7 @@ quipu_status qp_token_refresh(qp_token_book *book, quipu_error *reterr)
 
 /* ---- changing -------------------------------------------------------------------------------- */
 
+/* Absent texts are left out. */
 static void token_write_text(qp_jsonw *writer, const char *name, quipu_str text)
 {
     if (text.p != NULL) {
@@ -348,6 +375,7 @@ static void token_write_text(qp_jsonw *writer, const char *name, quipu_str text)
     }
 }
 
+/* A time that cannot be written was refused when the token was made. */
 static void token_write_time(qp_jsonw *writer, const char *name, quipu_time time)
 {
     char text[QUIPU_TIME_TEXT_SIZE];
@@ -357,6 +385,7 @@ static void token_write_time(qp_jsonw *writer, const char *name, quipu_time time
     }
 }
 
+/* One entry, in the order in which people read it. */
 static void token_write_one(qp_jsonw *writer, const qp_identity *identity)
 {
     char hash[2 * QP_SHA256_SIZE + 1];
@@ -416,6 +445,7 @@ static bool token_beside(const char *path, const char *ending, char ret_path[TOK
     return n > 0 && n < TOKEN_PATH_MAX;
 }
 
+/* A short write goes on; the rename that follows needs all bytes on the disk. */
 static bool token_write_all(int fd, quipu_str text)
 {
     while (text.n > 0) {
@@ -511,6 +541,7 @@ static quipu_status token_change(const char *path, quipu_str remove_id, const qp
 
 /* ---- the public calls ------------------------------------------------------------------------ */
 
+/* Texts of a token are shown in lists: they are bounded, and text. */
 static quipu_status token_check_name(quipu_str text, size_t size_max, const char *field,
                                      quipu_error *reterr)
 {
@@ -527,6 +558,7 @@ static quipu_status token_check_name(quipu_str text, size_t size_max, const char
     return QUIPU_OK;
 }
 
+/* A token without any verb could do nothing, and a user without an app is no user. */
 static quipu_status token_check(const quipu_token_options *options, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -572,6 +604,8 @@ static quipu_status token_make(char ret_text[QUIPU_TOKEN_SIZE])
     return status;
 }
 
+/* The token is shown once, here; the file gets its hash. It is returned only after the file is
+ * written. */
 quipu_status quipu_token_add(const char *path, const quipu_token_options *given,
                              char ret_token[QUIPU_TOKEN_SIZE], quipu_error *reterr)
 {
@@ -617,6 +651,7 @@ typedef struct token_result {
 
 QP_RESULT(token_result);
 
+/* Copies: the list outlives the table. */
 quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, quipu_error *reterr)
 {
     qp_token_table *table = NULL;
@@ -666,6 +701,7 @@ quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, qui
     return status;
 }
 
+/* Running servers notice it with their next request, and end its streams. */
 quipu_status quipu_token_remove(const char *path, quipu_str id, quipu_error *reterr)
 {
     if (path == NULL || id.n == 0) {

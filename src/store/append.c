@@ -232,6 +232,8 @@ static quipu_status append_rows(quipu_store *store, ent_db *db, const qp_session
     return status;
 }
 
+/* For writes that hold the row themselves: a turn's record, a fork with messages, an import. The
+ * row is written at once, because these callers read it again in the same transaction. */
 quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratch,
                              const qp_session *row, qp_encoded *encoded, quipu_time now,
                              quipu_error *reterr)
@@ -360,6 +362,9 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
     return status;
 }
 
+/* A qp_work_fn, run by the leader of a batch for each append in it. The row comes from the session
+ * cache; every refusal is decided before append_write() changes anything, so that a refused append
+ * leaves the batch's transaction as it was. */
 static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     append_call *call = ctx;
@@ -456,6 +461,8 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
     return status == QUIPU_OK ? QUIPU_OK : qp_store_fail(status, "append to", append->key, reterr);
 }
 
+/* For the ADK room: messages and changes of state in one transaction. An event that only changes
+ * state has no message to carry its id, so it needs one of its own to be repeatable. */
 quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messages messages,
                                   qp_append_also *also, const quipu_call_options *call,
                                   quipu_appended *ret_appended, quipu_error *reterr)
@@ -507,6 +514,8 @@ static quipu_status append_settings(append_call *append, const quipu_session_pat
                               : status;
 }
 
+/* See <quipu/store.h>. Everything that can be checked and encoded without the store is done here,
+ * before any lock: other callers of the group never wait for it. */
 quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messages messages,
                                   const quipu_append_options *options,
                                   const quipu_call_options *call, quipu_appended *ret_appended,
@@ -544,6 +553,7 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     return append_run(&append, &within, status, ret_appended, reterr);
 }
 
+/* See <quipu/store.h>. An append with all defaults that creates its session. */
 quipu_status quipu_say(quipu_store *store, const char *key, quipu_role role, const char *text,
                        quipu_error *reterr)
 {

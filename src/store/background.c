@@ -1,7 +1,8 @@
 /* The thread of background.h: starting, waking, ending.
  *
  * Called by src/memory (start, stop, wait), src/agent through it (wake), and quipu_close(). Expects
- * no lock. On return of a stop the thread has ended, and no call of its is inside of the store. */
+ * no lock. On return of a stop the thread has ended, and no call of its is inside of the store.
+ * Owns: the thread, its cancel flag and the count of wakes. */
 #include "store/background.h"
 
 #include <assert.h>
@@ -9,6 +10,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 
+/* Called by the opening of a store: failing here is cheaper than when a worker is wanted. */
 quipu_status qp_background_init(qp_background *background, quipu_error *reterr)
 {
     assert(!background->is_set_up);
@@ -29,6 +31,7 @@ quipu_status qp_background_init(qp_background *background, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* The thread is gone since qp_background_close(); also for a store that failed to open. */
 void qp_background_done(qp_background *background)
 {
     if (background->is_set_up) {
@@ -49,6 +52,8 @@ static void *background_thread(void *arg)
     return NULL;
 }
 
+/* The gate lets one thread start, stop or close at a time. `runs` is looked at before it, so that
+ * the common "there is one already" takes no lock. */
 quipu_status qp_background_start(qp_background *background, qp_background_work work,
                                  quipu_error *reterr)
 {
@@ -97,6 +102,8 @@ static qp_background_work background_end(qp_background *background)
     return work;
 }
 
+/* Waits for the thread with the gate held: a start meanwhile waits, too, and then begins a new
+ * thread. */
 qp_background_work qp_background_stop(qp_background *background)
 {
     qp_background_work work;
@@ -107,6 +114,7 @@ qp_background_work qp_background_stop(qp_background *background)
     return work;
 }
 
+/* As a stop, and no start succeeds any more. */
 void qp_background_close(qp_background *background)
 {
     qp_background_work work;
@@ -120,6 +128,7 @@ void qp_background_close(qp_background *background)
     }
 }
 
+/* Read before a worker looks for work: what is woken for afterwards is not missed. */
 uint64_t qp_background_count(qp_background *background)
 {
     uint64_t wakes;
@@ -130,6 +139,7 @@ uint64_t qp_background_count(qp_background *background)
     return wakes;
 }
 
+/* Callers hold no other lock: a wake is cheap enough for every append. */
 void qp_background_wake(qp_background *background)
 {
     qp_mutex_lock(&background->mutex);
@@ -138,6 +148,7 @@ void qp_background_wake(qp_background *background)
     qp_mutex_unlock(&background->mutex);
 }
 
+/* In slices, because a cancel flag wakes nobody. */
 void qp_background_wait(qp_background *background, uint64_t seen, int64_t until_ns,
                         quipu_cancel *cancel)
 {

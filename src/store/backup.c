@@ -14,6 +14,7 @@ typedef struct backup_call {
     const char *path;
 } backup_call;
 
+/* A qp_work_fn for an outside write: no transaction is open, as SQLite's backup wants it. */
 static quipu_status backup_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     const backup_call *backup = ctx;

@@ -32,6 +32,7 @@
 #define BATCH_LOCK_NS (100 * QP_NS_PER_MS)
 #define BATCH_LOCK_MEMBER_NS (10 * QP_NS_PER_MS)
 
+/* A try that is repeated must not leave its error in the caller's struct. */
 void qp_write_clear_error(const qp_write *write)
 {
     if (write->reterr != NULL) {
@@ -42,6 +43,8 @@ void qp_write_clear_error(const qp_write *write)
 /* ---- transitions ------------------------------------------------------------------------------
  */
 
+/* The one place where the state changes. The table is the diagram of batch.h, row by row; the
+ * assertions say what holds in the state that is entered. */
 void qp_batch_move(qp_batch *batch, qp_batch_state to)
 {
 #define BATCH_BIT(state) (1u << (unsigned)(state))
@@ -67,6 +70,7 @@ void qp_batch_move(qp_batch *batch, qp_batch_state to)
     batch->state = to;
 }
 
+/* With the leader's deadline and cancel flag, which bound the wait for the transaction only. */
 quipu_status qp_batch_begin(qp_batch *batch, ent_tx_kind kind)
 {
     qp_group *group = batch->group;
@@ -83,6 +87,8 @@ quipu_status qp_batch_begin(qp_batch *batch, ent_tx_kind kind)
     return status;
 }
 
+/* Also savepoints that a failed work left open. Rows that the cache pinned or changed for this
+ * transaction are dropped: they were never stored. */
 void qp_batch_rollback(qp_batch *batch)
 {
     while (ent_depth(batch->group->db) > 0) {
@@ -190,6 +196,8 @@ static void batch_close(qp_batch *batch, bool ran)
 /* ---- EXCLUSIVE --------------------------------------------------------------------------------
  */
 
+/* Members that arrive while others run join as long as the transaction is open. When the queue is
+ * empty, the leader waits for more at most half as long as the commit that they would save. */
 static void batch_exclusive(qp_batch *batch)
 {
     qp_queue *queue = &batch->group->queue;
@@ -251,11 +259,13 @@ static void batch_gather(qp_batch *batch)
     } while (batch->count > before);
 }
 
+/* For qsort() and bsearch(): bytes, so that every process has the same order of locks. */
 static int batch_compare_keys(const void *a, const void *b)
 {
     return qp_str_cmp(*(const quipu_str *)a, *(const quipu_str *)b);
 }
 
+/* By session, then by arrival: appends of one session keep their order. */
 static int batch_compare(const void *a, const void *b)
 {
     const qp_write *one = *(qp_write *const *)a;
@@ -343,6 +353,8 @@ static void batch_optimistic(qp_batch *batch)
     qp_batch_fall_back(batch);
 }
 
+/* Nothing of the optimistic try is stored, so that it needs no trace. Where no new transaction
+ * begins, only the leader is answered; the others lead or join a later batch. */
 void qp_batch_fall_back(qp_batch *batch)
 {
     qp_write *own = batch->own;
@@ -386,6 +398,7 @@ static void batch_lock_failed(qp_batch *batch)
     qp_batch_move(batch, QP_BATCH_OUTCOME);
 }
 
+/* Counters are locked in ascending order by every writer: no two wait for each other. */
 static int batch_compare_shards(const void *a, const void *b)
 {
     const uint32_t left = *(const uint32_t *)a;
@@ -495,6 +508,8 @@ static quipu_status batch_lock_counters(qp_batch *batch)
                            batch->own->reterr);
 }
 
+/* All locks first, in key order, then the members: a lock that is taken late could close a circle
+ * of waits with another process. */
 static void batch_locked(qp_batch *batch)
 {
     qp_group *group = batch->group;
@@ -587,6 +602,7 @@ static void batch_drive(qp_batch *batch, qp_group *group, qp_write *own)
     assert(ent_depth(batch->group->db) == 0);
 }
 
+/* The leader's way: one batch, and what its outcome leaves to retry. */
 void qp_batch_lead(qp_group *group, qp_write *own)
 {
     qp_batch batch;
@@ -598,6 +614,8 @@ void qp_batch_lead(qp_group *group, qp_write *own)
     }
 }
 
+/* Called by outcome.c, for one member. `next` is kept: the member is still in its old batch's
+ * list. */
 bool qp_batch_retry(qp_group *group, qp_write *write, bool beside)
 {
     qp_write *next = write->next;

@@ -42,6 +42,7 @@ void qp_change_signal_done(qp_change_signal *signal)
     signal->connector = NULL;
 }
 
+/* Read before a reader looks at the store; what changes afterwards raises it. */
 uint64_t qp_change_signal_count(qp_change_signal *signal)
 {
     uint64_t changes;
@@ -62,6 +63,7 @@ uint64_t qp_change_signal_listen(qp_change_signal *signal)
     return qp_change_signal_count(signal);
 }
 
+/* The count of listeners lets a commit without readers skip the signal. */
 void qp_change_signal_leave(qp_change_signal *signal)
 {
     const int before QP_UNUSED = atomic_fetch_sub(&signal->listeners, 1);

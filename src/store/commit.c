@@ -2,7 +2,8 @@
  *
  * Owns the commit and what its result means. Called by batch.c when all members ran and all rows
  * are written. When it returns, the transaction is over and every member has the commit's status,
- * or an optimistic batch that stored nothing begins again. */
+ * or an optimistic batch that stored nothing begins again. A rule that is checked at the COMMIT
+ * (INVALID) leaves every member to a retry alone. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -78,9 +79,17 @@ static void commit_failed(qp_batch *batch, quipu_status status, quipu_error *err
     if (qp_db_is_transient(batch->group->db)) {
         batch->retries = QP_RETRY_FAILED;
     }
+    /* A rule that the engine checks at the COMMIT: one member broke it, and only a COMMIT of its
+     * own shows which. The others must not fail with it. */
+    if (status == QUIPU_INVALID && batch->count > 1) {
+        batch->retries = QP_RETRY_ALL;
+    }
     qp_batch_move(batch, QP_BATCH_OUTCOME);
 }
 
+/* The mean of the last commits decides how long the next leader waits for more members
+ * (batch_drive). The cache learns the result before anybody is answered: an acknowledged caller may
+ * append again at once. */
 void qp_batch_commit(qp_batch *batch)
 {
     qp_group *group = batch->group;

@@ -51,6 +51,7 @@ typedef struct context_log_read {
 /* ---- lines ------------------------------------------------------------------------------------
  */
 
+/* One text for all of this file. */
 static quipu_status context_log_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for what was sent");
@@ -527,6 +528,7 @@ static quipu_status context_log_past_work(void *ctx, ent_db *db, quipu_arena *sc
     return status == QUIPU_OK ? context_log_row(read, row, reterr) : status;
 }
 
+/* One snapshot: the row, its block and the lines that both name belong together. */
 quipu_status qp_context_past_read(quipu_store *store, quipu_str key, int64_t at,
                                   const quipu_call_options *call, quipu_arena *arena,
                                   qp_context_past *ret_past, quipu_error *reterr)
@@ -636,6 +638,7 @@ static quipu_status context_log_offer_work(void *ctx, ent_db *db, quipu_arena *s
     return status == QUIPU_OK ? context_log_medium(read, reterr) : status;
 }
 
+/* One snapshot of what memory offers to a new block. */
 quipu_status qp_context_offer_read(quipu_store *store, quipu_str key,
                                    const quipu_call_options *call, quipu_arena *arena,
                                    qp_context_offer *ret_offer, quipu_error *reterr)
@@ -730,6 +733,8 @@ static quipu_status context_log_store(quipu_store *store, context_log_write *wri
     return qp_store_fail(status, "log what is sent of", write->key, reterr);
 }
 
+/* One small transaction beside the appends of other sessions; repeated, it writes the same row
+ * again. */
 quipu_status qp_context_log_put(quipu_store *store, quipu_str key, const qp_context_log_new *row,
                                 const quipu_call_options *call, quipu_error *reterr)
 {
@@ -738,6 +743,8 @@ quipu_status qp_context_log_put(quipu_store *store, quipu_str key, const qp_cont
     return context_log_store(store, &write, context_log_put_work, call, reterr);
 }
 
+/* Adds what the provider reported to a row that exists; a row that is gone meanwhile is no
+ * failure. */
 quipu_status qp_context_log_end(quipu_store *store, quipu_str key,
                                 const qp_context_outcome *outcome, const quipu_call_options *call,
                                 quipu_error *reterr)
@@ -747,6 +754,7 @@ quipu_status qp_context_log_end(quipu_store *store, quipu_str key,
     return context_log_store(store, &write, context_log_end_work, call, reterr);
 }
 
+/* With its session: the log quotes ids of memories and hashes of texts. */
 quipu_status qp_context_log_remove(ent_db *db, int64_t session_number, quipu_error *reterr)
 {
     assert(session_number > 0 && ent_depth(db) > 0);
@@ -771,6 +779,7 @@ static bool context_log_formed(const qp_context_log *row)
            (row->tail_hash.p == NULL || row->tail_hash.n == QP_SHA256_SIZE);
 }
 
+/* For verify and import: rows of a file are input. */
 bool qp_context_log_sound(const qp_context_log *row, int64_t next_seq)
 {
     const bool counted = row->from_tokens >= 0 && row->tokens >= 0 && row->expected >= 0 &&

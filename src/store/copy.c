@@ -76,6 +76,7 @@ static int64_t copy_lines(const char *bytes, size_t n)
     return lines;
 }
 
+/* Both sides of a copy are summed by this function, so that equal exports have equal sums. */
 static void copy_sum_add(copy_sum *sum, const void *bytes, size_t n)
 {
     assert(n > 0);
@@ -233,7 +234,7 @@ static quipu_status copy_meet(const copy_run *run, const quipu_session_info *the
         return qp_error_pass(reterr, &error);
     }
     return same ? QUIPU_OK
-                : qp_error_set(reterr, QUIPU_CONFLICT,
+                : qp_error_set(reterr, QUIPU_EXISTS,
                                "the target has a session \"%.*s\" that is not the source's; copy "
                                "into a new store, or bring both together by export and import",
                                (int)qp_utf8_cut(there->key, 80), there->key.p);
@@ -355,7 +356,7 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
     }
     if (!copy_is_same(&held, &run->held)) {
         return qp_error_set(
-            reterr, QUIPU_CONFLICT,
+            reterr, QUIPU_EXISTS,
             "the target holds other things than the source: %lld sessions for %lld, %lld messages "
             "for %lld, %lld keys of state for %lld, %lld memories for %lld; it was not empty, or "
             "is written to: copy into a new store",
@@ -367,7 +368,7 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
     qp_sha256_end(&run->sum.sha, there);
     qp_sha256_end(&check.sum.sha, here);
     if (memcmp(here, there, sizeof(here)) != 0) {
-        return qp_error_set(reterr, QUIPU_CONFLICT,
+        return qp_error_set(reterr, QUIPU_EXISTS,
                             "the target has as much as the source, but its export has another "
                             "SHA-256: it was not empty, or is written to; copy into a new store");
     }

@@ -316,12 +316,14 @@ typedef struct erase_step {
     size_t forks;
 } erase_step;
 
+/* What the receipt has before a transaction, in case that it runs again. */
 static erase_step erase_step_begin(erase_run *run)
 {
     assert(run->receipt != NULL);
     return (erase_step){run, run->receipt->pub, run->sessions.count, run->forks.count};
 }
 
+/* A work may run more than once (retried alone): counts begin where the step began. */
 static void erase_step_again(const erase_step *step)
 {
     assert(step->run->sessions.count >= step->sessions && step->run->forks.count >= step->forks);
@@ -703,6 +705,8 @@ static void erase_end(erase_run *run, quipu_status status, quipu_erasure **ret_e
     *ret_erasure = &run->receipt->pub;
 }
 
+/* See <quipu/maintain.h>. The receipt exists before anything is deleted: an erasure that succeeded
+ * must be able to say so. */
 quipu_status quipu_erase(quipu_store *store, const quipu_erase_options *options,
                          const quipu_call_options *call, quipu_erasure **ret_erasure,
                          quipu_error *reterr)

@@ -5,7 +5,8 @@
  * (feed_queue.h). Readers call quipu_feed_read(), which takes no lock and waits without a
  * connection. A row's number is a reader's position: numbers are drawn in the order of commits and
  * have no gaps, so that a reader that is slower than the deletion of old rows notices it and gets
- * QUIPU_EXPIRED instead of losing changes. */
+ * QUIPU_EXPIRED instead of losing changes.
+ * Called by: every work of the store that changes a session; users of the C API read. */
 #include "store/feed.h"
 
 #include <assert.h>
@@ -118,6 +119,8 @@ static quipu_status feed_put(quipu_store *store, ent_db *db, const qp_feed_new *
                : feed_add(db, event, reterr);
 }
 
+/* Inside of the writer's own transaction: the change and its record are stored together, or
+ * neither. Stores without a feed pay one comparison. */
 quipu_status qp_feed_record(quipu_store *store, ent_db *db, const qp_session *row,
                             const qp_feed_note *note, quipu_error *reterr)
 {

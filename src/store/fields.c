@@ -1,7 +1,8 @@
 /* The public table of what structs show, out of the views that entgen wrote.
  *
  * Owns quipu_field_get(), which bindings and tests call to marshal structs by the names of their
- * members. Pure: no store, no lock; the table is constant, and its order is that of the schema. */
+ * members. Pure: no store, no lock; the table is constant, and its order is that of the schema.
+ * Called by: bindings, the server and tests. */
 #include <quipu/fields.h>
 
 #include <assert.h>

@@ -373,6 +373,8 @@ static quipu_status fork_check(fork_call *call, const quipu_session_new *given, 
     return status;
 }
 
+/* See <quipu/history.h>. Nothing is copied: the fork's row names its parent and the number up to
+ * which it shares the messages. */
 quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
                                 const quipu_session_new *values, const quipu_call_options *call,
                                 quipu_history **ret_fork, quipu_error *reterr)

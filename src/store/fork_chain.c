@@ -15,6 +15,8 @@
 
 #define FORK_CHAIN_LEAP 16 /* the first step back from the newest message, doubled each time */
 
+/* The last number that a fork shares; 0 for a session of its own. Numbers above it are the fork's
+ * own messages. */
 int64_t qp_session_base(const qp_session *row)
 {
     return row->parent_id.has && row->fork_seq.has ? row->fork_seq.v : 0;
@@ -55,6 +57,7 @@ bool qp_message_opens(const qp_message *row)
     return row->role == QP_MESSAGE_ROLE_USER && qp_tool_calls_none(row->tool_calls.text);
 }
 
+/* Whether a message belongs to the turn before it: results of tools never begin a turn. */
 bool qp_message_answers(const qp_message *row)
 {
     return row->role == QP_MESSAGE_ROLE_TOOL || row->role == QP_MESSAGE_ROLE_FUNCTION ||
@@ -213,6 +216,7 @@ static bool fork_chain_opens(void *ctx, const qp_message *row)
     return !*opens;
 }
 
+/* Looks at a bounded number of messages (QP_FIRST_TURN_MAX): it is asked for at every fork. */
 quipu_status qp_chain_has_turn(ent_db *db, const qp_session *row, int64_t to, bool *ret_has,
                                quipu_error *reterr)
 {

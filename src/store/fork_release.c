@@ -46,6 +46,7 @@ typedef struct release_list {
     size_t room;
 } release_list;
 
+/* One text for all of this file. */
 static quipu_status fork_release_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while looking at forks");
@@ -82,6 +83,7 @@ static int fork_release_compare(const void *left, const void *right)
     return (l->a > r->a) - (l->a < r->a);
 }
 
+/* Numbers of messages; C has no min() for them. */
 static int64_t fork_release_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -95,6 +97,8 @@ static int64_t fork_release_max(int64_t a, int64_t b)
 /* ---- removing, so much in a transaction -------------------------------------------------------
  */
 
+/* Counted for the transaction as a whole: a work that removes several sessions asks between
+ * them. */
 bool qp_fork_budget_is_used(const quipu_store *store)
 {
     return store->group.removed.messages >= QUIPU_DELETE_BATCH ||
@@ -423,6 +427,8 @@ static quipu_status fork_release_up(quipu_store *store, ent_db *db, quipu_arena 
     return status;
 }
 
+/* From the session that no longer shows the messages up through its ancestors: each holder of a
+ * part of the range gives up what nobody else reaches. */
 quipu_status qp_fork_release(quipu_store *store, ent_db *db, quipu_arena *scratch, int64_t id,
                              int64_t from, int64_t to, quipu_error *reterr)
 {
@@ -488,6 +494,7 @@ quipu_status qp_fork_remove(quipu_store *store, ent_db *db, const qp_session *ro
 /* ---- purging ----------------------------------------------------------------------------------
  */
 
+/* One step of a purge: the caller repeats it until nothing is left. */
 quipu_status qp_fork_purge(quipu_store *store, ent_db *db, quipu_arena *scratch,
                            const qp_session *row, qp_fork_span range, int64_t *ret_left,
                            quipu_error *reterr)
@@ -500,6 +507,7 @@ quipu_status qp_fork_purge(quipu_store *store, ent_db *db, quipu_arena *scratch,
                : QUIPU_OK;
 }
 
+/* The range is empty now: a hidden session without forks has no reason to exist any more. */
 quipu_status qp_fork_purged(quipu_store *store, ent_db *db, quipu_arena *scratch,
                             const qp_session *row, bool *ret_ended, quipu_error *reterr)
 {
@@ -516,6 +524,7 @@ quipu_status qp_fork_purged(quipu_store *store, ent_db *db, quipu_arena *scratch
                : status;
 }
 
+/* Whether nothing of a tree can be reached by a key: then all of it may go. */
 quipu_status qp_fork_is_dead(ent_db *db, quipu_arena *arena, const qp_session *row, bool *ret_dead,
                              quipu_error *reterr)
 {

@@ -2,7 +2,9 @@
  *
  * Owns the connection, its queue and the session cache. Called by every call of the store that
  * writes (qp_store_write()). A caller either leads a batch or is answered by another leader;
- * queue.c decides which, batch.c runs the batch. */
+ * queue.c decides which, batch.c runs the batch.
+ * Locks: none but the queue's; the caller that leads has connection, cache and scratch arena to
+ * itself. On return the write has its status, and no transaction is open. */
 #include "store/group.h"
 
 #include <assert.h>
@@ -10,6 +12,7 @@
 #include "store/batch.h"
 #include "store/store.h"
 
+/* No connection yet: a store that only reads never opens one for writing. */
 quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu_str tenant,
                            quipu_error *reterr)
 {
@@ -23,6 +26,8 @@ quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu
     return status;
 }
 
+/* Nobody is in the queue any more: quipu_close() has waited for every call. Safe on a group that
+ * was never set up. */
 void qp_group_done(qp_group *group)
 {
     if (group->connector == NULL) {
@@ -56,6 +61,9 @@ static void group_run_outside(qp_group *group, qp_write *own)
     }
 }
 
+/* The door. A caller that finds nobody leading leads: it opens the connection on the first write,
+ * runs everybody's work, answers, and passes the lead on. The error is the last try's, and reaches
+ * the caller's struct only on failure. */
 quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call, qp_work_fn work,
                           void *ctx, quipu_error *reterr)
 {
@@ -94,6 +102,7 @@ bool qp_group_owns_expired(const qp_group *group, const qp_session *row)
            (group->sessions.state == QP_BATCH_LOCKED && qp_session_expired(row, group->locked_at));
 }
 
+/* A copy under the queue's mutex, which guards the counters. */
 qp_group_counts qp_group_counted(qp_group *group)
 {
     qp_group_counts counts;

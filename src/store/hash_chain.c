@@ -124,6 +124,7 @@ static void hash_chain_link(const void *message, bool is_new, const uint8_t salt
     qp_blake2b_end(&blake, ret_hash);
 }
 
+/* Before the transaction: randomness may fail, and must not fail between two rows. */
 quipu_status qp_salt_make(uint8_t room[QP_SALTED_HASH_SIZE], quipu_error *reterr)
 {
     quipu_status status = qp_random(room, QP_SALT_SIZE);
@@ -134,6 +135,7 @@ quipu_status qp_salt_make(uint8_t room[QP_SALTED_HASH_SIZE], quipu_error *reterr
                : qp_error_set(reterr, status, "the system has no randomness for a salt");
 }
 
+/* Moves the chain by one message: the header's hash covers everything up to it. */
 void qp_header_hash(qp_header *header, qp_message_new *message, uint8_t room[QP_SALTED_HASH_SIZE])
 {
     assert(message->seq == header->next_seq && message->timestamp.has);
@@ -144,6 +146,7 @@ void qp_header_hash(qp_header *header, qp_message_new *message, uint8_t room[QP_
     message->salted_hash = (quipu_bytes){room, QP_SALTED_HASH_SIZE};
 }
 
+/* The hash that a stored message must have behind `before`, for verify. */
 void qp_message_hash(const qp_message *message, const uint8_t before[QP_HASH_SIZE],
                      uint8_t ret_hash[QP_HASH_SIZE])
 {
@@ -151,6 +154,7 @@ void qp_message_hash(const qp_message *message, const uint8_t before[QP_HASH_SIZ
     hash_chain_link(message, false, message->salted_hash.p, before, ret_hash);
 }
 
+/* Without the salt; empty for a message of an earlier version. */
 quipu_bytes qp_message_hash_of(const qp_message *message)
 {
     const uint8_t *salted = message->salted_hash.p;
@@ -161,6 +165,7 @@ quipu_bytes qp_message_hash_of(const qp_message *message)
                : (quipu_bytes){NULL, 0};
 }
 
+/* The hash at a number, also through forks: the chain of a fork continues its parent's. */
 quipu_status qp_hash_at(ent_db *db, const qp_session *row, int64_t seq, quipu_arena *arena,
                         quipu_bytes *ret_hash, quipu_error *reterr)
 {
@@ -183,6 +188,7 @@ quipu_status qp_hash_at(ent_db *db, const qp_session *row, int64_t seq, quipu_ar
     return status;
 }
 
+/* Two missing hashes are not the same: nothing is proven by them. */
 bool qp_hash_same(quipu_bytes a, quipu_bytes b)
 {
     assert((a.p != NULL || a.n == 0) && (b.p != NULL || b.n == 0));

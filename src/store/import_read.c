@@ -19,6 +19,7 @@
 
 #define IMPORT_READ_CHUNK ((size_t)64 * 1024) /* asked of the caller at a time */
 
+/* Room for the longest line and for what a read brings behind it. */
 void qp_lines_begin(qp_line_reader *reader, quipu_read_fn read, void *ctx, size_t line_max)
 {
     assert(read != NULL && line_max > 0);
@@ -26,6 +27,7 @@ void qp_lines_begin(qp_line_reader *reader, quipu_read_fn read, void *ctx, size_
     qp_buf_init(&reader->buf, line_max + 2 * IMPORT_READ_CHUNK);
 }
 
+/* Safe after a failure: the buffer is all that a reader has. */
 void qp_lines_end(qp_line_reader *reader)
 {
     qp_buf_free(&reader->buf);

@@ -71,6 +71,8 @@ static quipu_status job_stretch(const quipu_store *store, ent_db *db, const qp_j
     return qp_job_update(db, &where, patch, NULL, reterr);
 }
 
+/* In the transaction that made the work, so that neither exists without the other. A job that is
+ * due already only grows: its lease, if it has one, stays valid. */
 quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                              const qp_job_due *due, quipu_error *reterr)
 {
@@ -145,6 +147,7 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
     return status;
 }
 
+/* A look without a claim, to decide whether a worker is worth waking. */
 quipu_status qp_job_is_due(const quipu_store *store, ent_db *db, quipu_arena *arena, quipu_str kind,
                            bool *ret_due, quipu_error *reterr)
 {
@@ -198,7 +201,8 @@ static quipu_status job_take(const quipu_store *store, ent_db *db, const qp_job 
     return job_change(store, db, row, &patch, ret_taken, reterr);
 }
 
-/* A job that another worker claims at the same moment is not found. */
+/* The new fence is the row's plus one, and is written with the owner: of two workers that claim at
+ * once, one finds its row changed and gets nothing. */
 quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                const qp_job_claim *claim, qp_job_lease *ret_lease, bool *ret_found,
                                quipu_error *reterr)
@@ -276,6 +280,7 @@ static quipu_status job_change_held(const quipu_store *store, ent_db *db, const 
     return status == QUIPU_OK && !changed ? job_lost(lease, row, reterr) : status;
 }
 
+/* The range as it is now: it may have grown since the claim. */
 quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                           const qp_job_lease *lease, int64_t *ret_first_seq, int64_t *ret_last_seq,
                           quipu_error *reterr)
@@ -292,6 +297,7 @@ quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scr
     return status;
 }
 
+/* Before a long step, so that nobody takes a job over that is still worked on. */
 quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                           const qp_job_lease *lease, int64_t lease_ms, quipu_error *reterr)
 {
@@ -316,6 +322,8 @@ static qp_job_patch job_progress(bool more)
     return patch;
 }
 
+/* In the transaction that stores the work: the fence is checked there, so that a worker which lost
+ * its lease stores nothing. */
 quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                            const qp_job_lease *lease, int64_t done_seq, bool *ret_more,
                            quipu_error *reterr)
@@ -338,6 +346,7 @@ quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *sc
     return status;
 }
 
+/* Nothing is left to do; the row stays, idle, with its fence. */
 quipu_status qp_job_finish(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                            const qp_job_lease *lease, quipu_error *reterr)
 {
@@ -354,6 +363,7 @@ static qp_job_patch job_give_back(quipu_time at)
     return (qp_job_patch){.owner = ENT_CLEAR, .lease_until = ENT_CLEAR, .next_at = ent_set(at)};
 }
 
+/* Gives a job back at once, for another worker. */
 quipu_status qp_job_release(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                             const qp_job_lease *lease, quipu_error *reterr)
 {
@@ -382,6 +392,7 @@ static int64_t job_backoff_ms(int64_t tries)
     return ms < QP_JOB_BACKOFF_MS_MAX ? ms : QP_JOB_BACKOFF_MS_MAX;
 }
 
+/* Gives it back for later: the pause doubles with each try. The text is cut at a character. */
 quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                          const qp_job_lease *lease, quipu_str why, quipu_error *reterr)
 {
@@ -399,6 +410,8 @@ quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scra
     return job_change_held(store, db, lease, row, &patch, reterr);
 }
 
+/* Deletes the row; a job of the same scope begins with fence 1 again, which is safe because nobody
+ * holds a lease of one that does not exist. */
 quipu_status qp_job_end(const quipu_store *store, ent_db *db, const qp_job_lease *lease,
                         quipu_error *reterr)
 {
@@ -410,6 +423,7 @@ quipu_status qp_job_end(const quipu_store *store, ent_db *db, const qp_job_lease
     return qp_job_delete(db, &where, NULL, reterr);
 }
 
+/* With the session that it works for. A purge outlives it: it removes what the session left. */
 quipu_status qp_job_remove(const quipu_store *store, ent_db *db, quipu_str scope,
                            quipu_error *reterr)
 {

@@ -46,6 +46,8 @@ static quipu_status guard_needed(ent_db *db, void *ctx, bool *ret_needed, quipu_
     return status;
 }
 
+/* A migration step: the names that Lango would create are taken, so that an older Lango fails at
+ * its opening instead of writing beside quipu's tables. */
 quipu_status qp_lango_guard_run(ent_db *db, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -67,6 +69,7 @@ const ent_step qp_lango_guard = {
     .run = qp_lango_guard_run,
 };
 
+/* Both layouts in one file: Lango has rebuilt its own in a store that was adopted before. */
 quipu_status qp_lango_rebuilt(ent_db *db, bool *ret_rebuilt, quipu_error *reterr)
 {
     bool journal = false;

@@ -8,6 +8,8 @@
 
 #include "base/time.h"
 
+/* Up to the end of a span of QP_LAST_CHANGE_S, so that most appends leave the indexed column as it
+ * is. Times at the end of the calendar stay. */
 quipu_time qp_last_change_round(quipu_time time)
 {
     int64_t into = time.s % QP_LAST_CHANGE_S;
@@ -20,6 +22,8 @@ quipu_time qp_last_change_round(quipu_time time)
     return (quipu_time){time.s - into + QP_LAST_CHANGE_S, 0};
 }
 
+/* Whether `updated_at` is the end of the span that `changed_at` lies in. Rows of programs that
+ * write `updated_at` alone are exact. */
 bool qp_last_change_is_rounded(const qp_session *row)
 {
     const quipu_time at = row->changed_at.v;
@@ -28,11 +32,13 @@ bool qp_last_change_is_rounded(const qp_session *row)
            quipu_time_cmp(qp_last_change_round(at), row->updated_at) == 0;
 }
 
+/* When the session was changed last, exactly. */
 quipu_time qp_last_change(const qp_session *row)
 {
     return qp_last_change_is_rounded(row) ? row->changed_at.v : row->updated_at;
 }
 
+/* Sets both columns for a change at `now`; the indexed one only when its span is over. */
 void qp_last_change_set(const qp_session *row, quipu_time now, qp_session_patch *patch)
 {
     const quipu_time at = row->updated_at;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 
+/* Without a deadline of its own: maintenance takes as long as the store is large. */
 quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
                                quipu_error *reterr)
 {
@@ -34,6 +35,8 @@ quipu_status qp_maintain_enter_by(quipu_store *store, const quipu_call_options *
     return qp_store_enter(store, &given, ret, reterr);
 }
 
+/* The call's deadline bounds the whole; each transaction of it has the store's own, so that one
+ * that is stuck is noticed. */
 qp_call qp_maintain_step(const quipu_store *store, const qp_call *call)
 {
     qp_call step = *call;
@@ -90,6 +93,7 @@ quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_ne
                            &error, reterr);
 }
 
+/* The rules that the columns cannot state, for the API, for import and for verify. */
 quipu_status qp_memory_numbers(int64_t token_count, int64_t source_start, int64_t source_end,
                                int64_t generation, quipu_error *reterr)
 {

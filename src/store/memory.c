@@ -175,6 +175,9 @@ static void memory_range_where(const memory_call *call, memory_query *query)
     }
 }
 
+/* Observations and reflections are asked for by the same conditions: the two queries have the same
+ * names with different types. By id nothing else counts; retired lines are left out unless they are
+ * asked for. */
 static void memory_list_where(const memory_call *call, quipu_str scope, memory_either *either,
                               memory_query *query)
 {
@@ -621,6 +624,7 @@ static quipu_status memory_patch_read(memory_call *call, const quipu_memory_patc
     return status == QUIPU_OK && wants_list ? memory_list_begin(call, reterr) : status;
 }
 
+/* See <quipu/memory.h>. One transaction for all ids: all are changed, or none. */
 quipu_status quipu_memory_update(quipu_store *store, const quipu_memory_patch *patch,
                                  const quipu_call_options *call, quipu_memory_list **ret_changed,
                                  quipu_error *reterr)

@@ -30,6 +30,7 @@ typedef struct memory_put_sum {
     char bytes[MEMORY_PUT_CHUNK];
 } memory_put_sum;
 
+/* In chunks: the hash function is not called for every byte. */
 static void memory_put_add(memory_put_sum *sum, char byte)
 {
     assert(sum->n < MEMORY_PUT_CHUNK);
@@ -40,11 +41,13 @@ static void memory_put_add(memory_put_sum *sum, char byte)
     }
 }
 
+/* ASCII only: the hash must never depend on tables that a later version extends. */
 static bool memory_put_is_blank(char byte)
 {
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
+/* Lines that differ in case, blanks or a last period are the same memory. */
 void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE])
 {
     memory_put_sum sum = {.n = 0};
@@ -269,6 +272,8 @@ static quipu_status memory_put_row(const memory_put *put, ent_db *db, quipu_aren
     return qp_reflection_create(db, NULL, &row, NULL, reterr);
 }
 
+/* Repeats are found by the hash within the scope, for lines that a worker made; what a program
+ * saves itself is always stored. Superseded lines retire in the same transaction. */
 quipu_status qp_memory_put(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                            const quipu_memory *memory, quipu_str scope, qp_memory_saved *ret_saved,
                            quipu_error *reterr)

@@ -59,6 +59,7 @@ static bool memory_reflect_takes(int priority, quipu_str origin)
     return priority != QP_OBSERVATION_PRIORITY_STANDING && (origin.n > 0 || priority == 0);
 }
 
+/* Reads the rows and adds up: they are few, and a kept sum would have to follow every edit. */
 quipu_status qp_memory_known_due(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                                  quipu_str key, int64_t tokens, bool *ret_due, quipu_error *reterr)
 {
@@ -147,6 +148,7 @@ static quipu_status memory_reflect_read_work(void *ctx, ent_db *db, quipu_arena 
     return QUIPU_OK;
 }
 
+/* A snapshot for the question to the model; the commit checks that the lines are still there. */
 quipu_status qp_memory_known_read(quipu_store *store, const qp_call *call, quipu_str key,
                                   quipu_arena *arena, qp_memory_known *ret, quipu_error *reterr)
 {
@@ -220,6 +222,7 @@ static quipu_status memory_reflect_claim_work(void *ctx, ent_db *db, quipu_arena
                : status;
 }
 
+/* Fence 0: another worker has the job, or nothing is due any more. */
 quipu_status qp_memory_reflect_claim(quipu_store *store, const qp_call *call,
                                      const quipu_memory_options *options, quipu_str key,
                                      quipu_arena *arena, qp_job_lease *ret_lease,
@@ -343,6 +346,8 @@ static quipu_status memory_reflect_commit_work(void *ctx, ent_db *db, quipu_aren
     return status == QUIPU_OK ? memory_reflect_put(commit, db, scratch, scope, reterr) : status;
 }
 
+/* The reflection is stored and what it condenses is retired, in one transaction under the lease;
+ * without a reflection only the job ends. */
 quipu_status qp_memory_reflect_commit(quipu_store *store, const qp_call *call,
                                       const qp_job_lease *lease, const quipu_memory *reflection,
                                       const qp_memory_known *condensed, quipu_error *reterr)
@@ -444,6 +449,8 @@ static quipu_status memory_reflect_charge_work(void *ctx, ent_db *db, quipu_aren
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &spent->lost);
 }
 
+/* The charge is stored also when the lease is lost, which is then reported: the tokens were
+ * used. */
 quipu_status qp_memory_charge_add(quipu_store *store, const qp_call *call,
                                   const quipu_memory_options *options, const qp_job_lease *lease,
                                   const qp_memory_charge *charge, quipu_error *reterr)

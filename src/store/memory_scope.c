@@ -51,6 +51,7 @@ quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena, quipu_str
     return memory_scope_give(&text, arena, ret_scope, reterr);
 }
 
+/* The user's scope where the session has a user, otherwise the session's own key. */
 quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena, quipu_str *ret_scope,
                                   quipu_error *reterr)
 {
@@ -66,6 +67,8 @@ quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena, qui
     return memory_scope_give(&text, arena, ret_scope, reterr);
 }
 
+/* For a key without a session the scope is the key: memories may be saved before the session
+ * exists. */
 quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                 quipu_str key, quipu_str *ret_scope, quipu_error *reterr)
 {
@@ -240,6 +243,7 @@ static quipu_status memory_scope_look_work(void *ctx, ent_db *db, quipu_arena *s
     return status;
 }
 
+/* A page of sessions that are due; filter->after_id is where the next page begins. */
 quipu_status qp_memory_look(quipu_store *store, const qp_call *call, qp_memory_filter *filter,
                             quipu_arena *arena, qp_memory_due *ret_due, quipu_error *reterr)
 {
@@ -298,6 +302,7 @@ static quipu_status memory_scope_prepare(const quipu_store *store, ent_db *db,
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }
 
+/* Before the first observation of a session: its row, with the watermark at 0. */
 quipu_status qp_memory_scope_ensure(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                                     const qp_session *row, quipu_error *reterr)
 {
@@ -434,6 +439,7 @@ static quipu_status memory_scope_due_work(void *ctx, ent_db *db, quipu_arena *sc
     return qp_job_is_due(wait->store, db, scratch, wait->kind, &wait->due, reterr);
 }
 
+/* Whether a worker would find something, without a claim. */
 quipu_status qp_memory_is_due(quipu_store *store, const qp_call *call, quipu_str kind,
                               bool *ret_due, quipu_error *reterr)
 {
@@ -444,6 +450,8 @@ quipu_status qp_memory_is_due(quipu_store *store, const qp_call *call, quipu_str
     return status;
 }
 
+/* Job, lease and watermark in one transaction: what the worker reads next lies behind exactly this
+ * watermark. */
 quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
                              const quipu_memory_options *options, quipu_str key, quipu_arena *arena,
                              qp_memory_work *ret_work, quipu_error *reterr)
@@ -707,6 +715,7 @@ static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena 
                : status;
 }
 
+/* Lines, watermark and job move together, or not at all: a message is observed once. */
 quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
                               const quipu_memory_options *options, qp_memory_work *work,
                               const qp_memory_batch *batch, qp_memory_stored *ret_stored,
@@ -796,6 +805,7 @@ static quipu_status memory_scope_back_work(void *ctx, ent_db *db, quipu_arena *s
                : qp_job_release(back->store, db, scratch, back->lease, reterr);
 }
 
+/* A lease that was lost needs no giving back. */
 quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call, const qp_job_lease *lease,
                                  quipu_str why, quipu_error *reterr)
 {
@@ -807,6 +817,7 @@ quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call, const 
                                                           : qp_error_pass(reterr, &error);
 }
 
+/* The session's own scope only: what is known of its user stays. */
 quipu_status qp_memory_scope_remove(const quipu_store *store, ent_db *db, quipu_str key,
                                     quipu_error *reterr)
 {

@@ -199,6 +199,7 @@ static quipu_status memory_status_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status;
 }
 
+/* See <quipu/memory.h>. One snapshot, so that watermarks and leases fit each other. */
 quipu_status quipu_memory_status(quipu_store *store, const quipu_memory_options *options,
                                  const quipu_call_options *call,
                                  quipu_memory_status_list **ret_list, quipu_error *reterr)

@@ -3,7 +3,8 @@
  * Owns what a row of entity Message holds; message_read.c is the way back. Encoding
  * (qp_encoded_make()) needs no transaction and no lock, and is where input is refused; placing and
  * inserting run in the transaction of append.c, fork.c or an import, which holds the session's row:
- * numbers and running totals come from it. */
+ * numbers and running totals come from it.
+ * Called by: append.c, session.c, fork.c, compact.c and the imports. */
 #include "store/message.h"
 
 #include <assert.h>
@@ -60,12 +61,14 @@ static quipu_str message_text_at(const quipu_message *message, size_t i)
 /* ---- checks -----------------------------------------------------------------------------------
  */
 
+/* Names the byte: the caller's text is its own, and is not quoted. */
 static quipu_status message_not_utf8(const char *field, quipu_str text, quipu_error *reterr)
 {
     return qp_error_field(reterr, QUIPU_INVALID, "Message", field, "text",
                           "%s is not UTF-8 at byte %zu", field, qp_utf8_prefix(text));
 }
 
+/* An output that is the content itself is stored once, and counts once. */
 static size_t message_calls_bytes(const quipu_message *message, bool shared)
 {
     size_t n = 0;
@@ -109,6 +112,8 @@ static quipu_status message_usage(const quipu_message *message, qp_message_new *
     return message_check_usage(message, reterr);
 }
 
+/* Everything that refuses a message by itself, without its session. Order: cheap comparisons first,
+ * the walk over texts last. */
 static quipu_status message_check(const qp_encoded *encoded, const quipu_message *message,
                                   int64_t bytes_max, bool shared, quipu_error *reterr)
 {
@@ -163,6 +168,8 @@ static bool message_is_uuid(quipu_str text, quipu_uuid *ret)
     return memcmp(again, text.p, text.n) == 0;
 }
 
+/* A UUID is stored in 16 bytes, other texts as they are, each behind a tag; without an id one is
+ * made, which rises with time, so that the index grows at its end. */
 quipu_status qp_event_id_bytes(quipu_str text, uint8_t *near_id, quipu_arena *arena,
                                quipu_bytes *ret)
 {
@@ -349,6 +356,7 @@ static quipu_status message_columns(qp_encoded *encoded, const quipu_message *me
 /* ---- encoding ---------------------------------------------------------------------------------
  */
 
+/* The calls as one JSON column. */
 static quipu_status message_calls(qp_encoded *encoded, const quipu_message *message, bool shared,
                                   quipu_str *ret, quipu_error *reterr)
 {
@@ -364,6 +372,7 @@ static quipu_status message_calls(qp_encoded *encoded, const quipu_message *mess
     return message_keep(&encoded->arena, &buf, qp_jsonw_end(&writer), ret, reterr);
 }
 
+/* One message into its row, but for what depends on the session: number, totals, time, hash. */
 static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_message *message,
                                    int64_t bytes_max, quipu_error *reterr)
 {
@@ -428,6 +437,8 @@ static quipu_status message_room(qp_encoded *encoded, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* Reads one message of the caller's array by the size that the caller's header says: an older
+ * program has a smaller struct, and its missing members are 0. */
 quipu_status qp_message_take(quipu_messages messages, size_t index, quipu_arena *arena,
                              quipu_message *room, const quipu_message **ret_message,
                              quipu_error *reterr)
@@ -463,6 +474,8 @@ quipu_status qp_message_take(quipu_messages messages, size_t index, quipu_arena 
     return status;
 }
 
+/* Outside of any lock. One message, the common case, needs no allocation: its row lies in the
+ * struct. */
 quipu_status qp_encoded_make(qp_encoded *encoded, qp_message_source source, quipu_messages messages,
                              int64_t bytes_max, quipu_error *reterr)
 {
@@ -502,6 +515,7 @@ quipu_status qp_encoded_make(qp_encoded *encoded, qp_message_source source, quip
     return status;
 }
 
+/* Also after a failure in qp_encoded_make(). */
 void qp_encoded_free(qp_encoded *encoded)
 {
     if (encoded->arena.head != NULL) { /* one plain message needs none */
@@ -509,6 +523,7 @@ void qp_encoded_free(qp_encoded *encoded)
     }
 }
 
+/* A session that was created in the same transaction has its number only now. */
 void qp_encoded_own(qp_encoded *encoded, int64_t session)
 {
     for (size_t i = 0; i < encoded->count; i++) {
@@ -551,6 +566,7 @@ static void message_words(qp_header *header, quipu_str text)
     header->words_n = n > 0 && words[n - 1] == ' ' ? n - 1 : n;
 }
 
+/* The counters that an append moves, from the row; without a row those of an empty session. */
 void qp_header_begin(qp_header *header, const qp_session *row)
 {
     header->next_seq = row != NULL ? row->next_seq : 1;
@@ -571,6 +587,8 @@ void qp_header_begin(qp_header *header, const qp_session *row)
     header->words_n = 0;
 }
 
+/* Moves the counters by one message. A message of the user's without results of tools begins a
+ * turn; the first one gives the session its first words. */
 void qp_header_see(qp_header *header, const qp_message_new *message)
 {
     assert(message->seq == header->next_seq);
@@ -593,6 +611,7 @@ void qp_header_see(qp_header *header, const qp_message_new *message)
     }
 }
 
+/* What the row gets. Columns that do not change stay out of the UPDATE, and so do their indexes. */
 void qp_header_patch(const qp_header *header, qp_session_patch *patch)
 {
     patch->next_seq = ent_set(header->next_seq);
@@ -623,6 +642,8 @@ void qp_header_patch(const qp_header *header, qp_session_patch *patch)
 /* ---- placing and inserting --------------------------------------------------------------------
  */
 
+/* Under the row's lock, or on the cached row: from here on numbers and hashes are fixed. A repeated
+ * batch places its messages again. */
 void qp_encoded_place(qp_encoded *encoded, const qp_session *row, quipu_time now)
 {
     qp_header *header = &encoded->header;
@@ -643,6 +664,8 @@ void qp_encoded_place(qp_encoded *encoded, const qp_session *row, quipu_time now
     }
 }
 
+/* A taken event id is the caller's repeat (EXISTS); a taken number means that the row and the
+ * messages do not fit each other. */
 quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db, quipu_str tenant,
                                quipu_error *reterr)
 {

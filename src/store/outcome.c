@@ -102,6 +102,8 @@ static void outcome_retry(qp_group *group, qp_write *write, bool lost)
     }
 }
 
+/* One member after another, in the order of the batch: appends of one session keep their order also
+ * when they are retried. */
 void qp_batch_outcome(qp_batch *batch)
 {
     assert(batch->state == QP_BATCH_OUTCOME && !batch->is_retry);

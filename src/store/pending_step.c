@@ -54,6 +54,7 @@ static quipu_status pending_step_page(ent_db *db, quipu_arena *arena, int64_t *a
     return status;
 }
 
+/* A migration step: page by page, so that memory does not grow with the file. */
 static quipu_status pending_step_run(ent_db *db, void *ctx, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;

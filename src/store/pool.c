@@ -2,13 +2,15 @@
  *
  * Owns the connections and counts them: idle + lent = open_count <= max. Called by store.c for
  * every read outside of the commit group. The mutex guards the counts and the stack of idle
- * connections; it is not held while a connection opens, which may take a round trip to a server. */
+ * connections; it is not held while a connection opens, which may take a round trip to a server.
+ * Locks: its own. On return of a give the connection is idle, or closed after a failure. */
 #include "store/pool.h"
 
 #include <assert.h>
 
 #include "base/error.h"
 
+/* Connections are opened when readers need them, at most `max`. */
 quipu_status qp_pool_init(qp_pool *pool, const qp_connector *connector, size_t max,
                           quipu_error *reterr)
 {
@@ -111,6 +113,7 @@ void qp_pool_give(qp_pool *pool, ent_db *db)
     qp_mutex_unlock(&pool->mutex);
 }
 
+/* For statistics and tests. */
 size_t qp_pool_open(qp_pool *pool)
 {
     size_t count;

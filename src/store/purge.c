@@ -47,6 +47,7 @@ int64_t qp_purge_session(quipu_str scope)
     return session > 0 && quipu_str_eq(purge_scope(session, text), scope) ? session : 0;
 }
 
+/* In the transaction that hid the messages: a crash leaves a job that the next opening finds. */
 quipu_status qp_purge_make_due(quipu_store *store, ent_db *db, quipu_arena *scratch,
                                int64_t session, int64_t from, int64_t to, quipu_error *reterr)
 {
@@ -60,6 +61,8 @@ quipu_status qp_purge_make_due(quipu_store *store, ent_db *db, quipu_arena *scra
                            reterr);
 }
 
+/* Whether messages of a session, or of any (0), wait to be removed. verify asks it before it calls
+ * rows unreachable. */
 quipu_status qp_purge_exists(ent_db *db, quipu_str tenant, int64_t session, bool *ret_exists,
                              quipu_error *reterr)
 {
@@ -105,6 +108,7 @@ static quipu_status purge_look_work(void *ctx, ent_db *db, quipu_arena *scratch,
     return qp_purge_exists(db, worker->store->tenant, 0, &worker->exists, reterr);
 }
 
+/* A qp_work_fn. The scope's text lies in the worker's arena, and is valid until the next claim. */
 static quipu_status purge_claim_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -309,6 +313,8 @@ quipu_status qp_purge_run(quipu_store *store, const qp_call *call, int64_t steps
     return status;
 }
 
+/* Behind a call that may have made a job: the call has succeeded already, so that a failure here is
+ * logged and the job stays. */
 void qp_purge_after(quipu_store *store, const qp_call *call, int64_t steps)
 {
     quipu_error error = {0};

@@ -10,7 +10,8 @@
  *                         ├─ taken into a batch ──▶ answered ──▶ wakes others, returns
  *                         │        └─ requeued ──▶ waits
  *                         └─ deadline or cancel while it waits ──▶ leaves, returns
- * */
+ *
+ * Locks: its own mutex. On return of qp_queue_enter() the caller leads, or has its answer. */
 #include "store/queue.h"
 
 #include <assert.h>
@@ -25,6 +26,7 @@
 /* How often a caller that a leader took past its deadline looks whether it was requeued. */
 #define QUEUE_RECHECK_NS (20 * QP_NS_PER_MS)
 
+/* A mutex and a condition for the leader; each caller that waits has a latch (qp_write). */
 quipu_status qp_queue_init(qp_queue *queue, quipu_error *reterr)
 {
     *queue = (qp_queue){.led = false};
@@ -38,6 +40,7 @@ quipu_status qp_queue_init(qp_queue *queue, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* Nobody leads and nobody waits: the store is closed. */
 void qp_queue_done(qp_queue *queue)
 {
     assert(!queue->led && queue->head == NULL);
@@ -144,6 +147,8 @@ static bool queue_wait(qp_queue *queue, qp_write *write)
     }
 }
 
+/* True: the caller leads. Otherwise it waits until a leader has answered it, or passes the lead on
+ * to it. */
 bool qp_queue_enter(qp_queue *queue, qp_write *write)
 {
     bool waits;
@@ -161,6 +166,8 @@ bool qp_queue_enter(qp_queue *queue, qp_write *write)
 /* ---- leading ----------------------------------------------------------------------------------
  */
 
+/* In the order of arrival, up to the first write that cannot share the batch: a write that runs
+ * outside of batches, or, for LOCKED, one that does not name its session. */
 qp_write *qp_queue_take(qp_queue *queue, qp_write *last, bool single_session, size_t *count)
 {
     assert(last->next == NULL);
@@ -175,6 +182,7 @@ qp_write *qp_queue_take(qp_queue *queue, qp_write *last, bool single_session, si
     return last;
 }
 
+/* Only while fewer members are there than the last batches had: a single writer never waits. */
 void qp_queue_wait_for_more(qp_queue *queue, size_t count, int64_t *wait_ns)
 {
     int64_t start_ns;
@@ -194,6 +202,7 @@ void qp_queue_wait_for_more(qp_queue *queue, size_t count, int64_t *wait_ns)
     *wait_ns -= qp_clock_ns() - start_ns;
 }
 
+/* To the front, in their order: they have waited longest. */
 void qp_queue_requeue(qp_queue *queue, qp_write *own)
 {
     qp_write *last = own->next;
@@ -216,6 +225,8 @@ void qp_queue_requeue(qp_queue *queue, qp_write *own)
     qp_mutex_unlock(&queue->mutex);
 }
 
+/* The next leader is woken before the members of this batch, so that its transaction begins while
+ * they return to their callers. */
 void qp_queue_finish(qp_queue *queue, qp_write *own)
 {
     qp_write *leader = NULL;

@@ -19,6 +19,7 @@
 
 #define READ_FLAGS (QUIPU_RANGE_HEADER | QUIPU_RANGE_LAST | QUIPU_RANGE_VIEW)
 
+/* A result with an arena of its own, which quipu_free() frees as a whole. */
 qp_history *qp_history_new(void)
 {
     return qp_result_new(sizeof(qp_history));
@@ -132,6 +133,7 @@ static bool read_place(void *ctx, const qp_message *row)
     return places->left > 0;
 }
 
+/* The number of the n-th message of a view, counted from the end that the scan begins with. */
 quipu_status qp_view_place(ent_db *db, const qp_chain *chain, const qp_scan *scan, int64_t place,
                            int64_t *ret_seq, quipu_error *reterr)
 {
@@ -364,6 +366,7 @@ typedef struct read_get {
     qp_history *history;
 } read_get;
 
+/* A qp_work_fn: one snapshot, on a reading connection. */
 static quipu_status read_get_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     read_get *get = ctx;

@@ -40,6 +40,7 @@ typedef struct recall_call {
     recall_results *results;
 } recall_call;
 
+/* One text for all of this file. */
 static quipu_status recall_nomem(quipu_status status, quipu_error *reterr)
 {
     return qp_error_set(reterr, status, "out of memory for a recall");
@@ -66,6 +67,8 @@ static bool recall_read_row(void *ctx, const qp_message *row)
     return reading->status == QUIPU_OK;
 }
 
+/* Every message of a part goes to the ranker once. The iteration stops early only when the ranker
+ * has no memory. */
 static quipu_status recall_read_part(ent_db *db, const qp_recall_part *part,
                                      qp_recall_ranker *ranker, quipu_error *reterr)
 {
@@ -296,6 +299,7 @@ static quipu_status recall_check(quipu_recall_options *options, quipu_error *ret
     return recall_check_scope(options, reterr);
 }
 
+/* With the weights of a caller: the benchmark of recall measures others. */
 quipu_status qp_recall_weighted(quipu_store *store, const quipu_recall_options *options,
                                 const qp_recall_weights *weights, const quipu_call_options *call,
                                 quipu_recall_results **ret_results, quipu_error *reterr)

@@ -59,6 +59,8 @@ typedef struct recall_rank {
 /* ---- adding -----------------------------------------------------------------------------------
  */
 
+/* Buffers grow with what matches; messages without a word of the question only count for the mean
+ * length. */
 quipu_status qp_recall_ranker_init(qp_recall_ranker *ranker, quipu_arena *arena,
                                    const qp_recall_question *question,
                                    const qp_recall_weights *weights, size_t groups)
@@ -79,6 +81,7 @@ quipu_status qp_recall_ranker_init(qp_recall_ranker *ranker, quipu_arena *arena,
     return QUIPU_OK;
 }
 
+/* What lies in the arena is the caller's. */
 void qp_recall_ranker_free(qp_recall_ranker *ranker)
 {
     qp_buf_free(&ranker->docs);
@@ -117,6 +120,8 @@ static void recall_rank_record(qp_recall_ranker *ranker, const qp_recall_input *
     qp_buf_put(&ranker->docs, (quipu_str){(const char *)&doc, sizeof(doc)});
 }
 
+/* Counts the words of one message. Messages come in the order of their numbers within a group,
+ * which the neighbours rely on. */
 quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker, const qp_recall_input *input)
 {
     quipu_status status;
@@ -397,6 +402,8 @@ static int recall_rank_compare(const void *left, const void *right)
     return recall_rank_before(left, right) ? -1 : 1;
 }
 
+/* Two walks over the same scores: the largest is needed first, because it scales the others; then
+ * the best are kept in a heap of the wanted size. */
 quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker, const qp_recall_part *parts,
                                    size_t part_count, size_t wanted, qp_recall_best **ret_best,
                                    size_t *ret_count)

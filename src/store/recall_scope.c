@@ -25,6 +25,7 @@ typedef struct recall_scope_session {
     ent_opt_int fork_seq;
 } recall_scope_session;
 
+/* One text for all of this file. */
 static quipu_status recall_scope_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the sessions of a recall");
@@ -33,6 +34,7 @@ static quipu_status recall_scope_nomem(quipu_error *reterr)
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
+/* What the parts are made of, without the rest of the row: a scope may have many sessions. */
 static quipu_status recall_scope_keep(const qp_session *row, quipu_arena *arena, qp_buf *sessions)
 {
     recall_scope_session kept;
@@ -194,6 +196,7 @@ static void recall_scope_share(qp_buf *own, const qp_buf *shared)
     }
 }
 
+/* qsort() must not be called with NULL. */
 static void recall_scope_sort(qp_buf *parts, int (*compare)(const void *, const void *))
 {
     if (parts->n > 0) {
@@ -245,6 +248,8 @@ static quipu_status recall_scope_place(ent_db *db, const quipu_recall_options *o
     return status;
 }
 
+/* One session, or all of an app, a user or the tenant. Parts that forks share are read once, for
+ * the session whose key comes first. */
 quipu_status qp_recall_scope_read(const quipu_store *store, ent_db *db,
                                   const quipu_recall_options *options, size_t sessions_max,
                                   quipu_arena *arena, qp_recall_scope *ret_scope,

@@ -47,6 +47,7 @@ static quipu_str recall_terms_normal(quipu_str text, qp_buf *buf)
     return qp_buf_str(buf);
 }
 
+/* Words of a text, in their order; numbers are words, too. */
 static void recall_terms_begin(recall_terms_reader *reader, quipu_str text)
 {
     qp_words_begin(&reader->words, text, true);
@@ -115,11 +116,13 @@ static size_t recall_terms_slot(const qp_recall_question *question, quipu_str te
     return at;
 }
 
+/* The first two bytes of a word, as a number: an index into the bitmap of starts. */
 static size_t recall_terms_start(quipu_str word)
 {
     return (size_t)(unsigned char)word.p[0] << 8 | (word.n > 1 ? (unsigned char)word.p[1] : 0);
 }
 
+/* Words whose start no term has are passed over without being stemmed, which is most of them. */
 static void recall_terms_mark_start(qp_recall_question *question, quipu_str term)
 {
     const size_t start = recall_terms_start(term);
@@ -152,6 +155,8 @@ static int recall_terms_add(qp_recall_question *question, quipu_arena *arena, qu
     return question->slots[at] - 1;
 }
 
+/* Two words of the question that stand side by side count more when a message has them side by
+ * side, too. */
 static void recall_terms_add_pair(qp_recall_question *question, int first, int second)
 {
     if (first >= 0 && second >= 0 && question->pair_count < QUIPU_RECALL_WORDS_MAX) {
@@ -240,6 +245,7 @@ static int recall_terms_number(quipu_str word)
     return n > 0 && (rest.n == 0 || ordinal) ? number : 0;
 }
 
+/* More dates than a question has room for are left out. */
 static void recall_terms_put_date(int list[QP_RECALL_DATES_MAX], size_t *count, int number)
 {
     if (*count < QP_RECALL_DATES_MAX) {
@@ -247,11 +253,13 @@ static void recall_terms_put_date(int list[QP_RECALL_DATES_MAX], size_t *count, 
     }
 }
 
+/* A number alone is a day only beside a month. */
 static bool recall_terms_is_day(int number)
 {
     return number >= 1 && number <= 31;
 }
 
+/* Numbers outside of these years are mostly something else. */
 static bool recall_terms_is_year(int number)
 {
     return number >= 1900 && number <= 2099;
@@ -325,6 +333,7 @@ static void recall_terms_dates(quipu_str text, qp_recall_dates *dates)
     }
 }
 
+/* An empty list admits every number. */
 static bool recall_terms_has(const int *list, size_t count, int number)
 {
     size_t at = 0;
@@ -335,6 +344,7 @@ static bool recall_terms_has(const int *list, size_t count, int number)
     return count == 0 || at < count;
 }
 
+/* A day without a month is no date: then nothing matches. */
 bool qp_recall_dates_match(const qp_recall_dates *dates, quipu_time time)
 {
     char text[QP_TIME_RFC3339_SIZE];
@@ -394,6 +404,7 @@ static int recall_terms_find(const qp_recall_question *question, quipu_str term)
     return (int)question->slots[recall_terms_slot(question, term)] - 1;
 }
 
+/* Counts a term; `met` lists the ones that occurred, so that clearing costs what was met. */
 static void recall_terms_meet(qp_recall_counts *counts, int number)
 {
     if (number >= 0) {
@@ -404,6 +415,7 @@ static void recall_terms_meet(qp_recall_counts *counts, int number)
     }
 }
 
+/* A question has few pairs: a walk is enough. */
 static bool recall_terms_is_pair(const qp_recall_question *question, int first, int second)
 {
     size_t at = 0;
@@ -428,6 +440,7 @@ static int recall_terms_of_word(const qp_recall_question *question, quipu_str wo
     return recall_terms_find(question, (quipu_str){stem, qp_word_stem(stem, word.n)});
 }
 
+/* Stop words count neither as words nor for the length, unless the question has nothing else. */
 quipu_status qp_recall_count(const qp_recall_question *question, quipu_str text, qp_buf *scratch,
                              qp_recall_counts *counts)
 {
@@ -461,6 +474,7 @@ quipu_status qp_recall_count(const qp_recall_question *question, quipu_str text,
     return qp_buf_status(scratch);
 }
 
+/* Only what was met: the array is large, and this runs for every message. */
 void qp_recall_counts_clear(qp_recall_counts *counts)
 {
     for (size_t i = 0; i < counts->met_count; i++) {

@@ -269,6 +269,8 @@ static quipu_status repair_state_work(void *ctx, ent_db *db, quipu_arena *scratc
                            NULL, reterr);
 }
 
+/* The functions below remove one row each that belongs to nothing: it was found by verify, and is
+ * named by its key, so that a repeat removes nothing else. */
 static quipu_status repair_state_event_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                             quipu_error *reterr)
 {
@@ -341,6 +343,7 @@ static quipu_status repair_context_work(void *ctx, ent_db *db, quipu_arena *scra
         NULL, reterr);
 }
 
+/* A qp_work_fn. */
 static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                              quipu_error *reterr)
 {
@@ -356,6 +359,7 @@ static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena 
         NULL, reterr);
 }
 
+/* A qp_work_fn. */
 static quipu_status repair_job_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
@@ -385,6 +389,7 @@ static const struct {
     {&qp_job_entity, repair_job_work},
 };
 
+/* A repair may exceed the store's size limit: it removes, and a full store must be repairable. */
 quipu_status qp_repair_row(qp_verify_run *run, const qp_call *call, const ent_entity *entity,
                            void *key, quipu_error *reterr)
 {
@@ -418,6 +423,8 @@ static quipu_status repair_rewrite_work(void *ctx, ent_db *db, quipu_arena *scra
     return qp_maintenance_rewrite(db, reterr);
 }
 
+/* The index is thrown away and written anew only where it cannot be mended; the messages have
+ * everything that it holds. */
 quipu_status qp_repair_search(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     const qp_call step = qp_maintain_step(run->store, call);

@@ -88,6 +88,7 @@ typedef struct search_find {
     size_t wanted; /* offset, page and one more */
 } search_find;
 
+/* One text for all of this file. */
 static quipu_status search_find_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
@@ -603,6 +604,7 @@ static quipu_status search_find_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
+/* Options are compared with columns, which hold text. */
 static bool search_find_is_text(quipu_str text, size_t size_max)
 {
     return text.n <= size_max && qp_text_check(text, NULL) == QP_TEXT_OK;
@@ -678,6 +680,8 @@ static quipu_status search_find_call(quipu_store *store, const qp_call *within, 
     return status;
 }
 
+/* See <quipu/search.h>. Where messages are not indexed yet, they are indexed first
+ * (search_find_call); a read-only store says so instead. */
 quipu_status quipu_search(quipu_store *store, const quipu_search_options *options,
                           const quipu_call_options *call, quipu_search_results **ret_results,
                           quipu_error *reterr)

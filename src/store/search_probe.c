@@ -50,6 +50,7 @@ static bool search_probe_word(quipu_str text, search_probe *ret)
     return true;
 }
 
+/* The newest messages of one session, until one has a word that can be asked for. */
 static quipu_status search_probe_choose(ent_db *db, const qp_session *row, search_probe *ret,
                                         quipu_error *reterr)
 {
@@ -96,6 +97,8 @@ static quipu_status search_probe_ask(ent_db *db, const search_probe *probe, quip
                               "the store");
 }
 
+/* After a search that found nothing: asks the index for a word that it must have. An index that was
+ * emptied by damage looks like one that simply has no hit. */
 quipu_status qp_search_probe(ent_db *db, quipu_str tenant, quipu_error *reterr)
 {
     const qp_session_query newest = {.limit = 1,

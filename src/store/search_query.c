@@ -37,12 +37,15 @@ typedef struct search_query_found {
 /* ---- values -----------------------------------------------------------------------------------
  */
 
+/* Filters of a query, "name:value": each sets its condition and reports whether the value is one;
+ * otherwise it is searched for as a word. */
 static bool search_query_author(quipu_str value, qp_message_where *ret)
 {
     ret->author = ent_eq(value);
     return value.n > 0;
 }
 
+/* By the names that messages have in JSON. */
 static bool search_query_role(quipu_str value, qp_message_where *ret)
 {
     const qp_message_role role = qp_message_role_parse(value);
@@ -70,6 +73,7 @@ static bool search_query_time(quipu_str value, quipu_time *ret_time)
     return quipu_time_parse(quipu_cstr(text), ret_time) == QUIPU_OK;
 }
 
+/* From that moment on. */
 static bool search_query_after(quipu_str value, qp_message_where *ret)
 {
     quipu_time time = {0};
@@ -79,6 +83,7 @@ static bool search_query_after(quipu_str value, qp_message_where *ret)
     return valid;
 }
 
+/* Up to that moment, without it. */
 static bool search_query_before(quipu_str value, qp_message_where *ret)
 {
     quipu_time time = {0};

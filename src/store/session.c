@@ -32,6 +32,7 @@
 /* ---- expiry -----------------------------------------------------------------------------------
  */
 
+/* Now plus the time to live, at most the end of the calendar. */
 quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now)
 {
     quipu_time at = {0, 0};
@@ -45,6 +46,7 @@ quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now)
     return at;
 }
 
+/* Only forward: a clock that stepped back does not shorten a session's life. */
 void qp_session_slide(const qp_session *row, quipu_time now, qp_session_patch *patch)
 {
     if (row->ttl_ms.has) {
@@ -229,6 +231,8 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
     return status;
 }
 
+/* LOCKED where the engine can. An expired session of the same key has to be deleted first, which
+ * needs a writer that is alone: then the work runs again, exclusively. */
 quipu_status qp_session_write_new(quipu_store *store, qp_call *within, qp_work_fn work, void *ctx,
                                   quipu_error *reterr)
 {
@@ -360,6 +364,7 @@ static quipu_status session_peek_work(void *ctx, ent_db *db, quipu_arena *scratc
                : qp_session_load(create->store, db, scratch, create->values.key, now, &row, reterr);
 }
 
+/* See <quipu/store.h>. */
 quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session_new *values,
                                          const quipu_call_options *call,
                                          quipu_history **ret_history, bool *ret_created,
@@ -568,6 +573,7 @@ quipu_status qp_session_settings_check(const quipu_store *store, const quipu_ses
                : status;
 }
 
+/* See <quipu/store.h>. */
 quipu_status quipu_session_update(quipu_store *store, quipu_str key,
                                   const quipu_session_patch *patch, const quipu_call_options *call,
                                   int64_t *ret_revision, quipu_error *reterr)

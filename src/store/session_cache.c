@@ -38,6 +38,7 @@ typedef struct qp_cached_session {
     struct qp_cached_session *next; /* that is pinned */
 } qp_cached_session;
 
+/* Texts of each entry are an allocation of their own. */
 void qp_session_cache_free(qp_session_cache *cache)
 {
     for (size_t i = 0; cache->entries != NULL && i < QP_SESSION_CACHE_MAX; i++) {
@@ -51,6 +52,8 @@ void qp_session_cache_free(qp_session_cache *cache)
 /* ---- entries ----------------------------------------------------------------------------------
  */
 
+/* The last one first: most callers append to one session again and again. Hashes lie side by side,
+ * so that a miss reads no entry. */
 static qp_cached_session *session_cache_find(qp_session_cache *cache, quipu_str key)
 {
     uint64_t hash;
@@ -68,6 +71,7 @@ static qp_cached_session *session_cache_find(qp_session_cache *cache, quipu_str 
     return NULL;
 }
 
+/* The place is free again; a pinned entry is never forgotten before the batch ends. */
 static void session_cache_forget(qp_session_cache *cache, qp_cached_session *entry)
 {
     cache->hashes[entry - cache->entries] = 0;
@@ -80,6 +84,8 @@ static void session_cache_forget(qp_session_cache *cache, qp_cached_session *ent
     entry->changed = false;
 }
 
+/* In the batch: `base` is the row as it was read, for the compare-and-set; changes are collected in
+ * `row`. Pinned entries are kept in the order of their pinning, which is key order. */
 static void session_cache_pin(qp_session_cache *cache, qp_cached_session *entry)
 {
     assert(cache->state != QP_BATCH_NONE);
@@ -174,6 +180,8 @@ static quipu_status session_cache_keep(qp_session_cache *cache, const qp_session
 /* ---- beginning --------------------------------------------------------------------------------
  */
 
+/* SQLite says without a read whether another connection has committed since. If so, a new
+ * generation begins: every entry is read again before it is used. */
 void qp_session_cache_begin_exclusive(qp_session_cache *cache, ent_db *db)
 {
     int64_t version = 0;
@@ -185,6 +193,7 @@ void qp_session_cache_begin_exclusive(qp_session_cache *cache, ent_db *db)
     }
 }
 
+/* All or nothing: one session that is not verified sends the whole batch to LOCKED. */
 bool qp_session_cache_begin_optimistic(qp_session_cache *cache, const quipu_str *keys, size_t n)
 {
     assert(n > 0 && n <= QUIPU_GROUP_MAX);
@@ -230,6 +239,8 @@ static quipu_status session_cache_read(qp_session_cache *cache, ent_db *db, quip
     return row != NULL ? session_cache_keep(cache, row, ret_row, reterr) : QUIPU_OK;
 }
 
+/* Locks and reads the rows in the order of their keys; they are verified then, for later optimistic
+ * batches. */
 quipu_status qp_session_cache_begin_locked(qp_session_cache *cache, ent_db *db,
                                            const quipu_str *keys, size_t n, quipu_error *reterr)
 {
@@ -250,6 +261,8 @@ quipu_status qp_session_cache_begin_locked(qp_session_cache *cache, ent_db *db,
 /* ---- in a transaction -------------------------------------------------------------------------
  */
 
+/* The row of a session in this batch: pinned already, cached and known to be current (EXCLUSIVE),
+ * or read. The pointer is valid until the batch ends. */
 quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str key,
                                   const qp_session **ret_row, quipu_error *reterr)
 {
@@ -273,6 +286,7 @@ quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str
     return QUIPU_OK;
 }
 
+/* Whether a batch may append without a read. */
 bool qp_session_cache_has(qp_session_cache *cache, quipu_str key)
 {
     const qp_cached_session *entry = session_cache_find(cache, key);
@@ -281,12 +295,15 @@ bool qp_session_cache_has(qp_session_cache *cache, quipu_str key)
     return entry != NULL && entry->pinned;
 }
 
+/* From here on a missing row may have appeared: created by this transaction itself. */
 void qp_session_cache_created(qp_session_cache *cache)
 {
     assert(cache->state == QP_BATCH_LOCKED || cache->state == QP_BATCH_EXCLUSIVE);
     cache->created = true;
 }
 
+/* Several appends to one session become one UPDATE: their patches are added up, and the row in
+ * memory shows the next append what the ones before it did. */
 void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
                              const qp_session_patch *patch)
 {
@@ -332,6 +349,8 @@ static qp_session_where session_cache_must_match(const qp_session *row)
     return where;
 }
 
+/* Each changed row once, in the order of pinning, which is key order: two processes that flush
+ * never wait for each other in a circle. */
 quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -354,6 +373,7 @@ quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db, quipu_e
     return status;
 }
 
+/* The row was changed by a statement of its own: what the cache has is not current any more. */
 void qp_session_cache_detach(qp_session_cache *cache, const qp_session *row)
 {
     qp_cached_session *entry = session_cache_find(cache, row->key);
@@ -364,6 +384,7 @@ void qp_session_cache_detach(qp_session_cache *cache, const qp_session *row)
     }
 }
 
+/* After a work that the cache knows nothing about: it may have changed any row. */
 void qp_session_cache_detach_all(qp_session_cache *cache)
 {
     cache->generation++;
@@ -376,6 +397,8 @@ void qp_session_cache_detach_all(qp_session_cache *cache)
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
+/* A rollback forgets every pinned row: what they show was never stored. Rows with large texts are
+ * not worth their memory. */
 void qp_session_cache_end(qp_session_cache *cache, const ent_db *db, bool committed)
 {
     if (cache->state == QP_BATCH_EXCLUSIVE) {

@@ -187,6 +187,7 @@ typedef struct session_list_rows {
     const qp_session *after; /* the page begins behind this row, or NULL */
 } session_list_rows;
 
+/* By time, then by number: a total order, also among equal times. */
 static int session_list_cmp(quipu_time at, int64_t id, quipu_time other_at, int64_t other_id)
 {
     const int order = quipu_time_cmp(at, other_at);
@@ -194,6 +195,7 @@ static int session_list_cmp(quipu_time at, int64_t id, quipu_time other_at, int6
     return order != 0 ? order : (id > other_id) - (id < other_id);
 }
 
+/* For qsort(), oldest first. */
 static int session_list_compare(const void *a, const void *b)
 {
     const qp_session *one = a;
@@ -202,6 +204,7 @@ static int session_list_compare(const void *a, const void *b)
     return session_list_cmp(qp_last_change(one), one->id, qp_last_change(two), two->id);
 }
 
+/* Newest first. */
 static int session_list_compare_down(const void *a, const void *b)
 {
     return session_list_compare(b, a);

@@ -65,6 +65,7 @@ uint32_t qp_shard_of_key(const quipu_str *texts, size_t n)
                                         : qp_shard_of_texts(texts, n);
 }
 
+/* State of a user lies with the user's sessions, state of an app in a shard of its own. */
 uint32_t qp_shard_of_state(quipu_str tenant, quipu_str key, bool of_user)
 {
     quipu_str names[QP_KEY_NAMES];

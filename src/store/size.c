@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "ent/maintenance.h"
 
+/* Options of an opening. A key is refused by name rather than ignored: a caller that gives one
+ * relies on encryption. */
 quipu_status qp_size_check(const quipu_open_options *options, quipu_error *reterr)
 {
     if (options->max_bytes < 0) {
@@ -49,6 +51,7 @@ static quipu_status size_exempt_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status == QUIPU_OK ? capped : status;
 }
 
+/* Runs a work that may exceed the cap because it frees space. */
 quipu_status qp_size_exempt(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                             quipu_error *reterr)
 {

@@ -101,6 +101,7 @@ typedef struct state_live_call {
     qp_live live;
 } state_live_call;
 
+/* A qp_work_fn: header, state and events of one snapshot. */
 static quipu_status state_live_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {

@@ -219,6 +219,7 @@ void qp_store_leave(qp_call *call)
     call->store = NULL;
 }
 
+/* Whether a handle is open: for calls that only need that. */
 quipu_status qp_store_check(quipu_store *store, quipu_error *reterr)
 {
     qp_call call;
@@ -337,6 +338,8 @@ quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_wor
                : qp_group_run(&store->group, QP_WRITE_OUTSIDE, call, work, ctx, reterr);
 }
 
+/* Lets a write run beside other processes' writers where the engine has row locks. The scopes of
+ * state that it changes are named, so that their counters are locked in order. */
 void qp_store_beside(const quipu_store *store, quipu_str key, qp_state_items changes,
                      qp_call *within)
 {
@@ -384,6 +387,8 @@ quipu_status qp_key_check(quipu_str key, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* Adds what was attempted; the key is cut at a character, and its content stays out of logs by not
+ * being part of them. */
 quipu_status qp_store_fail(quipu_status status, const char *doing, quipu_str key,
                            quipu_error *reterr)
 {
@@ -438,6 +443,7 @@ bool qp_session_expired(const qp_session *row, quipu_time now)
     return row->expires_at.has && quipu_time_cmp(row->expires_at.v, now) <= 0;
 }
 
+/* Errors are kept aside where a failure may turn out to be none. */
 quipu_status qp_error_pass(quipu_error *reterr, const quipu_error *error)
 {
     assert(error->status != QUIPU_OK);
@@ -447,6 +453,7 @@ quipu_status qp_error_pass(quipu_error *reterr, const quipu_error *error)
     return (quipu_status)error->status;
 }
 
+/* In one line for callers: `return qp_row_optional(get(..., &row, &error), &error, reterr);` */
 quipu_status qp_row_optional(quipu_status status, const quipu_error *error, quipu_error *reterr)
 {
     return status == QUIPU_OK || status == QUIPU_NOT_FOUND ? QUIPU_OK
@@ -557,11 +564,13 @@ quipu_status qp_session_load_for_update(quipu_store *store, ent_db *db, quipu_st
 /* ---- calls: deadlines and cancellation --------------------------------------------------------
  */
 
+/* An ent_stop_fn over a cancel flag. */
 bool qp_call_stops(void *cancel)
 {
     return qp_cancel_is_set(cancel);
 }
 
+/* On the caller's thread, outside of transactions wherever that is possible. */
 void qp_call_progress(const qp_call *call, int64_t done)
 {
     assert(done >= 0);
@@ -654,6 +663,8 @@ bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr)
     return false;
 }
 
+/* The connection gives up at the deadline or when the flag is set; ent_watch(db, 0, ...) ends the
+ * watch. */
 void qp_call_watch(const qp_call *call, ent_db *db)
 {
     assert(call->deadline_ns > 0); /* 0 would switch the watch off */

@@ -33,6 +33,7 @@ typedef struct tail_look {
 /* ---- waiting ----------------------------------------------------------------------------------
  */
 
+/* -1 waits for ever, 0 not at all. The largest timeout keeps the sum within the clock. */
 quipu_status qp_wait_begin(int64_t timeout_ms, int64_t *ret_end_ns, quipu_error *reterr)
 {
     if (timeout_ms < -1 || timeout_ms > INT64_MAX / 4 / QP_NS_PER_MS) {
@@ -91,6 +92,8 @@ static int64_t tail_wake_ns(const quipu_session_info *session, int64_t end_ns)
 /* ---- looking ----------------------------------------------------------------------------------
  */
 
+/* Whether a session is still the one that the tail began with: a key may come again with another
+ * session. */
 static bool tail_same(quipu_uuid a, quipu_uuid b)
 {
     uint8_t differ = 0;

@@ -59,6 +59,7 @@ bool qp_tool_calls_are(quipu_str content, quipu_tool_calls calls)
     return follows && tool_calls_fill(content, at);
 }
 
+/* Estimates add up, part by part, as the columns are sent to a model. */
 int64_t qp_tool_calls_estimate(quipu_str content, quipu_tool_calls calls)
 {
     const bool shared = calls.count > 0 && qp_tool_calls_are(content, calls);
@@ -238,11 +239,13 @@ static void tool_calls_write(qp_jsonw *writer, quipu_tool_calls calls,
     qp_jsonw_array_end(writer);
 }
 
+/* With everything that a call has, for JSON that leaves the store. */
 void qp_tool_calls_write(qp_jsonw *writer, quipu_tool_calls calls)
 {
     tool_calls_write(writer, calls, NULL);
 }
 
+/* In the form of the column: an output that is the message's content is not written twice. */
 void qp_tool_calls_write_column(qp_jsonw *writer, quipu_tool_calls calls, qp_tool_calls_form form)
 {
     assert(calls.count > 0);
@@ -376,6 +379,7 @@ quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *a
     return qp_tool_calls_read_column(json, QP_STR_ABSENT, doc, arena, ret_calls);
 }
 
+/* The way back: `content` is put in where the column leaves the output out. */
 quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str content, qp_json_doc *doc,
                                        quipu_arena *arena, quipu_tool_calls *ret_calls)
 {

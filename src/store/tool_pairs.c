@@ -21,12 +21,14 @@
 
 #define PAIRS_FIRST 16 /* room of a list at first */
 
+/* Nothing is read yet: memory comes with the first message that has calls. */
 void qp_pairs_init(qp_pairs *pairs)
 {
     *pairs = (qp_pairs){.low = 0};
     qp_json_init(&pairs->doc);
 }
 
+/* After every init, also when reading failed. */
 void qp_pairs_free(qp_pairs *pairs)
 {
     qp_free(pairs->buffer);
@@ -132,6 +134,7 @@ static bool tool_pairs_known(const qp_pairs *pairs, int64_t place)
            qp_tool_pair_is_final(pairs->buffer + pairs->start, pairs->count, place);
 }
 
+/* The rule of base/tool_pair.h, over what was read so far. */
 static void tool_pairs_match(qp_pairs *pairs)
 {
     if (pairs->count > 0) {
@@ -159,6 +162,7 @@ static bool tool_pairs_enough(qp_pairs *pairs)
     return false;
 }
 
+/* Places are found from the newest on: they fall. */
 static quipu_status tool_pairs_add_place(qp_pairs *pairs, int64_t seq)
 {
     if (pairs->place_count == pairs->place_capacity) {
@@ -214,6 +218,8 @@ static quipu_status tool_pairs_walk(qp_pairs *pairs, ent_db *db, const qp_chain 
     return status;
 }
 
+/* Around a place at which a window or a prune may begin: forward from it, and back only where a
+ * response could answer a call before it. */
 quipu_status qp_pairs_read(qp_pairs *pairs, ent_db *db, const qp_chain *chain, const qp_scan *scan,
                            int64_t at, quipu_error *reterr)
 {
@@ -234,6 +240,7 @@ quipu_status qp_pairs_read(qp_pairs *pairs, ent_db *db, const qp_chain *chain, c
     return status;
 }
 
+/* From the newest message on, until a place is found that cuts no pair. */
 quipu_status qp_pairs_read_back(qp_pairs *pairs, ent_db *db, const qp_chain *chain,
                                 const qp_scan *scan, quipu_error *reterr)
 {
@@ -244,6 +251,7 @@ quipu_status qp_pairs_read_back(qp_pairs *pairs, ent_db *db, const qp_chain *cha
     return tool_pairs_enough(pairs) ? QUIPU_OK : tool_pairs_walk(pairs, db, chain, &back, reterr);
 }
 
+/* Whether a window that begins at `seq` would separate a call from its response. */
 bool qp_pairs_parts(const qp_pairs *pairs, int64_t seq)
 {
     assert(pairs->start + pairs->count <= pairs->capacity);

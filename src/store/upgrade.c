@@ -27,6 +27,8 @@
 
 #define UPGRADE_TEXT_SIZE 200 /* of the first problem, for the error */
 
+/* The steps in their order: Lango's file is adopted before its names are reserved, and both before
+ * quipu's own columns are filled. `again` is one more, for a file that Lango rebuilt. */
 quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, ent_migrate_report *ret_report,
                                quipu_error *reterr)
 {
@@ -50,6 +52,8 @@ typedef struct upgrade_problems {
     char first[UPGRADE_TEXT_SIZE];
 } upgrade_problems;
 
+/* Counts what verify found before checksums are written over it; the search index can be made anew
+ * and does not count. */
 static void upgrade_problem(void *ctx, const quipu_problem *problem)
 {
     upgrade_problems *problems = ctx;

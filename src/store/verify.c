@@ -71,6 +71,7 @@ static void verify_say(char ret_text[QP_PROBLEM_TEXT_SIZE], const char *format, 
     }
 }
 
+/* Cut at a character where it does not fit. */
 void qp_problem_say(char ret_text[QP_PROBLEM_TEXT_SIZE], const char *format, ...)
 {
     va_list args;
@@ -80,6 +81,7 @@ void qp_problem_say(char ret_text[QP_PROBLEM_TEXT_SIZE], const char *format, ...
     va_end(args);
 }
 
+/* The first of a kind is kept: later ones are mostly its consequences. */
 void qp_findings_add(qp_findings *findings, quipu_problem_kind kind, int64_t seq,
                      const char *format, ...)
 {
@@ -96,6 +98,8 @@ void qp_findings_add(qp_findings *findings, quipu_problem_kind kind, int64_t seq
     va_end(args);
 }
 
+/* Counts a problem and passes it on. Callers hold no transaction: the function of the program may
+ * take its time, or use the store. */
 void qp_verify_report(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenant, quipu_str key,
                       int64_t seq, quipu_str text, bool repaired)
 {
@@ -113,6 +117,7 @@ void qp_verify_report(qp_verify_run *run, quipu_problem_kind kind, quipu_str ten
 /* ---- one session ------------------------------------------------------------------------------
  */
 
+/* The first message that the session itself holds and shows. */
 int64_t qp_verify_lowest(const qp_session *row)
 {
     const int64_t base = qp_session_base(row);
@@ -884,6 +889,7 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
     return status;
 }
 
+/* See <quipu/maintain.h>. Unknown flags are refused: a repair must not be started by accident. */
 quipu_status quipu_store_verify(quipu_store *store, uint32_t flags, quipu_problem_fn fn, void *ctx,
                                 const quipu_call_options *call, quipu_verified *ret_verified,
                                 quipu_error *reterr)

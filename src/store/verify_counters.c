@@ -67,6 +67,7 @@ static quipu_status verify_counters_look(counters_check *check, ent_db *db, quip
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
+/* A qp_work_fn: looks without repairing. */
 static quipu_status verify_counters_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                          quipu_error *reterr)
 {
@@ -78,6 +79,7 @@ static quipu_status verify_counters_work(void *ctx, ent_db *db, quipu_arena *scr
     return status;
 }
 
+/* Looks again under the write lock: the counters may have moved since. */
 static quipu_status verify_counters_mend(void *ctx, ent_db *db, quipu_arena *scratch,
                                          quipu_error *reterr)
 {
@@ -95,6 +97,7 @@ static quipu_status verify_counters_mend(void *ctx, ent_db *db, quipu_arena *scr
     return status;
 }
 
+/* A finding counts as repaired when the look after the repair has none left. */
 static quipu_status verify_counters_one(qp_verify_run *run, const qp_call *call,
                                         counters_check *check, quipu_error *reterr)
 {
@@ -113,6 +116,7 @@ static quipu_status verify_counters_one(qp_verify_run *run, const qp_call *call,
     return status;
 }
 
+/* Every entity with a counter; engines without counters find nothing. */
 quipu_status qp_verify_counters(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

@@ -21,6 +21,8 @@ static bool verify_hash_row(const qp_session *row)
            row->base_hash.n == (pruned ? QP_HASH_SIZE : 0);
 }
 
+/* The walk begins behind a message whose hash is known; without one it begins with the next message
+ * that has a hash. */
 void qp_hash_walk_at(qp_hash_walk *walk, int64_t seq, quipu_bytes hash)
 {
     assert(hash.p != NULL || hash.n == 0);
@@ -67,6 +69,8 @@ void qp_hash_walk_message(qp_hash_walk *walk, const qp_session *row, const qp_me
     qp_hash_walk_at(walk, message->seq, stored);
 }
 
+/* The last message's hash must be the head in the session's row: otherwise messages at the end are
+ * lost, or the row is not theirs. */
 void qp_hash_walk_end(const qp_hash_walk *walk, const qp_session *row, qp_findings *findings)
 {
     const int64_t last = row->next_seq - 1;

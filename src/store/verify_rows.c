@@ -122,6 +122,7 @@ static int verify_rows_cmp_value(const qp_value *a, const qp_value *b)
     return qp_str_cmp(a->as.text, b->as.text);
 }
 
+/* By the fields of the key, as the engine orders them: pages continue behind the last row. */
 static int verify_rows_cmp(const ent_entity *entity, const void *a, const void *b)
 {
     int order = 0;
@@ -371,6 +372,8 @@ static void verify_rows_memory(rows_finding *finding, quipu_str tenant, quipu_st
     }
 }
 
+/* The functions below judge one row each. They write what is wrong into `finding`, whose text stays
+ * empty for a sound row; a row's numbers are input and are never asserted. */
 static quipu_status verify_rows_observation(rows_walk *walk, const rows_any *any,
                                             rows_finding *finding, quipu_error *reterr)
 {
@@ -511,6 +514,7 @@ static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_f
     return QUIPU_OK;
 }
 
+/* Rows of the feed are positions of readers: their numbers must be whole. */
 static quipu_status verify_rows_feed(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                      quipu_error *reterr)
 {
@@ -528,6 +532,7 @@ static quipu_status verify_rows_feed(rows_walk *walk, const rows_any *any, rows_
     return QUIPU_OK;
 }
 
+/* A factor outside its bounds would make every later estimate wrong. */
 static quipu_status verify_rows_factor(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                        quipu_error *reterr)
 {
@@ -723,6 +728,8 @@ static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, qui
     return status;
 }
 
+/* Page by page, each from its own snapshot: a verify of a large store holds no snapshot open for
+ * long, and reports between two pages. */
 static quipu_status verify_rows_table(qp_verify_run *run, const qp_call *call,
                                       const rows_table *table, quipu_error *reterr)
 {
@@ -749,6 +756,7 @@ static quipu_status verify_rows_table(qp_verify_run *run, const qp_call *call,
     return status;
 }
 
+/* In the order of the table: sessions and messages are verified before, by verify.c. */
 quipu_status qp_verify_rows(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

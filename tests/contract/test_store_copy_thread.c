@@ -221,11 +221,11 @@ static void target_of_others_stays_as_it_was(void **state)
 
     st_create(store, "mine");
     st_create(target, "theirs");
-    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_EXISTS);
     assert_non_null(strstr(err.message, "\"theirs\""));
     assert_int_equal(st_get_status(target, "mine"), QUIPU_NOT_FOUND);
     st_create(store, "theirs"); /* of the same name, but another one */
-    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_EXISTS);
     assert_int_equal(st_get_status(target, "mine"), QUIPU_NOT_FOUND);
     quipu_close(target);
 }
@@ -238,7 +238,7 @@ static void memory_of_others_in_the_target_is_noticed(void **state)
 
     st_create(store, "a");
     mt_memory(target, QUIPU_OBSERVATION, "nobody", "strange");
-    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_EXISTS);
     assert_non_null(strstr(err.message, "1 memories for 0"));
     quipu_close(target);
 }
@@ -255,7 +255,7 @@ static void other_value_under_the_same_name_is_noticed(void **state)
     st_create(store, "a");
     mt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"dark\"");
     mt_state(target_path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"light\"");
-    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_EXISTS);
     assert_non_null(strstr(err.message, "SHA-256")); /* the newer one stays, and counts agree */
     quipu_close(store);
     quipu_close(target);

@@ -128,6 +128,26 @@ static void event_of_state_needs_its_session_an_id_and_a_digest(void **state)
     quipu_close(store);
 }
 
+/* A server that writes to see whether it can must not change what an export of the store holds. */
+static void factor_of_a_probe_is_in_no_export_and_no_copy(void **state)
+{
+    quipu_store *store = *state;
+    quipu_store *other = st_open(":memory:");
+    mt_stream stream;
+
+    T_OK(quipu_model_factor_learn(store, QUIPU_STR(QUIPU_FACTOR_PROBE "healthz"), 100, 200, NULL,
+                                  NULL, NULL));
+    T_OK(quipu_model_factor_learn(store, QUIPU_STR("quip"), 100, 200, NULL, NULL, NULL));
+    assert_int_equal(factor_of(store, QUIPU_FACTOR_PROBE "healthz"), 2 * QUIPU_FACTOR_ONE);
+    stream = mt_export(store, NULL);
+    assert_null(strstr(stream.p, "healthz"));
+    assert_non_null(strstr(stream.p, "\"quip\""));
+    T_OK(quipu_store_copy(store, other, NULL, NULL, NULL, NULL));
+    assert_int_equal(factor_of(other, QUIPU_FACTOR_PROBE "healthz"), QUIPU_FACTOR_ONE);
+    mt_free(&stream);
+    quipu_close(other);
+}
+
 /* A new entity is exported, or named here as one that is not. */
 static void every_entity_is_exported_or_named_as_one_that_is_not(void **state)
 {
@@ -159,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ST_TEST(factor_is_kept_within_its_limits),
         ST_TEST(newer_factor_stays),
+        ST_TEST(factor_of_a_probe_is_in_no_export_and_no_copy),
         cmocka_unit_test(factor_that_is_there_is_refused_when_all_must_be_new),
         cmocka_unit_test(event_of_state_needs_its_session_an_id_and_a_digest),
         cmocka_unit_test(every_entity_is_exported_or_named_as_one_that_is_not),

@@ -105,14 +105,19 @@ class Older(harness.Case):
             hits = self.run_quipu("search", "--json", "Cusco").lines()
         self.assertEqual([hit["key"] for hit in hits], ["travel"])
 
-    def test_a_search_without_an_index_says_what_to_do(self):
+    def test_a_search_without_an_index_finds_what_an_upgrade_finds(self):
         for name in BEFORE_SEARCH:
-            self.place(OLDER / name)
-            with self.untouched():
-                said = self.run_quipu("search", "Cusco", code=1).err
-                self.assertIn("from before search", said)
-                self.assertIn("quipu doctor --migrate", said)
-                self.assertIn("Cusco", self.run_quipu("recall", "--everything", "Cusco").out)
+            with self.subTest(source=name):
+                self.place(OLDER / name)
+                with self.untouched():
+                    before = self.run_quipu("search", "--json", "Cusco")
+                    read_only = self.run_quipu("search", "--json", "--read-only", "Cusco")
+                self.assertIn("quipu doctor --migrate", before.err)
+                self.assertEqual(read_only.out, before.out)
+                self.run_quipu("doctor", "--migrate", "--quick")
+                after = self.run_quipu("search", "--json", "Cusco")
+                self.assertEqual(after.lines(), before.lines())
+                self.assertNotEqual(after.lines(), [])
 
     def test_a_search_that_would_have_to_index_does_not_upgrade(self):
         self.place(OLDER / INDEXED)
@@ -120,12 +125,14 @@ class Older(harness.Case):
             db.executescript("UPDATE sessions SET lags = 1; PRAGMA wal_checkpoint(TRUNCATE)")
         os.utime(self.store, ns=(10**18, 10**18))
         with self.untouched():
-            self.assertIn("doctor --migrate", self.run_quipu("search", "Cusco", code=1).err)
+            found = self.run_quipu("search", "--json", "Cusco")
+        self.assertIn("doctor --migrate", found.err)
+        self.assertEqual([hit["key"] for hit in found.lines()], ["travel"])
 
     def test_a_search_does_not_adopt_a_file_of_langos(self):
         self.place(LANGO)
         with self.untouched():
-            self.assertIn("doctor --migrate", self.run_quipu("search", "hello", code=1).err)
+            self.assertIn("doctor --migrate", self.run_quipu("search", "hello").err)
 
     def test_no_reading_verb_adopts_a_file_of_langos(self):
         self.place(LANGO)

@@ -271,6 +271,7 @@ class Routes(server.Case):
         self.good("GET", "/healthz", token=None)  # within a second: not again
         self.assertLessEqual(self.good("GET", "/v1/stats")["commits"], before + 2)
         self.assertEqual(self.good("GET", "/v1/sessions")["sessions"], [])
+        self.assertNotIn(b"healthz", self.run_quipu("export").raw_out)
 
     def test_metrics_count_requests(self):
         self.append("s", message("e"))

@@ -680,9 +680,24 @@ static void check_refused_commit(world *w, const char *model, quipu_status statu
 
 static void a_commit_that_the_server_refuses_stores_nothing_and_answers_all(void **state)
 {
-    check_refused_commit(*state, "end:23514:1000", QUIPU_INVALID);
     check_refused_commit(*state, "end:53100:1000", QUIPU_FULL);
     check_refused_commit(*state, "end:55P03:1000", QUIPU_BUSY);
+}
+
+/* A constraint that the server checks at the COMMIT: only a COMMIT of its own shows which member
+ * broke it. */
+static void a_rule_that_one_member_breaks_at_the_commit_fails_that_member_only(void **state)
+{
+    world *w = *state;
+    bt_member a = bt_append_like(w->store, "a", bt_bump);
+    bt_member b = bt_append_like(w->store, "b", bt_bump);
+
+    warm(w);
+    b.model = "end:23514:1000";
+    BT_TOGETHER(&a, &b);
+    bt_check(&w->way, "O!L!X+X!");
+    check_member(&a, QUIPU_OK, "OLX");
+    check_member(&b, QUIPU_INVALID, "OLX");
 }
 
 /* ---- OUTCOME ----------------------------------------------------------------------------------
@@ -846,6 +861,7 @@ int main(void)
         BATCH_TEST(an_exclusive_commit_that_is_unknown_is_retried_in_the_same_way),
         BATCH_TEST(an_optimistic_commit_that_is_unknown_is_retried_alone),
         BATCH_TEST(a_commit_that_the_server_refuses_stores_nothing_and_answers_all),
+        BATCH_TEST(a_rule_that_one_member_breaks_at_the_commit_fails_that_member_only),
         BATCH_TEST(a_conflict_without_end_is_reported_after_so_many_tries),
         BATCH_TEST(an_outcome_that_no_try_settles_is_unknown_at_the_deadline),
         BATCH_TEST(tries_end_at_the_deadline),

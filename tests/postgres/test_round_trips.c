@@ -63,8 +63,8 @@ static void cut_all(const char *uri)
     t_pg_execute(uri, sql);
 }
 
-/* Half of the appends in a minute of their own: the first append of a session in a new minute writes
- * another column (store/last_change.h), and so has a statement of its own. */
+/* Half of the appends in a minute of their own: the first append of a session in a new minute
+ * writes another column (store/last_change.h), and so has a statement of its own. */
 static void warm(quipu_store *store, const char *key)
 {
     st_append_many(store, key, WARM / 2);
