@@ -11,13 +11,21 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "store/message.h"
 #include "store/tool_calls.h"
 
 #define FORK_CHAIN_LEAP 16 /* the first step back from the newest message, doubled each time */
 
+/* A row of the file is input: there is no message beyond the numbers that one can have. */
 int64_t qp_session_base(const qp_session *row)
 {
-    return row->parent_id.has && row->fork_seq.has ? row->fork_seq.v : 0;
+    if (!row->parent_id.has || !row->fork_seq.has) {
+        return 0;
+    }
+    if (row->fork_seq.v < 0) {
+        return 0;
+    }
+    return row->fork_seq.v < ENT_CLUSTER_SEQ_MAX ? row->fork_seq.v : ENT_CLUSTER_SEQ_MAX - 1;
 }
 
 /* A user message with tool calls holds responses (ADK writes them so): it continues a turn. */
@@ -98,6 +106,7 @@ quipu_status qp_segment_each(ent_db *db, const qp_segment *part, bool newest, qp
         .where = {.session_id = ent_eq(part->session), .seq = ent_between(part->from, part->to)}};
     int64_t left = part->to - part->from + 1;
     bool more = true;
+    bool sound = true;
     qp_message_iter iter;
     qp_message row;
     quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
@@ -106,11 +115,18 @@ quipu_status qp_segment_each(ent_db *db, const qp_segment *part, bool newest, qp
     if (status != QUIPU_OK) {
         return status;
     }
-    while (more && qp_message_iter_next(&iter, &row)) {
+    while (more && sound && qp_message_iter_next(&iter, &row)) {
         left--;
-        more = fn(ctx, &row);
+        sound = row.seq >= part->from && row.seq <= part->to && qp_message_counts_sound(&row);
+        more = sound && fn(ctx, &row);
     }
     status = qp_message_iter_end(&iter, reterr);
+    if (status == QUIPU_OK && !sound) {
+        status = qp_error_set(reterr, QUIPU_CORRUPT,
+                              "one of the messages %lld to %lld has a number that it cannot have; "
+                              "verify the store",
+                              (long long)part->from, (long long)part->to);
+    }
     if (status == QUIPU_OK && more && left != 0) {
         status = qp_error_set(reterr, QUIPU_CORRUPT,
                               "%lld of the messages %lld to %lld are missing; restore a backup",

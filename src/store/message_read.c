@@ -255,7 +255,8 @@ quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc, quipu_ar
                              .covers_from = 0,
                              .covers_to = 0,
                              .replaces = 0};
-    quipu_status status = message_read_texts(row, arena, &message);
+    quipu_status status =
+        qp_message_counts_sound(row) ? message_read_texts(row, arena, &message) : QUIPU_CORRUPT;
 
     if (status == QUIPU_OK) {
         status = qp_event_id_text(row->event_id, arena, &message.event_id);

@@ -11,6 +11,7 @@
  * are purged (purge.h). The feed has recorded it, and its uid is among the removals. */
 #include <assert.h>
 
+#include "base/sum.h"
 #include "store/context_log.h"
 #include "store/feed.h"
 #include "store/fork_release.h"
@@ -69,8 +70,9 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
         status = session_delete_memories(store, db, row->key, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(
-            store, db, row, &(qp_feed_note){QUIPU_CHANGE_DELETED, row->revision + 1, 0, 0}, reterr);
+        status = qp_feed_tell(store, db, row,
+                              &(qp_feed_note){QUIPU_CHANGE_DELETED, qp_sum(row->revision, 1), 0, 0},
+                              reterr);
     }
     return status;
 }
