@@ -22,7 +22,7 @@
 #define CUE_VERB 2u      /* a verb in its plain form follows: "always use", not "always wanted" */
 #define CUE_QUESTION 4u  /* also in a question: "Could you always ...?" */
 #define CUE_ASSISTANT 8u /* also in what the assistant says */
-#define CUE_SOLO 16u     /* nobody else is in the sentence, and nothing is told of the past */
+#define CUE_SOLO 16u     /* nobody else is in the sentence, and it is not about the past */
 #define CUE_OBJECT 32u   /* an object follows that means something outside of this conversation */
 
 typedef struct rules_cue {
@@ -186,7 +186,7 @@ static const rules_cue rules_cues[] = {
     "and but so please also ok okay well actually yes yeah no hey btw because since honestly "     \
     "personally sorry oh hi hello thanks then instead though although just"
 
-/* Who or what tells of others, or of the past. */
+/* Words of sentences about others, or about the past. */
 #define OTHERS "he she they was were had did him them his their"
 
 /* ---- one sentence -----------------------------------------------------------------------------
@@ -200,8 +200,8 @@ static bool rules_begins(const qp_rules_sentence *sentence, size_t at)
     return words[at].clause || (at > 0 && qp_rules_in(&words[at - 1], LEAD_INS));
 }
 
-/* "always" and "never" behind a comma tell of somebody more often than they ask: they need a
- * sentence of their own, or a word that leads in. */
+/* "always" and "never" behind a comma describe somebody more often than they ask for something:
+ * they need a sentence of their own, or a word that leads in. */
 static bool rules_begins_alone(const qp_rules_sentence *sentence, size_t at)
 {
     return at == 0 || qp_rules_in(&sentence->words[at - 1], LEAD_INS);
@@ -478,9 +478,15 @@ static quipu_memory *rules_add(qp_rules_found *found, const quipu_message *messa
     return item;
 }
 
+/* A name or a sentence for a column, which holds no NUL: it ends there. Absent when nothing is
+ * left. */
 static quipu_str rules_cut(quipu_str text, size_t max)
 {
-    return (quipu_str){text.p, qp_utf8_cut(text, max)};
+    const char *nul = text.n > 0 ? memchr(text.p, '\0', text.n) : NULL;
+    const quipu_str whole = {text.p, nul != NULL ? (size_t)(nul - text.p) : text.n};
+    const size_t n = qp_utf8_cut(whole, max);
+
+    return n > 0 ? (quipu_str){text.p, n} : QP_STR_ABSENT;
 }
 
 /* What a sentence is, before it is stored. */

@@ -16,9 +16,10 @@
 #include "base/uuid.h"
 #include "server/adk_json.h"
 
-#define BODY_FAULTS_MAX 64 /* faults that are listed; a client corrects the first ones first */
-#define BODY_NAME_SIZE 48  /* of a member's name, with its NUL */
-#define BODY_LOC_SIZE 160  /* of a place, as items of a JSON array */
+#define BODY_FAULTS_MAX 64     /* faults that are listed; a client corrects the first ones first */
+#define BODY_NAME_SIZE 48      /* of a member's name, with its NUL */
+#define BODY_LOC_SIZE 160      /* of a place, as items of a JSON array */
+#define BODY_EVENT_LOC_SIZE 40 /* of an event's place, which begins those inside of it */
 #define BODY_TEXTS_MAX (QP_HTTP_BODY_CAP * 2) /* bytes of faults, or of an event */
 
 #define BODY_RESTORED QUIPU_STR("__adk_internal_restored_event") /* ADK's mark: from outside */
@@ -372,7 +373,7 @@ static void body_check_inner(qp_adk_faults *faults, qp_json_node object, bool is
 
 static void body_check_event(qp_adk_faults *faults, qp_json_node event, size_t index)
 {
-    char loc[BODY_LOC_SIZE];
+    char loc[BODY_EVENT_LOC_SIZE];
 
     (void)snprintf(loc, sizeof(loc), "\"body\",\"events\",%zu", index);
     if (!body_is_kind(BODY_MODEL, event)) {
@@ -660,6 +661,26 @@ static qp_json_node body_read_new(qp_adk_body *body)
     return id;
 }
 
+/* The members of an artifact; returns its name. Of a part the members are checked, not their
+ * values. */
+static qp_json_node body_read_artifact(qp_adk_body *body)
+{
+    static const body_field metadata = {"customMetadata", BODY_DICT, false};
+    const qp_json_node root = qp_json_root(&body->doc);
+    const qp_json_node id = body_required(body, "filename", BODY_TEXT);
+
+    body->options = body_required(body, "artifact", BODY_MODEL);
+    for (size_t i = 0; i < BODY_COUNT(body_of_part) && body->options.doc != NULL; i++) {
+        (void)body_member(&body->faults, body->options, &body_of_part[i], "\"body\",\"artifact\"");
+    }
+    if (body->options.doc != NULL) {
+        body_extras(&body->faults, body->options, body_of_part, BODY_COUNT(body_of_part),
+                    "\"body\",\"artifact\"");
+    }
+    body->state.text = qp_json_raw(body_member(&body->faults, root, &metadata, "\"body\""));
+    return id;
+}
+
 bool qp_adk_body_read(qp_call *call, qp_adk_form form, qp_adk_body *body)
 {
     const bool optional = form == QP_ADK_NEW || form == QP_ADK_STATE;
@@ -682,6 +703,9 @@ bool qp_adk_body_read(qp_call *call, qp_adk_form form, qp_adk_body *body)
             break;
         case QP_ADK_SESSION_ID:
             id = body_required(body, "sessionId", BODY_TEXT);
+            break;
+        case QP_ADK_ARTIFACT:
+            id = body_read_artifact(body);
             break;
         }
     }

@@ -67,6 +67,7 @@ struct quipu_server {
     qp_fields session_fields;
     qp_fields new_fields;
     qp_fields patch_fields;
+    qp_fields memory_fields;
     qp_token_book tokens;
     struct event_base *base;
     struct evconnlistener *listener;
@@ -83,6 +84,10 @@ struct quipu_server {
     size_t conn_count;
     struct qp_stream *streams;
     size_t stream_count;
+    qp_thread watch; /* waits for changes of the store (watch.c) */
+    bool watch_runs;
+    quipu_cancel *watch_cancel;
+    _Atomic int64_t changes; /* the number of the last one */
     qp_metrics metrics;
     qp_health health;
 };
@@ -111,6 +116,14 @@ void qp_conns_free(quipu_server *server);
 
 /* Messages of a session were added by this server: its tails look at once. */
 void qp_streams_notify(quipu_server *server, quipu_str key);
+
+/* Lets the streams look that have not since the store changed. */
+void qp_streams_follow(quipu_server *server);
+
+/* Starts the wait for changes of the store, once; without it streams look by the clock. Stops it.
+ * */
+void qp_watch_start(quipu_server *server);
+void qp_watch_stop(quipu_server *server);
 
 /* Looks after all streams: those of sessions that other processes write to, and quiet ones. */
 void qp_streams_tick(quipu_server *server);

