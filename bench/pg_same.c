@@ -29,7 +29,7 @@ enum { PG_SAME_ID = 0, PG_SAME_REVISION = 14, PG_SAME_NEXT = 16, PG_SAME_COUNT, 
     "SELECT id,key,agent_id,channel_type,channel_id,model,metadata,created_at,updated_at,uid,"     \
     "tenant,app_name,user_id,session_id,revision,first_seq,next_seq,message_count,token_count,"    \
     "token_rule,indexed_seq,lags,ttl_ms,expires_at,last_event_at,compact_seq,fork_seq,turn_seq,"   \
-    "fork_parent FROM sessions WHERE part=$1 AND tenant='' AND key=$2"
+    "head_hash,hashed_from,fork_parent FROM sessions WHERE part=$1 AND tenant='' AND key=$2"
 
 static const struct {
     const char *name;
@@ -39,16 +39,19 @@ static const struct {
     {"session", PG_SAME_SESSION},
     {"lock", PG_SAME_SESSION " ORDER BY key FOR UPDATE"},
     {"message", "INSERT INTO messages (part,role,content,timestamp,tool_calls,author,seq,event_id,"
-                "invocation_id,branch,tokens,tokens_total,extra,mark,session_messages,uid) VALUES "
-                "($1,'user',$2,$3,NULL,'',$4,$5,NULL,NULL,$6,$7,NULL,NULL,$8,(SELECT uid FROM "
-                "sessions WHERE part=$1 AND id=$8))"},
+                "invocation_id,branch,tokens,tokens_total,extra,mark,salted_hash,"
+                "session_messages,uid) VALUES ($1,'user',$2,$3,NULL,'',$4,$5,NULL,NULL,$6,$7,NULL,"
+                "NULL,$9,$8,(SELECT uid FROM sessions WHERE part=$1 AND id=$8))"},
     {"move", "UPDATE sessions SET updated_at=$1,revision=$2,next_seq=$3,message_count=$4,"
-             "token_count=$5,last_event_at=$6,turn_seq=$7 WHERE part=$8 AND id=$9"},
+             "token_count=$5,last_event_at=$6,turn_seq=$7,head_hash=$10 WHERE part=$8 AND id=$9"},
     {"messages", "SELECT role,content,timestamp,tool_calls,author,seq,event_id,invocation_id,"
-                 "branch,tokens,tokens_total,extra,mark,session_messages FROM messages WHERE "
+                 "branch,tokens,tokens_total,extra,mark,salted_hash,session_messages FROM "
+                 "messages WHERE "
                  "part=$1 AND uid=(SELECT uid FROM sessions WHERE part=$1 AND id=$2) AND seq "
                  "BETWEEN $3 AND $4 ORDER BY seq"},
 };
+
+static const char pg_same_hash[SAME_SALTED_HASH] = {1};
 
 static _Noreturn void pg_same_die(const pg_same *same, const char *what)
 {
@@ -167,11 +170,17 @@ void pg_same_append(pg_same *same, quipu_str content)
     const char *seq = pg_same_text(next, numbers[0]);
     const char *id = pg_same_text(pg_same_int(row, 0, PG_SAME_ID), numbers[1]);
     const char *sum = pg_same_text(total, numbers[2]);
-    const char *const message[] = {
-        same->part, content.p, now, seq, (const char *)event_id, pg_same_text(tokens, numbers[3]),
-        sum,        id};
-    const int lengths[] = {0, (int)content.n, 0, 0, PG_SAME_EVENT_ID, 0, 0, 0};
-    const int formats[] = {0, 1, 0, 0, 1, 0, 0, 0};
+    const char *const message[] = {same->part,
+                                   content.p,
+                                   now,
+                                   seq,
+                                   (const char *)event_id,
+                                   pg_same_text(tokens, numbers[3]),
+                                   sum,
+                                   id,
+                                   pg_same_hash};
+    const int lengths[] = {0, (int)content.n, 0, 0, PG_SAME_EVENT_ID, 0, 0, 0, SAME_SALTED_HASH};
+    const int formats[] = {0, 1, 0, 0, 1, 0, 0, 0, 1};
     const char *const move[] = {now,
                                 pg_same_text(pg_same_int(row, 0, PG_SAME_REVISION) + 1, numbers[4]),
                                 pg_same_text(next + 1, numbers[5]),
@@ -180,10 +189,13 @@ void pg_same_append(pg_same *same, quipu_str content)
                                 now,
                                 seq,
                                 same->part,
-                                id};
+                                id,
+                                pg_same_hash};
+    const int move_lengths[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, SAME_HASH};
+    const int move_formats[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
     PQclear(row);
-    PQclear(pg_same_run(same, "message", 8, message, lengths, formats));
-    PQclear(pg_same_run(same, "move", 9, move, NULL, NULL));
+    PQclear(pg_same_run(same, "message", 9, message, lengths, formats));
+    PQclear(pg_same_run(same, "move", 10, move, move_lengths, move_formats));
     pg_same_say(same, "COMMIT");
 }
 

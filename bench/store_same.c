@@ -7,8 +7,6 @@
 
 #define SAME_PACK(session, seq) ((sqlite3_int64)(((uint64_t)(session) << 32) | (uint64_t)(seq)))
 #define SAME_EVENT_ID 17
-#define SAME_HASH 32        /* bytes of a hash, which is not computed here: that is ours alone */
-#define SAME_SALTED_HASH 48 /* with its salt */
 
 static const char *const same_roles[] = {"",         "user",  "assistant", "tool",
                                          "function", "model", "system"};

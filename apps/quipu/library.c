@@ -1,6 +1,6 @@
 /* Loading libquipu-provider and libquipu-server with dlopen(3). A build without libcurl has no
  * provider; the static program cannot load anything and has MCP linked. A build without libevent,
- * as the static one, serves no HTTP. */
+ * as the static one, serves no HTTP. A program of the amalgamation alone has none of them. */
 #include "library.h"
 
 #include <string.h>
@@ -38,12 +38,14 @@ const char *app_provider_find(const char *name, void *ret_function, size_t size)
 }
 #endif
 
+#ifdef APP_SERVER
 /* A function of a library, and where its address goes. */
 typedef struct library_function {
     const char *name;
     void *to;
     size_t size;
 } library_function;
+#endif
 
 #ifdef APP_SERVER_LINKED
 const char *app_server_load(app_server *ret_server)
@@ -51,6 +53,12 @@ const char *app_server_load(app_server *ret_server)
     *ret_server =
         (app_server){.open = quipu_open, .close = quipu_close, .mcp_serve = quipu_mcp_serve};
     return NULL;
+}
+#elif !defined(APP_SERVER)
+const char *app_server_load(app_server *ret_server)
+{
+    (void)ret_server;
+    return "this program was built without libquipu-server, so it serves no MCP";
 }
 #else
 /* Finds all functions, or returns why one is not there. */

@@ -2,6 +2,8 @@
 #ifndef APPS_QUIPU_PAGE_H
 #define APPS_QUIPU_PAGE_H
 
+#include <sys/types.h>
+
 #include "library.h"
 
 #define APP_PAGE_NOTE_SIZE 64

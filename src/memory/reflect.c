@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "base/uuid.h"
 #include "memory/answer.h"
 #include "memory/worker.h"
@@ -89,7 +90,7 @@ static quipu_status reflect_item(qp_worker *worker, const qp_job_lease *lease,
         const quipu_memory *item = &known->items[i];
 
         if (item->kind == QUIPU_REFLECTION && item->generation >= made.generation) {
-            made.generation = item->generation + 1;
+            made.generation = qp_sum(item->generation, 1);
         }
         traced = traced && item->source_start > 0;
         if (made.source_start == 0 || item->source_start < made.source_start) {

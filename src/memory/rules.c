@@ -482,10 +482,15 @@ static quipu_memory *rules_add(qp_rules_found *found, const quipu_message *messa
     return item;
 }
 
-/* At most `max` bytes, and never half of a character. */
+/* A name or a sentence for a column, which holds no NUL: it ends there. At most `max` bytes, and never
+ * half of a character; absent when nothing is left. */
 static quipu_str rules_cut(quipu_str text, size_t max)
 {
-    return (quipu_str){text.p, qp_utf8_cut(text, max)};
+    const char *nul = text.n > 0 ? memchr(text.p, '\0', text.n) : NULL;
+    const quipu_str whole = {text.p, nul != NULL ? (size_t)(nul - text.p) : text.n};
+    const size_t n = qp_utf8_cut(whole, max);
+
+    return n > 0 ? (quipu_str){text.p, n} : QP_STR_ABSENT;
 }
 
 /* What a sentence is, before it is stored. */

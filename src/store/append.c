@@ -196,13 +196,7 @@ static quipu_status append_rows(quipu_store *store, ent_db *db, const qp_session
     qp_session_patch patch = {.revision = ent_set(row->revision + 1)};
     quipu_status status = QUIPU_OK;
 
-    assert(count > 0);
-    if (row->first_seq < 1 || row->next_seq < row->first_seq) {
-        return qp_error_set(reterr, QUIPU_CORRUPT,
-                            "the session's messages begin at %lld and end before %lld; verify the "
-                            "store",
-                            (long long)row->first_seq, (long long)row->next_seq);
-    }
+    assert(count > 0 && row->next_seq >= row->first_seq);
     if (row->turn_seq == 0 && row->first_words.p == NULL && row->next_seq > 1) {
         status = append_look_for_turn(db, row, encoded, reterr);
     }

@@ -19,10 +19,12 @@
 #include "store/fork_chain.h"
 #include "store/last_change.h"
 #include "store/memory_scope.h"
+#include "store/message.h"
 
-#define CONTEXT_LOG_TAILS_MAX 4096   /* rows between a block and the newest row */
-#define CONTEXT_LOG_REFLECTIONS 64   /* the newest so many are offered... */
-#define CONTEXT_LOG_OFFERED 128      /* ...and so many observations of a priority */
+#define CONTEXT_LOG_TOKENS_MAX (INT64_C(1) << 36) /* of a prompt: its factor overflows nothing */
+#define CONTEXT_LOG_TAILS_MAX 4096                /* rows between a block and the newest row */
+#define CONTEXT_LOG_REFLECTIONS 64                /* the newest so many are offered... */
+#define CONTEXT_LOG_OFFERED 128                   /* ...and so many observations of a priority */
 #define CONTEXT_LOG_CONDENSED_MAX 32 /* reflections of reflections between a line and its text */
 
 /* A memory and what orders it among those of the same time. */
@@ -478,6 +480,15 @@ static quipu_status context_log_row(context_log_read *read, const qp_session *ro
     if (status != QUIPU_OK || past->row == NULL) {
         return status;
     }
+    /* What was sent is derived: over a damaged row the next prompt begins anew. */
+    if (!qp_context_log_sound(past->row, read->at > 0 ? ENT_CLUSTER_SEQ_MAX + 1 : row->next_seq)) {
+        past->row = NULL;
+        return read->at == 0 ? QUIPU_OK
+                             : qp_error_set(reterr, QUIPU_CORRUPT,
+                                            "what was sent with message %lld is damaged; verify "
+                                            "the store",
+                                            (long long)read->at);
+    }
     past->block = past->row;
     if (past->row->block_seq != past->row->seq) {
         status = qp_context_log_get(read->db, read->arena, past->row->session_number,
@@ -782,7 +793,9 @@ static bool context_log_formed(const qp_context_log *row)
 /* For verify and import: rows of a file are input. */
 bool qp_context_log_sound(const qp_context_log *row, int64_t next_seq)
 {
-    const bool counted = row->from_tokens >= 0 && row->tokens >= 0 && row->expected >= 0 &&
+    const bool counted = row->from_tokens >= 0 && row->from_tokens <= QP_TOKENS_TOTAL_MAX &&
+                         row->tokens >= 0 && row->tokens <= CONTEXT_LOG_TOKENS_MAX &&
+                         row->expected >= 0 && row->expected <= CONTEXT_LOG_TOKENS_MAX &&
                          (!row->input.has || row->input.v >= 0) &&
                          (!row->cached.has || row->cached.v >= 0);
 

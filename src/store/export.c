@@ -22,6 +22,7 @@
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "store/export_lines.h"
 #include "store/export_row.h"
 #include "store/fork_chain.h"
@@ -203,7 +204,7 @@ static bool export_show(void *ctx, const qp_message *row)
 static quipu_status export_shown(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const int64_t from = row->first_seq;
-    const int64_t to = row->next_seq - 1;
+    const int64_t to = qp_difference(row->next_seq, 1);
     quipu_error error = {0};
     qp_chain chain;
     quipu_status status = QUIPU_OK;
@@ -260,11 +261,12 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
     quipu_status status;
 
     assert(!export_is_flat(run));
-    if (!run->purging || row->next_seq - 1 <= base) {
+    if (!run->purging || qp_difference(row->next_seq, 1) <= base) {
         return export_range(run, row, 1, ENT_CLUSTER_SEQ_MAX, reterr);
     }
-    status = qp_fork_reach(run->db, &arena, row, (qp_fork_span){base + 1, row->next_seq - 1},
-                           &spans, &count, reterr);
+    status = qp_fork_reach(run->db, &arena, row,
+                           (qp_fork_span){base + 1, qp_difference(row->next_seq, 1)}, &spans,
+                           &count, reterr);
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = export_range(run, row, spans[i].a, spans[i].b, reterr);
     }

@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/result.h"
+#include "base/sum.h"
 #include "store/tail.h"
 
 #define FEED_PRUNE_STEP 64 /* events between two removals of old ones */
@@ -125,11 +126,11 @@ quipu_status qp_feed_record(quipu_store *store, ent_db *db, const qp_session *ro
                             const qp_feed_note *note, quipu_error *reterr)
 {
     assert(note->kind >= QUIPU_CHANGE_CREATED && note->kind <= QUIPU_CHANGE_FORKED);
-    assert(note->first_seq <= note->last_seq);
     /* A hidden session has no key: its deletion is recorded already. */
     if (!store->feed || row->key.p == NULL) {
         return QUIPU_OK;
     }
+    assert(note->first_seq <= note->last_seq);
     return feed_put(store, db,
                     &(qp_feed_new){.tenant = store->tenant,
                                    .kind = (qp_feed_kind)note->kind,
@@ -159,7 +160,7 @@ quipu_status qp_feed_forget(const quipu_store *store, ent_db *db, const qp_sessi
                                    .kind = (qp_feed_kind)QUIPU_CHANGE_DELETED,
                                    .session_key = QUIPU_STR(""),
                                    .session_uid = row->uid,
-                                   .revision = row->revision + 1},
+                                   .revision = qp_sum(row->revision, 1)},
                     reterr);
 }
 

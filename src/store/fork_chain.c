@@ -11,19 +11,27 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "store/message.h"
 #include "store/tool_calls.h"
 
 #define FORK_CHAIN_LEAP 16 /* the first step back from the newest message, doubled each time */
 
 /* The last number that a fork shares; 0 for a session of its own. Numbers above it are the fork's
- * own messages. */
+ * own messages. A row of the file is input: there is no message beyond the numbers that one can
+ * have. */
 int64_t qp_session_base(const qp_session *row)
 {
-    return row->parent_id.has && row->fork_seq.has ? row->fork_seq.v : 0;
+    if (!row->parent_id.has || !row->fork_seq.has) {
+        return 0;
+    }
+    if (row->fork_seq.v < 0) {
+        return 0;
+    }
+    return row->fork_seq.v < ENT_CLUSTER_SEQ_MAX ? row->fork_seq.v : ENT_CLUSTER_SEQ_MAX - 1;
 }
 
-/* A parent that is missing is damage, which whoever reads through it reports; so are parents that
- * form a circle. */
+/* A parent that is missing is damage, which a read through it reports; so are parents that form a
+ * circle. */
 quipu_status qp_family_root(ent_db *db, int64_t id, const qp_session *row, int64_t *ret_root,
                             quipu_error *reterr)
 {
@@ -130,6 +138,7 @@ quipu_status qp_segment_each(ent_db *db, const qp_segment *part, bool newest, qp
         .where = {.session_id = ent_eq(part->session), .seq = ent_between(part->from, part->to)}};
     int64_t left = part->to - part->from + 1;
     bool more = true;
+    bool sound = true;
     qp_message_iter iter;
     qp_message row;
     quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
@@ -138,11 +147,18 @@ quipu_status qp_segment_each(ent_db *db, const qp_segment *part, bool newest, qp
     if (status != QUIPU_OK) {
         return status;
     }
-    while (more && qp_message_iter_next(&iter, &row)) {
+    while (more && sound && qp_message_iter_next(&iter, &row)) {
         left--;
-        more = fn(ctx, &row);
+        sound = row.seq >= part->from && row.seq <= part->to && qp_message_counts_sound(&row);
+        more = sound && fn(ctx, &row);
     }
     status = qp_message_iter_end(&iter, reterr);
+    if (status == QUIPU_OK && !sound) {
+        status = qp_error_set(reterr, QUIPU_CORRUPT,
+                              "one of the messages %lld to %lld has a number that it cannot have; "
+                              "verify the store",
+                              (long long)part->from, (long long)part->to);
+    }
     if (status == QUIPU_OK && more && left != 0) {
         status = qp_error_set(reterr, QUIPU_CORRUPT,
                               "%lld of the messages %lld to %lld are missing; restore a backup",

@@ -28,6 +28,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/sum.h"
 #include "store/classes.h"
 #include "store/fork_chain.h"
 #include "store/purge.h"
@@ -127,12 +128,13 @@ static bool fork_release_fits(const quipu_store *store, const qp_session *row, i
                               int64_t to, int64_t *ret_bytes)
 {
     const qp_removed *removed = &store->group.removed;
-    const int64_t all = fork_release_max(row->next_seq - 1, 1);
+    const bool sound = qp_session_is_sound(row);
+    const int64_t all = sound ? fork_release_max(row->next_seq - 1, 1) : 1;
     const int64_t count = fork_release_max(fork_release_min(to, all) - from + 1, 0);
     const int64_t tokens = fork_release_max(row->token_count, 0);
 
     assert(from <= to && removed->messages >= 0);
-    if (removed->messages + count > QUIPU_DELETE_BATCH) {
+    if (!sound || removed->messages + count > QUIPU_DELETE_BATCH) {
         return false;
     }
     /* No product overflows: count is small now, and a share of the tokens is taken first. */
@@ -360,13 +362,15 @@ static quipu_status fork_release_row(quipu_store *store, ent_db *db, quipu_arena
 
     assert(ent_depth(db) > 0 && left >= 0);
     *ret_gone = left == 0;
-    if (status != QUIPU_OK || left == 0) {
-        return status == QUIPU_OK
-                   ? qp_session_delete(db, &(qp_session_where){.id = ent_eq(row->id)}, &count,
-                                       reterr)
-                   : status;
+    if (status == QUIPU_OK && left == 0) {
+        status = qp_session_delete(db, &(qp_session_where){.id = ent_eq(row->id)}, &count, reterr);
+        return status == QUIPU_OK ? qp_purge_forget(store, db, row->id, reterr) : status;
     }
-    status = qp_purge_make_due(store, db, scratch, row->id, left, row->next_seq - 1, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = qp_purge_make_due(store, db, scratch, row->id, left,
+                               fork_release_max(qp_difference(row->next_seq, 1), left), reterr);
     return status == QUIPU_OK && row->key.p != NULL ? qp_fork_hide(db, row, reterr) : status;
 }
 
@@ -482,7 +486,7 @@ quipu_status qp_fork_remove(quipu_store *store, ent_db *db, const qp_session *ro
         status = qp_fork_hide(db, row, reterr);
         if (status == QUIPU_OK) {
             status = qp_fork_release(store, db, &scratch, row->id, row->first_seq,
-                                     row->next_seq - 1, reterr);
+                                     qp_difference(row->next_seq, 1), reterr);
         }
     } else if (status == QUIPU_OK) {
         status = fork_release_whole(store, db, &scratch, row, &gone, reterr);
@@ -532,7 +536,6 @@ quipu_status qp_fork_is_dead(ent_db *db, quipu_arena *arena, const qp_session *r
     size_t count = 0;
     quipu_status status = QUIPU_OK;
 
-    assert(row->id != 0);
     *ret_dead = row->key.p == NULL;
     if (*ret_dead) {
         status = qp_fork_tree(db, arena, row, &rows, &count, reterr);

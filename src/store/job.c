@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "base/time.h"
 #include "base/uuid.h"
 
@@ -60,7 +61,7 @@ static bool job_is_idle(const qp_job *row)
     return !row->next_at.has;
 }
 
-/* Changes what a job is about, whoever has its lease: a claim changes other fields. */
+/* Changes what a job is about, whether it is claimed or not: a claim changes other fields. */
 static quipu_status job_stretch(const quipu_store *store, ent_db *db, const qp_job_due *due,
                                 const qp_job_patch *patch, quipu_error *reterr)
 {
@@ -108,6 +109,13 @@ quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *
     return job_stretch(store, db, due, &patch, reterr);
 }
 
+bool qp_job_is_sound(const qp_job *row)
+{
+    return row->first_seq >= 0 && row->first_seq <= ENT_CLUSTER_SEQ_MAX + 1 && row->last_seq >= 0 &&
+           row->last_seq <= ENT_CLUSTER_SEQ_MAX && row->fence >= 0 && row->fence < INT64_MAX &&
+           row->tries >= 0 && (row->owner.p == NULL || row->next_at.has);
+}
+
 /* ---- claiming ---------------------------------------------------------------------------------
  */
 
@@ -135,7 +143,10 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
         const qp_job_query query = {
             .limit = 1,
             .order = {QP_JOB_BY_NEXT_AT(ASC)},
-            .where = {.tenant = ent_eq(store->tenant), .kind = ent_eq(kind), .next_at = ranges[i]}};
+            .where = {.tenant = ent_eq(store->tenant),
+                      .scope = ent_ne(QUIPU_STR("")), /* damage, which would hold up the others */
+                      .kind = ent_eq(kind),
+                      .next_at = ranges[i]}};
         qp_job_list list = {0};
 
         status = qp_job_find(db, arena, &query, &list, reterr);
@@ -179,6 +190,18 @@ static quipu_status job_owner(quipu_arena *arena, quipu_str name, quipu_str *ret
     return QUIPU_OK;
 }
 
+/* The numbers of a row are input: a damaged job is done like any other, and holds nobody up. Owners
+ * differ, so that a fence which begins again lets nobody commit. */
+static int64_t job_next_fence(const qp_job *row)
+{
+    return row->fence >= 0 && row->fence < INT64_MAX ? row->fence + 1 : 1;
+}
+
+static int64_t job_seq(int64_t seq)
+{
+    return seq < 0 ? 0 : seq < ENT_CLUSTER_SEQ_MAX ? seq : ENT_CLUSTER_SEQ_MAX;
+}
+
 /* Writes the claim. Who has lost an earlier one without a word is kept as the last error: a worker
  * that dies every time shows in the status, and not only its successors. */
 static quipu_status job_take(const quipu_store *store, ent_db *db, const qp_job *row,
@@ -189,8 +212,8 @@ static quipu_status job_take(const quipu_store *store, ent_db *db, const qp_job 
     qp_job_patch patch = {.owner = ent_set(owner),
                           .lease_until = ent_set(until),
                           .next_at = ent_set(until),
-                          .fence = ent_set(row->fence + 1),
-                          .tries = ent_set(row->tries + 1)};
+                          .fence = ent_set(job_next_fence(row)),
+                          .tries = ent_set(qp_sum(row->tries, 1))};
 
     assert(row->next_at.has && owner.n > 0);
     if (row->owner.p != NULL) {
@@ -228,8 +251,12 @@ quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db, quipu_arena
         status = job_take(store, db, row, own, job_after(now, claim->lease_ms), ret_found, reterr);
     }
     if (status == QUIPU_OK && *ret_found) {
-        *ret_lease = (qp_job_lease){row->kind,      row->scope,     own,
-                                    row->fence + 1, row->first_seq, row->last_seq};
+        *ret_lease = (qp_job_lease){.kind = row->kind,
+                                    .scope = row->scope,
+                                    .owner = own,
+                                    .fence = job_next_fence(row),
+                                    .first_seq = job_seq(row->first_seq),
+                                    .last_seq = job_seq(row->last_seq)};
     }
     return status;
 }
@@ -291,8 +318,8 @@ quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scr
     assert(ret_first_seq != NULL && ret_last_seq != NULL);
     if (status == QUIPU_OK) {
         assert(row != NULL && row->next_at.has);
-        *ret_first_seq = row->first_seq;
-        *ret_last_seq = row->last_seq;
+        *ret_first_seq = job_seq(row->first_seq);
+        *ret_last_seq = job_seq(row->last_seq);
     }
     return status;
 }

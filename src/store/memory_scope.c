@@ -13,6 +13,7 @@
 #include "base/adk_key.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "base/uuid.h"
 #include "store/memory.h"
 #include "store/read.h"
@@ -106,7 +107,7 @@ static quipu_status memory_scope_lookup(const quipu_store *store, ent_db *db, qu
 static int64_t memory_scope_start(const qp_session *row)
 {
     const int64_t shared = row->user_id.n > 0 && row->fork_seq.has ? row->fork_seq.v : 0;
-    const int64_t gone = row->first_seq - 1;
+    const int64_t gone = qp_difference(row->first_seq, 1);
 
     assert(row->key.p != NULL);
     return shared > gone ? shared : gone;
@@ -120,11 +121,17 @@ quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_are
     const qp_memory_scope *scope = NULL;
     quipu_status status = memory_scope_lookup(store, db, arena, row->key,
                                               QP_MEMORY_SCOPE_KIND_SESSION, &scope, reterr);
-    qp_memory_mark mark = {
-        .uid = row->uid, .watermark = memory_scope_start(row), .last_seq = row->next_seq - 1};
+    qp_memory_mark mark = {.uid = row->uid,
+                           .watermark = memory_scope_start(row),
+                           .last_seq = qp_difference(row->next_seq, 1)};
 
     if (status != QUIPU_OK) {
         return status;
+    }
+    /* Nothing is due of a damaged session, which holds up no other: verify reports it. */
+    if (!qp_session_is_sound(row)) {
+        *ret = (qp_memory_mark){.uid = row->uid};
+        return QUIPU_OK;
     }
     if (scope != NULL) {
         mark.observe_tokens = scope->observe_tokens;
@@ -132,9 +139,12 @@ quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_are
         mark.stored = scope->session_uid.has &&
                       memcmp(scope->session_uid.v.b, row->uid.b, sizeof(row->uid.b)) == 0;
     }
-    if (mark.stored) {
+    /* Numbers that cannot be count as none: the session is observed again from its beginning. */
+    if (mark.stored && scope->watermark >= mark.watermark && scope->watermark_tokens >= 0) {
         mark.watermark = scope->watermark;
         mark.watermark_tokens = scope->watermark_tokens;
+    }
+    if (mark.stored) {
         mark.spent = (qp_memory_charge){scope->model_calls, scope->model_input, scope->model_output,
                                         scope->model_cost, scope->model_unpriced};
     }
@@ -620,7 +630,7 @@ static quipu_status memory_scope_user(const memory_scope_commit *commit, ent_db 
     if (status != QUIPU_OK) {
         return status;
     }
-    *ret_tokens = user->watermark_tokens + (there != NULL ? there->watermark_tokens : 0);
+    *ret_tokens = qp_sum(user->watermark_tokens, there != NULL ? there->watermark_tokens : 0);
     if (there == NULL) {
         made.generation = observed;
         return qp_memory_scope_create(db, NULL, &made, NULL, reterr);
@@ -631,7 +641,7 @@ static quipu_status memory_scope_user(const memory_scope_commit *commit, ent_db 
                                  .scope = ent_eq(user->scope),
                                  .kind = qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_USER)},
         &(qp_memory_scope_patch){.watermark_tokens = ent_set(*ret_tokens),
-                                 .generation = ent_set(there->generation + observed)},
+                                 .generation = ent_set(qp_sum(there->generation, observed))},
         NULL, reterr);
 }
 
@@ -682,7 +692,7 @@ static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena 
     quipu_status status;
 
     commit->stored = (qp_memory_stored){.observations = 0};
-    commit->generation = commit->work->generation + (batch->count > 0);
+    commit->generation = qp_sum(commit->work->generation, batch->count > 0);
     status = memory_scope_check(commit, db, scratch, &row, &mark, reterr);
     if (status == QUIPU_OK) {
         status = memory_scope_end_job(commit, db, scratch, row, reterr);

@@ -181,6 +181,7 @@ static quipu_status memory_status_work(void *ctx, ent_db *db, quipu_arena *scrat
     quipu_memory_progress *items = NULL;
     quipu_status status;
     size_t count;
+    size_t shown = 0;
 
     quipu_arena_free(arena);
     status = memory_status_rows(call, db, &rows, reterr);
@@ -192,9 +193,12 @@ static quipu_status memory_status_work(void *ctx, ent_db *db, quipu_arena *scrat
     }
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         assert(items != NULL);
-        status = memory_status_item(call, db, scratch, &rows.items[i], &items[i], reterr);
+        /* No caller can name a session whose key is empty; verify reports it. */
+        if (rows.items[i].key.n > 0) {
+            status = memory_status_item(call, db, scratch, &rows.items[i], &items[shown++], reterr);
+        }
     }
-    call->list->pub.sessions = quipu_memory_progresses_of(items, count);
+    call->list->pub.sessions = quipu_memory_progresses_of(items, shown);
     call->list->pub.more = rows.n > count;
     return status;
 }

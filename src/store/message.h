@@ -83,6 +83,16 @@ QUIPU_MUST_USE quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db 
 QUIPU_MUST_USE quipu_status qp_encoded_equals(const qp_encoded *encoded, size_t at,
                                               const qp_message *row, bool *ret_equal);
 
+#define QP_MESSAGE_TOKENS_MAX (INT64_C(1) << 40) /* of one message: its text is far shorter */
+#define QP_TOKENS_TOTAL_MAX (INT64_C(1) << 62) /* of all up to it: what is added never overflows */
+
+/* Whether its token counts can be. A row of the file is input, and callers add them up. */
+static inline bool qp_message_counts_sound(const qp_message *row)
+{
+    return row->tokens >= 0 && row->tokens <= QP_MESSAGE_TOKENS_MAX && row->tokens_total >= 0 &&
+           row->tokens_total <= QP_TOKENS_TOTAL_MAX;
+}
+
 /* A row, whose texts are borrowed, as a message in the arena. QUIPU_CORRUPT, QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc,
                                               quipu_arena *arena, quipu_message *ret_message,

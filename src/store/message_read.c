@@ -276,7 +276,8 @@ quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc, quipu_ar
                              .prompt_tokens = row->prompt_tokens.v,
                              .cached_tokens = row->cached_tokens.v,
                              .answer_tokens = row->answer_tokens.v};
-    quipu_status status = message_read_texts(row, arena, &message);
+    quipu_status status =
+        qp_message_counts_sound(row) ? message_read_texts(row, arena, &message) : QUIPU_CORRUPT;
 
     if (status == QUIPU_OK) {
         status = qp_event_id_text(row->event_id, arena, &message.event_id);

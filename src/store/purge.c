@@ -31,7 +31,7 @@ static quipu_str purge_scope(int64_t session, char text[PURGE_SCOPE_SIZE])
 {
     const int n = snprintf(text, PURGE_SCOPE_SIZE, "%" PRId64, session);
 
-    assert(session > 0 && n > 0 && n < PURGE_SCOPE_SIZE);
+    assert(n > 0 && n < PURGE_SCOPE_SIZE);
     return (quipu_str){text, (size_t)n};
 }
 
@@ -42,6 +42,9 @@ int64_t qp_purge_session(quipu_str scope)
     int64_t session = 0;
 
     for (size_t i = 0; i < scope.n && session < INT64_MAX / 10; i++) {
+        if (scope.p[i] < '0' || scope.p[i] > '9') {
+            return 0;
+        }
         session = 10 * session + (scope.p[i] - '0');
     }
     return session > 0 && quipu_str_eq(purge_scope(session, text), scope) ? session : 0;
@@ -61,6 +64,18 @@ quipu_status qp_purge_make_due(quipu_store *store, ent_db *db, quipu_arena *scra
                            reterr);
 }
 
+quipu_status qp_purge_forget(const quipu_store *store, ent_db *db, int64_t session,
+                             quipu_error *reterr)
+{
+    char text[PURGE_SCOPE_SIZE];
+    const qp_job_where where = {.tenant = ent_eq(store->tenant),
+                                .scope = ent_eq(purge_scope(session, text)),
+                                .kind = ent_eq(QP_JOB_PURGE)};
+
+    assert(ent_depth(db) > 0);
+    return qp_job_delete(db, &where, NULL, reterr);
+}
+
 /* Whether messages of a session, or of any (0), wait to be removed. verify asks it before it calls
  * rows unreachable. */
 quipu_status qp_purge_exists(ent_db *db, quipu_str tenant, int64_t session, bool *ret_exists,
@@ -69,7 +84,6 @@ quipu_status qp_purge_exists(ent_db *db, quipu_str tenant, int64_t session, bool
     qp_job_where where = {.tenant = ent_eq(tenant), .kind = ent_eq(QP_JOB_PURGE)};
     char text[PURGE_SCOPE_SIZE];
 
-    assert(session >= 0);
     if (session != 0) {
         where.scope = ent_eq(purge_scope(session, text));
     }
@@ -234,6 +248,7 @@ static quipu_status purge_step(purge_worker *worker, const qp_call *call, quipu_
     step.families = &worker->session;
     step.family_count = worker->session != 0 ? 1 : 0;
     status = qp_size_exempt(worker->store, &step, purge_step_work, worker, reterr);
+    worker->ended = worker->ended && status == QUIPU_OK;
     worker->steps--;
     if (status == QUIPU_OK) {
         QP_LOG(&worker->store->log, QUIPU_LOG_DEBUG, "store", "purge_step",

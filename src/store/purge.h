@@ -28,6 +28,10 @@ QUIPU_MUST_USE quipu_status qp_purge_make_due(quipu_store *store, ent_db *db, qu
                                               int64_t session, int64_t from, int64_t to,
                                               quipu_error *reterr);
 
+/* Forget the purge of a session whose row goes, in the same transaction: nothing is left to do. */
+QUIPU_MUST_USE quipu_status qp_purge_forget(const quipu_store *store, ent_db *db, int64_t session,
+                                            quipu_error *reterr);
+
 /* The session that a purge's scope names; 0: none, which is damage. */
 int64_t qp_purge_session(quipu_str scope);
 

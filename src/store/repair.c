@@ -10,6 +10,7 @@
  * On return: each problem was reported once, with whether it is mended. */
 #include <assert.h>
 
+#include "base/sum.h"
 #include "ent/maintenance.h"
 #include "store/fork_release.h"
 #include "store/search.h"
@@ -56,10 +57,11 @@ static quipu_status repair_wrong(ent_db *db, const qp_session *row, int64_t *seq
     }
     while (count < REPAIR_BATCH && qp_message_iter_next(&iter, &message)) {
         if (message.seq != *seq) {
-            *total = message.tokens_total - message.tokens; /* behind a gap only it knows */
+            /* Behind a gap only it knows. */
+            *total = qp_difference(message.tokens_total, message.tokens);
         }
-        *total += message.tokens;
-        *seq = message.seq + 1;
+        *total = qp_sum(*total, message.tokens);
+        *seq = qp_sum(message.seq, 1);
         if (message.tokens_total != *total) {
             assert(count < REPAIR_BATCH);
             wrong[count++] = (repair_total){message.seq, *total};
@@ -136,16 +138,16 @@ static quipu_status repair_header(ent_db *db, const qp_session *row, const qp_fi
                                   quipu_error *reterr)
 {
     const int64_t lowest = qp_verify_lowest(row);
-    const int64_t last = findings->last_seq >= lowest ? findings->last_seq : lowest - 1;
+    const int64_t held = qp_sum(findings->last_seq, 1);
+    const int64_t next = held > lowest ? held : lowest;
     const int64_t first = row->first_seq < 1 ? 1 : row->first_seq;
-    qp_session_patch patch = {.revision = ent_set(row->revision + 1),
+    qp_session_patch patch = {.revision = ent_set(qp_sum(row->revision, 1)),
                               .first_seq = ent_set(first),
-                              .next_seq = ent_set(last + 1),
-                              .message_count = ent_set(last + 1 - first)};
+                              .next_seq = ent_set(next),
+                              .message_count = ent_set(qp_difference(next, first))};
     quipu_status status = QUIPU_OK;
 
     assert(row->key.p != NULL && !findings->cut);
-    assert(last >= lowest - 1);
     if (findings->has[QUIPU_PROBLEM_TOTALS]) {
         patch.token_count = ent_set(repair_sum(db, row, findings->base_total, &status, reterr));
     }
@@ -179,7 +181,7 @@ static quipu_status repair_mend(quipu_store *store, ent_db *db, const qp_session
         status = repair_totals(db, row, findings->base_total, reterr);
     }
     if (status == QUIPU_OK && row->key.p == NULL && findings->has[QUIPU_PROBLEM_HASH]) {
-        qp_session_patch patch = {.revision = ent_set(row->revision + 1)};
+        qp_session_patch patch = {.revision = ent_set(qp_sum(row->revision, 1))};
 
         repair_chain(&patch);
         status =
@@ -231,9 +233,18 @@ quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t 
 {
     repair_session repair = {.store = run->store, .id = id};
     const qp_call step = qp_maintain_step(run->store, call);
-    quipu_status status = qp_size_exempt(run->store, &step, repair_session_work, &repair, reterr);
+    quipu_error error = {0};
+    quipu_status status = qp_size_exempt(run->store, &step, repair_session_work, &repair, &error);
 
     assert(run->repairs);
+    /* Damage elsewhere stopped the mending, as that of an ancestor's row, and nothing was changed:
+     * then the problems stay, and the walk goes on. */
+    if (status == QUIPU_CORRUPT && repair.found) {
+        repair.after = repair.before;
+        status = QUIPU_OK;
+    } else if (status != QUIPU_OK) {
+        (void)qp_error_pass(reterr, &error);
+    }
     for (int kind = 1; kind < QP_PROBLEM_KINDS && status == QUIPU_OK && repair.found; kind++) {
         /* The index is made anew at the end, for all sessions. */
         bool search = kind == QUIPU_PROBLEM_SEARCH;

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "base/thread.h"
 #include "ent/db.h"
 #include "ent/search_engine.h"
@@ -254,7 +255,8 @@ static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t ta
     const qp_message_query query = {
         .limit = budget->messages + 1,
         .order = {QP_MESSAGE_BY_SEQ(ASC)},
-        .where = {.session_id = ent_eq(row->id), .seq = ent_between(row->indexed_seq + 1, target)}};
+        .where = {.session_id = ent_eq(row->id),
+                  .seq = ent_between(qp_sum(row->indexed_seq, 1), target)}};
     int64_t count = 0;
     int64_t to = target;
     qp_message_iter iter;
@@ -290,7 +292,8 @@ static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t ta
 static quipu_status search_move(ent_db *db, const qp_session *row, int64_t to, quipu_error *reterr)
 {
     const qp_session_patch patch = {.indexed_seq = ent_set(to),
-                                    .index_pending = ent_bool_set(to < row->next_seq - 1)};
+                                    .index_pending =
+                                        ent_bool_set(to < qp_difference(row->next_seq, 1))};
 
     assert(row->index_pending && to > row->indexed_seq && to < row->next_seq);
     return qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
@@ -302,7 +305,7 @@ static quipu_status search_move(ent_db *db, const qp_session *row, int64_t to, q
 static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_session *row,
                                    search_budget *budget, int64_t *ret_to, quipu_error *reterr)
 {
-    int64_t to = row->next_seq - 1;
+    int64_t to = qp_difference(row->next_seq, 1);
     int64_t count = 0;
     quipu_status status = QUIPU_OK;
 
@@ -316,7 +319,7 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
         status = search_measure(db, row, to, budget, &to, &count, reterr);
     }
     if (status == QUIPU_OK && count > 0) {
-        status = search_add(db, row->id, row->indexed_seq + 1, to, reterr);
+        status = search_add(db, row->id, qp_sum(row->indexed_seq, 1), to, reterr);
     }
     /* Also when nothing was indexed: numbers without messages (they were removed) are passed
      * over. */

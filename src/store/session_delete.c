@@ -13,6 +13,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "base/sum.h"
 #include "ent/db.h"
 #include "store/artifact.h"
 #include "store/context_log.h"
@@ -90,7 +91,8 @@ static quipu_status session_delete_belongings(quipu_store *store, ent_db *db, co
     }
     if (status == QUIPU_OK) {
         status = qp_feed_record(
-            store, db, row, &(qp_feed_note){QUIPU_CHANGE_DELETED, row->revision + 1, 0, 0}, reterr);
+            store, db, row, &(qp_feed_note){QUIPU_CHANGE_DELETED, qp_sum(row->revision, 1), 0, 0},
+            reterr);
     }
     return status;
 }

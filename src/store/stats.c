@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sum.h"
 #include "ent/maintenance.h"
 #include "store/maintain.h"
 
@@ -32,8 +33,11 @@ static void stats_add(quipu_stats *stats, const qp_session *row, quipu_time now)
     stats->sessions++;
     stats->expired += qp_session_expired(row, now);
     stats->forks += row->parent_id.has;
+    if (!qp_session_is_sound(row)) {
+        return; /* verify reports it */
+    }
     stats->messages += row->message_count;
-    stats->tokens += row->token_count;
+    stats->tokens = qp_sum(stats->tokens, row->token_count);
     /* Messages that a cap or a prune deleted need no indexing: `gone` is the last of them. */
     if (row->index_pending) {
         const int64_t gone = row->first_seq - 1;

@@ -28,6 +28,7 @@
 #include "base/time.h"
 #include "ent/db.h"
 #include "ent/maintenance.h"
+#include "store/message.h"
 #include "store/tool_calls.h"
 
 #define STORE_KEY_SHOWN 80 /* bytes of a key that a message shows */
@@ -481,6 +482,17 @@ quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena
     return status;
 }
 
+bool qp_session_is_sound(const qp_session *row)
+{
+    return row->first_seq >= 1 && row->next_seq >= row->first_seq &&
+           row->next_seq <= ENT_CLUSTER_SEQ_MAX + 1 && row->message_count >= 0 &&
+           row->message_count <= ENT_CLUSTER_SEQ_MAX && row->hashed_from >= 0 &&
+           row->hashed_from < row->next_seq && row->compact_seq >= 0 &&
+           row->compact_seq < row->next_seq && row->token_count >= 0 &&
+           row->token_count <= QP_TOKENS_TOTAL_MAX && row->revision >= 0 &&
+           row->revision < INT64_MAX && (!row->ttl_ms.has || row->ttl_ms.v > 0);
+}
+
 /* The text names the instant, so that a clock that is wrong shows. */
 quipu_status qp_session_living(const qp_session *row, quipu_time now, quipu_error *reterr)
 {
@@ -495,7 +507,11 @@ quipu_status qp_session_living(const qp_session *row, quipu_time now, quipu_erro
         return qp_error_set(reterr, QUIPU_EXPIRED,
                             "it expired at %s; create it again, or use get-or-create", at);
     }
-    return QUIPU_OK;
+    return qp_session_is_sound(row)
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_CORRUPT,
+                              "the session's row has a number that it cannot have; verify the "
+                              "store");
 }
 
 /* For reads as well as for writes: an expired session is not seen, though its row is still

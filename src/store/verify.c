@@ -28,6 +28,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "ent/maintenance.h"
 #include "ent/row.h"
 #include "ent/search_engine.h"
@@ -189,13 +190,13 @@ typedef struct verify_walk {
  * new beginning: one missing message is one finding, not one for every message behind it. */
 static void verify_totals(verify_walk *walk, const qp_message *message)
 {
-    if (!walk->known || message->seq != walk->before + 1) {
-        walk->total = message->tokens_total - message->tokens;
+    if (!walk->known || message->seq != qp_sum(walk->before, 1)) {
+        walk->total = qp_difference(message->tokens_total, message->tokens);
     }
     if (message->seq == walk->lowest) {
         walk->findings->base_total = walk->total;
     }
-    walk->total += message->tokens;
+    walk->total = qp_sum(walk->total, message->tokens);
     walk->known = true;
     walk->before = message->seq;
     if (message->tokens_total != walk->total || message->tokens < 0) {
@@ -284,7 +285,7 @@ static quipu_status verify_message(verify_walk *walk, const qp_message *message,
             qp_findings_add(walk->findings, QUIPU_PROBLEM_SEQ, walk->expected,
                             "message %lld is missing", (long long)walk->expected);
         }
-        walk->expected = message->seq + 1;
+        walk->expected = qp_sum(message->seq, 1);
         if (message->seq >= row->next_seq) {
             qp_findings_add(walk->findings, QUIPU_PROBLEM_NEXT_SEQ, message->seq,
                             "there is message %lld, but the next number is %lld",
@@ -333,7 +334,7 @@ static quipu_status verify_messages(ent_db *db, verify_walk *walk, quipu_error *
         /* A value is outside its field's enum or type, or a page is damaged. */
         qp_findings_add(walk->findings,
                         error.field[0] != '\0' ? QUIPU_PROBLEM_MESSAGE : QUIPU_PROBLEM_FILE,
-                        walk->before + 1, "%s", error.message);
+                        qp_sum(walk->before, 1), "%s", error.message);
         walk->findings->cut = true;
         return QUIPU_OK;
     }
@@ -347,21 +348,21 @@ static void verify_header(const verify_walk *walk)
 {
     const qp_session *row = walk->row;
     qp_findings *findings = walk->findings;
-    const int64_t last = walk->expected - 1;
+    const int64_t last = qp_difference(walk->expected, 1);
 
     assert(!walk->findings->cut && walk->row->key.p != NULL);
     /* An empty session has no last message to compare with. */
-    if (row->next_seq != last + 1 && row->next_seq > row->first_seq) {
+    if (row->next_seq != walk->expected && row->next_seq > row->first_seq) {
         qp_findings_add(findings, QUIPU_PROBLEM_NEXT_SEQ, last,
                         "the last message is %lld, but the next number is %lld", (long long)last,
                         (long long)row->next_seq);
     }
     if (row->first_seq < 1 || row->first_seq > row->next_seq ||
-        row->message_count != row->next_seq - row->first_seq) {
+        row->message_count != qp_difference(row->next_seq, row->first_seq)) {
         qp_findings_add(findings, QUIPU_PROBLEM_COUNT, 0,
                         "it counts %lld messages, but has the numbers %lld to %lld",
                         (long long)row->message_count, (long long)row->first_seq,
-                        (long long)row->next_seq - 1);
+                        (long long)qp_difference(row->next_seq, 1));
     }
     if (walk->known && row->token_count != walk->total) {
         qp_findings_add(findings, QUIPU_PROBLEM_TOTALS, 0, "it counts %lld tokens, not %lld",
@@ -380,7 +381,7 @@ static void verify_watermark(const verify_walk *walk)
     assert(!walk->findings->cut);
     if (walk->indexed && !row->index_pending && last > qp_session_base(row) &&
         row->indexed_seq < last) {
-        qp_findings_add(walk->findings, QUIPU_PROBLEM_SEARCH, row->indexed_seq + 1,
+        qp_findings_add(walk->findings, QUIPU_PROBLEM_SEARCH, qp_sum(row->indexed_seq, 1),
                         "its messages behind %lld are in no search index, and it is not "
                         "marked as pending",
                         (long long)row->indexed_seq);
@@ -388,8 +389,21 @@ static void verify_watermark(const verify_walk *walk)
     if (row->indexed_seq < 0 || row->indexed_seq >= row->next_seq) {
         qp_findings_add(walk->findings, QUIPU_PROBLEM_SEARCH, 0,
                         "the search index reaches to %lld, the messages to %lld",
-                        (long long)row->indexed_seq, (long long)row->next_seq - 1);
+                        (long long)row->indexed_seq, (long long)qp_difference(row->next_seq, 1));
     }
+}
+
+/* The numbers that nothing else is compared with. Where the messages of a living row begin and end
+ * they say themselves. */
+static bool verify_row_numbers(const qp_session *row)
+{
+    const bool placed =
+        row->key.p != NULL || (row->first_seq >= 1 && row->next_seq >= row->first_seq &&
+                               row->next_seq <= ENT_CLUSTER_SEQ_MAX + 1);
+
+    return placed && row->id >= 1 && row->revision >= 0 && row->revision < INT64_MAX &&
+           row->compact_seq >= 0 && row->turn_seq >= 0 && row->token_rule >= 0 &&
+           (!row->ttl_ms.has || row->ttl_ms.v >= 1);
 }
 
 /* What the row alone shows: the rules of its fields, and those that calls keep. Only a row that
@@ -405,13 +419,11 @@ static quipu_status verify_row(const qp_session *row, qp_findings *findings, qui
     if (status == QUIPU_OK && row->key.p != NULL) {
         status = qp_key_check(row->key, &error);
     }
-    if (status == QUIPU_OK &&
-        (row->id < 1 || row->revision < 0 || row->compact_seq < 0 || row->turn_seq < 0 ||
-         row->token_rule < 0 || (row->ttl_ms.has && row->ttl_ms.v < 1))) {
+    if (status == QUIPU_OK && !verify_row_numbers(row)) {
         status =
             qp_error_set(&error, QUIPU_INVALID,
                          "its row has a number that it cannot have (id, revision, compact_seq, "
-                         "turn_seq, token_rule or ttl_ms)");
+                         "turn_seq, token_rule or ttl_ms; of a deleted one first_seq or next_seq)");
     }
     if (status == QUIPU_NOMEM) {
         return qp_error_pass(reterr, &error);
@@ -462,7 +474,28 @@ static bool verify_can_fork(const qp_session *row)
     const int64_t base = qp_session_base(row);
 
     return !row->parent_id.has || (row->parent_id.v >= 1 && row->parent_id.v < row->id &&
-                                   base >= 0 && base < row->next_seq);
+                                   row->fork_seq.v >= 0 && base < row->next_seq);
+}
+
+/* A fork belongs to the tenant of its parent; one that is missing is found by the chain. */
+static quipu_status verify_tenant(ent_db *db, const qp_session *row, qp_findings *findings,
+                                  quipu_error *reterr)
+{
+    bool exists = false;
+    quipu_status status = QUIPU_OK;
+
+    assert(ent_depth(db) > 0);
+    if (row->parent_id.has) {
+        status = qp_session_exists(
+            db, &(qp_session_where){.id = ent_eq(row->parent_id.v), .tenant = ent_ne(row->tenant)},
+            &exists, reterr);
+    }
+    if (status == QUIPU_OK && exists) {
+        qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0,
+                        "it is a fork of session number %lld, which is another tenant's",
+                        (long long)row->parent_id.v);
+    }
+    return status;
 }
 
 /* The past that a fork shares must be there: as many messages as there are numbers. They are
@@ -486,6 +519,10 @@ static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *
                         "it is a fork of session number %lld at %lld, which cannot be",
                         (long long)row->parent_id.v, (long long)base);
         return QUIPU_OK;
+    }
+    status = verify_tenant(db, row, findings, reterr);
+    if (status != QUIPU_OK) {
+        return status;
     }
     /* It shows nothing of its parent any more. Of what a hidden session shares only what its forks
      * reach has to be there, which is theirs to check. */

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "store/export_lines.h"
 #include "store/export_row.h"
 #include "store/hash_chain.h"
@@ -72,7 +73,7 @@ static bool against_is_there(against_run *run, const qp_session *row)
     } else if (row->next_seq <= last) {
         run->seq = row->next_seq;
         qp_problem_say(run->text, "it had messages up to %lld, and has none behind %lld",
-                       (long long)last, (long long)row->next_seq - 1);
+                       (long long)last, (long long)qp_difference(row->next_seq, 1));
     } else if (row->revision < known->revision) {
         qp_problem_say(run->text, "its revision was %lld and is %lld: changes are lost",
                        (long long)known->revision, (long long)row->revision);
@@ -87,7 +88,7 @@ static quipu_status against_hash(against_run *run, ent_db *db, quipu_arena *scra
                                  const qp_session *row, quipu_error *reterr)
 {
     const qp_session_new *known = &run->known;
-    const int64_t last = known->next_seq.v - 1;
+    const int64_t last = qp_difference(known->next_seq.v, 1);
     quipu_bytes hash = row->base_hash;
     quipu_status status = QUIPU_OK;
 
@@ -106,7 +107,7 @@ static quipu_status against_hash(against_run *run, ent_db *db, quipu_arena *scra
                        (long long)known->hashed_from, (long long)row->hashed_from);
         return QUIPU_OK;
     }
-    if (last < row->first_seq - 1) {
+    if (last < qp_difference(row->first_seq, 1)) {
         run->what = AGAINST_PRUNED;
         return QUIPU_OK;
     }

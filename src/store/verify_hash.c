@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/sum.h"
+
 /* Whether the row says of its chain what can be. */
 static bool verify_hash_row(const qp_session *row)
 {
@@ -73,7 +75,7 @@ void qp_hash_walk_message(qp_hash_walk *walk, const qp_session *row, const qp_me
  * lost, or the row is not theirs. */
 void qp_hash_walk_end(const qp_hash_walk *walk, const qp_session *row, qp_findings *findings)
 {
-    const int64_t last = row->next_seq - 1;
+    const int64_t last = qp_difference(row->next_seq, 1);
     quipu_bytes hash = {NULL, 0};
 
     assert(row->key.p != NULL && !findings->cut);

@@ -25,6 +25,7 @@
 #include "store/classes.h"
 #include "store/context_log.h"
 #include "store/memory_scope.h"
+#include "store/message.h"
 #include "store/purge.h"
 #include "store/state.h"
 #include "store/usage.h"
@@ -403,16 +404,24 @@ static quipu_status verify_rows_reflection(rows_walk *walk, const rows_any *any,
     return QUIPU_OK;
 }
 
-/* The session of a key and tenant, or NULL. */
+/* The session of a key and tenant, or NULL. *ret_known is false when it cannot be read, which is a
+ * finding of the session. */
 static quipu_status verify_rows_session(rows_walk *walk, quipu_str tenant, quipu_str key,
-                                        const qp_session **ret_row, quipu_error *reterr)
+                                        const qp_session **ret_row, bool *ret_known,
+                                        quipu_error *reterr)
 {
     quipu_error error = {0};
+    quipu_status status =
+        qp_session_by_tenant_key(walk->db, &walk->arena, tenant, key, ret_row, &error);
 
-    *ret_row = NULL;
-    return qp_row_optional(
-        qp_session_by_tenant_key(walk->db, &walk->arena, tenant, key, ret_row, &error), &error,
-        reterr);
+    *ret_known = status != QUIPU_CORRUPT;
+    if (!*ret_known) {
+        status = QUIPU_NOT_FOUND;
+    }
+    if (status != QUIPU_OK) {
+        *ret_row = NULL;
+    }
+    return qp_row_optional(status, &error, reterr);
 }
 
 /* Whether the numbers of a scope can be. */
@@ -421,8 +430,10 @@ static bool verify_rows_scope_numbers(const qp_memory_scope *row)
     const qp_memory_charge spent = {row->model_calls, row->model_input, row->model_output,
                                     row->model_cost, row->model_unpriced};
 
-    return row->watermark >= 0 && row->watermark_tokens >= 0 && row->generation >= 0 &&
-           row->observe_tokens >= 0 && qp_memory_charge_is_sound(spent);
+    return row->watermark >= 0 && row->watermark_tokens >= 0 &&
+           row->watermark_tokens <= QP_TOKENS_TOTAL_MAX && row->generation >= 0 &&
+           row->generation < INT64_MAX && row->observe_tokens >= 0 &&
+           qp_memory_charge_is_sound(spent);
 }
 
 /* How far a session is observed. Removing the row begins again with the first message: what is
@@ -433,13 +444,15 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
     const qp_memory_scope *row = &any->scope;
     const bool session = row->kind == QP_MEMORY_SCOPE_KIND_SESSION;
     const qp_session *owner = NULL;
+    bool known = true;
     quipu_status status =
-        session ? verify_rows_session(walk, row->tenant, row->scope, &owner, reterr) : QUIPU_OK;
+        session ? verify_rows_session(walk, row->tenant, row->scope, &owner, &known, reterr)
+                : QUIPU_OK;
 
     assert(!finding->orphan && (session || owner == NULL));
     finding->tenant = row->tenant;
     finding->session_key = row->scope;
-    if (status != QUIPU_OK) {
+    if (status != QUIPU_OK || !known) {
         return status;
     }
     if (session && owner == NULL) {
@@ -498,13 +511,12 @@ static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_f
         owner = walk->owner;
     } else {
         finding->session_key = row->scope;
-        status = verify_rows_session(walk, row->tenant, row->scope, &owner, reterr);
+        status = verify_rows_session(walk, row->tenant, row->scope, &owner, &known, reterr);
     }
     if (status != QUIPU_OK || !known) {
         return status;
     }
-    finding->orphan = owner == NULL || row->first_seq < 0 || row->last_seq < 0 || row->fence < 0 ||
-                      row->tries < 0 || (row->owner.p != NULL && !row->next_at.has);
+    finding->orphan = owner == NULL || !qp_job_is_sound(row);
     if (finding->orphan) {
         qp_problem_say(finding->text, "a job \"%.*s\" %s",
                        (int)qp_utf8_cut(row->kind, VERIFY_ROWS_NAME), row->kind.p,

@@ -115,6 +115,17 @@ static int64_t jobs(quipu_store *store)
     return self.jobs;
 }
 
+static quipu_status claim_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    behind *self = ctx;
+
+    (void)scratch;
+    return qp_job_claim_next(
+        self->store, db, &self->arena,
+        &(qp_job_claim){QP_JOB_PURGE, QP_STR_ABSENT, QUIPU_STR("another"), 60000}, &self->lease,
+        &self->found, reterr);
+}
+
 static int64_t sweep(quipu_store *store)
 {
     int64_t removed = -1;
@@ -365,6 +376,26 @@ static void the_last_fork_takes_a_long_hidden_parent_along(void **state)
     mt_clean(store);
 }
 
+/* A session may go with its last fork while a worker that died still has its purge. */
+static void a_purge_goes_with_its_session(void **state)
+{
+    quipu_store *store = *state;
+    behind other = {0};
+    quipu_error err = {0};
+
+    filled(store, "k", LONG);
+    mt_fork(store, "k", 1, "fork");
+    delete_and_stop(store, "k");
+    assert_int_equal(jobs(store), 1);
+    run(store, claim_work, &other);
+    assert_true(other.found);
+    T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, &err));
+    assert_int_equal(rows(store), 0);
+    assert_int_equal(jobs(store), 0);
+    mt_clean(store);
+    quipu_arena_free(&other.arena);
+}
+
 static void a_tree_of_long_sessions_goes_as_one(void **state)
 {
     quipu_store *store = *state;
@@ -474,17 +505,6 @@ static void a_sweep_takes_long_sessions_in_batches(void **state)
 /* ---- workers ----------------------------------------------------------------------------------
  */
 
-static quipu_status claim_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
-{
-    behind *self = ctx;
-
-    (void)scratch;
-    return qp_job_claim_next(
-        self->store, db, &self->arena,
-        &(qp_job_claim){QP_JOB_PURGE, QP_STR_ABSENT, QUIPU_STR("another"), 60000}, &self->lease,
-        &self->found, reterr);
-}
-
 static void a_purge_of_another_worker_is_left_to_it_until_its_lease_ends(void **state)
 {
     quipu_store *store = *state;
@@ -586,6 +606,7 @@ int main(void)
         cmocka_unit_test(no_step_removes_more_than_a_batch_and_others_write_between),
         ST_TEST(forks_keep_what_they_share_of_a_purged_session),
         ST_TEST(the_last_fork_takes_a_long_hidden_parent_along),
+        ST_TEST(a_purge_goes_with_its_session),
         ST_TEST(a_tree_of_long_sessions_goes_as_one),
         ST_TEST(a_prune_of_a_long_history_shows_the_rest_at_once),
         cmocka_unit_test(a_cap_on_a_long_history_holds_with_the_next_append),

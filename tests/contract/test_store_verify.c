@@ -1,10 +1,14 @@
 /* Verify and repair: every kind of damage is reported with its session, what can be mended is. */
 #include "contract/maintain_t.h"
 #include "lib/short.h"
+#include "lib/t_oracle.h"
 
-#include <quipu/memory.h>
+#include <inttypes.h>
+
+#include <quipu/agent.h>
 
 #include "base/json.h"
+#include "store/job.h"
 
 typedef struct damage {
     const char *sql;
@@ -117,9 +121,104 @@ static const damage damages[] = {
      QUIPU_PROBLEM_SESSION, "lonely", false},
     {"UPDATE sessions SET key = '' WHERE key = 'lonely'", QUIPU_PROBLEM_SESSION, "", false},
     {"UPDATE sessions SET next_seq = -1 WHERE key = 'plain'", QUIPU_PROBLEM_COUNT, "plain", true},
+    {"UPDATE jobs SET fence = -1 WHERE kind = 'observe'", QUIPU_PROBLEM_MEMORY, "plain", true},
+    {"UPDATE jobs SET fence = 9223372036854775807", QUIPU_PROBLEM_MEMORY, NULL, true},
+    {"UPDATE jobs SET last_seq = 9223372036854775807", QUIPU_PROBLEM_MEMORY, NULL, true},
+    {"UPDATE jobs SET scope = '!!!!!!!!!!!!!!!!!!!!!!!!' WHERE kind = 'purge'",
+     QUIPU_PROBLEM_MEMORY, "", true},
+    {"UPDATE jobs SET scope = '922337203685477579z' WHERE kind = 'purge'", QUIPU_PROBLEM_MEMORY, "",
+     true},
+    {"UPDATE jobs SET scope = '', next_at = updated_at", QUIPU_PROBLEM_MEMORY, NULL, false},
+    {"UPDATE jobs SET scope = 'nobody' WHERE kind = 'observe'", QUIPU_PROBLEM_MEMORY, "nobody",
+     true},
+    {"UPDATE memory_scopes SET watermark = -1", QUIPU_PROBLEM_MEMORY, "plain", true},
+    {"UPDATE memory_scopes SET watermark = 6", QUIPU_PROBLEM_MEMORY, "plain", true},
+    {"UPDATE memory_scopes SET watermark_tokens = 9223372036854775807", QUIPU_PROBLEM_MEMORY,
+     "plain", true},
+    {"UPDATE memory_scopes SET generation = 9223372036854775807", QUIPU_PROBLEM_MEMORY, "plain",
+     true},
+    {"UPDATE memory_scopes SET model_cost = -1", QUIPU_PROBLEM_MEMORY, "plain", true},
+    {"UPDATE context_log SET sent_hash = x''", QUIPU_PROBLEM_MEMORY, "plain", true},
+    {"UPDATE context_log SET block = x'00'", QUIPU_PROBLEM_MEMORY, "plain", true},
+    {"UPDATE context_log SET summary_seq = 9223372036854775807", QUIPU_PROBLEM_MEMORY, "plain",
+     true},
+    {"UPDATE context_log SET tokens = 9223372036854775807", QUIPU_PROBLEM_MEMORY, "plain", true},
+    {"UPDATE context_log SET from_tokens = -1", QUIPU_PROBLEM_MEMORY, "plain", true},
+    {"UPDATE context_log SET session_number = 4711", QUIPU_PROBLEM_MEMORY, "", true},
+    {"UPDATE removals SET removed_at = 'once'", QUIPU_PROBLEM_SESSION, "", false},
+    {"UPDATE sessions SET tenant = 'other' WHERE key = 'of hidden'", QUIPU_PROBLEM_FORK, NULL,
+     false},
+    {"UPDATE sessions SET hashed_from = 9223372036854775807 WHERE key = 'plain'",
+     QUIPU_PROBLEM_HASH, "plain", true},
+    {"UPDATE sessions SET token_count = 9223372036854775807 WHERE key = 'plain'",
+     QUIPU_PROBLEM_TOTALS, "plain", true},
+    {"UPDATE sessions SET revision = 9223372036854775807 WHERE key = 'plain'",
+     QUIPU_PROBLEM_SESSION, "plain", false},
+    {"UPDATE sessions SET next_seq = (-9223372036854775807 - 1) WHERE key = 'plain'",
+     QUIPU_PROBLEM_COUNT, "plain", true},
+    {"UPDATE sessions SET first_seq = 9223372036854775807 WHERE key IS NULL", QUIPU_PROBLEM_SESSION,
+     "", false},
+    {"UPDATE sessions SET fork_seq = 9223372036854775807 WHERE key = 'fork'", QUIPU_PROBLEM_FORK,
+     "fork", false},
+    {"UPDATE sessions SET fork_seq = -5 WHERE key = 'fork'", QUIPU_PROBLEM_FORK, "fork", false},
+    {"UPDATE sessions SET indexed_seq = 9223372036854775807, lags = 1 WHERE key = 'plain'",
+     QUIPU_PROBLEM_SEARCH, "plain", true},
+    {"PRAGMA foreign_keys = OFF; UPDATE sessions SET fork_parent = 9223372036854775807",
+     QUIPU_PROBLEM_FILE, NULL, false},
+    {"UPDATE messages SET tokens = 9223372036854775807 WHERE seq = 2 AND session_messages = " OF(
+         "plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"UPDATE messages SET tokens_total = (-9223372036854775807 - 1) WHERE seq = 2 AND "
+     "session_messages = " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", true},
+    {"UPDATE messages SET seq = 9223372036854775807 WHERE seq = 2 AND session_messages = " OF(
+         "plain"),
+     QUIPU_PROBLEM_SEQ, "plain", false},
     {"DELETE FROM messages_search_docsize", QUIPU_PROBLEM_SEARCH, "", true},
     {"UPDATE messages_search_data SET block = x'00' WHERE id > 10", QUIPU_PROBLEM_SEARCH, "", true},
 };
+
+/* What is observed of session "plain", and what was sent of it. */
+static void observe_and_send(quipu_store *store)
+{
+    quipu_memory_options watch = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_error err = {0};
+
+    watch.session_key = QUIPU_STR("plain");
+    watch.observe_tokens = 1;
+    T_OK(quipu_memory_run(store, &watch, NULL, NULL, &err));
+    options.key = watch.session_key;
+    options.model = QUIPU_STR("model");
+    options.flags = QUIPU_CONTEXT_LOG;
+    T_OK(quipu_context_get(store, &options, NULL, &context, &err));
+    quipu_free(context);
+}
+
+/* A purge of the hidden session that a crash left, behind what its fork shares. */
+static void leave_purge(const char *path)
+{
+    const qp_session_query hidden = {.limit = 1, .where = {.key = ENT_IS_NULL}};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_session_list list = {0};
+    quipu_error err = {0};
+    ent_db *db = et_connect(path, 0);
+    char scope[32];
+
+    T_OK(qp_session_find(db, &arena, &hidden, &list, &err));
+    assert_int_equal(list.n, 1);
+    (void)snprintf(scope, sizeof(scope), "%" PRId64, list.items[0].id);
+    T_OK(qp_job_create(db, NULL,
+                       &(qp_job_new){.scope = quipu_cstr(scope),
+                                     .kind = QP_JOB_PURGE,
+                                     .first_seq = 3,
+                                     .last_seq = 3,
+                                     .next_at = {true, list.items[0].created_at}},
+                       NULL, &err));
+    ent_close(db);
+    quipu_arena_free(&arena);
+}
 
 /* A store that has a row in every table, and messages in the search index and behind it. */
 static quipu_store *damaged_store(const char *sql, char path[T_PATH_MAX])
@@ -149,6 +248,8 @@ static quipu_store *damaged_store(const char *sql, char path[T_PATH_MAX])
     st_append_many(store, "hidden", 3);
     mt_fork(store, "hidden", 2, "of hidden");
     T_OK(quipu_session_delete(store, QUIPU_STR("hidden"), NULL, NULL));
+    observe_and_send(store);
+    leave_purge(path);
     mt_clean(store);
     mt_sql(path, sql);
     return store;
@@ -175,8 +276,10 @@ static void each_damage_is_reported_and_mended_where_it_can_be(void **state)
             assert_string_equal(heard.key, one->key);
         }
         heard = (mt_problems){0};
-        T_OK(
-            quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, &verified, &err));
+        if (quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, &verified,
+                               &err) != QUIPU_OK) {
+            fail_msg("%s: the repair fails: %s", one->sql, err.message);
+        }
         assert_int_equal(verified.problems, heard.count);
         assert_int_equal(verified.repaired, heard.repaired);
         if (one->mends) {
@@ -232,6 +335,9 @@ static void no_damage_ends_the_program(void **state)
         }
         mt_free(&stream);
         refused += quipu_memory_run(store, NULL, NULL, NULL, &err) != QUIPU_OK;
+        refused += t_oracle_observe(store, &err) != QUIPU_OK;
+        refused += t_oracle_sessions(store, t_oracle_known, &err) != QUIPU_OK;
+        refused += t_oracle_search(store, &err) != QUIPU_OK;
         for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
             const quipu_str key = quipu_cstr(keys[k]);
             quipu_history *history = NULL;

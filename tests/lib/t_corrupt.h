@@ -136,6 +136,9 @@ static inline quipu_status t_corrupt_remember(quipu_store *store, quipu_memory_k
                                  .session_key = QUIPU_STR("one"),
                                  .content = QUIPU_STR("what was distilled"),
                                  .token_count = 3,
+                                 .priority = QUIPU_PRIORITY_STANDING,
+                                 .subject = QUIPU_STR("a subject"),
+                                 .origin = QUIPU_STR("by hand"),
                                  .source_end = kind == QUIPU_OBSERVATION ? 2 : 0};
 
     return quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, NULL, NULL);
@@ -160,21 +163,84 @@ static inline quipu_status t_corrupt_state(quipu_store *store)
     return status;
 }
 
-/* What belongs to no message: state, memories, a factor. */
+/* The `generate` of a model whose answers are refused: what it costs is counted. */
+static inline quipu_status t_corrupt_generate(void *ctx, const quipu_model_params *params,
+                                              const quipu_call_options *call,
+                                              const quipu_sink *sink, quipu_error *reterr)
+{
+    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_delta delta = QUIPU_DELTA_INIT;
+    quipu_status status;
+
+    (void)ctx;
+    (void)params;
+    (void)call;
+    usage.input = 100;
+    usage.output = 7;
+    delta.kind = QUIPU_DELTA_USAGE;
+    delta.usage = &usage;
+    status = sink->put(sink->ctx, &delta, reterr);
+    delta = (quipu_delta)QUIPU_DELTA_INIT;
+    delta.kind = QUIPU_DELTA_FINISH;
+    delta.finish = QUIPU_FINISH_STOP;
+    return status == QUIPU_OK ? sink->put(sink->ctx, &delta, reterr) : status;
+}
+
+/* Jobs, scopes and the ledger: a model that failed on one session, and rules on all others. */
+static inline quipu_status t_corrupt_observe(quipu_store *store)
+{
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_provider provider = QUIPU_PROVIDER_INIT;
+    quipu_status status;
+
+    provider.id = "none";
+    provider.generate = t_corrupt_generate;
+    options.observe_tokens = 1;
+    options.session_key = QUIPU_STR("one");
+    options.provider = &provider;
+    options.model = QUIPU_STR("model");
+    status = quipu_memory_run(store, &options, NULL, NULL, NULL);
+    options = (quipu_memory_options)QUIPU_MEMORY_OPTIONS_INIT;
+    options.observe_tokens = 1;
+    return status == QUIPU_OK ? quipu_memory_run(store, &options, NULL, NULL, NULL) : status;
+}
+
+/* A prompt of session "one" that is sent: the log has its block of memory; a later one has a line
+ * that is newer than the block. */
+static inline quipu_status t_corrupt_send(quipu_store *store)
+{
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_status status;
+
+    options.key = QUIPU_STR("one");
+    options.model = QUIPU_STR("model");
+    options.provider = QUIPU_STR("none");
+    options.flags = QUIPU_CONTEXT_LOG;
+    status = quipu_context_get(store, &options, NULL, &context, NULL);
+    quipu_free(context);
+    return status;
+}
+
+/* What belongs to no message: state, memories, what was sent, jobs, a factor. */
 static inline quipu_status t_corrupt_fill_rest(quipu_store *store)
 {
     quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
     quipu_status status = t_corrupt_state(store);
 
     status = status == QUIPU_OK ? t_corrupt_remember(store, QUIPU_OBSERVATION) : status;
+    status = status == QUIPU_OK ? t_corrupt_send(store) : status;
     status = status == QUIPU_OK ? t_corrupt_remember(store, QUIPU_REFLECTION) : status;
+    status = status == QUIPU_OK ? t_corrupt_say(store, "one", 13, 13) : status;
+    status = status == QUIPU_OK ? t_corrupt_send(store) : status;
+    status = status == QUIPU_OK ? t_corrupt_observe(store) : status;
     return status == QUIPU_OK ? quipu_model_factor_learn(store, QUIPU_STR("model"), 1000, 1200,
                                                          NULL, &factor, NULL)
                               : status;
 }
 
-/* A row in every table: forks, a hidden session, a compaction, state, memories, factors, the feed;
- * an index, and messages that it lacks. */
+/* A row in every table: forks, a hidden session, a compaction, state, memories, jobs, what was
+ * sent, factors, removals, the feed; an index, and messages that it lacks. */
 static inline quipu_status t_corrupt_fill(quipu_store *store)
 {
     quipu_status status = t_corrupt_create(store, "one");
@@ -287,6 +353,8 @@ static inline const char *t_corrupt_verbs(quipu_store *store, t_bytes *scratch)
     T_CORRUPT_CALL("search", t_oracle_search(store, &err));
     T_CORRUPT_CALL("window", quipu_window_get(store, "one", 100, &window, &err));
     quipu_free(window);
+    T_CORRUPT_CALL("what is known", t_oracle_sessions(store, t_oracle_known, &err));
+    T_CORRUPT_CALL("observe", t_oracle_observe(store, &err));
     T_CORRUPT_CALL("append",
                    quipu_message_append(store, QUIPU_STR("one"), quipu_messages_of(&message, 1),
                                         NULL, &call, NULL, &err));

@@ -120,6 +120,71 @@ static inline quipu_status t_oracle_show(quipu_store *store, quipu_str key, quip
     return status == QUIPU_EXPIRED ? QUIPU_OK : status;
 }
 
+/* What is known of a session, its next prompt, and that of its newest message again. */
+static inline quipu_status t_oracle_known(quipu_store *store, quipu_str key, quipu_error *err)
+{
+    const quipu_call_options call = t_oracle_call();
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+    quipu_context *context = NULL;
+    quipu_memory_list *list = NULL;
+    quipu_status status = QUIPU_OK;
+
+    query.session_key = key;
+    for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION && status == QUIPU_OK; kind++) {
+        query.kind = (quipu_memory_kind)kind;
+        status = quipu_memory_find(store, &query, &call, &list, err);
+        quipu_free(list);
+        list = NULL;
+    }
+    options.key = key;
+    options.flags = QUIPU_CONTEXT_AS_BEFORE;
+    options.model = QUIPU_STR("model");
+    if (status == QUIPU_OK) {
+        status = quipu_context_get(store, &options, &call, &context, err);
+        options.at_seq = status == QUIPU_OK ? context->last_seq : 0;
+        quipu_free(context);
+        context = NULL;
+    }
+    options.flags = 0;
+    if (status == QUIPU_OK && options.at_seq > 0) {
+        status = quipu_context_get(store, &options, &call, &context, err);
+        quipu_free(context);
+    }
+    /* A turn need not be logged, and its messages may be pruned. */
+    return status == QUIPU_EXPIRED || status == QUIPU_NOT_FOUND ? QUIPU_OK : status;
+}
+
+/* A pass of the worker that observes, and what is known about it. */
+static inline quipu_status t_oracle_observe(quipu_store *store, quipu_error *err)
+{
+    const quipu_call_options call = t_oracle_call();
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
+    quipu_memory_status_list *list = NULL;
+    quipu_status status = quipu_memory_status(store, NULL, &call, &list, err);
+
+    quipu_free(list);
+    list = NULL;
+    options.observe_tokens = 1;
+    if (status == QUIPU_OK) {
+        status = quipu_memory_run(store, &options, &call, &ran, err);
+    }
+    if (status == QUIPU_OK && ran.failed > 0) {
+        status = quipu_memory_status(store, NULL, &call, &list, err);
+        for (size_t i = 0; status == QUIPU_OK && i < list->sessions.count; i++) {
+            const quipu_str why = quipu_memory_progress_at(list->sessions, i)->last_error;
+
+            if (why.n > 0) {
+                (void)snprintf(err->message, sizeof(err->message), "%.*s", (int)why.n, why.p);
+            }
+        }
+        quipu_free(list);
+        return QUIPU_CORRUPT;
+    }
+    return status;
+}
+
 static inline quipu_status t_oracle_remove(quipu_store *store, quipu_str key, quipu_error *err)
 {
     const quipu_call_options call = t_oracle_call();
@@ -140,10 +205,16 @@ static inline quipu_status t_oracle_search(quipu_store *store, quipu_error *err)
     return status;
 }
 
-/* A quipu_problem_fn that counts what is not about the search index. */
+/* A quipu_problem_fn that keeps the last one that is not about the search index. */
 static inline void t_oracle_hear(void *ctx, const quipu_problem *problem)
 {
-    *(int *)ctx += problem->kind != QUIPU_PROBLEM_SEARCH;
+    quipu_error *other = ctx;
+
+    if (problem->kind != QUIPU_PROBLEM_SEARCH) {
+        other->status = QUIPU_CORRUPT;
+        (void)snprintf(other->message, sizeof(other->message), "%.*s", (int)problem->text.n,
+                       problem->text.p);
+    }
 }
 
 /* Whether verify reports nothing. */
@@ -192,7 +263,7 @@ static inline const char *t_oracle(quipu_store *store, t_bytes *exported, bool *
 {
     const quipu_call_options call = t_oracle_call();
     quipu_verified verified = QUIPU_VERIFIED_INIT;
-    int others = 0;
+    quipu_error other = {0};
     quipu_error err = {0};
     const char *wrong = NULL;
     quipu_status status = t_oracle_export(store, exported, &err);
@@ -213,14 +284,24 @@ static inline const char *t_oracle(quipu_store *store, t_bytes *exported, bool *
     if (wrong != NULL) {
         return wrong;
     }
+    status = t_oracle_sessions(store, t_oracle_known, &err);
+    if (status != QUIPU_OK) {
+        return t_oracle_fail("what is known and sent", status, &err);
+    }
+    status = t_oracle_observe(store, &err);
+    if (status != QUIPU_OK) {
+        return t_oracle_fail("observe", status, &err);
+    }
     status = t_oracle_sessions(store, t_oracle_remove, &err);
     if (status != QUIPU_OK) {
         return t_oracle_fail("rm", status, &err);
     }
-    status = quipu_store_verify(store, 0, t_oracle_hear, &others, &call, &verified, &err);
+    status = quipu_store_verify(store, 0, t_oracle_hear, &other, &call, &verified, &err);
     *ret_index_changed = verified.problems > 0;
-    return status == QUIPU_OK && others == 0 ? NULL
-                                             : t_oracle_fail("verify after rm", status, &err);
+    if (status != QUIPU_OK) {
+        return t_oracle_fail("verify after rm", status, &err);
+    }
+    return other.status == QUIPU_OK ? NULL : t_oracle_fail("after rm", other.status, &other);
 }
 
 #endif

@@ -372,6 +372,24 @@ static void tools_are_kept_with_what_they_did(void **state)
     assert_int_equal(found.items[3].topic, QUIPU_TOPIC_FAILURE);
 }
 
+/* A name with U+0000 would fail the whole batch, again and again: no column holds it. */
+static void subject_of_a_tool_ends_before_a_nul(void **state)
+{
+    static qp_rules_found found;
+    const quipu_tool_call calls[] = {
+        {.name = QUIPU_STR("exec\0x"), .output = QUIPU_STR("done")},
+        {.name = QUIPU_STR("\0"), .output = QUIPU_STR("done")},
+    };
+    quipu_message message = rules_says(QUIPU_ROLE_TOOL, "");
+
+    (void)state;
+    message.calls = quipu_tool_calls_of(calls, COUNT(calls));
+    qp_rules_observe(&message, &found);
+    assert_int_equal(found.count, 2);
+    rules_is(found.items[0].subject, "exec");
+    assert_null(found.items[1].subject.p);
+}
+
 /* ---- limits -----------------------------------------------------------------------------------
  */
 
@@ -479,6 +497,7 @@ int main(void)
         cmocka_unit_test(a_name_is_the_subject),
         cmocka_unit_test(dates_are_counted_from_when_it_was_said),
         cmocka_unit_test(tools_are_kept_with_what_they_did),
+        cmocka_unit_test(subject_of_a_tool_ends_before_a_nul),
         cmocka_unit_test(a_message_gives_at_most_so_many_observations),
         cmocka_unit_test(a_long_sentence_is_cut_and_one_that_is_longer_is_a_list),
         cmocka_unit_test(any_bytes_are_read_safely),
