@@ -49,7 +49,7 @@ def read_list(path):
 
 
 def used_names(root):
-    """Every quipu_* name in the files of those who use the library."""
+    """Every quipu_* name in the files of the library's users."""
     found = set()
     for user in USERS:
         path = root / user

@@ -3,8 +3,8 @@
  *
  * Owns: qp_new_row.
  * Called by: users of include/ent, src/store.
- * Locks: inside of the caller's transaction, or in one of its own. Allocating keys needs ENT_WRITE,
- * unless the key carries its shard.
+ * Locks: inside of the caller's transaction, or in one of its own. A key that is allocated is its
+ * transaction's until it ends, and so is the counter.
  *
  *   values ─▶ defaults, rules ─▶ packed key or shard ─▶ next_key ─▶ memory for the row ─▶ INSERT
  */
@@ -233,9 +233,10 @@ static quipu_status create_next_key(ent_db *db, const ent_entity *entity, qp_new
     return status;
 }
 
-/* Shared writers get keys from the counter of a shard only, which has a row to lock; a table's one
- * counter relies on being read by the only writer (ent_postgres/number.c). A transaction that is
- * begun here, where none is open, lasts until the row is stored. */
+/* A shared writer holds the counter that it takes a key from until its transaction ends: those of
+ * shards are locked before its first write, a table's one counter is the last that it waits for
+ * (ent_postgres/number.c). A transaction that is begun here, where none is open, lasts until the
+ * row is stored. */
 quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  bool *ret_own, quipu_error *reterr)
 {
@@ -247,12 +248,6 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     *ret_own = false;
     if ((entity->fields[0].flags & ENT_F_AUTO) == 0) {
         return QUIPU_OK;
-    }
-    if (!own && db->kind == ENT_WRITE_ROWS && !qp_shard_in_key(entity)) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "%s: integer keys without a shard are allocated in exclusive writes "
-                            "only; begin with ENT_WRITE",
-                            entity->name);
     }
     if (db->engine->next_key == NULL) {
         return QUIPU_OK;

@@ -844,7 +844,7 @@ const ent_entity qp_job_entity = {
 ENT_SHAPE(qp_job);
 
 const char *const qp_context_log_reason_labels[] = {"", "first", "model", "instructions", "memory",
-    "idle", "compaction", "window", "history", NULL};
+    "idle", "compaction", "window", "history", "pays", NULL};
 static const ent_field qp_context_log_fields[] = {
     {ENT_FIXED(qp_context_log, session_number, "session_number", INT), .flags = ENT_F_IMMUTABLE |
      ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
@@ -973,6 +973,6 @@ static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_sess
     &qp_session_patch_view, &qp_message_message_view, &qp_artifact_artifact_view,
     &qp_observation_memory_view, &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 15, .hash = "84dae8b7be4b868e", .application_id = 0x51495055, .version = 5,
+    .entity_count = 15, .hash = "66aa36dee2160c85", .application_id = 0x51495055, .version = 5,
     .min_reader = 1, .min_writer = 5, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 7};

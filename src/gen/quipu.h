@@ -1375,8 +1375,8 @@ ENT_UPDATES(qp_job)
 /* ---- ContextLog: table context_log ---- */
 typedef enum qp_context_log_reason { QP_CONTEXT_LOG_REASON_FIRST = 1, QP_CONTEXT_LOG_REASON_MODEL,
     QP_CONTEXT_LOG_REASON_INSTRUCTIONS, QP_CONTEXT_LOG_REASON_MEMORY, QP_CONTEXT_LOG_REASON_IDLE,
-    QP_CONTEXT_LOG_REASON_COMPACTION, QP_CONTEXT_LOG_REASON_WINDOW,
-    QP_CONTEXT_LOG_REASON_HISTORY } qp_context_log_reason;
+    QP_CONTEXT_LOG_REASON_COMPACTION, QP_CONTEXT_LOG_REASON_WINDOW, QP_CONTEXT_LOG_REASON_HISTORY,
+    QP_CONTEXT_LOG_REASON_PAYS } qp_context_log_reason;
 ENT_ENUM(qp_context_log_reason)
 /* What was sent with a turn, so that the next prompt begins with the same bytes and a past one can
  be built again (store/context_log.h). Texts stay where they are: messages by number, memories by

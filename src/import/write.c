@@ -296,7 +296,7 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
         status = write_check(w, db, scratch, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(
+        status = qp_feed_record(
             w->meeting.import->store, db, w->row,
             &(qp_feed_note){QUIPU_CHANGE_CREATED, w->row->revision, count > 0 ? 1 : 0, count},
             reterr);

@@ -265,6 +265,14 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
                                    "\"metadata\":{\"type\":\"object\"}}}"));
     qp_jsonw_key(writer, QUIPU_STR("State"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\"}"));
+    qp_jsonw_key(writer, QUIPU_STR("MemoryPatch"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,"
+                                   "\"required\":[\"kind\"],\"properties\":{\"kind\":{\"enum\":"
+                                   "[\"observation\",\"reflection\"]},\"content\":{\"type\":"
+                                   "\"string\"},\"priority\":{\"enum\":[\"standing\",\"high\","
+                                   "\"medium\",\"low\",\"done\"]},\"subject\":{\"type\":"
+                                   "[\"string\",\"null\"]},\"why\":{\"type\":\"string\"},"
+                                   "\"retire\":{\"const\":true}}}"));
     qp_jsonw_key(writer, QUIPU_STR("McpMessage"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":[\"object\",\"array\"]}"));
     openapi_adk_schemas(writer);

@@ -95,6 +95,26 @@ static const qp_parameter route_recall[] = {
     END,
 };
 
+static const qp_parameter route_changes[] = {
+    NUMBER("before", 1, ROUTE_NUMBER_MAX, "only changes by messages before this one"),
+    NUMBER("limit", 1, QUIPU_BATCH_MAX, "messages that are looked at"),
+    END,
+};
+
+static const qp_parameter route_memory[] = {
+    NUMBER("limit", 1, QUIPU_PAGE_MAX, "the newest so many of each kind; without it: 200"),
+    FLAG("retired", "retired ones too"),
+    FLAG("scope", "also what was observed in the user's other sessions of the app"),
+    END,
+};
+
+static const qp_parameter route_progress[] = {
+    TEXT("key", "only this session"),
+    TEXT("app", "only sessions of this app"),
+    TEXT("user", "only those of this user of the app"),
+    END,
+};
+
 static const qp_parameter route_state[] = {
     FLAG("blame", "the names as a list, each with its value, and who set it last"),
     END,
@@ -164,6 +184,9 @@ const qp_route qp_routes[] = {
      QP_ROUTE_LOOP, qp_route_identity},
     {QP_HTTP_GET, "/v1/stats", QP_NEED_WHOLE, "stats", "How much is in the store", NULL, NULL,
      QP_ROUTE_WORKER, qp_route_stats},
+    {QP_HTTP_GET, "/v1/memory", QP_NEED_READ, "listMemoryProgress",
+     "How far sessions are observed, and by which worker", route_progress, NULL, QP_ROUTE_WORKER,
+     qp_route_memory_progress},
     {QP_HTTP_GET, "/v1/usage", QP_NEED_READ, "getUsage",
      "What the answers of sessions used: tokens and money", route_usage, NULL, QP_ROUTE_WORKER,
      qp_route_usage},
@@ -203,6 +226,14 @@ const qp_route qp_routes[] = {
      QP_ROUTE_WORKER, qp_route_state_get},
     {QP_HTTP_PATCH, "/v1/sessions/{key}/state", QP_NEED_WRITE, "updateState",
      "Set names of the state, all or none", NULL, "State", QP_ROUTE_WORKER, qp_route_state_patch},
+    {QP_HTTP_GET, "/v1/sessions/{key}/state/changes", QP_NEED_READ, "listStateChanges",
+     "Which recorded messages changed the state, the newest first", route_changes, NULL,
+     QP_ROUTE_WORKER, qp_route_state_changes},
+    {QP_HTTP_GET, "/v1/sessions/{key}/memory", QP_NEED_READ, "listMemories",
+     "What is known of a session: reflections, then observations", route_memory, NULL,
+     QP_ROUTE_WORKER, qp_route_memory_list},
+    {QP_HTTP_PATCH, "/v1/sessions/{key}/memory/{id}", QP_NEED_WRITE, "updateMemory",
+     "Correct or retire a memory", NULL, "MemoryPatch", QP_ROUTE_WORKER, qp_route_memory_update},
     {QP_HTTP_GET, "/v1/sessions/{key}/export", QP_NEED_READ, "exportSession",
      "A session as JSON Lines", route_export, NULL, QP_ROUTE_WORKER, qp_route_export},
     {QP_HTTP_GET, "/v1/sessions/{key}/tail", QP_NEED_READ, "tailSession",

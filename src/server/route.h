@@ -83,10 +83,15 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_export(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_tail(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_usage(qp_call *call, quipu_error *reterr);
+
+quipu_status qp_route_memory_list(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr);

@@ -383,7 +383,7 @@ static quipu_status adk_find_apps(qp_call *call, quipu_str **ret_names, size_t *
     return QUIPU_OK;
 }
 
-/* An app as a name, or with what ADK tells of it: its agent has its name. */
+/* An app as a name, or with what ADK reports about it: its agent has its name. */
 static void adk_put_app(qp_jsonw *writer, quipu_str name, bool is_detailed)
 {
     if (!is_detailed) {

@@ -219,6 +219,89 @@ quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr)
     return status;
 }
 
+/* ---- changes --------------------------------------------------------------------------------- */
+
+#define STATE_LOOK 2000 /* messages that one request looks at without a limit */
+
+/* Writes what a message changed, if it was an event with a state delta. */
+static quipu_status state_put_change(qp_call *call, qp_jsonw *writer, quipu_messages messages,
+                                     size_t index, quipu_error *reterr)
+{
+    const quipu_message *message = quipu_message_at(messages, index);
+    quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
+    quipu_status status;
+    qp_json_node delta;
+    quipu_json event;
+    qp_json_doc doc;
+
+    /* Most messages change nothing: no event is built for them. */
+    if (!qp_call_holds(message->extra.text, "tateDelta") &&
+        !qp_call_holds(message->extra.text, "tate_delta")) {
+        return QUIPU_OK;
+    }
+    dialect.key_case = QUIPU_KEYS_CAMEL;
+    quipu_arena_reset(&call->arena); /* one message at a time */
+    qp_json_init(&doc);
+    status = quipu_message_to_event(messages, index, &dialect, &call->arena, &event, reterr);
+    if (status == QUIPU_CORRUPT) {
+        return QUIPU_OK; /* a writer of messages made it up: it was no event */
+    }
+    if (status == QUIPU_OK) {
+        status = qp_json_parse(&doc, event.text, NULL, reterr);
+    }
+    if (status != QUIPU_OK) {
+        qp_json_free(&doc);
+        return status;
+    }
+    delta =
+        qp_json_get(qp_json_get(qp_json_root(&doc), QUIPU_STR("actions")), QUIPU_STR("stateDelta"));
+    if (qp_json_kind_of(delta) == QP_JSON_OBJECT && qp_json_count(delta) > 0) {
+        qp_jsonw_object(writer);
+        qp_jsonw_put_i64(writer, "seq", message->seq);
+        qp_jsonw_put_text(writer, "author", message->author);
+        qp_jsonw_put_time(writer, "timestamp", message->timestamp);
+        qp_jsonw_key(writer, QUIPU_STR("delta"));
+        qp_jsonw_raw(writer, qp_json_raw(delta));
+        qp_jsonw_object_end(writer);
+    }
+    qp_json_free(&doc);
+    return QUIPU_OK;
+}
+
+/* Looks at a bounded number of messages, so that a long history costs no request much: `next` says
+ * where to go on. An event that only changed state is no message unless its service records it. */
+quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_status status = qp_call_check_session(call, reterr);
+    qp_jsonw writer;
+
+    range.flags = QUIPU_RANGE_LAST;
+    range.before_seq = qp_call_number(call, "before", 0);
+    range.limit = qp_call_number(call, "limit", STATE_LOOK);
+    if (status == QUIPU_OK) {
+        status = quipu_session_get(call->store, call->key, &range, &call->limits, &history, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("changes"));
+    qp_jsonw_array(&writer);
+    for (size_t i = history->messages.count; i > 0 && status == QUIPU_OK; i--) {
+        status = state_put_change(call, &writer, history->messages, i - 1, reterr);
+    }
+    qp_jsonw_array_end(&writer);
+    if (history->more_before && history->messages.count > 0) {
+        qp_jsonw_put_i64(&writer, "next", quipu_message_at(history->messages, 0)->seq);
+    }
+    qp_jsonw_object_end(&writer);
+    quipu_free(history);
+    return status == QUIPU_OK ? qp_reply_json(&call->answer, 200, &writer, reterr) : status;
+}
+
 /* ---- export ---------------------------------------------------------------------------------- */
 
 static quipu_status state_write_file(void *ctx, const void *bytes, size_t n)
@@ -314,6 +397,7 @@ quipu_status qp_route_tail(qp_call *call, quipu_error *reterr)
 
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
 {
+    static const char *const checksums[] = {"off", "on", "stale"}; /* by quipu_checksums */
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_status status = quipu_store_stats(call->store, &call->limits, &stats, reterr);
     const struct {
@@ -335,6 +419,8 @@ quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
         {"commits", stats.commits},
         {"writes", stats.writes},
         {"largestCommit", stats.largest_commit},
+        {"largestMessages", stats.largest_messages},
+        {"readers", stats.readers},
     };
     qp_jsonw writer;
 
@@ -347,8 +433,10 @@ quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
         qp_jsonw_key(&writer, quipu_cstr(figures[i].name));
         qp_jsonw_i64(&writer, figures[i].value);
     }
-    qp_jsonw_key(&writer, QUIPU_STR("engine"));
-    qp_jsonw_str(&writer, quipu_cstr(stats.engine));
+    qp_jsonw_put(&writer, "engine", stats.engine);
+    qp_jsonw_put(&writer, "largestKey", stats.largest_key);
+    qp_jsonw_put(&writer, "checksums", checksums[stats.checksums]);
+    qp_jsonw_put(&writer, "version", quipu_version());
     qp_jsonw_object_end(&writer);
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }

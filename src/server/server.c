@@ -259,6 +259,9 @@ static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
         status = qp_fields_read("quipu_session_patch", &server->patch_fields, reterr);
     }
     if (status == QUIPU_OK) {
+        status = qp_fields_read("quipu_memory", &server->memory_fields, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = quipu_service_new(server->store, &service, &server->service, reterr);
     }
     if (status == QUIPU_OK) {

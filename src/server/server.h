@@ -67,6 +67,7 @@ struct quipu_server {
     qp_fields session_fields;
     qp_fields new_fields;
     qp_fields patch_fields;
+    qp_fields memory_fields;
     qp_token_book tokens;
     struct event_base *base;
     struct evconnlistener *listener;

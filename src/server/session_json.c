@@ -66,6 +66,8 @@ static bool json_is_there(const quipu_field *field, const void *from)
         return ((const quipu_bytes *)member)->p != NULL;
     case QUIPU_FIELD_JSON:
         return ((const quipu_json *)member)->text.p != NULL;
+    case QUIPU_FIELD_ENUM:
+        return false; /* callers write its name */
     default:
         return true;
     }
@@ -115,7 +117,7 @@ static void json_put_value(qp_jsonw *writer, quipu_field_type type, const void *
         json_put_uuid(writer, *(const quipu_uuid *)member);
         break;
     case QUIPU_FIELD_ENUM:
-        qp_jsonw_i64(writer, *(const int *)member);
+        assert(false); /* no table says the names of its values */
         break;
     case QUIPU_FIELD_JSON:
         qp_jsonw_raw(writer, ((const quipu_json *)member)->text);
@@ -123,9 +125,8 @@ static void json_put_value(qp_jsonw *writer, quipu_field_type type, const void *
     }
 }
 
-void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from)
+void qp_fields_members(qp_jsonw *writer, const qp_fields *fields, const void *from)
 {
-    qp_jsonw_object(writer);
     for (size_t i = 0; i < fields->count; i++) {
         const quipu_field *field = &fields->items[i].field;
 
@@ -134,6 +135,12 @@ void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from
             json_put_value(writer, (quipu_field_type)field->type, json_member(from, field->offset));
         }
     }
+}
+
+void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from)
+{
+    qp_jsonw_object(writer);
+    qp_fields_members(writer, fields, from);
     qp_jsonw_object_end(writer);
 }
 

@@ -24,7 +24,11 @@ typedef struct qp_fields {
 QUIPU_MUST_USE quipu_status qp_fields_read(const char *struct_name, qp_fields *ret_fields,
                                            quipu_error *reterr);
 
-/* Writes a session as an object; members without a value are left out. */
+/* Writes the members of a struct into an object that is open; those without a value are left out,
+ * and so are enums, whose names the caller knows. */
+void qp_fields_members(qp_jsonw *writer, const qp_fields *fields, const void *from);
+
+/* Writes a session as an object, likewise. */
 void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from);
 
 /* Sets the member of `to` that a JSON member names, and its bit in *set (NULL: there are none). A

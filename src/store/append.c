@@ -180,7 +180,7 @@ static quipu_status append_look_for_turn(ent_db *db, const qp_session *row, qp_e
         asks = asks || encoded->rows[i].role == QP_MESSAGE_ROLE_USER;
     }
     encoded->later_turn = asks;
-    /* Where messages are gone, or too many are there, nobody can tell which one was the first. */
+    /* Where messages are gone, or too many are there, it is unknown which one was the first. */
     if (asks && row->first_seq == 1 && row->next_seq <= QP_FIRST_TURN_MAX + 1) {
         status = qp_chain_has_turn(db, row, row->next_seq - 1, &encoded->later_turn, reterr);
     }
@@ -188,7 +188,7 @@ static quipu_status append_look_for_turn(ent_db *db, const qp_session *row, qp_e
 }
 
 /* Places and inserts the batch; *ret_patch is how the session's row moves. */
-static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_session *row,
+static quipu_status append_rows(quipu_store *store, ent_db *db, const qp_session *row,
                                 qp_encoded *encoded, quipu_time now, qp_session_patch *ret_patch,
                                 quipu_error *reterr)
 {
@@ -223,10 +223,10 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
         qp_session_slide(row, now, &patch);
     }
     if (status == QUIPU_OK && store->feed) {
-        status = qp_feed_tell(store, db, row,
-                              &(qp_feed_note){QUIPU_CHANGE_APPENDED, row->revision + 1,
-                                              row->next_seq, row->next_seq + count - 1},
-                              reterr);
+        status = qp_feed_record(store, db, row,
+                                &(qp_feed_note){QUIPU_CHANGE_APPENDED, row->revision + 1,
+                                                row->next_seq, row->next_seq + count - 1},
+                                reterr);
     }
     *ret_patch = patch;
     return status;
@@ -268,8 +268,8 @@ static quipu_status append_only_state(const append_call *call, ent_db *db, const
     qp_session_slide(row, now, ret_patch);
     if (status == QUIPU_OK) {
         status =
-            qp_feed_tell(call->store, db, row,
-                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
+            qp_feed_record(call->store, db, row,
+                           &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
 }
@@ -404,8 +404,8 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
         return append_work(call, db, scratch, reterr);
     }
     assert(sessions->state != QP_BATCH_OPTIMISTIC || row != NULL);
-    if (sessions->state != QP_BATCH_EXCLUSIVE && row != NULL) {
-        /* Replacing an expired session concerns its forks: qp_session_write_new() repeats alone. */
+    if (row != NULL && !qp_group_owns_expired(&call->store->group, row)) {
+        /* It has expired just now: qp_session_write_new() repeats alone. */
         return qp_session_living(row, quipu_time_now(), reterr);
     }
     /* Drawn once: a work that runs again creates the same session. */

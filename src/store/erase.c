@@ -374,7 +374,8 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     status = qp_session_find(db, scratch, &query, &list, reterr);
     /* The rows were read before anything was removed; a fork may go with its parent, earlier in the
      * batch. */
-    for (size_t i = 0; i < list.n && status == QUIPU_OK && !qp_fork_is_spent(run->store); i++) {
+    for (size_t i = 0; i < list.n && status == QUIPU_OK && !qp_fork_budget_is_used(run->store);
+         i++) {
         bool there = false; /* it may have gone with another of the user's */
         status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(list.items[i].id)}, &there,
                                    reterr);
@@ -448,7 +449,7 @@ static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_er
         run->more = false;
         status = qp_size_exempt(run->store, &step, work, &begun, reterr);
         if (status == QUIPU_OK) {
-            qp_call_tell(within, (int64_t)(run->sessions.count + run->forks.count));
+            qp_call_progress(within, (int64_t)(run->sessions.count + run->forks.count));
         }
     } while (status == QUIPU_OK && run->more);
     return status == QUIPU_OK ? erase_purge(run, within, reterr) : status;
@@ -634,7 +635,7 @@ static quipu_status erase_enter(erase_run *run, const quipu_erase_options *optio
 
 /* Put on the receipt what a server keeps; among it the tables, when the server could not clean them
  * now. That is no failure: the server cleans them by itself, later. */
-static quipu_status erase_tell_left(erase_run *run, const quipu_error *failure, quipu_error *reterr)
+static quipu_status erase_note_left(erase_run *run, const quipu_error *failure, quipu_error *reterr)
 {
     char text[sizeof(failure->message) + 64];
     quipu_status status = QUIPU_OK;
@@ -671,7 +672,7 @@ static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error
     }
     /* A server: what it could not clean now is on the receipt. */
     if (run->left != NULL) {
-        return erase_tell_left(run, &cause, reterr);
+        return erase_note_left(run, &cause, reterr);
     }
     if (status != QUIPU_OK && reterr != NULL) {
         (void)qp_error_set(reterr, status,

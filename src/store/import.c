@@ -146,7 +146,7 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
         status = qp_import_line_check(run, db, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_import_line_tell(run, db, reterr);
+        status = qp_import_line_record(run, db, reterr);
     }
     if (status == QUIPU_OK) {
         status = ent_commit(db, &error);

@@ -90,16 +90,16 @@ QUIPU_MUST_USE quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str
 QUIPU_MUST_USE quipu_status qp_import_line_read(qp_lines_import *run, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_gather(qp_lines_import *run, quipu_error *reterr);
 
-/* Store the line that is parsed (import_session.c). `check` and `tell` end a group: a problem that
- * verify finds in its session is an error, and the feed records the session. */
+/* Store the line that is parsed (import_session.c). `check` and `record` end a group: a problem
+ * that verify finds in its session is an error, and the feed records the session. */
 QUIPU_MUST_USE quipu_status qp_import_line_session(qp_lines_import *run, ent_db *db,
                                                    quipu_arena *scratch, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_message(qp_lines_import *run, ent_db *db,
                                                    quipu_arena *scratch, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_check(qp_lines_import *run, ent_db *db,
                                                  quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_import_line_tell(const qp_lines_import *run, ent_db *db,
-                                                quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_record(const qp_lines_import *run, ent_db *db,
+                                                  quipu_error *reterr);
 
 /* Store the line that is parsed (import_state.c, import_memory.c). A value that is there already
  * stays when it is as new, unless the options demand that everything is new. */

@@ -28,7 +28,7 @@ typedef enum qp_message_source {
     QP_MESSAGES_GIVEN,  /* a caller: everything */
     QP_MESSAGES_STORED, /* a store: the same, but summaries are among them */
     QP_MESSAGES_PARSED  /* parsed JSON: texts are UTF-8 without NUL, `extra` is an object without a
-                           member of ours, inputs and outputs that begin with a brace are objects.
+                           reserved member, inputs and outputs that begin with a brace are objects.
                            That much is not checked again; the rules of the schema still are */
 } qp_message_source;
 

@@ -4,8 +4,8 @@
  * Called by the public session calls, by the ADK room (qp_live_create()) and by an append that
  * creates its session (qp_session_ensure()). Arguments are checked and messages encoded before any
  * lock is taken. A create draws the session's number under the lock of its shard's counter, beside
- * writers of other sessions; one that replaces an expired session, numbers a feed or holds a cap is
- * exclusive. An update needs the lock of its row only. A key that
+ * writers of other sessions; one that replaces an expired session locks that one's family as well.
+ * An update needs the lock of its row only. A key that
  * another process inserts at the same time fails the batch by the unique index, and the create is
  * retried alone, where it finds that session. When a work returns QUIPU_OK, row,
  * messages, search index, state and feed agree; one that fails after its first write has its
@@ -153,7 +153,7 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
                                 &(qp_state_origin){.at = now}, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(
+        status = qp_feed_record(
             create->store, db, row,
             &(qp_feed_note){QUIPU_CHANGE_CREATED, row->revision, count > 0 ? 1 : 0, count}, reterr);
     }
@@ -206,12 +206,13 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
             return qp_error_field(reterr, QUIPU_EXISTS, "Session", "key", "unique",
                                   "it exists already; get it, or use get-or-create");
         }
-        /* Removing what expired concerns its forks: qp_session_write_new() comes back alone. */
-        if (create->created && locked) {
+        /* It has expired just now: qp_session_write_new() comes back alone. */
+        if (create->created && !qp_group_owns_expired(&create->store->group, row)) {
             return qp_session_living(row, now, reterr);
         }
         /* Messages that forks of the expired session share stay with them (fork_release.h). */
         if (create->created) {
+            qp_session_cache_detach(sessions, row);
             status = qp_session_remove(create->store, db, row, reterr);
         }
     }
@@ -515,8 +516,8 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
     assert(status != QUIPU_OK || changed == 1);
     if (status == QUIPU_OK) {
         status =
-            qp_feed_tell(change->store, db, row,
-                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
+            qp_feed_record(change->store, db, row,
+                           &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
 }
@@ -586,9 +587,7 @@ quipu_status quipu_session_update(quipu_store *store, quipu_str key,
         status = qp_session_settings_check(store, &change.given, &change.ttl_ms, reterr);
     }
     if (status == QUIPU_OK) {
-        /* The lock of one row is enough, unless the store keeps a feed: its numbers are drawn
-         * store-wide, by a writer that is alone. */
-        within.session = store->feed ? (quipu_str){NULL, 0} : key;
+        within.session = key; /* the lock of one row is enough */
         status = qp_store_write(store, &within, session_update_work, &change, reterr);
     }
     /* The revision that this update made: the caller's next expected one. */

@@ -61,9 +61,8 @@ QUIPU_MUST_USE quipu_status qp_live_read(const quipu_store *store, ent_db *db, q
                                          const qp_live_want *want, qp_history *history,
                                          qp_live *ret_live, quipu_error *reterr);
 
-/* Lets a write to a session, with these changes of state, run beside the writes of others. Not with
- * a feed, which numbers changes store-wide, or a cap, which looks at forks, whose own caps look
- * back: then it stays the only writer. */
+/* Lets a write to a session, with these changes of state, run beside the writes of others. With
+ * a history cap it locks the session's family as well, because a cap looks at forks. */
 void qp_store_beside(const quipu_store *store, quipu_str key, qp_state_items changes,
                      qp_call *within);
 

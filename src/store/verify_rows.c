@@ -405,14 +405,11 @@ static quipu_status verify_rows_session(rows_walk *walk, quipu_str tenant, quipu
                                         const qp_session **ret_row, quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status =
-        qp_session_by_tenant_key(walk->db, &walk->arena, tenant, key, ret_row, &error);
 
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
-        return QUIPU_OK;
-    }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    *ret_row = NULL;
+    return qp_row_optional(
+        qp_session_by_tenant_key(walk->db, &walk->arena, tenant, key, ret_row, &error), &error,
+        reterr);
 }
 
 /* Whether the numbers of a scope can be. */
@@ -719,8 +716,8 @@ static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, qui
             status = qp_repair_row(run, call, walk->table->entity, &finding->key, reterr);
         }
         if (status == QUIPU_OK) {
-            qp_verify_tell(run, finding->kind, finding->tenant, finding->session_key, 0,
-                           quipu_cstr(finding->text), mends);
+            qp_verify_report(run, finding->kind, finding->tenant, finding->session_key, 0,
+                             quipu_cstr(finding->text), mends);
         }
     }
     return status;

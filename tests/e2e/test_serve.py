@@ -318,7 +318,7 @@ class Rights(server.Case):
                   {"key": "s", "appName": "app", "userId": "u", "sessionId": "1"}, status=201)
         paths = self.good("GET", "/openapi.json", token=None)["paths"]
         names = {"{key}": "s", "{app_name}": "app", "{user_id}": "u", "{session_id}": "1",
-                 "{artifact_name}": "a", "{version_id}": "0", "{name}": "a"}
+                 "{artifact_name}": "a", "{version_id}": "0", "{id}": "0" * 32, "{name}": "a"}
         checked = unneeded = 0
         for template, methods in paths.items():
             for method, operation in methods.items():
@@ -369,6 +369,8 @@ class Rights(server.Case):
             for method, rest, body in (
                 ("GET", "", None), ("GET", "/window?budget=9", None), ("GET", "/context", None),
                 ("GET", "/state", None), ("GET", "/export", None), ("GET", "/tail", None),
+                ("GET", "/state/changes", None), ("GET", "/memory", None),
+                ("PATCH", f"/memory/{harness.uuid(1)}", {"kind": "observation", "retire": True}),
                 ("PATCH", "", {"title": "x"}), ("PATCH", "/state", {"x": 1}),
                 ("POST", "/messages", {"messages": [message("x")]}),
                 ("POST", "/fork", {"key": "x", "seq": 1}), ("DELETE", "", None),
@@ -400,6 +402,19 @@ class Rights(server.Case):
         self.assertEqual((entry["name"], entry["value"]), ("x", 1))
         self.assertFalse({"setBy", "setIn", "setSeq"} & entry.keys(), entry)
         self.assertEqual(self.good("GET", target)["blame"][0]["setIn"], "adk:app/you/1")
+
+    def test_a_token_of_a_user_sees_how_far_its_own_sessions_are_observed(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        for user in ("me", "you"):
+            self.good("POST", "/v1/sessions", {"key": user, "appName": "app", "userId": user,
+                                               "sessionId": "1"}, status=201)
+        self.assertEqual([one["key"] for one in self.good("GET", "/v1/memory")["sessions"]],
+                         ["me", "you"])
+        seen = self.good("GET", "/v1/memory", token=token)["sessions"]
+        self.assertEqual([one["key"] for one in seen], ["me"])
+        for query in ("key=you", "app=other", "app=app&user=you"):
+            self.assertEqual(self.ask("GET", f"/v1/memory?{query}", token=token).status, 404)
 
     def test_a_token_of_a_user_takes_no_key_of_anothers_agent(self):
         token = self.new_token("--app", "app", "--user", "me")
@@ -625,6 +640,107 @@ class UnixSocket(server.Case):
         self.serve(listen=f"unix:{file}")  # what a killed server left is replaced
         self.stop()
         self.assertFalse(file.exists())
+
+
+class Insight(server.Case):
+    """What the page shows besides messages."""
+
+    def memories(self, key="s", **query):
+        """What is known of a session."""
+        return self.good("GET", path("v1", "sessions", key, "memory", **query))["memories"]
+
+    def change(self, one, body, status=200, key="s", **more):
+        """Change a memory."""
+        return self.good("PATCH", path("v1", "sessions", key, "memory", one["id"]),
+                         {"kind": one["kind"], **body}, status=status, **more)
+
+    def test_memories_are_listed_corrected_and_retired_by_a_named_token(self):
+        token = self.new_token("--note", "Eva")
+        self.serve()
+        self.append("s", message("e"))
+        self.run_quipu("memory", "add", "s", "likes trains", "--from", "1")
+        self.run_quipu("memory", "add", "s", "a summary", "--kind", "reflections")
+        known = self.memories()
+        self.assertEqual([(one["kind"], one["content"]) for one in known],
+                         [("reflection", "a summary"), ("observation", "likes trains")])
+        self.assertEqual((known[1]["priority"], known[1]["sourceStart"]), ("standing", 1))
+        changed = self.change(known[1], {"content": "likes buses", "priority": "low",
+                                         "subject": "Ana", "why": "she said so"}, token=token)
+        self.assertEqual([changed["memory"][name] for name in
+                          ("content", "priority", "subject", "editedBy", "editedWhy")],
+                         ["likes buses", "low", "Ana", "Eva", "she said so"])
+        self.assertIsNone(self.change(known[1], {"subject": None}).get("subject"))
+        gone = self.change(known[1], {"retire": True, "why": "moved"})["memory"]
+        self.assertEqual(gone["retiredWhy"], "moved")
+        self.assertEqual([one["kind"] for one in self.memories()], ["reflection"])
+        self.assertEqual(len(self.memories(retired="true")), 2)
+
+    def test_wrong_changes_of_a_memory_are_refused(self):
+        self.serve()
+        self.append("s", message("e"))
+        self.append("other", message("e"))
+        self.run_quipu("memory", "add", "s", "known")
+        one = self.memories()[0]
+        for body, status in (({}, 400), ({"retire": False}, 400), ({"priority": "x"}, 400),
+                             ({"content": 5}, 400), ({"content": ""}, 400), ({"who": "x"}, 400),
+                             ({"why": "x" * 513, "retire": True}, 400)):
+            target = path("v1", "sessions", "s", "memory", one["id"])
+            answer = self.ask("PATCH", target, {"kind": one["kind"], **body})
+            self.assertEqual(answer.status, status, (body, answer.body))
+        for key, number, kind in (("other", one["id"], one["kind"]),
+                                  ("s", harness.uuid(9), one["kind"]),
+                                  ("s", "no-id", one["kind"]), ("s", one["id"], "reflection")):
+            target = path("v1", "sessions", key, "memory", number)
+            self.assertEqual(self.ask("PATCH", target, {"kind": kind, "retire": True}).status, 404)
+        self.assertEqual(self.memories(), [one])
+        writer = self.new_token("--verbs", "write")
+        self.change(one, {"retire": True}, status=204, token=writer)
+
+    def test_memories_have_a_limit_and_say_that_there_are_more(self):
+        self.serve()
+        self.append("s", message("e"))
+        for i in range(3):
+            self.run_quipu("memory", "add", "s", f"fact {i}")
+        got = self.good("GET", path("v1", "sessions", "s", "memory", limit=2))
+        self.assertEqual(([one["content"] for one in got["memories"]], got["more"]),
+                         (["fact 1", "fact 2"], True))
+        self.assertFalse(self.good("GET", path("v1", "sessions", "s", "memory", limit=3))["more"])
+        for limit in (0, 10001):
+            answer = self.ask("GET", path("v1", "sessions", "s", "memory", limit=limit))
+            self.assertEqual(answer.status, 400)
+        self.assertEqual(self.ask("GET", path("v1", "sessions", "no", "memory")).status, 404)
+
+    def test_changes_of_state_come_newest_first_in_parts(self):
+        self.serve()
+        def event(number, **delta):
+            return {"role": "assistant", "author": "agent", "eventId": f"ev{number}", "content": "",
+                    "extra": {"adk": {"f": "", "e": {"actions": {"stateDelta": delta}}, "p": []}}}
+        self.append("s", event(1, a=1), message("m1"), event(2, a=2, b=None), message("m2"))
+        target = ("v1", "sessions", "s", "state", "changes")
+        got = self.good("GET", path(*target))
+        self.assertEqual([(one["seq"], one["author"], one["delta"]) for one in got["changes"]],
+                         [(3, "agent", {"a": 2, "b": None}), (1, "agent", {"a": 1})])
+        self.assertNotIn("next", got)
+        got = self.good("GET", path(*target, limit=2))
+        self.assertEqual(([one["seq"] for one in got["changes"]], got["next"]), ([3], 3))
+        got = self.good("GET", path(*target, limit=2, before=3))
+        self.assertEqual(([one["seq"] for one in got["changes"]], got.get("next")), ([1], None))
+
+    def test_a_message_that_only_looks_like_an_event_changes_no_state(self):
+        self.serve()
+        self.append("s", {"role": "user", "content": "x", "eventId": "e", "extra": {
+            "adk": {"f": "", "e": {"actions": {"stateDelta": {"a": 1}}}, "p": [99, "c"]}}},
+            {"role": "user", "content": "stateDelta", "eventId": "f",
+             "extra": {"note": "stateDelta"}})
+        got = self.good("GET", path("v1", "sessions", "s", "state", "changes"))
+        self.assertEqual(got["changes"], [])
+
+    def test_the_figures_of_the_store_say_how_it_is_kept(self):
+        self.serve()
+        self.append("long one", message("a"), message("b"))
+        stats = self.good("GET", "/v1/stats")
+        self.assertEqual((stats["largestKey"], stats["largestMessages"], stats["checksums"]),
+                         ("long one", 2, "on"))
 
 
 if __name__ == "__main__":

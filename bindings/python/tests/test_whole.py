@@ -499,7 +499,7 @@ async def test_a_cancelled_tail_lets_go(path: pathlib.Path) -> None:
         assert [m.content async for m in store.tail("talk", timeout=0)] == ["a"]
 
 
-def test_the_feed_tells_what_changed(tmp_path: pathlib.Path) -> None:
+def test_the_feed_reports_what_changed(tmp_path: pathlib.Path) -> None:
     with Store(tmp_path / "feed.db", feed=True) as store:
         session = store.create("talk")
         store.append("talk", [Message("user", "a"), Message("user", "b")])

@@ -231,7 +231,7 @@ class Context:
     model: str
     provider: str
     reason: Literal[
-        "", "first", "model", "instructions", "memory", "idle", "compaction", "window", "history"
+        "", "first", "model", "instructions", "memory", "idle", "compaction", "window", "history", "pays"
     ]
     more_before: bool
     exact: bool
