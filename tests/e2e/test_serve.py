@@ -359,7 +359,9 @@ class Rights(server.Case):
         self.assertEqual([one["key"] for one in listed], ["me"])
         for target in ("/v1/sessions?user=you", "/v1/sessions?app=other",
                        "/v1/search?q=secret&user=you", "/v1/recall?q=secret&app=other",
-                       "/v1/search?q=secret&key=you", "/v1/recall?q=secret&key=plain"):
+                       "/v1/search?q=secret&key=you", "/v1/recall?q=secret&key=plain",
+                       "/v1/usage?user=you", "/v1/usage?key=you", "/v1/usage?app=other",
+                       "/v1/sessions/you/artifacts", "/v1/sessions/you/state?blame=true"):
             self.assertEqual(self.ask("GET", target, token=token).status, 404, target)
         for target in ("/v1/search?q=secret", "/v1/recall?q=secret"):
             hits = self.good("GET", target, token=token)["hits"]
@@ -388,6 +390,19 @@ class Rights(server.Case):
             answer = self.ask("PATCH", "/v1/sessions/me/state", token=token, body=json.loads(body))
             self.assertEqual(answer.status, 400)
         self.assertEqual(self.contents("you"), ["the secret of you"])
+
+    def test_a_token_of_a_user_does_not_learn_who_set_the_apps_state(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        for user in ("me", "you"):
+            self.good("POST", "/v1/sessions", {"key": f"adk:app/{user}/1", "appName": "app",
+                                               "userId": user, "sessionId": "1"}, status=201)
+        self.good("PATCH", path("v1", "sessions", "adk:app/you/1", "state"), {"app:x": 1})
+        target = path("v1", "sessions", "adk:app/me/1", "state") + "?blame=true"
+        (entry,) = self.good("GET", target, token=token)["blame"]
+        self.assertEqual((entry["name"], entry["value"]), ("x", 1))
+        self.assertFalse({"setBy", "setIn", "setSeq"} & entry.keys(), entry)
+        self.assertEqual(self.good("GET", target)["blame"][0]["setIn"], "adk:app/you/1")
 
     def test_a_token_of_a_user_sees_how_far_its_own_sessions_are_observed(self):
         token = self.new_token("--app", "app", "--user", "me")
