@@ -84,9 +84,13 @@ class Large(browser.Case):
         self.make_sessions()
         self.enter()
         self.until("() => document.querySelectorAll('.row').length >= 50")
-        last = f"session {SESSIONS - SCROLLED}"
-        while self.page.get_by_text(last, exact=True).count() == 0:
+        while self.last_session() > SESSIONS - SCROLLED:
             self.page.evaluate("""() => { const list = document.querySelector("#side .list");
               list.scrollTop = list.scrollHeight; }""")
             self.until("() => !document.querySelector('#side .loading')")
             self.nodes()
+
+    def last_session(self):
+        """The number of the last session in the document; the newest has the highest."""
+        return self.page.evaluate("""() => Number([...document.querySelectorAll(".row .title")]
+          .at(-1)?.textContent.split(" ")[1] ?? Infinity)""")
