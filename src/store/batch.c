@@ -435,7 +435,7 @@ static quipu_status batch_add_family(qp_batch *batch, int64_t id, const qp_sessi
 
 /* Adds what a write needs for one session that it names. A session that is created, or that a
  * remover does not find, is the root of its own family: its number and its family are of one
- * counter. One that has expired is removed by whoever creates it anew. */
+ * counter. One that has expired is removed by the write that creates it anew. */
 static quipu_status batch_add_session(qp_batch *batch, const qp_call *call, quipu_str key,
                                       batch_shards *shards)
 {
@@ -483,7 +483,7 @@ static quipu_status batch_add_call(qp_batch *batch, const qp_call *call, batch_s
 }
 
 /* Locks the counters that members need, behind all session rows and in the order of shards: the
- * same for every process, as with the rows. Whoever holds the counter that stands for rows (those
+ * same for every process, as with the rows. A writer that holds the counter that stands for rows (those
  * of shared state, of a family) writes them later and in any order, and meets nobody there. */
 static quipu_status batch_lock_counters(qp_batch *batch)
 {

@@ -133,7 +133,7 @@ QUIPU_MUST_USE quipu_status qp_session_load_for_update(quipu_store *store, ent_d
                                                        const qp_session **ret_row,
                                                        quipu_error *reterr);
 
-/* Whether its numbers can be. A row of the file is input: whoever computes with them relies on
+/* Whether its numbers can be. A row of the file is input: code that computes with them relies on
  * this. */
 bool qp_session_is_sound(const qp_session *row);
 

@@ -90,7 +90,7 @@ static int model_word(quipu_str content)
 {
     for (size_t i = 0; i + 2 < content.n; i++) {
         if (content.p[i] == 'z' && content.p[i + 1] == 'q') {
-            return atoi(content.p + i + 2);
+            return (int)strtol(content.p + i + 2, NULL, 10);
         }
     }
     return -1;
@@ -151,7 +151,7 @@ static void model_check_words(model *m, const model_session *session, quipu_str 
     }
     for (size_t i = 0; i + 2 < text.n; i++) {
         if (text.p[i] == 'z' && text.p[i + 1] == 'q' && text.p[i + 2] != 'z') {
-            const int word = atoi(text.p + i + 2);
+            const int word = (int)strtol(text.p + i + 2, NULL, 10);
 
             if (!may[word] || m->dead[word]) {
                 fail_msg("session %s has the memory zq%dz, which is %s:\n%.*s", session->key, word,
@@ -666,17 +666,36 @@ static void model_replace(model *m, model_session *session)
     m->forks++;
 }
 
+/* One to three turns. */
+static void model_talk(model *m, model_session *session)
+{
+    for (int turns = 1 + model_below(m, 3); turns > 0; turns--) {
+        model_says(m, session, QUIPU_ROLE_USER);
+        model_prompt(m, session, true);
+        model_says(m, session, QUIPU_ROLE_ASSISTANT);
+    }
+}
+
+/* Another model, or another system text, for all sessions. */
+static void model_switch(model *m)
+{
+    const bool system = model_below(m, 2) == 0;
+
+    m->model = system ? m->model : 1 - m->model;
+    m->system = system ? 1 - m->system : m->system;
+    for (size_t s = 0; s < MODEL_SESSIONS; s++) {
+        m->sessions[s].other_model = m->sessions[s].other_model || !system;
+        m->sessions[s].other_system = m->sessions[s].other_system || system;
+    }
+}
+
 static void model_step(model *m)
 {
     model_session *session = model_any(m);
     const int what = model_below(m, 100);
 
     if (what < 30) {
-        for (int turns = 1 + model_below(m, 3); turns > 0; turns--) {
-            model_says(m, session, QUIPU_ROLE_USER);
-            model_prompt(m, session, true);
-            model_says(m, session, QUIPU_ROLE_ASSISTANT);
-        }
+        model_talk(m, session);
     } else if (what < 40) {
         model_tools(m, session);
     } else if (what < 62) {
@@ -694,14 +713,7 @@ static void model_step(model *m)
     } else if (what < 93) {
         model_replace(m, session);
     } else if (what < 95) {
-        const bool system = model_below(m, 2) == 0;
-
-        m->model = system ? m->model : 1 - m->model;
-        m->system = system ? 1 - m->system : m->system;
-        for (size_t s = 0; s < MODEL_SESSIONS; s++) {
-            m->sessions[s].other_model = m->sessions[s].other_model || !system;
-            m->sessions[s].other_system = m->sessions[s].other_system || system;
-        }
+        model_switch(m);
     }
     model_prompt(m, model_any(m), false);
     model_rebuild(m, model_any(m));
