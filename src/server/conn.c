@@ -52,7 +52,10 @@ void qp_conn_close(qp_conn *conn)
     quipu_server *server = conn->server;
 
     if (conn->state == QP_CONN_WAITING || (conn->stream != NULL && !qp_stream_free(conn->stream))) {
+        server->metrics.left += conn->state == QP_CONN_WAITING ? 1 : 0;
         conn->is_gone = true;
+        atomic_store(&conn->has_left, true);
+        quipu_cancel_set(conn->cancel);
         (void)bufferevent_disable(conn->bev, EV_READ | EV_WRITE);
         return;
     }
@@ -68,6 +71,7 @@ void qp_conn_close(qp_conn *conn)
     server->conn_count--;
     event_free(conn->timer);
     bufferevent_free(conn->bev);
+    quipu_cancel_free(conn->cancel);
     qp_http_reader_free(&conn->reader);
     qp_free(conn);
     if (server->stopping && server->conn_count == 0) {
@@ -187,8 +191,12 @@ static void conn_run(qp_job *job)
     qp_conn *conn = job->owner;
     qp_call *call = &conn->call;
     quipu_error error = {.status = QUIPU_OK};
-    quipu_status status = call->route->handler(call, &error);
+    quipu_status status;
 
+    if (atomic_load(&conn->has_left)) {
+        return; /* nobody waits for it, and nobody was promised anything */
+    }
+    status = call->route->handler(call, &error);
     if (status != QUIPU_OK) {
         qp_reply_failure(&call->answer, status, &error);
     }
@@ -261,6 +269,7 @@ static void conn_begin(qp_conn *conn)
                       .service = server->service,
                       .request = &conn->reader.request,
                       .limits = QUIPU_CALL_OPTIONS_INIT};
+    call->limits.cancel = conn->cancel;
     qp_reply_init(&call->answer);
     conn->begun_ns = qp_clock_ns();
     conn->closes = !conn->reader.request.keep_alive;
@@ -293,8 +302,7 @@ static void conn_execute(qp_conn *conn)
         conn_answer(conn);
         return;
     }
-    conn->state = QP_CONN_WAITING;
-    (void)bufferevent_disable(conn->bev, EV_READ);
+    conn->state = QP_CONN_WAITING; /* it reads on, up to CONN_READ_MAX, to notice a client's end */
     (void)evtimer_del(conn->timer);
 }
 
@@ -426,8 +434,12 @@ void qp_conn_open(quipu_server *server, int fd)
 {
     qp_conn *conn = qp_calloc(1, sizeof(*conn));
 
-    if (conn == NULL || !conn_make(server, fd, conn)) {
+    if (conn != NULL) {
+        conn->cancel = quipu_cancel_new();
+    }
+    if (conn == NULL || conn->cancel == NULL || !conn_make(server, fd, conn)) {
         (void)evutil_closesocket(fd);
+        quipu_cancel_free(conn != NULL ? conn->cancel : NULL);
         qp_free(conn);
         return;
     }

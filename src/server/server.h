@@ -40,6 +40,7 @@ typedef struct qp_metrics {
     int64_t refused;      /* requests that the reader refused, and unknown paths */
     int64_t unauthorized; /* 401 and 403 */
     int64_t queue_full;   /* answered 503 */
+    int64_t left;         /* clients that left before their answer */
     int64_t accepted;     /* connections */
     int64_t turned_away;  /* connections beyond the limit */
 } qp_metrics;

@@ -158,6 +158,18 @@ quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Two programs could read a repeated member in two ways, so that none is accepted. */
+static quipu_status json_check_repeats(qp_json_node object, const char *what, quipu_error *reterr)
+{
+    bool repeats = false;
+    quipu_status status = qp_json_repeats(object, &repeats);
+
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "out of memory");
+    }
+    return repeats ? qp_error_set(reterr, QUIPU_INVALID, "%s has a member twice", what) : QUIPU_OK;
+}
+
 quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *reterr)
 {
     quipu_str type = qp_http_header(call->request, "content-type");
@@ -173,7 +185,7 @@ quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *r
     if (status == QUIPU_OK && qp_json_kind_of(qp_json_root(doc)) != QP_JSON_OBJECT) {
         status = qp_error_set(reterr, QUIPU_INVALID, "the body must be a JSON object");
     }
-    return status;
+    return status == QUIPU_OK ? json_check_repeats(qp_json_root(doc), "the body", reterr) : status;
 }
 
 quipu_status qp_body_number(const char *name, qp_json_node value, int64_t *ret_number,
@@ -194,13 +206,14 @@ quipu_status qp_body_unknown(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_INVALID, "the body has a member that is unknown");
 }
 
-/* Sets a text or JSON; false: the value is of another kind. */
-static bool json_take(const quipu_field *field, char *member, qp_json_node value,
+/* Sets a text, JSON or a number; false: the value is of another kind. null is the value of no
+ * setting: absent, and for a number `no_number`. */
+static bool json_take(const quipu_field *field, char *member, qp_json_node value, int64_t no_number,
                       quipu_arena *arena)
 {
     bool is_null = qp_json_kind_of(value) == QP_JSON_NULL;
     quipu_str text = QP_STR_ABSENT;
-    int64_t number = 0;
+    int64_t number = no_number;
 
     switch ((quipu_field_type)field->type) {
     case QUIPU_FIELD_TEXT:
@@ -215,7 +228,7 @@ static bool json_take(const quipu_field *field, char *member, qp_json_node value
         memcpy(member, &text, sizeof(text)); /* a quipu_json is one text */
         return true;
     case QUIPU_FIELD_INT:
-        if (qp_json_int64(value, &number) != QP_JSON_EXACT) {
+        if (!is_null && qp_json_int64(value, &number) != QP_JSON_EXACT) {
             return false;
         }
         memcpy(member, &number, sizeof(number));
@@ -234,7 +247,9 @@ quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set, qp_
         if (!qp_json_text_is(name, quipu_cstr(fields->items[i].name))) {
             continue;
         }
-        if (!json_take(field, (char *)to + field->offset, value, arena)) {
+        /* A change to null clears: the only number, ttlMs, is "never expires" then. A new session
+         * has the store's. */
+        if (!json_take(field, (char *)to + field->offset, value, set != NULL ? -1 : 0, arena)) {
             return qp_error_field(reterr, QUIPU_INVALID, "body", fields->items[i].name, "type",
                                   "%s has a value of a wrong type", fields->items[i].name);
         }
@@ -267,8 +282,11 @@ quipu_status qp_body_messages(qp_json_node array, quipu_arena *arena, quipu_mess
     }
     while (qp_json_next(&each)) {
         quipu_messages one;
-        quipu_status status = quipu_message_parse(qp_json_raw(each.value), arena, &one, reterr);
+        quipu_status status = json_check_repeats(each.value, "a message", reterr);
 
+        if (status == QUIPU_OK) {
+            status = quipu_message_parse(qp_json_raw(each.value), arena, &one, reterr);
+        }
         if (status != QUIPU_OK) {
             return status;
         }

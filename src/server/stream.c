@@ -20,7 +20,9 @@
 
 #define STREAM_POLL_MS 500    /* until a write of another process is noticed */
 #define STREAM_QUIET_MS 15000 /* without an event, until a comment shows that it lives */
-#define STREAM_AHEAD_MAX ((size_t)1 << 20) /* bytes that a slow client may be behind */
+/* Bytes that a slow client may be behind when the next batch is read for it. What a stream holds is
+ * bounded by this and by one batch, QUIPU_TAIL_BYTES or one longer message. */
+#define STREAM_AHEAD_MAX ((size_t)64 << 10)
 
 typedef struct qp_stream {
     qp_job job;
@@ -36,7 +38,7 @@ typedef struct qp_stream {
     int64_t sent_ns;   /* when it last sent anything */
     /* What a worker leaves: */
     qp_buf text;
-    bool has_more; /* the batch was full */
+    bool has_more; /* behind the batch */
     bool has_ended;
 } qp_stream;
 
@@ -77,7 +79,7 @@ static void stream_run(qp_job *job)
 
     stream->has_more = false;
     if (status == QUIPU_OK && batch != NULL) {
-        stream->has_more = batch->messages.count == QUIPU_TAIL_BATCH;
+        stream->has_more = batch->more_after;
         for (size_t i = 0; i < batch->messages.count && status == QUIPU_OK; i++) {
             status = stream_put(stream, batch->messages, i, &arena, &error);
         }

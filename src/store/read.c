@@ -155,7 +155,23 @@ typedef struct read_sink {
     quipu_message *messages;
     size_t count;
     bool view;
+    size_t bytes_left;
+    bool bounded; /* by bytes_left */
+    bool is_full; /* the next message would exceed it */
 } read_sink;
+
+/* Whether a row still fits; the first one always does. */
+static bool read_fits(read_sink *sink, const qp_message *row)
+{
+    const size_t bytes = row->content.n + row->tool_calls.text.n + row->extra.text.n;
+
+    if (!sink->bounded) {
+        return true;
+    }
+    sink->is_full = sink->count > 0 && bytes > sink->bytes_left;
+    sink->bytes_left -= bytes < sink->bytes_left ? bytes : sink->bytes_left;
+    return !sink->is_full;
+}
 
 /* Reads one segment behind what the sink holds. The query asks for a range of numbers in order: the
  * first number that differs from the expected one is a gap. */
@@ -175,7 +191,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
         return status;
     }
     while (status == QUIPU_OK && qp_message_iter_next(&iter, &row)) {
-        if (row.seq != seq) {
+        if (row.seq != seq || !read_fits(sink, &row)) {
             break;
         }
         assert(seq <= segment->to && sink->messages != NULL);
@@ -189,7 +205,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
     /* An engine that failed in the middle looks like missing rows; its own error comes first. */
     quipu_status ended = qp_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     status = status == QUIPU_OK ? ended : status;
-    if (status == QUIPU_OK && seq != segment->to + 1) {
+    if (status == QUIPU_OK && seq != segment->to + 1 && !sink->is_full) {
         status = qp_error_set(reterr, QUIPU_CORRUPT, "message %lld is missing; restore a backup",
                               (long long)seq);
     }
@@ -201,7 +217,10 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
 quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent *extent,
                               quipu_arena *arena, quipu_messages *ret_messages, quipu_error *reterr)
 {
-    read_sink sink = {.arena = arena, .view = extent->view};
+    read_sink sink = {.arena = arena,
+                      .view = extent->view,
+                      .bounded = extent->bytes_max > 0,
+                      .bytes_left = extent->bytes_max};
     qp_chain chain = {.count = 0};
     quipu_status status = qp_chain_resolve(db, row, extent->from, extent->to, &chain, reterr);
     /* The numbers have no gaps: how many come at most is known before the first one. */
@@ -221,12 +240,12 @@ quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent
             chain.segments[chain.count - 1].to == extent->to));
     /* One document for all messages: its memory is reused from row to row. */
     qp_json_init(&sink.doc);
-    for (size_t i = 0; i < chain.count && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < chain.count && status == QUIPU_OK && !sink.is_full; i++) {
         status = read_segment(db, &chain.segments[i], &sink, reterr);
     }
     qp_json_free(&sink.doc);
     if (status == QUIPU_OK) {
-        assert(sink.count <= n && (extent->view || sink.count == n));
+        assert(sink.count <= n && (extent->view || sink.is_full || sink.count == n));
         *ret_messages = quipu_messages_of(sink.messages, sink.count);
     }
     return status;
@@ -348,9 +367,15 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
     }
     assert(history->row == row && pub->session == &history->session);
     read_bounds(row, row->first_seq, range, &extent.from, &extent.to);
+    extent.bytes_max = history->bytes_max;
     pub->more_before = extent.from > row->first_seq;
+    status = qp_messages_read(db, row, &extent, &history->head.arena, &pub->messages, reterr);
+    /* No message is left out, so that the count says where a read that became full has ended. */
+    if (pub->messages.count > 0) {
+        extent.to = extent.from + (int64_t)pub->messages.count - 1;
+    }
     pub->more_after = extent.to < row->next_seq - 1;
-    return qp_messages_read(db, row, &extent, &history->head.arena, &pub->messages, reterr);
+    return status;
 }
 
 /* ---- the call ---------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ typedef struct qp_history {
     quipu_history pub;
     quipu_session_info session; /* of pub */
     const qp_session *row;      /* in the arena */
+    size_t bytes_max;           /* the range ends before a message that exceeds it; 0: no bound */
 } qp_history;
 
 QP_RESULT(qp_history);
@@ -48,6 +49,7 @@ typedef struct qp_extent {
     int64_t to;
     bool view;                 /* leave summaries out */
     const quipu_message *head; /* stands before them, or NULL */
+    size_t bytes_max;          /* of texts, but at least one message is read; 0: no bound */
 } qp_extent;
 
 /* Read messages of a session to the arena. */

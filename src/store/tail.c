@@ -111,6 +111,7 @@ static quipu_status tail_look_work(void *ctx, ent_db *db, quipu_arena *scratch, 
     (void)scratch;
     range.after_seq = look->tail->after_seq;
     range.limit = QUIPU_TAIL_BATCH;
+    look->history->bytes_max = QUIPU_TAIL_BYTES;
     return qp_history_read(look->tail->store, db, look->tail->key, &range, quipu_time_now(),
                            look->history, reterr);
 }

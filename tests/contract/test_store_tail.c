@@ -114,6 +114,38 @@ static void batch_holds_so_many_and_the_next_one_the_rest(void **state)
     quipu_tail_close(tail);
 }
 
+/* Two messages of QUIPU_TAIL_BYTES together are one batch; a byte more, and they are two. A message
+ * that is longer than that comes alone, and nothing is left out. */
+static void batch_holds_so_many_bytes(void **state)
+{
+    quipu_store *store = *state;
+    const size_t sizes[] = {QUIPU_TAIL_BYTES / 2, QUIPU_TAIL_BYTES / 2,     /* fit */
+                            QUIPU_TAIL_BYTES / 2, QUIPU_TAIL_BYTES / 2 + 1, /* do not */
+                            QUIPU_TAIL_BYTES + 1, 1};
+    const int64_t ends[] = {2, 3, 4, 5, 6};
+    char *text = malloc(QUIPU_TAIL_BYTES + 1);
+    int64_t begin = 1;
+
+    assert_non_null(text);
+    memset(text, 'x', QUIPU_TAIL_BYTES + 1);
+    st_create(store, "k");
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        quipu_message message = st_says(QUIPU_ROLE_USER, "");
+
+        message.content = (quipu_str){text, sizes[i]};
+        T_OK(
+            quipu_message_append(store, K, quipu_messages_of(&message, 1), NULL, NULL, NULL, NULL));
+    }
+    free(text);
+    quipu_tail *tail = tail_open(store, "k", 0);
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        assert_int_equal(tail_batch(tail, begin, 0), ends[i]);
+        begin = ends[i] + 1;
+    }
+    tail_is_dry(tail, 0);
+    quipu_tail_close(tail);
+}
+
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
@@ -667,6 +699,7 @@ int main(void)
         ST_TEST(tail_gives_the_past_and_then_nothing),
         ST_TEST(tail_begins_after_a_number),
         ST_TEST(batch_holds_so_many_and_the_next_one_the_rest),
+        ST_TEST(batch_holds_so_many_bytes),
         ST_TEST(tail_ends_with_its_session),
         ST_TEST(tail_does_not_pass_to_a_new_session_of_the_key),
         ST_TEST(waiting_tail_ends_when_its_session_expires),

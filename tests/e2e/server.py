@@ -28,6 +28,10 @@ class Answer:
         return json.loads(self.body)
 
 
+class Raw(str):
+    """A body that is sent as it is."""
+
+
 def path(*segments, **parameters):
     """A path of escaped segments and a query."""
     text = "/" + "/".join(urllib.parse.quote(segment, safe="") for segment in segments)
@@ -96,7 +100,7 @@ class Case(harness.Case):
             sent.setdefault("Authorization", f"Bearer {self.token if token is True else token}")
         if body is not None:
             sent.setdefault("Content-Type", "application/json")
-            body = json.dumps(body)
+            body = body if isinstance(body, Raw) else json.dumps(body)
         try:
             client.request(method, target, body=body, headers=sent)
             response = client.getresponse()

@@ -79,6 +79,60 @@ class Routes(server.Case):
         self.good("PATCH", target, {"title": None})
         self.assertNotIn("title", self.good("GET", target)["session"])
 
+    def test_a_time_to_live_of_null_never_ends(self):
+        self.append("s", message("e"))
+        target = path("v1", "sessions", "s")
+        self.good("PATCH", target, {"ttlMs": 3600000})
+        self.good("PATCH", target, {"ttlMs": None})
+        self.assertNotIn("expiresAt", self.good("GET", target)["session"])
+        made = self.good("POST", "/v1/sessions", {"key": "t", "ttlMs": None}, status=201)
+        self.assertNotIn("expiresAt", made["session"])
+
+    def test_a_member_that_comes_twice_is_refused(self):
+        self.append("s", message("e"))
+        target = path("v1", "sessions", "s")
+        many = ",".join(f'"n{i}":1' for i in range(20))
+        for method, where, body in (
+            ("PATCH", target, '{"title":"a","title":"b"}'),
+            ("PATCH", target, r'{"title":"a","\u0074itle":"b"}'),
+            ("PATCH", target + "/state", '{' + many + ',"n7":2}'),
+            ("POST", "/v1/sessions", '{"key":"a","key":"b"}'),
+            ("POST", target + "/messages",
+             '{"messages":[{"role":"user","content":"a","content":"b"}]}'),
+            ("POST", target + "/fork", '{"key":"f","seq":1,"seq":0}'),
+        ):
+            answer = self.ask(method, where, server.Raw(body))
+            self.assertEqual(answer.status, 400, body)
+            self.assertIn("twice", answer.json()["error"]["message"])
+        self.good("PATCH", target + "/state", server.Raw("{" + many + "}"))
+        # Values are the caller's own: what stands inside of one is kept as it is.
+        self.good("PATCH", target, server.Raw('{"metadata":{"a":1,"a":2}}'))
+        self.assertEqual(self.contents("s"), ["hello"])
+
+    def test_a_key_that_no_path_can_have_is_refused(self):
+        for key in (".", "..", "a/../b", "./a", "a/.."):
+            answer = self.ask("POST", "/v1/sessions", {"key": key})
+            self.assertEqual(answer.status, 400, key)
+            self.assertIn("between slashes", answer.json()["error"]["message"])
+        sessions = "/apps/app/users/u/sessions"
+        self.assertEqual(self.ask("POST", sessions, {"sessionId": ".."}).status, 400)
+        for key in ("...", "a.b/.c", "v1.2"):
+            self.good("POST", "/v1/sessions", {"key": key}, status=201)
+            self.good("GET", path("v1", "sessions", key))
+
+    def test_a_fault_of_the_store_does_not_show_where_it_lies(self):
+        self.append("s", *[message(f"e{i}", f"marked text {i} " + "x" * 3000) for i in range(20)])
+        self.stop()
+        data = bytearray(self.store.read_bytes())
+        at = data.index(b"marked text 7 ")
+        data[at] ^= 1
+        self.store.write_bytes(data)
+        self.serve()
+        answer = self.ask("GET", path("v1", "sessions", "s"))
+        self.assertEqual((answer.status, answer.json()["error"]["status"]), (500, "CORRUPT"))
+        self.assertNotIn(str(self.folder), answer.body.decode())
+        self.assertNotIn(self.store.name, answer.body.decode())
+
     def test_window_context_search_and_recall_find_what_was_said(self):
         self.append("s", message("e1", "The ferry leaves at nine."),
                     message("e2", "Noted.", "assistant"))
