@@ -2,6 +2,7 @@
  * time for a request, for an idle connection, for a client that does not read, and for one that
  * does not close. Runs on the loop's thread. */
 #include "server/conn.h"
+#include "server/tls.h"
 
 #include <assert.h>
 #include <string.h>
@@ -87,6 +88,9 @@ static void conn_linger(qp_conn *conn)
 
     conn->state = QP_CONN_LINGERING;
     (void)evbuffer_drain(input, evbuffer_get_length(input)); /* a full one would not be read */
+    if (conn->server->tls != NULL) {
+        qp_tls_end(conn->bev);
+    }
     (void)shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
     (void)bufferevent_enable(conn->bev, EV_READ);
     conn_arm(conn, CONN_LINGER_MS);
@@ -247,8 +251,7 @@ static bool conn_check(qp_conn *conn)
         server->metrics.unauthorized++;
         return false;
     }
-    if (call->route->kind == QP_ROUTE_STREAM &&
-        server->stream_count >= (size_t)server->options.tails_max) {
+    if (call->route->kind == QP_ROUTE_STREAM && !qp_streams_have_room(server, call->identity)) {
         qp_reply_error(&call->answer, 503, "LIMIT", "there are too many tails: try again later");
         return false;
     }
@@ -388,12 +391,14 @@ static void conn_on_write(struct bufferevent *bev, void *arg)
     }
 }
 
-/* The client closed, the connection broke, or the client does not read. */
+/* The client closed, the connection broke, or the client does not read. The end of a handshake is
+ * no end. */
 static void conn_on_event(struct bufferevent *bev, short events, void *arg)
 {
     (void)bev;
-    (void)events;
-    qp_conn_close(arg);
+    if ((events & BEV_EVENT_CONNECTED) == 0) {
+        qp_conn_close(arg);
+    }
 }
 
 static void conn_on_timer(evutil_socket_t fd, short events, void *arg)
@@ -415,7 +420,9 @@ static bool conn_make(quipu_server *server, int fd, qp_conn *conn)
 {
     struct timeval write_time = conn_time(server->options.request_ms);
 
-    conn->bev = bufferevent_socket_new(server->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    conn->bev = server->tls != NULL
+                    ? qp_tls_accept(server->tls, server->base, fd)
+                    : bufferevent_socket_new(server->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (conn->bev == NULL) {
         return false;
     }

@@ -10,6 +10,7 @@
  * Runs on the loop's thread, but for stream_run(). */
 #include <assert.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -213,6 +214,17 @@ bool qp_stream_free(qp_stream *stream)
     quipu_arena_free(&stream->arena);
     qp_free(stream);
     return true;
+}
+
+bool qp_streams_have_room(const quipu_server *server, const qp_identity *identity)
+{
+    int32_t own = 0;
+
+    for (qp_stream *stream = server->streams; stream != NULL; stream = stream->next) {
+        own += memcmp(stream->conn->call.identity->hash, identity->hash, QP_SHA256_SIZE) == 0;
+    }
+    return own < server->options.token_tails_max &&
+           server->stream_count < (size_t)server->options.tails_max;
 }
 
 void qp_streams_notify(quipu_server *server, quipu_str key)

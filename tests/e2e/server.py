@@ -4,6 +4,8 @@ speak to it as other programs would."""
 import functools
 import http.client
 import json
+import os
+import pathlib
 import re
 import resource
 import signal
@@ -130,6 +132,11 @@ class Case(harness.Case):
         end = time.monotonic() + harness.WAIT_S
         while line + "\n" not in self.ask("GET", "/metrics").body.decode():
             self.assertLess(time.monotonic(), end, line)
+
+    def resident(self):
+        """Bytes of the server in memory."""
+        pages = (pathlib.Path("/proc") / str(self.process.pid) / "statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGESIZE")
 
     def raw(self, data):
         """Send bytes and read until the server closes; returns the statuses and the bytes."""

