@@ -155,21 +155,16 @@ typedef struct read_sink {
     quipu_message *messages;
     size_t count;
     bool view;
-    size_t bytes_left;
-    bool bounded; /* by bytes_left */
-    bool is_full; /* the next message would exceed it */
+    size_t bytes;
+    size_t bytes_max; /* 0: no bound */
+    bool is_full;     /* the next message would exceed it */
 } read_sink;
 
 /* Whether a row still fits; the first one always does. */
 static bool read_fits(read_sink *sink, const qp_message *row)
 {
-    const size_t bytes = row->content.n + row->tool_calls.text.n + row->extra.text.n;
-
-    if (!sink->bounded) {
-        return true;
-    }
-    sink->is_full = sink->count > 0 && bytes > sink->bytes_left;
-    sink->bytes_left -= bytes < sink->bytes_left ? bytes : sink->bytes_left;
+    sink->bytes += row->content.n + row->tool_calls.text.n + row->extra.text.n;
+    sink->is_full = sink->bytes_max > 0 && sink->count > 0 && sink->bytes > sink->bytes_max;
     return !sink->is_full;
 }
 
@@ -186,7 +181,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
     qp_message row;
     quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
 
-    assert(segment->from <= segment->to);
+    assert(segment->from <= segment->to && !sink->is_full);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -217,10 +212,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
 quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent *extent,
                               quipu_arena *arena, quipu_messages *ret_messages, quipu_error *reterr)
 {
-    read_sink sink = {.arena = arena,
-                      .view = extent->view,
-                      .bounded = extent->bytes_max > 0,
-                      .bytes_left = extent->bytes_max};
+    read_sink sink = {.arena = arena, .view = extent->view, .bytes_max = extent->bytes_max};
     qp_chain chain = {.count = 0};
     quipu_status status = qp_chain_resolve(db, row, extent->from, extent->to, &chain, reterr);
     /* The numbers have no gaps: how many come at most is known before the first one. */
@@ -235,9 +227,6 @@ quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent
             sink.messages[sink.count++] = *extent->head;
         }
     }
-    assert(status != QUIPU_OK || chain.count == 0 ||
-           (chain.segments[0].from == extent->from &&
-            chain.segments[chain.count - 1].to == extent->to));
     /* One document for all messages: its memory is reused from row to row. */
     qp_json_init(&sink.doc);
     for (size_t i = 0; i < chain.count && status == QUIPU_OK && !sink.is_full; i++) {

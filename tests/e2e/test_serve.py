@@ -398,7 +398,8 @@ class Rights(server.Case):
         for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:80"):
             got = self.run_quipu("serve", "--listen", address, code=1)
             self.assertIn("no TLS", got.err)
-        for address in ("example.org:80", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", ":1", "unix:"):
+        for address in ("example.org:80", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", ":1",
+                        "unix:"):
             self.assertNotEqual(self.run_quipu("serve", "--listen", address, code=None).code, 0)
 
     def test_a_foreign_host_or_origin_is_refused(self):
