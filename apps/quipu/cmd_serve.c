@@ -14,7 +14,7 @@
 static const app_option serve_options[] = {
     {.name = "listen",
      .value = "ADDRESS",
-     .help = "default 127.0.0.1:8420; [::1]:PORT, unix:PATH; with TLS any; port 0: any free"},
+     .help = "default 127.0.0.1:8420; [::1]:PORT, unix:PATH; with TLS any; port 0: any"},
     {.name = "public-url",
      .value = "URL",
      .help = "how clients call a proxy before it: https://sessions.example.org"},
