@@ -363,6 +363,13 @@ function(quipu_add_scripts)
     set_tests_properties(page.browser PROPERTIES TIMEOUT 3600)
   endif()
 
+  # The server against the OpenAPI document that it serves, in an environment of its own.
+  if(TARGET qp_server AND NOT QUIPU_SANITIZE)
+    quipu_test_register(openapi.schemathesis openapi "script;long" "${QUIPU_PYTHON}"
+                        "${root}/openapi/run.py")
+    set_tests_properties(openapi.schemathesis PROPERTIES TIMEOUT 3600)
+  endif()
+
   # The Python package in an environment of its own, which is made once and may take its time.
   if(NOT QUIPU_SANITIZE)
     quipu_test_register(python.package python "script;long" "${QUIPU_PYTHON}"

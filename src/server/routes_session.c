@@ -210,6 +210,9 @@ quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
         status = qp_fields_set(&call->server->patch_fields, &patch, &patch.set, each.key,
                                each.value, &call->arena, reterr);
     }
+    if (status == QUIPU_OK && (patch.set & ~(uint32_t)QUIPU_SET_IF_REVISION) == 0) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "the body changes nothing");
+    }
     if (status == QUIPU_OK) {
         status = qp_call_check_session(call, reterr);
     }

@@ -106,7 +106,10 @@ class Case(harness.Case):
         try:
             client.request(method, target, body=body, headers=sent)
             response = client.getresponse()
-            return Answer(response.status, response.headers, response.read())
+            try:
+                return Answer(response.status, response.headers, response.read())
+            except ConnectionError as error:  # in the middle of an answer
+                raise http.client.IncompleteRead(b"") from error
         finally:
             if connection is None:
                 client.close()

@@ -62,6 +62,33 @@ class Client(threading.Thread):
                 return
 
 
+class Follower(threading.Thread):
+    """Follows a session, through as many connections as it takes: each goes on with the id of the
+    last event that came whole."""
+
+    def __init__(self, case, key):
+        super().__init__(daemon=True)
+        self.case = case
+        self.key = key
+        self.seen = []  # (number, content)
+        self.connections = 0
+        self.ends = threading.Event()
+
+    def follow(self):
+        """One connection, until it breaks."""
+        tail = Tail(self.case, self.key, last=self.seen[-1][0] if self.seen else None)
+        self.connections += tail.status == 200
+        with contextlib.closing(tail):
+            while tail.status == 200 and (event := tail.next()) is not None:
+                self.seen.append((int(event[1]), event[2]["content"]))
+
+    def run(self):
+        end = time.monotonic() + harness.WAIT_S
+        while not self.ends.is_set() and time.monotonic() < end:
+            with contextlib.suppress(OSError, ValueError, IndexError, KeyError, AssertionError):
+                self.follow()  # a line that was cut is no event
+
+
 class Load(server.Case):
     """A server with clients that write all the time."""
 
@@ -86,6 +113,9 @@ class Load(server.Case):
         self.serve()
         port = self.port
         clients = self.start_clients()
+        followers = [Follower(self, client.key) for client in clients]
+        for follower in followers:
+            follower.start()
         for _ in range(KILLS):
             wanted = sum(client.acknowledged for client in clients) + APPENDS_BEFORE_KILL
             self.wait_for(lambda: sum(c.acknowledged for c in clients) >= wanted)
@@ -100,6 +130,12 @@ class Load(server.Case):
             self.assertEqual(numbers, list(range(len(numbers))))
             self.assertGreaterEqual(len(numbers), client.acknowledged)
             self.assertLessEqual(len(numbers), client.acknowledged + 1)
+        for client, follower in zip(clients, followers):
+            numbers = self.stored(client)
+            self.wait_for(lambda wanted=len(numbers), one=follower: len(one.seen) >= wanted)
+            follower.ends.set()
+            self.assertEqual(follower.seen, [(i + 1, str(i)) for i in numbers])
+            self.assertGreater(follower.connections, 1)
         self.stop()
         self.assertEqual(self.run_quipu("verify", "--json").json()["problems"], [])
 
