@@ -17,8 +17,8 @@ static void openapi_open(qp_jsonw *writer, const char *name)
 }
 
 /* {"type": ...} and, for a number, its bounds. */
-/* What the reader takes: texts without control bytes, of a segment also without "." and ".." between
- * slashes. */
+/* What the reader takes: texts without control bytes, of a segment also without "." and ".."
+ * between slashes. */
 #define OPENAPI_BYTE "[^\\u0000-\\u001f\\u007f]"
 #define OPENAPI_TEXT "^" OPENAPI_BYTE "*$"
 #define OPENAPI_KEY "^" OPENAPI_BYTE "+$"
