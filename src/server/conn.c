@@ -314,7 +314,8 @@ static void conn_refuse(qp_conn *conn, int status, const char *reason)
 {
     conn_release_call(conn);
     qp_reply_init(&conn->call.answer);
-    qp_reply_error(&conn->call.answer, status, "INVALID", reason);
+    qp_reply_error(&conn->call.answer, status,
+                   status == 413 || status == 414 || status == 431 ? "LIMIT" : "INVALID", reason);
     conn->server->metrics.refused++;
     conn->begun_ns = qp_clock_ns();
     conn->closes = true;

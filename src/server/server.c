@@ -280,14 +280,16 @@ static quipu_status server_read_options(quipu_server *server, const quipu_server
 static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
 {
     quipu_service_options service = QUIPU_SERVICE_OPTIONS_INIT;
-    quipu_status status = qp_fields_read("quipu_session_info", &server->session_fields, reterr);
+    quipu_status status =
+        qp_fields_read(quipu_field_get, "quipu_session_info", &server->session_fields, reterr);
 
     service.flags = QUIPU_SERVICE_REBASE;
     if (status == QUIPU_OK) {
-        status = qp_fields_read("quipu_session_new", &server->new_fields, reterr);
+        status = qp_fields_read(quipu_field_get, "quipu_session_new", &server->new_fields, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_fields_read("quipu_session_patch", &server->patch_fields, reterr);
+        status =
+            qp_fields_read(quipu_field_get, "quipu_session_patch", &server->patch_fields, reterr);
     }
     if (status == QUIPU_OK) {
         status = quipu_service_new(server->store, &service, &server->service, reterr);

@@ -3,139 +3,12 @@
 #include "server/session_json.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/base64.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "base/time.h"
-
-/* "agent_id" becomes "agentId". */
-static void json_camel(const char *from, char to[QP_FIELD_NAME_MAX])
-{
-    size_t n = 0;
-
-    for (; *from != '\0' && n + 1 < QP_FIELD_NAME_MAX; from++) {
-        if (*from == '_' && from[1] >= 'a' && from[1] <= 'z') {
-            from++;
-            to[n++] = (char)(*from - 'a' + 'A');
-        } else {
-            to[n++] = *from;
-        }
-    }
-    to[n] = '\0';
-}
-
-quipu_status qp_fields_read(const char *struct_name, qp_fields *ret_fields, quipu_error *reterr)
-{
-    quipu_field field = QUIPU_FIELD_INIT;
-
-    *ret_fields = (qp_fields){.count = 0};
-    for (size_t i = 0; quipu_field_get(struct_name, i, &field); i++) {
-        if (i == QP_FIELDS_MAX) {
-            return qp_error_set(reterr, QUIPU_LIMIT, "%s has too many fields", struct_name);
-        }
-        json_camel(field.name, ret_fields->items[i].name);
-        ret_fields->items[i].field = field;
-        ret_fields->count++;
-        field = (quipu_field)QUIPU_FIELD_INIT;
-    }
-    return QUIPU_OK;
-}
 
 /* ---- writing --------------------------------------------------------------------------------- */
-
-static const void *json_member(const void *from, uint32_t offset)
-{
-    return (const char *)from + offset;
-}
-
-/* Whether a member has a value that is shown: absent texts and unset times have none. */
-static bool json_is_there(const quipu_field *field, const void *from)
-{
-    const void *member = json_member(from, field->offset);
-
-    if (field->has_offset != QUIPU_FIELD_NO_HAS) {
-        return *(const bool *)json_member(from, field->has_offset);
-    }
-    switch ((quipu_field_type)field->type) {
-    case QUIPU_FIELD_TEXT:
-        return ((const quipu_str *)member)->p != NULL;
-    case QUIPU_FIELD_BYTES:
-        return ((const quipu_bytes *)member)->p != NULL;
-    case QUIPU_FIELD_JSON:
-        return ((const quipu_json *)member)->text.p != NULL;
-    default:
-        return true;
-    }
-}
-
-static void json_put_time(qp_jsonw *writer, quipu_time time)
-{
-    char text[QP_TIME_RFC3339_SIZE];
-
-    if (qp_time_rfc3339(time, text, NULL) == QUIPU_OK) {
-        qp_jsonw_str(writer, quipu_cstr(text));
-    } else {
-        qp_jsonw_null(writer);
-    }
-}
-
-static void json_put_uuid(qp_jsonw *writer, quipu_uuid uuid)
-{
-    char text[QUIPU_UUID_TEXT_SIZE];
-
-    quipu_uuid_format(uuid, text);
-    qp_jsonw_str(writer, quipu_cstr(text));
-}
-
-static void json_put_value(qp_jsonw *writer, quipu_field_type type, const void *member)
-{
-    switch (type) {
-    case QUIPU_FIELD_INT:
-        qp_jsonw_i64(writer, *(const int64_t *)member);
-        break;
-    case QUIPU_FIELD_FLOAT:
-        qp_jsonw_double(writer, *(const double *)member);
-        break;
-    case QUIPU_FIELD_BOOL:
-        qp_jsonw_bool(writer, *(const bool *)member);
-        break;
-    case QUIPU_FIELD_TEXT:
-        qp_jsonw_str(writer, *(const quipu_str *)member);
-        break;
-    case QUIPU_FIELD_BYTES:
-        qp_base64_json(writer, *(const quipu_bytes *)member);
-        break;
-    case QUIPU_FIELD_TIME:
-        json_put_time(writer, *(const quipu_time *)member);
-        break;
-    case QUIPU_FIELD_UUID:
-        json_put_uuid(writer, *(const quipu_uuid *)member);
-        break;
-    case QUIPU_FIELD_ENUM:
-        qp_jsonw_i64(writer, *(const int *)member);
-        break;
-    case QUIPU_FIELD_JSON:
-        qp_jsonw_raw(writer, ((const quipu_json *)member)->text);
-        break;
-    }
-}
-
-void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from)
-{
-    qp_jsonw_object(writer);
-    for (size_t i = 0; i < fields->count; i++) {
-        const quipu_field *field = &fields->items[i].field;
-
-        if (json_is_there(field, from)) {
-            qp_jsonw_key(writer, quipu_cstr(fields->items[i].name));
-            json_put_value(writer, (quipu_field_type)field->type, json_member(from, field->offset));
-        }
-    }
-    qp_jsonw_object_end(writer);
-}
 
 quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu_arena *arena,
                                 quipu_error *reterr)
@@ -154,6 +27,11 @@ quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu
     }
     qp_jsonw_array_end(writer);
     return status;
+}
+
+int64_t qp_fields_tokens(quipu_messages messages)
+{
+    return messages.count > 0 ? quipu_message_at(messages, messages.count - 1)->tokens_total : 0;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -378,6 +378,19 @@ typedef struct read_get {
     qp_history *history;
 } read_get;
 
+/* The same from a server; also for the sessions that other calls have made there. */
+quipu_status qp_history_ask(quipu_store *store, const qp_call *call, quipu_str key,
+                            const quipu_range *range, qp_history *history, quipu_error *reterr)
+{
+    const qp_remote_read read = {key, range, &history->head.arena, &history->session,
+                                 &history->pub};
+
+    assert(qp_store_is_remote(store));
+    quipu_arena_free(&history->head.arena);
+    history->pub = (quipu_history){.session = &history->session};
+    return store->remote.get(store->remote.ctx, call, &read, reterr);
+}
+
 static quipu_status read_get_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     read_get *get = ctx;
@@ -386,6 +399,14 @@ static quipu_status read_get_work(void *ctx, ent_db *db, quipu_arena *scratch, q
     (void)scratch;
     return qp_history_read(get->store, db, get->key, &get->range, quipu_time_now(), get->history,
                            reterr);
+}
+
+static quipu_status read_get_run(read_get *get, quipu_store *store, const qp_call *call,
+                                 quipu_error *reterr)
+{
+    return qp_store_is_remote(store)
+               ? qp_history_ask(store, call, get->key, &get->range, get->history, reterr)
+               : qp_store_read(store, call, read_get_work, get, reterr);
 }
 
 /* Refuses flags of a later version and negative numbers; a range that is merely empty is fine. */
@@ -427,7 +448,7 @@ quipu_status quipu_session_get(quipu_store *store, quipu_str key, const quipu_ra
     if (status == QUIPU_OK) {
         get.history = qp_history_new();
         status = get.history != NULL
-                     ? qp_store_read(store, &within, read_get_work, &get, reterr)
+                     ? read_get_run(&get, store, &within, reterr)
                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a history");
     }
     if (status == QUIPU_OK) {

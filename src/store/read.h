@@ -63,4 +63,9 @@ QUIPU_MUST_USE quipu_status qp_history_read(const quipu_store *store, ent_db *db
                                             const quipu_range *range, quipu_time now,
                                             qp_history *history, quipu_error *reterr);
 
+/* The same from the server of a remote store. */
+QUIPU_MUST_USE quipu_status qp_history_ask(quipu_store *store, const qp_call *call, quipu_str key,
+                                           const quipu_range *range, qp_history *history,
+                                           quipu_error *reterr);
+
 #endif

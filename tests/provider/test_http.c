@@ -5,7 +5,7 @@
 #include <quipu/provider.h>
 
 #include "base/buf.h"
-#include "provider/http.h"
+#include "net/http.h"
 #include "provider/key.h"
 #include "provider/note.h"
 #include "provider/peer.h"
