@@ -33,8 +33,8 @@ void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from
 /* Writes one member, its key and its value, unless it has none. */
 void qp_fields_write_one(qp_jsonw *writer, const struct qp_field_name *item, const void *from);
 
-/* Reads an object that qp_fields_write() wrote; texts go to the arena, members that it lacks stay as
- * they are. false: it is no such object, or memory is used up. */
+/* Reads an object that qp_fields_write() wrote; texts go to the arena, members that it lacks stay
+ * as they are. false: it is no such object, or memory is used up. */
 QUIPU_MUST_USE bool qp_fields_take(const qp_fields *fields, qp_json_node object, quipu_arena *arena,
                                    void *to);
 

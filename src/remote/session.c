@@ -124,51 +124,62 @@ static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote
     return status;
 }
 
-/* How many messages the next request asks for; 0: the session alone. */
-static int64_t session_limit(const quipu_range *range, size_t got)
+/* Whether the newest messages of a range are wanted: they come in one request. */
+static bool session_is_last(const quipu_range *range)
 {
-    int64_t left = range->limit - (int64_t)got;
+    return (range->flags & QUIPU_RANGE_LAST) != 0 && range->limit > 0;
+}
+
+/* How many messages the next request asks for; 0: the session alone. */
+static int64_t session_limit(const quipu_range *range, int64_t got)
+{
+    int64_t left = range->limit - got;
 
     if ((range->flags & QUIPU_RANGE_HEADER) != 0) {
         return 0;
     }
+    if (session_is_last(range)) {
+        return range->limit;
+    }
     return range->limit == 0 || left > SESSION_PAGE ? SESSION_PAGE : left;
 }
 
-/* A range in pages, oldest first. Messages are only added at the end, so that pages fit together;
- * the newest ones of a range come in one request. */
+/* Whether the range goes on behind a page that ended with message `after`. */
+static bool session_goes_on(const quipu_range *range, int64_t got, int64_t after)
+{
+    return (range->flags & QUIPU_RANGE_HEADER) == 0 && !session_is_last(range) &&
+           (range->limit == 0 || got < range->limit) &&
+           (range->before_seq == 0 || after + 1 < range->before_seq);
+}
+
+/* A range in pages, oldest first. Messages are only added at the end, so that pages fit
+ * together. */
 quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read *read,
                            quipu_error *reterr)
 {
     const quipu_range *range = read->range;
-    const bool is_header = (range->flags & QUIPU_RANGE_HEADER) != 0;
     int64_t after = range->after_seq;
+    int64_t got = 0;
+    int64_t before = -1;
     bool more = true;
     quipu_status status = QUIPU_OK;
     qp_buf list;
 
-    if ((range->flags & QUIPU_RANGE_LAST) != 0 && range->limit > QUIPU_BATCH_MAX) {
+    if (session_is_last(range) && range->limit > QUIPU_BATCH_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a server gives at most the last %d messages",
                             QUIPU_BATCH_MAX);
     }
     qp_buf_init(&list, SESSION_LIST_MAX);
-    while (status == QUIPU_OK && more) {
-        const size_t got = list.n / sizeof(quipu_message);
-        const int64_t limit =
-            (range->flags & QUIPU_RANGE_LAST) != 0 && range->limit > 0 && !is_header
-                ? range->limit
-                : session_limit(range, got);
-        const size_t before = list.n;
-
-        status = session_page(ctx, call, read, limit, &after, &list, &more, reterr);
+    /* A page that added nothing is the last one, whatever the server says. */
+    while (status == QUIPU_OK && more && got > before) {
+        before = got;
+        status =
+            session_page(ctx, call, read, session_limit(range, got), &after, &list, &more, reterr);
         read->history->more_after = more;
-        /* A page that is whole, or added nothing, is the last one. */
-        more = more && !is_header && list.n > before &&
-               (range->limit == 0 || (int64_t)(list.n / sizeof(quipu_message)) < range->limit) &&
-               ((range->flags & QUIPU_RANGE_LAST) == 0 || range->limit == 0) &&
-               (range->before_seq == 0 || after + 1 < range->before_seq);
+        got = (int64_t)(list.n / sizeof(quipu_message));
+        more = more && session_goes_on(range, got, after);
     }
-    if (status == QUIPU_OK && is_header) {
+    if (status == QUIPU_OK && (range->flags & QUIPU_RANGE_HEADER) != 0) {
         const bool any = read->session->next_seq > read->session->first_seq;
 
         read->history->more_before = read->history->more_after = any;

@@ -119,7 +119,8 @@ static quipu_status tail_look_work(void *ctx, ent_db *db, quipu_arena *scratch, 
                            look->history, reterr);
 }
 
-/* Leaves a batch of at most QUIPU_TAIL_BYTES, and one message at least. A server counts messages. */
+/* Leaves a batch of at most QUIPU_TAIL_BYTES, and one message at least: a server counts
+ * messages. */
 static void tail_cut(quipu_history *batch)
 {
     size_t bytes = 0;

@@ -220,8 +220,8 @@ static void a_call_that_is_not_served_names_itself(void **state)
     assert_non_null(strstr(err.message, "quipu_memory_start"));
 }
 
-static void remote_refused(const char *uri, const quipu_open_options *options, quipu_status expected,
-                           const char *text)
+static void remote_refused(const char *uri, const quipu_open_options *options,
+                           quipu_status expected, const char *text)
 {
     quipu_store *store = NULL;
     quipu_error err = {0};

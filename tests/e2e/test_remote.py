@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The program with a server's address as its store: http://, https:// and unix:, as a user types it."""
+"""The program with a server's address as its store: http://, https:// and unix:."""
 
 import os
 import subprocess

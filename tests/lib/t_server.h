@@ -10,7 +10,7 @@
 /* Whether stores are behind servers. */
 bool t_server(void);
 
-/* Serves the store in the file `path` until this process ends; gives the address and the process. */
+/* Serves the store in the file `path` until this process ends; gives its address and its id. */
 pid_t t_server_start(const char *path, char ret_uri[T_PATH_MAX]);
 
 #endif

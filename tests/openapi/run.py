@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The served OpenAPI document against the server itself, by schemathesis: requests that keep to the
-document and requests that do not, and whether status, type and body of each answer are what it says.
+document and requests that do not; status, type and body of each answer must be what it says.
 
     run.py    make the environment, run the test
 
-The environment lies in $QUIPU_BINARY_DIR/openapi and is kept until the pinned version changes. Where
-pip cannot install, the test is skipped. QUIPU_LONG=1 runs the long form."""
+The environment lies in $QUIPU_BINARY_DIR/openapi and is kept until the pinned version changes.
+Where pip cannot install, the test is skipped. QUIPU_LONG=1 runs the long form."""
 
 import hashlib
 import os
