@@ -141,7 +141,7 @@ static void deadline_ends_the_call(void **state)
     ask_go(&self, "stall");
     T_STATUS(self.status, QUIPU_BUSY);
     T_STR(qp_buf_str(&self.out),
-          "text~ So\nerror BUSY : the provider did not finish by the deadline\n");
+          "text~ So\nerror BUSY : the server did not finish by the deadline\n");
     ask_end(&self);
 }
 
