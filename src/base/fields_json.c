@@ -27,12 +27,12 @@ static void fields_camel(const char *from, char to[QP_FIELD_NAME_MAX])
     to[n] = '\0';
 }
 
-quipu_status qp_fields_read(qp_field_fn get, const char *struct_name, qp_fields *ret_fields,
+quipu_status qp_fields_read(qp_field_fn get, const char *struct_name, qp_json_fields *ret_fields,
                             quipu_error *reterr)
 {
     quipu_field field = QUIPU_FIELD_INIT;
 
-    *ret_fields = (qp_fields){.count = 0};
+    *ret_fields = (qp_json_fields){.count = 0};
     for (size_t i = 0; get(struct_name, i, &field); i++) {
         if (i == QP_FIELDS_MAX) {
             return qp_error_set(reterr, QUIPU_LIMIT, "%s has too many fields", struct_name);
@@ -134,7 +134,7 @@ void qp_fields_write_one(qp_jsonw *writer, const struct qp_field_name *item, con
     }
 }
 
-void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from)
+void qp_fields_write(qp_jsonw *writer, const qp_json_fields *fields, const void *from)
 {
     qp_jsonw_object(writer);
     for (size_t i = 0; i < fields->count; i++) {
@@ -184,7 +184,7 @@ static bool fields_take_value(quipu_field_type type, qp_json_node value, quipu_a
     return false;
 }
 
-bool qp_fields_take(const qp_fields *fields, qp_json_node object, quipu_arena *arena, void *to)
+bool qp_fields_take(const qp_json_fields *fields, qp_json_node object, quipu_arena *arena, void *to)
 {
     for (size_t i = 0; i < fields->count; i++) {
         const quipu_field *field = &fields->items[i].field;

@@ -320,7 +320,7 @@ static quipu_status session_send(qp_remote_ask *ask, const qp_jsonw *writer, qui
     return status == QUIPU_OK ? qp_remote_run(ask, reterr) : status;
 }
 
-static void session_put_settings(qp_jsonw *writer, const qp_fields *fields,
+static void session_put_settings(qp_jsonw *writer, const qp_json_fields *fields,
                                  const quipu_session_new *values)
 {
     for (size_t i = 0; i < fields->count; i++) {

@@ -210,7 +210,7 @@ static void openapi_field(qp_jsonw *writer, const struct qp_field_name *item)
 }
 
 /* An object of settings; `more` is its other member and `rule` what else it must keep, as JSON. */
-static void openapi_settings(qp_jsonw *writer, const char *name, const qp_fields *fields,
+static void openapi_settings(qp_jsonw *writer, const char *name, const qp_json_fields *fields,
                              const char *more_name, const char *more, const char *rule_name,
                              const char *rule)
 {

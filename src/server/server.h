@@ -69,9 +69,9 @@ struct quipu_server {
     char public_host[QP_SERVER_HOST_MAX]; /* of --public-url, in lower case; "": none */
     char address[QP_SERVER_ADDRESS_MAX];  /* where it listens, as a URL */
     char socket_path[QP_SERVER_PATH_MAX]; /* of a unix socket; "": none */
-    qp_fields session_fields;
-    qp_fields new_fields;
-    qp_fields patch_fields;
+    qp_json_fields session_fields;
+    qp_json_fields new_fields;
+    qp_json_fields patch_fields;
     qp_token_book tokens;
     struct event_base *base;
     struct evconnlistener *listener;

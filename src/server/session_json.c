@@ -116,7 +116,7 @@ static bool json_take(const quipu_field *field, char *member, qp_json_node value
     }
 }
 
-quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set, qp_json_node name,
+quipu_status qp_fields_set(const qp_json_fields *fields, void *to, uint32_t *set, qp_json_node name,
                            qp_json_node value, quipu_arena *arena, quipu_error *reterr)
 {
     for (size_t i = 0; i < fields->count; i++) {

@@ -9,7 +9,7 @@
 
 /* Sets the member of `to` that a JSON member names, and its bit in *set (NULL: there are none). A
  * null clears it; a name that is no field is QUIPU_INVALID. */
-QUIPU_MUST_USE quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set,
+QUIPU_MUST_USE quipu_status qp_fields_set(const qp_json_fields *fields, void *to, uint32_t *set,
                                           qp_json_node name, qp_json_node value, quipu_arena *arena,
                                           quipu_error *reterr);
 
