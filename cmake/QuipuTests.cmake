@@ -369,6 +369,11 @@ function(quipu_add_scripts)
     endif()
   endforeach()
 
+  if(TARGET qp_server AND TARGET qp_remote AND NOT QUIPU_SANITIZE)
+    quipu_test_register(e2e.run_server e2e "" "${PROJECT_SOURCE_DIR}/tools/run_server.sh"
+                        $<TARGET_FILE:quipu_program>)
+  endif()
+
   # The page in a browser, in an environment of its own, too.
   if(TARGET qp_server AND NOT QUIPU_SANITIZE)
     quipu_test_register(page.browser page "script;long" "${QUIPU_PYTHON}" "${root}/page/run.py")
