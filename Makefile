@@ -6,7 +6,7 @@ CLUSTER_KILLS ?= 5
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
 .PHONY: bench-go bench-lango bench-recall install clean format deps release bench-python
-.PHONY: test-adk-upstream test-mcp
+.PHONY: test-adk-upstream test-mcp screenshots
 .PHONY: test-cluster test-cluster-nightly
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make bench-recall DATA=file  how often recall finds answers (docs/recall.md)"
 	@echo "make bench-go    the Go bindings beside adk-go's own service (downloads modules once)"
 	@echo "make bench-lango  Lango's store before and after ent and the pure-Go driver, and quipu"
+	@echo "make screenshots  every view of the page, in build/screenshots (docs/page.md)"
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make format      clang-format-19 over our own files"
 	@echo "make deps        install every Debian package that is missing"
@@ -47,6 +48,7 @@ run:
 	$(call build_release,--target quipu_program)
 	@tools/run.sh build/quipu demo
 	@tools/run_server.sh build/quipu
+	@echo "The same and more in a browser: build/quipu demo --serve"
 
 release:
 	$(call build_release)
@@ -108,6 +110,12 @@ bench: release
 	@tools/deps.sh bench
 	@cmake --build --preset release --target quipu_bench
 	@$(PYTHON) bench/run.py
+
+screenshots:
+	$(call build_release,--target quipu_program)
+	@tools/deps.sh test
+	@QUIPU_BINARY_DIR="$(CURDIR)/build/release" $(PYTHON) tests/page/screenshots.py build/quipu \
+		build/screenshots
 
 bench-recall:
 	$(call build_release,--target quipu_recall_ask)

@@ -56,6 +56,9 @@ void bench_postgres_callers(const bench_arguments *arguments);
 void bench_postgres_load_all(const bench_arguments *arguments);
 void bench_postgres_load_last(const bench_arguments *arguments);
 void bench_postgres_list_flat(const bench_arguments *arguments);
+void bench_postgres_beside_creates(const bench_arguments *arguments);
+void bench_postgres_beside_indexing(const bench_arguments *arguments);
+void bench_postgres_hot(const bench_arguments *arguments);
 
 /* context_bench.c: prompts with memory. */
 void bench_context_flat(const bench_arguments *arguments);

@@ -280,7 +280,7 @@ static quipu_status replay_answer(void *ctx, const quipu_model_params *params,
 static void replay_count(replay *self, const quipu_turn_result *result, const char *name)
 {
     static const char *const reasons[] = {"same", "first",      "model",  "instructions", "memory",
-                                          "idle", "compaction", "window", "history"};
+                                          "idle", "compaction", "window", "history",      "pays"};
     const bool stated = result->reason != QUIPU_CONTEXT_SAME;
     const double size = (double)self->last_size;
     const double same = (double)self->last_same;

@@ -61,6 +61,9 @@ static const bench_entry main_benches[] = {
     {"postgres.load_10000", bench_postgres_load_all, NULL},
     {"postgres.last_50_of_10000", bench_postgres_load_last, NULL},
     {"postgres.list_flat", bench_postgres_list_flat, NULL},
+    {"postgres.beside_creates", bench_postgres_beside_creates, NULL},
+    {"postgres.beside_indexing", bench_postgres_beside_indexing, NULL},
+    {"postgres.hot_share", bench_postgres_hot, "postgres.index_entries"},
 #endif
 #ifdef BENCH_PROVIDER /* built with libcurl */
     {"model.sse_accumulate", bench_model_sse, NULL},

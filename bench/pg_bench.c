@@ -1,6 +1,7 @@
 /* The store in PostgreSQL against a plain libpq program with the same statements, on one server.
  * QUIPU_BENCH_POSTGRES names it; run.py starts it. Wall time: most of the work is the server's. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -128,21 +129,21 @@ static void *pg_caller_run(void *arg)
     return NULL;
 }
 
-/* Nanoseconds an append when all work at once. */
-static double pg_callers_block(pg_caller *callers)
+/* Nanoseconds an append when so many callers work at once. */
+static double pg_callers_block(pg_caller *callers, size_t count)
 {
     pthread_t ids[PG_CALLERS];
     uint64_t start = wall_now();
 
-    for (size_t i = 0; i < PG_CALLERS; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (pthread_create(&ids[i], NULL, pg_caller_run, &callers[i]) != 0) {
             bench_die("no thread");
         }
     }
-    for (size_t i = 0; i < PG_CALLERS; i++) {
+    for (size_t i = 0; i < count; i++) {
         (void)pthread_join(ids[i], NULL);
     }
-    return (double)(wall_now() - start) / (PG_CALLERS * PG_CALLER_APPENDS);
+    return (double)(wall_now() - start) / (double)(count * PG_CALLER_APPENDS);
 }
 
 static int64_t pg_commits(quipu_store *store)
@@ -168,12 +169,12 @@ void bench_postgres_callers(const bench_arguments *arguments)
         ours[i] = pg_caller_open(&self, i, false, 0);
         plain[i] = pg_caller_open(&self, PG_CALLERS + i, true, (int)(i % PG_SEATS));
     }
-    (void)pg_callers_block(ours);
-    (void)pg_callers_block(plain);
+    (void)pg_callers_block(ours, PG_CALLERS);
+    (void)pg_callers_block(plain, PG_CALLERS);
     commits = pg_commits(self.store);
     for (size_t i = 0; i < blocks; i++) {
-        times[i] = pg_callers_block(ours);
-        times[blocks + i] = pg_callers_block(plain);
+        times[i] = pg_callers_block(ours, PG_CALLERS);
+        times[blocks + i] = pg_callers_block(plain, PG_CALLERS);
     }
     commits = pg_commits(self.store) - commits;
     for (size_t i = 0; i < PG_CALLERS; i++) {
@@ -281,4 +282,185 @@ void bench_postgres_list_flat(const bench_arguments *arguments)
                "p50 of a page of 50 out of 100,000 sessions", BENCH_COST_RATIO, times,
                times + blocks, blocks);
     free(times);
+}
+
+/* ---- beside others ------------------------------------------------------------------------------
+ *
+ * What other work in a store costs those that append to other sessions: their time an append while
+ * it is done, by their time while it is not. The other work has a store of its own, as another
+ * process has. */
+
+#define PG_BESIDE_CALLERS 8
+#define PG_BESIDE_CREATE_NS (10 * 1000 * 1000) /* 100 creates a second */
+#define PG_BESIDE_INDEX_NS (100 * 1000 * 1000) /* a worker that looks ten times a second */
+
+/* Another program at work. */
+typedef struct pg_other {
+    quipu_store *store;
+    pthread_t thread;
+    atomic_bool ends;
+    uint64_t done; /* how often; goes on over all blocks */
+    uint64_t (*work)(struct pg_other *self);
+    uint64_t every_ns;
+} pg_other;
+
+static uint64_t pg_other_create(pg_other *self)
+{
+    char key[32];
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_error error = {0};
+
+    snprintf(key, sizeof(key), "new %llu", (unsigned long long)self->done);
+    values.key = quipu_cstr(key);
+    bench_ok(quipu_session_create(self->store, &values, NULL, NULL, &error), &error, "create");
+    return 1;
+}
+
+static uint64_t pg_other_index(pg_other *self)
+{
+    quipu_error error = {0};
+    int64_t indexed = 0;
+
+    bench_ok(quipu_search_index(self->store, NULL, &indexed, &error), &error, "index");
+    return (uint64_t)indexed;
+}
+
+/* At fixed times: work that takes longer is caught up with. */
+static void *pg_other_run(void *arg)
+{
+    pg_other *self = arg;
+    uint64_t next = wall_now();
+
+    while (!atomic_load(&self->ends)) {
+        const uint64_t now = wall_now();
+
+        if (now < next) {
+            const struct timespec nap = {0, (long)(next - now)};
+            (void)nanosleep(&nap, NULL);
+        }
+        self->done += self->work(self);
+        next += self->every_ns;
+    }
+    return NULL;
+}
+
+/* Nanoseconds an append of the callers; `other` works meanwhile, unless it is NULL. */
+static double pg_beside_block(pg_caller *callers, pg_other *other)
+{
+    double each;
+
+    if (other != NULL) {
+        atomic_store(&other->ends, false);
+        if (pthread_create(&other->thread, NULL, pg_other_run, other) != 0) {
+            bench_die("no thread");
+        }
+    }
+    each = pg_callers_block(callers, PG_BESIDE_CALLERS);
+    if (other != NULL) {
+        atomic_store(&other->ends, true);
+        (void)pthread_join(other->thread, NULL);
+    }
+    return each;
+}
+
+static void pg_beside(const bench_arguments *arguments, const char *name, const char *options,
+                      pg_other *other)
+{
+    size_t blocks = arguments->blocks;
+    double *times = bench_alloc(2 * blocks * sizeof(*times));
+    pg_store self = pg_open("bench_beside");
+    pg_caller callers[PG_BESIDE_CALLERS];
+
+    other->store = wall_open_search(self.uri, true, QUIPU_SEARCH_LAZY);
+    for (uint64_t i = 0; i < PG_BESIDE_CALLERS; i++) {
+        callers[i] = pg_caller_open(&self, i, false, 0);
+    }
+    (void)pg_beside_block(callers, other);
+    for (size_t i = 0; i < 2 * blocks; i++) {
+        const bool beside = (i % 2 == 0) == (i / 2 % 2 == 0); /* who goes first alternates */
+
+        times[beside ? i / 2 : blocks + i / 2] = pg_beside_block(callers, beside ? other : NULL);
+    }
+    if (other->done == 0) {
+        bench_die("%s: the other program did nothing", name);
+    }
+    quipu_close(other->store);
+    quipu_close(self.store);
+    wall_print(name, "itself, while nobody else writes", options, BENCH_COST_RATIO, times,
+               times + blocks, blocks);
+    free(times);
+}
+
+void bench_postgres_beside_creates(const bench_arguments *arguments)
+{
+    pg_other other = {.work = pg_other_create, .every_ns = PG_BESIDE_CREATE_NS};
+
+    pg_beside(arguments, "postgres.beside_creates",
+              "8 callers that append, beside a program that makes 100 sessions a second", &other);
+}
+
+void bench_postgres_beside_indexing(const bench_arguments *arguments)
+{
+    pg_other other = {.work = pg_other_index, .every_ns = PG_BESIDE_INDEX_NS};
+
+    pg_beside(arguments, "postgres.beside_indexing",
+              "8 callers that append, beside a program that indexes it all, ten times a second",
+              &other);
+}
+
+/* ---- index entries ------------------------------------------------------------------------------
+ */
+
+#define PG_HOT_SESSIONS 8
+#define PG_HOT_APPENDS 100 /* to each */
+#define PG_HOT_LOOKS 500   /* for what a backend reports some time after its client ended */
+
+/* What an append costs in indexes, counted by the server: updates of sessions that it kept inside
+ * of their page (HOT), and entries of B-trees, from its log. */
+void bench_postgres_hot(const bench_arguments *arguments)
+{
+    static const char options[] = "800 appends to 8 sessions, in turn";
+    static const char counted[] = "SELECT %s FROM pg_stat_user_tables WHERE relname = 'sessions' "
+                                  "AND schemaname = 'bench_hot'";
+    pg_store self = pg_open("bench_hot");
+    char key[STORE_KEY_SIZE];
+    char text[WALL_TEXT + 1];
+    char from[64];
+    char sql[256];
+    int64_t updates = 0;
+    int64_t hot;
+    int64_t entries;
+
+    (void)arguments;
+    pg_same_once(self.uri, "CREATE EXTENSION IF NOT EXISTS pg_walinspect SCHEMA public");
+    for (uint64_t i = 0; i < PG_HOT_SESSIONS; i++) {
+        wall_fill(self.store, sides_key(i, key), 0);
+    }
+    pg_same_ask(self.uri, "SELECT pg_current_wal_flush_lsn()", from, sizeof(from));
+    for (uint64_t i = 0; i < (uint64_t)PG_HOT_SESSIONS * PG_HOT_APPENDS; i++) {
+        wall_append(self.store, sides_key(i % PG_HOT_SESSIONS, key), wall_text(i, text));
+    }
+    quipu_close(self.store);
+    snprintf(sql, sizeof(sql),
+             "SELECT COUNT(*) FROM public.pg_get_wal_records_info('%s', "
+             "pg_current_wal_flush_lsn()) WHERE resource_manager = 'Btree' AND record_type LIKE "
+             "'INSERT%%'",
+             from);
+    entries = pg_same_number(self.uri, sql);
+    snprintf(sql, sizeof(sql), counted, "n_tup_upd");
+    for (int i = 0; i < PG_HOT_LOOKS && updates < PG_HOT_SESSIONS * PG_HOT_APPENDS; i++) {
+        const struct timespec nap = {0, 10 * 1000 * 1000};
+        (void)nanosleep(&nap, NULL);
+        updates = pg_same_number(self.uri, sql);
+    }
+    snprintf(sql, sizeof(sql), counted, "n_tup_hot_upd");
+    hot = pg_same_number(self.uri, sql);
+    if (updates < PG_HOT_SESSIONS * PG_HOT_APPENDS) {
+        bench_die("the server has not counted its updates");
+    }
+    bench_print_count("postgres.hot_share", 100.0 * (double)hot / (double)updates, "%",
+                      "counted by the server, of the updates of sessions", options);
+    bench_print_count("postgres.index_entries",
+                      (double)entries / (PG_HOT_SESSIONS * PG_HOT_APPENDS), "entries",
+                      "counted in the server's log, an append", options);
 }

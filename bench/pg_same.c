@@ -279,3 +279,29 @@ void pg_same_once(const char *uri, const char *sql)
     pg_same_say(&same, sql);
     PQfinish(same.pg);
 }
+
+void pg_same_ask(const char *uri, const char *sql, char *ret_text, size_t size)
+{
+    pg_same same = {.pg = pg_same_connect(uri)};
+    PGresult *result = pg_same_check(&same, sql, PQexec(same.pg, sql));
+
+    if (PQntuples(result) != 1) {
+        bench_die("%s: %d rows", sql, PQntuples(result));
+    }
+    snprintf(ret_text, size, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    PQfinish(same.pg);
+}
+
+int64_t pg_same_number(const char *uri, const char *sql)
+{
+    char text[32];
+    char *end = NULL;
+
+    pg_same_ask(uri, sql, text, sizeof(text));
+    const int64_t number = strtoll(text, &end, 10);
+    if (end == text || *end != '\0') {
+        bench_die("%s: \"%s\" is no number", sql, text);
+    }
+    return number;
+}

@@ -27,4 +27,8 @@ void pg_same_sessions(pg_same *same, int64_t count);
 /* Run one statement for its effect, on a connection of its own. */
 void pg_same_once(const char *uri, const char *sql);
 
+/* The one value of a query, on a connection of its own: as text, cut to `size`; as a number. */
+void pg_same_ask(const char *uri, const char *sql, char *ret_text, size_t size);
+int64_t pg_same_number(const char *uri, const char *sql);
+
 #endif

@@ -87,12 +87,12 @@ class Store:
             encoding="utf-8",
         )
 
-    def tell(self, *fields):
+    def send(self, *fields):
         self.process.stdin.write("\t".join(escape(str(field)) for field in fields) + "\n")
 
     def ask(self, app, user, question):
         """Microseconds of CPU, and the hits as "key:seq"."""
-        self.tell("Q", app, user, LIMIT, question)
+        self.send("Q", app, user, LIMIT, question)
         self.process.stdin.flush()
         micros, *hits = self.process.stdout.readline().split()
         return int(micros), hits
@@ -106,7 +106,7 @@ class Store:
                 key = f"u{user:02}/{session}"
                 counts[key] = counts.get(key, 0) + 1
                 names_of.append(f"{key}:{counts[key]}")
-                self.tell("M", key, "bench", f"u{user:02}", author, role, seconds, text)
+                self.send("M", key, "bench", f"u{user:02}", author, role, seconds, text)
             names.append(names_of)
         return names
 
@@ -162,13 +162,13 @@ def main():
         for name, added in STEPS if args.steps else []:
             for weight in added:
                 del weights[weight]
-            store.tell("W", *(field for item in weights.items() for field in item))
+            store.send("W", *(field for item in weights.items() for field in item))
             show(name, *measure(store, corpus, names))
         for given in args.weights:
-            store.tell("W", *re.split("[=,]", given))
+            store.send("W", *re.split("[=,]", given))
             for half in (0, 1):
                 show(f"{given}, half {half}", *measure(store, corpus, names, half))
-        store.tell("W")
+        store.send("W")
         if len(corpus) > 4:
             for half in (0, 1):
                 show(f"half {half}", *measure(store, corpus, names, half))

@@ -19,6 +19,7 @@ import tempfile
 
 import cli_bench
 import entgen_bench
+import page_bench
 import stats
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -223,14 +224,14 @@ def one_processor():
 
 
 @contextlib.contextmanager
-def postgres_server():
-    """A PostgreSQL server while its benches run, where one is installed."""
+def postgres_server(where):
+    """A PostgreSQL server while its benches run, on these processors, where one is installed."""
     if SERVER in os.environ:
         yield
         return
     script = ["bash", str(ROOT / "tests/lib/pg.sh")]
     conf = os.environ | {"QUIPU_PG_CONF": SERVER_CONF}
-    with one_processor(), tempfile.TemporaryDirectory(prefix="quipu-bench-pg-") as folder:
+    with where(), tempfile.TemporaryDirectory(prefix="quipu-bench-pg-") as folder:
         place = pathlib.Path(folder, "server")
         started = subprocess.run([*script, "start", str(place)], env=conf, check=False)
         if started.returncode == 0:
@@ -238,6 +239,7 @@ def postgres_server():
         try:
             yield
         finally:
+            os.environ.pop(SERVER, None)
             subprocess.run([*script, "stop", str(place)], check=False)
 
 
@@ -305,13 +307,18 @@ def parse_arguments():
 
 
 def measure_postgres(args, bars, names):
-    """The results of the benches that need a server; empty without one."""
-    if not names:
-        return []
-    with postgres_server():
-        if SERVER not in os.environ:
-            return []
-        return [r for name in names for r in measure_bench(args.program, name, bars, args.blocks)]
+    """The results of the benches that need a server; empty without one. Where one program works
+    beside another the question is who waits for whom, so that both have a processor."""
+    together = [name for name in names if name.startswith("postgres.beside_")]
+    alone = [name for name in names if name not in together]
+    results = []
+    for chosen, where in ((alone, one_processor), (together, contextlib.nullcontext)):
+        if not chosen:
+            continue
+        with postgres_server(where):
+            for name in chosen if SERVER in os.environ else []:
+                results += measure_bench(args.program, name, bars, args.blocks)
+    return results
 
 
 def measure(args, bars):
@@ -334,6 +341,7 @@ def measure(args, bars):
             args.entgen, ROOT / "include", args.compiler, counting, blocks
         ),
         "cli": lambda blocks: cli_bench.measure(args.quipu, blocks),
+        "page": lambda blocks: page_bench.measure(ROOT / "build/release/bin/quipu", blocks),
     }
     for script, run in scripts.items():
         if any(name.startswith(f"{script}.") and name.startswith(wanted) for name in bars):

@@ -43,7 +43,7 @@ if(QUIPU_LIBFUZZER)
   list(APPEND quipu_instrument -fsanitize=fuzzer-no-link)
 endif()
 
-# quipu_compile(target): the house rules for one target of ours.
+# quipu_compile(target): the house rules for one target of this project.
 function(quipu_compile target)
   target_compile_definitions(${target} PRIVATE ${quipu_definitions})
   target_compile_options(${target} PRIVATE ${quipu_warnings} ${quipu_instrument})

@@ -111,7 +111,7 @@ function(quipu_add_amalgamation)
     COMMAND "${QUIPU_PYTHON}" "${tool}" "${folder}"
     DEPENDS ${sources} "${tool}" "${PROJECT_SOURCE_DIR}/layers.txt"
     VERBATIM)
-  # No flags of ours: a user's compiler line has none either.
+  # None of our flags: a user's compiler line has none either.
   add_library(qp_amalgamation OBJECT "${folder}/quipu.c")
 endfunction()
 

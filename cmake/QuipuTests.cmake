@@ -73,7 +73,7 @@ endfunction()
 
 # What runs on every engine; the rest is about SQLite, its files, or no engine at all.
 set(quipu_tests_of_every_engine
-    agent.context agent.observe_thread
+    agent.context agent.context_lines agent.observe_thread
     contract.adk_answer contract.adk_child contract.adk_event contract.adk_live
     contract.adk_live_thread contract.adk_rules contract.adk_service contract.adk_snapshot
     contract.batch_thread contract.chunks contract.crud contract.eager contract.key contract.older
@@ -95,6 +95,8 @@ set(quipu_tests_of_every_engine
     contract.store_recall_fixture contract.store_search contract.store_search_index
     contract.store_search_query contract.store_search_thread contract.store_session
     contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
+    contract.store_artifact contract.store_settings contract.store_state contract.store_usage
+    contract.store_wait_thread
     contract.store_window
     contract.tool_pairs contract.tx contract.where mcp.resource mcp.scope mcp.tools)
 

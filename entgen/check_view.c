@@ -142,7 +142,7 @@ static const eg_view *check_view_find(eg_run *run, const eg_entity *entity, cons
     return NULL;
 }
 
-/* Whether absence is told by the value itself: a NULL pointer, an enum's 0. */
+/* Whether the value itself shows its absence: a NULL pointer, an enum's 0. */
 static bool check_view_says_absent(const eg_field *field)
 {
     return field->type == ENT_TEXT || field->type == ENT_BYTES || field->type == ENT_JSON ||

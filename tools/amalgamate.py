@@ -28,7 +28,7 @@ class Writer:
         self.seen = set()
 
     def file(self, path):
-        """The file with what it includes of ours in place; gives the macros of its own."""
+        """The file with our headers in place of their #include; gives the macros of its own."""
         name = path.relative_to(ROOT)
         self.seen.add(path)
         self.lines.append(f"/* ---- {name} ---- */")
@@ -57,7 +57,7 @@ class Writer:
 
 
 def resolve(found, beside):
-    """The file behind an #include of ours; generated code names the header beside it."""
+    """The file behind an #include of our own; generated code names the header beside it."""
     own, public = found.groups()
     places = [ROOT / "include" / public] if public else [ROOT / "src" / own, beside / own]
     for path in places:

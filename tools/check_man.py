@@ -20,7 +20,7 @@ def ask(program, *args):
 
 
 def verbs(program):
-    """The names of all verbs, as the help tells them."""
+    """The names of all verbs, as the help lists them."""
     return re.findall(r"^  (\w+) +\S", ask(program, "--help"), re.M)
 
 

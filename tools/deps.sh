@@ -46,7 +46,7 @@ if ! command -v dpkg >/dev/null 2>&1; then
     exit 2
 fi
 
-# A query tells every architecture that a package is installed for; "dpkg -s" refuses to tell any
+# A query lists every architecture that a package is installed for; "dpkg -s" refuses to list any
 # when there are two.
 native=$(dpkg --print-architecture)
 # shellcheck disable=SC2016,SC2086 # the fields are dpkg's; the words are meant to be split

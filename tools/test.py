@@ -20,7 +20,8 @@ JOBS = str(os.cpu_count() or 2)
 OUTPUT_BYTES_MAX = "50000000"
 SKIPPED_ITSELF = "SKIP_RETURN_CODE"  # how CTest's report says that a test chose to skip
 FAST_CHECKS = (
-    "format", "layers", "style", "measures", "headers", "symbols", "generated", "requirements"
+    "format", "layers", "style", "words", "measures", "headers", "symbols", "generated",
+    "requirements",
 )
 
 CASE_OK = re.compile(r"^\[ +OK \] (\S+)", re.M)

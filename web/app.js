@@ -3,362 +3,401 @@
 //
 //   #/                       sessions          #/s/KEY           a session's conversation
 //   #/search/WORDS           search            #/s/KEY/SEQ       ...at a message
-//   #/usage  #/store                           #/s/KEY/prompt/SEQ, state, memory, forks
+//   #/usage  #/store                           #/s/KEY/prompt/SEQ/SEQ, state/SEQ, forks/KEY, memory
 import { get, hasToken, setToken, takeToken } from "./api.js";
 import { Conversation } from "./conversation.js";
-import { Sessions, searchView, titleOf } from "./sessions.js";
+import { Sessions, searchView } from "./sessions.js";
+import { promptView } from "./prompt.js";
+import { stateView } from "./state.js";
+import { forksView } from "./forks.js";
+import { memoryView } from "./memory.js";
+import { usageView } from "./usage.js";
+import { storeView } from "./store.js";
 import { deleteDialog, titleDialog } from "./actions.js";
-import { button, dialog, empty, failure, fill, h, number, plural } from "./dom.js";
+import { button, dialog, empty, failure, fill, h, number, plural, titleOf } from "./dom.js";
 
 const THEMES = ["auto", "light", "dark"];
 const byId = (id) => document.getElementById(id);
 
 const KEYS = [
-    ["j / k", "next and previous message, or session"],
-    ["/", "search all messages"],
-    ["g", "go to a message by its number"],
-    ["G", "the newest message"],
-    ["o", "unfold or fold; open a session"],
-    ["c, l", "copy the message as JSON, copy its address"],
-    ["f", "fork from this message"],
-    ["1 to 9", "the views of a session"],
-    ["u", "back to the sessions"],
-    ["t", "theme: of the system, light, dark"],
-    ["?", "this help"],
+	["j / k", "next and previous message, or session"],
+	["/", "search all messages"],
+	["g", "go to a message by its number"],
+	["G", "the newest message"],
+	["o", "unfold or fold; open a session"],
+	["c, l", "copy the message as JSON, copy its address"],
+	["p, s", "what the model saw at this message; the state after it"],
+	["f", "fork from this message"],
+	["1 to 5", "the views of a session"],
+	["u", "back to the sessions"],
+	["t", "theme: of the system, light, dark"],
+	["?", "this help"],
 ];
 
 /** The views of a session: name, title, and what makes it. */
-const VIEWS = [["", "Conversation", null]];
+const VIEWS = [
+	["", "Conversation", null],
+	["prompt", "Prompt", promptView],
+	["state", "State", stateView],
+	["forks", "Forks", forksView],
+	["memory", "Memory", memoryView],
+];
+
+/** The views of all sessions: name, title, what makes it, and whether it is about the whole store. */
+const PLACES = [
+	["usage", "Usage", usageView, false],
+	["store", "Store", storeView, true],
+];
 
 class App {
-    constructor() {
-        this.key = null; // of the session that is shown
-        this.view = null;
-        this.writes = false;
-        this.whole = false;
-        this.ticket = 0;
-    }
+	constructor() {
+		this.key = null; // of the session that is shown
+		this.view = null;
+		this.writes = false;
+		this.whole = false;
+		this.ticket = 0;
+	}
 
-    link(key, ...rest) {
-        return ["#/s", encodeURIComponent(key), ...rest.filter((one) => one !== "")].join("/");
-    }
+	link(key, ...rest) {
+		return ["#/s", encodeURIComponent(key), ...rest.filter((one) => one !== "")].join("/");
+	}
 
-    async start() {
-        takeToken();
-        this.theme(localStorage.getItem("quipu-theme") ?? "auto");
-        fill(
-            byId("tools"),
-            button(
-                "Theme",
-                () =>
-                    this.theme(
-                        THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % 3],
-                    ),
-                { id: "theme" },
-            ),
-            button("?", () => this.help(), { "aria-label": "Keys" }),
-        );
-        this.theme(document.documentElement.dataset.theme);
-        addEventListener("hashchange", () => void (takeToken() ? this.enter() : this.route()));
-        addEventListener("quipu:token", () =>
-            this.askToken("The server does not accept this token."),
-        );
-        addEventListener("keydown", (event) => this.onkey(event));
-        if (!hasToken()) return this.askToken("");
-        return this.enter();
-    }
+	async start() {
+		takeToken();
+		this.theme(localStorage.getItem("quipu-theme") ?? "auto");
+		fill(
+			byId("tools"),
+			button(
+				"Theme",
+				() => this.theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % 3]),
+				{ id: "theme" },
+			),
+			button("?", () => this.help(), { "aria-label": "Keys" }),
+		);
+		this.theme(document.documentElement.dataset.theme);
+		addEventListener("hashchange", () => void (takeToken() ? this.enter() : this.route()));
+		addEventListener("quipu:token", () => this.askToken("The server does not accept this token."));
+		addEventListener("keydown", (event) => this.onkey(event));
+		if (!hasToken()) return this.askToken("");
+		return this.enter();
+	}
 
-    /** With a token: who it is, the list, and what the address names. */
-    async enter() {
-        try {
-            const me = await get(["me"]);
-            this.writes = me.verbs.includes("write");
-            this.whole = me.app === undefined && me.user === undefined;
-        } catch (error) {
-            if (error.status !== 401)
-                fill(
-                    byId("main"),
-                    failure(error),
-                    button("Try again", () => this.enter(), { class: "more" }),
-                );
-            return;
-        }
-        document.body.classList.remove("asking");
-        fill(byId("places"), h("a", { href: "#/" }, "Sessions"));
-        if (!this.sessions) {
-            this.sessions = new Sessions(this);
-            fill(byId("side"), this.sessions.element);
-        }
-        this.sessions.reset();
-        await this.route();
-    }
+	/** With a token: who it is, the list, and what the address names. */
+	async enter() {
+		try {
+			const me = await get(["me"]);
+			this.writes = me.verbs.includes("write");
+			this.whole = me.app === undefined && me.user === undefined;
+		} catch (error) {
+			if (error.status !== 401)
+				fill(
+					byId("main"),
+					failure(error),
+					button("Try again", () => this.enter(), { class: "more" }),
+				);
+			return;
+		}
+		document.body.classList.remove("asking");
+		fill(
+			byId("places"),
+			h("a", { href: "#/" }, "Sessions"),
+			this.places().map(([name, title]) => h("a", { href: `#/${name}` }, title)),
+		);
+		if (!this.sessions) {
+			this.sessions = new Sessions(this);
+			fill(byId("side"), this.sessions.element);
+		}
+		this.sessions.reset();
+		await this.route();
+	}
 
-    askToken(why) {
-        this.leave();
-        setToken("");
-        document.body.classList.add("asking");
-        const input = h("input", { type: "password", autocomplete: "off", required: true });
-        fill(
-            byId("main"),
-            h(
-                "form",
-                {
-                    class: "page token",
-                    onsubmit: (event) => {
-                        event.preventDefault();
-                        setToken(input.value.trim());
-                        void this.enter();
-                    },
-                },
-                h("h1", {}, "A token, please"),
-                why && h("p", { class: "wrong", role: "alert" }, why),
-                h(
-                    "p",
-                    {},
-                    "This store is read with a token. ",
-                    h("code", {}, "quipu serve --open"),
-                    " brings one along; ",
-                    h("code", {}, "quipu token new"),
-                    " makes one.",
-                ),
-                h("label", {}, "Token", input),
-                h(
-                    "div",
-                    { class: "choices" },
-                    h("button", { type: "submit", class: "primary" }, "Open"),
-                ),
-            ),
-        );
-        input.focus();
-    }
+	askToken(why) {
+		this.leave();
+		setToken("");
+		document.body.classList.add("asking");
+		const input = h("input", { type: "password", autocomplete: "off", required: true });
+		fill(
+			byId("main"),
+			h(
+				"form",
+				{
+					class: "page token",
+					onsubmit: (event) => {
+						event.preventDefault();
+						setToken(input.value.trim());
+						void this.enter();
+					},
+				},
+				h("h1", {}, "A token, please"),
+				why && h("p", { class: "wrong", role: "alert" }, why),
+				h(
+					"p",
+					{},
+					"This store is read with a token. ",
+					h("code", {}, "quipu serve --open"),
+					" brings one along; ",
+					h("code", {}, "quipu token new"),
+					" makes one.",
+				),
+				h("label", {}, "Token", input),
+				h("div", { class: "choices" }, h("button", { type: "submit", class: "primary" }, "Open")),
+			),
+		);
+		input.focus();
+	}
 
-    theme(name) {
-        const known = THEMES.includes(name) ? name : "auto";
-        document.documentElement.dataset.theme = known;
-        localStorage.setItem("quipu-theme", known);
-        const box = byId("theme");
-        if (box) box.textContent = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" }[known];
-    }
+	theme(name) {
+		const known = THEMES.includes(name) ? name : "auto";
+		document.documentElement.dataset.theme = known;
+		localStorage.setItem("quipu-theme", known);
+		const box = byId("theme");
+		if (box) box.textContent = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" }[known];
+	}
 
-    help() {
-        return dialog("Keys", (close) => [
-            h(
-                "dl",
-                { class: "keys" },
-                KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]),
-            ),
-            h(
-                "div",
-                { class: "choices" },
-                button("Close", () => close(), { class: "primary" }),
-            ),
-        ]);
-    }
+	help() {
+		return dialog("Keys", (close) => [
+			h(
+				"dl",
+				{ class: "keys" },
+				KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]),
+			),
+			h(
+				"div",
+				{ class: "choices" },
+				button("Close", () => close(), { class: "primary" }),
+			),
+		]);
+	}
 
-    // ---- what is shown ---------------------------------------------------------------------------
+	// ---- what is shown ---------------------------------------------------------------------------
 
-    leave() {
-        this.view?.stop?.();
-        this.view = null;
-    }
+	leave() {
+		this.view?.stop?.();
+		this.view = null;
+	}
 
-    async route() {
-        if (!hasToken() || document.body.classList.contains("asking")) return;
-        let parts;
-        try {
-            parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-        } catch {
-            parts = [];
-        }
-        const [place, ...rest] = parts;
-        const ticket = ++this.ticket;
-        for (const link of byId("places").children) {
-            if (link.getAttribute("href") === `#/${place === "s" ? "" : place}`)
-                link.setAttribute("aria-current", "page");
-            else link.removeAttribute("aria-current");
-        }
-        if (place === "s" && rest[0]) return this.session(ticket, rest[0], rest.slice(1));
-        this.leave();
-        this.key = null;
-        this.sessions.select();
-        document.title = "quipu";
-        document.body.classList.toggle("inside", Boolean(place));
-        const main = byId("main");
-        if (place === "search" && rest[0]) {
-            this.sessions.search.value = rest[0];
-            const page = await searchView(this, rest[0]);
-            if (ticket === this.ticket) fill(main, page);
-        } else {
-            fill(main, this.welcome());
-        }
-        return undefined;
-    }
+	async route() {
+		if (!hasToken() || document.body.classList.contains("asking")) return;
+		let parts;
+		try {
+			parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+		} catch {
+			parts = [];
+		}
+		const [place, ...rest] = parts;
+		const ticket = ++this.ticket;
+		if (place !== "search") this.sessions.search.value = "";
+		for (const link of byId("places").children) {
+			if (link.getAttribute("href") === `#/${place === "s" ? "" : place}`)
+				link.setAttribute("aria-current", "page");
+			else link.removeAttribute("aria-current");
+		}
+		if (place === "s" && rest[0]) return this.session(ticket, rest[0], rest.slice(1));
+		this.leave();
+		this.key = null;
+		this.sessions.select();
+		document.title = "quipu";
+		document.body.classList.toggle("inside", Boolean(place));
+		const main = byId("main");
+		const entry = this.places().find(([name]) => name === place);
+		if (entry) {
+			const box = h("div", { class: "page" });
+			fill(main, box);
+			document.title = `${entry[1]} · quipu`;
+			return this.show(ticket, box, (signal) => entry[2](this, rest, signal));
+		}
+		if (place === "search" && rest[0]) {
+			this.sessions.search.value = rest[0];
+			const page = await searchView(this, rest[0]);
+			if (ticket === this.ticket) fill(main, page);
+		} else {
+			document.body.classList.remove("inside");
+			fill(main, this.welcome());
+		}
+		return undefined;
+	}
 
-    welcome() {
-        return empty(
-            "Choose a session, or search what was said in all of them.",
-            "Press ? for the keys.",
-        );
-    }
+	/** The places that the token may see. */
+	places() {
+		return PLACES.filter(([, , , isWhole]) => this.whole || !isWhole);
+	}
 
-    async session(ticket, key, rest) {
-        const name = /^[0-9]+$/.test(rest[0] ?? "") ? "" : (rest[0] ?? "");
-        const seq = name === "" ? Number(rest[0] ?? 0) : 0;
-        if (this.key === key && this.view instanceof Conversation && name === "" && seq) {
-            return this.view.goTo(seq); // the same conversation, another message
-        }
-        this.leave();
-        this.key = key;
-        this.sessions.select();
-        document.body.classList.add("inside");
-        let got;
-        try {
-            got = await get(["sessions", key], { limit: 0 });
-        } catch (error) {
-            if (ticket === this.ticket) fill(byId("main"), failure(error));
-            return undefined;
-        }
-        if (ticket !== this.ticket) return undefined;
-        const session = got.session;
-        const entry = VIEWS.find(([view]) => view === name) ?? VIEWS[0];
-        document.title = `${titleOf(session)} · quipu`;
-        if (entry[0] === "") {
-            this.view = new Conversation(this, key, session);
-            fill(byId("main"), this.head(session, name, this.view.bar), this.view.element);
-            return this.view.start(seq);
-        }
-        const box = h("div", { class: "page" });
-        fill(byId("main"), this.head(session, name, []), box);
-        try {
-            const view = await entry[2](this, session, rest.slice(1));
-            if (ticket === this.ticket) {
-                this.view = view;
-                fill(box, view.element);
-            }
-        } catch (error) {
-            if (ticket === this.ticket) fill(box, failure(error));
-        }
-        return undefined;
-    }
+	/** Makes a view and puts it into a box, unless the reader has gone on meanwhile. */
+	async show(ticket, box, make, bar) {
+		const controller = new AbortController();
+		this.view = { stop: () => controller.abort() };
+		box.setAttribute("aria-busy", "true");
+		try {
+			const view = await make(controller.signal);
+			if (ticket !== this.ticket) return;
+			this.view = { ...view, stop: () => controller.abort() };
+			if (bar) fill(bar, view.bar ?? []);
+			fill(box, view.element);
+		} catch (error) {
+			if (ticket === this.ticket && error.name !== "AbortError") fill(box, failure(error));
+		}
+		box.removeAttribute("aria-busy");
+	}
 
-    head(session, name, bar) {
-        const facts = [
-            session.appName,
-            session.userId,
-            session.agentId,
-            session.model,
-            plural(session.messageCount, "message"),
-            `${number(session.tokenCount)} tokens`,
-            session.isFork && `fork at ${session.forkSeq}`,
-        ];
-        return h(
-            "div",
-            { class: "head" },
-            h(
-                "div",
-                { class: "names" },
-                h("a", { class: "back", href: "#/", "aria-label": "Back to the sessions" }, "‹"),
-                h("h1", {}, titleOf(session)),
-                this.writes &&
-                    h(
-                        "span",
-                        { class: "changes" },
-                        button("Rename", () => titleDialog(this, session)),
-                        button("Delete", () => deleteDialog(this, session.key), {
-                            class: "danger",
-                        }),
-                    ),
-            ),
-            h(
-                "div",
-                { class: "facts" },
-                h("code", {}, session.key),
-                facts.filter(Boolean).map((fact) => h("span", {}, fact)),
-            ),
-            h(
-                "div",
-                { class: "strip" },
-                h(
-                    "nav",
-                    { class: "tabs", "aria-label": "Views of the session" },
-                    VIEWS.map(([view, title]) =>
-                        h(
-                            "a",
-                            {
-                                href: this.link(session.key, view),
-                                "aria-current": view === name ? "page" : null,
-                            },
-                            title,
-                        ),
-                    ),
-                ),
-                h("div", { class: "bar" }, bar),
-            ),
-        );
-    }
+	welcome() {
+		return empty(
+			"Choose a session, or search what was said in all of them.",
+			"Press ? for the keys.",
+		);
+	}
 
-    /** The session that is shown got a message. */
-    touched() {
-        void this.sessions.poll();
-    }
+	async session(ticket, key, rest) {
+		const name = /^[0-9]+$/.test(rest[0] ?? "") ? "" : (rest[0] ?? "");
+		const seq = name === "" ? Number(rest[0] ?? 0) : 0;
+		if (this.key === key && this.view instanceof Conversation && name === "" && seq) {
+			return this.view.goTo(seq); // the same conversation, another message
+		}
+		this.leave();
+		this.key = key;
+		this.sessions.select();
+		document.body.classList.add("inside");
+		let got;
+		try {
+			got = await get(["sessions", key], { limit: 0 });
+		} catch (error) {
+			if (ticket === this.ticket) fill(byId("main"), failure(error));
+			return undefined;
+		}
+		if (ticket !== this.ticket) return undefined;
+		const session = got.session;
+		const entry = VIEWS.find(([view]) => view === name) ?? VIEWS[0];
+		document.title = `${titleOf(session)} · quipu`;
+		if (entry[0] === "") {
+			this.view = new Conversation(this, key, session);
+			fill(byId("main"), this.head(session, name, this.view.bar), this.view.element);
+			return this.view.start(seq);
+		}
+		const box = h("div", { class: "page", tabindex: 0, "aria-label": entry[1], role: "region" });
+		const head = this.head(session, name, []);
+		fill(byId("main"), head, box);
+		box.focus({ preventScroll: true });
+		return this.show(
+			ticket,
+			box,
+			(signal) => entry[2](this, session, rest.slice(1), signal),
+			head.querySelector(".bar"),
+		);
+	}
 
-    /** Sessions came, went or were renamed. */
-    changed() {
-        this.sessions.reset();
-    }
+	head(session, name, bar) {
+		const facts = [
+			session.appName,
+			session.userId,
+			session.agentId,
+			session.model,
+			plural(session.messageCount, "message"),
+			`${number(session.tokenCount)} tokens`,
+			session.isFork &&
+				h(
+					"a",
+					{ class: "link", href: this.link(session.key, "forks") },
+					`fork at ${session.forkSeq}`,
+				),
+		];
+		return h(
+			"div",
+			{ class: "head" },
+			h(
+				"div",
+				{ class: "names" },
+				h("a", { class: "back", href: "#/", "aria-label": "Back to the sessions" }, "‹"),
+				h("h1", {}, titleOf(session)),
+				this.writes &&
+					h(
+						"span",
+						{ class: "changes" },
+						button("Rename", () => titleDialog(this, session)),
+						button("Delete", () => deleteDialog(this, session.key), {
+							class: "danger",
+						}),
+					),
+			),
+			h(
+				"div",
+				{ class: "facts" },
+				h("code", {}, session.key),
+				facts.filter(Boolean).map((fact) => h("span", {}, fact)),
+			),
+			h(
+				"div",
+				{ class: "strip" },
+				h(
+					"nav",
+					{ class: "tabs", "aria-label": "Views of the session" },
+					VIEWS.map(([view, title]) =>
+						h(
+							"a",
+							{
+								href: this.link(session.key, view),
+								"aria-current": view === name ? "page" : null,
+							},
+							title,
+						),
+					),
+				),
+				h("div", { class: "bar" }, bar),
+			),
+		);
+	}
 
-    reload() {
-        this.changed();
-        this.key = null;
-        return this.route();
-    }
+	/** The session that is shown got a message. */
+	touched() {
+		void this.sessions.poll();
+	}
 
-    async forksOf() {
-        return [];
-    }
+	/** Sessions came, went or were renamed. */
+	changed() {
+		this.sessions.reset();
+	}
 
-    // ---- keys ------------------------------------------------------------------------------------
+	reload() {
+		this.changed();
+		this.key = null;
+		return this.route();
+	}
 
-    onkey(event) {
-        if (
-            event.ctrlKey ||
-            event.metaKey ||
-            event.altKey ||
-            document.querySelector("dialog[open]")
-        )
-            return;
-        if (event.target.closest?.("input, textarea, select")) {
-            if (event.key === "Escape") event.target.blur();
-            return;
-        }
-        if (this.sessions && this.takes(event.key, event.target)) event.preventDefault();
-    }
+	// ---- keys ------------------------------------------------------------------------------------
 
-    takes(key, target) {
-        if (key === "/") {
-            this.sessions.search.focus();
-            return true;
-        }
-        if (key === "?") {
-            void this.help();
-            return true;
-        }
-        if (key === "t") {
-            this.theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % 3]);
-            return true;
-        }
-        if (key === "u" && this.key) {
-            location.hash = "#/";
-            return true;
-        }
-        if (/^[1-9]$/.test(key) && this.key && VIEWS[key - 1]) {
-            location.hash = this.link(this.key, VIEWS[key - 1][0]);
-            return true;
-        }
-        if (key === "Enter" && target.closest?.("a, button, summary")) return false;
-        const inList = !this.view || byId("side").contains(target);
-        return (inList ? this.sessions : this.view).onkey?.(key) ?? false;
-    }
+	onkey(event) {
+		if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
+			return;
+		if (event.target.closest?.("input, textarea, select")) {
+			if (event.key === "Escape") event.target.blur();
+			return;
+		}
+		if (this.sessions && this.takes(event.key, event.target)) event.preventDefault();
+	}
+
+	takes(key, target) {
+		if (key === "/") {
+			this.sessions.search.focus();
+			return true;
+		}
+		if (key === "?") {
+			void this.help();
+			return true;
+		}
+		if (key === "t") {
+			this.theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % 3]);
+			return true;
+		}
+		if (key === "u" && this.key) {
+			location.hash = "#/";
+			return true;
+		}
+		if (/^[1-9]$/.test(key) && this.key && VIEWS[key - 1]) {
+			location.hash = this.link(this.key, VIEWS[key - 1][0]);
+			return true;
+		}
+		if (key === "Enter" && target.closest?.("a, button, summary")) return false;
+		const inList = !this.view || byId("side").contains(target);
+		return (inList ? this.sessions : this.view).onkey?.(key) ?? false;
+	}
 }
 
 void new App().start();

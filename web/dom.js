@@ -3,34 +3,32 @@
 
 /** An element with attributes, listeners (on...) and children; absent children are left out. */
 export function h(tag, attributes, ...children) {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes ?? {})) {
-        if (name.startsWith("on")) {
-            element.addEventListener(name.slice(2), value);
-        } else if (name === "href" && !/^(#|blob:)/.test(value)) {
-            throw new Error("a link must stay on the page");
-        } else if (value !== undefined && value !== null && value !== false) {
-            element.setAttribute(name, value === true ? "" : value);
-        }
-    }
-    element.append(
-        ...children
-            .flat(Infinity)
-            .filter(
-                (child) => child !== undefined && child !== null && child !== false && child !== "",
-            ),
-    );
-    return element;
+	const element = document.createElement(tag);
+	for (const [name, value] of Object.entries(attributes ?? {})) {
+		if (name.startsWith("on")) {
+			element.addEventListener(name.slice(2), value);
+		} else if (name === "href" && !/^(#|blob:)/.test(value)) {
+			throw new Error("a link must stay on the page");
+		} else if (value !== undefined && value !== null && value !== false) {
+			element.setAttribute(name, value === true ? "" : value);
+		}
+	}
+	element.append(
+		...children
+			.flat(Infinity)
+			.filter((child) => child !== undefined && child !== null && child !== false && child !== ""),
+	);
+	return element;
 }
 
 /** Replaces all children. */
 export function fill(element, ...children) {
-    element.replaceChildren(...children.flat(Infinity).filter(Boolean));
-    return element;
+	element.replaceChildren(...children.flat(Infinity).filter(Boolean));
+	return element;
 }
 
 export function button(label, act, attributes) {
-    return h("button", { type: "button", onclick: act, ...attributes }, label);
+	return h("button", { type: "button", onclick: act, ...attributes }, label);
 }
 
 // ---- times: in the reader's zone, with the exact instant as the title ----------------------------
@@ -42,7 +40,7 @@ const date = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 export const day = (text) => date.format(new Date(text));
 
 function time(text, shown) {
-    return h("time", { datetime: text, title: text }, shown);
+	return h("time", { datetime: text, title: text }, shown);
 }
 
 /** The time of a message, whose day stands above it. */
@@ -50,13 +48,13 @@ export const at = (text) => time(text, clock.format(new Date(text)));
 
 /** As short as it stays clear: the time of today, else the day. */
 export function when(text) {
-    const instant = new Date(text);
-    return time(
-        text,
-        instant.toDateString() === new Date().toDateString()
-            ? brief.format(instant)
-            : date.format(instant),
-    );
+	const instant = new Date(text);
+	return time(
+		text,
+		instant.toDateString() === new Date().toDateString()
+			? brief.format(instant)
+			: date.format(instant),
+	);
 }
 
 /** Day and time. */
@@ -67,55 +65,60 @@ export const instant = (text) => time(text, `${day(text)}, ${clock.format(new Da
 const grouped = new Intl.NumberFormat();
 export const number = (value) => grouped.format(value);
 export const plural = (count, one, more = `${one}s`) =>
-    `${number(count)} ${count === 1 ? one : more}`;
+	`${number(count)} ${count === 1 ? one : more}`;
+
+export const short = (content, most) =>
+	content.length > most ? `${content.slice(0, most)}…` : content;
+
+export const titleOf = (session) => session.title || session.firstWords || session.key;
 
 export function size(bytes) {
-    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let at = 0;
-    for (; bytes >= 1024 && at < units.length - 1; at++) bytes /= 1024;
-    return `${at > 0 && bytes < 10 ? bytes.toFixed(1) : Math.round(bytes)} ${units[at]}`;
+	const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+	let at = 0;
+	for (; bytes >= 1024 && at < units.length - 1; at++) bytes /= 1024;
+	return `${at > 0 && bytes < 10 ? bytes.toFixed(1) : Math.round(bytes)} ${units[at]}`;
 }
 
 /** JSON over several lines; a text that is none stays as it is. */
 export function pretty(value) {
-    if (typeof value !== "string") return JSON.stringify(value, null, 2);
-    try {
-        return JSON.stringify(JSON.parse(value), null, 2);
-    } catch {
-        return value;
-    }
+	if (typeof value !== "string") return JSON.stringify(value, null, 2);
+	try {
+		return JSON.stringify(JSON.parse(value), null, 2);
+	} catch {
+		return value;
+	}
 }
 
 const SHOWN = 6000; // characters of a text before it is folded
 
 /** A text that is folded when it is very long. */
 export function text(content, attributes = { class: "text" }, tag = "div") {
-    if (content.length <= SHOWN) return h(tag, attributes, content);
-    const more = button(
-        `Show all ${number(content.length)} characters`,
-        () => {
-            box.firstChild.data = content;
-            more.remove();
-        },
-        { class: "more" },
-    );
-    const box = h(tag, attributes, `${content.slice(0, SHOWN)}…`, more);
-    return box;
+	if (content.length <= SHOWN) return h(tag, attributes, content);
+	const more = button(
+		`Show all ${number(content.length)} characters`,
+		() => {
+			box.firstChild.data = content;
+			more.remove();
+		},
+		{ class: "more" },
+	);
+	const box = h(tag, attributes, `${content.slice(0, SHOWN)}…`, more);
+	return box;
 }
 
 /** A title that unfolds; its content is made when it is first opened. */
 export function fold(title, make, attributes) {
-    const box = h(
-        "details",
-        {
-            ...attributes,
-            ontoggle() {
-                if (box.open && box.children.length === 1) box.append(...[make()].flat());
-            },
-        },
-        h("summary", {}, title),
-    );
-    return box;
+	const box = h(
+		"details",
+		{
+			...attributes,
+			ontoggle() {
+				if (box.open && box.children.length === 1) box.append(...[make()].flat());
+			},
+		},
+		h("summary", {}, title),
+	);
+	return box;
 }
 
 // ---- what happens beside the view ----------------------------------------------------------------
@@ -124,66 +127,66 @@ let noteTimer = 0;
 
 /** A line at the bottom that goes away; screen readers read it. */
 export function note(content) {
-    const box = document.getElementById("note");
-    box.textContent = content;
-    clearTimeout(noteTimer);
-    noteTimer = setTimeout(() => {
-        box.textContent = "";
-    }, 5000);
+	const box = document.getElementById("note");
+	box.textContent = content;
+	clearTimeout(noteTimer);
+	noteTimer = setTimeout(() => {
+		box.textContent = "";
+	}, 5000);
 }
 
 export async function copy(content, what) {
-    try {
-        await navigator.clipboard.writeText(content);
-        note(`${what} copied`);
-    } catch {
-        note("The browser does not allow to copy here");
-    }
+	try {
+		await navigator.clipboard.writeText(content);
+		note(`${what} copied`);
+	} catch {
+		note("The browser does not allow to copy here");
+	}
 }
 
 /** Hands a file to the reader. */
 export function save(blob, name) {
-    const link = h("a", { href: URL.createObjectURL(blob), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+	const link = h("a", { href: URL.createObjectURL(blob), download: name });
+	link.click();
+	setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
 /** A dialog with a title; closes by Escape. Resolves with what `close` was given. */
 export function dialog(title, build) {
-    return new Promise((resolve) => {
-        let result;
-        const close = (value) => {
-            result = value;
-            box.close();
-        };
-        const before = document.activeElement;
-        const box = h(
-            "dialog",
-            {
-                "aria-labelledby": "dialog-title",
-                onclose() {
-                    box.remove();
-                    before?.focus?.();
-                    resolve(result);
-                },
-            },
-            h("h2", { id: "dialog-title" }, title),
-        );
-        box.append(...[build(close)].flat());
-        document.body.append(box);
-        box.showModal();
-    });
+	return new Promise((resolve) => {
+		let result;
+		const close = (value) => {
+			result = value;
+			box.close();
+		};
+		const before = document.activeElement;
+		const box = h(
+			"dialog",
+			{
+				"aria-labelledby": "dialog-title",
+				onclose() {
+					box.remove();
+					before?.focus?.();
+					resolve(result);
+				},
+			},
+			h("h2", { id: "dialog-title" }, title),
+		);
+		box.append(...[build(close)].flat());
+		document.body.append(box);
+		box.showModal();
+	});
 }
 
 /** What a view shows when it cannot be shown. */
 export function failure(error) {
-    return h("div", { class: "empty", role: "alert" }, h("p", {}, error.message));
+	return h("div", { class: "empty", role: "alert" }, h("p", {}, error.message));
 }
 
 export function empty(...lines) {
-    return h(
-        "div",
-        { class: "empty" },
-        lines.map((line) => h("p", {}, line)),
-    );
+	return h(
+		"div",
+		{ class: "empty" },
+		lines.map((line) => h("p", {}, line)),
+	);
 }

@@ -2,287 +2,281 @@
 import { fetchRaw, get } from "./api.js";
 import { BLOCK, BlockList } from "./list.js";
 import { authorOf, colour } from "./message.js";
-import { button, empty, failure, fill, h, instant, number, plural, when } from "./dom.js";
+import { button, empty, failure, fill, h, instant, number, plural, titleOf, when } from "./dom.js";
 
 const LIVE_MS = 30000; // a session that changed within it is marked as live
 const POLL_MS = 4000;
 const MARKS = ["\ue000", "\ue001"]; // around the words that a search found
 
-export const titleOf = (session) => session.title || session.firstWords || session.key;
-
 export class Sessions {
-    constructor(app) {
-        this.app = app;
-        this.filter = {};
-        this.cursors = [undefined]; // of each block
-        this.seen = new Map(); // key -> {revision, live until}
-        this.list = new BlockList({
-            load: (block, signal) => this.load(block, signal),
-            render: (session) => this.row(session),
-            estimate: 54,
-            role: "list",
-            label: "Sessions",
-        });
-        this.list.setSize = -1; // unknown: pages come by cursor
-        this.search = h("input", {
-            type: "search",
-            "aria-label": "Search all messages",
-            placeholder: "Search messages  /",
-            enterkeyhint: "search",
-        });
-        this.filters = this.makeFilters();
-        this.refresh = button("The list has changed: show", () => this.reset(), {
-            class: "pill top",
-            hidden: true,
-        });
-        this.element = [
-            h(
-                "div",
-                { class: "sidehead" },
-                h(
-                    "form",
-                    {
-                        role: "search",
-                        onsubmit: (event) => {
-                            event.preventDefault();
-                            if (this.search.value.trim())
-                                location.hash = `#/search/${encodeURIComponent(this.search.value.trim())}`;
-                        },
-                    },
-                    this.search,
-                ),
-                this.filters,
-            ),
-            h("div", { class: "sidelist" }, this.list.root, this.refresh),
-        ];
-        setInterval(() => {
-            if (!document.hidden && this.first) void this.poll();
-        }, POLL_MS);
-    }
+	constructor(app) {
+		this.app = app;
+		this.filter = {};
+		this.cursors = [undefined]; // of each block
+		this.seen = new Map(); // key -> {revision, live until}
+		this.list = new BlockList({
+			load: (block, signal) => this.load(block, signal),
+			render: (session) => this.row(session),
+			estimate: 54,
+			role: "list",
+			label: "Sessions",
+		});
+		this.list.setSize = -1; // unknown: pages come by cursor
+		this.search = h("input", {
+			type: "search",
+			"aria-label": "Search all messages",
+			placeholder: "Search messages  /",
+			enterkeyhint: "search",
+		});
+		this.filters = this.makeFilters();
+		this.refresh = button("The list has changed: show", () => this.reset(), {
+			class: "pill top",
+			hidden: true,
+		});
+		this.element = [
+			h(
+				"div",
+				{ class: "sidehead" },
+				h(
+					"form",
+					{
+						role: "search",
+						onsubmit: (event) => {
+							event.preventDefault();
+							if (this.search.value.trim())
+								location.hash = `#/search/${encodeURIComponent(this.search.value.trim())}`;
+						},
+					},
+					this.search,
+				),
+				this.filters,
+			),
+			h("div", { class: "sidelist" }, this.list.root, this.refresh),
+		];
+		setInterval(() => {
+			if (!document.hidden && this.first) void this.poll();
+		}, POLL_MS);
+	}
 
-    makeFilters() {
-        const field = (name, label) =>
-            h("label", {}, label, h("input", { name, autocomplete: "off", spellcheck: "false" }));
-        const check = (name, label) =>
-            h("label", { class: "check" }, h("input", { type: "checkbox", name }), label);
-        const form = h(
-            "form",
-            {
-                onsubmit(event) {
-                    event.preventDefault();
-                },
-                onchange: () => {
-                    this.filter = Object.fromEntries(
-                        [...new FormData(form)].map(([name, value]) => [
-                            name,
-                            value === "on" ? true : value.trim(),
-                        ]),
-                    );
-                    summary.textContent = Object.values(this.filter).some(Boolean)
-                        ? "Filters (on)"
-                        : "Filters";
-                    this.reset();
-                },
-            },
-            field("app", "App"),
-            field("user", "User"),
-            field("agent", "Agent"),
-            check("oldestFirst", "oldest first"),
-            check("expired", "expired too"),
-        );
-        const summary = h("summary", {}, "Filters");
-        return h("details", { class: "filters" }, summary, form);
-    }
+	makeFilters() {
+		const field = (name, label) =>
+			h("label", {}, label, h("input", { name, autocomplete: "off", spellcheck: "false" }));
+		const check = (name, label) =>
+			h("label", { class: "check" }, h("input", { type: "checkbox", name }), label);
+		const form = h(
+			"form",
+			{
+				onsubmit(event) {
+					event.preventDefault();
+				},
+				onchange: () => {
+					this.filter = Object.fromEntries(
+						[...new FormData(form)].map(([name, value]) => [
+							name,
+							value === "on" ? true : value.trim(),
+						]),
+					);
+					summary.textContent = Object.values(this.filter).some(Boolean)
+						? "Filters (on)"
+						: "Filters";
+					this.reset();
+				},
+			},
+			field("app", "App"),
+			field("user", "User"),
+			field("agent", "Agent"),
+			check("oldestFirst", "oldest first"),
+			check("expired", "expired too"),
+		);
+		const summary = h("summary", {}, "Filters");
+		return h("details", { class: "filters" }, summary, form);
+	}
 
-    reset() {
-        this.cursors = [undefined];
-        this.first = null;
-        this.refresh.hidden = true;
-        this.list.reset(BLOCK);
-    }
+	reset() {
+		this.cursors = [undefined];
+		this.first = null;
+		this.refresh.hidden = true;
+		this.list.reset(BLOCK);
+	}
 
-    async page(block, signal) {
-        const answer = await fetchRaw(
-            ["sessions"],
-            { ...this.filter, limit: BLOCK, after: this.cursors[block] },
-            signal,
-        );
-        const now = Date.parse(answer.headers.get("Date") ?? "") || Date.now();
-        return { now, ...(await answer.json()) };
-    }
+	async page(block, signal) {
+		const answer = await fetchRaw(
+			["sessions"],
+			{ ...this.filter, limit: BLOCK, after: this.cursors[block] },
+			signal,
+		);
+		const now = Date.parse(answer.headers.get("Date") ?? "") || Date.now();
+		return { now, ...(await answer.json()) };
+	}
 
-    async load(block, signal) {
-        const page = await this.page(block, signal);
-        this.cursors[block + 1] = page.next;
-        const known = block * BLOCK + page.sessions.length;
-        this.list.count = page.next ? Math.max(this.list.count, known + BLOCK) : known;
-        if (block === 0) {
-            this.first = page.sessions;
-            fill(this.list.below, page.sessions.length ? null : this.nothing());
-        }
-        for (const session of page.sessions) this.look(session, page.now);
-        return page.sessions;
-    }
+	async load(block, signal) {
+		const page = await this.page(block, signal);
+		this.cursors[block + 1] = page.next;
+		const known = block * BLOCK + page.sessions.length;
+		this.list.count = page.next ? Math.max(this.list.count, known + BLOCK) : known;
+		if (block === 0) {
+			this.first = page.sessions;
+			fill(this.list.below, page.sessions.length ? null : this.nothing());
+		}
+		for (const session of page.sessions) this.look(session, page.now);
+		return page.sessions;
+	}
 
-    nothing() {
-        return Object.values(this.filter).some(Boolean)
-            ? empty("No session fits the filters.")
-            : empty("There are no sessions yet.", "quipu append KEY --create --text hello");
-    }
+	nothing() {
+		return Object.values(this.filter).some(Boolean)
+			? empty("No session fits the filters.")
+			: empty("There are no sessions yet.", "quipu append KEY --create --text hello");
+	}
 
-    /** Remembers a session's revision: one that rises, or a change just now, is live. */
-    look(session, now) {
-        const before = this.seen.get(session.key);
-        const changed = before
-            ? before.revision !== session.revision
-            : now - Date.parse(session.updatedAt) < LIVE_MS;
-        this.seen.set(session.key, {
-            revision: session.revision,
-            until: changed ? Date.now() + LIVE_MS : (before?.until ?? 0),
-        });
-    }
+	/** Remembers a session's revision: one that rises, or a change just now, is live. */
+	look(session, now) {
+		const before = this.seen.get(session.key);
+		const changed = before
+			? before.revision !== session.revision
+			: now - Date.parse(session.updatedAt) < LIVE_MS;
+		this.seen.set(session.key, {
+			revision: session.revision,
+			until: changed ? Date.now() + LIVE_MS : (before?.until ?? 0),
+		});
+	}
 
-    isLive(key) {
-        return (this.seen.get(key)?.until ?? 0) > Date.now();
-    }
+	isLive(key) {
+		return (this.seen.get(key)?.until ?? 0) > Date.now();
+	}
 
-    row(session) {
-        const title = titleOf(session);
-        const who =
-            [session.appName, session.userId ?? session.agentId].filter(Boolean).join(" · ") ||
-            session.key;
-        const link = h(
-            "a",
-            {
-                class: `row${this.isLive(session.key) ? " now" : ""}`,
-                href: this.app.link(session.key),
-                "data-key": session.key,
-                tabindex: -1,
-                "aria-current": session.key === this.app.key ? "page" : null,
-            },
-            h("span", { class: "title" }, title),
-            h("span", { class: "who" }, `${session.isFork ? "⑂ " : ""}${who}`),
-            h("span", { class: "count" }, number(session.messageCount)),
-            when(session.updatedAt),
-        );
-        return h("div", { role: "listitem", class: "item" }, link);
-    }
+	row(session) {
+		const title = titleOf(session);
+		const who =
+			[session.appName, session.userId ?? session.agentId].filter(Boolean).join(" · ") ||
+			session.key;
+		const link = h(
+			"a",
+			{
+				class: `row${this.isLive(session.key) ? " now" : ""}`,
+				href: this.app.link(session.key),
+				"data-key": session.key,
+				tabindex: -1,
+				"aria-current": session.key === this.app.key ? "page" : null,
+			},
+			h("span", { class: "title" }, title),
+			h("span", { class: "who" }, `${session.isFork ? "↳ " : ""}${who}`),
+			h("span", { class: "count" }, number(session.messageCount)),
+			when(session.updatedAt),
+		);
+		return h("div", { role: "listitem", class: "item" }, link);
+	}
 
-    /** The open session is the current one. */
-    select() {
-        for (const link of this.list.root.querySelectorAll("a.row")) {
-            if (link.dataset.key === this.app.key) link.setAttribute("aria-current", "page");
-            else link.removeAttribute("aria-current");
-        }
-    }
+	/** The open session is the current one. */
+	select() {
+		for (const link of this.list.root.querySelectorAll("a.row")) {
+			if (link.dataset.key === this.app.key) link.setAttribute("aria-current", "page");
+			else link.removeAttribute("aria-current");
+		}
+	}
 
-    /** Looks at the first page again: on top the rows change in place, else a button offers it. */
-    async poll() {
-        let page;
-        try {
-            page = await this.page(0);
-        } catch {
-            return;
-        }
-        const stamp = (sessions) =>
-            sessions
-                .map((session) => `${session.key} ${session.revision} ${session.title}`)
-                .join("\n");
-        for (const session of page.sessions) this.look(session, page.now);
-        if (this.first && stamp(page.sessions) !== stamp(this.first)) {
-            if (this.list.root.scrollTop > 8) {
-                this.refresh.hidden = false;
-            } else {
-                const focused = this.list.root.contains(document.activeElement)
-                    ? this.list.current
-                    : -1;
-                this.reset();
-                await this.list.settled();
-                if (focused >= 0) void this.list.jump(focused, { align: "near" });
-            }
-        }
-        for (const link of this.list.root.querySelectorAll("a.row"))
-            link.classList.toggle("now", this.isLive(link.dataset.key));
-    }
+	/** Looks at the first page again: on top the rows change in place, else a button offers it. */
+	async poll() {
+		let page;
+		try {
+			page = await this.page(0);
+		} catch {
+			return;
+		}
+		const stamp = (sessions) =>
+			sessions.map((session) => `${session.key} ${session.revision} ${session.title}`).join("\n");
+		for (const session of page.sessions) this.look(session, page.now);
+		if (this.first && stamp(page.sessions) !== stamp(this.first)) {
+			if (this.list.root.scrollTop > 8) {
+				this.refresh.hidden = false;
+			} else {
+				const focused = this.list.root.contains(document.activeElement) ? this.list.current : -1;
+				this.reset();
+				await this.list.settled();
+				if (focused >= 0) void this.list.jump(focused, { align: "near" });
+			}
+		}
+		for (const link of this.list.root.querySelectorAll("a.row"))
+			link.classList.toggle("now", this.isLive(link.dataset.key));
+	}
 
-    onkey(key) {
-        if (key === "j" || key === "k") {
-            this.list.move(key === "j" ? 1 : -1);
-            return true;
-        }
-        if (key === "Enter" || key === "o") {
-            this.list.elementAt(this.list.current)?.querySelector("a")?.click();
-            return true;
-        }
-        return false;
-    }
+	onkey(key) {
+		if (key === "j" || key === "k") {
+			this.list.move(key === "j" ? 1 : -1);
+			return true;
+		}
+		if (key === "Enter" || key === "o") {
+			this.list.elementAt(this.list.current)?.querySelector("a")?.click();
+			return true;
+		}
+		return false;
+	}
 }
 
 // ---- search --------------------------------------------------------------------------------------
 
 /** A snippet with its words marked. */
 function marked(snippet) {
-    return snippet.split(MARKS[0]).flatMap((piece, i) => {
-        if (i === 0) return [piece];
-        const [word, ...rest] = piece.split(MARKS[1]);
-        return [h("mark", {}, word), rest.join("")];
-    });
+	return snippet.split(MARKS[0]).flatMap((piece, i) => {
+		if (i === 0) return [piece];
+		const [word, ...rest] = piece.split(MARKS[1]);
+		return [h("mark", {}, word), rest.join("")];
+	});
 }
 
 const PAGE = 50;
 
 /** The hits of a search, best first. */
 export async function searchView(app, words, key) {
-    const hits = h("div", { class: "hits", role: "list", "aria-label": "Hits" });
-    const more = button("More hits", () => load(), { class: "more", hidden: true });
-    let offset = 0;
-    const load = async () => {
-        const got = await get(["search"], {
-            q: words,
-            key,
-            limit: PAGE,
-            offset,
-            markBefore: MARKS[0],
-            markAfter: MARKS[1],
-        });
-        offset += got.hits.length;
-        hits.append(
-            ...got.hits.map((hit) =>
-                h(
-                    "div",
-                    { role: "listitem" },
-                    h(
-                        "a",
-                        { class: "hit", href: app.link(hit.key, hit.seq) },
-                        h(
-                            "span",
-                            { class: "where" },
-                            h("b", { class: `author ${colour(authorOf(hit))}` }, authorOf(hit)),
-                            h("span", { class: "key" }, `${hit.key} #${hit.seq}`),
-                            instant(hit.timestamp),
-                        ),
-                        h("span", { class: "snippet" }, marked(hit.snippet)),
-                    ),
-                ),
-            ),
-        );
-        more.hidden = !got.more;
-        count.textContent = offset ? plural(offset, "hit") + (got.more ? " so far" : "") : "";
-        if (!offset) hits.append(empty("No message has all of these words."));
-    };
-    const count = h("span", { class: "sub" });
-    const page = h(
-        "div",
-        { class: "page" },
-        h("h1", {}, "Search: ", h("q", {}, words)),
-        count,
-        hits,
-        more,
-    );
-    try {
-        await load();
-    } catch (error) {
-        hits.append(failure(error));
-    }
-    return page;
+	const hits = h("div", { class: "hits", role: "list", "aria-label": "Hits" });
+	const more = button("More hits", () => load(), { class: "more", hidden: true });
+	let offset = 0;
+	const load = async () => {
+		const got = await get(["search"], {
+			q: words,
+			key,
+			limit: PAGE,
+			offset,
+			markBefore: MARKS[0],
+			markAfter: MARKS[1],
+		});
+		offset += got.hits.length;
+		hits.append(
+			...got.hits.map((hit) =>
+				h(
+					"div",
+					{ role: "listitem" },
+					h(
+						"a",
+						{ class: "hit", href: app.link(hit.key, hit.seq) },
+						h(
+							"span",
+							{ class: "where" },
+							h("b", { class: `author ${colour(authorOf(hit))}` }, authorOf(hit)),
+							h("span", { class: "key" }, `${hit.key} #${hit.seq}`),
+							instant(hit.timestamp),
+						),
+						h("span", { class: "snippet" }, marked(hit.snippet)),
+					),
+				),
+			),
+		);
+		more.hidden = !got.more;
+		count.textContent = offset ? plural(offset, "hit") + (got.more ? " so far" : "") : "";
+		if (!offset) hits.append(empty("No message has all of these words."));
+	};
+	const count = h("span", { class: "sub" });
+	const page = h(
+		"div",
+		{ class: "page" },
+		h("h1", {}, "Search: ", h("q", {}, words)),
+		count,
+		hits,
+		more,
+	);
+	try {
+		await load();
+	} catch (error) {
+		hits.append(failure(error));
+	}
+	return page;
 }

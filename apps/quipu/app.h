@@ -224,6 +224,9 @@ int app_fail(const app_call *call, const char *what, quipu_status status, const 
 int app_fail_session(const app_call *call, quipu_str key, quipu_status status,
                      const quipu_error *error);
 
+/* Whether a session has a key like this one, which has none: it is mistyped. */
+bool app_key_is_near(const app_call *call, quipu_str key);
+
 /* Reports a failed system call on `what`, by errno; returns the exit code. */
 int app_fail_errno(const app_call *call, const char *what);
 

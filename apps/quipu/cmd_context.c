@@ -18,7 +18,8 @@ static const app_option context_options[] = {
 
 /* In the order of quipu_context_reason. */
 static const char *const context_reasons[] = {
-    "same", "first", "model", "instructions", "memory", "idle", "compaction", "window", "history",
+    "same", "first",      "model",  "instructions", "memory",
+    "idle", "compaction", "window", "history",      "pays",
 };
 
 #define CONTEXT_REASONS (sizeof(context_reasons) / sizeof(context_reasons[0]))

@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <quipu/adk.h>
 
-#include "app.h"
+#include "demo_store.h"
 #include "render.h"
+#include "serve.h"
 
 #define DEMO_BUDGET 70    /* tokens of the prompt's window */
 #define DEMO_RESTART_AT 4 /* events before the store is closed and opened again */
@@ -360,28 +362,27 @@ static void demo_next(const char *path)
     } else {
         printf("  quipu demo my-folder          the same, and keeps the store\n");
     }
-    printf("  quipu import FILE             import sessions of Google ADK or Lango\n"
+    printf("  quipu demo --serve            the page in a browser, with more sessions\n"
+           "  quipu import FILE             import sessions of Google ADK or Lango\n"
            "  quipu chat KEY                chat with a model; the history is stored\n"
            "  quipu --help                  all verbs\n");
 }
 
-/* Runs the demo in a folder; `kept`: the folder stays. */
-static int demo_run_in(const app_call *call, const char *folder, bool kept)
+/* Plays the demo in a new store and prints what came back; `fills`: more sessions are added. */
+static int demo_make(const app_call *call, const char *path, bool fills)
 {
-    char path[APP_PATH_MAX];
     demo_world world = {.path = path, .colours = app_colours(call)};
     bool same = false;
-    quipu_status status;
+    quipu_status status = demo_play(&world, &same);
 
-    if (snprintf(path, sizeof(path), "%s/store.db", folder) >= (int)sizeof(path)) {
-        return app_usage(call, "the folder's name is too long");
-    }
-    status = demo_play(&world, &same);
     if (status == QUIPU_OK && same) {
         status = demo_print(&world);
     }
     demo_close(&world);
     quipu_arena_free(&world.arena);
+    if (status == QUIPU_OK && same && fills) {
+        status = app_demo_fill(path, &world.error);
+    }
     if (status != QUIPU_OK) {
         return app_fail(call, path, status, &world.error);
     }
@@ -390,14 +391,61 @@ static int demo_run_in(const app_call *call, const char *folder, bool kept)
     }
     printf("\n%sEverything was read back unchanged.%s\n", app_style(world.colours, APP_BOLD),
            app_style(world.colours, APP_PLAIN));
-    demo_next(kept ? path : NULL);
     return APP_OK;
+}
+
+/* Makes the store in a child: libquipu-server brings a libquipu of its own, and only one copy of it
+ * may have opened SQLite files in a process. */
+static int demo_serve(const app_call *call, const char *path, bool kept)
+{
+    int status = 0;
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        const int code = demo_make(call, path, true);
+
+        fflush(stdout);
+        _exit(code);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) {
+        app_report(call, "the demo ended early");
+        return APP_FAILURE;
+    }
+    if (WEXITSTATUS(status) != APP_OK) {
+        return WEXITSTATUS(status);
+    }
+    printf("\nMore sessions were added. Ctrl-C ends the server%s.\n",
+           kept ? "" : " and deletes the store");
+    return app_serve_page(call, path);
+}
+
+/* Runs the demo in a folder; `kept`: the folder stays. */
+static int demo_run_in(const app_call *call, const char *folder, bool kept)
+{
+    char path[APP_PATH_MAX];
+    int code;
+
+    if (snprintf(path, sizeof(path), "%s/store.db", folder) >= (int)sizeof(path)) {
+        return app_usage(call, "the folder's name is too long");
+    }
+    if (app_given(call, "serve")) {
+        return demo_serve(call, path, kept);
+    }
+    code = demo_make(call, path, false);
+    if (code == APP_OK) {
+        demo_next(kept ? path : NULL);
+    }
+    return code;
 }
 
 /* Deletes the store and its folder; missing files are ignored. */
 static void demo_remove(const char *folder)
 {
-    static const char *const names[] = {"store.db", "store.db-wal", "store.db-shm"};
+    static const char *const names[] = {"store.db", "store.db-wal", "store.db-shm",
+                                        "store.db" SERVE_TOKENS_SUFFIX,
+                                        "store.db" SERVE_TOKENS_SUFFIX ".lock"};
     char path[APP_PATH_MAX];
 
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -432,6 +480,12 @@ static int demo_run(const app_call *call)
     return code;
 }
 
+static const app_option demo_options[] = {
+    {.name = "serve", .help = "add more sessions and show them in a browser, until Ctrl-C"},
+    SERVE_LISTEN_OPTION,
+    {.name = NULL},
+};
+
 const app_verb app_verb_demo = {
     .name = "demo",
     .group = APP_GROUP_BEGIN,
@@ -440,5 +494,6 @@ const app_verb app_verb_demo = {
     .arguments_max = 1,
     .summary = "store a conversation of several agents and show what was stored",
     .common = APP_COLOR,
+    .options = demo_options,
     .run = demo_run,
 };

@@ -347,6 +347,22 @@ static int memory_save(const app_call *call, quipu_store *store, const quipu_mem
     return APP_OK;
 }
 
+/* Whether a key has a session, or may have one later. One without a session that is like another's
+ * is mistyped: reported, *ret_code. */
+static bool memory_key(const app_call *call, quipu_store *store, quipu_str key, int *ret_code)
+{
+    quipu_history *history = NULL;
+    quipu_error error = {0};
+    const quipu_status status = app_session_header(store, key, NULL, &history, &error);
+    const bool mistyped = status == QUIPU_NOT_FOUND && app_key_is_near(call, key);
+
+    quipu_free(history);
+    if (mistyped) {
+        *ret_code = app_fail_session(call, key, status, &error);
+    }
+    return !mistyped;
+}
+
 /* --from without --to means a single message. */
 static int memory_add(const app_call *call, quipu_store *store)
 {
@@ -372,6 +388,9 @@ static int memory_add(const app_call *call, quipu_store *store)
     }
     if (memory.source_end == 0) {
         memory.source_end = memory.source_start;
+    }
+    if (!memory_key(call, store, key, &code)) {
+        return code;
     }
     buffer = malloc(MEMORY_TEXT_MAX + 1);
     if (buffer == NULL) {
@@ -429,6 +448,9 @@ static int memory_clear(const app_call *call, quipu_store *store)
     }
     if (status != QUIPU_OK) {
         return app_fail(call, key.p, status, &error);
+    }
+    if (removed == 0 && !memory_key(call, store, key, &code)) {
+        return code;
     }
     if (app_given(call, "json")) {
         app_json_open(&json, NULL, '{');

@@ -12,9 +12,7 @@
 #define SERVE_COUNT_MAX 65536
 
 static const app_option serve_options[] = {
-    {.name = "listen",
-     .value = "ADDRESS",
-     .help = "default 127.0.0.1:8420; [::1]:PORT, unix:PATH; with TLS any; port 0: any"},
+    SERVE_LISTEN_OPTION,
     {.name = "public-url",
      .value = "URL",
      .help = "how clients call a proxy before it: https://sessions.example.org"},
@@ -58,7 +56,7 @@ bool app_token_path(const app_call *call, char ret_path[APP_PATH_MAX])
     }
     file = given == NULL && strncmp(store, "file:", 5) == 0 ? store + 5 : store;
     n = given != NULL ? snprintf(ret_path, APP_PATH_MAX, "%s", given)
-                      : snprintf(ret_path, APP_PATH_MAX, "%s.tokens", file);
+                      : snprintf(ret_path, APP_PATH_MAX, "%s" SERVE_TOKENS_SUFFIX, file);
     if (n <= 0 || n >= APP_PATH_MAX) {
         app_report(call, "the path of the token file is too long");
         return false;
@@ -128,7 +126,7 @@ static void serve_signal(void *ctx, int number)
 
 /* Says where it listens only once it does: a program that started it may wait for the line. */
 static int serve_until_signal(const app_call *call, const app_http *http, quipu_store *store,
-                              const quipu_server_options *options, serve_wait *wait)
+                              const quipu_server_options *options, bool opens, serve_wait *wait)
 {
     quipu_server *server = NULL;
     app_page page = {0};
@@ -145,7 +143,7 @@ static int serve_until_signal(const app_call *call, const app_http *http, quipu_
                options->adk_open);
     }
     fflush(stdout);
-    if (app_given(call, "open")) {
+    if (opens) {
         is_good = app_page_open(
             call, http, options->token_file,
             options->public_url != NULL ? options->public_url : http->address(server), &page);
@@ -202,9 +200,51 @@ static bool serve_read(const app_call *call, quipu_server_options *options)
     return true;
 }
 
-static int serve_run(const app_call *call)
+/* Begins to wait for a signal; a process serves once. NULL: reported. */
+static serve_wait *serve_listen(const app_call *call)
 {
     static serve_wait wait = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (!app_signals_listen(serve_signal, &wait)) {
+        (void)app_fail_errno(call, "signals");
+        return NULL;
+    }
+    return &wait;
+}
+
+int app_serve_page(const app_call *call, const char *path)
+{
+    quipu_server_options options = QUIPU_SERVER_OPTIONS_INIT;
+    char tokens[APP_PATH_MAX];
+    quipu_store *store = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+    serve_wait *wait;
+    app_http http;
+    int code;
+
+    if (snprintf(tokens, sizeof(tokens), "%s" SERVE_TOKENS_SUFFIX, path) >= (int)sizeof(tokens)) {
+        return app_usage(call, "the path of the token file is too long");
+    }
+    wait = app_http_begin(call, &http) ? serve_listen(call) : NULL;
+    if (wait == NULL) {
+        return APP_FAILURE;
+    }
+    options.token_file = tokens;
+    options.listen = app_value(call, "listen");
+    status = http.open(path, NULL, &store, &error);
+    if (status != QUIPU_OK) {
+        return app_fail(call, path, status, &error);
+    }
+    code = serve_until_signal(call, &http, store, &options, true, wait);
+    http.close(store);
+    return code;
+}
+
+static int serve_run(const app_call *call)
+{
+    serve_wait *wait;
     quipu_server_options options = QUIPU_SERVER_OPTIONS_INIT;
     char tokens[APP_PATH_MAX];
     quipu_store *store = NULL;
@@ -218,13 +258,13 @@ static int serve_run(const app_call *call)
         return APP_FAILURE;
     }
     options.token_file = tokens;
-    (void)signal(SIGPIPE, SIG_IGN);
-    if (!app_signals_listen(serve_signal, &wait)) {
-        return app_fail_errno(call, "signals");
+    wait = serve_listen(call);
+    if (wait == NULL) {
+        return APP_FAILURE;
     }
     code = app_open_by(call, APP_NEED_NEW, http.open, &store);
     if (code == APP_OK) {
-        code = serve_until_signal(call, &http, store, &options, &wait);
+        code = serve_until_signal(call, &http, store, &options, app_given(call, "open"), wait);
         http.close(store);
     }
     return code;

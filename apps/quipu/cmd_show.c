@@ -123,6 +123,22 @@ static quipu_status show_begin(show_job *job, quipu_history **ret_page, quipu_er
     return quipu_session_get(job->store, job->key, &job->range, NULL, ret_page, error);
 }
 
+/* Names the session's artifacts behind its head. */
+static quipu_status show_artifacts(show_job *job, quipu_error *error)
+{
+    quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
+    quipu_artifact_list *list = NULL;
+    quipu_status status;
+
+    query.session_key = job->key;
+    status = quipu_artifact_find(job->store, &query, NULL, &list, error);
+    if (status == QUIPU_OK) {
+        app_render_artifacts(&job->render, list->artifacts);
+    }
+    quipu_free(list);
+    return status == QUIPU_UNSUPPORTED ? QUIPU_OK : status; /* a store behind a server */
+}
+
 /* Errors before the first page are reported without starting the pager. */
 static int show_all(show_job *job)
 {
@@ -137,8 +153,13 @@ static int show_all(show_job *job)
     app_pager_begin(&pager, job->call);
     if (!job->json && !job->raw) {
         app_render_head(&job->render, page->session);
+        status = show_artifacts(job, &error);
     }
-    status = show_pages(job, page, &error);
+    if (status == QUIPU_OK) {
+        status = show_pages(job, page, &error);
+    } else {
+        quipu_free(page);
+    }
     app_pager_end(&pager);
     return status == QUIPU_OK ? APP_OK : app_fail_session(job->call, job->key, status, &error);
 }

@@ -20,6 +20,8 @@ static void stats_json(const quipu_stats *stats)
     app_json_int(&json, "freeBytes", stats->free_bytes);
     app_json_int(&json, "unindexed", stats->unindexed);
     app_json_int(&json, "expired", stats->expired);
+    app_json_int(&json, "artifacts", stats->artifacts);
+    app_json_int(&json, "artifactBytes", stats->artifact_bytes);
     app_json_int(&json, "disks", stats->durability_level);
     app_json_cstr(&json, "checksums", app_checksums_name(stats->checksums));
     if (stats->sessions > 0) {

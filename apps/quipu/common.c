@@ -144,22 +144,41 @@ static quipu_session_page *common_sessions(const app_call *call)
     return page;
 }
 
+/* The session's key that is nearest to one without a session; NULL: none is near. It lies in the
+ * page, which the caller frees. */
+static const char *common_nearest(const app_call *call, quipu_str key,
+                                  quipu_session_page **ret_page)
+{
+    const char *keys[COMMON_KEYS_MAX + 1] = {NULL};
+    quipu_session_page *page = common_sessions(call);
+
+    for (size_t i = 0; page != NULL && i < page->sessions.count; i++) {
+        keys[i] = quipu_session_info_at(page->sessions, i)->key.p;
+    }
+    *ret_page = page;
+    return app_nearest(key.p, keys);
+}
+
+bool app_key_is_near(const app_call *call, quipu_str key)
+{
+    quipu_session_page *page = NULL;
+    const bool near = common_nearest(call, key, &page) != NULL;
+
+    quipu_free(page);
+    return near;
+}
+
 /* Only the plain "not found" has better advice than the library's message. */
 int app_fail_session(const app_call *call, quipu_str key, quipu_status status,
                      const quipu_error *error)
 {
-    const char *keys[COMMON_KEYS_MAX + 1] = {NULL};
-    quipu_session_page *page;
+    quipu_session_page *page = NULL;
     const char *nearest;
 
     if (status != QUIPU_NOT_FOUND) {
         return app_fail(call, key.p, status, error);
     }
-    page = common_sessions(call);
-    for (size_t i = 0; page != NULL && i < page->sessions.count; i++) {
-        keys[i] = quipu_session_info_at(page->sessions, i)->key.p;
-    }
-    nearest = app_nearest(key.p, keys);
+    nearest = common_nearest(call, key, &page);
     app_report(call, "there is no session \"%s\"%s%s%s; \"quipu ls\" lists them", key.p,
                nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
                nearest != NULL ? "\"?" : "");

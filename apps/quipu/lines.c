@@ -1,4 +1,4 @@
-/* Lines of a descriptor (lines.h). Reads with read(2) rather than stdio, so that poll(2) can tell
+/* Lines of a descriptor (lines.h). Reads with read(2) rather than stdio, so that poll(2) knows
  * whether a read would block: stdio's buffer would hide input from it.
  *
  * Owns: the buffer, which grows to the longest line. One thread. */

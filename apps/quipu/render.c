@@ -458,6 +458,21 @@ void app_render_set(app_render *render, const quipu_session_info *session)
     render->fork_seq = session->is_fork ? session->fork_seq : 0;
 }
 
+/* A line for each: its name, its newest version, and how large that is. */
+void app_render_artifacts(app_render *render, quipu_artifacts artifacts)
+{
+    for (size_t i = 0; i < artifacts.count; i++) {
+        const quipu_artifact *artifact = quipu_artifact_at(artifacts, i);
+        char size[APP_NUMBER_SIZE];
+        char text[QUIPU_ARTIFACT_NAME_MAX + RENDER_NOTE_SIZE];
+
+        app_size_text(artifact->size, size);
+        (void)snprintf(text, sizeof(text), "%.*s, version %" PRId64 ", %s", (int)artifact->name.n,
+                       artifact->name.p, artifact->version, size);
+        render_fact(render, "artifact", quipu_cstr(text));
+    }
+}
+
 /* Facts that are empty are left out. */
 void app_render_head(app_render *render, const quipu_session_info *session)
 {
@@ -476,6 +491,14 @@ void app_render_head(app_render *render, const quipu_session_info *session)
     render_fact(render, "model", session->model);
     render_instant(render, "begun", session->created_at);
     render_instant(render, "changed", session->updated_at);
+    if (session->answer_count > 0) {
+        snprintf(text, sizeof(text),
+                 "%" PRId64 " tokens of prompts (%" PRId64 " cached), %" PRId64 " of %" PRId64
+                 " answer%s",
+                 session->prompt_total, session->cached_total, session->answer_total,
+                 session->answer_count, session->answer_count == 1 ? "" : "s");
+        render_fact(render, "used", quipu_cstr(text));
+    }
     if (session->is_fork) {
         snprintf(text, sizeof(text), "at number %" PRId64 " of %s", session->fork_seq,
                  session->parent_key.p != NULL ? session->parent_key.p : "a deleted session");

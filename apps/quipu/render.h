@@ -37,6 +37,9 @@ void app_render_set(app_render *render, const quipu_session_info *session);
 /* The same, and prints the session's head. */
 void app_render_head(app_render *render, const quipu_session_info *session);
 
+/* Names the artifacts of the session and its user, behind the head. */
+void app_render_artifacts(app_render *render, quipu_artifacts artifacts);
+
 /* Prints messages, oldest first. With `more`, stops before a message whose tool calls are not
  * answered yet, unless it is the first or the first after a summary: the next page may have the
  * answers. Returns how many were printed. */

@@ -52,14 +52,14 @@ func withCall(ctx context.Context, now time.Time, do func(call uintptr) error) e
 			return NoMemory
 		}
 		call.Cancel = cancel
-		told := make(chan struct{})
+		done := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
 			purego.SyscallN(lib.Call.CancelSet, cancel)
-			close(told)
+			close(done)
 		})
 		defer func() {
 			if !stop() {
-				<-told // the flag must outlive the function that sets it
+				<-done // the flag must outlive the function that sets it
 			}
 			purego.SyscallN(lib.Call.CancelDel, cancel)
 		}()

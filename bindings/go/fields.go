@@ -67,6 +67,16 @@ type Session struct {
 	// The first message that has a hash; 0: none yet.
 	HashedFrom int64
 
+	// What its own answers cost in all: tokens as providers reported them, and how many
+	// answers.
+	PromptTotal int64
+
+	CachedTotal int64
+
+	AnswerTotal int64
+
+	AnswerCount int64
+
 	// The session whose past it shares; a deleted one that lives on in its forks has no key.
 	IsFork bool
 
@@ -99,6 +109,10 @@ func (v *Session) read(from *reader) {
 	v.FirstWords = from.text("first_words")
 	v.HeadHash = from.bytes("head_hash")
 	v.HashedFrom = from.integer("hashed_from")
+	v.PromptTotal = from.integer("prompt_total")
+	v.CachedTotal = from.integer("cached_total")
+	v.AnswerTotal = from.integer("answer_total")
+	v.AnswerCount = from.integer("answer_count")
 	v.IsFork = from.boolean("is_fork")
 	v.ParentKey = from.text("parent_key")
 }

@@ -237,7 +237,7 @@ func (s *SessionService) List(ctx context.Context, req *session.ListRequest) (*s
 	entries := (*page).Sessions
 	sessions := make([]session.Session, 0, entries.Count)
 	for i := range entries.Count {
-		listed, err := newListedSession(s, entries.Entry(i))
+		listed, err := newListedSession(s, lib.Item[lib.Entry](&entries, i))
 		if err != nil {
 			return nil, err
 		}

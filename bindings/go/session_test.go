@@ -148,8 +148,8 @@ func TestErrorsHaveACodeAndASentence(t *testing.T) {
 	service := newService(t, storePath(t), ServiceOptions{})
 	create(t, service, "s")
 	_, err := service.Create(t.Context(), &session.CreateRequest{AppName: "app", UserID: "user", SessionID: "s"})
-	var told *Error
-	if !errors.Is(err, Exists) || !errors.As(err, &told) || told.Message == "" {
+	var failure *Error
+	if !errors.Is(err, Exists) || !errors.As(err, &failure) || failure.Message == "" {
 		t.Errorf("a second create answered %v", err)
 	}
 	_, err = service.Get(t.Context(), &session.GetRequest{AppName: "app", UserID: "user", SessionID: "none"})

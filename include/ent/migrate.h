@@ -40,7 +40,7 @@ typedef struct ent_migrate_options {
     {(uint32_t)sizeof(ent_migrate_options), 0, NULL, NULL, 0, ENT_BACKUPS_KEPT_DEFAULT, 0}
 
 typedef struct ent_migrate_report {
-    bool created;        /* the file had none of our tables */
+    bool created;        /* the file had no table of the schema */
     bool read_only;      /* a newer file that this program may read but not write */
     uint32_t statements; /* schema changes made; 0 when the file was up to date */
     uint32_t steps;      /* named steps run */

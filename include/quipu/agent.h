@@ -20,9 +20,11 @@ extern "C" {
 #define QUIPU_TURN_BUDGET_MAX 1000000000 /* tokens of a prompt */
 #define QUIPU_MEMORY_TOKENS 4000         /* estimated, of memories in a prompt without a limit */
 #define QUIPU_TURN_RECALL_TOKENS 1000    /* estimated, of what is recalled for an input... */
-#define QUIPU_TURN_RECALL_PART 16        /* ...but at most the budget divided by this */
-#define QUIPU_TURN_RECALL_HITS 8         /* messages that are recalled for an input */
-#define QUIPU_TURN_RECALL_MESSAGES 4000  /* messages before the window that are looked at */
+#define QUIPU_TURN_RECALL_PART                                                                     \
+    16                                  /* ...but at most the budget divided by this. One message
+                                          * may have all of it, several share half */
+#define QUIPU_TURN_RECALL_HITS 8        /* messages that are recalled for an input */
+#define QUIPU_TURN_RECALL_MESSAGES 4000 /* messages before the window that are looked at */
 
 /* Runs a tool for the model. `call` has its id, name and arguments (a JSON object); `within` the
  * rest of the turn's time and its cancel flag. The result is JSON: an object is used as it is,
@@ -42,8 +44,11 @@ typedef enum quipu_context_reason {
     QUIPU_CONTEXT_MEMORY,       /* a line of it was retired, edited or deleted */
     QUIPU_CONTEXT_IDLE,         /* the provider's cache is cold: newer memories join the block */
     QUIPU_CONTEXT_COMPACTION,   /* the history was compacted */
-    QUIPU_CONTEXT_WINDOW,       /* the budget is used up: the oldest turns leave */
-    QUIPU_CONTEXT_HISTORY       /* messages of it are deleted or changed */
+    QUIPU_CONTEXT_WINDOW,       /* the budget is used up: the oldest turns leave; or memory's is,
+                                 * and its lines are chosen anew */
+    QUIPU_CONTEXT_HISTORY,      /* messages of it are deleted or changed */
+    QUIPU_CONTEXT_PAYS          /* lines were condensed, and the shorter block is worth sending the
+                                 * rest again: see quipu_context_get() */
 } quipu_context_reason;
 
 typedef struct quipu_turn_options {
@@ -215,8 +220,12 @@ typedef struct quipu_context {
  * then observations of messages that are not sent, by priority: as many as fit. It stays the same
  * bytes until a stated reason (quipu_context_reason). Standing lines that are newer stand with the
  * newest user's message, now and in later prompts. What is retired, edited or deleted leaves at
- * once. The oldest turns leave when the budget is used up, three tenths of it at a time; calls and
- * responses are never parted. Cost: that of the messages it returns, whatever the history's length.
+ * once. The oldest turns leave when the budget is used up, four tenths of it at a time; calls and
+ * responses are never parted. Lines that were condensed into a reflection stay until the block is
+ * made anew, which happens for their sake when it pays: P * (w - c) < c * S * n, for P tokens to
+ * send again at the price w of a write to the cache instead of c, that of a read, and S tokens
+ * saved in each of n turns. As many turns are expected as there were, but none behind the next move
+ * of the window. Cost: that of the messages it returns, whatever the history's length.
  *
  * With at_seq the prompt that was sent with a logged turn is built again: the one that ended with
  * message at_seq, or, when that is an answer, the one that it answers. Messages and memories are

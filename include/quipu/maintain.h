@@ -17,7 +17,7 @@ extern "C" {
 /* ---- export and import ----------------------------------------------------------------------- */
 
 #define QUIPU_EXPORT_MAJOR 1            /* an import refuses any other */
-#define QUIPU_EXPORT_MINOR 2            /* a newer one may have lines that an import refuses */
+#define QUIPU_EXPORT_MINOR 3            /* a newer one may have lines that an import refuses */
 #define QUIPU_LINE_BYTES_MAX 1073741824 /* bytes of one line; default of the option */
 #define QUIPU_IMPORT_BUFFER 8388608     /* bytes read before the write lock is taken */
 
@@ -219,6 +219,8 @@ typedef struct quipu_stats {
     int64_t durability_level;
     char engine[QUIPU_ENGINE_SIZE]; /* in use, and its version: "SQLite 3.40.1" */
     quipu_checksums checksums;
+    int64_t artifacts;      /* versions of artifacts... */
+    int64_t artifact_bytes; /* ...and the bytes that they have; the same content of a user once */
 } quipu_stats;
 
 #define QUIPU_STATS_INIT QUIPU_INIT(quipu_stats)

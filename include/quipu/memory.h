@@ -72,6 +72,14 @@ typedef struct quipu_memory_ran {
 typedef void (*quipu_memory_pass_fn)(void *ctx, const quipu_memory_ran *ran,
                                      const quipu_error *error);
 
+/* Receives each observation or reflection that a worker has stored, in the order of their storing,
+ * and what a reflection condenses. A fact that is said again is not reported again. Runs on the
+ * worker's thread after the commit with no lock held; the memories live until it returns. It must
+ * not stop the worker or close the store. A process that is killed after a commit has reported less
+ * than it stored. */
+typedef void (*quipu_memory_saved_fn)(void *ctx, const quipu_memory *saved,
+                                      quipu_memories condensed);
+
 typedef struct quipu_memory_options {
     uint32_t struct_size;
     quipu_str session_key;    /* only this session, or... */
@@ -94,6 +102,8 @@ typedef struct quipu_memory_options {
     uint32_t flags;               /* QUIPU_MEMORY_FOLLOW */
     quipu_memory_pass_fn on_pass; /* of a worker that follows; or NULL */
     void *pass_ctx;
+    quipu_memory_saved_fn on_saved; /* or NULL */
+    void *saved_ctx;
 } quipu_memory_options;
 
 #define QUIPU_MEMORY_OPTIONS_INIT QUIPU_INIT(quipu_memory_options)
@@ -136,8 +146,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_run(quipu_store *store,
  * failures: each is logged, passed to on_pass, and followed by a pause of a second, two, up to a
  * minute. No signal of the program is delivered to its thread. A child of fork() has no worker.
  *
- * Ownership: options are copied, but for the provider, the rows of models, and pass_ctx: they must
- *            live until the worker is stopped. The provider is used beside the program's own calls.
+ * Ownership: options are copied, but for the provider, the rows of models, pass_ctx and saved_ctx:
+ *            they must live until the worker is stopped. The provider is used beside the program's own calls.
  * Threads:   any, same store. Does not wait, also not for a worker that is being stopped.
  * Errors:    QUIPU_EXISTS (the store has a worker), QUIPU_CANCELLED (the store is being closed),
  *            QUIPU_LIMIT, QUIPU_INVALID, QUIPU_NOMEM, QUIPU_MISUSE.

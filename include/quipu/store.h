@@ -226,6 +226,12 @@ typedef struct quipu_message {
     int64_t covers_from;  /* a summary: the first message that it covers... */
     int64_t covers_to;    /* ...and the last... */
     int64_t replaces;     /* ...and the earlier summary that it replaces; 0: none */
+    /* An answer: the model, and the tokens that its provider reported; 0: not reported. The session
+     * sums them up: see <quipu/usage.h>. */
+    quipu_str model;       /* at most QUIPU_MODEL_NAME_MAX bytes */
+    int64_t prompt_tokens; /* the whole prompt, cached or not */
+    int64_t cached_tokens; /* of the prompt: read from the provider's cache */
+    int64_t answer_tokens; /* the answer, thoughts included */
 } quipu_message;
 
 QUIPU_SLICE(quipu_messages, quipu_message)
@@ -265,6 +271,12 @@ typedef struct quipu_session_info {
     quipu_bytes head_hash;
     int64_t hashed_from;
     quipu_str parent_key; /* of a fork; absent: its parent is deleted, and lives on in its forks */
+    /* What the answers of this session used, as their providers reported it; also of messages that
+     * are pruned. A fork counts its own answers only. By day and model: <quipu/usage.h>. */
+    int64_t prompt_total; /* tokens of all prompts... */
+    int64_t cached_total; /* ...of these: read from a provider's cache */
+    int64_t answer_total; /* tokens of all answers */
+    int64_t answer_count; /* messages with such numbers */
 } quipu_session_info;
 
 QUIPU_SLICE(quipu_session_infos, quipu_session_info)
@@ -472,6 +484,9 @@ typedef struct quipu_append_options {
     uint32_t struct_size;
     uint32_t flags;            /* QUIPU_APPEND_* */
     int64_t expected_revision; /* QUIPU_CONFLICT unless it is the session's; -1: do not check */
+    /* Changed together with the append, by bits of QUIPU_SET_*, in its transaction and with its
+     * revision; a repeated append changes nothing. NULL: none. */
+    const quipu_session_patch *settings;
 } quipu_append_options;
 
 #define QUIPU_APPEND_OPTIONS_INIT QUIPU_INIT_WITH(quipu_append_options, expected_revision, -1)
@@ -527,8 +542,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_say(quipu_store *store, const char *
 /**
  * Write message `index` of a slice as JSON, for people and for export: role, content, timestamp
  * (RFC 3339), toolCalls, author, eventId, invocationId, branch, seq, tokens, mark, coversFrom,
- * coversTo, replaces, extra, in this order. Members that are empty or absent are left out, except
- * role, content and timestamp.
+ * coversTo, replaces, model, promptTokens, cachedTokens, answerTokens, extra, in this order.
+ * Members that are empty or absent are left out, except role, content and timestamp.
  *
  * Ownership: the arena owns the text.
  * Threads:   any; the arena one at a time.
@@ -770,10 +785,13 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_delete(quipu_store *store,
 }
 #endif
 
+#include <quipu/artifact.h>
 #include <quipu/history.h>
 #include <quipu/maintain.h>
 #include <quipu/recall.h>
 #include <quipu/search.h>
+#include <quipu/state.h>
 #include <quipu/tail.h>
+#include <quipu/usage.h>
 
 #endif

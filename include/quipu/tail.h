@@ -72,6 +72,27 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_tail_next(quipu_tail *tail, int64_t 
  */
 QUIPU_API void quipu_tail_close(quipu_tail *tail);
 
+/* ---- one wait for many tails ----------------------------------------------------------------- */
+
+/**
+ * Wait until the store changes, in any session, by this process or by another: for a loop that has
+ * many tails and looks at them with quipu_tail_next(tail, 0, ...). `seen` is the number that the
+ * call before returned; 0 returns the first number at once. Waits up to `timeout_ms` (0: does not
+ * wait; -1: without end); *ret_seen is `seen` when nothing has changed in time. A number may also
+ * rise without a change that a tail shows. From the first call on no change is missed between two
+ * calls.
+ *
+ * Ownership: none.
+ * Threads:   any, same store; one is enough for all tails of it.
+ * Errors:    QUIPU_CANCELLED (by the flag of `call`, or the store is being closed), QUIPU_BUSY,
+ *            QUIPU_IO, QUIPU_NOMEM, QUIPU_MISUSE.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_change_wait(quipu_store *store, int64_t seen,
+                                                        int64_t timeout_ms,
+                                                        const quipu_call_options *call,
+                                                        int64_t *ret_seen, quipu_error *reterr);
+
 /* ---- the feed of a store --------------------------------------------------------------------- */
 
 typedef enum quipu_change_kind {

@@ -20,6 +20,7 @@
 #include "adk/event.h"
 #include "adk/event_parts.h"
 #include "base/error.h"
+#include "base/str.h"
 #include "base/time.h"
 
 /* Members of an event that have a column, or a usual form. */
@@ -574,6 +575,64 @@ static void encode_scan(encode_event *event, qp_event_facts *facts)
     facts->only_state = encode_only_state(event, facts);
 }
 
+/* A count of tokens; 0 where there is none. */
+static int64_t encode_tokens(qp_json_node usage, quipu_str camel, quipu_str snake)
+{
+    qp_json_node node = qp_json_get(usage, camel);
+    int64_t count = 0;
+
+    if (qp_json_kind_of(node) == QP_JSON_NONE) {
+        node = qp_json_get(usage, snake);
+    }
+    return qp_json_int64(node, &count) == QP_JSON_EXACT && count > 0 ? count : 0;
+}
+
+/* What the answer used, from usageMetadata, and the model, from modelVersion. Both stay in extra as
+ * they are: the columns are for sums. The answer is what the total has beyond the prompt, because
+ * providers count thoughts with the candidates or beside them. A name that no column holds is left
+ * out. */
+static quipu_status encode_usage(encode_event *event)
+{
+    const qp_json_node root = qp_json_root(event->doc);
+    quipu_message *message = event->message;
+    qp_json_node usage = qp_json_get(root, QUIPU_STR("usageMetadata"));
+    qp_json_node model = qp_json_get(root, QUIPU_STR("modelVersion"));
+    uint32_t flags = 0;
+    quipu_status status = QUIPU_OK;
+
+    if (usage.doc == NULL) {
+        usage = qp_json_get(root, QUIPU_STR("usage_metadata"));
+    }
+    if (qp_json_kind_of(usage) != QP_JSON_OBJECT) {
+        return QUIPU_OK;
+    }
+    if (model.doc == NULL) {
+        model = qp_json_get(root, QUIPU_STR("model_version"));
+    }
+    message->prompt_tokens =
+        encode_tokens(usage, QUIPU_STR("promptTokenCount"), QUIPU_STR("prompt_token_count")) +
+        encode_tokens(usage, QUIPU_STR("toolUsePromptTokenCount"),
+                      QUIPU_STR("tool_use_prompt_token_count"));
+    message->cached_tokens = encode_tokens(usage, QUIPU_STR("cachedContentTokenCount"),
+                                           QUIPU_STR("cached_content_token_count"));
+    message->answer_tokens =
+        encode_tokens(usage, QUIPU_STR("totalTokenCount"), QUIPU_STR("total_token_count")) -
+        message->prompt_tokens;
+    if (message->answer_tokens <= 0) {
+        message->answer_tokens = encode_tokens(usage, QUIPU_STR("candidatesTokenCount"),
+                                               QUIPU_STR("candidates_token_count")) +
+                                 encode_tokens(usage, QUIPU_STR("thoughtsTokenCount"),
+                                               QUIPU_STR("thoughts_token_count"));
+    }
+    if (qp_json_kind_of(model) == QP_JSON_STRING) {
+        status = qp_json_text(model, event->arena, &message->model, &flags);
+    }
+    if (flags != 0 || message->model.n > QUIPU_MODEL_NAME_MAX) {
+        message->model = QP_STR_ABSENT;
+    }
+    return status;
+}
+
 /* The limits of an event are checked here, before anything is allocated for it. */
 quipu_status qp_event_parse(qp_json_doc *doc, quipu_str json, quipu_error *reterr)
 {
@@ -627,6 +686,9 @@ quipu_status qp_event_encode(const qp_json_doc *doc, quipu_str id, quipu_arena *
         status = encode_content(&event, reterr);
     }
     encode_usual(&event);
+    if (status == QUIPU_OK && event.others > 0) {
+        status = encode_usage(&event);
+    }
     if (status == QUIPU_OK && event.parts.odd.n > 0) {
         qp_buf_puts(&event.odd, event.odd.n > 0 ? ",\"t\":\"" : "\"t\":\"");
         qp_buf_put(&event.odd, qp_buf_str(&event.parts.odd));

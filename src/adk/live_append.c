@@ -193,6 +193,7 @@ static quipu_status live_append_write(live_append *append, quipu_appended *ret_a
                            .made = true,
                            .has_uid = !rebase,
                            .uid = session->uid,
+                           .author = append->message.author,
                            .event_id = append->message.event_id,
                            .time = append->message.timestamp,
                            .expected_revision = rebase ? -1 : session->revision,

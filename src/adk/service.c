@@ -14,13 +14,13 @@
 #include <string.h>
 
 #include "adk/event.h"
+#include "base/adk_key.h"
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/option.h"
 #include "base/str.h"
 #include "base/uuid.h"
-#include "store/shard.h"
 
 #define SERVICE_IMPOSSIBLE "no session can have such an id: it is too long, or no text"
 
@@ -243,11 +243,7 @@ quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *r
     if (service_is_plain(&used)) {
         qp_buf_put(&key, used.session_id);
     } else {
-        qp_buf_puts(&key, QP_KEY_OF_USER);
-        qp_key_escape(used.app_name, &key);
-        qp_buf_putc(&key, '/');
-        qp_key_escape(used.user_id, &key);
-        qp_buf_putc(&key, '/');
+        qp_key_put_user(used.app_name, used.user_id, &key);
         qp_key_escape(used.session_id, &key);
     }
     status = qp_buf_status(&key);

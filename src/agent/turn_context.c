@@ -5,7 +5,7 @@
  *                             │             new standing lines for the input ──▶ still fits?
  *                             │ yes                                              │ no: WINDOW
  *                             ▼                                                  ▼
- *                    the same messages, if they may stay             the newest that fit 7/10
+ *                    the same messages, if they may stay             the newest that fit 6/10
  *                             └────────────▶ a new block ◀──────────────────────┘
  *
  * Messages never change, and leave at the front only; lines of memory do, so that the hash of every
@@ -25,9 +25,14 @@
 #include "base/str.h"
 
 #define TURN_CONTEXT_MEMORY_PART 4 /* memory has at most one part in so many of the budget */
-#define TURN_CONTEXT_KEPT 7        /* tenths of the budget that stay when the window moves */
+#define TURN_CONTEXT_KEPT 6        /* tenths of the budget that stay when the window moves */
 #define TURN_CONTEXT_TENTHS 10
 #define TURN_CONTEXT_FAR 2 /* budgets behind which the old window is not even read */
+
+/* Prices of a model that the table knows nothing of, for as much of a prompt each: what Anthropic
+ * asks for a write to its cache of five minutes, and for a read. */
+#define TURN_CONTEXT_WRITE 125
+#define TURN_CONTEXT_READ 10
 
 /* A plan under way: estimated tokens. */
 typedef struct turn_context_plan {
@@ -293,16 +298,18 @@ static quipu_context_reason turn_context_why(const qp_turn *turn)
         !turn_context_is(row->provider, context->provider)) {
         return QUIPU_CONTEXT_MODEL;
     }
+    /* Before the reasons for which messages stay. A summary that is appended behind the last
+     * message was sent before it. */
+    if (past->compact_seq != row->summary_seq &&
+        (past->compact_seq > row->sent_seq || row->summary_seq != 0)) {
+        return QUIPU_CONTEXT_COMPACTION;
+    }
     if (past->block == NULL || !turn_context_is(past->block->system, context->system) ||
         !turn_context_is(past->block->tools.text, context->tools)) {
         return QUIPU_CONTEXT_INSTRUCTIONS;
     }
     if (turn_context_is_stale(context)) {
         return QUIPU_CONTEXT_MEMORY;
-    }
-    if (past->compact_seq > row->sent_seq ||
-        (row->summary_seq != 0 && past->compact_seq != row->summary_seq)) {
-        return QUIPU_CONTEXT_COMPACTION;
     }
     return turn_context_is_cold(turn) ? QUIPU_CONTEXT_IDLE : QUIPU_CONTEXT_SAME;
 }
@@ -311,7 +318,8 @@ static quipu_context_reason turn_context_why(const qp_turn *turn)
 static bool turn_context_keeps(quipu_context_reason reason)
 {
     return reason == QUIPU_CONTEXT_SAME || reason == QUIPU_CONTEXT_INSTRUCTIONS ||
-           reason == QUIPU_CONTEXT_MEMORY || reason == QUIPU_CONTEXT_IDLE;
+           reason == QUIPU_CONTEXT_MEMORY || reason == QUIPU_CONTEXT_IDLE ||
+           reason == QUIPU_CONTEXT_PAYS;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------
@@ -371,7 +379,7 @@ static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_erro
     return status;
 }
 
-/* The newest messages: all of them, or what leaves three tenths of the budget free. */
+/* The newest messages: all of them, or what leaves four tenths of the budget free. */
 static quipu_status turn_context_newest(qp_turn *turn, const turn_context_plan *plan,
                                         quipu_error *reterr)
 {
@@ -413,27 +421,21 @@ static quipu_status turn_context_block(qp_turn *turn, const turn_context_plan *p
                : status;
 }
 
-/* New standing lines for the message that this turn adds, as far as memory has room. */
-static quipu_status turn_context_fresh(qp_turn *turn, const turn_context_plan *plan,
+/* New standing lines for the message that this turn adds, as far as memory has room. *ret_fits: no
+ * new block would have more of them. */
+static quipu_status turn_context_fresh(qp_turn *turn, const turn_context_plan *plan, bool *ret_fits,
                                        quipu_error *reterr)
 {
     qp_turn_context *context = &turn->context;
     int64_t room = plan->memory - context->block.tokens;
     qp_context_lines lines = {.count = 0};
-    quipu_status status = qp_context_fresh(&context->past, &turn->memory, &lines, reterr);
-    size_t fit = 0;
+    quipu_status status;
 
     for (size_t i = 0; i < context->tail_count; i++) {
         room -= context->tails[i].text.tokens;
     }
-    for (; status == QUIPU_OK && fit < lines.count; fit++) {
-        room -= quipu_token_estimate(lines.items[fit].content);
-        if (room < 0) {
-            break;
-        }
-    }
-    lines.count = fit;
-    context->fresh_seq = 0;
+    status = qp_context_fresh(&context->past, room, plan->memory, &turn->memory, &lines, ret_fits,
+                              reterr);
     return status == QUIPU_OK ? qp_context_tail_make(&lines, &turn->memory, &context->fresh, reterr)
                               : status;
 }
@@ -495,18 +497,88 @@ static quipu_status turn_context_read(qp_turn *turn, turn_context_plan *plan, qu
     return status;
 }
 
+/* Turns that are expected with this window: as many as there were, but not behind its next move. */
+static int64_t turn_context_turns(const qp_turn *turn, const turn_context_plan *plan)
+{
+    const qp_context_past *past = &turn->context.past;
+    const int64_t messages = past->last_seq - past->row->from_seq + 1;
+    const int64_t of_turn =
+        messages > 0 ? 2 * (past->token_count - past->row->from_tokens) / messages + 1 : 1;
+    const int64_t left = plan->budget + turn->fixed - past->row->tokens;
+    const int64_t until = left > 0 ? left / of_turn : 0;
+
+    return past->last_seq / 2 < until ? past->last_seq / 2 : until;
+}
+
+/* Whether a block of `made` tokens instead of `sent` is worth writing the rest of the prompt to the
+ * cache once more. */
+static bool turn_context_is_worth(const qp_turn *turn, const turn_context_plan *plan, int64_t sent,
+                                  int64_t made)
+{
+    const quipu_model_row row = qp_model_row(turn->model, turn->options.models);
+    const bool priced = row.price_cached > 0 && row.price_input > 0;
+    const int64_t read = priced ? row.price_cached : TURN_CONTEXT_READ;
+    const int64_t write = !priced               ? TURN_CONTEXT_WRITE
+                          : row.price_write > 0 ? row.price_write
+                                                : row.price_input;
+    const int64_t again = turn->context.past.row->tokens - turn->fixed - sent + made;
+    const double loses = (double)again * (double)(write - read);
+    const double saves =
+        (double)read * (double)(sent - made) * (double)turn_context_turns(turn, plan);
+
+    return made < sent && row.cache != QUIPU_CACHE_NONE && loses < saves;
+}
+
+/* Whether it pays to make the block anew, because lines of it were condensed; then it is made. */
+static quipu_status turn_context_pays(qp_turn *turn, const turn_context_plan *plan,
+                                      quipu_error *reterr)
+{
+    qp_turn_context *context = &turn->context;
+    const qp_context_text sent = context->block;
+    bool condensed = qp_context_is_condensed(&context->past.lines);
+    int64_t tokens = sent.tokens + context->fresh.tokens;
+    quipu_status status;
+
+    assert(context->reason == QUIPU_CONTEXT_SAME);
+    for (size_t i = 0; i < context->tail_count; i++) {
+        condensed = condensed || qp_context_is_condensed(&context->past.tails[i].lines);
+        tokens += context->tails[i].text.tokens;
+    }
+    if (!condensed) {
+        return QUIPU_OK;
+    }
+    context->first_seq = context->past.row->from_seq;
+    status = turn_context_block(turn, plan, reterr);
+    if (status == QUIPU_OK && turn_context_is_worth(turn, plan, tokens, context->block.tokens)) {
+        context->reason = QUIPU_CONTEXT_PAYS;
+        context->fresh = (qp_context_text){.text = QP_STR_ABSENT};
+    } else {
+        context->block = sent;
+    }
+    return status;
+}
+
 /* The messages that were sent before, with all that stood with them, when they may stay and fit. */
 static quipu_status turn_context_stay(qp_turn *turn, const turn_context_plan *plan,
                                       quipu_error *reterr)
 {
     qp_turn_context *context = &turn->context;
     bool same = false;
+    bool fits = true;
     quipu_status status = QUIPU_OK;
 
     assert(turn_context_keeps(context->reason));
     if (context->reason == QUIPU_CONTEXT_SAME) {
-        status = turn_context_fresh(turn, plan, reterr);
-    } else {
+        status = turn_context_fresh(turn, plan, &fits, reterr);
+    }
+    if (status == QUIPU_OK && !fits) {
+        context->reason = QUIPU_CONTEXT_WINDOW;
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_OK && context->reason == QUIPU_CONTEXT_SAME) {
+        status = turn_context_pays(turn, plan, reterr);
+    }
+    if (context->reason != QUIPU_CONTEXT_SAME) {
         context->tail_count = 0; /* they join the block */
     }
     if (status == QUIPU_OK) {
@@ -632,7 +704,8 @@ static quipu_status turn_context_join(qp_turn *turn, turn_context_plan *plan, qu
 {
     qp_turn_context *context = &turn->context;
     const qp_context_text none = context->block;
-    quipu_status status = turn_context_fresh(turn, plan, reterr);
+    bool fits = true; /* as many as a block would have */
+    quipu_status status = turn_context_fresh(turn, plan, &fits, reterr);
 
     assert(context->past.row == NULL && none.text.n == 0);
     if (status == QUIPU_OK) {

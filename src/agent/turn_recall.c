@@ -20,6 +20,7 @@
     "Earlier messages of this conversation that may matter here, recalled by their words:\n"
 #define TURN_RECALL_ASKED 4        /* hits asked for each that is wanted: some are sent anyway */
 #define TURN_RECALL_LINE_TOKENS 12 /* of number, author and day before a message */
+#define TURN_RECALL_SHARED 2       /* several hits have one part in so many of the room */
 #define TURN_RECALL_DAY 10         /* bytes of "2026-03-01" */
 
 /* What the input says, in words. */
@@ -73,7 +74,8 @@ static int turn_recall_compare(const void *left, const void *right)
     return (l > r) - (l < r);
 }
 
-/* The best hits that fit, in the order of the conversation. */
+/* The best hits that fit, in the order of the conversation. One alone may fill all of the room; more
+ * of them share half of it: what is recalled stays in the prompt, and the window moves the sooner. */
 static size_t turn_recall_choose(const qp_turn *turn, const quipu_recall_results *results,
                                  const quipu_recall_hit *chosen[QUIPU_TURN_RECALL_HITS])
 {
@@ -86,7 +88,7 @@ static size_t turn_recall_choose(const qp_turn *turn, const quipu_recall_results
 
         if (tokens <= left && !turn_recall_is_sent(turn, hit->seq)) {
             chosen[count++] = hit;
-            left -= tokens;
+            left -= tokens + (count == 1 ? turn->recall_tokens / TURN_RECALL_SHARED : 0);
         }
     }
     qsort(chosen, count, sizeof(*chosen), turn_recall_compare);

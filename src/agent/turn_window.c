@@ -145,6 +145,7 @@ quipu_status qp_turn_fill(qp_turn *turn, void *held, void *head, const quipu_ses
     turn->held[1] = head;
     turn->count = 0;
     turn->tokens = 0;
+    turn->context.fresh_seq = 0;
     turn->revision = session->revision;
     turn->next_seq = session->next_seq;
     turn->first_seq = session->first_seq;

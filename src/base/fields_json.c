@@ -4,6 +4,7 @@
  * Owns: nothing. Called by: src/server, src/remote. Pure. */
 #include "base/fields_json.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/base64.h"
@@ -67,6 +68,8 @@ static bool fields_is_there(const quipu_field *field, const void *from)
         return ((const quipu_bytes *)member)->p != NULL;
     case QUIPU_FIELD_JSON:
         return ((const quipu_json *)member)->text.p != NULL;
+    case QUIPU_FIELD_ENUM:
+        return false; /* callers write its name */
     default:
         return true;
     }
@@ -116,7 +119,7 @@ static void fields_put_value(qp_jsonw *writer, quipu_field_type type, const void
         fields_put_uuid(writer, *(const quipu_uuid *)member);
         break;
     case QUIPU_FIELD_ENUM:
-        qp_jsonw_i64(writer, *(const int *)member);
+        assert(false); /* no table says the names of its values */
         break;
     case QUIPU_FIELD_JSON:
         qp_jsonw_raw(writer, ((const quipu_json *)member)->text);
@@ -134,12 +137,17 @@ void qp_fields_write_one(qp_jsonw *writer, const struct qp_field_name *item, con
     }
 }
 
-void qp_fields_write(qp_jsonw *writer, const qp_json_fields *fields, const void *from)
+void qp_fields_members(qp_jsonw *writer, const qp_json_fields *fields, const void *from)
 {
-    qp_jsonw_object(writer);
     for (size_t i = 0; i < fields->count; i++) {
         qp_fields_write_one(writer, &fields->items[i], from);
     }
+}
+
+void qp_fields_write(qp_jsonw *writer, const qp_json_fields *fields, const void *from)
+{
+    qp_jsonw_object(writer);
+    qp_fields_members(writer, fields, from);
     qp_jsonw_object_end(writer);
 }
 
@@ -156,7 +164,6 @@ static bool fields_take_value(quipu_field_type type, qp_json_node value, quipu_a
 {
     const qp_json_kind kind = qp_json_kind_of(value);
     quipu_str text = QP_STR_ABSENT;
-    int64_t number = 0;
 
     switch (type) {
     case QUIPU_FIELD_INT:
@@ -176,8 +183,7 @@ static bool fields_take_value(quipu_field_type type, qp_json_node value, quipu_a
     case QUIPU_FIELD_UUID:
         return fields_take_text(value, arena, &text) && quipu_uuid_parse(text, member) == QUIPU_OK;
     case QUIPU_FIELD_ENUM:
-        *(int *)member = qp_json_int64(value, &number) == QP_JSON_EXACT ? (int)number : 0;
-        return qp_json_kind_of(value) == QP_JSON_NUMBER;
+        return true; /* its name is the caller's to read */
     case QUIPU_FIELD_JSON:
         return quipu_arena_copy(arena, qp_json_raw(value), member) == QUIPU_OK;
     }

@@ -11,6 +11,8 @@
 
 #include "base/error.h"
 
+#define MODELS_PER_MILLION 1e6 /* prices are for a million tokens */
+
 /* prefix, window, output, budget, cache with ttl, min and step, prices for input, cached, write and
  * output, year and month. */
 #define MODEL(name, ...) {{name, sizeof(name) - 1}, __VA_ARGS__}
@@ -257,6 +259,24 @@ quipu_model_row qp_model_row(quipu_str model, const quipu_model_rows *rows)
     row.window = row.window > 0 ? row.window : QUIPU_MODEL_WINDOW;
     row.budget = row.budget > 0 ? row.budget : row.window / 2;
     return row;
+}
+
+bool qp_model_cost(const quipu_model_row *row, int64_t input, int64_t cached, int64_t written,
+                   int64_t output, int64_t *ret_cost)
+{
+    const bool priced =
+        (input == 0 || row->price_input > 0) && (output == 0 || row->price_output > 0) &&
+        (cached == 0 || row->price_cached > 0) && (written == 0 || row->price_write > 0);
+
+    if (priced) {
+        const double sum = (double)(input - cached - written) * (double)row->price_input +
+                           (double)cached * (double)row->price_cached +
+                           (double)written * (double)row->price_write +
+                           (double)output * (double)row->price_output;
+
+        *ret_cost = (int64_t)(sum / MODELS_PER_MILLION + 0.5);
+    }
+    return priced;
 }
 
 /* For the tests, which check the order and the prefixes. */

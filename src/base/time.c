@@ -476,7 +476,7 @@ static bool time_get_integer(quipu_str text, quipu_time *ret_time)
         time_skip(&text, 1);
     }
     if (text.n == 0 || text.n > 18) {
-        return false; /* 18 digits always fit, and no instant of ours needs more */
+        return false; /* 18 digits always fit, and no instant that we store needs more */
     }
     for (size_t i = 0; i < text.n; i++) {
         if (!time_is_digit(text.p[i])) {

@@ -3,8 +3,8 @@
  *
  * Owns: qp_new_row.
  * Called by: users of include/ent, src/store.
- * Locks: inside of the caller's transaction, or in one of its own. Allocating keys needs ENT_WRITE,
- * unless the key carries its shard.
+ * Locks: inside of the caller's transaction, or in one of its own. A key that is allocated is its
+ * transaction's until it ends, and so is the counter.
  *
  *   values ─▶ defaults, rules ─▶ packed key or shard ─▶ next_key ─▶ memory for the row ─▶ INSERT
  */
@@ -38,6 +38,12 @@ QP_INLINE void create_given(const ent_field *field, const char *values, qp_value
     } else if (field->type == ENT_INT && (field->flags & ENT_F_OPT_NEW) == 0) {
         memcpy(&ret->as.i, member, sizeof(ret->as.i));
         ret->kind = QP_INT;
+    } else if (field->type == ENT_INT) {
+        ent_opt_int given;
+
+        memcpy(&given, member, sizeof(given));
+        ret->as.i = given.v;
+        ret->kind = given.has ? QP_INT : QP_NULL;
     } else {
         *ret = qp_opt_value(field, member, (field->flags & ENT_F_OPT_NEW) != 0);
     }
@@ -52,6 +58,10 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
 
     assert(number < entity->field_count);
     *value = (qp_value){.kind = QP_NULL};
+    if ((field->flags & (ENT_F_NULLABLE | ENT_F_NOW | ENT_F_RANDOM | ENT_F_DEFAULT)) ==
+        ENT_F_NULLABLE) {
+        return QUIPU_OK; /* most fields that are not given */
+    }
     if ((field->flags & ENT_F_NOW) != 0) {
         *value = (qp_value){.kind = QP_TIME, .as.time = qp_new_row_now(row)};
     } else if ((field->flags & ENT_F_RANDOM) != 0) {
@@ -223,9 +233,10 @@ static quipu_status create_next_key(ent_db *db, const ent_entity *entity, qp_new
     return status;
 }
 
-/* Shared writers get keys from the counter of a shard only, which has a row to lock; a table's one
- * counter relies on being read by the only writer (ent_postgres/number.c). A transaction that is
- * begun here, where none is open, lasts until the row is stored. */
+/* A shared writer holds the counter that it takes a key from until its transaction ends: those of
+ * shards are locked before its first write, a table's one counter is the last that it waits for
+ * (ent_postgres/number.c). A transaction that is begun here, where none is open, lasts until the
+ * row is stored. */
 quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  bool *ret_own, quipu_error *reterr)
 {
@@ -237,12 +248,6 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     *ret_own = false;
     if ((entity->fields[0].flags & ENT_F_AUTO) == 0) {
         return QUIPU_OK;
-    }
-    if (!own && db->kind == ENT_WRITE_ROWS && !qp_shard_in_key(entity)) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "%s: integer keys without a shard are allocated in exclusive writes "
-                            "only; begin with ENT_WRITE",
-                            entity->name);
     }
     if (db->engine->next_key == NULL) {
         return QUIPU_OK;

@@ -212,7 +212,7 @@ bool qp_db_locks_rows(const ent_db *db)
 }
 
 quipu_status qp_db_lock_keys(ent_db *db, const ent_entity *entity, const uint32_t *shards, size_t n,
-                             quipu_error *reterr)
+                             bool touch, quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_write(db, reterr);
 
@@ -223,7 +223,7 @@ quipu_status qp_db_lock_keys(ent_db *db, const ent_entity *entity, const uint32_
     if (status != QUIPU_OK || db->engine->lock_keys == NULL) {
         return status;
     }
-    status = db->engine->lock_keys(db->conn, entity->table, shards, n, reterr);
+    status = db->engine->lock_keys(db->conn, entity->table, shards, n, touch, reterr);
     return status == QUIPU_OK ? QUIPU_OK : qp_db_failed(db, status);
 }
 

@@ -86,10 +86,11 @@ int64_t qp_db_total_changes(const ent_db *db);
 bool qp_db_locks_rows(const ent_db *db);
 
 /* Locks the key counters of these shards, which ascend, until the transaction ends: a shared writer
- * that is about to insert rows into several shards calls it before its first write. Nothing to do
- * where nobody else writes. */
+ * that is about to insert rows into several shards calls it before its first write. `touch`: they
+ * stand for more than numbers, and who locks them later must see what this transaction did, at
+ * every isolation level: it fails as a conflict otherwise. Nothing to do without other writers. */
 quipu_status qp_db_lock_keys(ent_db *db, const ent_entity *entity, const uint32_t *shards, size_t n,
-                             quipu_error *reterr);
+                             bool touch, quipu_error *reterr);
 
 /* Reads a number that moves with every commit of this connection and, once a transaction has begun,
  * with what other connections committed before. Equal to what it was after our last transaction:

@@ -254,7 +254,7 @@ static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_s
     }
 }
 
-/* RESTRICT and NO ACTION count as equal: no constraint of ours is deferred. */
+/* RESTRICT and NO ACTION count as equal: no constraint of a schema is deferred. */
 static bool diff_rule_fits(uint8_t rule, const char *found)
 {
     assert(found != NULL);
@@ -300,8 +300,8 @@ static void diff_references(diff_work *work, const ent_entity *entity, const qp_
     }
 }
 
-/* A required column without a default that the schema does not know makes every insert of ours
- * fail. */
+/* A required column without a default that the schema does not know makes every insert of this
+ * program fail. */
 static void diff_unknown_columns(diff_work *work, const ent_entity *entity,
                                  const qp_table_shape *table)
 {

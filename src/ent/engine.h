@@ -193,9 +193,11 @@ typedef struct qp_engine {
     const char *chunked;
     /* Locks the key counters of these shards until the transaction ends, in the order given. A
      * shared writer that allocates keys of several shards calls it before its first write, with
-     * ascending shards: writers then cannot deadlock on counters. NULL: nobody else writes. */
+     * ascending shards: writers then cannot deadlock on counters. `touch`: the rows of the counters
+     * are written as well, so that a transaction with an older snapshot cannot lock them
+     * afterwards. NULL: nobody else writes. */
     quipu_status (*lock_keys)(void *conn, const char *table, const uint32_t *shards, size_t n,
-                              quipu_error *reterr);
+                              bool touch, quipu_error *reterr);
 } qp_engine;
 
 #endif

@@ -96,11 +96,6 @@ quipu_status qp_maintenance_checksums(ent_db *db, qp_checksums *ret_checksums, q
     return maintenance != NULL ? maintenance->checksums(db->conn, ret_checksums, reterr) : status;
 }
 
-bool qp_maintenance_seals(const ent_db *db)
-{
-    return db->engine->maintenance != NULL && db->engine->maintenance->seal != NULL;
-}
-
 quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

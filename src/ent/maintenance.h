@@ -81,9 +81,6 @@ QUIPU_MUST_USE quipu_status qp_maintenance_rewrite(ent_db *db, quipu_error *rete
 QUIPU_MUST_USE quipu_status qp_maintenance_checksums(ent_db *db, qp_checksums *ret_checksums,
                                                      quipu_error *reterr);
 
-/* Whether the engine writes checksums of its own: a file has them, a server's are its own. */
-bool qp_maintenance_seals(const ent_db *db);
-
 /* Rewrites the file so that each page has a checksum, all or nothing. The caller has verified the
  * contents: whatever the pages hold counts as right from now on. QUIPU_UNSUPPORTED on a server. */
 QUIPU_MUST_USE quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr);

@@ -148,8 +148,8 @@ static int snippet_compare(const void *left, const void *right)
     return (l->phrase > r->phrase) - (l->phrase < r->phrase);
 }
 
-/* How many different phrases begin within a window that begins with place `at`. 64 bits tell
- * phrases apart; of longer queries some share a bit, which only makes the choice less sharp. */
+/* How many different phrases begin within a window that begins with place `at`. 64 bits distinguish
+ * phrases; in longer queries some share a bit, which only makes the choice less sharp. */
 static int snippet_score(const snippet_search *search, size_t at)
 {
     const snippet_place *first = &search->found[at];

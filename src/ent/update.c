@@ -118,18 +118,22 @@ static quipu_status update_patch(qp_plan *plan, const void *patch, quipu_error *
     size_t start = plan->shape.n;
     quipu_status status = QUIPU_OK;
     qp_value now = {.kind = QP_NULL};
+    unsigned kept = 0; /* flags of fields that the patch leaves alone */
 
     for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
         const unsigned op = update_op(&entity->fields[i], patch);
 
         if (op != ENT_OP_KEEP) {
             status = update_field(plan, i, op, patch, reterr);
+        } else {
+            kept |= entity->fields[i].flags;
         }
     }
     if (status == QUIPU_OK && plan->shape.n == start && qp_buf_status(&plan->shape) == QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_MISUSE, "%s: the patch changes nothing", entity->name);
     }
-    for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
+    for (size_t i = 0;
+         i < entity->field_count && (kept & ENT_F_ON_UPDATE) != 0 && status == QUIPU_OK; i++) {
         const ent_field *field = &entity->fields[i];
 
         if ((field->flags & ENT_F_ON_UPDATE) != 0 && update_op(field, patch) == ENT_OP_KEEP) {
@@ -338,14 +342,16 @@ void qp_patch_apply(const ent_entity *entity, const void *patch, bool texts, voi
     assert(patch != NULL && row != NULL);
     for (size_t i = 0; i < entity->field_count; i++) {
         const ent_field *field = &entity->fields[i];
-        const bool optional = (field->flags & ENT_F_NULLABLE) != 0;
-        const size_t inside = optional ? qp_types[field->type].opt_at : 0;
         const unsigned op = update_op(field, patch);
-        char *member = (char *)row + field->row;
 
-        if (op == ENT_OP_KEEP) {
+        if (op ==
+            ENT_OP_KEEP) { /* most fields of most patches: nothing more is looked up for them */
             continue;
         }
+        const bool optional = (field->flags & ENT_F_NULLABLE) != 0;
+        const size_t inside = optional ? qp_types[field->type].opt_at : 0;
+        char *member = (char *)row + field->row;
+
         assert(op == ENT_OP_SET || op == ENT_OP_CLEAR);
         if (op == ENT_OP_CLEAR) {
             memset(member, 0, inside + qp_types[field->type].size);

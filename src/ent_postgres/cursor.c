@@ -40,7 +40,7 @@ void qp_pg_cursor_declare(qp_pg *conn, qp_pg_cursor *ret_cursor, quipu_str selec
     qp_buf_printf(text, " OFFSET %d", skip);
 }
 
-/* Rows of a session differ much in size: the size of the last chunk's rows foretells the next.
+/* Rows of a session differ much in size: the size of the last chunk's rows predicts the next.
  * PQresultMemorySize() is never 0 for a result. */
 void qp_pg_cursor_fetch(qp_pg *conn, qp_pg_cursor *cursor, const PGresult *before)
 {

@@ -45,7 +45,7 @@ static quipu_status maintenance_durability(qp_pg *conn, int64_t *ret_level, quip
     return status;
 }
 
-/* All relations of the schema with their indexes and TOAST; a server has no log of ours. */
+/* All relations of the schema with their indexes and TOAST; a server's log is no part of them. */
 static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 {
     qp_pg *self = conn;
@@ -133,7 +133,7 @@ static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* VACUUM skips tables of other owners with a warning only: the caller would believe that deleted
+/* VACUUM skips tables of other owners with a warning only: the caller would assume that deleted
  * rows are gone. */
 static quipu_status maintenance_owns(qp_pg *conn, quipu_error *reterr)
 {

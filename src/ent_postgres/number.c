@@ -7,10 +7,13 @@
  * A counter is read once a transaction, counted on in memory and written back with the COMMIT:
  *
  *   counter                    read by                        locked by
- *   number of <table>          SELECT                         all writer slots: exclusive writers
- *   number of <table>/<shard>  SELECT ... FOR UPDATE          its row, until the transaction ends
+ *   number of <table>          SELECT ... FOR UPDATE          its row, until the transaction ends
+ *   number of <table>/<shard>  the same, many at once         likewise
  *
- * So shared writers allocate keys of different shards side by side, and take turns in one shard.
+ * So shared writers allocate keys of different shards side by side, and take turns in one shard or
+ * in a table without shards. The latter's numbers have no gaps and rise in the order of commits:
+ * the next number is drawn when the transaction that has the last one is over. Its counter must be
+ * the last lock of a transaction, behind those of shards and the rows.
  *
  * Numbers grow in every shard. Those of one connection grow across shards as well, because each is
  * larger than all that the connection took or saw in the counters before (qp_pg_numbered.highest):
@@ -144,6 +147,12 @@ static quipu_status number_run(qp_pg *conn, const char *sql, const char *const *
                          .deadline_ns = qp_interrupt_deadline(&conn->interrupt)};
     qp_pg_batch(conn);
     qp_pg_send_pending_tx(conn);
+    if (conn->short_lock_timeout) {
+        /* Others hold a counter until their COMMIT: the deadline decides. Deferred writes that come
+         * later set the short one again. */
+        qp_pg_send(conn, "SET LOCAL lock_timeout TO DEFAULT");
+        conn->short_lock_timeout = false;
+    }
     call->wanted = conn->sent;
     qp_pg_send_values(conn, sql, values, n);
     status = qp_pg_run(conn, call, reterr);
@@ -159,16 +168,17 @@ static quipu_status number_missing(const char *table, quipu_error *reterr)
                         "the table \"%s\" has no number in \"" QP_PG_TABLE "\"", table);
 }
 
-/* The last key of a table without shards; the migration inserts that row. */
+/* The last key of a table without shards; the migration inserts that row. An exclusive writer holds
+ * all slots, so that nobody holds the row; it is locked all the same. */
 static quipu_status number_read(qp_pg *conn, int32_t table, quipu_error *reterr)
 {
-    static const char sql[] =
-        "SELECT \"last\" FROM \"" QP_PG_TABLE "\" WHERE \"name\" = '" QP_PG_NUMBER "' || $1";
+    static const char sql[] = "SELECT \"last\" FROM \"" QP_PG_TABLE
+                              "\" WHERE \"name\" = '" QP_PG_NUMBER "' || $1" QP_PG_ROW_LOCK;
     const char *values[1] = {conn->numbered[table].name};
     qp_pg_call call;
     quipu_status status = number_run(conn, sql, values, 1, &call, reterr);
 
-    assert(status != QUIPU_OK || conn->moved >= QP_PG_WRITER_SLOTS);
+    assert(status != QUIPU_OK || conn->moved >= 1);
     if (status == QUIPU_OK && PQntuples(call.result) != 1) {
         status = number_missing(values[0], reterr);
     } else if (status == QUIPU_OK) {
@@ -258,9 +268,21 @@ static quipu_status number_lock(qp_pg *conn, int32_t table, const char *list, si
     return status == QUIPU_OK && found < n ? number_missing(values[0], reterr) : status;
 }
 
+/* The COMMIT writes all counters that have moved: these count as moved, by nothing. */
+static void number_touch(qp_pg *conn, int32_t table, const uint32_t *shards, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool found = false;
+        const size_t place = number_place(conn, table, (int32_t)shards[i], &found);
+
+        assert(found);
+        conn->numbers[place].moved = true;
+    }
+}
+
 /* The engine's lock_keys: only those that the transaction has not locked yet. */
 quipu_status qp_pg_lock_keys(void *conn, const char *table, const uint32_t *shards, size_t n,
-                             quipu_error *reterr)
+                             bool touch, quipu_error *reterr)
 {
     qp_pg *self = conn;
     int32_t at = 0;
@@ -288,6 +310,9 @@ quipu_status qp_pg_lock_keys(void *conn, const char *table, const uint32_t *shar
     if (status == QUIPU_OK && missing > 0) {
         status = number_lock(self, at, qp_buf_str(&list).p, missing, reterr);
     }
+    if (status == QUIPU_OK && touch) {
+        number_touch(self, at, shards, n);
+    }
     qp_buf_free(&list);
     return status;
 }
@@ -306,7 +331,7 @@ static quipu_status number_of(qp_pg *conn, int32_t table, int32_t shard, qp_pg_n
     } else if (!found) {
         const uint32_t one = (uint32_t)shard;
 
-        status = qp_pg_lock_keys(conn, conn->numbered[table].name, &one, 1, reterr);
+        status = qp_pg_lock_keys(conn, conn->numbered[table].name, &one, 1, false, reterr);
     }
     if (status == QUIPU_OK) {
         *ret = &conn->numbers[number_place(conn, table, shard, &found)];

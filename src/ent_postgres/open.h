@@ -368,7 +368,7 @@ void qp_pg_send_closing(qp_pg *conn);
 quipu_status qp_pg_next_key(void *conn, const char *table, const qp_key_request *request,
                             int64_t *ret_number, quipu_error *reterr);
 quipu_status qp_pg_lock_keys(void *conn, const char *table, const uint32_t *shards, size_t n,
-                             quipu_error *reterr);
+                             bool touch, quipu_error *reterr);
 /* A transaction begins that may allocate numbers: it has read no counter yet. */
 void qp_pg_begin_numbers(qp_pg *conn);
 /* Sends the statements that write the counters back; called before COMMIT. QUIPU_NOMEM: it could

@@ -3,7 +3,8 @@
  *
  * Owns: the tables <entity>_search, and the batch of rows that a connection collects for them.
  * Called by: src/ent/search.c and src/ent/sql.c through qp_searcher; ddl.c.
- * Locks: an index is written inside of the caller's exclusive write transaction.
+ * Locks: an index is written inside of the caller's write transaction, which keeps others from
+ * removing or indexing the same rows.
  *
  *   SELECT keys, texts ─▶ add_row ─▶ words cut ─▶ batch of 256 rows or 4 MiB ─▶ INSERT unnest()
  */

@@ -30,7 +30,7 @@ void qp_sqlite_put_suffixed(qp_buf *out, const char *table, const char *suffix)
 
 /* The declared type of a field. JSON is "text" and not "json", whose NUMERIC affinity would turn
  * 1e3 into 1000. The names "bool", "datetime" and "uuid" have NUMERIC affinity, which changes none
- * of the stored values: their texts never look like numbers, and booleans are integers. They tell
+ * of the stored values: their texts never look like numbers, and booleans are integers. They show
  * other tools what a column means. */
 static const char *ddl_type(const ent_field *field)
 {

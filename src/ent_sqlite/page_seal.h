@@ -69,7 +69,7 @@ void qp_page_open(uint8_t *page, size_t size, uint32_t number);
 /* Whether the trailer may be overwritten: it has a mark, or only zeros. */
 bool qp_page_has_room(const uint8_t *page, size_t size);
 
-/* Whether the mark is one of ours. `trailer` has QP_PAGE_RESERVE bytes. */
+/* Whether quipu wrote the mark. `trailer` has QP_PAGE_RESERVE bytes. */
 bool qp_page_is_marked(const uint8_t *trailer);
 
 /* Whether the trailer has only zeros, as pages that SQLite made and nobody sealed. */

@@ -1,4 +1,4 @@
-/* The page layer: a VFS of ours between SQLite and the system's that completes each page with a
+/* The page layer: quipu's own VFS between SQLite and the system's that completes each page with a
  * checksum when it goes to the main file, and verifies it when it comes back.
  *
  * Owns: page_file, one for each main file and write-ahead log that SQLite opens through it. Every
@@ -762,7 +762,7 @@ const char *qp_page_vfs(const char *below)
         return NULL;
     }
     if (under->xOpen == page_vfs_open) {
-        return under->zName; /* a layer of ours already, by its name */
+        return under->zName; /* a page layer already, by its name */
     }
     mutex = sqlite3_mutex_alloc(SQLITE_MUTEX_STATIC_APP1);
     sqlite3_mutex_enter(mutex);

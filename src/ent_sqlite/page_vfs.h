@@ -23,8 +23,8 @@ typedef struct qp_page_state {
  * call. NULL: no memory, or there is no such VFS. The name lives as long as the process. */
 const char *qp_page_vfs(const char *below);
 
-/* What is known about the main database's file; false where the connection has no file of ours: a
- * database in memory, or another VFS. */
+/* What is known about the main database's file; false where the connection has no file of this
+ * layer: a database in memory, or another VFS. */
 bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret);
 
 /* Looks at page 1 of the file anew, whether another program wrote to it. */

@@ -40,7 +40,7 @@ typedef struct clean_structure {
 } clean_structure;
 
 /* Reads one of SQLite's varints: 7 bits a byte, the highest first. Those of the record are small.
- * False: the record ends, or the number is none of it. */
+ * False: the record ends, or the number is not a valid varint of it. */
 static bool search_clean_number(const unsigned char **at, const unsigned char *end, uint64_t *ret)
 {
     uint64_t number = 0;

@@ -15,6 +15,8 @@
 
 #define STMT_TEXT_SIZE 40
 #define STMT_WORDS_MAX ((size_t)1 << 20)
+#define STMT_VALUED_MAX                                                                            \
+    64 /* parameters whose NULL is remembered: the bits of qp_statement.valued */
 
 static_assert(STMT_TEXT_SIZE >= QUIPU_TIME_TEXT_SIZE && STMT_TEXT_SIZE >= QUIPU_UUID_TEXT_SIZE,
               "a slot holds either text");
@@ -31,6 +33,7 @@ struct qp_statement {
     qp_sqlite *conn;
     stmt_slot *slots; /* one a parameter, allocated when the first is needed */
     qp_buf words;     /* FTS5 expressions of full-text matches, one behind the other */
+    uint64_t valued;  /* bit i: parameter i + 1 may hold another value than NULL */
 };
 
 /* PERSISTENT: src/ent caches statements, so that they should not take lookaside memory. */
@@ -149,7 +152,18 @@ quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, siz
         qp_buf_reset(&statement->words);
     }
     for (size_t i = 0; i < n; i++) {
-        int rc = stmt_bind_one(statement, (int)i + 1, &values[i]);
+        const uint64_t bit = i < STMT_VALUED_MAX ? UINT64_C(1) << i : 0;
+        int rc;
+
+        /* A cached statement binds the same absent values again and again: those hold NULL. */
+        if (values[i].kind == QP_NULL && bit != 0 && (statement->valued & bit) == 0) {
+            continue;
+        }
+        statement->valued |= bit;
+        rc = stmt_bind_one(statement, (int)i + 1, &values[i]);
+        if (values[i].kind == QP_NULL && rc == SQLITE_OK) {
+            statement->valued &= ~bit;
+        }
         if (rc != SQLITE_OK) {
             return qp_sqlite_fail(statement->conn, rc, "cannot pass a value to", reterr);
         }

@@ -41,22 +41,6 @@
 #define OPEN_STORE_AGAIN_NAME "lango-adopt-again-%d"
 #define OPEN_STORE_ADOPTED ".bak-lango-adopt-2" /* and the rest of a time stamp */
 
-/* Brings the database to this program's schema or, read-only, compares it; `again` is one more
- * step, or NULL. Where a file's pages have checksums, programs that write none may not write; a
- * server's own checksums are not its clients' matter. */
-static quipu_status open_store_migrate(ent_db *db, const ent_step *again,
-                                       ent_migrate_report *ret_report, quipu_error *reterr)
-{
-    qp_checksums checksums = QP_CHECKSUMS_OFF;
-    quipu_status status =
-        qp_maintenance_seals(db) ? qp_maintenance_checksums(db, &checksums, reterr) : QUIPU_OK;
-
-    assert(db != NULL);
-    return status == QUIPU_OK
-               ? qp_upgrade_layout(db, again, checksums != QP_CHECKSUMS_OFF, ret_report, reterr)
-               : status;
-}
-
 /* The store's connector: opens one more connection to the same place, on whichever thread needs
  * one; `self` does not change after quipu_open(). Each connection to an older layout compares it
  * again: the file may be upgraded between two of them. On failure nothing is left open. */
@@ -69,7 +53,7 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
 
     if (status == QUIPU_OK && self->missing[0] != '\0') {
         assert(self->read_only);
-        status = open_store_migrate(db, NULL, NULL, reterr);
+        status = qp_upgrade_layout(db, NULL, NULL, reterr);
     }
     if (status != QUIPU_OK) {
         ent_close(db);
@@ -313,7 +297,7 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
         status = qp_maintenance_image(*db, &image, reterr);
     }
     if (status == QUIPU_OK) {
-        status = open_store_migrate(image, NULL, NULL, reterr);
+        status = qp_upgrade_layout(image, NULL, NULL, reterr);
     }
     if (status != QUIPU_OK) {
         ent_close(image);
@@ -375,7 +359,7 @@ static quipu_status open_store_again(const qp_place *self, ent_db *db, ent_migra
      * that do not fit; the next name is tried. */
     for (int i = 1; i <= OPEN_STORE_AGAIN_MAX && status == QUIPU_OK; i++) {
         (void)snprintf(name, sizeof(name), OPEN_STORE_AGAIN_NAME, i);
-        status = open_store_migrate(db, &step, report, reterr);
+        status = qp_upgrade_layout(db, &step, report, reterr);
         if (again.ran) {
             break;
         }
@@ -417,7 +401,7 @@ static quipu_status open_store_prepare(qp_place *self, ent_db **db, bool *ret_si
     const int64_t begun_ns = qp_clock_ns();
     ent_migrate_report report = {0};
     quipu_error error = {0};
-    quipu_status status = open_store_migrate(*db, NULL, &report, &error);
+    quipu_status status = qp_upgrade_layout(*db, NULL, &report, &error);
 
     status = open_store_tables(self, *db, status, &report, &error);
     /* Only a Lango file can be read without migration; open_store_image() fails for any other. */

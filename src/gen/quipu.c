@@ -3,6 +3,7 @@
 #include "quipu.h"
 
 #include <quipu/store.h>
+#include <quipu/artifact.h>
 
 static const ent_field qp_session_fields[] = {
     {ENT_FIXED(qp_session, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO,
@@ -74,13 +75,23 @@ static const ent_field qp_session_fields[] = {
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, base_hash, "base_hash", BYTES), .flags = ENT_F_NULLABLE,
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, prompt_total, "prompt_total", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, cached_total, "cached_total", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, answer_total, "answer_total", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, answer_count, "answer_count", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, usage_span, "usage_span", INT), .flags = ENT_F_DEFAULT | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, parent_id, "fork_parent", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW |
      ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_edge qp_session_edges[] = {
-    {ENT_EDGE(qp_session, parent, qp_session, 34, TO_ONE, RESTRICT)},
-    {ENT_EDGE(qp_session, messages, qp_message, 14, TO_MANY, CASCADE)},
-    {ENT_EDGE(qp_session, forks, qp_session, 34, TO_MANY, RESTRICT)},
+    {ENT_EDGE(qp_session, parent, qp_session, 39, TO_ONE, RESTRICT)},
+    {ENT_EDGE(qp_session, messages, qp_message, 18, TO_MANY, CASCADE)},
+    {ENT_EDGE(qp_session, forks, qp_session, 39, TO_MANY, RESTRICT)},
 };
 static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .unique = true},
@@ -88,12 +99,12 @@ static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_updated_at", .fields = {10, 8}, .count = 2},
     {.name = "session_tenant_expires_at", .fields = {10, 23}, .count = 2},
     {.name = "session_tenant_lags", .fields = {10, 21}, .count = 2},
-    {.name = "session_fork_parent", .fields = {34}, .count = 1},
+    {.name = "session_fork_parent", .fields = {39}, .count = 1},
 };
 static const ent_shard qp_session_shard = {.number = 1, .key = 10, .texts = {10, 1},
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_session_entity = {
-    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 35, .key =
+    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 40, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
     .index_count = 6, .where_match = ENT_ABSENT, .shard = &qp_session_shard, ENT_SIZES(qp_session)};
 ENT_SHAPE(qp_session);
@@ -122,7 +133,11 @@ static const ent_shown qp_session_info_shown[] = {
     {ENT_SHOW(quipu_session_info, first_words, 29, TEXT)},
     {ENT_SHOW(quipu_session_info, head_hash, 31, BYTES)},
     {ENT_SHOW(quipu_session_info, hashed_from, 32, INT)},
-    {ENT_SHOW_IS(quipu_session_info, is_fork, 34)},
+    {ENT_SHOW(quipu_session_info, prompt_total, 34, INT)},
+    {ENT_SHOW(quipu_session_info, cached_total, 35, INT)},
+    {ENT_SHOW(quipu_session_info, answer_total, 36, INT)},
+    {ENT_SHOW(quipu_session_info, answer_count, 37, INT)},
+    {ENT_SHOW_IS(quipu_session_info, is_fork, 39)},
     {ENT_SHOW(quipu_session_info, parent_key, 1, TEXT), .edge = 1},
 };
 ENT_SHOW_TYPE(quipu_session_info, key, quipu_str);
@@ -150,10 +165,14 @@ ENT_SHOW_TYPE(quipu_session_info, title, quipu_str);
 ENT_SHOW_TYPE(quipu_session_info, first_words, quipu_str);
 ENT_SHOW_TYPE(quipu_session_info, head_hash, quipu_bytes);
 ENT_SHOW_TYPE(quipu_session_info, hashed_from, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, prompt_total, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, cached_total, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, answer_total, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, answer_count, int64_t);
 ENT_SHOW_TYPE(quipu_session_info, is_fork, bool);
 ENT_SHOW_TYPE(quipu_session_info, parent_key, quipu_str);
 const ent_view qp_session_info_view = {.name = "info", .type = "quipu_session_info",
-    .entity = &qp_session_entity, .items = qp_session_info_shown, .count = 26,
+    .entity = &qp_session_entity, .items = qp_session_info_shown, .count = 30,
     .size = sizeof(quipu_session_info)};
 static const ent_shown qp_session_new_shown[] = {
     {ENT_SHOW(quipu_session_new, key, 1, TEXT), .by_hand = true},
@@ -233,20 +252,28 @@ static const ent_field qp_message_fields[] = {
      .labels = qp_message_mark_labels, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_message, salted_hash, "salted_hash", BYTES), .flags = ENT_F_NULLABLE |
      ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_message, model, "model", TEXT), .flags = ENT_F_NULLABLE | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIXED(qp_message, prompt_tokens, "prompt_tokens", INT), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW | ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_message, cached_tokens, "cached_tokens", INT), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW | ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_message, answer_tokens, "answer_tokens", INT), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW | ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_message, session_id, "session_messages", INT), .flags = ENT_F_IMMUTABLE |
      ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_edge qp_message_edges[] = {
-    {ENT_EDGE(qp_message, session, qp_session, 14, TO_ONE, CASCADE)},
+    {ENT_EDGE(qp_message, session, qp_session, 18, TO_ONE, CASCADE)},
 };
 static const ent_index qp_message_indexes[] = {
-    {.name = "message_session_messages_event_id", .fields = {14, 6}, .count = 2, .unique = true},
+    {.name = "message_session_messages_event_id", .fields = {18, 6}, .count = 2, .unique = true},
 };
 static const uint8_t qp_message_search_fields[] = {1};
-static const ent_shard qp_message_shard = {.number = 15, .key = 0};
+static const ent_shard qp_message_shard = {.number = 19, .key = 0};
 const ent_entity qp_message_entity = {
-    .name = "Message", .table = "messages", .fields = qp_message_fields, .field_count = 15, .key =
-    {14, 5}, .key_count = 2, .edges = qp_message_edges, .edge_count = 1,
+    .name = "Message", .table = "messages", .fields = qp_message_fields, .field_count = 19, .key =
+    {18, 5}, .key_count = 2, .edges = qp_message_edges, .edge_count = 1,
     .indexes = qp_message_indexes, .index_count = 1, .search_fields = qp_message_search_fields,
     .search_count = 1, .where_match = offsetof(qp_message_where, search), .flags = ENT_E_CLUSTER |
     ENT_E_SEARCH_MANUAL | ENT_E_SEARCH_CJK, .shard = &qp_message_shard, ENT_SIZES(qp_message)};
@@ -262,6 +289,10 @@ static const ent_shown qp_message_message_shown[] = {
     {ENT_SHOW(quipu_message, tokens, 9, INT)},
     {ENT_SHOW(quipu_message, tokens_total, 10, INT)},
     {ENT_SHOW(quipu_message, mark, 12, ENUM)},
+    {ENT_SHOW(quipu_message, model, 14, TEXT)},
+    {ENT_SHOW(quipu_message, prompt_tokens, 15, INT)},
+    {ENT_SHOW(quipu_message, cached_tokens, 16, INT)},
+    {ENT_SHOW(quipu_message, answer_tokens, 17, INT)},
 };
 ENT_SHOW_ENUM(quipu_message, role);
 ENT_SHOW_TYPE(quipu_message, content, quipu_str);
@@ -273,8 +304,12 @@ ENT_SHOW_TYPE(quipu_message, branch, quipu_str);
 ENT_SHOW_TYPE(quipu_message, tokens, int64_t);
 ENT_SHOW_TYPE(quipu_message, tokens_total, int64_t);
 ENT_SHOW_ENUM(quipu_message, mark);
+ENT_SHOW_TYPE(quipu_message, model, quipu_str);
+ENT_SHOW_TYPE(quipu_message, prompt_tokens, int64_t);
+ENT_SHOW_TYPE(quipu_message, cached_tokens, int64_t);
+ENT_SHOW_TYPE(quipu_message, answer_tokens, int64_t);
 const ent_view qp_message_message_view = {.name = "message", .type = "quipu_message",
-    .entity = &qp_message_entity, .items = qp_message_message_shown, .count = 10,
+    .entity = &qp_message_entity, .items = qp_message_message_shown, .count = 14,
     .size = sizeof(quipu_message)};
 
 const char *const qp_state_scope_labels[] = {"", "app", "user", "session", NULL};
@@ -294,12 +329,18 @@ static const ent_field qp_state_fields[] = {
     {ENT_FIELD(qp_state, value, "value", JSON), .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_state, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
      ENT_F_ON_UPDATE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_state, set_by, "set_by", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_state, set_seq, "set_seq", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_state, set_in, "set_in", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
 };
 static const ent_shard qp_state_shard = {.number = 5, .key = 0, .texts = {0, 2, 3},
     .text_count = 3};
 const ent_entity qp_state_entity = {
-    .name = "State", .table = "state", .fields = qp_state_fields, .field_count = 8, .key = {0, 1, 2,
-    3, 4, 5}, .key_count = 6, .where_match = ENT_ABSENT, .shard = &qp_state_shard,
+    .name = "State", .table = "state", .fields = qp_state_fields, .field_count = 11, .key = {0, 1,
+    2, 3, 4, 5}, .key_count = 6, .where_match = ENT_ABSENT, .shard = &qp_state_shard,
     ENT_SIZES(qp_state)};
 ENT_SHAPE(qp_state);
 
@@ -319,6 +360,115 @@ const ent_entity qp_state_event_entity = {
     .field_count = 4, .key = {0, 1}, .key_count = 2, .where_match = ENT_ABSENT,
     .shard = &qp_state_event_shard, ENT_SIZES(qp_state_event)};
 ENT_SHAPE(qp_state_event);
+
+static const ent_field qp_usage_fields[] = {
+    {ENT_FIXED(qp_usage, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_usage, session_number, "session_number", INT), .flags = ENT_F_IMMUTABLE |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_usage, seq, "seq", INT), .flags = ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_usage, day, "day", INT), .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_usage, model, "model", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = "", .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_usage, prompt_before, "prompt_before", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_usage, cached_before, "cached_before", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_usage, answer_before, "answer_before", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_usage, count_before, "count_before", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+};
+static const ent_shard qp_usage_shard = {.number = 2, .key = 0};
+const ent_entity qp_usage_entity = {
+    .name = "Usage", .table = "usage", .fields = qp_usage_fields, .field_count = 9, .key = {1, 2},
+    .key_count = 2, .where_match = ENT_ABSENT, .shard = &qp_usage_shard, ENT_SIZES(qp_usage)};
+ENT_SHAPE(qp_usage);
+
+const char *const qp_artifact_kind_labels[] = {"", "data", "text", "uri", NULL};
+static const ent_field qp_artifact_fields[] = {
+    {ENT_FIXED(qp_artifact, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_artifact, app_name, "app_name", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = "", .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIXED(qp_artifact, user_id, "user_id", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIXED(qp_artifact, session_key, "session_key", TEXT), .flags = ENT_F_DEFAULT |
+     ENT_F_IMMUTABLE | ENT_F_STRING, .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIXED(qp_artifact, name, "name", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 1, .max = 1024}, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIXED(qp_artifact, version, "version", INT), .flags = ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_artifact, hash, "hash", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 64, .max = 64}, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIXED(qp_artifact, size, "size", INT), .flags = ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_artifact, mime_type, "mime_type", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 0, .max = 256}, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_artifact, metadata, "metadata", JSON), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_artifact, kind, "kind", ENUM), .flags = ENT_F_DEFAULT,
+     .labels = qp_artifact_kind_labels, .default_text = "data",
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_artifact, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+};
+static const ent_index qp_artifact_indexes[] = {
+    {.name = "artifact_tenant_app_name_user_id_hash", .fields = {0, 1, 2, 6}, .count = 4},
+};
+static const ent_shard qp_artifact_shard = {.number = 0, .key = 0, .texts = {0, 1, 2},
+    .text_count = 3};
+const ent_entity qp_artifact_entity = {
+    .name = "Artifact", .table = "artifacts", .fields = qp_artifact_fields, .field_count = 12,
+    .key = {0, 1, 2, 3, 4, 5}, .key_count = 6, .indexes = qp_artifact_indexes, .index_count = 1,
+    .where_match = ENT_ABSENT, .shard = &qp_artifact_shard, ENT_SIZES(qp_artifact)};
+ENT_SHAPE(qp_artifact);
+static const ent_shown qp_artifact_artifact_shown[] = {
+    {ENT_SHOW(quipu_artifact, app_name, 1, TEXT)},
+    {ENT_SHOW(quipu_artifact, user_id, 2, TEXT)},
+    {ENT_SHOW(quipu_artifact, session_key, 3, TEXT)},
+    {ENT_SHOW(quipu_artifact, name, 4, TEXT)},
+    {ENT_SHOW(quipu_artifact, version, 5, INT)},
+    {ENT_SHOW(quipu_artifact, hash, 6, TEXT)},
+    {ENT_SHOW(quipu_artifact, size, 7, INT)},
+    {ENT_SHOW(quipu_artifact, mime_type, 8, TEXT)},
+    {ENT_SHOW(quipu_artifact, metadata, 9, JSON)},
+    {ENT_SHOW(quipu_artifact, kind, 10, ENUM)},
+    {ENT_SHOW(quipu_artifact, created_at, 11, TIME)},
+};
+ENT_SHOW_TYPE(quipu_artifact, app_name, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, user_id, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, session_key, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, name, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, version, int64_t);
+ENT_SHOW_TYPE(quipu_artifact, hash, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, size, int64_t);
+ENT_SHOW_TYPE(quipu_artifact, mime_type, quipu_str);
+ENT_SHOW_TYPE(quipu_artifact, metadata, quipu_json);
+ENT_SHOW_ENUM(quipu_artifact, kind);
+ENT_SHOW_TYPE(quipu_artifact, created_at, quipu_time);
+const ent_view qp_artifact_artifact_view = {.name = "artifact", .type = "quipu_artifact",
+    .entity = &qp_artifact_entity, .items = qp_artifact_artifact_shown, .count = 11,
+    .size = sizeof(quipu_artifact)};
+
+static const ent_field qp_blob_fields[] = {
+    {ENT_FIXED(qp_blob, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_blob, app_name, "app_name", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIXED(qp_blob, user_id, "user_id", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIXED(qp_blob, hash, "hash", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING | ENT_F_LOCAL,
+     .rule = &(const ent_rule){.min = 64, .max = 64}, .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIXED(qp_blob, data, "data", BYTES), .flags = ENT_F_IMMUTABLE | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+};
+static const ent_shard qp_blob_shard = {.number = 0, .key = 0, .texts = {0, 1, 2}, .text_count = 3};
+const ent_entity qp_blob_entity = {
+    .name = "Blob", .table = "blobs", .fields = qp_blob_fields, .field_count = 5, .key = {0, 1, 2,
+    3}, .key_count = 4, .where_match = ENT_ABSENT, .shard = &qp_blob_shard, ENT_SIZES(qp_blob)};
+ENT_SHAPE(qp_blob);
 
 const char *const qp_observation_priority_labels[] = {"", "standing", "high", "medium", "low",
     "done", NULL};
@@ -694,7 +844,7 @@ const ent_entity qp_job_entity = {
 ENT_SHAPE(qp_job);
 
 const char *const qp_context_log_reason_labels[] = {"", "first", "model", "instructions", "memory",
-    "idle", "compaction", "window", "history", NULL};
+    "idle", "compaction", "window", "history", "pays", NULL};
 static const ent_field qp_context_log_fields[] = {
     {ENT_FIXED(qp_context_log, session_number, "session_number", INT), .flags = ENT_F_IMMUTABLE |
      ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
@@ -813,15 +963,16 @@ const ent_entity qp_removal_entity = {
 ENT_SHAPE(qp_removal);
 
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
-    &qp_state_entity, &qp_state_event_entity, &qp_observation_entity, &qp_reflection_entity,
-    &qp_memory_scope_entity, &qp_job_entity, &qp_context_log_entity, &qp_feed_entity,
-    &qp_model_factor_entity, &qp_removal_entity};
+    &qp_state_entity, &qp_state_event_entity, &qp_usage_entity, &qp_artifact_entity,
+    &qp_blob_entity, &qp_observation_entity, &qp_reflection_entity, &qp_memory_scope_entity,
+    &qp_job_entity, &qp_context_log_entity, &qp_feed_entity, &qp_model_factor_entity,
+    &qp_removal_entity};
 static const char *const qp_quipu_classes[] = {"", "content", "personal", "settings", "bookkeeping",
     NULL};
 static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_session_new_view,
-    &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
-    &qp_reflection_memory_view};
+    &qp_session_patch_view, &qp_message_message_view, &qp_artifact_artifact_view,
+    &qp_observation_memory_view, &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 12, .hash = "7d572ac9402f05a4", .application_id = 0x51495055, .version = 4,
-    .min_reader = 1, .min_writer = 4, .classes = qp_quipu_classes, .views = qp_quipu_views,
-    .view_count = 6};
+    .entity_count = 15, .hash = "66aa36dee2160c85", .application_id = 0x51495055, .version = 5,
+    .min_reader = 1, .min_writer = 5, .classes = qp_quipu_classes, .views = qp_quipu_views,
+    .view_count = 7};

@@ -18,6 +18,9 @@ ENT_TYPES(qp_session)
 ENT_TYPES(qp_message)
 ENT_TYPES(qp_state)
 ENT_TYPES(qp_state_event)
+ENT_TYPES(qp_usage)
+ENT_TYPES(qp_artifact)
+ENT_TYPES(qp_blob)
 ENT_TYPES(qp_observation)
 ENT_TYPES(qp_reflection)
 ENT_TYPES(qp_memory_scope)
@@ -84,6 +87,13 @@ struct qp_session {
     int64_t hashed_from;
     /* The hash of the message before first_seq. Absent: it had none. */
     quipu_bytes base_hash;
+    /* What its own answers cost in all: tokens as providers reported them, and how many answers. */
+    int64_t prompt_total;
+    int64_t cached_total;
+    int64_t answer_total;
+    int64_t answer_count;
+    /* A hash of the day and the model of its last answer; 0: none, or not known (store/usage.h). */
+    int64_t usage_span;
     /* The session whose past it shares; a deleted one that lives on in its forks has no key. */
     ent_opt_int parent_id;
     const struct qp_session *parent;
@@ -125,6 +135,11 @@ typedef struct qp_session_new {
     quipu_bytes head_hash;
     int64_t hashed_from; /* default 0 */
     quipu_bytes base_hash;
+    int64_t prompt_total; /* default 0 */
+    int64_t cached_total; /* default 0 */
+    int64_t answer_total; /* default 0 */
+    int64_t answer_count; /* default 0 */
+    int64_t usage_span; /* default 0 */
     ent_opt_int parent_id;
 } qp_session_new;
 typedef struct qp_session_patch {
@@ -159,6 +174,11 @@ typedef struct qp_session_patch {
     ent_patch_bytes head_hash;
     ent_patch_int hashed_from;
     ent_patch_bytes base_hash;
+    ent_patch_int prompt_total;
+    ent_patch_int cached_total;
+    ent_patch_int answer_total;
+    ent_patch_int answer_count;
+    ent_patch_int usage_span;
     ent_patch_int parent_id;
 } qp_session_patch;
 struct qp_session_where {
@@ -196,6 +216,11 @@ struct qp_session_where {
     ent_where_bytes head_hash;
     ent_where_int hashed_from;
     ent_where_bytes base_hash;
+    ent_where_int prompt_total;
+    ent_where_int cached_total;
+    ent_where_int answer_total;
+    ent_where_int answer_count;
+    ent_where_int usage_span;
     ent_where_int parent_id;
     const qp_session_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
@@ -231,7 +256,12 @@ struct qp_session_where {
 #define QP_SESSION_BY_FIRST_WORDS(dir) ((qp_session_order){30, ENT_##dir})
 #define QP_SESSION_BY_CHANGED_AT(dir) ((qp_session_order){31, ENT_##dir})
 #define QP_SESSION_BY_HASHED_FROM(dir) ((qp_session_order){33, ENT_##dir})
-#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){35, ENT_##dir})
+#define QP_SESSION_BY_PROMPT_TOTAL(dir) ((qp_session_order){35, ENT_##dir})
+#define QP_SESSION_BY_CACHED_TOTAL(dir) ((qp_session_order){36, ENT_##dir})
+#define QP_SESSION_BY_ANSWER_TOTAL(dir) ((qp_session_order){37, ENT_##dir})
+#define QP_SESSION_BY_ANSWER_COUNT(dir) ((qp_session_order){38, ENT_##dir})
+#define QP_SESSION_BY_USAGE_SPAN(dir) ((qp_session_order){39, ENT_##dir})
+#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){40, ENT_##dir})
 struct qp_session_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_session *after; /* the last row of the page before */
@@ -293,6 +323,12 @@ struct qp_message {
     /* A random salt of 16 bytes, and the hash of this message and all before it, of 32 bytes.
      Absent: a row of an older program. */
     quipu_bytes salted_hash;
+    /* The model that answered, and the tokens that its provider reported: the whole prompt, the
+     part of it that the provider had cached, and the answer with its thoughts. */
+    quipu_str model;
+    ent_opt_int prompt_tokens;
+    ent_opt_int cached_tokens;
+    ent_opt_int answer_tokens;
     int64_t session_id;
     const struct qp_session *session;
 };
@@ -311,6 +347,10 @@ typedef struct qp_message_new {
     quipu_json extra;
     qp_message_mark mark;
     quipu_bytes salted_hash;
+    quipu_str model;
+    ent_opt_int prompt_tokens;
+    ent_opt_int cached_tokens;
+    ent_opt_int answer_tokens;
     int64_t session_id; /* required */
 } qp_message_new;
 typedef struct qp_message_patch {
@@ -341,6 +381,10 @@ struct qp_message_where {
     ent_where_json extra;
     qp_message_mark_where mark;
     ent_where_bytes salted_hash;
+    ent_where_text model;
+    ent_where_int prompt_tokens;
+    ent_where_int cached_tokens;
+    ent_where_int answer_tokens;
     ent_where_int session_id;
     ent_where_match search;
     const qp_message_where *any_of, *all_of, *none_of;
@@ -356,7 +400,11 @@ struct qp_message_where {
 #define QP_MESSAGE_BY_TOKENS(dir) ((qp_message_order){10, ENT_##dir})
 #define QP_MESSAGE_BY_TOKENS_TOTAL(dir) ((qp_message_order){11, ENT_##dir})
 #define QP_MESSAGE_BY_MARK(dir) ((qp_message_order){13, ENT_##dir})
-#define QP_MESSAGE_BY_SESSION_ID(dir) ((qp_message_order){15, ENT_##dir})
+#define QP_MESSAGE_BY_MODEL(dir) ((qp_message_order){15, ENT_##dir})
+#define QP_MESSAGE_BY_PROMPT_TOKENS(dir) ((qp_message_order){16, ENT_##dir})
+#define QP_MESSAGE_BY_CACHED_TOKENS(dir) ((qp_message_order){17, ENT_##dir})
+#define QP_MESSAGE_BY_ANSWER_TOKENS(dir) ((qp_message_order){18, ENT_##dir})
+#define QP_MESSAGE_BY_SESSION_ID(dir) ((qp_message_order){19, ENT_##dir})
 struct qp_message_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_message *after; /* the last row of the page before */
@@ -399,6 +447,11 @@ struct qp_state {
     quipu_str name;
     quipu_json value;
     quipu_time updated_at;
+    /* Who set it last: the author of the event, its message (0: it is none), and, in the scope of
+     an app or a user, the key of the session. Empty: not known, or the session is gone. */
+    quipu_str set_by;
+    int64_t set_seq;
+    quipu_str set_in;
 };
 typedef struct qp_state_new {
     quipu_str tenant; /* default "" */
@@ -409,10 +462,16 @@ typedef struct qp_state_new {
     quipu_str name; /* required */
     quipu_json value; /* required */
     ent_opt_time updated_at; /* default now */
+    quipu_str set_by; /* default "" */
+    int64_t set_seq; /* default 0 */
+    quipu_str set_in; /* default "" */
 } qp_state_new;
 typedef struct qp_state_patch {
     ent_patch_json value;
     ent_patch_time updated_at;
+    ent_patch_text set_by;
+    ent_patch_int set_seq;
+    ent_patch_text set_in;
 } qp_state_patch;
 struct qp_state_where {
     ent_where_text tenant;
@@ -423,6 +482,9 @@ struct qp_state_where {
     ent_where_text name;
     ent_where_json value;
     ent_where_time updated_at;
+    ent_where_text set_by;
+    ent_where_int set_seq;
+    ent_where_text set_in;
     const qp_state_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -433,6 +495,9 @@ struct qp_state_where {
 #define QP_STATE_BY_SESSION_NUMBER(dir) ((qp_state_order){5, ENT_##dir})
 #define QP_STATE_BY_NAME(dir) ((qp_state_order){6, ENT_##dir})
 #define QP_STATE_BY_UPDATED_AT(dir) ((qp_state_order){8, ENT_##dir})
+#define QP_STATE_BY_SET_BY(dir) ((qp_state_order){9, ENT_##dir})
+#define QP_STATE_BY_SET_SEQ(dir) ((qp_state_order){10, ENT_##dir})
+#define QP_STATE_BY_SET_IN(dir) ((qp_state_order){11, ENT_##dir})
 struct qp_state_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_state *after; /* the last row of the page before */
@@ -491,6 +556,212 @@ ENT_CALL qp_state_event_get(ent_db *db, quipu_arena *mem, int64_t session_number
     return ent_get(db, mem, &qp_state_event_entity, -1, keys, ret, err);
 }
 ENT_CALLS(qp_state_event)
+
+/* ---- Usage: table usage ---- */
+/* Where the answers of a session come to another day or another model: what all answers before had
+ used. What was used from there on is the difference to the next row, or to the session's totals. */
+struct qp_usage {
+    quipu_str tenant;
+    int64_t session_number;
+    /* The first answer of that day and model. */
+    int64_t seq;
+    /* Days since 1970-01-01, UTC. */
+    int64_t day;
+    quipu_str model;
+    int64_t prompt_before;
+    int64_t cached_before;
+    int64_t answer_before;
+    int64_t count_before;
+};
+typedef struct qp_usage_new {
+    quipu_str tenant; /* default "" */
+    int64_t session_number; /* required */
+    int64_t seq; /* required */
+    int64_t day; /* required */
+    quipu_str model; /* default "" */
+    int64_t prompt_before; /* default 0 */
+    int64_t cached_before; /* default 0 */
+    int64_t answer_before; /* default 0 */
+    int64_t count_before; /* default 0 */
+} qp_usage_new;
+typedef struct qp_usage_patch {
+    ent_patch_int day;
+    ent_patch_text model;
+    ent_patch_int prompt_before;
+    ent_patch_int cached_before;
+    ent_patch_int answer_before;
+    ent_patch_int count_before;
+} qp_usage_patch;
+struct qp_usage_where {
+    ent_where_text tenant;
+    ent_where_int session_number;
+    ent_where_int seq;
+    ent_where_int day;
+    ent_where_text model;
+    ent_where_int prompt_before;
+    ent_where_int cached_before;
+    ent_where_int answer_before;
+    ent_where_int count_before;
+    const qp_usage_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_USAGE_BY_TENANT(dir) ((qp_usage_order){1, ENT_##dir})
+#define QP_USAGE_BY_SESSION_NUMBER(dir) ((qp_usage_order){2, ENT_##dir})
+#define QP_USAGE_BY_SEQ(dir) ((qp_usage_order){3, ENT_##dir})
+#define QP_USAGE_BY_DAY(dir) ((qp_usage_order){4, ENT_##dir})
+#define QP_USAGE_BY_MODEL(dir) ((qp_usage_order){5, ENT_##dir})
+#define QP_USAGE_BY_PROMPT_BEFORE(dir) ((qp_usage_order){6, ENT_##dir})
+#define QP_USAGE_BY_CACHED_BEFORE(dir) ((qp_usage_order){7, ENT_##dir})
+#define QP_USAGE_BY_ANSWER_BEFORE(dir) ((qp_usage_order){8, ENT_##dir})
+#define QP_USAGE_BY_COUNT_BEFORE(dir) ((qp_usage_order){9, ENT_##dir})
+struct qp_usage_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_usage *after; /* the last row of the page before */
+    qp_usage_order order[ENT_ORDER_MAX];
+    qp_usage_where where;
+};
+#define QP_USAGE_ON_KEY ((qp_usage_on){-1})
+ENT_CALL qp_usage_get(ent_db *db, quipu_arena *mem, int64_t session_number_, int64_t seq_,
+    const qp_usage **ret, quipu_error *err)
+{
+    const void *keys[] = {&session_number_, &seq_};
+    return ent_get(db, mem, &qp_usage_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_usage)
+ENT_UPDATES(qp_usage)
+
+/* ---- Artifact: table artifacts ---- */
+typedef enum qp_artifact_kind { QP_ARTIFACT_KIND_DATA = 1, QP_ARTIFACT_KIND_TEXT,
+    QP_ARTIFACT_KIND_URI } qp_artifact_kind;
+ENT_ENUM(qp_artifact_kind)
+/* One version of an artifact: a named blob of a session or of a user (store/artifact.h). All of a
+ user lie in one shard, and content that is the same is stored once for the user. */
+struct qp_artifact {
+    quipu_str tenant;
+    quipu_str app_name;
+    quipu_str user_id;
+    /* The key of its session; empty: the user's, of all sessions. */
+    quipu_str session_key;
+    quipu_str name;
+    /* From 0, without gaps until the name is deleted. */
+    int64_t version;
+    /* SHA-256 of its bytes in hexadecimal digits, and how many there are. */
+    quipu_str hash;
+    int64_t size;
+    quipu_str mime_type;
+    /* What its author says about it, as a JSON object. */
+    quipu_json metadata;
+    /* What its bytes are: those of a file, a text in UTF-8, or the URI of something elsewhere. */
+    qp_artifact_kind kind;
+    quipu_time created_at;
+};
+typedef struct qp_artifact_new {
+    quipu_str tenant; /* default "" */
+    quipu_str app_name; /* default "" */
+    quipu_str user_id; /* default "" */
+    quipu_str session_key; /* default "" */
+    quipu_str name; /* required */
+    int64_t version; /* required */
+    quipu_str hash; /* required */
+    int64_t size; /* required */
+    quipu_str mime_type;
+    quipu_json metadata;
+    qp_artifact_kind kind; /* default data */
+    ent_opt_time created_at; /* default now */
+} qp_artifact_new;
+typedef struct qp_artifact_patch {
+    ent_patch_text mime_type;
+    ent_patch_json metadata;
+    qp_artifact_kind_patch kind;
+} qp_artifact_patch;
+struct qp_artifact_where {
+    ent_where_text tenant;
+    ent_where_text app_name;
+    ent_where_text user_id;
+    ent_where_text session_key;
+    ent_where_text name;
+    ent_where_int version;
+    ent_where_text hash;
+    ent_where_int size;
+    ent_where_text mime_type;
+    ent_where_json metadata;
+    qp_artifact_kind_where kind;
+    ent_where_time created_at;
+    const qp_artifact_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_ARTIFACT_BY_TENANT(dir) ((qp_artifact_order){1, ENT_##dir})
+#define QP_ARTIFACT_BY_APP_NAME(dir) ((qp_artifact_order){2, ENT_##dir})
+#define QP_ARTIFACT_BY_USER_ID(dir) ((qp_artifact_order){3, ENT_##dir})
+#define QP_ARTIFACT_BY_SESSION_KEY(dir) ((qp_artifact_order){4, ENT_##dir})
+#define QP_ARTIFACT_BY_NAME(dir) ((qp_artifact_order){5, ENT_##dir})
+#define QP_ARTIFACT_BY_VERSION(dir) ((qp_artifact_order){6, ENT_##dir})
+#define QP_ARTIFACT_BY_HASH(dir) ((qp_artifact_order){7, ENT_##dir})
+#define QP_ARTIFACT_BY_SIZE(dir) ((qp_artifact_order){8, ENT_##dir})
+#define QP_ARTIFACT_BY_MIME_TYPE(dir) ((qp_artifact_order){9, ENT_##dir})
+#define QP_ARTIFACT_BY_KIND(dir) ((qp_artifact_order){11, ENT_##dir})
+#define QP_ARTIFACT_BY_CREATED_AT(dir) ((qp_artifact_order){12, ENT_##dir})
+struct qp_artifact_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_artifact *after; /* the last row of the page before */
+    qp_artifact_order order[ENT_ORDER_MAX];
+    qp_artifact_where where;
+};
+#define QP_ARTIFACT_ON_KEY ((qp_artifact_on){-1})
+ENT_CALL qp_artifact_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_str app_name_,
+    quipu_str user_id_, quipu_str session_key_, quipu_str name_, int64_t version_,
+    const qp_artifact **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &app_name_, &user_id_, &session_key_, &name_, &version_};
+    return ent_get(db, mem, &qp_artifact_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_artifact)
+ENT_UPDATES(qp_artifact)
+extern const ent_view qp_artifact_artifact_view; /* quipu_artifact */
+
+/* ---- Blob: table blobs ---- */
+/* The bytes of artifacts of one user, by their hash. */
+struct qp_blob {
+    quipu_str tenant;
+    quipu_str app_name;
+    quipu_str user_id;
+    quipu_str hash;
+    quipu_bytes data;
+};
+typedef struct qp_blob_new {
+    quipu_str tenant; /* default "" */
+    quipu_str app_name; /* default "" */
+    quipu_str user_id; /* default "" */
+    quipu_str hash; /* required */
+    quipu_bytes data; /* required */
+} qp_blob_new;
+struct qp_blob_where {
+    ent_where_text tenant;
+    ent_where_text app_name;
+    ent_where_text user_id;
+    ent_where_text hash;
+    ent_where_bytes data;
+    const qp_blob_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_BLOB_BY_TENANT(dir) ((qp_blob_order){1, ENT_##dir})
+#define QP_BLOB_BY_APP_NAME(dir) ((qp_blob_order){2, ENT_##dir})
+#define QP_BLOB_BY_USER_ID(dir) ((qp_blob_order){3, ENT_##dir})
+#define QP_BLOB_BY_HASH(dir) ((qp_blob_order){4, ENT_##dir})
+struct qp_blob_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_blob *after; /* the last row of the page before */
+    qp_blob_order order[ENT_ORDER_MAX];
+    qp_blob_where where;
+};
+#define QP_BLOB_ON_KEY ((qp_blob_on){-1})
+ENT_CALL qp_blob_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_str app_name_,
+    quipu_str user_id_, quipu_str hash_, const qp_blob **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &app_name_, &user_id_, &hash_};
+    return ent_get(db, mem, &qp_blob_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_blob)
 
 /* ---- Observation: table observations ---- */
 typedef enum qp_observation_priority { QP_OBSERVATION_PRIORITY_STANDING = 1,
@@ -1104,8 +1375,8 @@ ENT_UPDATES(qp_job)
 /* ---- ContextLog: table context_log ---- */
 typedef enum qp_context_log_reason { QP_CONTEXT_LOG_REASON_FIRST = 1, QP_CONTEXT_LOG_REASON_MODEL,
     QP_CONTEXT_LOG_REASON_INSTRUCTIONS, QP_CONTEXT_LOG_REASON_MEMORY, QP_CONTEXT_LOG_REASON_IDLE,
-    QP_CONTEXT_LOG_REASON_COMPACTION, QP_CONTEXT_LOG_REASON_WINDOW,
-    QP_CONTEXT_LOG_REASON_HISTORY } qp_context_log_reason;
+    QP_CONTEXT_LOG_REASON_COMPACTION, QP_CONTEXT_LOG_REASON_WINDOW, QP_CONTEXT_LOG_REASON_HISTORY,
+    QP_CONTEXT_LOG_REASON_PAYS } qp_context_log_reason;
 ENT_ENUM(qp_context_log_reason)
 /* What was sent with a turn, so that the next prompt begins with the same bytes and a past one can
  be built again (store/context_log.h). Texts stay where they are: messages by number, memories by

@@ -175,8 +175,13 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
         }
         if (status == QUIPU_OK) {
             qp_header_hash(&w->header, &made, salted_hash);
+            w->header.usage_before = w->header.usage;
             qp_header_see(&w->header, &made);
             status = qp_message_create(db, NULL, &made, NULL, reterr);
+        }
+        if (status == QUIPU_OK) {
+            status = qp_usage_write(db, w->meeting.import->store->tenant, w->header.usage_before,
+                                    &made, 1, reterr);
         }
         /* The unique index on (session, event id) rejects a duplicate within the file. */
         if (status == QUIPU_EXISTS) {
@@ -291,7 +296,7 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
         status = write_check(w, db, scratch, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(
+        status = qp_feed_record(
             w->meeting.import->store, db, w->row,
             &(qp_feed_note){QUIPU_CHANGE_CREATED, w->row->revision, count > 0 ? 1 : 0, count},
             reterr);

@@ -115,7 +115,7 @@ bool qp_mcp_call_fail_status(qp_mcp_call *call, quipu_status status, const quipu
 /* ---- scope.c --------------------------------------------------------------------------------- */
 
 /* Reads a session of the scope, as quipu_session_get(). A session outside of the scope is
- * QUIPU_NOT_FOUND, as a missing one is: a client cannot tell them apart. */
+ * QUIPU_NOT_FOUND, as a missing one is: a client cannot distinguish them. */
 QUIPU_MUST_USE quipu_status qp_mcp_scope_get(const qp_mcp *server, quipu_str key,
                                              const quipu_range *range, quipu_history **ret_history,
                                              quipu_error *reterr);

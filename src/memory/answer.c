@@ -90,7 +90,7 @@ bool qp_answer_repeats(quipu_str text)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-/* The number from 1 of a word; 0: it is none of them. */
+/* The number from 1 of a word; 0: the list does not have it. */
 static int answer_word(qp_json_node node, const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -17,7 +17,6 @@
 #define ASK_ANSWER_TOKENS 1000 /* ...and at least so many tokens */
 #define ASK_PROMPT_SHARE 2     /* messages have at most so small a part of a model's window */
 #define ASK_TEXT_MAX 400       /* bytes of why an answer is refused */
-#define ASK_PER_MILLION INT64_C(1000000) /* prices are for a million tokens */
 
 quipu_status qp_worker_refuse(qp_worker *worker, quipu_error *reterr, const char *format, ...)
 {
@@ -70,19 +69,9 @@ static qp_memory_charge ask_charge(const qp_worker *worker, const quipu_usage *u
     const int64_t cached = usage->cached > 0 && usage->cached <= input ? usage->cached : 0;
     const int64_t written =
         usage->cache_write > 0 && usage->cache_write <= input - cached ? usage->cache_write : 0;
-    const bool priced =
-        (input == 0 || row.price_input > 0) && (output == 0 || row.price_output > 0) &&
-        (cached == 0 || row.price_cached > 0) && (written == 0 || row.price_write > 0);
-    qp_memory_charge charge = {.calls = 1, .input = input, .output = output, .unpriced = !priced};
+    qp_memory_charge charge = {.calls = 1, .input = input, .output = output};
 
-    if (priced) {
-        const double sum = (double)(input - cached - written) * (double)row.price_input +
-                           (double)cached * (double)row.price_cached +
-                           (double)written * (double)row.price_write +
-                           (double)output * (double)row.price_output;
-
-        charge.cost = (int64_t)(sum / (double)ASK_PER_MILLION + 0.5);
-    }
+    charge.unpriced = !qp_model_cost(&row, input, cached, written, output, &charge.cost);
     return charge;
 }
 

@@ -25,6 +25,8 @@
 
 #define CONTEXT_HEAD "## Conversation Memory"
 #define CONTEXT_TAIL_HEAD "To keep in mind from now on:\n"
+#define CONTEXT_LINE_TOKENS 2 /* of a line besides its content */
+#define CONTEXT_TAIL_PART 4   /* lines that do not stand leave one part in so many to later tails */
 #define CONTEXT_TEXT_MAX ((size_t)64 << 20) /* bytes of a text; lines are far fewer */
 
 /* The sections of a block, in their order. */
@@ -166,24 +168,35 @@ static bool context_is_shown(const context_choice *choice, const quipu_memory *m
            quipu_str_eq(memory->session_key, choice->key);
 }
 
-/* Adds the newest lines that fit, in the order of their creation. */
-static void context_choose(context_choice *choice, const qp_context_lines *lines,
-                           qp_context_section section)
+/* Estimated tokens of a line at most, bullet and newline included: the estimate of a text is rounded
+ * down, that of a line in a longer text is not. */
+static int64_t context_needs(const quipu_memory *memory)
 {
-    const size_t begun = choice->count;
+    return quipu_token_estimate(memory->content) + CONTEXT_LINE_TOKENS;
+}
 
-    for (size_t i = lines->count; i > 0 && choice->count < QP_CONTEXT_LINES_MAX; i--) {
-        const quipu_memory *memory = &lines->items[i - 1];
-        const int64_t needs = quipu_token_estimate(memory->content);
+/* What a block of so many tokens has for its lines: headings count, too. */
+static int64_t context_room(int64_t tokens)
+{
+    int64_t headings = quipu_token_estimate(QUIPU_STR(CONTEXT_HEAD)) + 1;
 
-        if (needs > 0 && needs <= choice->tokens &&
-            (section == QP_CONTEXT_STANDING || !context_is_shown(choice, memory))) {
-            choice->tokens -= needs;
-            choice->marks[choice->count] = QP_CONTEXT_MARK(memory->kind, section);
-            choice->items[choice->count++] = *memory;
-        }
+    for (size_t i = 0; i < CONTEXT_SECTIONS; i++) {
+        headings += quipu_token_estimate(quipu_cstr(context_sections[i].heading)) + 1;
     }
-    /* They were chosen from the newest on. */
+    return tokens > headings ? tokens - headings : 0;
+}
+
+static void context_take(context_choice *choice, const quipu_memory *memory,
+                         qp_context_section section, int64_t needs)
+{
+    choice->tokens -= needs;
+    choice->marks[choice->count] = QP_CONTEXT_MARK(memory->kind, section);
+    choice->items[choice->count++] = *memory;
+}
+
+/* Lines from number `begun` on were chosen from the newest on: back into the order of creation. */
+static void context_turn_round(context_choice *choice, size_t begun)
+{
     for (size_t low = begun, high = choice->count; low + 1 < high; low++, high--) {
         const quipu_memory swap = choice->items[low];
         const uint8_t mark = choice->marks[low];
@@ -195,11 +208,29 @@ static void context_choose(context_choice *choice, const qp_context_lines *lines
     }
 }
 
+/* Adds the newest lines that fit, in the order of their creation. */
+static void context_choose(context_choice *choice, const qp_context_lines *lines,
+                           qp_context_section section)
+{
+    const size_t begun = choice->count;
+
+    for (size_t i = lines->count; i > 0 && choice->count < QP_CONTEXT_LINES_MAX; i--) {
+        const quipu_memory *memory = &lines->items[i - 1];
+        const int64_t needs = context_needs(memory);
+
+        if (needs <= choice->tokens &&
+            (section == QP_CONTEXT_STANDING || !context_is_shown(choice, memory))) {
+            context_take(choice, memory, section, needs);
+        }
+    }
+    context_turn_round(choice, begun);
+}
+
 quipu_status qp_context_block_make(const qp_context_offer *offer, quipu_str key, int64_t from_seq,
                                    int64_t tokens, quipu_arena *arena, qp_context_text *ret_block,
                                    quipu_error *reterr)
 {
-    context_choice choice = {.key = key, .from_seq = from_seq, .tokens = tokens};
+    context_choice choice = {.key = key, .from_seq = from_seq, .tokens = context_room(tokens)};
     qp_context_lines lines;
 
     assert(tokens >= 0);
@@ -209,11 +240,14 @@ quipu_status qp_context_block_make(const qp_context_offer *offer, quipu_str key,
         return context_nomem(reterr);
     }
     context_choose(&choice, &offer->standing, QP_CONTEXT_STANDING);
+    choice.tokens -= tokens / CONTEXT_TAIL_PART;
     context_choose(&choice, &offer->reflections, QP_CONTEXT_SUMMARY);
     context_choose(&choice, &offer->high, QP_CONTEXT_RECENT);
     context_choose(&choice, &offer->medium, QP_CONTEXT_RECENT);
     lines = (qp_context_lines){.items = choice.items, .marks = choice.marks, .count = choice.count};
-    return qp_context_block_again(&lines, arena, ret_block, reterr);
+    const quipu_status status = qp_context_block_again(&lines, arena, ret_block, reterr);
+    assert(status != QUIPU_OK || ret_block->tokens <= tokens);
+    return status;
 }
 
 /* Whether a memory is among lines. */
@@ -228,42 +262,77 @@ static bool context_has(const qp_context_lines *lines, const quipu_memory *memor
     return false;
 }
 
-quipu_status qp_context_fresh(const qp_context_past *past, quipu_arena *arena,
-                              qp_context_lines *ret_lines, quipu_error *reterr)
+/* Whether a memory was sent in the block or with a message since. */
+static bool context_was_sent(const qp_context_past *past, const quipu_memory *memory)
+{
+    bool sent = context_has(&past->lines, memory);
+
+    for (size_t i = 0; i < past->tail_count && !sent; i++) {
+        sent = context_has(&past->tails[i].lines, memory);
+    }
+    return sent;
+}
+
+/* The walk is that of context_choose(): the newest first, and one that is too large hides no other.
+ * So a line that a new block would have is either sent, or in the tail, or the reason for a new
+ * block; and a new block never asks for another one. */
+quipu_status qp_context_fresh(const qp_context_past *past, int64_t room, int64_t tokens,
+                              quipu_arena *arena, qp_context_lines *ret_lines, bool *ret_fits,
+                              quipu_error *reterr)
 {
     const qp_context_lines *standing = &past->standing;
-    quipu_memory *items = qp_arena_take(arena, (standing->count + 1) * sizeof(*items));
-    uint8_t *marks = qp_arena_take(arena, standing->count + 1);
-    size_t count = 0;
+    context_choice choice = {.tokens = room - quipu_token_estimate(QUIPU_STR(CONTEXT_TAIL_HEAD))};
+    qp_context_lines fresh;
+    bool fits = true;
 
-    if (items == NULL || marks == NULL) {
+    choice.items = qp_arena_take(arena, (standing->count + 1) * sizeof(*choice.items));
+    choice.marks = qp_arena_take(arena, standing->count + 1);
+    if (choice.items == NULL || choice.marks == NULL) {
         return context_nomem(reterr);
     }
-    for (size_t i = 0; i < standing->count; i++) {
-        const quipu_memory *memory = &standing->items[i];
-        bool sent = context_has(&past->lines, memory);
+    tokens = context_room(tokens);
+    for (size_t i = standing->count; i > 0; i--) {
+        const quipu_memory *memory = &standing->items[i - 1];
+        const int64_t needs = context_needs(memory);
+        const bool in_block = needs <= tokens;
 
-        for (size_t k = 0; k < past->tail_count && !sent; k++) {
-            sent = context_has(&past->tails[k].lines, memory);
+        tokens -= in_block ? needs : 0;
+        if (context_was_sent(past, memory)) {
+            continue;
         }
-        if (!sent) {
-            marks[count] = QP_CONTEXT_MARK(memory->kind, QP_CONTEXT_STANDING);
-            items[count++] = *memory;
+        if (needs <= choice.tokens) {
+            context_take(&choice, memory, QP_CONTEXT_STANDING, needs);
+        } else {
+            fits = fits && !in_block;
         }
     }
-    *ret_lines = (qp_context_lines){.items = items, .marks = marks, .count = count};
+    context_turn_round(&choice, 0);
+    fresh = (qp_context_lines){.items = choice.items, .marks = choice.marks, .count = choice.count};
+    *ret_lines = fresh;
+    *ret_fits = fits;
     return QUIPU_OK;
 }
 
 bool qp_context_is_stale(const qp_context_lines *lines)
 {
-    bool stale = lines->missing;
+    bool stale = lines->missing || lines->unspoken;
 
     for (size_t i = 0; i < lines->count; i++) {
-        /* What was condensed is as true as before: it may stay until the block is made anew. */
+        /* What was condensed is as true as the reflection: it may stay until the block is made
+         * anew. */
         stale = stale || (lines->items[i].has_retired_at && !lines->items[i].has_condensed_into);
     }
     return stale;
+}
+
+bool qp_context_is_condensed(const qp_context_lines *lines)
+{
+    bool condensed = false;
+
+    for (size_t i = 0; i < lines->count; i++) {
+        condensed = condensed || lines->items[i].has_condensed_into;
+    }
+    return condensed;
 }
 
 bool qp_context_is_same(const qp_context_text *text, quipu_bytes hash)

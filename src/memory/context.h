@@ -22,7 +22,7 @@ typedef struct qp_context_text {
 
 /* Make a new block of what is offered, at most `tokens` estimated tokens: standing lines first,
  * then reflections, then observations by priority, of each the newest that fit; one that is too
- * large hides no other. Observations of messages from `from_seq` on of session `key` are left out,
+ * large hides no other. What does not stand leaves room for standing lines that come later. Observations of messages from `from_seq` on of session `key` are left out,
  * unless they stand: the messages themselves are sent. 0: none is left out. */
 QUIPU_MUST_USE quipu_status qp_context_block_make(const qp_context_offer *offer, quipu_str key,
                                                   int64_t from_seq, int64_t tokens,
@@ -38,9 +38,15 @@ QUIPU_MUST_USE quipu_status qp_context_block_again(const qp_context_lines *lines
 QUIPU_MUST_USE quipu_status qp_context_tail_make(const qp_context_lines *lines, quipu_arena *arena,
                                                  qp_context_text *ret_tail, quipu_error *reterr);
 
-/* Standing lines that were sent neither in the block nor with a message since. */
-QUIPU_MUST_USE quipu_status qp_context_fresh(const qp_context_past *past, quipu_arena *arena,
-                                             qp_context_lines *ret_lines, quipu_error *reterr);
+/* Standing lines that were sent neither in the block nor with a message since, the newest that fit
+ * `room` estimated tokens. *ret_fits: a new block of `tokens` would have no others. */
+QUIPU_MUST_USE quipu_status qp_context_fresh(const qp_context_past *past, int64_t room,
+                                             int64_t tokens, quipu_arena *arena,
+                                             qp_context_lines *ret_lines, bool *ret_fits,
+                                             quipu_error *reterr);
+
+/* Whether one of the lines was condensed into a reflection, which is shorter. */
+bool qp_context_is_condensed(const qp_context_lines *lines);
 
 /* Whether a text is the one whose hash a row has. */
 bool qp_context_is_same(const qp_context_text *text, quipu_bytes hash);

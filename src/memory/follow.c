@@ -62,7 +62,7 @@ static quipu_status follow_pass(qp_worker *worker, const qp_call *whole, quipu_e
 }
 
 /* Reports a pass to the caller. */
-static void follow_tell(const qp_worker *worker, quipu_status status, const quipu_error *error)
+static void follow_report(const qp_worker *worker, quipu_status status, const quipu_error *error)
 {
     if (worker->options.on_pass != NULL && (status != QUIPU_OK || qp_worker_did(&worker->ran))) {
         worker->options.on_pass(worker->options.pass_ctx, &worker->ran,
@@ -101,7 +101,7 @@ quipu_status qp_worker_follow(qp_worker *worker, quipu_error *reterr)
         if (status == QUIPU_BUSY || qp_call_check(whole, NULL) != QUIPU_OK) {
             status = QUIPU_OK;
         }
-        follow_tell(worker, status, &error);
+        follow_report(worker, status, &error);
         if (status != QUIPU_OK) {
             (void)qp_error_pass(reterr, &error);
         } else if (!worker->ran.more) {

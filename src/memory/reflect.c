@@ -69,7 +69,9 @@ static void reflect_write(const qp_memory_known *known, qp_buf *text)
     }
 }
 
-/* The reflection that a text becomes: its sources are those of all that it condenses. */
+/* The reflection that a text becomes: its sources are those of all that it condenses. Where one of
+ * them has none, as lines that Lango made of messages which it deleted, it has no first one: no
+ * prompt leaves it out because it shows the messages, and forgetting any up to the last finds it. */
 static quipu_status reflect_item(qp_worker *worker, const qp_job_lease *lease,
                                  const qp_memory_known *known, quipu_str text, quipu_memory *ret,
                                  quipu_error *reterr)
@@ -80,6 +82,7 @@ static quipu_status reflect_item(qp_worker *worker, const qp_job_lease *lease,
                          .token_count = quipu_token_estimate(text),
                          .generation = 1,
                          .priority = QUIPU_PRIORITY_MEDIUM};
+    bool traced = true;
 
     for (size_t i = 0; i < known->count; i++) {
         const quipu_memory *item = &known->items[i];
@@ -87,8 +90,8 @@ static quipu_status reflect_item(qp_worker *worker, const qp_job_lease *lease,
         if (item->kind == QUIPU_REFLECTION && item->generation >= made.generation) {
             made.generation = item->generation + 1;
         }
-        if (item->source_start > 0 &&
-            (made.source_start == 0 || item->source_start < made.source_start)) {
+        traced = traced && item->source_start > 0;
+        if (made.source_start == 0 || item->source_start < made.source_start) {
             made.source_start = item->source_start;
         }
         if (item->source_end > made.source_end) {
@@ -100,6 +103,7 @@ static quipu_status reflect_item(qp_worker *worker, const qp_job_lease *lease,
             made.said_at = item->said_at;
         }
     }
+    made.source_start = traced ? made.source_start : 0;
     if (qp_uuid_v4(&made.id) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
     }
@@ -169,6 +173,7 @@ quipu_status qp_worker_reflect(qp_worker *worker, const qp_job_lease *lease, qui
     if (status == QUIPU_OK) {
         worker->ran.reflections++;
         worker->ran.condensed += (int64_t)known.count;
+        qp_worker_saved(worker, &reflection, &known);
     }
     return status;
 }

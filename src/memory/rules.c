@@ -22,7 +22,7 @@
 #define CUE_VERB 2u      /* a verb in its plain form follows: "always use", not "always wanted" */
 #define CUE_QUESTION 4u  /* also in a question: "Could you always ...?" */
 #define CUE_ASSISTANT 8u /* also in what the assistant says */
-#define CUE_SOLO 16u     /* nobody else is in the sentence, and nothing is told of the past */
+#define CUE_SOLO 16u     /* nobody else is in the sentence, and it is not about the past */
 #define CUE_OBJECT 32u   /* an object follows that means something outside of this conversation */
 
 typedef struct rules_cue {
@@ -186,7 +186,7 @@ static const rules_cue rules_cues[] = {
     "and but so please also ok okay well actually yes yeah no hey btw because since honestly "     \
     "personally sorry oh hi hello thanks then instead though although just"
 
-/* Who or what tells of others, or of the past. */
+/* Words of sentences about others, or about the past. */
 #define OTHERS "he she they was were had did him them his their"
 
 /* ---- one sentence -----------------------------------------------------------------------------
@@ -200,8 +200,8 @@ static bool rules_begins(const qp_rules_sentence *sentence, size_t at)
     return words[at].clause || (at > 0 && qp_rules_in(&words[at - 1], LEAD_INS));
 }
 
-/* "always" and "never" behind a comma tell of somebody more often than they ask: they need a
- * sentence of their own, or a word that leads in. */
+/* "always" and "never" behind a comma describe somebody more often than they ask for something:
+ * they need a sentence of their own, or a word that leads in. */
 static bool rules_begins_alone(const qp_rules_sentence *sentence, size_t at)
 {
     return at == 0 || qp_rules_in(&sentence->words[at - 1], LEAD_INS);

@@ -15,6 +15,7 @@
 #include <quipu/memory.h>
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -191,6 +192,18 @@ static qp_memory_batch run_batch(const quipu_history *history, size_t n,
                                  last != NULL ? last->tokens_total : history->session->token_count};
 }
 
+void qp_worker_saved(const qp_worker *worker, const quipu_memory *saved,
+                     const qp_memory_known *condensed)
+{
+    static const quipu_uuid none = {{0}};
+
+    if (worker->options.on_saved != NULL && memcmp(saved->id.b, none.b, sizeof(none.b)) != 0) {
+        worker->options.on_saved(worker->options.saved_ctx, saved,
+                                 quipu_memories_of(condensed != NULL ? condensed->items : NULL,
+                                                   condensed != NULL ? condensed->count : 0));
+    }
+}
+
 /* One batch: read, observe, commit. *ret_more: the lease is still held, and there is more to do. */
 static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more,
                             quipu_error *reterr)
@@ -230,6 +243,9 @@ static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more
         run->ran.observations += stored.observations;
         run->ran.repeats += stored.repeats;
         *ret_more = stored.more;
+        for (size_t i = 0; i < kept.count; i++) {
+            qp_worker_saved(run, &kept.items[i], NULL);
+        }
     }
     quipu_free(history);
     return status;

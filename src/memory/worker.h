@@ -69,6 +69,11 @@ QUIPU_MUST_USE quipu_status qp_worker_charge(qp_worker *worker, const qp_job_lea
 QUIPU_MUST_USE quipu_status qp_worker_fail(qp_worker *worker, const qp_job_lease *lease,
                                            const quipu_error *error, quipu_error *reterr);
 
+/* Report what was stored to the caller's hook, and what it condenses, or NULL; one with an id of
+ * zeros was known already. */
+void qp_worker_saved(const qp_worker *worker, const quipu_memory *saved,
+                     const qp_memory_known *condensed);
+
 /* ---- models (ask.c, observe.c, reflect.c) -----------------------------------------------------
  */
 

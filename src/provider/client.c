@@ -236,14 +236,14 @@ static quipu_status client_ask_run(client_ask *ask, quipu_error *reterr)
     /* The first attempt is not a retry: at most options.retries + 1 attempts. */
     for (int retry = 1;; retry++) {
         bool again = false;
-        int64_t told_ms = -1;
+        int64_t asked_ms = -1;
         int64_t pause_ms;
 
-        status = client_try(ask, &again, &told_ms, &error);
+        status = client_try(ask, &again, &asked_ms, &error);
         if (status == QUIPU_OK || !again || retry > ask->self->options.retries) {
             break;
         }
-        pause_ms = told_ms >= 0 ? told_ms : client_pause_ms(ask->self, retry);
+        pause_ms = asked_ms >= 0 ? asked_ms : client_pause_ms(ask->self, retry);
         if (!client_pause_fits(ask, pause_ms)) {
             break;
         }

@@ -320,14 +320,6 @@ static quipu_status session_send(qp_remote_ask *ask, const qp_jsonw *writer, qui
     return status == QUIPU_OK ? qp_remote_run(ask, reterr) : status;
 }
 
-static void session_put_settings(qp_jsonw *writer, const qp_json_fields *fields,
-                                 const quipu_session_new *values)
-{
-    for (size_t i = 0; i < fields->count; i++) {
-        qp_fields_write_one(writer, &fields->items[i], values);
-    }
-}
-
 /* Not repeatable: the second try would find the session of the first. */
 quipu_status qp_remote_create(void *ctx, const qp_call *call, const quipu_session_new *values,
                               quipu_error *reterr)
@@ -341,7 +333,7 @@ quipu_status qp_remote_create(void *ctx, const qp_call *call, const quipu_sessio
     qp_remote_begin(&ask, ctx, call, "POST", segments, 1);
     qp_jsonw_begin(&writer, &ask.body);
     qp_jsonw_object(&writer);
-    session_put_settings(&writer, &server->fresh, values);
+    qp_fields_members(&writer, &server->fresh, values);
     if (values->messages.count > 0) {
         status = session_put_messages(&writer, values->messages, reterr);
     }
@@ -363,7 +355,7 @@ quipu_status qp_remote_fork(void *ctx, const qp_call *call, quipu_str key, int64
     qp_remote_begin(&ask, ctx, call, "POST", segments, 3);
     qp_jsonw_begin(&writer, &ask.body);
     qp_jsonw_object(&writer);
-    session_put_settings(&writer, &server->fresh, values);
+    qp_fields_members(&writer, &server->fresh, values);
     qp_jsonw_put_i64(&writer, "seq", seq);
     qp_jsonw_object_end(&writer);
     status = session_send(&ask, &writer, QUIPU_OK, reterr);
@@ -371,7 +363,24 @@ quipu_status qp_remote_fork(void *ctx, const qp_call *call, quipu_str key, int64
     return status;
 }
 
-/* The fields that the patch sets; an absent text is null, which clears. */
+/* The fields that a patch sets; an absent text is null, which clears. */
+static void session_put_patch(qp_jsonw *writer, const qp_buf *body, const qp_remote_server *server,
+                              const quipu_session_patch *patch)
+{
+    for (size_t i = 0; i < server->patch.count; i++) {
+        const struct qp_field_name *item = &server->patch.items[i];
+        const size_t before = body->n;
+
+        if ((patch->set & item->field.bit) != 0) {
+            qp_fields_write_one(writer, item, patch);
+            if (body->n == before) {
+                qp_jsonw_key(writer, quipu_cstr(item->name));
+                qp_jsonw_null(writer);
+            }
+        }
+    }
+}
+
 quipu_status qp_remote_update(void *ctx, const qp_call *call, quipu_str key,
                               const quipu_session_patch *patch, int64_t *ret_revision,
                               quipu_error *reterr)
@@ -385,18 +394,7 @@ quipu_status qp_remote_update(void *ctx, const qp_call *call, quipu_str key,
     qp_remote_begin(&ask, ctx, call, "PATCH", segments, 2);
     qp_jsonw_begin(&writer, &ask.body);
     qp_jsonw_object(&writer);
-    for (size_t i = 0; i < server->patch.count; i++) {
-        const struct qp_field_name *item = &server->patch.items[i];
-        const size_t before = ask.body.n;
-
-        if ((patch->set & item->field.bit) != 0) {
-            qp_fields_write_one(&writer, item, patch);
-            if (ask.body.n == before) {
-                qp_jsonw_key(&writer, quipu_cstr(item->name));
-                qp_jsonw_null(&writer);
-            }
-        }
-    }
+    session_put_patch(&writer, &ask.body, server, patch);
     if ((patch->set & QUIPU_SET_IF_REVISION) != 0) {
         qp_jsonw_put_i64(&writer, "expectedRevision", patch->expected_revision);
     }
@@ -445,6 +443,12 @@ quipu_status qp_remote_append(void *ctx, const qp_call *call, quipu_str key,
     }
     if (options->expected_revision >= 0) {
         qp_jsonw_put_i64(&writer, "expectedRevision", options->expected_revision);
+    }
+    if (options->settings != NULL) {
+        qp_jsonw_key(&writer, QUIPU_STR("settings"));
+        qp_jsonw_object(&writer);
+        session_put_patch(&writer, &ask.body, ctx, options->settings);
+        qp_jsonw_object_end(&writer);
     }
     status = session_put_messages(&writer, messages, reterr);
     qp_jsonw_object_end(&writer);

@@ -661,6 +661,26 @@ static qp_json_node body_read_new(qp_adk_body *body)
     return id;
 }
 
+/* The members of an artifact; returns its name. Of a part the members are checked, not their
+ * values. */
+static qp_json_node body_read_artifact(qp_adk_body *body)
+{
+    static const body_field metadata = {"customMetadata", BODY_DICT, false};
+    const qp_json_node root = qp_json_root(&body->doc);
+    const qp_json_node id = body_required(body, "filename", BODY_TEXT);
+
+    body->options = body_required(body, "artifact", BODY_MODEL);
+    for (size_t i = 0; i < BODY_COUNT(body_of_part) && body->options.doc != NULL; i++) {
+        (void)body_member(&body->faults, body->options, &body_of_part[i], "\"body\",\"artifact\"");
+    }
+    if (body->options.doc != NULL) {
+        body_extras(&body->faults, body->options, body_of_part, BODY_COUNT(body_of_part),
+                    "\"body\",\"artifact\"");
+    }
+    body->state.text = qp_json_raw(body_member(&body->faults, root, &metadata, "\"body\""));
+    return id;
+}
+
 bool qp_adk_body_read(qp_call *call, qp_adk_form form, qp_adk_body *body)
 {
     const bool optional = form == QP_ADK_NEW || form == QP_ADK_STATE;
@@ -683,6 +703,9 @@ bool qp_adk_body_read(qp_call *call, qp_adk_form form, qp_adk_body *body)
             break;
         case QP_ADK_SESSION_ID:
             id = body_required(body, "sessionId", BODY_TEXT);
+            break;
+        case QP_ADK_ARTIFACT:
+            id = body_read_artifact(body);
             break;
         }
     }

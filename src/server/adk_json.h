@@ -52,7 +52,8 @@ typedef enum qp_adk_form {
     QP_ADK_NEW,         /* {sessionId, state, events, options}, all optional, as is the body */
     QP_ADK_STATE,       /* the state itself; optional */
     QP_ADK_STATE_DELTA, /* {stateDelta} */
-    QP_ADK_SESSION_ID   /* {sessionId} */
+    QP_ADK_SESSION_ID,  /* {sessionId} */
+    QP_ADK_ARTIFACT     /* {filename, artifact, customMetadata}: as session_id, options, state */
 } qp_adk_form;
 
 /* Reads the body of a call; unknown members are ignored, names may be camelCase or snake_case.

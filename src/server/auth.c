@@ -41,7 +41,7 @@ static bool auth_host_is_ours(const quipu_server *server, quipu_str host)
     return server->public_host[0] != '\0' && quipu_str_eq(host, quipu_cstr(server->public_host));
 }
 
-/* "http://host" or "https://host" of a host of ours. Pages of no origin ("null") are foreign. */
+/* "http://host" or "https://host" of one of our hosts. Pages of no origin ("null") are foreign. */
 static bool auth_origin_is_ours(const quipu_server *server, quipu_str origin)
 {
     static const char *const schemes[] = {"http://", "https://"};

@@ -6,9 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/adk_key.h"
 #include "base/error.h"
-
-#define CALL_ADK_KEY "adk:" /* keys of the ADK service begin with it */
 
 /* How a status of the library is answered. The closed list of base.h, in its order. */
 static const struct {
@@ -123,6 +122,24 @@ bool qp_call_time(const qp_call *call, const char *name, quipu_time *ret_time)
 
 /* ---- scope ----------------------------------------------------------------------------------- */
 
+bool qp_call_holds(quipu_str text, const char *word)
+{
+    const size_t n = strlen(word);
+
+    for (size_t i = 0; i + n <= text.n; i++) {
+        const char *found = memchr(text.p + i, word[0], text.n - n - i + 1);
+
+        if (found == NULL) {
+            return false;
+        }
+        if (memcmp(found, word, n) == 0) {
+            return true;
+        }
+        i = (size_t)(found - text.p);
+    }
+    return false;
+}
+
 bool qp_call_may_read(const qp_call *call)
 {
     return call->identity != NULL && (call->identity->verbs & QUIPU_TOKEN_READ) != 0;
@@ -191,28 +208,6 @@ quipu_status qp_call_scope(const qp_call *call, quipu_str *app_name, quipu_str *
     return QUIPU_OK;
 }
 
-/* Names in a key are escaped, so that no name reaches into the next one. */
-static void call_put_name(qp_buf *key, quipu_str name)
-{
-    for (size_t i = 0; i < name.n; i++) {
-        if (name.p[i] == '/' || name.p[i] == '%') {
-            qp_buf_puts(key, name.p[i] == '/' ? "%2F" : "%25");
-        } else {
-            qp_buf_putc(key, name.p[i]);
-        }
-    }
-}
-
-/* The beginning of all keys of a user, with its last slash. */
-static void call_put_user(qp_buf *key, quipu_str app_name, quipu_str user_id)
-{
-    qp_buf_puts(key, CALL_ADK_KEY);
-    call_put_name(key, app_name);
-    qp_buf_putc(key, '/');
-    call_put_name(key, user_id);
-    qp_buf_putc(key, '/');
-}
-
 quipu_status qp_call_adk_key(qp_call *call, const quipu_session_ref *ref, quipu_str *ret_key,
                              quipu_error *reterr)
 {
@@ -220,8 +215,8 @@ quipu_status qp_call_adk_key(qp_call *call, const quipu_session_ref *ref, quipu_
     qp_buf key;
 
     qp_buf_init(&key, QP_HTTP_HEAD_MAX * 3); /* an escaped byte takes three */
-    call_put_user(&key, ref->app_name, ref->user_id);
-    call_put_name(&key, ref->session_id);
+    qp_key_put_user(ref->app_name, ref->user_id, &key);
+    qp_key_escape(ref->session_id, &key);
     status = qp_buf_status(&key);
     if (status == QUIPU_OK) {
         status = quipu_arena_copy(&call->arena, qp_buf_str(&key), ret_key);
@@ -233,7 +228,7 @@ quipu_status qp_call_adk_key(qp_call *call, const quipu_session_ref *ref, quipu_
 quipu_status qp_call_check_new_key(const qp_call *call, quipu_str key, quipu_str app_name,
                                    quipu_str user_id, quipu_error *reterr)
 {
-    const quipu_str head = QUIPU_STR(CALL_ADK_KEY);
+    const quipu_str head = QUIPU_STR(QP_KEY_OF_USER);
     bool is_own;
     qp_buf own;
 
@@ -245,7 +240,7 @@ quipu_status qp_call_check_new_key(const qp_call *call, quipu_str key, quipu_str
         return QUIPU_OK;
     }
     qp_buf_init(&own, QUIPU_KEY_MAX);
-    call_put_user(&own, app_name, user_id);
+    qp_key_put_user(app_name, user_id, &own);
     is_own = qp_buf_status(&own) == QUIPU_OK && key.n > own.n &&
              memcmp(key.p, qp_buf_str(&own).p, own.n) == 0 &&
              memchr(key.p + own.n, '/', key.n - own.n) == NULL;

@@ -66,6 +66,9 @@ bool qp_call_flag(const qp_call *call, const char *name);
 int64_t qp_call_number(const qp_call *call, const char *name, int64_t otherwise);
 bool qp_call_time(const qp_call *call, const char *name, quipu_time *ret_time);
 
+/* Whether a text contains a word, which is not empty. */
+bool qp_call_holds(quipu_str text, const char *word);
+
 /* Whether the identity may read: an answer to a write shows nothing else. */
 bool qp_call_may_read(const qp_call *call);
 

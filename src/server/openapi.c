@@ -244,7 +244,10 @@ static void openapi_adk_schemas(qp_jsonw *writer)
                             "{\"stateDelta\":{\"type\":\"object\"}}}"},
         {"AdkMemoryPatch", "{\"type\":\"object\",\"required\":[\"sessionId\"],\"properties\":"
                            "{\"sessionId\":{\"type\":\"string\"}}}"},
-        {"AdkArtifact", "{\"type\":\"object\"}"},
+        {"AdkArtifact", "{\"type\":\"object\",\"required\":[\"filename\",\"artifact\"],"
+                        "\"properties\":{\"filename\":{\"type\":\"string\"},\"artifact\":"
+                        "{\"type\":\"object\"},\"customMetadata\":{\"type\":[\"object\","
+                        "\"null\"]}}}"},
         {"AdkRun", "{\"type\":\"object\"}"},
         {"AdkError", "{\"type\":\"object\",\"anyOf\":[{\"required\":[\"detail\"]},"
                      "{\"required\":[\"error\"]}]}"},
@@ -282,15 +285,30 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
                            "[\"messages\"],\"properties\":{\"messages\":{\"type\":\"array\","
                            "\"minItems\":1,\"items\":{\"$ref\":\"#/components/schemas/Message\"}},"
                            "\"create\":{\"type\":\"boolean\"},\"expectedRevision\":"
-                           "{\"type\":\"integer\"}}}"));
+                           "{\"type\":\"integer\"},\"settings\":{\"type\":\"object\"}}}"));
     qp_jsonw_key(writer, QUIPU_STR("Message"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"required\":[\"role\"],\"properties\":"
                                    "{\"role\":{\"enum\":[\"user\",\"assistant\",\"tool\","
                                    "\"function\",\"model\",\"system\"]},\"content\":"
                                    "{\"type\":[\"string\",\"null\"]},\"eventId\":"
                                    "{\"type\":[\"string\",\"null\"]}}}"));
+    qp_jsonw_key(writer, QUIPU_STR("Artifact"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,"
+                                   "\"required\":[\"name\"],\"properties\":{\"name\":"
+                                   "{\"type\":\"string\"},\"data\":{\"type\":\"string\","
+                                   "\"contentEncoding\":\"base64\"},\"text\":{\"type\":"
+                                   "\"string\"},\"mimeType\":{\"type\":\"string\"},"
+                                   "\"metadata\":{\"type\":\"object\"}}}"));
     qp_jsonw_key(writer, QUIPU_STR("State"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\"}"));
+    qp_jsonw_key(writer, QUIPU_STR("MemoryPatch"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,"
+                                   "\"required\":[\"kind\"],\"properties\":{\"kind\":{\"enum\":"
+                                   "[\"observation\",\"reflection\"]},\"content\":{\"type\":"
+                                   "\"string\"},\"priority\":{\"enum\":[\"standing\",\"high\","
+                                   "\"medium\",\"low\",\"done\"]},\"subject\":{\"type\":"
+                                   "[\"string\",\"null\"]},\"why\":{\"type\":\"string\"},"
+                                   "\"retire\":{\"const\":true}}}"));
     qp_jsonw_key(writer, QUIPU_STR("McpMessage"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":[\"object\",\"array\"],\"minItems\":1,"
                                    "\"maxItems\":100}"));

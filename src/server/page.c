@@ -18,19 +18,6 @@ static const qp_asset *page_find(quipu_str name)
     return NULL;
 }
 
-/* Whether a text occurs in a header's value. Both are short: a head has 16 KiB at most. */
-static bool page_has(quipu_str value, const char *text)
-{
-    const size_t n = strlen(text);
-
-    for (size_t i = 0; i + n <= value.n; i++) {
-        if (memcmp(value.p + i, text, n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static quipu_status page_answer(qp_call *call, quipu_str name, quipu_error *reterr)
 {
     const quipu_str codings = qp_http_header(call->request, "accept-encoding");
@@ -40,7 +27,7 @@ static quipu_status page_answer(qp_call *call, quipu_str name, quipu_error *rete
         return qp_error_set(reterr, QUIPU_NOT_FOUND, "the page has no such file");
     }
     /* A client that names no coding takes any. */
-    if (codings.p != NULL && !page_has(codings, "gzip") && !page_has(codings, "*")) {
+    if (codings.p != NULL && !qp_call_holds(codings, "gzip") && !qp_call_holds(codings, "*")) {
         qp_reply_error(&call->answer, 406, "UNSUPPORTED",
                        "the page is sent compressed: ask with Accept-Encoding: gzip");
         return QUIPU_OK;
@@ -48,7 +35,7 @@ static quipu_status page_answer(qp_call *call, quipu_str name, quipu_error *rete
     call->answer.asset = asset;
     call->answer.type = asset->type;
     call->answer.status =
-        page_has(qp_http_header(call->request, "if-none-match"), asset->etag) ? 304 : 200;
+        qp_call_holds(qp_http_header(call->request, "if-none-match"), asset->etag) ? 304 : 200;
     return QUIPU_OK;
 }
 

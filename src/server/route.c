@@ -100,6 +100,43 @@ static const qp_parameter route_recall[] = {
     END,
 };
 
+static const qp_parameter route_changes[] = {
+    NUMBER("before", 1, ROUTE_NUMBER_MAX, "only changes by messages before this one"),
+    NUMBER("limit", 1, QUIPU_BATCH_MAX, "messages that are looked at"),
+    END,
+};
+
+static const qp_parameter route_memory[] = {
+    NUMBER("limit", 1, QUIPU_PAGE_MAX, "the newest so many of each kind; without it: 200"),
+    FLAG("retired", "retired ones too"),
+    FLAG("scope", "also what was observed in the user's other sessions of the app"),
+    END,
+};
+
+static const qp_parameter route_progress[] = {
+    TEXT("key", "only this session"),
+    TEXT("app", "only sessions of this app"),
+    TEXT("user", "only those of this user of the app"),
+    END,
+};
+
+static const qp_parameter route_state[] = {
+    FLAG("blame", "the names as a list, each with its value, and who set it last"),
+    END,
+};
+
+static const qp_parameter route_usage[] = {
+    TEXT("by", "all, or some of day, model, session with commas between them; without it: model"),
+    TEXT("key", "only of this session"),
+    TEXT("app", "only of sessions of this app"),
+    TEXT("user", "only of sessions of this user"),
+    TIME("from", "only of the day of this instant, in UTC, and later ones"),
+    TIME("to", "only up to the day of this instant"),
+    TEXT("after", "the cursor that the answer before ended with"),
+    NUMBER("limit", 1, QUIPU_PAGE_MAX, "sessions that are summed up"),
+    END,
+};
+
 static const qp_parameter route_export[] = {
     FLAG("flat", "a fork with the messages that it shares, as a session of its own"),
     END,
@@ -108,6 +145,22 @@ static const qp_parameter route_export[] = {
 static const qp_parameter route_tail[] = {
     NUMBER("after", 0, ROUTE_NUMBER_MAX,
            "begin after this message; a Last-Event-ID header comes before it"),
+    END,
+};
+
+static const qp_parameter route_artifacts[] = {
+    TEXT("name", "only of this name"),
+    FLAG("versions", "all versions, not the newest of each name"),
+    END,
+};
+
+static const qp_parameter route_artifact[] = {
+    NUMBER("version", 0, QUIPU_ARTIFACT_VERSIONS_MAX - 1, "this version; without it: the newest"),
+    END,
+};
+
+static const qp_parameter route_adk_artifact[] = {
+    TEXT("version", "this version; without it: the newest"),
     END,
 };
 
@@ -136,6 +189,12 @@ const qp_route qp_routes[] = {
      QP_ROUTE_LOOP, qp_route_identity},
     {QP_HTTP_GET, "/v1/stats", QP_NEED_WHOLE, "stats", "How much is in the store", NULL, NULL,
      QP_ROUTE_WORKER, qp_route_stats},
+    {QP_HTTP_GET, "/v1/memory", QP_NEED_READ, "listMemoryProgress",
+     "How far sessions are observed, and by which worker", route_progress, NULL, QP_ROUTE_WORKER,
+     qp_route_memory_progress},
+    {QP_HTTP_GET, "/v1/usage", QP_NEED_READ, "getUsage",
+     "What the answers of sessions used: tokens and money", route_usage, NULL, QP_ROUTE_WORKER,
+     qp_route_usage},
     {QP_HTTP_GET, "/v1/search", QP_NEED_READ, "search", "Find messages that have all words",
      route_search, NULL, QP_ROUTE_WORKER, qp_route_search},
     {QP_HTTP_GET, "/v1/recall", QP_NEED_READ, "recall", "Find messages that answer a question",
@@ -168,15 +227,34 @@ const qp_route qp_routes[] = {
      "The next prompt, or the one of a past turn", route_context, NULL, QP_ROUTE_WORKER,
      qp_route_context},
     {QP_HTTP_GET, "/v1/sessions/{key}/state", QP_NEED_READ, "getState",
-     "The state of a session, with that of its app and its user", NULL, NULL, QP_ROUTE_WORKER,
-     qp_route_state_get},
+     "The state of a session, with that of its app and its user", route_state, NULL,
+     QP_ROUTE_WORKER, qp_route_state_get},
     {QP_HTTP_PATCH, "/v1/sessions/{key}/state", QP_NEED_WRITE, "updateState",
      "Set names of the state, all or none", NULL, "State", QP_ROUTE_WORKER, qp_route_state_patch},
+    {QP_HTTP_GET, "/v1/sessions/{key}/state/changes", QP_NEED_READ, "listStateChanges",
+     "Which recorded messages changed the state, the newest first", route_changes, NULL,
+     QP_ROUTE_WORKER, qp_route_state_changes},
+    {QP_HTTP_GET, "/v1/sessions/{key}/memory", QP_NEED_READ, "listMemories",
+     "What is known of a session: reflections, then observations", route_memory, NULL,
+     QP_ROUTE_WORKER, qp_route_memory_list},
+    {QP_HTTP_PATCH, "/v1/sessions/{key}/memory/{id}", QP_NEED_WRITE, "updateMemory",
+     "Correct or retire a memory", NULL, "MemoryPatch", QP_ROUTE_WORKER, qp_route_memory_update},
     {QP_HTTP_GET, "/v1/sessions/{key}/export", QP_NEED_READ, "exportSession",
      "A session as JSON Lines", route_export, NULL, QP_ROUTE_WORKER, qp_route_export},
     {QP_HTTP_GET, "/v1/sessions/{key}/tail", QP_NEED_READ, "tailSession",
      "Messages as server-sent events: what exists, then what is added", route_tail, NULL,
      QP_ROUTE_STREAM, qp_route_tail},
+    {QP_HTTP_GET, "/v1/sessions/{key}/artifacts", QP_NEED_READ, "listArtifacts",
+     "The artifacts of a session and of its user, without their bytes", route_artifacts, NULL,
+     QP_ROUTE_WORKER, qp_route_artifact_list},
+    {QP_HTTP_POST, "/v1/sessions/{key}/artifacts", QP_NEED_WRITE, "saveArtifact",
+     "Save the next version of an artifact", NULL, "Artifact", QP_ROUTE_WORKER,
+     qp_route_artifact_save},
+    {QP_HTTP_GET, "/v1/sessions/{key}/artifacts/{name}", QP_NEED_READ, "getArtifact",
+     "One version of an artifact with its bytes in base64", route_artifact, NULL, QP_ROUTE_WORKER,
+     qp_route_artifact_get},
+    {QP_HTTP_DELETE, "/v1/sessions/{key}/artifacts/{name}", QP_NEED_WRITE, "deleteArtifact",
+     "Delete all versions of an artifact", NULL, NULL, QP_ROUTE_WORKER, qp_route_artifact_delete},
 #define ADK_SESSIONS "/apps/{app_name}/users/{user_id}/sessions"
 #define ADK_SESSION ADK_SESSIONS "/{session_id}"
 #define ADK_ARTIFACT ADK_SESSION "/artifacts/{artifact_name}"
@@ -209,20 +287,29 @@ const qp_route qp_routes[] = {
     {QP_HTTP_PATCH, "/apps/{app_name}/users/{user_id}/memory", QP_NEED_WRITE, "adkUpdateMemory",
      "ADK: add a session to memory; every session of the store is in it", NULL, "AdkMemoryPatch",
      QP_ROUTE_WORKER, qp_route_adk_memory},
-    {QP_HTTP_GET, ADK_SESSION "/artifacts", QP_NEED_READ, "adkListArtifacts", "ADK: not served yet",
-     NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+    {QP_HTTP_GET, ADK_SESSION "/artifacts", QP_NEED_READ, "adkListArtifacts",
+     "ADK: the names of artifacts of a session and its user", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_names},
     {QP_HTTP_POST, ADK_SESSION "/artifacts", QP_NEED_WRITE, "adkSaveArtifact",
-     "ADK: not served yet", NULL, "AdkArtifact", QP_ROUTE_LOOP, qp_route_adk_artifact},
-    {QP_HTTP_GET, ADK_ARTIFACT, QP_NEED_READ, "adkGetArtifact", "ADK: not served yet", NULL, NULL,
-     QP_ROUTE_LOOP, qp_route_adk_artifact},
-    {QP_HTTP_DELETE, ADK_ARTIFACT, QP_NEED_WRITE, "adkDeleteArtifact", "ADK: not served yet", NULL,
-     NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
-    {QP_HTTP_GET, ADK_ARTIFACT "/versions", QP_NEED_READ, "adkListVersions", "ADK: not served yet",
-     NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+     "ADK: save the next version of an artifact", NULL, "AdkArtifact", QP_ROUTE_WORKER,
+     qp_route_adk_artifact_save},
+    {QP_HTTP_GET, ADK_ARTIFACT, QP_NEED_READ, "adkGetArtifact", "ADK: an artifact as a part",
+     route_adk_artifact, NULL, QP_ROUTE_WORKER, qp_route_adk_artifact_get},
+    {QP_HTTP_DELETE, ADK_ARTIFACT, QP_NEED_WRITE, "adkDeleteArtifact",
+     "ADK: delete all versions of an artifact", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_delete},
+    {QP_HTTP_GET, ADK_ARTIFACT "/versions", QP_NEED_READ, "adkListVersions",
+     "ADK: the versions of an artifact", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_versions},
+    {QP_HTTP_GET, ADK_ARTIFACT "/versions/metadata", QP_NEED_READ, "adkListMetadata",
+     "ADK: what is known of the versions of an artifact", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_metadatas},
     {QP_HTTP_GET, ADK_ARTIFACT "/versions/{version_id}", QP_NEED_READ, "adkGetVersion",
-     "ADK: not served yet", NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+     "ADK: one version of an artifact as a part", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_version},
     {QP_HTTP_GET, ADK_ARTIFACT "/versions/{version_id}/metadata", QP_NEED_READ, "adkGetMetadata",
-     "ADK: not served yet", NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_artifact},
+     "ADK: what is known of one version", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_adk_artifact_metadata},
     {.path = NULL},
 };
 

@@ -83,9 +83,20 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_export(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_tail(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_usage(qp_call *call, quipu_error *reterr);
+
+quipu_status qp_route_memory_list(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr);
+
+quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_artifact_get(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_page(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_page_file(qp_call *call, quipu_error *reterr);
@@ -101,7 +112,14 @@ quipu_status qp_route_adk_apps(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_adk_version(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_adk_health(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_adk_config(qp_call *call, quipu_error *reterr);
-quipu_status qp_route_adk_artifact(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_artifact_names(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_artifact_save(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_artifact_get(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_artifact_delete(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_artifact_versions(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_artifact_metadatas(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_artifact_version(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_adk_artifact_metadata(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_adk_run(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_mcp(qp_call *call, quipu_error *reterr);

@@ -386,7 +386,7 @@ static quipu_status adk_find_apps(qp_call *call, quipu_str **ret_names, size_t *
     return QUIPU_OK;
 }
 
-/* An app as a name, or with what ADK tells of it: its agent has its name. */
+/* An app as a name, or with what ADK reports about it: its agent has its name. */
 static void adk_put_app(qp_jsonw *writer, quipu_str name, bool is_detailed)
 {
     if (!is_detailed) {
@@ -472,13 +472,6 @@ quipu_status qp_route_adk_config(qp_call *call, quipu_error *reterr)
     const char *const texts[][2] = {{"backendUrl", ""}};
 
     return adk_answer_texts(call, texts, 1, reterr);
-}
-
-quipu_status qp_route_adk_artifact(qp_call *call, quipu_error *reterr)
-{
-    (void)reterr;
-    qp_reply_error(&call->answer, 501, "UNSUPPORTED", "artifacts are not served yet");
-    return QUIPU_OK;
 }
 
 quipu_status qp_route_adk_run(qp_call *call, quipu_error *reterr)

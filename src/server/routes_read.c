@@ -13,7 +13,8 @@ static const char *const read_roles[] = {"",         "user",  "assistant", "tool
 
 /* In the order of quipu_context_reason. */
 static const char *const read_reasons[] = {
-    "same", "first", "model", "instructions", "memory", "idle", "compaction", "window", "history",
+    "same", "first",      "model",  "instructions", "memory",
+    "idle", "compaction", "window", "history",      "pays",
 };
 
 #define READ_ROLES (sizeof(read_roles) / sizeof(read_roles[0]))
@@ -118,6 +119,10 @@ static void read_put_context(qp_jsonw *writer, const quipu_context *context, boo
     read_put_hash(writer, "promptHash", context->prompt_hash);
     if (is_past) {
         qp_jsonw_put_bool(writer, "exact", context->exact);
+        if (context->reported_input >= 0) {
+            qp_jsonw_put_i64(writer, "reportedInput", context->reported_input);
+            qp_jsonw_put_i64(writer, "reportedCached", context->reported_cached);
+        }
     }
     if (context->tools.text.n > 0) {
         qp_jsonw_key(writer, QUIPU_STR("tools"));

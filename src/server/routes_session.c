@@ -265,9 +265,26 @@ static quipu_status routes_read_create(qp_json_node value, quipu_append_options 
     return QUIPU_OK;
 }
 
-/* The body of an append: {"messages":[...],"create":true,"expectedRevision":7}. */
+/* Settings of a session by their names. */
+static quipu_status routes_read_settings(qp_call *call, qp_json_node value,
+                                         quipu_session_patch *patch, quipu_error *reterr)
+{
+    qp_json_iter each = qp_json_each(value);
+    quipu_status status = qp_json_kind_of(value) == QP_JSON_OBJECT
+                              ? QUIPU_OK
+                              : qp_error_set(reterr, QUIPU_INVALID, "settings is an object");
+
+    while (status == QUIPU_OK && qp_json_next(&each)) {
+        status = qp_fields_set(&call->server->patch_fields, patch, &patch->set, each.key,
+                               each.value, &call->arena, reterr);
+    }
+    return status;
+}
+
+/* The body of an append: {"messages":[...],"create":true,"expectedRevision":7,"settings":{...}}. */
 static quipu_status routes_read_append(qp_call *call, qp_json_node body, quipu_messages *messages,
-                                       quipu_append_options *options, quipu_error *reterr)
+                                       quipu_append_options *options, quipu_session_patch *settings,
+                                       quipu_error *reterr)
 {
     qp_json_iter each = qp_json_each(body);
     quipu_status status = QUIPU_OK;
@@ -280,6 +297,9 @@ static quipu_status routes_read_append(qp_call *call, qp_json_node body, quipu_m
                 qp_body_number("expectedRevision", each.value, &options->expected_revision, reterr);
         } else if (qp_json_text_is(each.key, QUIPU_STR("create"))) {
             status = routes_read_create(each.value, options, reterr);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("settings"))) {
+            status = routes_read_settings(call, each.value, settings, reterr);
+            options->settings = settings->set != 0 ? settings : NULL;
         } else {
             status = qp_body_unknown(reterr);
         }
@@ -305,6 +325,7 @@ static quipu_status routes_check_append(qp_call *call, const quipu_append_option
 quipu_status qp_route_session_append(qp_call *call, quipu_error *reterr)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_session_patch settings = QUIPU_SESSION_PATCH_INIT;
     quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_messages messages = quipu_messages_of(NULL, 0);
     qp_jsonw writer;
@@ -312,7 +333,8 @@ quipu_status qp_route_session_append(qp_call *call, quipu_error *reterr)
     quipu_status status = qp_body_parse(call, &doc, reterr);
 
     if (status == QUIPU_OK) {
-        status = routes_read_append(call, qp_json_root(&doc), &messages, &options, reterr);
+        status =
+            routes_read_append(call, qp_json_root(&doc), &messages, &options, &settings, reterr);
     }
     if (status == QUIPU_OK) {
         status = routes_check_append(call, &options, reterr);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/uuid.h"
 #include "mcp/live.h"
 #include "server/adk_json.h"
@@ -44,11 +45,80 @@ static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *r
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
+/* Whether the identity may know who set an entry: a token of one user learns nothing about the
+ * sessions of others, which set the state of the app, too. */
+static bool state_may_blame(const qp_call *call, const quipu_state_entry *entry)
+{
+    return call->identity->user_id.p == NULL || entry->scope != QUIPU_SCOPE_APP ||
+           quipu_str_eq(entry->set_in, call->key);
+}
+
+static void state_put_blame(qp_jsonw *writer, const qp_call *call, const quipu_state_entry *entry)
+{
+    static const char *const scopes[] = {"", "app", "user", "session"};
+    char at[QP_TIME_RFC3339_SIZE];
+
+    qp_jsonw_object(writer);
+    qp_jsonw_put(writer, "scope", scopes[entry->scope]);
+    qp_jsonw_key(writer, QUIPU_STR("name"));
+    qp_jsonw_str(writer, entry->name);
+    qp_jsonw_key(writer, QUIPU_STR("value"));
+    qp_jsonw_raw(writer, entry->value.text);
+    if (qp_time_rfc3339(entry->set_at, at, NULL) == QUIPU_OK) {
+        qp_jsonw_put(writer, "setAt", at);
+    }
+    if (state_may_blame(call, entry)) {
+        if (entry->set_by.p != NULL) {
+            qp_jsonw_key(writer, QUIPU_STR("setBy"));
+            qp_jsonw_str(writer, entry->set_by);
+        }
+        if (entry->set_seq > 0) {
+            qp_jsonw_key(writer, QUIPU_STR("setSeq"));
+            qp_jsonw_i64(writer, entry->set_seq);
+        }
+        if (entry->set_in.p != NULL) {
+            qp_jsonw_key(writer, QUIPU_STR("setIn"));
+            qp_jsonw_str(writer, entry->set_in);
+        }
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* {"blame":[...]}: the names as rows, of one snapshot. */
+static quipu_status state_blame(qp_call *call, quipu_error *reterr)
+{
+    quipu_state_list *list = NULL;
+    quipu_status status = qp_call_check_session(call, reterr);
+    qp_jsonw writer;
+
+    if (status == QUIPU_OK) {
+        status = quipu_state_get(call->store, call->key, &call->limits, &list, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("blame"));
+    qp_jsonw_array(&writer);
+    for (size_t i = 0; i < list->entries.count; i++) {
+        state_put_blame(&writer, call, quipu_state_entry_at(list->entries, i));
+    }
+    qp_jsonw_array_end(&writer);
+    qp_jsonw_object_end(&writer);
+    quipu_free(list);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
 quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr)
 {
     quipu_live *live = NULL;
-    quipu_status status = state_open(call, &live, reterr);
+    quipu_status status;
 
+    if (qp_call_flag(call, "blame")) {
+        return state_blame(call, reterr);
+    }
+    status = state_open(call, &live, reterr);
     if (status == QUIPU_OK) {
         status = state_answer(call, live, reterr);
     }
@@ -147,6 +217,89 @@ quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr)
     qp_buf_free(&event);
     qp_json_free(&doc);
     return status;
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+#define STATE_LOOK 2000 /* messages that one request looks at without a limit */
+
+/* Writes what a message changed, if it was an event with a state delta. */
+static quipu_status state_put_change(qp_call *call, qp_jsonw *writer, quipu_messages messages,
+                                     size_t index, quipu_error *reterr)
+{
+    const quipu_message *message = quipu_message_at(messages, index);
+    quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
+    quipu_status status;
+    qp_json_node delta;
+    quipu_json event;
+    qp_json_doc doc;
+
+    /* Most messages change nothing: no event is built for them. */
+    if (!qp_call_holds(message->extra.text, "tateDelta") &&
+        !qp_call_holds(message->extra.text, "tate_delta")) {
+        return QUIPU_OK;
+    }
+    dialect.key_case = QUIPU_KEYS_CAMEL;
+    quipu_arena_reset(&call->arena); /* one message at a time */
+    qp_json_init(&doc);
+    status = quipu_message_to_event(messages, index, &dialect, &call->arena, &event, reterr);
+    if (status == QUIPU_CORRUPT) {
+        return QUIPU_OK; /* a writer of messages made it up: it was no event */
+    }
+    if (status == QUIPU_OK) {
+        status = qp_json_parse(&doc, event.text, NULL, reterr);
+    }
+    if (status != QUIPU_OK) {
+        qp_json_free(&doc);
+        return status;
+    }
+    delta =
+        qp_json_get(qp_json_get(qp_json_root(&doc), QUIPU_STR("actions")), QUIPU_STR("stateDelta"));
+    if (qp_json_kind_of(delta) == QP_JSON_OBJECT && qp_json_count(delta) > 0) {
+        qp_jsonw_object(writer);
+        qp_jsonw_put_i64(writer, "seq", message->seq);
+        qp_jsonw_put_text(writer, "author", message->author);
+        qp_jsonw_put_time(writer, "timestamp", message->timestamp);
+        qp_jsonw_key(writer, QUIPU_STR("delta"));
+        qp_jsonw_raw(writer, qp_json_raw(delta));
+        qp_jsonw_object_end(writer);
+    }
+    qp_json_free(&doc);
+    return QUIPU_OK;
+}
+
+/* Looks at a bounded number of messages, so that a long history costs no request much: `next` says
+ * where to go on. An event that only changed state is no message unless its service records it. */
+quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_status status = qp_call_check_session(call, reterr);
+    qp_jsonw writer;
+
+    range.flags = QUIPU_RANGE_LAST;
+    range.before_seq = qp_call_number(call, "before", 0);
+    range.limit = qp_call_number(call, "limit", STATE_LOOK);
+    if (status == QUIPU_OK) {
+        status = quipu_session_get(call->store, call->key, &range, &call->limits, &history, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("changes"));
+    qp_jsonw_array(&writer);
+    for (size_t i = history->messages.count; i > 0 && status == QUIPU_OK; i--) {
+        status = state_put_change(call, &writer, history->messages, i - 1, reterr);
+    }
+    qp_jsonw_array_end(&writer);
+    if (history->more_before && history->messages.count > 0) {
+        qp_jsonw_put_i64(&writer, "next", quipu_message_at(history->messages, 0)->seq);
+    }
+    qp_jsonw_object_end(&writer);
+    quipu_free(history);
+    return status == QUIPU_OK ? qp_reply_json(&call->answer, 200, &writer, reterr) : status;
 }
 
 /* ---- export ---------------------------------------------------------------------------------- */
@@ -262,6 +415,7 @@ quipu_status qp_route_tail(qp_call *call, quipu_error *reterr)
 
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
 {
+    static const char *const checksums[] = {"off", "on", "stale"}; /* by quipu_checksums */
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_status status = quipu_store_stats(call->store, &call->limits, &stats, reterr);
     const struct {
@@ -278,9 +432,13 @@ quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
         {"unindexed", stats.unindexed},
         {"expired", stats.expired},
         {"disks", stats.durability_level},
+        {"artifacts", stats.artifacts},
+        {"artifactBytes", stats.artifact_bytes},
         {"commits", stats.commits},
         {"writes", stats.writes},
         {"largestCommit", stats.largest_commit},
+        {"largestMessages", stats.largest_messages},
+        {"readers", stats.readers},
     };
     qp_jsonw writer;
 
@@ -293,8 +451,10 @@ quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
         qp_jsonw_key(&writer, quipu_cstr(figures[i].name));
         qp_jsonw_i64(&writer, figures[i].value);
     }
-    qp_jsonw_key(&writer, QUIPU_STR("engine"));
-    qp_jsonw_str(&writer, quipu_cstr(stats.engine));
+    qp_jsonw_put(&writer, "engine", stats.engine);
+    qp_jsonw_put(&writer, "largestKey", stats.largest_key);
+    qp_jsonw_put(&writer, "checksums", checksums[stats.checksums]);
+    qp_jsonw_put(&writer, "version", quipu_version());
     qp_jsonw_object_end(&writer);
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }

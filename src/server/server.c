@@ -94,6 +94,7 @@ static void server_on_wake(evutil_socket_t fd, short events, void *arg)
     while (read(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes)) {
     }
     qp_pool_finish(&server->pool);
+    qp_streams_follow(server);
     if (atomic_load(&server->stop_asked) && !server->stopping) {
         server_begin_stop(server);
     }
@@ -292,6 +293,9 @@ static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
             qp_fields_read(quipu_field_get, "quipu_session_patch", &server->patch_fields, reterr);
     }
     if (status == QUIPU_OK) {
+        status = qp_fields_read(quipu_field_get, "quipu_memory", &server->memory_fields, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = quipu_service_new(server->store, &service, &server->service, reterr);
     }
     if (status == QUIPU_OK) {
@@ -385,6 +389,7 @@ static quipu_status server_open_loop(quipu_server *server, int fd, quipu_error *
 /* Frees everything; the loop does not run. */
 static void server_free(quipu_server *server)
 {
+    qp_watch_stop(server);
     qp_pool_stop(&server->pool);
     qp_conns_free(server);
     assert(server->conn_count == 0 && server->stream_count == 0);

@@ -72,6 +72,7 @@ struct quipu_server {
     qp_json_fields session_fields;
     qp_json_fields new_fields;
     qp_json_fields patch_fields;
+    qp_json_fields memory_fields;
     qp_token_book tokens;
     struct event_base *base;
     struct evconnlistener *listener;
@@ -88,6 +89,10 @@ struct quipu_server {
     size_t conn_count;
     struct qp_stream *streams;
     size_t stream_count;
+    qp_thread watch; /* waits for changes of the store (watch.c) */
+    bool watch_runs;
+    quipu_cancel *watch_cancel;
+    _Atomic int64_t changes; /* the number of the last one */
     qp_metrics metrics;
     qp_health health;
 };
@@ -119,6 +124,14 @@ bool qp_streams_have_room(const quipu_server *server, const qp_identity *identit
 
 /* Messages of a session were added by this server: its tails look at once. */
 void qp_streams_notify(quipu_server *server, quipu_str key);
+
+/* Lets the streams look that have not since the store changed. */
+void qp_streams_follow(quipu_server *server);
+
+/* Starts the wait for changes of the store, once; without it streams look by the clock. Stops it.
+ * */
+void qp_watch_start(quipu_server *server);
+void qp_watch_stop(quipu_server *server);
 
 /* Looks after all streams: those of sessions that other processes write to, and quiet ones. */
 void qp_streams_tick(quipu_server *server);

@@ -1,9 +1,8 @@
 /* Streams: the tail of a session as server-sent events. A stream is never a thread: a job looks for
  * new messages without waiting, and one is queued when this server has written to the session, when
- * a stretch of time has passed (for other processes' writes), or when a slow client has taken what
- * it was sent.
+ * the store has changed otherwise (watch.c), or when a slow client has taken what it was sent.
  *
- *   idle ──notify, tick──▶ busy (a worker reads) ──done──▶ idle
+ *   idle ──notify, change──▶ busy (a worker reads) ──done──▶ idle
  *     dirty: look again as soon as it is idle and the client keeps up
  *
  * The id of an event is the message's number, so that Last-Event-ID goes on without gap or repeat.
@@ -19,7 +18,8 @@
 #include "base/alloc.h"
 #include "server/conn.h"
 
-#define STREAM_POLL_MS 500    /* until a write of another process is noticed */
+#define STREAM_POLL_MS 500    /* between two looks because the store has changed somewhere */
+#define STREAM_IDLE_MS 5000   /* between two looks without any change: a session may expire */
 #define STREAM_QUIET_MS 15000 /* without an event, until a comment shows that it lives */
 /* Bytes that a slow client may be behind when the next batch is read for it. What a stream holds is
  * bounded by this and by one batch, QUIPU_TAIL_BYTES or one longer message. */
@@ -35,7 +35,8 @@ typedef struct qp_stream {
     quipu_arena arena;
     bool is_busy;
     bool is_dirty;
-    int64_t looked_ns; /* when it last looked */
+    int64_t looked_ns; /* when it last looked... */
+    int64_t seen;      /* ...and the number of the store's changes then */
     int64_t sent_ns;   /* when it last sent anything */
     /* What a worker leaves: */
     qp_buf text;
@@ -106,6 +107,8 @@ static size_t stream_behind(const qp_stream *stream)
 static void stream_look(qp_stream *stream)
 {
     stream->is_dirty = true;
+    stream->looked_ns = qp_clock_ns();
+    stream->seen = atomic_load(&stream->conn->server->changes);
     if (stream->is_busy || stream->conn->state != QP_CONN_STREAMING ||
         stream_behind(stream) > STREAM_AHEAD_MAX ||
         !qp_pool_submit(&stream->conn->server->pool, &stream->job)) {
@@ -113,7 +116,29 @@ static void stream_look(qp_stream *stream)
     }
     stream->is_busy = true;
     stream->is_dirty = false;
-    stream->looked_ns = qp_clock_ns();
+}
+
+/* Looks when the store has changed since the last look, but not more often than every
+ * STREAM_POLL_MS: the change may be of any session. Without the watch every such stretch counts as
+ * a change. */
+static void stream_follow(qp_stream *stream, int64_t now)
+{
+    const quipu_server *server = stream->conn->server;
+    const bool changed = !server->watch_runs || stream->seen != atomic_load(&server->changes);
+    const int64_t wait_ms = changed ? STREAM_POLL_MS : STREAM_IDLE_MS;
+
+    if (stream->is_dirty || now - stream->looked_ns >= wait_ms * QP_NS_PER_MS) {
+        stream_look(stream);
+    }
+}
+
+void qp_streams_follow(quipu_server *server)
+{
+    const int64_t now = qp_clock_ns();
+
+    for (qp_stream *stream = server->streams; stream != NULL; stream = stream->next) {
+        stream_follow(stream, now);
+    }
 }
 
 static void stream_done(qp_job *job)
@@ -180,6 +205,7 @@ bool qp_stream_begin(qp_conn *conn)
     conn->stream = stream;
     conn->closes = true; /* a stream has no length: its end is the connection's */
     stream_link(server, stream);
+    qp_watch_start(server);
     conn->state = QP_CONN_STREAMING;
     qp_metrics_count(&server->metrics, &conn->call, conn->begun_ns);
     qp_conn_write_head(conn, &conn->call.answer, -1);
@@ -285,9 +311,7 @@ void qp_streams_tick(quipu_server *server)
         streams_check_tokens(server);
     }
     for (qp_stream *stream = server->streams; stream != NULL; stream = stream->next) {
-        if (now - stream->looked_ns >= STREAM_POLL_MS * QP_NS_PER_MS || stream->is_dirty) {
-            stream_look(stream);
-        }
+        stream_follow(stream, now);
         if (now - stream->sent_ns >= STREAM_QUIET_MS * QP_NS_PER_MS &&
             stream->conn->state == QP_CONN_STREAMING) {
             stream->sent_ns = now;

@@ -31,6 +31,9 @@ typedef struct append_call {
     int64_t expected_revision;
     qp_encoded encoded;   /* empty: only state changes */
     qp_append_also *also; /* or NULL */
+    bool has_settings;    /* the next two change with it */
+    quipu_session_patch settings;
+    ent_opt_int ttl_ms;
     quipu_appended result;
     bool is_retry;  /* the work has run before, and may have been stored then */
     bool creates;   /* the session, when there is none */
@@ -177,7 +180,7 @@ static quipu_status append_look_for_turn(ent_db *db, const qp_session *row, qp_e
         asks = asks || encoded->rows[i].role == QP_MESSAGE_ROLE_USER;
     }
     encoded->later_turn = asks;
-    /* Where messages are gone, or too many are there, nobody can tell which one was the first. */
+    /* Where messages are gone, or too many are there, it is unknown which one was the first. */
     if (asks && row->first_seq == 1 && row->next_seq <= QP_FIRST_TURN_MAX + 1) {
         status = qp_chain_has_turn(db, row, row->next_seq - 1, &encoded->later_turn, reterr);
     }
@@ -185,7 +188,7 @@ static quipu_status append_look_for_turn(ent_db *db, const qp_session *row, qp_e
 }
 
 /* Places and inserts the batch; *ret_patch is how the session's row moves. */
-static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_session *row,
+static quipu_status append_rows(quipu_store *store, ent_db *db, const qp_session *row,
                                 qp_encoded *encoded, quipu_time now, qp_session_patch *ret_patch,
                                 quipu_error *reterr)
 {
@@ -212,7 +215,7 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
     if (encoded->summary) {
         patch.compact_seq = ent_set(row->next_seq);
     }
-    status = qp_encoded_insert(encoded, db, reterr);
+    status = qp_encoded_insert(encoded, db, store->tenant, reterr);
     if (status == QUIPU_OK && !row->index_pending) {
         status = qp_search_follow(store, db, row, row->next_seq + count, &patch, reterr);
     }
@@ -220,10 +223,10 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
         qp_session_slide(row, now, &patch);
     }
     if (status == QUIPU_OK && store->feed) {
-        status = qp_feed_tell(store, db, row,
-                              &(qp_feed_note){QUIPU_CHANGE_APPENDED, row->revision + 1,
-                                              row->next_seq, row->next_seq + count - 1},
-                              reterr);
+        status = qp_feed_record(store, db, row,
+                                &(qp_feed_note){QUIPU_CHANGE_APPENDED, row->revision + 1,
+                                                row->next_seq, row->next_seq + count - 1},
+                                reterr);
     }
     *ret_patch = patch;
     return status;
@@ -265,8 +268,8 @@ static quipu_status append_only_state(const append_call *call, ent_db *db, const
     qp_session_slide(row, now, ret_patch);
     if (status == QUIPU_OK) {
         status =
-            qp_feed_tell(call->store, db, row,
-                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
+            qp_feed_record(call->store, db, row,
+                           &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
 }
@@ -332,10 +335,20 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
                               : append_only_state(call, db, row, now, &patch, reterr);
 
     if (status == QUIPU_OK && call->also != NULL) {
-        status = qp_state_apply(store, db, row, call->also->changes, now, reterr);
+        const qp_encoded *encoded = &call->encoded;
+        const qp_state_origin origin = {
+            .author =
+                encoded->count > 0 ? encoded->rows[encoded->count - 1].author : call->also->author,
+            .seq = encoded->count > 0 ? encoded->rows[encoded->count - 1].seq : 0,
+            .at = now};
+
+        status = qp_state_apply(store, db, row, call->also->changes, &origin, reterr);
         if (call->encoded.count > 0) {
             call->also->time = patch.last_event_at.v;
         }
+    }
+    if (status == QUIPU_OK && call->has_settings) {
+        qp_session_settings_put(&call->settings, call->ttl_ms, now, &patch);
     }
     if (status == QUIPU_OK) {
         qp_session_cache_change(&store->group.sessions, row, &patch);
@@ -391,8 +404,8 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
         return append_work(call, db, scratch, reterr);
     }
     assert(sessions->state != QP_BATCH_OPTIMISTIC || row != NULL);
-    if (sessions->state != QP_BATCH_EXCLUSIVE && row != NULL) {
-        /* Replacing an expired session concerns its forks: qp_session_write_new() repeats alone. */
+    if (row != NULL && !qp_group_owns_expired(&call->store->group, row)) {
+        /* It has expired just now: qp_session_write_new() repeats alone. */
         return qp_session_living(row, quipu_time_now(), reterr);
     }
     /* Drawn once: a work that runs again creates the same session. */
@@ -492,6 +505,26 @@ static quipu_status append_ask(append_call *append, const qp_call *call, quipu_m
     return status;
 }
 
+/* Reads and checks the settings that change with an append. Its own revision is the expected one.
+ * */
+static quipu_status append_settings(append_call *append, const quipu_session_patch *given,
+                                    quipu_error *reterr)
+{
+    quipu_session_patch own = QUIPU_SESSION_PATCH_INIT;
+    quipu_status status = qp_options_read(&own, sizeof(own), given, "quipu_session_patch", reterr);
+
+    if (status == QUIPU_OK && (own.set & QUIPU_SET_IF_REVISION) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "an append has an expected revision of its own: leave out "
+                              "QUIPU_SET_IF_REVISION");
+    }
+    append->settings = own;
+    append->has_settings = true;
+    return status == QUIPU_OK ? qp_session_settings_check(append->store, &append->settings,
+                                                          &append->ttl_ms, reterr)
+                              : status;
+}
+
 quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messages messages,
                                   const quipu_append_options *options,
                                   const quipu_call_options *call, quipu_appended *ret_appended,
@@ -511,6 +544,9 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     if (status == QUIPU_OK && ret_appended != NULL) {
         status = qp_output_check(ret_appended, "quipu_appended", reterr);
     }
+    if (status == QUIPU_OK && opt.settings != NULL) {
+        status = append_settings(&append, opt.settings, reterr);
+    }
     if (status == QUIPU_OK && (messages.count == 0 || (opt.flags & ~QUIPU_APPEND_CREATE) != 0 ||
                                opt.expected_revision < -1)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
@@ -524,6 +560,7 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     }
     append.creates = (opt.flags & QUIPU_APPEND_CREATE) != 0;
     if (status == QUIPU_OK && qp_store_is_remote(store)) {
+        opt.settings = append.has_settings ? &append.settings : NULL; /* of this library's size */
         status = append_ask(&append, &within, messages, &opt, ret_appended, reterr);
         qp_encoded_free(&append.encoded);
         qp_store_leave(&within);

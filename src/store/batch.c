@@ -19,6 +19,8 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "ent/db.h"
+#include "store/feed.h"
+#include "store/fork_chain.h"
 #include "store/group.h"
 #include "store/shard.h"
 #include "store/state.h"
@@ -74,6 +76,7 @@ quipu_status qp_batch_begin(qp_batch *batch, ent_tx_kind kind)
     /* Only the wait for the lock is bounded: a member that is taken is carried through, which local
      * I/O bounds. */
     group->removed = (qp_removed){0, 0};
+    qp_feed_clear(&group->feed);
     qp_call_watch(batch->own->call, group->db);
     status = ent_begin(group->db, kind, batch->own->reterr);
     ent_watch(group->db, 0, NULL, NULL);
@@ -148,12 +151,26 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
             (qp_db_total_changes(group->db) == changes && !batch_missed_lock(batch, write)));
 }
 
+/* Writes what the members left to the end: their session rows, then the changes for the feed, whose
+ * counter is the last lock of all. The leader's deadline bounds the wait for it. */
+static quipu_status batch_flush(qp_batch *batch, quipu_error *reterr)
+{
+    qp_group *group = batch->group;
+    quipu_status status = qp_session_cache_flush(&group->sessions, group->db, reterr);
+
+    if (status == QUIPU_OK && group->feed.count > 0) {
+        qp_call_watch(batch->own->call, group->db);
+        status = qp_feed_flush(&group->feed, group->db, reterr);
+        ent_watch(group->db, 0, NULL, NULL);
+    }
+    return status;
+}
+
 /* The end of LOCKED and EXCLUSIVE; `ran`: every member ran with success or was refused. */
 static void batch_close(qp_batch *batch, bool ran)
 {
     qp_group *group = batch->group;
-    const bool written =
-        ran && qp_session_cache_flush(&group->sessions, group->db, NULL) == QUIPU_OK;
+    const bool written = ran && batch_flush(batch, NULL) == QUIPU_OK;
 
     if (written && batch->any) {
         qp_batch_move(batch, QP_BATCH_COMMIT);
@@ -206,7 +223,7 @@ static void batch_exclusive_retry(qp_batch *batch)
     }
     (void)batch_run_member(batch, own);
     if (own->status == QUIPU_OK) {
-        own->status = qp_session_cache_flush(&group->sessions, group->db, own->reterr);
+        own->status = batch_flush(batch, own->reterr);
     }
     ent_watch(group->db, 0, NULL, NULL);
     if (own->status != QUIPU_OK) {
@@ -248,7 +265,7 @@ static int batch_compare(const void *a, const void *b)
     return order != 0 ? order : (one->arrival > two->arrival) - (one->arrival < two->arrival);
 }
 
-/* The same for a write that names several sessions, and has the batch for itself. */
+/* The same for a write that has the batch for itself, with several sessions or without any. */
 static void batch_sort_sessions(qp_batch *batch)
 {
     const qp_call *call = batch->own->call;
@@ -256,8 +273,10 @@ static void batch_sort_sessions(qp_batch *batch)
     assert(batch->count == 1 && call->session_count <= QUIPU_GROUP_MAX);
     batch->members[0] = batch->own;
     batch->key_count = call->session_count;
-    memcpy(batch->keys, call->sessions, call->session_count * sizeof(batch->keys[0]));
-    qsort(batch->keys, batch->key_count, sizeof(batch->keys[0]), batch_compare_keys);
+    if (call->session_count > 0) {
+        memcpy(batch->keys, call->sessions, call->session_count * sizeof(batch->keys[0]));
+        qsort(batch->keys, batch->key_count, sizeof(batch->keys[0]), batch_compare_keys);
+    }
 }
 
 /* Sorts the members by session, those of one session as they arrived, and lists the sessions. The
@@ -266,7 +285,7 @@ static void batch_sort(qp_batch *batch)
 {
     size_t n = 0;
 
-    if (batch->own->call->session_count > 0) {
+    if (batch->own->call->session.p == NULL) {
         batch_sort_sessions(batch);
         return;
     }
@@ -289,11 +308,14 @@ static void batch_sort(qp_batch *batch)
 }
 
 /* Whether the batch may try without locks: every member must find out by itself, by its event ids,
- * what an earlier try has stored, and change nothing that sessions share. */
+ * what an earlier try has stored, and change nothing that sessions share, as the feed is. */
 static bool batch_begin_optimistic(qp_batch *batch)
 {
+    if (batch->group->feed.is_kept) {
+        return false;
+    }
     for (const qp_write *write = batch->own; write != NULL; write = write->next) {
-        if (!write->call->idempotent || write->call->state_scopes != 0) {
+        if (!write->call->idempotent || write->call->state_scopes != 0 || write->call->family) {
             return false;
         }
     }
@@ -372,51 +394,105 @@ static int batch_compare_shards(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Adds the shards whose counter a member needs: for the number of a session that it creates, and
- * for state that sessions share. Returns how many. */
-static size_t batch_shards_of(qp_batch *batch, const qp_call *call, uint32_t ret_shards[3])
-{
-    qp_session_cache *cache = &batch->group->sessions;
-    const quipu_str texts[2] = {cache->tenant, call->session};
-    size_t n = 0;
+/* The counters that a batch locks: at most two for each session that it names, one for each that it
+ * names by number, and two for shared state of each member. */
+typedef struct batch_shards {
+    uint32_t items[4 * QUIPU_GROUP_MAX];
+    size_t count;
+    bool touch; /* families are among them */
+} batch_shards;
 
-    assert(call->session.p != NULL || (!call->creates && call->state_scopes == 0));
-    if (call->creates && !qp_session_cache_has(cache, call->session)) {
-        ret_shards[n++] = qp_shard_of_key(texts, 2) & ENT_SHARD_MAX;
+static void batch_add_shard(batch_shards *shards, uint32_t shard)
+{
+    assert(shards->count < sizeof(shards->items) / sizeof(shards->items[0]));
+    shards->items[shards->count++] = shard & ENT_SHARD_MAX;
+}
+
+/* The family of a session lies in the shard of its root. */
+static quipu_status batch_add_family(qp_batch *batch, int64_t id, const qp_session *row,
+                                     batch_shards *shards)
+{
+    int64_t root = 0;
+    quipu_status status = qp_family_root(batch->group->db, id, row, &root, batch->own->reterr);
+
+    batch_add_shard(shards, (uint32_t)root);
+    shards->touch = true;
+    return status;
+}
+
+/* Adds what a write needs for one session that it names. A session that is created, or that a
+ * remover does not find, is the root of its own family: its number and its family are of one
+ * counter. One that has expired is removed by whoever creates it anew. */
+static quipu_status batch_add_session(qp_batch *batch, const qp_call *call, quipu_str key,
+                                      batch_shards *shards)
+{
+    qp_group *group = batch->group;
+    const quipu_str texts[2] = {group->sessions.tenant, key};
+    const qp_session *row = NULL;
+    bool expired;
+    quipu_status status =
+        qp_session_cache_get(&group->sessions, group->db, key, &row, batch->own->reterr);
+
+    expired = row != NULL && call->creates && qp_session_expired(row, group->locked_at);
+    if (status == QUIPU_OK && (call->creates || call->family) && (row == NULL || expired)) {
+        batch_add_shard(shards, qp_shard_of_key(texts, 2));
+        shards->touch = shards->touch || call->family;
+    }
+    return status == QUIPU_OK && row != NULL && (call->family || expired)
+               ? batch_add_family(batch, row->id, row, shards)
+               : status;
+}
+
+/* Adds what a member needs. */
+static quipu_status batch_add_call(qp_batch *batch, const qp_call *call, batch_shards *shards)
+{
+    const quipu_str tenant = batch->group->sessions.tenant;
+    quipu_status status = QUIPU_OK;
+
+    assert(call->session.p != NULL || call->state_scopes == 0);
+    assert(call->session.p == NULL || call->session_count + call->family_count == 0);
+    if (call->session.p != NULL) {
+        status = batch_add_session(batch, call, call->session, shards);
+    }
+    for (size_t i = 0; i < call->session_count && status == QUIPU_OK; i++) {
+        status = batch_add_session(batch, call, call->sessions[i], shards);
+    }
+    for (size_t i = 0; i < call->family_count && status == QUIPU_OK; i++) {
+        status = batch_add_family(batch, call->families[i], NULL, shards);
     }
     for (unsigned scope = QP_SCOPE_APP; scope <= QP_SCOPE_USER; scope++) {
         if ((call->state_scopes & 1u << scope) != 0) {
-            ret_shards[n++] =
-                qp_shard_of_state(cache->tenant, call->session, scope == QP_SCOPE_USER) &
-                ENT_SHARD_MAX;
+            batch_add_shard(shards,
+                            qp_shard_of_state(tenant, call->session, scope == QP_SCOPE_USER));
         }
     }
-    return n;
+    return status;
 }
 
-/* Locks the counters of the shards that members need, behind all session rows and in the order of
- * shards: the same for every process, as with the rows. A counter also stands for the state of its
- * apps and users, whose rows are written later and in any order: who holds it meets nobody else
- * there. */
+/* Locks the counters that members need, behind all session rows and in the order of shards: the
+ * same for every process, as with the rows. Whoever holds the counter that stands for rows (those
+ * of shared state, of a family) writes them later and in any order, and meets nobody there. */
 static quipu_status batch_lock_counters(qp_batch *batch)
 {
-    uint32_t shards[3 * QUIPU_GROUP_MAX];
-    size_t count = 0;
+    batch_shards shards = {.count = 0};
     size_t n = 0;
+    quipu_status status = QUIPU_OK;
 
-    for (size_t i = 0; i < batch->count; i++) {
-        count += batch_shards_of(batch, batch->members[i]->call, shards + count);
+    batch->group->locked_at = quipu_time_now();
+    for (size_t i = 0; i < batch->count && status == QUIPU_OK; i++) {
+        status = batch_add_call(batch, batch->members[i]->call, &shards);
     }
-    if (count == 0) {
-        return QUIPU_OK;
+    if (status != QUIPU_OK || shards.count == 0) {
+        return status;
     }
-    qsort(shards, count, sizeof(shards[0]), batch_compare_shards);
-    for (size_t i = 0; i < count; i++) {
-        if (n == 0 || shards[n - 1] != shards[i]) {
-            shards[n++] = shards[i];
+    qsort(shards.items, shards.count, sizeof(shards.items[0]), batch_compare_shards);
+    for (size_t i = 0; i < shards.count; i++) {
+        if (n == 0 || shards.items[n - 1] != shards.items[i]) {
+            shards.items[n++] = shards.items[i];
         }
     }
-    return qp_db_lock_keys(batch->group->db, &qp_session_entity, shards, n, batch->own->reterr);
+    return qp_db_lock_keys(batch->group->db, &qp_session_entity, shards.items, n, shards.touch,
+                           batch->own->reterr);
 }
 
 static void batch_locked(qp_batch *batch)
@@ -451,7 +527,8 @@ static void batch_start(qp_batch *batch)
     qp_group *group = batch->group;
     const qp_call *call = batch->own->call;
     const bool shared = batch->is_retry == batch->beside &&
-                        (call->session.p != NULL || call->session_count > 0) &&
+                        (call->session.p != NULL || call->session_count > 0 ||
+                         call->family_count > 0 || call->compares) &&
                         qp_db_locks_rows(group->db);
 
     batch->own->status = qp_batch_begin(batch, shared ? ENT_WRITE_ROWS : ENT_WRITE);
@@ -461,10 +538,13 @@ static void batch_start(qp_batch *batch)
     }
     if (!shared) {
         qp_session_cache_begin_exclusive(&group->sessions, group->db);
+        if (qp_db_locks_rows(group->db)) {
+            qp_group_count_exclusive(group);
+        }
         qp_batch_move(batch, QP_BATCH_EXCLUSIVE);
         return;
     }
-    if (call->session_count == 0 && !batch->is_retry) {
+    if (call->session.p != NULL && !batch->is_retry) {
         batch_gather(batch);
     }
     batch_sort(batch);

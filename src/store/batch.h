@@ -17,11 +17,19 @@
  *         (nobody else writes)   all refused, or a change failed
  *
  * One arrow is left out: an OPTIMISTIC batch whose COMMIT reports a conflict goes on in LOCKED.
- * SQLite uses EXCLUSIVE only. PostgreSQL uses LOCKED and OPTIMISTIC for writes that concern one
- * session each, so that other processes write to other sessions meanwhile. A write that creates its
- * session is LOCKED, and locks the counter of its shard behind the rows; so is one that changes
- * state of a user or an app, with the counter of that state's shard, and one that names several
- * sessions (indexing), which shares its batch with nobody. */
+ * SQLite uses EXCLUSIVE only. PostgreSQL uses LOCKED and OPTIMISTIC for writes that name their
+ * sessions, so that other processes write to other sessions meanwhile. LOCKED takes its locks in
+ * one order, which is the same for every process (decision 51):
+ *
+ *   1. session rows             in the order of keys
+ *   2. counters of shards       in the order of shards; a counter stands for
+ *                                 the numbers of sessions that are created in the shard,
+ *                                 the state of its apps and users,
+ *                                 the families whose root lies in it (fork, delete, cap, index)
+ *   3. rows that 1 or 2 cover, and keys of new sessions in their order
+ *   4. the feed's counter       behind all work, shortly before the COMMIT
+ *
+ * A write that names several sessions, or sessions by number, shares its batch with nobody. */
 #ifndef QP_STORE_BATCH_H
 #define QP_STORE_BATCH_H
 

@@ -34,9 +34,16 @@ typedef struct qp_call {
     /* State of the session's app or user that it changes as well, as bits 1 << QP_SCOPE_*. */
     unsigned state_scopes;
     /* ...unless it names several sessions here, at most QUIPU_GROUP_MAX. The same holds for them,
-     * and no other write shares its transaction. */
+     * and no other write shares its transaction. Those without a row it may create, if it does. */
     const quipu_str *sessions;
     size_t session_count;
+    /* Its work changes which messages sessions share, removes messages or indexes them: nobody else
+     * does that in the families of its sessions meanwhile (a family: fork_chain.h). */
+    bool family;
+    /* The same for sessions that it names by number, at most QUIPU_GROUP_MAX: hidden ones. */
+    const int64_t *families;
+    size_t family_count;
+    bool compares; /* it names nobody: each of its changes is a compare-and-set by itself */
 } qp_call;
 
 /* Read the caller's struct; `deadline_ms` is the store's. QUIPU_CANCELLED when it is too late. */
@@ -55,7 +62,7 @@ bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr)
 int64_t qp_call_wake_ns(const qp_call *call);
 
 /* Report to the caller's progress function, when there is one, how far the call is. */
-void qp_call_tell(const qp_call *call, int64_t done);
+void qp_call_progress(const qp_call *call, int64_t done);
 
 /* Bound what follows on a connection by the call's deadline and flag. ent_watch(db, 0, NULL, NULL)
  * ends it. */

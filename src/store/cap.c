@@ -1,10 +1,11 @@
 /* Holding the history cap, in the transaction of the append that exceeded it.
  *
  * Owns the choice of what goes. Called by append.c, session.c and src/import after the messages are
- * written, with the session's row up to date; expects an exclusive transaction, because releasing
- * messages looks at forks. Only a prefix goes, and only whole turns: a tool call never loses its
- * answer, and the newest turn stays even when it alone exceeds the cap. The rows that are looked at
- * to find the border are those that go, so that an append costs the same on the whole. */
+ * written, with the session's row up to date; expects a transaction that is exclusive or has locked
+ * the session's row and its family, because releasing messages looks at forks. Only a prefix goes,
+ * and only whole turns: a tool call never loses its answer, and the newest turn stays even when it
+ * alone exceeds the cap. The rows that are looked at to find the border are those that go, so that
+ * an append costs the same on the whole. */
 #include "store/cap.h"
 
 #include <assert.h>

@@ -2,10 +2,10 @@
  * with it. Undoing returns to the summary that it replaced. Only pruning deletes messages.
  *
  * Owns the three calls and the rule where a compaction may end. Called by quipu_session_compact(),
- * quipu_session_uncompact() and quipu_session_prune(). Each runs in an exclusive transaction: it
- * writes the session's row past the session cache, and a prune looks at forks. What refuses a call
- * is decided by reads before the first write. On QUIPU_OK the row's compact_seq names the newest
- * summary that is still stored, or 0.
+ * quipu_session_uncompact() and quipu_session_prune(). Each has the lock of the session's row,
+ * which it writes past the session cache; a prune looks at forks, and has the family's as well.
+ * What refuses a call is decided by reads before the first write. On QUIPU_OK the row's compact_seq
+ * names the newest summary that is still stored, or 0.
  *
  *    1      2      3      4      5      6      7
  *    user   model  user   model  SUMMARY user  model
@@ -137,11 +137,21 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
     }
     if (status == QUIPU_OK) {
         status =
-            qp_feed_tell(call->store, db, row,
-                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
+            qp_feed_record(call->store, db, row,
+                           &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     qp_encoded_free(&encoded);
     return status;
+}
+
+/* The session of a call, under the lock of its row. */
+static quipu_status compact_load(const compact_call *call, ent_db *db, quipu_arena *scratch,
+                                 quipu_time now, const qp_session **ret_row, quipu_error *reterr)
+{
+    quipu_status status =
+        qp_session_lookup_for_update(call->store, db, scratch, call->key, ret_row, reterr);
+
+    return status == QUIPU_OK ? qp_session_living(*ret_row, now, reterr) : status;
 }
 
 /* Creates a compaction: everything it needs to know is read first, the append comes last. */
@@ -151,7 +161,7 @@ static quipu_status compact_work(void *ctx, ent_db *db, quipu_arena *scratch, qu
     const quipu_time now = quipu_time_now();
     const qp_session *row = NULL;
     qp_summary before = {.view_from = 0};
-    quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
+    quipu_status status = compact_load(call, db, scratch, now, &row, reterr);
 
     assert(ent_depth(db) > 0);
     if (status == QUIPU_OK) {
@@ -173,8 +183,8 @@ static quipu_status compact_patch(const compact_call *call, const qp_session *ro
     patch->revision = ent_set(row->revision + 1);
     qp_last_change_set(row, now, patch);
     qp_session_slide(row, now, patch);
-    return qp_feed_tell(call->store, db, row,
-                        &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
+    return qp_feed_record(call->store, db, row,
+                          &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
 }
 
 /* Returns to the summary that this one replaced, unless that one was pruned: then the view is the
@@ -188,7 +198,7 @@ static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratc
     qp_summary summary = {.view_from = 0};
     qp_session_patch patch = {.compact_seq = ent_set((int64_t)0)};
     int64_t changed = 0;
-    quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
+    quipu_status status = compact_load(call, db, scratch, now, &row, reterr);
 
     assert(ent_depth(db) > 0);
     if (status == QUIPU_OK) {
@@ -232,7 +242,7 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
     const qp_session *row = NULL;
     qp_summary summary = {.view_from = 0};
     qp_session_patch patch = {0};
-    quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
+    quipu_status status = compact_load(call, db, scratch, now, &row, reterr);
 
     assert(ent_depth(db) > 0);
     call->removed = 0;
@@ -279,6 +289,8 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
                                 "the summary is empty");
     }
     if (status == QUIPU_OK) {
+        within.session = call->key;
+        within.family = work == compact_prune_work; /* only that one removes messages */
         status = work == compact_prune_work ? qp_size_exempt(store, &within, work, call, reterr)
                                             : qp_store_write(store, &within, work, call, reterr);
     }

@@ -20,9 +20,10 @@
 #include "store/last_change.h"
 #include "store/memory_scope.h"
 
-#define CONTEXT_LOG_TAILS_MAX 4096 /* rows between a block and the newest row */
-#define CONTEXT_LOG_REFLECTIONS 64 /* the newest so many are offered... */
-#define CONTEXT_LOG_OFFERED 128    /* ...and so many observations of a priority */
+#define CONTEXT_LOG_TAILS_MAX 4096   /* rows between a block and the newest row */
+#define CONTEXT_LOG_REFLECTIONS 64   /* the newest so many are offered... */
+#define CONTEXT_LOG_OFFERED 128      /* ...and so many observations of a priority */
+#define CONTEXT_LOG_CONDENSED_MAX 32 /* reflections of reflections between a line and its text */
 
 /* A memory and what orders it among those of the same time. */
 typedef struct context_log_item {
@@ -40,6 +41,7 @@ typedef struct context_log_read {
     qp_context_offer *offer;
     ent_db *db;
     quipu_str scope;
+    quipu_str own;     /* the scope of the key without its user */
     bool not_standing; /* standing lines are left out: they are read by themselves */
     context_log_item *items;
     size_t count;
@@ -170,9 +172,9 @@ static quipu_status context_log_priority(context_log_read *read,
         .scope = ent_eq(read->scope), .retired_at = ENT_IS_NULL, .priority = priority};
     quipu_status status = context_log_observations(read, where, limit, reterr);
 
-    assert(read->scope.n > 0 && read->key.n > 0);
-    if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->key)) {
-        where.scope = ent_eq(read->key);
+    assert(read->scope.n > 0 && read->own.n > 0);
+    if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->own)) {
+        where.scope = ent_eq(read->own);
         status = context_log_observations(read, where, limit, reterr);
     }
     return status;
@@ -193,8 +195,8 @@ static quipu_status context_log_standing(context_log_read *read, qp_context_line
     if (status == QUIPU_OK) {
         status = context_log_reflections(read, where, QP_CONTEXT_LINES_MAX, reterr);
     }
-    if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->key)) {
-        where.scope = ent_eq(read->key);
+    if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->own)) {
+        where.scope = ent_eq(read->own);
         status = context_log_reflections(read, where, QP_CONTEXT_LINES_MAX, reterr);
     }
     return status == QUIPU_OK ? context_log_take(read, QP_CONTEXT_LINES_MAX, ret, reterr) : status;
@@ -290,6 +292,72 @@ static quipu_status context_log_named(context_log_read *read, quipu_bytes bytes,
     return QUIPU_OK;
 }
 
+/* ---- what speaks for condensed lines ------------------------------------------------------------
+ */
+
+/* Adds an id to a set. */
+static void context_log_note(quipu_uuid *ids, size_t *count, quipu_uuid id)
+{
+    for (size_t i = 0; i < *count; i++) {
+        if (memcmp(ids[i].b, id.b, sizeof(id.b)) == 0) {
+            return;
+        }
+    }
+    ids[(*count)++] = id;
+}
+
+/* Follows one step from lines to the reflections that say them now. *count ids become those into
+ * which these were condensed. *ret_spoken: all are there, as the model wrote them. */
+static quipu_status context_log_follow(const context_log_read *read, quipu_uuid *ids, size_t *count,
+                                       bool *ret_spoken, quipu_error *reterr)
+{
+    const qp_reflection_query query = {
+        .where = {.tenant = ent_eq(read->store->tenant), .id = ent_in(ids, *count)}};
+    qp_reflection_list list = {0};
+    quipu_status status = qp_reflection_find(read->db, read->arena, &query, &list, reterr);
+
+    assert(*count > 0 && *ret_spoken);
+    *ret_spoken = status == QUIPU_OK && list.n == *count;
+    *count = 0;
+    for (size_t i = 0; i < list.n && *ret_spoken; i++) {
+        const qp_reflection *row = &list.items[i];
+
+        *ret_spoken = !row->edited_at.has && (!row->retired_at.has || row->condensed_into.has);
+        if (row->condensed_into.has) {
+            context_log_note(ids, count, row->condensed_into.v);
+        }
+    }
+    return status;
+}
+
+/* A line that was condensed may stay in a prompt as long as a reflection says it. When that is
+ * retired, edited or deleted, what it was made of is wrong with it: the lines are `unspoken`. */
+static quipu_status context_log_condensed(const context_log_read *read, qp_context_lines *lines,
+                                          quipu_error *reterr)
+{
+    quipu_uuid *ids = qp_arena_take(read->arena, (lines->count + 1) * sizeof(*ids));
+    quipu_status status = QUIPU_OK;
+    bool spoken = true;
+    size_t count = 0;
+
+    if (ids == NULL) {
+        return context_log_nomem(reterr);
+    }
+    for (size_t i = 0; i < lines->count; i++) {
+        if (lines->items[i].has_retired_at && lines->items[i].has_condensed_into) {
+            context_log_note(ids, &count, lines->items[i].condensed_into);
+        }
+    }
+    for (int step = 0; status == QUIPU_OK && spoken && count > 0; step++) {
+        spoken = step < CONTEXT_LOG_CONDENSED_MAX;
+        if (spoken) {
+            status = context_log_follow(read, ids, &count, &spoken, reterr);
+        }
+    }
+    lines->unspoken = !spoken;
+    return status;
+}
+
 /* ---- what was sent ----------------------------------------------------------------------------
  */
 
@@ -318,6 +386,9 @@ static quipu_status context_log_tails(context_log_read *read, const qp_context_l
         tails[i].seq = list.items[i].seq;
         tails[i].hash = list.items[i].tail_hash;
         status = context_log_named(read, list.items[i].tail, &tails[i].lines, reterr);
+        if (status == QUIPU_OK) {
+            status = context_log_condensed(read, &tails[i].lines, reterr);
+        }
     }
     read->past->tails = tails;
     read->past->tail_count = list.n;
@@ -419,6 +490,9 @@ static quipu_status context_log_row(context_log_read *read, const qp_session *ro
         return qp_error_pass(reterr, &error);
     }
     status = context_log_named(read, past->block->block, &past->lines, reterr);
+    if (status == QUIPU_OK) {
+        status = context_log_condensed(read, &past->lines, reterr);
+    }
     return status == QUIPU_OK ? context_log_tails(read, past->row, reterr) : status;
 }
 
@@ -443,6 +517,9 @@ static quipu_status context_log_past_work(void *ctx, ent_db *db, quipu_arena *sc
         read->past->last_seq = row->next_seq - 1;
         read->past->changed_at = qp_last_change(row);
         status = qp_memory_scope_name(row, read->arena, &read->scope, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_memory_scope_of_key(read->key, read->arena, &read->own, reterr);
     }
     if (status == QUIPU_OK && read->at == 0) {
         status = context_log_standing(read, &read->past->standing, reterr);
@@ -484,14 +561,15 @@ static quipu_status context_log_summaries(context_log_read *read, quipu_error *r
     assert(read->count == 0 && !read->not_standing);
     read->not_standing = true;
     status = context_log_reflections(read, where, CONTEXT_LOG_REFLECTIONS, reterr);
-    if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->key)) {
-        where.scope = ent_eq(read->key);
+    if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->own)) {
+        where.scope = ent_eq(read->own);
         status = context_log_reflections(read, where, CONTEXT_LOG_REFLECTIONS, reterr);
     }
     if (status == QUIPU_OK) {
         status = context_log_reflections(read,
                                          (qp_reflection_where){.session_key = ent_eq(read->key),
                                                                .content_hash = ENT_IS_NULL,
+                                                               .retired_at = ENT_IS_NULL,
                                                                .scope = ENT_IS_NULL},
                                          CONTEXT_LOG_REFLECTIONS, reterr);
     }
@@ -516,6 +594,7 @@ static quipu_status context_log_medium(context_log_read *read, quipu_error *rete
         status = context_log_observations(read,
                                           (qp_observation_where){.session_key = ent_eq(read->key),
                                                                  .content_hash = ENT_IS_NULL,
+                                                                 .retired_at = ENT_IS_NULL,
                                                                  .scope = ENT_IS_NULL},
                                           CONTEXT_LOG_OFFERED, reterr);
     }
@@ -537,6 +616,9 @@ static quipu_status context_log_offer_work(void *ctx, ent_db *db, quipu_arena *s
     read->db = db;
     read->count = 0;
     status = qp_memory_scope_of(read->store, db, read->arena, read->key, &read->scope, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_memory_scope_of_key(read->key, read->arena, &read->own, reterr);
+    }
     if (status == QUIPU_OK) {
         status = context_log_standing(read, &read->offer->standing, reterr);
     }

@@ -36,7 +36,8 @@ typedef struct qp_context_lines {
     const quipu_memory *items;
     const uint8_t *marks; /* of a row's lines: QP_CONTEXT_MARK() of each; else NULL */
     size_t count;
-    bool missing; /* the row names more: some are deleted */
+    bool missing;  /* the row names more: some are deleted */
+    bool unspoken; /* one was condensed into a reflection that is retired, edited or deleted */
 } qp_context_lines;
 
 /* The lines that stand with one message. */

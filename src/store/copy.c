@@ -85,7 +85,7 @@ static void copy_sum_add(copy_sum *sum, const void *bytes, size_t n)
 }
 
 /* Report the progress. Runs on the caller's thread only: the exporting thread reports nothing. */
-static void copy_tell(copy_run *run)
+static void copy_progress(copy_run *run)
 {
     if (run->options.progress != NULL) {
         run->options.progress(run->options.ctx, &run->progress);
@@ -184,7 +184,7 @@ static quipu_status copy_take(void *ctx, void *ret_bytes, size_t size, size_t *r
         *ret_n = n;
         run->progress.lines += copy_lines(ret_bytes, n);
         run->progress.bytes += (int64_t)n;
-        copy_tell(run);
+        copy_progress(run);
     }
     return status;
 }
@@ -319,7 +319,7 @@ static quipu_status copy_check_add(void *ctx, const void *bytes, size_t n)
     copy_sum_add(&check->sum, bytes, n);
     check->run->progress.lines = check->sum.lines;
     check->run->progress.bytes = check->sum.bytes;
-    copy_tell(check->run);
+    copy_progress(check->run);
     return QUIPU_OK;
 }
 

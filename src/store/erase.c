@@ -27,6 +27,7 @@
 #include "base/str.h"
 #include "ent/maintenance.h"
 #include "ent/search_engine.h"
+#include "store/artifact.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/fork_release.h"
@@ -143,6 +144,19 @@ static quipu_status erase_scopes(const erase_run *run, ent_db *db, quipu_error *
         where.app_name = ent_eq(run->options.app_name);
     }
     return qp_memory_scope_delete(db, &where, NULL, reterr);
+}
+
+/* Delete the artifacts of a user: those of sessions went with them. */
+static quipu_status erase_artifacts(const erase_run *run, ent_db *db, quipu_error *reterr)
+{
+    qp_artifact_where where = {.tenant = ent_eq(run->store->tenant),
+                               .user_id = ent_eq(run->options.user_id)};
+
+    assert(run->options.user_id.n > 0 && ent_depth(db) > 0);
+    if (run->options.app_name.p != NULL) {
+        where.app_name = ent_eq(run->options.app_name);
+    }
+    return qp_artifact_remove(db, &where, NULL, reterr);
 }
 
 /* Delete keys of state and count them for the receipt. */
@@ -360,7 +374,8 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     status = qp_session_find(db, scratch, &query, &list, reterr);
     /* The rows were read before anything was removed; a fork may go with its parent, earlier in the
      * batch. */
-    for (size_t i = 0; i < list.n && status == QUIPU_OK && !qp_fork_is_spent(run->store); i++) {
+    for (size_t i = 0; i < list.n && status == QUIPU_OK && !qp_fork_budget_is_used(run->store);
+         i++) {
         bool there = false; /* it may have gone with another of the user's */
         status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(list.items[i].id)}, &there,
                                    reterr);
@@ -381,7 +396,10 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
         }
         status = erase_states(run, db, &where, reterr);
     }
-    return status == QUIPU_OK && !run->more ? erase_scopes(run, db, reterr) : status;
+    if (status == QUIPU_OK && !run->more) {
+        status = erase_scopes(run, db, reterr);
+    }
+    return status == QUIPU_OK && !run->more ? erase_artifacts(run, db, reterr) : status;
 }
 
 /* Whether anything is left to be purged. */
@@ -431,7 +449,7 @@ static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_er
         run->more = false;
         status = qp_size_exempt(run->store, &step, work, &begun, reterr);
         if (status == QUIPU_OK) {
-            qp_call_tell(within, (int64_t)(run->sessions.count + run->forks.count));
+            qp_call_progress(within, (int64_t)(run->sessions.count + run->forks.count));
         }
     } while (status == QUIPU_OK && run->more);
     return status == QUIPU_OK ? erase_purge(run, within, reterr) : status;
@@ -617,7 +635,7 @@ static quipu_status erase_enter(erase_run *run, const quipu_erase_options *optio
 
 /* Put on the receipt what a server keeps; among it the tables, when the server could not clean them
  * now. That is no failure: the server cleans them by itself, later. */
-static quipu_status erase_tell_left(erase_run *run, const quipu_error *failure, quipu_error *reterr)
+static quipu_status erase_note_left(erase_run *run, const quipu_error *failure, quipu_error *reterr)
 {
     char text[sizeof(failure->message) + 64];
     quipu_status status = QUIPU_OK;
@@ -654,7 +672,7 @@ static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error
     }
     /* A server: what it could not clean now is on the receipt. */
     if (run->left != NULL) {
-        return erase_tell_left(run, &cause, reterr);
+        return erase_note_left(run, &cause, reterr);
     }
     if (status != QUIPU_OK && reterr != NULL) {
         (void)qp_error_set(reterr, status,

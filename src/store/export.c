@@ -475,6 +475,106 @@ static quipu_status export_contexts(export_run *run, const qp_session *row, quip
     return status == QUIPU_OK ? ended : status;
 }
 
+/* Where the session's answers came to another day or model. */
+static quipu_status export_usage(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    const qp_usage_query query = {.order = {QP_USAGE_BY_SEQ(ASC)},
+                                  .where = {.session_number = ent_eq(row->id)}};
+    qp_usage_iter iter;
+    qp_usage span;
+    quipu_status status = QUIPU_OK;
+
+    assert(run->db != NULL && row->id > 0);
+    if (row->answer_count == 0) {
+        return QUIPU_OK;
+    }
+    status = qp_usage_iter_begin(run->db, &query, &iter, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_usage_iter_next(&iter, &span)) {
+        export_begin(run, "usage");
+        qp_export_row(&run->writer, &qp_usage_entity, &span, NULL);
+        status = export_end(run, NULL, reterr);
+    }
+    quipu_status ended = qp_usage_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
+/* Artifacts that meet a condition, each with its bytes: also those that the user has once, because
+ * a line means something alone. */
+static quipu_status export_artifacts(export_run *run, const qp_artifact_where *where,
+                                     quipu_error *reterr)
+{
+    const qp_artifact_query query = {
+        .order = {QP_ARTIFACT_BY_APP_NAME(ASC), QP_ARTIFACT_BY_USER_ID(ASC),
+                  QP_ARTIFACT_BY_NAME(ASC), QP_ARTIFACT_BY_VERSION(ASC)},
+        .where = *where};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_artifact_iter iter;
+    qp_artifact row;
+    quipu_status status = qp_artifact_iter_begin(run->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_artifact_iter_next(&iter, &row)) {
+        const qp_blob *blob = NULL;
+
+        status = qp_blob_get(run->db, &arena, row.tenant, row.app_name, row.user_id, row.hash,
+                             &blob, reterr);
+        if (status == QUIPU_OK) {
+            export_begin(run, "artifact");
+            qp_export_row(&run->writer, &qp_artifact_entity, &row, NULL);
+            qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_DATA));
+            qp_base64_json(&run->writer, blob->data);
+            status = export_end(run, NULL, reterr);
+        }
+        quipu_arena_free(&arena);
+    }
+    quipu_status ended = qp_artifact_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
+/* The artifacts of users: of all sessions, and of keys that no session has. Those of a session
+ * stand behind it. */
+static quipu_status export_loose_artifacts(export_run *run, quipu_error *reterr)
+{
+    const qp_artifact_query query = {.order = {QP_ARTIFACT_BY_SESSION_KEY(ASC)},
+                                     .where = {.tenant = ent_eq(run->store->tenant)}};
+    qp_artifact_iter iter;
+    qp_artifact row;
+    quipu_str last = QP_STR_ABSENT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_status status = qp_artifact_iter_begin(run->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_artifact_iter_next(&iter, &row)) {
+        bool wanted = true;
+
+        if (last.p != NULL && quipu_str_eq(last, row.session_key)) {
+            continue;
+        }
+        if (row.session_key.n > 0) {
+            status = export_wanted(run, row.session_key, true, &wanted, reterr);
+        }
+        if (status == QUIPU_OK) {
+            status = quipu_arena_copy(&arena, row.session_key, &last);
+        }
+        if (status == QUIPU_OK && wanted) {
+            status = export_artifacts(run,
+                                      &(qp_artifact_where){.tenant = ent_eq(run->store->tenant),
+                                                           .session_key = ent_eq(last)},
+                                      reterr);
+        }
+    }
+    quipu_arena_free(&arena);
+    quipu_status ended = qp_artifact_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
@@ -534,12 +634,21 @@ static quipu_status export_head(export_run *run, const qp_session *row, quipu_er
     return export_end(run, &run->done.sessions, reterr);
 }
 
-/* What is known of a session. */
-static quipu_status export_known(export_run *run, quipu_str key, quipu_error *reterr)
+/* What a session has by its key: artifacts, and what is known of it. */
+static quipu_status export_known(export_run *run, const qp_session *row, quipu_error *reterr)
 {
-    quipu_status status = export_observations(run, key, reterr);
+    const quipu_str key = row->key;
+    quipu_status status = export_artifacts(run,
+                                           &(qp_artifact_where){.tenant = ent_eq(row->tenant),
+                                                                .app_name = ent_eq(row->app_name),
+                                                                .user_id = ent_eq(row->user_id),
+                                                                .session_key = ent_eq(key)},
+                                           reterr);
 
     assert(key.p != NULL);
+    if (status == QUIPU_OK) {
+        status = export_observations(run, key, reterr);
+    }
     if (status == QUIPU_OK) {
         status = export_reflections(run, key, reterr);
     }
@@ -590,7 +699,10 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     if (status == QUIPU_OK) {
         status = export_contexts(run, row, reterr);
     }
-    return status == QUIPU_OK && row->key.p != NULL ? export_known(run, row->key, reterr) : status;
+    if (status == QUIPU_OK) {
+        status = export_usage(run, row, reterr);
+    }
+    return status == QUIPU_OK && row->key.p != NULL ? export_known(run, row, reterr) : status;
 }
 
 /* Every session by its number: a fork has a larger number than its parent and comes behind it.
@@ -647,6 +759,9 @@ static quipu_status export_all(export_run *run, quipu_error *reterr)
     }
     if (status == QUIPU_OK) {
         status = export_sessions(run, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = export_loose_artifacts(run, reterr);
     }
     if (status == QUIPU_OK) {
         status = export_observations(run, QP_STR_ABSENT, reterr);

@@ -8,6 +8,7 @@
 #define QP_EXPORT_PARENT "parent" /* of a session: the uid of the one it was forked from */
 #define QP_EXPORT_FORKS "forks"   /* of a session: others follow that were forked from it */
 
+#define QP_EXPORT_DATA "data"         /* of an artifact: its bytes, in base64 */
 #define QP_EXPORT_EVENT_ID "event_id" /* of a message: as a text, not as the column's bytes */
 
 #endif

@@ -66,20 +66,16 @@ static quipu_status factor_read(factor_call *call, ent_db *db, quipu_arena *scra
 {
     const qp_model_factor *row = NULL;
     quipu_error error = {0};
-    quipu_status status =
-        qp_model_factor_get(db, scratch, call->store->tenant, call->model, &row, &error);
+    quipu_status status = qp_row_optional(
+        qp_model_factor_get(db, scratch, call->store->tenant, call->model, &row, &error), &error,
+        reterr);
 
     assert(ent_depth(db) > 0);
     call->factor = (quipu_model_factor){.ppm = QUIPU_FACTOR_ONE};
-    /* Nobody has reported on this model yet, which is no failure. */
-    if (status == QUIPU_NOT_FOUND) {
-        return QUIPU_OK;
+    if (row != NULL) {
+        call->factor = (quipu_model_factor){.ppm = factor_clamp(row->ppm), .samples = row->samples};
     }
-    if (status != QUIPU_OK) {
-        return qp_error_pass(reterr, &error);
-    }
-    call->factor = (quipu_model_factor){.ppm = factor_clamp(row->ppm), .samples = row->samples};
-    return QUIPU_OK;
+    return status;
 }
 
 /* A qp_work_fn: reads from a snapshot, without the write lock. */

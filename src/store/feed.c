@@ -1,10 +1,11 @@
 /* The feed of a store: recording changes, keeping it small, reading it.
  *
- * Owns the feed's rows and its cursors. Writers call it inside of their exclusive transaction;
- * readers call quipu_feed_read(), which takes no lock and waits without a connection. A row's
- * number is a reader's position: numbers are drawn in the order of commits and have no gaps, so
- * that a reader that is slower than the deletion of old rows notices it and gets QUIPU_EXPIRED
- * instead of losing changes. */
+ * Owns the feed's rows and its cursors. Writers call it inside of their transaction: an exclusive
+ * one writes a change at once, a LOCKED batch collects its changes and writes them at its end
+ * (feed_queue.h). Readers call quipu_feed_read(), which takes no lock and waits without a
+ * connection. A row's number is a reader's position: numbers are drawn in the order of commits and
+ * have no gaps, so that a reader that is slower than the deletion of old rows notices it and gets
+ * QUIPU_EXPIRED instead of losing changes. */
 #include "store/feed.h"
 
 #include <assert.h>
@@ -40,7 +41,7 @@ typedef struct feed_call {
     feed_page *page;
 } feed_call;
 
-/* ---- telling ----------------------------------------------------------------------------------
+/* ---- recording --------------------------------------------------------------------------------
  */
 
 /* Inserts a row, and deletes the oldest ones every FEED_PRUNE_STEP rows: one range DELETE, spread
@@ -63,8 +64,62 @@ static quipu_status feed_add(ent_db *db, const qp_feed_new *event, quipu_error *
     return status;
 }
 
-quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, const qp_session *row,
-                          const qp_feed_note *note, quipu_error *reterr)
+typedef struct qp_queued_change {
+    qp_feed_new event;
+    struct qp_queued_change *next;
+} qp_queued_change;
+
+void qp_feed_clear(qp_feed_queue *queue)
+{
+    if (queue->count > 0) {
+        quipu_arena_reset(&queue->arena);
+    }
+    queue->first = queue->last = NULL;
+    queue->count = 0;
+}
+
+/* Copies a change for the end of the batch. The tenant is the store's, and outlives it. */
+static quipu_status feed_queue(qp_feed_queue *queue, const qp_feed_new *event, quipu_error *reterr)
+{
+    qp_queued_change *change = qp_arena_take(&queue->arena, sizeof(*change));
+
+    assert(queue->is_kept && (queue->count == 0) == (queue->last == NULL));
+    if (change != NULL) {
+        *change = (qp_queued_change){.event = *event};
+    }
+    if (change == NULL || quipu_arena_copy(&queue->arena, event->session_key,
+                                           &change->event.session_key) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a change of the feed");
+    }
+    *(queue->last == NULL ? &queue->first : &queue->last->next) = change;
+    queue->last = change;
+    queue->count++;
+    return QUIPU_OK;
+}
+
+quipu_status qp_feed_flush(qp_feed_queue *queue, ent_db *db, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (const qp_queued_change *change = queue->first; change != NULL && status == QUIPU_OK;
+         change = change->next) {
+        status = feed_add(db, &change->event, reterr);
+    }
+    return status;
+}
+
+/* A LOCKED batch has more work to do, and perhaps to wait for others. */
+static quipu_status feed_put(quipu_store *store, ent_db *db, const qp_feed_new *event,
+                             quipu_error *reterr)
+{
+    assert(store->group.sessions.state != QP_BATCH_OPTIMISTIC);
+    return store->group.sessions.state == QP_BATCH_LOCKED
+               ? feed_queue(&store->group.feed, event, reterr)
+               : feed_add(db, event, reterr);
+}
+
+quipu_status qp_feed_record(quipu_store *store, ent_db *db, const qp_session *row,
+                            const qp_feed_note *note, quipu_error *reterr)
 {
     assert(note->kind >= QUIPU_CHANGE_CREATED && note->kind <= QUIPU_CHANGE_FORKED);
     assert(note->first_seq <= note->last_seq);
@@ -72,7 +127,7 @@ quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, const qp_session
     if (!store->feed || row->key.p == NULL) {
         return QUIPU_OK;
     }
-    return feed_add(db,
+    return feed_put(store, db,
                     &(qp_feed_new){.tenant = store->tenant,
                                    .kind = (qp_feed_kind)note->kind,
                                    .session_key = row->key,

@@ -8,7 +8,8 @@
  * when the ancestors would be too many. Reading through forks is fork_chain.c's, removing
  * fork_release.c's.
  * Called by: quipu_session_fork(); a rewind is a fork, and src/adk makes child sessions with it.
- * Transactions: one exclusive transaction of the commit group; the parent's row is not changed.
+ * Transactions: one of the commit group, with the locks of both keys and of the parent's family, or
+ * exclusive; the parent's row is not changed.
  * On return: the new session exists with all numbers and totals of the shared past, or nothing
  * does. */
 #include <assert.h>
@@ -249,7 +250,7 @@ static quipu_status fork_key(const fork_call *call, ent_db *db, quipu_arena *scr
 {
     const qp_session *row = NULL;
     quipu_status status =
-        qp_session_lookup(call->store, db, scratch, call->values.key, &row, reterr);
+        qp_session_lookup_for_update(call->store, db, scratch, call->values.key, &row, reterr);
 
     if (status != QUIPU_OK || row == NULL) {
         return status;
@@ -288,10 +289,10 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
     }
     assert(status != QUIPU_OK || row->id != parent->id);
     return status == QUIPU_OK
-               ? qp_feed_tell(call->store, db, row,
-                              &(qp_feed_note){QUIPU_CHANGE_FORKED, row->revision,
-                                              call->seq == 0 ? 0 : row->first_seq, call->seq},
-                              reterr)
+               ? qp_feed_record(call->store, db, row,
+                                &(qp_feed_note){QUIPU_CHANGE_FORKED, row->revision,
+                                                call->seq == 0 ? 0 : row->first_seq, call->seq},
+                                reterr)
                : status;
 }
 
@@ -304,9 +305,12 @@ static quipu_status fork_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu
     const qp_session *parent = NULL;
     qp_session_new made = {0};
     quipu_status status =
-        qp_session_load(call->store, db, scratch, call->key, now, &parent, reterr);
+        qp_session_lookup_for_update(call->store, db, scratch, call->key, &parent, reterr);
 
     assert(ent_depth(db) > 0);
+    if (status == QUIPU_OK) {
+        status = qp_session_living(parent, now, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }
@@ -405,6 +409,12 @@ quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
         }
     }
     if (status == QUIPU_OK) {
+        const quipu_str keys[2] = {key, fork.values.key};
+
+        within.sessions = keys;
+        within.session_count = 2;
+        within.creates = true;
+        within.family = true;
         status = qp_store_is_remote(store)
                      ? fork_ask(&fork, &within, reterr)
                      : qp_store_write(store, &within, fork_work, &fork, reterr);

@@ -20,6 +20,35 @@ int64_t qp_session_base(const qp_session *row)
     return row->parent_id.has && row->fork_seq.has ? row->fork_seq.v : 0;
 }
 
+/* A parent that is missing is damage, which whoever reads through it reports; so are parents that
+ * form a circle. */
+quipu_status qp_family_root(ent_db *db, int64_t id, const qp_session *row, int64_t *ret_root,
+                            quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    ent_opt_int next = row != NULL ? row->parent_id : (ent_opt_int){true, id};
+    quipu_status status = QUIPU_OK;
+
+    assert(ent_depth(db) > 0 && id != 0 && (row == NULL || row->id == id));
+    for (size_t steps = 0; next.has && steps <= QP_CHAIN_MAX && status == QUIPU_OK; steps++) {
+        quipu_error error = {0};
+
+        id = next.v;
+        status = qp_session_get(db, &arena, id, &row, &error);
+        next = (ent_opt_int){.has = false};
+        if (status == QUIPU_OK) {
+            next = row->parent_id;
+        } else if (status == QUIPU_NOT_FOUND) {
+            status = QUIPU_OK;
+        } else if (reterr != NULL) {
+            *reterr = error;
+        }
+    }
+    quipu_arena_free(&arena);
+    *ret_root = id;
+    return status;
+}
+
 /* A user message with tool calls holds responses (ADK writes them so): it continues a turn. */
 bool qp_message_opens(const qp_message *row)
 {

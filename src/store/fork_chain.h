@@ -36,6 +36,17 @@ typedef struct qp_chain {
  * or behind. */
 int64_t qp_session_base(const qp_session *row);
 
+/* A family: a session, all its ancestors, and everything that is forked from one of them. Its root
+ * is the ancestor that is no fork. A family shares messages, and no two families do: who forks,
+ * removes messages or indexes them while others write locks the family, by a counter that follows
+ * from its root (batch.c).
+ *
+ * *ret_root: the number of the root of session `id`. `row` is its row, or NULL: then it is read.
+ * Parents never change, and a session's ancestors exist as long as its row does; of a session that
+ * is gone any number will do. */
+QUIPU_MUST_USE quipu_status qp_family_root(ent_db *db, int64_t id, const qp_session *row,
+                                           int64_t *ret_root, quipu_error *reterr);
+
 /* Where the messages `from` to `to` of a session lie. A session that is no fork costs no read, a
  * fork one row for each ancestor that is gone through. QUIPU_CORRUPT when one is missing. */
 QUIPU_MUST_USE quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from,

@@ -16,7 +16,8 @@
  *
  * Owns: nothing that outlives a call.
  * Called by: see fork_release.h.
- * Transactions: the caller's open, exclusive one; all reads see its own writes.
+ * Transactions: the caller's open one, which is exclusive or has locked the family; all reads see
+ * its own writes.
  * On return: of the range that was released exactly what living sessions reach is left, or a job
  * has the rest; no hidden row is without a fork or a job. */
 #include "store/fork_release.h"
@@ -94,7 +95,7 @@ static int64_t fork_release_max(int64_t a, int64_t b)
 /* ---- removing, so much in a transaction -------------------------------------------------------
  */
 
-bool qp_fork_is_spent(const quipu_store *store)
+bool qp_fork_budget_is_used(const quipu_store *store)
 {
     return store->group.removed.messages >= QUIPU_DELETE_BATCH ||
            store->group.removed.bytes >= QUIPU_DELETE_BATCH_BYTES;

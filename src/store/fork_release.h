@@ -5,8 +5,8 @@
  * Owns: the removal of messages, of hidden rows and of their entries in the search index.
  * Called by: session_delete.c, erase.c and repair.c for whole sessions, cap.c for the oldest
  * messages (the history cap, and pruning), purge.c.
- * Transactions: the caller's open, exclusive one: which forks reach a message must not change
- * between the look and the removal. */
+ * Transactions: the caller's open one, which is exclusive or has locked the family (fork_chain.h):
+ * which forks reach a message must not change between the look and the removal. */
 #ifndef QP_STORE_FORK_RELEASE_H
 #define QP_STORE_FORK_RELEASE_H
 
@@ -19,7 +19,7 @@ typedef struct qp_fork_span {
 } qp_fork_span;
 
 /* Whether the open transaction has removed all that it may: more would be left to a job. */
-bool qp_fork_is_spent(const quipu_store *store);
+bool qp_fork_budget_is_used(const quipu_store *store);
 
 /* The session `id` no longer shows the messages `from` to `to`; its row says so already (first_seq,
  * or no key). Removes what no other session reaches of them, wherever it lies. Cost: the forks of
@@ -57,14 +57,13 @@ QUIPU_MUST_USE quipu_status qp_fork_reach(ent_db *db, quipu_arena *scratch,
                                           quipu_error *reterr);
 
 /* For purge.c: removes of a range of a session's own messages those that nobody reaches, as many as
- * the transaction may. *ret_left: the first number that is left; 0: none. Other sessions
- * may be written to meanwhile. */
+ * the transaction may. *ret_left: the first number that is left; 0: none. */
 QUIPU_MUST_USE quipu_status qp_fork_purge(quipu_store *store, ent_db *db, quipu_arena *scratch,
                                           const qp_session *row, qp_fork_span range,
                                           int64_t *ret_left, quipu_error *reterr);
 
 /* For purge.c, when nothing of its range is left: removes a hidden row without forks, and what was
- * kept for it above. Exclusive. *ret_ended false: there was more, and the job has it now. */
+ * kept for it above. *ret_ended false: there was more, and the job has it now. */
 QUIPU_MUST_USE quipu_status qp_fork_purged(quipu_store *store, ent_db *db, quipu_arena *scratch,
                                            const qp_session *row, bool *ret_ended,
                                            quipu_error *reterr);

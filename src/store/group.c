@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "store/batch.h"
+#include "store/store.h"
 
 quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu_str tenant,
                            quipu_error *reterr)
@@ -31,6 +32,7 @@ void qp_group_done(qp_group *group)
     group->connector = NULL;
     qp_session_cache_free(&group->sessions);
     quipu_arena_free(&group->scratch);
+    quipu_arena_free(&group->feed.arena);
     qp_queue_done(&group->queue);
 }
 
@@ -77,6 +79,19 @@ quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *ca
         *reterr = error;
     }
     return write.status;
+}
+
+void qp_group_count_exclusive(qp_group *group)
+{
+    qp_mutex_lock(&group->queue.mutex);
+    group->counts.exclusive++;
+    qp_mutex_unlock(&group->queue.mutex);
+}
+
+bool qp_group_owns_expired(const qp_group *group, const qp_session *row)
+{
+    return group->sessions.state == QP_BATCH_EXCLUSIVE ||
+           (group->sessions.state == QP_BATCH_LOCKED && qp_session_expired(row, group->locked_at));
 }
 
 qp_group_counts qp_group_counted(qp_group *group)

@@ -8,14 +8,16 @@
 
 #include "base/log.h"
 #include "store/change_signal.h"
+#include "store/feed_queue.h"
 #include "store/queue.h"
 #include "store/session_cache.h"
 
 /* What a group did since it began; guarded by the queue's mutex. */
 typedef struct qp_group_counts {
     int64_t commits;
-    int64_t writes;  /* callers whose work they held */
-    int64_t largest; /* callers in one commit */
+    int64_t writes;    /* callers whose work they held */
+    int64_t largest;   /* callers in one commit */
+    int64_t exclusive; /* batches that kept every other writer out */
 } qp_group_counts;
 
 /* What the open transaction has removed: fork_release.c holds it within the limits of a step. */
@@ -36,6 +38,9 @@ typedef struct qp_group {
     qp_session_cache sessions;
     int64_t commit_ns; /* what a commit costs, a moving average */
     qp_removed removed;
+    qp_feed_queue feed;   /* changes that the open, LOCKED transaction records at its end */
+    quipu_time locked_at; /* LOCKED: when counters were locked. Of a session that had expired then,
+                           * and that a member creates anew, the family is locked. */
 } qp_group;
 
 /* `tenant` outlives the group. */
@@ -56,5 +61,12 @@ QUIPU_MUST_USE quipu_status qp_group_run(qp_group *group, qp_write_kind kind, co
                                          qp_work_fn work, void *ctx, quipu_error *reterr);
 
 qp_group_counts qp_group_counted(qp_group *group);
+
+/* The leader begins an EXCLUSIVE batch. */
+void qp_group_count_exclusive(qp_group *group);
+
+/* Whether the open transaction may remove this session, which a member finds expired: it is the
+ * only writer, or has locked the family. */
+bool qp_group_owns_expired(const qp_group *group, const qp_session *row);
 
 #endif

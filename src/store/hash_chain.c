@@ -80,6 +80,22 @@ static bool hash_chain_has(const ent_field *field)
            field->row != offsetof(qp_message, salted_hash);
 }
 
+/* Whether a message has no value for a field, by the first bytes of the member alone: most fields
+ * of most messages. An enum and a required number are always looked at. */
+static bool hash_chain_lacks(const ent_field *field, const char *member, bool optional)
+{
+    const void *p = field;
+    bool has = true;
+
+    assert(member != NULL);
+    if (field->type == ENT_TEXT || field->type == ENT_JSON || field->type == ENT_BYTES) {
+        memcpy(&p, member, sizeof(p));
+    } else if (optional && field->type == ENT_INT) {
+        memcpy(&has, member, sizeof(has));
+    }
+    return p == NULL || !has;
+}
+
 /* The link behind `before`; `is_new`: the message is a qp_message_new, else a qp_message. */
 static void hash_chain_link(const void *message, bool is_new, const uint8_t salt[QP_SALT_SIZE],
                             const uint8_t before[QP_HASH_SIZE], uint8_t ret_hash[QP_HASH_SIZE])
@@ -93,9 +109,11 @@ static void hash_chain_link(const void *message, bool is_new, const uint8_t salt
         const ent_field *field = &entity->fields[i];
         const bool optional = (field->flags & (is_new ? ENT_F_OPT_NEW : ENT_F_NULLABLE)) != 0;
         const char *member = (const char *)message + (is_new ? field->create : field->row);
-        const qp_value value = hash_chain_has(field) ? qp_opt_value(field, member, optional)
-                                                     : (qp_value){.kind = QP_NULL};
 
+        if (hash_chain_lacks(field, member, optional) || !hash_chain_has(field)) {
+            continue;
+        }
+        const qp_value value = qp_opt_value(field, member, optional);
         /* An empty text that is the field's default is absent, as in an export. */
         if (value.kind != QP_NULL &&
             (value.kind != QP_TEXT || value.as.text.n > 0 || field->default_text == NULL ||

@@ -7,6 +7,7 @@
 #include <quipu/store.h>
 
 #include "gen/quipu.h"
+#include "store/usage.h"
 
 #define QP_HASH_SIZE 32 /* of a link of the hash chain: hash_chain.h */
 
@@ -19,6 +20,9 @@ typedef struct qp_header {
     int64_t hashed_from;                   /* 0: no message has a hash */
     bool begins_chain;                     /* hashed_from is one of these messages */
     uint8_t hash[QP_HASH_SIZE];            /* of the last message; zeros: it has none */
+    qp_usage_sum usage_before;             /* of the messages before these... */
+    qp_usage_sum usage;                    /* ...and with them */
+    bool begins_span;                      /* one of these has a row of Usage: qp_usage_write() */
     bool wants_words;                      /* no turn began before */
     size_t words_n;                        /* bytes of the first words; 0: none came */
     char words[QUIPU_FIRST_WORDS_MAX + 1]; /* one more, to see that there is more */

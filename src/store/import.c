@@ -61,6 +61,12 @@ static quipu_status import_store(qp_lines_import *run, ent_db *db, quipu_arena *
     case QP_LINE_SCOPE:
         status = run->skip ? QUIPU_OK : qp_import_line_scope(run, db, scratch, reterr);
         break;
+    case QP_LINE_USAGE:
+        status = run->skip ? QUIPU_OK : qp_import_line_usage(run, db, scratch, reterr);
+        break;
+    case QP_LINE_ARTIFACT:
+        status = run->skip ? QUIPU_OK : qp_import_line_artifact(run, db, scratch, reterr);
+        break;
     case QP_LINE_CONTEXT:
         status = run->skip ? QUIPU_OK : qp_import_line_context(run, db, scratch, reterr);
         break;
@@ -140,7 +146,7 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
         status = qp_import_line_check(run, db, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_import_line_tell(run, db, reterr);
+        status = qp_import_line_record(run, db, reterr);
     }
     if (status == QUIPU_OK) {
         status = ent_commit(db, &error);

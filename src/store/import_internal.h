@@ -2,7 +2,7 @@
  *   import_read.c     bytes to lines
  *   import_lines.c    lines to groups: a session with all that follows it, or what is about none
  *   import_session.c  sessions, their messages, and whether a session is whole
- *   import_state.c    state, its events, factors of models
+ *   import_state.c    state, its events, usage, artifacts, factors of models
  *   import_memory.c   observations, reflections, scopes of memory, what was sent
  *   import.c          groups into transactions, and the call
  * A line is parsed into `doc` before qp_import_line_*() stores it; those run inside of the group's
@@ -27,6 +27,8 @@ typedef enum qp_import_type {
     QP_LINE_REFLECTION,
     QP_LINE_SCOPE,
     QP_LINE_CONTEXT,
+    QP_LINE_USAGE,
+    QP_LINE_ARTIFACT,
     QP_LINE_END
 } qp_import_type;
 
@@ -88,16 +90,16 @@ QUIPU_MUST_USE quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str
 QUIPU_MUST_USE quipu_status qp_import_line_read(qp_lines_import *run, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_gather(qp_lines_import *run, quipu_error *reterr);
 
-/* Store the line that is parsed (import_session.c). `check` and `tell` end a group: a problem that
- * verify finds in its session is an error, and the feed records the session. */
+/* Store the line that is parsed (import_session.c). `check` and `record` end a group: a problem
+ * that verify finds in its session is an error, and the feed records the session. */
 QUIPU_MUST_USE quipu_status qp_import_line_session(qp_lines_import *run, ent_db *db,
                                                    quipu_arena *scratch, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_message(qp_lines_import *run, ent_db *db,
                                                    quipu_arena *scratch, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_check(qp_lines_import *run, ent_db *db,
                                                  quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_import_line_tell(const qp_lines_import *run, ent_db *db,
-                                                quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_record(const qp_lines_import *run, ent_db *db,
+                                                  quipu_error *reterr);
 
 /* Store the line that is parsed (import_state.c, import_memory.c). A value that is there already
  * stays when it is as new, unless the options demand that everything is new. */
@@ -105,6 +107,10 @@ QUIPU_MUST_USE quipu_status qp_import_line_state(qp_lines_import *run, ent_db *d
                                                  quipu_arena *scratch, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db,
                                                        quipu_arena *scratch, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_usage(qp_lines_import *run, ent_db *db,
+                                                 quipu_arena *scratch, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db,
+                                                    quipu_arena *scratch, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db,
                                                   quipu_arena *scratch, quipu_error *reterr);
 

@@ -54,7 +54,7 @@ static qp_import_type import_lines_type(qp_json_node object)
 {
     static const char *const names[] = {"session", "message",     "state",      "state_event",
                                         "factor",  "observation", "reflection", "memory_scope",
-                                        "context", "end"};
+                                        "context", "usage",       "artifact",   "end"};
     qp_json_node node = qp_json_get(object, QUIPU_STR(QP_EXPORT_TYPE));
 
     static_assert(sizeof(names) / sizeof(names[0]) == QP_LINE_END - QP_LINE_SESSION + 1,
@@ -69,20 +69,20 @@ static qp_import_type import_lines_type(qp_json_node object)
 }
 
 /* Whether a line continues the group; decides what the group is when it has no line yet. A session
- * begins a group. Messages, state events and contexts always follow a session; state and memories
- * do when they are about that session, and are loose otherwise. */
+ * begins a group. Messages, state events, contexts and usage always follow a session; state,
+ * memories and artifacts do when they are about that session, and are loose otherwise. */
 static bool import_lines_belongs(qp_lines_import *run, qp_json_node object, qp_import_type type)
 {
     qp_json_node scope = qp_json_get(object, QUIPU_STR("scope"));
     qp_json_node key =
         qp_json_get(object, type == QP_LINE_SCOPE ? QUIPU_STR("scope") : QUIPU_STR("session_key"));
-    bool loose =
-        type == QP_LINE_FACTOR ||
-        (type == QP_LINE_STATE && (qp_json_kind_of(scope) != QP_JSON_STRING ||
-                                   !qp_json_text_is(scope, QUIPU_STR("session")))) ||
-        ((type == QP_LINE_OBSERVATION || type == QP_LINE_REFLECTION || type == QP_LINE_SCOPE) &&
-         (run->key.p == NULL || qp_json_kind_of(key) != QP_JSON_STRING ||
-          !qp_json_text_is(key, run->key)));
+    bool loose = type == QP_LINE_FACTOR ||
+                 (type == QP_LINE_STATE && (qp_json_kind_of(scope) != QP_JSON_STRING ||
+                                            !qp_json_text_is(scope, QUIPU_STR("session")))) ||
+                 ((type == QP_LINE_OBSERVATION || type == QP_LINE_REFLECTION ||
+                   type == QP_LINE_SCOPE || type == QP_LINE_ARTIFACT) &&
+                  (run->key.p == NULL || qp_json_kind_of(key) != QP_JSON_STRING ||
+                   !qp_json_text_is(key, run->key)));
 
     assert(type != QP_LINE_NONE);
     /* The footer belongs to no group and ends the last one. */

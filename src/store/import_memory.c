@@ -42,9 +42,7 @@ static quipu_status import_memory_known(ent_db *db, quipu_arena *scratch, quipu_
             (import_memory_row){reflection->tenant, reflection->session_key, reflection->content};
     }
     assert(*ret_known == (observation != NULL || reflection != NULL));
-    /* Not to be there is the common case, and no failure. */
-    return status == QUIPU_OK || status == QUIPU_NOT_FOUND ? QUIPU_OK
-                                                           : qp_error_pass(reterr, &error);
+    return qp_row_optional(status, &error, reterr);
 }
 
 /* The id is taken: an equal memory is a repeat and is left as it is. */

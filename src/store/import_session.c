@@ -260,7 +260,7 @@ quipu_status qp_import_line_check(qp_lines_import *run, ent_db *db, quipu_error 
 
 /* Record the session in the feed. For followers one that came with its whole past is a new session,
  * also when it is a fork. */
-quipu_status qp_import_line_tell(const qp_lines_import *run, ent_db *db, quipu_error *reterr)
+quipu_status qp_import_line_record(const qp_lines_import *run, ent_db *db, quipu_error *reterr)
 {
     const qp_session *row = run->row;
 
@@ -268,9 +268,9 @@ quipu_status qp_import_line_tell(const qp_lines_import *run, ent_db *db, quipu_e
         return QUIPU_OK;
     }
     assert(row != NULL);
-    return qp_feed_tell(run->store, db, row,
-                        &(qp_feed_note){QUIPU_CHANGE_CREATED, row->revision,
-                                        row->message_count > 0 ? row->first_seq : 0,
-                                        row->message_count > 0 ? row->next_seq - 1 : 0},
-                        reterr);
+    return qp_feed_record(run->store, db, row,
+                          &(qp_feed_note){QUIPU_CHANGE_CREATED, row->revision,
+                                          row->message_count > 0 ? row->first_seq : 0,
+                                          row->message_count > 0 ? row->next_seq - 1 : 0},
+                          reterr);
 }

@@ -7,10 +7,14 @@
  * On return: the row is written, or was there already and newer. */
 #include <assert.h>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/sha256.h"
+#include "base/str.h"
+#include "store/artifact.h"
 #include "store/export_row.h"
 #include "store/import_internal.h"
+#include "store/usage.h"
 
 /* Whether a key of state is written. State of a session comes with a session that is new, so that
  * there it cannot exist yet; of apps and users the newer value stays. */
@@ -94,6 +98,94 @@ quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db, quipu_
                               QUIPU_EVENT_ID_MAX, QP_SHA256_SIZE);
     }
     return status == QUIPU_OK ? qp_state_event_create(db, NULL, &made, NULL, reterr) : status;
+}
+
+/* Where a session's answers came to another day or model. */
+quipu_status qp_import_line_usage(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
+                                  quipu_error *reterr)
+{
+    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    qp_usage_new made = {.tenant = run->store->tenant,
+                         .session_number = run->loose ? 0 : run->row->id};
+    quipu_status status = qp_import_row(&qp_usage_entity, qp_json_root(&run->doc), NULL, others,
+                                        scratch, &made, reterr);
+    const qp_usage row = {.seq = made.seq,
+                          .model = made.model,
+                          .prompt_before = made.prompt_before,
+                          .cached_before = made.cached_before,
+                          .answer_before = made.answer_before,
+                          .count_before = made.count_before};
+
+    assert(run->loose || (run->row != NULL && !run->skip));
+    if (status == QUIPU_OK && (run->loose || !qp_usage_sound(&row, run->row->next_seq))) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "usage stands behind its session, with the number of a message and "
+                              "totals that are not negative");
+    }
+    return status == QUIPU_OK ? qp_usage_create(db, NULL, &made, NULL, reterr) : status;
+}
+
+/* Whether an artifact is there already: the same version with the same bytes, or another one, which
+ * is an error. */
+static quipu_status import_state_has_artifact(const qp_lines_import *run, ent_db *db,
+                                              quipu_arena *scratch, const qp_artifact_new *made,
+                                              bool *ret_has, quipu_error *reterr)
+{
+    const qp_artifact *row = NULL;
+    quipu_error error = {0};
+    quipu_status status =
+        qp_artifact_get(db, scratch, made->tenant, made->app_name, made->user_id, made->session_key,
+                        made->name, made->version, &row, &error);
+
+    *ret_has = status == QUIPU_OK;
+    if (status == QUIPU_NOT_FOUND) {
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_OK && (!quipu_str_eq(row->hash, made->hash) ||
+                               (run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) != 0)) {
+        return qp_error_set(reterr, QUIPU_EXISTS, "this version of an artifact exists already");
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* An artifact of a session stands behind it; one of a user, or of a key without a session, stands
+ * alone. Its hash proves its bytes. */
+quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    static const char *const others[] = {QP_EXPORT_TYPE, QP_EXPORT_DATA, NULL};
+    const qp_json_node object = qp_json_root(&run->doc);
+    qp_artifact_new made = {.tenant = run->store->tenant,
+                            .app_name = QUIPU_STR(""),
+                            .user_id = QUIPU_STR(""),
+                            .session_key = QUIPU_STR("")};
+    char hash[QP_HASH_TEXT_SIZE];
+    quipu_str text = QP_STR_ABSENT;
+    quipu_bytes data = {NULL, 0};
+    bool has = false;
+    quipu_status status =
+        qp_import_row(&qp_artifact_entity, object, NULL, others, scratch, &made, reterr);
+
+    assert(run->loose || (run->row != NULL && !run->skip));
+    if (status == QUIPU_OK) {
+        status = qp_import_text(object, QUIPU_STR(QP_EXPORT_DATA), scratch, &text, reterr);
+    }
+    if (status == QUIPU_OK && text.n > 0 && qp_base64_read(text, scratch, &data) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "the bytes of an artifact are no base64");
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_artifact_hash(data, hash);
+    if (!qp_artifact_sound(&made) || made.size != (int64_t)data.n ||
+        !quipu_str_eq(made.hash, (quipu_str){hash, sizeof(hash)}) ||
+        (!run->loose && !quipu_str_eq(made.session_key, run->row->key))) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "an artifact stands behind its session, with bytes of its size and "
+                            "hash, within the limits of artifacts");
+    }
+    status = import_state_has_artifact(run, db, scratch, &made, &has, reterr);
+    return status == QUIPU_OK && !has ? qp_artifact_put(db, &made, data, reterr) : status;
 }
 
 /* The limits of the public headers, which the schema does not state. */

@@ -1,8 +1,9 @@
 /* Leases and fences of background work; the head of job.h has the states.
  *
  * Owns entity Job. Called by memory_scope.c and purge.c. Every function runs in its caller's
- * exclusive transaction, so that a row that was read does not change before it is written:
- * comparing fences needs no compare-and-set of its own. Nothing here waits, sleeps or retries. */
+ * transaction. Others may write meanwhile: who claims a job or has its lease compares the fence in
+ * the UPDATE itself, and who makes it due keeps others from doing so (an exclusive transaction, or
+ * the lock of a session's family). Nothing here sleeps or retries. */
 #include "store/job.h"
 
 #include <assert.h>
@@ -30,31 +31,44 @@ static quipu_status job_lookup(const quipu_store *store, ent_db *db, quipu_arena
                                quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status = qp_job_get(db, arena, store->tenant, scope, kind, ret_row, &error);
 
     assert(ent_depth(db) > 0 && kind.n > 0 && scope.n > 0);
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
-        return QUIPU_OK;
-    }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    *ret_row = NULL;
+    return qp_row_optional(qp_job_get(db, arena, store->tenant, scope, kind, ret_row, &error),
+                           &error, reterr);
 }
 
-/* Changes the row of a job by its key. */
-static quipu_status job_change(const quipu_store *store, ent_db *db, quipu_str kind,
-                               quipu_str scope, const qp_job_patch *patch, quipu_error *reterr)
+/* Changes the row of a job by its key, if it has this fence. *ret_changed: it had. */
+static quipu_status job_change(const quipu_store *store, ent_db *db, const qp_job *row,
+                               const qp_job_patch *patch, bool *ret_changed, quipu_error *reterr)
 {
-    const qp_job_where where = {
-        .tenant = ent_eq(store->tenant), .scope = ent_eq(scope), .kind = ent_eq(kind)};
+    const qp_job_where where = {.tenant = ent_eq(store->tenant),
+                                .scope = ent_eq(row->scope),
+                                .kind = ent_eq(row->kind),
+                                .fence = ent_eq(row->fence)};
+    int64_t changed = 0;
+    quipu_status status = qp_job_update(db, &where, patch, &changed, reterr);
 
-    assert(ent_depth(db) > 0);
-    return qp_job_update(db, &where, patch, NULL, reterr);
+    assert(ent_depth(db) > 0 && changed <= 1);
+    *ret_changed = changed == 1;
+    return status;
 }
 
 /* Whether there is nothing to do: then next_at is absent. */
 static bool job_is_idle(const qp_job *row)
 {
     return !row->next_at.has;
+}
+
+/* Changes what a job is about, whoever has its lease: a claim changes other fields. */
+static quipu_status job_stretch(const quipu_store *store, ent_db *db, const qp_job_due *due,
+                                const qp_job_patch *patch, quipu_error *reterr)
+{
+    const qp_job_where where = {
+        .tenant = ent_eq(store->tenant), .scope = ent_eq(due->scope), .kind = ent_eq(due->kind)};
+
+    assert(ent_depth(db) > 0);
+    return qp_job_update(db, &where, patch, NULL, reterr);
 }
 
 quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *scratch,
@@ -80,7 +94,7 @@ quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *
         const qp_job_patch patch = {.first_seq = ent_set(due->first_seq),
                                     .last_seq = ent_set(due->last_seq),
                                     .next_at = ent_set(quipu_time_now())};
-        return job_change(store, db, due->kind, due->scope, &patch, reterr);
+        return job_stretch(store, db, due, &patch, reterr);
     }
     /* Due or leased: the worker finds the longer range when it commits. */
     if (due->first_seq >= row->first_seq && due->last_seq <= row->last_seq) {
@@ -89,7 +103,7 @@ quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *
     const qp_job_patch patch = {
         .first_seq = ent_set(due->first_seq < row->first_seq ? due->first_seq : row->first_seq),
         .last_seq = ent_set(due->last_seq > row->last_seq ? due->last_seq : row->last_seq)};
-    return job_change(store, db, due->kind, due->scope, &patch, reterr);
+    return job_stretch(store, db, due, &patch, reterr);
 }
 
 /* ---- claiming ---------------------------------------------------------------------------------
@@ -165,7 +179,8 @@ static quipu_status job_owner(quipu_arena *arena, quipu_str name, quipu_str *ret
 /* Writes the claim. Who has lost an earlier one without a word is kept as the last error: a worker
  * that dies every time shows in the status, and not only its successors. */
 static quipu_status job_take(const quipu_store *store, ent_db *db, const qp_job *row,
-                             quipu_str owner, quipu_time until, quipu_error *reterr)
+                             quipu_str owner, quipu_time until, bool *ret_taken,
+                             quipu_error *reterr)
 {
     char lost[QP_JOB_ERROR_MAX];
     qp_job_patch patch = {.owner = ent_set(owner),
@@ -180,9 +195,10 @@ static quipu_status job_take(const quipu_store *store, ent_db *db, const qp_job 
                        (int)qp_utf8_cut(row->owner, QP_JOB_OWNER_MAX), row->owner.p);
         patch.last_error = ent_set(quipu_cstr(lost));
     }
-    return job_change(store, db, row->kind, row->scope, &patch, reterr);
+    return job_change(store, db, row, &patch, ret_taken, reterr);
 }
 
+/* A job that another worker claims at the same moment is not found. */
 quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                const qp_job_claim *claim, qp_job_lease *ret_lease, bool *ret_found,
                                quipu_error *reterr)
@@ -205,18 +221,28 @@ quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db, quipu_arena
     }
     status = job_owner(arena, claim->owner, &own, reterr);
     if (status == QUIPU_OK) {
-        status = job_take(store, db, row, own, job_after(now, claim->lease_ms), reterr);
+        status = job_take(store, db, row, own, job_after(now, claim->lease_ms), ret_found, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && *ret_found) {
         *ret_lease = (qp_job_lease){row->kind,      row->scope,     own,
                                     row->fence + 1, row->first_seq, row->last_seq};
-        *ret_found = true;
     }
     return status;
 }
 
 /* ---- holding ----------------------------------------------------------------------------------
  */
+
+/* `row`: what is there instead, or NULL. */
+static quipu_status job_lost(const qp_job_lease *lease, const qp_job *row, quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_CONFLICT,
+                        "the lease of job \"%.*s\" is lost: %s; nothing was stored",
+                        (int)lease->kind.n, lease->kind.p,
+                        row == NULL            ? "its scope was deleted"
+                        : row->owner.p == NULL ? "the job was finished or given back"
+                                               : "another worker has taken over");
+}
 
 /* The row of a lease that still holds. The fence decides, not the clock: a lease that has ended and
  * that nobody has taken over is as good as before. */
@@ -232,14 +258,22 @@ static quipu_status job_held(const quipu_store *store, ent_db *db, quipu_arena *
         return status;
     }
     if (row == NULL || row->fence != lease->fence || !quipu_str_eq(row->owner, lease->owner)) {
-        return qp_error_set(reterr, QUIPU_CONFLICT,
-                            "the lease of job \"%.*s\" is lost: %s; nothing was stored",
-                            (int)lease->kind.n, lease->kind.p,
-                            row == NULL            ? "its scope was deleted"
-                            : row->owner.p == NULL ? "the job was finished or given back"
-                                                   : "another worker has taken over");
+        return job_lost(lease, row, reterr);
     }
     return QUIPU_OK;
+}
+
+/* Changes the row of a lease, as job_held() has found it, unless another worker takes over at this
+ * moment. */
+static quipu_status job_change_held(const quipu_store *store, ent_db *db, const qp_job_lease *lease,
+                                    const qp_job *row, const qp_job_patch *patch,
+                                    quipu_error *reterr)
+{
+    bool changed = false;
+    quipu_status status = job_change(store, db, row, patch, &changed, reterr);
+
+    assert(row->fence == lease->fence);
+    return status == QUIPU_OK && !changed ? job_lost(lease, row, reterr) : status;
 }
 
 quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scratch,
@@ -267,8 +301,7 @@ quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scr
     quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
 
     assert(lease_ms > 0 && lease_ms <= QP_JOB_LEASE_MS_MAX);
-    return status == QUIPU_OK ? job_change(store, db, lease->kind, lease->scope, &patch, reterr)
-                              : status;
+    return status == QUIPU_OK ? job_change_held(store, db, lease, row, &patch, reterr) : status;
 }
 
 /* Progress: earlier failures do not count any more. */
@@ -298,7 +331,7 @@ quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *sc
     qp_job_patch patch = job_progress(more);
 
     patch.first_seq = ent_set(done_seq + 1);
-    status = job_change(store, db, lease->kind, lease->scope, &patch, reterr);
+    status = job_change_held(store, db, lease, row, &patch, reterr);
     if (status == QUIPU_OK && ret_more != NULL) {
         *ret_more = more;
     }
@@ -312,8 +345,7 @@ quipu_status qp_job_finish(const quipu_store *store, ent_db *db, quipu_arena *sc
     const qp_job *row = NULL;
     quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
 
-    return status == QUIPU_OK ? job_change(store, db, lease->kind, lease->scope, &patch, reterr)
-                              : status;
+    return status == QUIPU_OK ? job_change_held(store, db, lease, row, &patch, reterr) : status;
 }
 
 /* What giving back has in common: nobody owns it, and it is due at `at`. */
@@ -335,7 +367,7 @@ quipu_status qp_job_release(const quipu_store *store, ent_db *db, quipu_arena *s
     assert(row != NULL && row->owner.p != NULL);
     /* The claim that gave up without a failure is no try. */
     patch.tries = ent_set(row->tries > 0 ? row->tries - 1 : 0);
-    return job_change(store, db, lease->kind, lease->scope, &patch, reterr);
+    return job_change_held(store, db, lease, row, &patch, reterr);
 }
 
 /* Doubles with every try, and stops growing before it overflows. */
@@ -364,7 +396,7 @@ quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scra
     const quipu_str cut = {why.p, qp_utf8_cut(why, QP_JOB_ERROR_MAX)};
 
     patch.last_error = ent_set(cut);
-    return job_change(store, db, lease->kind, lease->scope, &patch, reterr);
+    return job_change_held(store, db, lease, row, &patch, reterr);
 }
 
 quipu_status qp_job_end(const quipu_store *store, ent_db *db, const qp_job_lease *lease,

@@ -18,7 +18,7 @@
  *
  * Owns: entity Job. Called by memory_scope.c, memory_reflect.c and purge.c; session_delete.c and
  * erase.c remove a scope's rows.
- * Transactions: every function but qp_job_is_due(), which only reads, expects an open, exclusive
+ * Transactions: every function but qp_job_is_due(), which only reads, expects an open
  * one, and leaves the commit to its caller: what a worker stores is in the same transaction as
  * qp_job_commit(). */
 #ifndef QP_STORE_JOB_H

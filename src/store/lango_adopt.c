@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/adk_key.h"
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/base64.h"
@@ -32,7 +33,6 @@
 #include "gen/quipu.h"
 #include "store/header.h"
 #include "store/lango.h"
-#include "store/shard.h"
 #include "store/tool_calls.h"
 
 #define ADOPT_EXTRA_MAX ((size_t)512 << 20) /* above what a row of Lango's can need in base64 */
@@ -197,7 +197,7 @@ static quipu_uuid adopt_uid(const qp_lango_session *old)
 }
 
 /* App, user and session id of a key that quipu's ADK service made; other keys are their session id.
- * (store/shard.h describes the form.) */
+ * (base/adk_key.h describes the form.) */
 static quipu_status adopt_ids(quipu_str key, quipu_arena *arena, qp_session_new *session)
 {
     quipu_str *const ids[QP_KEY_NAMES] = {&session->app_name, &session->user_id,
@@ -564,7 +564,7 @@ static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, const ado
 
 /* Write the counts of a session's messages into its row; updated_at stays as Lango set it. The
  * search index is filled by the first search. */
-static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, quipu_error *reterr)
+static quipu_status adopt_write_counts(ent_db *db, const adopt_tally *tally, quipu_error *reterr)
 {
     qp_session_patch patch = {.index_pending = ent_bool_set(true)};
 
@@ -609,7 +609,7 @@ static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
             status = adopt_message(db, fresh, &places->items[i], backup, &tally, &arena, reterr);
         }
         if (status == QUIPU_OK && last) {
-            status = adopt_tell_session(db, &tally, reterr);
+            status = adopt_write_counts(db, &tally, reterr);
         }
         quipu_arena_reset(&arena);
     }

@@ -77,16 +77,13 @@ quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_ne
                                const qp_state **ret_row, quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status =
-        qp_state_get(db, arena, made->tenant, made->scope, made->app_name, made->user_id,
-                     made->session_number, made->name, ret_row, &error);
 
-    assert(status != QUIPU_OK || *ret_row != NULL);
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
-        return QUIPU_OK;
-    }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    assert(made->name.n > 0);
+    *ret_row = NULL;
+    return qp_row_optional(qp_state_get(db, arena, made->tenant, made->scope, made->app_name,
+                                        made->user_id, made->session_number, made->name, ret_row,
+                                        &error),
+                           &error, reterr);
 }
 
 quipu_status qp_memory_numbers(int64_t token_count, int64_t source_start, int64_t source_end,

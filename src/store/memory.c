@@ -670,7 +670,8 @@ static quipu_status memory_forget_restore(const memory_call *call, ent_db *db, q
                : status;
 }
 
-/* Forgets what was made of a range of messages: both kinds, retired ones, too. */
+/* Forgets what was made of a range of messages: both kinds, retired ones, too; and what a worker is
+ * about to make of it. */
 static quipu_status memory_forget(memory_call *call, ent_db *db, quipu_arena *scratch,
                                   quipu_error *reterr)
 {
@@ -694,7 +695,10 @@ static quipu_status memory_forget(memory_call *call, ent_db *db, quipu_arena *sc
         status = memory_forget_restore(call, db, gone.items[i].id, reterr);
     }
     call->removed += reflections;
-    return status;
+    return status == QUIPU_OK
+               ? qp_memory_scope_forget(call->store, db, scratch, call->memory.session_key,
+                                        call->query.from_seq, call->query.to_seq, reterr)
+               : status;
 }
 
 /* One DELETE, by ids or by the key of a session; or what was made of a range of messages. */

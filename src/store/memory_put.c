@@ -179,7 +179,8 @@ static quipu_status memory_put_rethink(const memory_put *put, ent_db *db, quipu_
         &(qp_reflection_patch){.times = ent_set(list.items[0].times + 1)}, NULL, reterr);
 }
 
-/* Retire what the memory replaces. One that is retired already keeps its time and reason. */
+/* Retire what the memory replaces. One that is retired already keeps its time and reason; what was
+ * condensed may still be in a prompt, and is retired for good. */
 static quipu_status memory_put_supersede(const quipu_store *store, ent_db *db,
                                          const quipu_memory *memory, quipu_error *reterr)
 {
@@ -204,18 +205,28 @@ static quipu_status memory_put_supersede(const quipu_store *store, ent_db *db,
     if (status != QUIPU_OK) {
         return status;
     }
+    const qp_observation_where seen[] = {{.retired_at = ENT_IS_NULL},
+                                         {.condensed_into = ENT_NOT_NULL}};
+    const qp_reflection_where thought[] = {{.retired_at = ENT_IS_NULL},
+                                           {.condensed_into = ENT_NOT_NULL}};
+
     return observes
-               ? qp_observation_update(
-                     db,
-                     &(qp_observation_where){.tenant = tenant, .id = id, .retired_at = ENT_IS_NULL},
-                     &(qp_observation_patch){
-                         .retired_at = now, .retired_why = why, .content_hash = ENT_CLEAR},
-                     NULL, reterr)
+               ? qp_observation_update(db,
+                                       &(qp_observation_where){
+                                           .tenant = tenant, .id = id, .any_of = seen, .any_n = 2},
+                                       &(qp_observation_patch){.retired_at = now,
+                                                               .retired_why = why,
+                                                               .content_hash = ENT_CLEAR,
+                                                               .condensed_into = ENT_CLEAR},
+                                       NULL, reterr)
                : qp_reflection_update(
                      db,
-                     &(qp_reflection_where){.tenant = tenant, .id = id, .retired_at = ENT_IS_NULL},
-                     &(qp_reflection_patch){
-                         .retired_at = now, .retired_why = why, .content_hash = ENT_CLEAR},
+                     &(qp_reflection_where){
+                         .tenant = tenant, .id = id, .any_of = thought, .any_n = 2},
+                     &(qp_reflection_patch){.retired_at = now,
+                                            .retired_why = why,
+                                            .content_hash = ENT_CLEAR,
+                                            .condensed_into = ENT_CLEAR},
                      NULL, reterr);
 }
 

@@ -10,40 +10,60 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/adk_key.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "base/uuid.h"
 #include "store/memory.h"
-#include "store/shard.h"
+#include "store/read.h"
 
 /* ---- scopes -----------------------------------------------------------------------------------
  */
 
+/* What qp_buf has becomes a scope's name. */
+static quipu_status memory_scope_give(qp_buf *text, quipu_arena *arena, quipu_str *ret_scope,
+                                      quipu_error *reterr)
+{
+    quipu_status status = qp_buf_status(text);
+
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(text), ret_scope);
+    }
+    qp_buf_free(text);
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, status, "no memory for the name of a scope");
+}
+
+quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena, quipu_str *ret_scope,
+                                    quipu_error *reterr)
+{
+    quipu_str names[QP_KEY_NAMES];
+    qp_buf text;
+
+    assert(key.n > 0);
+    *ret_scope = key;
+    if (!qp_key_split(key, names) || names[QP_KEY_NAMES - 1].n > 0) {
+        return QUIPU_OK;
+    }
+    qp_buf_init(&text, key.n + 2);
+    qp_buf_put(&text, key);
+    qp_buf_putc(&text, '/');
+    return memory_scope_give(&text, arena, ret_scope, reterr);
+}
+
 quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena, quipu_str *ret_scope,
                                   quipu_error *reterr)
 {
-    quipu_status status;
     qp_buf text;
 
     assert(row->key.p != NULL);
     if (row->user_id.n == 0) {
-        *ret_scope = row->key;
-        return QUIPU_OK;
+        return qp_memory_scope_of_key(row->key, arena, ret_scope, reterr);
     }
     /* As the key of a session without an id: qp_shard_of_key() finds app and user in it. */
     qp_buf_init(&text, 3 * (row->app_name.n + row->user_id.n) + 16);
-    qp_buf_puts(&text, QP_KEY_OF_USER);
-    qp_key_escape(row->app_name, &text);
-    qp_buf_putc(&text, '/');
-    qp_key_escape(row->user_id, &text);
-    qp_buf_putc(&text, '/');
-    status = qp_buf_status(&text);
-    if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, qp_buf_str(&text), ret_scope);
-    }
-    qp_buf_free(&text);
-    return status == QUIPU_OK ? QUIPU_OK
-                              : qp_error_set(reterr, status, "no memory for the name of a scope");
+    qp_key_put_user(row->app_name, row->user_id, &text);
+    return memory_scope_give(&text, arena, ret_scope, reterr);
 }
 
 quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db, quipu_arena *arena,
@@ -56,8 +76,8 @@ quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db, quipu_aren
     if (status != QUIPU_OK) {
         return status;
     }
-    *ret_scope = key;
-    return row != NULL ? qp_memory_scope_name(row, arena, ret_scope, reterr) : QUIPU_OK;
+    return row != NULL ? qp_memory_scope_name(row, arena, ret_scope, reterr)
+                       : qp_memory_scope_of_key(key, arena, ret_scope, reterr);
 }
 
 /* A row, or NULL when there is none, which is no failure here. */
@@ -66,15 +86,12 @@ static quipu_status memory_scope_lookup(const quipu_store *store, ent_db *db, qu
                                         const qp_memory_scope **ret_row, quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status =
-        qp_memory_scope_get(db, arena, store->tenant, scope, kind, ret_row, &error);
 
     assert(scope.n > 0);
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
-        return QUIPU_OK;
-    }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    *ret_row = NULL;
+    return qp_row_optional(
+        qp_memory_scope_get(db, arena, store->tenant, scope, kind, ret_row, &error), &error,
+        reterr);
 }
 
 /* ---- marks ------------------------------------------------------------------------------------
@@ -440,6 +457,21 @@ quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
     return status;
 }
 
+/* Writes where a session stands, and leaves the ledger of a row that is there. */
+static quipu_status memory_scope_write(ent_db *db, const qp_memory_scope_new *made,
+                                       const qp_memory_mark *mark, quipu_error *reterr)
+{
+    const qp_memory_scope_where where = {.tenant = ent_eq(made->tenant),
+                                         .scope = ent_eq(made->scope),
+                                         .kind = qp_memory_scope_kind_is(made->kind)};
+    const qp_memory_scope_patch patch = {.watermark = ent_set(made->watermark),
+                                         .watermark_tokens = ent_set(made->watermark_tokens)};
+
+    return mark->stored
+               ? qp_memory_scope_update(db, &where, &patch, NULL, reterr)
+               : qp_memory_scope_upsert(db, NULL, made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
+}
+
 /* ---- committing -------------------------------------------------------------------------------
  */
 
@@ -555,6 +587,8 @@ static quipu_status memory_scope_save(memory_scope_commit *commit, ent_db *db, q
             return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
         }
         status = qp_memory_put(commit->store, db, scratch, &memory, scope, &saved, reterr);
+        memory.id = saved.repeat ? (quipu_uuid){{0}} : memory.id;
+        batch->items[i] = memory;
         commit->stored.observations += !saved.repeat;
         commit->stored.repeats += saved.repeat;
         *ret_standing = *ret_standing || memory.priority == QUIPU_PRIORITY_STANDING;
@@ -687,6 +721,59 @@ quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
         *ret_stored = commit.stored;
     }
     return status;
+}
+
+/* ---- forgetting -------------------------------------------------------------------------------
+ */
+
+/* The running total of tokens at a message, which is not the session's last one. */
+static quipu_status memory_scope_total(ent_db *db, const qp_session *row, int64_t seq,
+                                       quipu_arena *scratch, int64_t *ret_total,
+                                       quipu_error *reterr)
+{
+    const qp_extent extent = {.from = seq, .to = seq};
+    quipu_messages messages = {NULL, 0, 0};
+    quipu_status status = qp_messages_read(db, row, &extent, scratch, &messages, reterr);
+
+    if (status == QUIPU_OK && messages.count == 1) {
+        *ret_total = quipu_message_at(messages, 0)->tokens_total;
+    }
+    return status;
+}
+
+quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                    quipu_str key, int64_t from, int64_t to, quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    qp_memory_mark mark = {.watermark = 0};
+    quipu_status status = qp_session_lookup(store, db, scratch, key, &row, reterr);
+
+    assert(from > 0 && to >= from && ent_depth(db) > 0);
+    if (status == QUIPU_OK && row != NULL) {
+        status = qp_memory_mark_read(store, db, scratch, row, &mark, reterr);
+    }
+    if (status != QUIPU_OK || row == NULL || from > mark.watermark + 1 || to <= mark.watermark ||
+        mark.watermark >= mark.last_seq) {
+        return status;
+    }
+    mark.watermark_tokens = row->token_count;
+    mark.watermark = mark.last_seq;
+    if (to < mark.last_seq) {
+        mark.watermark = to;
+        status = memory_scope_total(db, row, to, scratch, &mark.watermark_tokens, reterr);
+    }
+    const qp_memory_scope_new made = {.tenant = store->tenant,
+                                      .scope = row->key,
+                                      .kind = QP_MEMORY_SCOPE_KIND_SESSION,
+                                      .app_name = row->app_name,
+                                      .user_id = row->user_id,
+                                      .session_uid = ent_some(row->uid),
+                                      .watermark = mark.watermark,
+                                      .watermark_tokens = mark.watermark_tokens,
+                                      .generation = mark.generation,
+                                      .observe_tokens = mark.observe_tokens};
+
+    return status == QUIPU_OK ? memory_scope_write(db, &made, &mark, reterr) : status;
 }
 
 /* ---- giving back ------------------------------------------------------------------------------

@@ -28,6 +28,18 @@
 QUIPU_MUST_USE quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena,
                                                  quipu_str *ret_scope, quipu_error *reterr);
 
+/* The scope of a key whose session has no user: the key itself. One in the form of a user's scope,
+ * whose session id is empty, has a '/' behind it: no user's scope has three. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena,
+                                                   quipu_str *ret_scope, quipu_error *reterr);
+
+/* Messages from..to of a session are forgotten: what a worker has not read of them it passes over,
+ * and one that reads them now loses its commit. Pending messages before `from` would be passed over
+ * with them: then nothing changes. Expects an exclusive transaction. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db,
+                                                   quipu_arena *scratch, quipu_str key,
+                                                   int64_t from, int64_t to, quipu_error *reterr);
+
 /* The scope in which memories of a key count, also of one that has no session yet. Expects an open
  * transaction. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db,
@@ -125,7 +137,8 @@ QUIPU_MUST_USE quipu_status qp_memory_claim(quipu_store *store, const qp_call *c
 
 /* What a worker observed in the messages behind its watermark, up to done_seq. */
 typedef struct qp_memory_batch {
-    const quipu_memory *items; /* observations; scope, key, id and generation are set here */
+    quipu_memory *items; /* observations; a commit sets key, generation, tokens and id of those that
+                          * it stored, and an id of zeros where the same was known */
     size_t count;
     int64_t done_seq;
     int64_t done_tokens; /* the running total of message done_seq */

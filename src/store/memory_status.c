@@ -32,15 +32,14 @@ static quipu_status memory_status_job(const memory_status_call *call, ent_db *db
 {
     const qp_job *job = NULL;
     quipu_error error = {0};
-    quipu_status status = qp_job_get(db, &call->list->head.arena, call->store->tenant, row->key,
-                                     QP_JOB_OBSERVE, &job, &error);
+    quipu_status status =
+        qp_row_optional(qp_job_get(db, &call->list->head.arena, call->store->tenant, row->key,
+                                   QP_JOB_OBSERVE, &job, &error),
+                        &error, reterr);
 
     assert(row->key.p != NULL && item->owner.p == NULL);
-    if (status == QUIPU_NOT_FOUND) {
-        return QUIPU_OK;
-    }
-    if (status != QUIPU_OK) {
-        return qp_error_pass(reterr, &error);
+    if (status != QUIPU_OK || job == NULL) {
+        return status;
     }
     item->owner = job->owner;
     item->has_lease_until = job->lease_until.has;
@@ -60,15 +59,16 @@ static quipu_status memory_status_reflect(const memory_status_call *call, ent_db
 {
     const qp_job *job = NULL;
     quipu_error error = {0};
-    quipu_status status = qp_job_get(db, &call->list->head.arena, call->store->tenant, row->key,
-                                     QP_JOB_REFLECT, &job, &error);
+    quipu_status status =
+        qp_row_optional(qp_job_get(db, &call->list->head.arena, call->store->tenant, row->key,
+                                   QP_JOB_REFLECT, &job, &error),
+                        &error, reterr);
 
     assert(item->reflect_error.p == NULL);
-    if (status == QUIPU_OK) {
+    if (job != NULL) {
         item->reflect_error = job->last_error;
     }
-    return status == QUIPU_OK || status == QUIPU_NOT_FOUND ? QUIPU_OK
-                                                           : qp_error_pass(reterr, &error);
+    return status;
 }
 
 /* What is known of the session, and the standing lines of its scope. */

@@ -78,6 +78,37 @@ static size_t message_calls_bytes(const quipu_message *message, bool shared)
     return n;
 }
 
+/* What an answer says of its model and its tokens. */
+static quipu_status message_check_usage(const quipu_message *message, quipu_error *reterr)
+{
+    assert(message != NULL);
+    if (message->prompt_tokens < 0 || message->cached_tokens < 0 || message->answer_tokens < 0) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Message", "prompt_tokens", "range",
+                              "a reported number of tokens is negative; give 0 for none");
+    }
+    return message->model.n <= QUIPU_MODEL_NAME_MAX
+               ? QUIPU_OK
+               : qp_error_field(reterr, QUIPU_LIMIT, "Message", "model", "len",
+                                "the model's name has %zu bytes; at most %d are allowed",
+                                message->model.n, QUIPU_MODEL_NAME_MAX);
+}
+
+/* What an answer used; 0 is stored as absent, so that a message without usage hashes as ever. Most
+ * messages are no answers of models. */
+static quipu_status message_usage(const quipu_message *message, qp_message_new *row,
+                                  quipu_error *reterr)
+{
+    if (message->model.n == 0 &&
+        (message->prompt_tokens | message->cached_tokens | message->answer_tokens) == 0) {
+        return QUIPU_OK;
+    }
+    row->model = message->model.n > 0 ? message->model : QP_STR_ABSENT;
+    row->prompt_tokens = (ent_opt_int){message->prompt_tokens > 0, message->prompt_tokens};
+    row->cached_tokens = (ent_opt_int){message->cached_tokens > 0, message->cached_tokens};
+    row->answer_tokens = (ent_opt_int){message->answer_tokens > 0, message->answer_tokens};
+    return message_check_usage(message, reterr);
+}
+
 static quipu_status message_check(const qp_encoded *encoded, const quipu_message *message,
                                   int64_t bytes_max, bool shared, quipu_error *reterr)
 {
@@ -285,7 +316,11 @@ static quipu_status message_columns(qp_encoded *encoded, const quipu_message *me
                                     qp_message_new *row, quipu_error *reterr)
 {
     uint32_t odd = 0; /* bit i: text i is a view */
+    quipu_status used = message_usage(message, row, reterr);
 
+    if (used != QUIPU_OK) {
+        return used;
+    }
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
         quipu_str text = message_text_at(message, i);
         qp_text_fault fault =
@@ -529,6 +564,9 @@ void qp_header_begin(qp_header *header, const qp_session *row)
     if (header->hashed_from > 0 && row->head_hash.n == sizeof(header->hash)) {
         memcpy(header->hash, row->head_hash.p, sizeof(header->hash));
     }
+    header->usage_before = qp_usage_of(row);
+    header->usage = header->usage_before;
+    header->begins_span = false;
     header->wants_words = row == NULL || (row->first_words.p == NULL && row->turn_seq == 0);
     header->words_n = 0;
 }
@@ -540,6 +578,9 @@ void qp_header_see(qp_header *header, const qp_message_new *message)
     header->message_count++;
     header->token_count += message->tokens;
     header->last_event_at = message->timestamp.v;
+    if (qp_usage_has(message)) {
+        header->begins_span |= qp_usage_add(&header->usage, message);
+    }
     const bool calls =
         message->tool_calls.text.p != NULL && !qp_tool_calls_none(message->tool_calls.text);
 
@@ -562,6 +603,15 @@ void qp_header_patch(const qp_header *header, qp_session_patch *patch)
     }
     patch->turn_seq = ent_set(header->turn_seq);
     patch->last_event_at = ent_set(header->last_event_at);
+    if (header->usage.count != header->usage_before.count) {
+        patch->prompt_total = ent_set(header->usage.prompt);
+        patch->cached_total = ent_set(header->usage.cached);
+        patch->answer_total = ent_set(header->usage.answer);
+        patch->answer_count = ent_set(header->usage.count);
+    }
+    if (header->begins_span) {
+        patch->usage_span = ent_set(header->usage.span);
+    }
     if (header->hashed_from > 0) {
         patch->head_hash = ent_set(((quipu_bytes){header->hash, sizeof(header->hash)}));
     }
@@ -593,7 +643,8 @@ void qp_encoded_place(qp_encoded *encoded, const qp_session *row, quipu_time now
     }
 }
 
-quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db, quipu_error *reterr)
+quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db, quipu_str tenant,
+                               quipu_error *reterr)
 {
     quipu_error error = {0};
     quipu_status status = encoded->count == 1
@@ -606,5 +657,10 @@ quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db, quipu_erro
                             "number %lld of a new message is taken; verify and repair the store",
                             (long long)encoded->rows[0].seq);
     }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
+    }
+    return encoded->header.begins_span ? qp_usage_write(db, tenant, encoded->header.usage_before,
+                                                        encoded->rows, encoded->count, reterr)
+                                       : QUIPU_OK;
 }

@@ -28,7 +28,7 @@ typedef enum qp_message_source {
     QP_MESSAGES_GIVEN,  /* a caller: everything */
     QP_MESSAGES_STORED, /* a store: the same, but summaries are among them */
     QP_MESSAGES_PARSED  /* parsed JSON: texts are UTF-8 without NUL, `extra` is an object without a
-                           member of ours, inputs and outputs that begin with a brace are objects.
+                           reserved member, inputs and outputs that begin with a brace are objects.
                            That much is not checked again; the rules of the schema still are */
 } qp_message_source;
 
@@ -74,9 +74,9 @@ void qp_encoded_free(qp_encoded *encoded);
 void qp_encoded_place(qp_encoded *encoded, const qp_session *row, quipu_time now);
 void qp_encoded_own(qp_encoded *encoded, int64_t session);
 
-/* Insert the placed rows. */
+/* Insert the placed rows, and rows of Usage where spans begin. */
 QUIPU_MUST_USE quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db,
-                                              quipu_error *reterr);
+                                              quipu_str tenant, quipu_error *reterr);
 
 /* Whether a stored row is the same message as row `at` of the batch, without what the store filled
  * in. QUIPU_NOMEM. */

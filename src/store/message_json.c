@@ -39,7 +39,8 @@ static void message_json_number(qp_jsonw *writer, quipu_str name, int64_t value)
  *
  *   {"role":"user","content":"hi","timestamp":"...","toolCalls":[...],"author":"...",
  *    "eventId":"...","invocationId":"...","branch":"...","seq":1,"tokens":5,"mark":"...",
- *    "coversFrom":1,"coversTo":4,"replaces":0,"extra":{...}} */
+ *    "coversFrom":1,"coversTo":4,"replaces":0,"model":"...","promptTokens":812,
+ *    "cachedTokens":512,"answerTokens":40,"extra":{...}} */
 static quipu_status message_json_write(const quipu_message *message, const char *role,
                                        const char *timestamp, qp_buf *buf)
 {
@@ -69,6 +70,10 @@ static quipu_status message_json_write(const quipu_message *message, const char 
     message_json_number(&writer, QUIPU_STR("coversFrom"), message->covers_from);
     message_json_number(&writer, QUIPU_STR("coversTo"), message->covers_to);
     message_json_number(&writer, QUIPU_STR("replaces"), message->replaces);
+    message_json_text(&writer, QUIPU_STR("model"), message->model);
+    message_json_number(&writer, QUIPU_STR("promptTokens"), message->prompt_tokens);
+    message_json_number(&writer, QUIPU_STR("cachedTokens"), message->cached_tokens);
+    message_json_number(&writer, QUIPU_STR("answerTokens"), message->answer_tokens);
     if (message->extra.text.p != NULL) {
         qp_jsonw_key(&writer, QUIPU_STR("extra"));
         qp_jsonw_raw(&writer, message->extra.text);

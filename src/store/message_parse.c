@@ -49,6 +49,10 @@ static const message_parse_member message_parse_members[] = {
     {"coversFrom", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, covers_from)},
     {"coversTo", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, covers_to)},
     {"replaces", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, replaces)},
+    {"model", MESSAGE_PARSE_TEXT, offsetof(quipu_message, model)},
+    {"promptTokens", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, prompt_tokens)},
+    {"cachedTokens", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, cached_tokens)},
+    {"answerTokens", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, answer_tokens)},
     {"extra", MESSAGE_PARSE_EXTRA, 0},
 };
 

@@ -57,6 +57,20 @@ static bool message_read_same_text(quipu_str given, quipu_str stored, bool defau
     return quipu_str_eq(given, stored) || (defaults && given.n == 0 && stored.n == 0);
 }
 
+/* Whether a count that was given is the stored one. A row of an older program has none. */
+static bool message_read_same_count(ent_opt_int given, ent_opt_int stored)
+{
+    return !stored.has || (given.has && given.v == stored.v);
+}
+
+static bool message_read_same_usage(const qp_message_new *given, const qp_message *row)
+{
+    return (row->model.p == NULL || quipu_str_eq(given->model, row->model)) &&
+           message_read_same_count(given->prompt_tokens, row->prompt_tokens) &&
+           message_read_same_count(given->cached_tokens, row->cached_tokens) &&
+           message_read_same_count(given->answer_tokens, row->answer_tokens);
+}
+
 /* Compares what the caller gave, column by column, cheapest first; what the store filled in
  * (number, totals, a missing time) is left out, so that a retry of the same call is a repeat. */
 quipu_status qp_encoded_equals(const qp_encoded *encoded, size_t at, const qp_message *row,
@@ -68,6 +82,7 @@ quipu_status qp_encoded_equals(const qp_encoded *encoded, size_t at, const qp_me
                 message_read_same_text(given->author, row->author, true) &&
                 message_read_same_text(given->invocation_id, row->invocation_id, false) &&
                 message_read_same_text(given->branch, row->branch, false) &&
+                message_read_same_usage(given, row) &&
                 (!encoded->timed[at] || quipu_time_cmp(given->timestamp.v, row->timestamp) == 0);
     quipu_status status = QUIPU_OK;
 
@@ -209,13 +224,14 @@ QP_INLINE quipu_str message_read_put(quipu_str text, char **at)
     return (quipu_str){p, text.n};
 }
 
-/* The texts that are plain columns, in one piece of the arena: a read copies four of them a row.
+/* The texts that are plain columns, in one piece of the arena: a read copies five of them a row.
  * The sum cannot overflow, because the engine holds all of them in memory. message_read_ours()
  * replaces those that could not hold their text. */
 static quipu_status message_read_texts(const qp_message *row, quipu_arena *arena,
                                        quipu_message *ret)
 {
-    const size_t size = row->content.n + row->author.n + row->invocation_id.n + row->branch.n + 4;
+    const size_t size =
+        row->content.n + row->author.n + row->invocation_id.n + row->branch.n + row->model.n + 5;
     char *at = qp_arena_take(arena, size);
 
     assert(row->content.p != NULL || row->content.n == 0);
@@ -227,6 +243,7 @@ static quipu_status message_read_texts(const qp_message *row, quipu_arena *arena
     ret->author = message_read_put(row->author, &at);
     ret->invocation_id = message_read_put(row->invocation_id, &at);
     ret->branch = message_read_put(row->branch, &at);
+    ret->model = message_read_put(row->model, &at);
     assert(at <= end);
     return QUIPU_OK;
 }
@@ -254,7 +271,11 @@ quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc, quipu_ar
                              .mark = (quipu_mark)row->mark,
                              .covers_from = 0,
                              .covers_to = 0,
-                             .replaces = 0};
+                             .replaces = 0,
+                             .model = QP_STR_ABSENT,
+                             .prompt_tokens = row->prompt_tokens.v,
+                             .cached_tokens = row->cached_tokens.v,
+                             .answer_tokens = row->answer_tokens.v};
     quipu_status status = message_read_texts(row, arena, &message);
 
     if (status == QUIPU_OK) {

@@ -11,7 +11,7 @@
 
 #define PENDING_STEP_PAGE 256 /* sessions read at a time */
 
-/* A store of ours (it has a watermark) from before the column. */
+/* A store of quipu (it has a watermark) from before the column. */
 static quipu_status pending_step_needed(ent_db *db, void *ctx, bool *ret_needed,
                                         quipu_error *reterr)
 {

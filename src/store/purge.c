@@ -2,9 +2,9 @@
  *
  * Owns: the loop over jobs of the kind QP_JOB_PURGE, and `purge_due` of a store.
  * Called by: fork_release.c (makes jobs), the calls that remove messages, sweep, erase.
- * Transactions: each claim, step and end is one of the commit group, without the size cap. Where
- * the engine locks rows, a step runs beside the writers of other sessions: what nobody reaches
- * cannot be reached again. The end is exclusive, because it removes rows of sessions.
+ * Transactions: each claim and step is one of the commit group, without the size cap. Where the
+ * engine locks rows, they run beside other writers: a claim compares the job's fence, and a step
+ * locks the family of its session.
  * On return no lease is held, unless the process was killed. */
 #include "store/purge.h"
 
@@ -81,14 +81,12 @@ typedef struct purge_worker {
     quipu_store *store;
     qp_job_lease lease; /* its texts lie in `arena` */
     quipu_arena arena;
-    int64_t steps;   /* that it may still do */
-    int64_t session; /* 0: the job's scope names none */
-    bool beside;     /* the engine admits other writers beside a step */
-    bool exists;     /* there is a job, perhaps of another worker */
-    bool found;      /* a job was claimed */
-    bool last;       /* nothing was left behind the step before: this one is exclusive... */
-    bool ended;      /* ...and may be the end */
-    bool next_is_last;
+    int64_t steps;          /* that it may still do */
+    int64_t session;        /* 0: the job's scope names none */
+    bool beside;            /* the engine admits other writers beside a step */
+    bool exists;            /* there is a job, perhaps of another worker */
+    bool found;             /* a job was claimed */
+    bool ended;             /* nothing was left behind the last step */
     bool lost;              /* another worker has taken over */
     int64_t removed;        /* messages, by the last step */
     const quipu_error *why; /* the lease is given back */
@@ -132,16 +130,14 @@ static quipu_status purge_row(const purge_worker *worker, ent_db *db, quipu_aren
                               const qp_session **ret_row, quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status = worker->session == 0
-                              ? QUIPU_NOT_FOUND
-                              : qp_session_get(db, scratch, worker->session, ret_row, &error);
 
     assert(worker->session >= 0);
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
+    *ret_row = NULL;
+    if (worker->session == 0) {
         return QUIPU_OK;
     }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    return qp_row_optional(qp_session_get(db, scratch, worker->session, ret_row, &error), &error,
+                           reterr);
 }
 
 /* The end: nothing of the range is left. */
@@ -150,7 +146,7 @@ static quipu_status purge_end(purge_worker *worker, ent_db *db, quipu_arena *scr
 {
     quipu_status status = QUIPU_OK;
 
-    assert(ent_depth(db) > 0 && (!worker->beside || worker->last));
+    assert(ent_depth(db) > 0);
     worker->ended = true;
     if (row != NULL) {
         status = qp_fork_purged(worker->store, db, scratch, row, &worker->ended, reterr);
@@ -161,8 +157,7 @@ static quipu_status purge_end(purge_worker *worker, ent_db *db, quipu_arena *scr
 }
 
 /* One step: a batch of messages, and the job's range moves behind them. When nothing is left the
- * purge ends, if this transaction is exclusive; otherwise the next one is. The range is read anew:
- * a session may have been pruned further meanwhile. */
+ * purge ends. The range is read anew: a session may have been pruned further meanwhile. */
 static quipu_status purge_step_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
@@ -175,8 +170,6 @@ static quipu_status purge_step_work(void *ctx, ent_db *db, quipu_arena *scratch,
     int64_t left = 0;
     quipu_status status = qp_job_range(store, db, scratch, lease, &first, &last, reterr);
 
-    const bool exclusive = !worker->beside || worker->last;
-
     assert(ent_depth(db) > 0 && lease->fence > 0);
     worker->ended = false;
     if (status == QUIPU_OK) {
@@ -185,18 +178,15 @@ static quipu_status purge_step_work(void *ctx, ent_db *db, quipu_arena *scratch,
     if (status == QUIPU_OK && row != NULL && first <= last) {
         status = qp_fork_purge(store, db, scratch, row, (qp_fork_span){first, last}, &left, reterr);
     }
-    if (status == QUIPU_OK && left == 0 && exclusive) {
+    if (status == QUIPU_OK && left == 0) {
         status = purge_end(worker, db, scratch, row, reterr);
-        worker->removed = store->group.removed.messages;
-        return status;
-    }
-    if (status == QUIPU_OK && left != 0) {
+    } else if (status == QUIPU_OK) {
         status = qp_job_commit(store, db, scratch, lease, left - 1, NULL, reterr);
     }
-    worker->next_is_last = left == 0;
     worker->removed = store->group.removed.messages;
-    return status == QUIPU_OK ? qp_job_renew(store, db, scratch, lease, PURGE_LEASE_MS, reterr)
-                              : status;
+    return status == QUIPU_OK && !worker->ended
+               ? qp_job_renew(store, db, scratch, lease, PURGE_LEASE_MS, reterr)
+               : status;
 }
 
 /* Gives the lease back: with the reason of a failure, or for others to go on at once. */
@@ -222,6 +212,7 @@ static void purge_give_back(purge_worker *worker, const qp_call *call, const qui
     assert(worker->found && !worker->ended);
     last.deadline_ns = qp_clock_ns() + PURGE_LEASE_MS * QP_NS_PER_MS;
     last.cancel = NULL;
+    last.compares = true;
     worker->why = why;
     if (qp_size_exempt(worker->store, &last, purge_give_back_work, worker, &error) != QUIPU_OK) {
         QP_LOG(&worker->store->log, QUIPU_LOG_WARN, "store", "purge_lease_kept",
@@ -233,16 +224,12 @@ static void purge_give_back(purge_worker *worker, const qp_call *call, const qui
 /* One step, in a transaction of its own. */
 static quipu_status purge_step(purge_worker *worker, const qp_call *call, quipu_error *reterr)
 {
-    const bool beside = worker->beside && !worker->last;
     qp_call step = *call;
     quipu_status status;
 
-    /* A batch that names its sessions runs beside others. This one changes no session's row: the
-     * name stands for the job. */
-    step.sessions = beside ? &worker->lease.scope : NULL;
-    step.session_count = beside ? 1 : 0;
+    step.families = &worker->session;
+    step.family_count = worker->session != 0 ? 1 : 0;
     status = qp_size_exempt(worker->store, &step, purge_step_work, worker, reterr);
-    worker->last = worker->next_is_last;
     worker->steps--;
     if (status == QUIPU_OK) {
         QP_LOG(&worker->store->log, QUIPU_LOG_DEBUG, "store", "purge_step",
@@ -252,8 +239,8 @@ static quipu_status purge_step(purge_worker *worker, const qp_call *call, quipu_
 }
 
 /* Step after step, with a pause in which writers get their turn, until the purge has ended or the
- * worker's steps are used up: then the rest is for others. An end is not put off. A lease that is
- * lost is no failure: another worker goes on. */
+ * worker's steps are used up: then the rest is for others. A lost lease is no failure: another
+ * worker continues. */
 static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_error *reterr)
 {
     quipu_error error = {0};
@@ -261,14 +248,14 @@ static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_e
     bool spent = false;
 
     assert(worker->found);
-    worker->last = worker->ended = worker->next_is_last = false;
+    worker->ended = false;
     while (status == QUIPU_OK && !worker->ended && !spent) {
         status = purge_step(worker, call, &error);
         if (status != QUIPU_OK || worker->ended) {
             break;
         }
         status = qp_call_check(call, &error);
-        spent = worker->steps <= 0 && !worker->last;
+        spent = worker->steps <= 0;
         if (!worker->beside && !spent) {
             qp_sleep_jitter(PURGE_PAUSE_MS, 1, INT64_MAX);
         }
@@ -296,13 +283,15 @@ quipu_status qp_purge_run(quipu_store *store, const qp_call *call, int64_t steps
                          .cancel = call->cancel,
                          .now = call->now,
                          .store = call->store};
+    qp_call claim = own;
     quipu_status status;
 
     assert(call->store == store && steps > 0);
+    claim.compares = true;
     atomic_store(&store->purge_due, false);
     status = qp_store_read(store, &own, purge_look_work, &worker, reterr);
     while (status == QUIPU_OK && worker.exists && !worker.lost && worker.steps > 0) {
-        status = qp_size_exempt(store, &own, purge_claim_work, &worker, reterr);
+        status = qp_size_exempt(store, &claim, purge_claim_work, &worker, reterr);
         if (status == QUIPU_OK && !worker.found) {
             break;
         }

@@ -23,7 +23,7 @@
 
 #include "store/job.h"
 
-/* Leave messages of a session to a purge, in the caller's open, exclusive transaction. */
+/* Leave messages of a session to a purge, in the transaction that releases them. */
 QUIPU_MUST_USE quipu_status qp_purge_make_due(quipu_store *store, ent_db *db, quipu_arena *scratch,
                                               int64_t session, int64_t from, int64_t to,
                                               quipu_error *reterr);

@@ -28,6 +28,13 @@ qp_history *qp_history_new(void);
 QUIPU_MUST_USE quipu_status qp_session_show(ent_db *db, quipu_arena *arena, const qp_session *row,
                                             quipu_session_info *ret_info, quipu_error *reterr);
 
+/* The cursor behind a row, and the place of one: the last change and the number of the row, which
+ * are all that is set. An absent cursor leaves *ret as it is. QUIPU_NOMEM; QUIPU_INVALID. */
+QUIPU_MUST_USE quipu_status qp_session_cursor(const qp_session *last, quipu_arena *arena,
+                                              quipu_str *ret);
+QUIPU_MUST_USE quipu_status qp_session_cursor_read(quipu_str cursor, qp_session *ret,
+                                                   quipu_error *reterr);
+
 /* The newest summary of a session, with which its default view begins. */
 typedef struct qp_summary {
     quipu_message message; /* seq 0: there is none */

@@ -56,7 +56,7 @@ static quipu_status repair_wrong(ent_db *db, const qp_session *row, int64_t *seq
     }
     while (count < REPAIR_BATCH && qp_message_iter_next(&iter, &message)) {
         if (message.seq != *seq) {
-            *total = message.tokens_total - message.tokens; /* behind a gap only it can tell */
+            *total = message.tokens_total - message.tokens; /* behind a gap only it knows */
         }
         *total += message.tokens;
         *seq = message.seq + 1;
@@ -210,7 +210,7 @@ static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scra
     repair->found = status == QUIPU_OK;
     if (!repair->found) {
         /* Deleted meanwhile: nothing is wrong with it any more. */
-        return status == QUIPU_NOT_FOUND ? QUIPU_OK : qp_error_pass(reterr, &error);
+        return qp_row_optional(status, &error, reterr);
     }
     status = qp_verify_session(db, repair->row, &repair->before, reterr);
     if (status == QUIPU_OK && qp_findings_any(&repair->before)) {
@@ -219,12 +219,9 @@ static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scra
     if (status != QUIPU_OK) {
         return status;
     }
-    status = qp_session_get(db, scratch, repair->id, &row, &error);
-    if (status == QUIPU_NOT_FOUND) {
-        return QUIPU_OK; /* removed, and with it what was wrong */
-    }
-    return status == QUIPU_OK ? qp_verify_session(db, row, &repair->after, reterr)
-                              : qp_error_pass(reterr, &error);
+    status = qp_row_optional(qp_session_get(db, scratch, repair->id, &row, &error), &error, reterr);
+    /* Without a row it was removed, and with it what was wrong. */
+    return row != NULL ? qp_verify_session(db, row, &repair->after, reterr) : status;
 }
 
 /* Reports happen outside of the transaction. A next number that was corrected may lie below the
@@ -242,8 +239,9 @@ quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t 
         bool search = kind == QUIPU_PROBLEM_SEARCH;
         bool repaired = !repair.after.has[kind] || search;
         if (repair.before.has[kind]) {
-            qp_verify_tell(run, (quipu_problem_kind)kind, repair.row->tenant, repair.row->key,
-                           repair.before.seq[kind], quipu_cstr(repair.before.text[kind]), repaired);
+            qp_verify_report(run, (quipu_problem_kind)kind, repair.row->tenant, repair.row->key,
+                             repair.before.seq[kind], quipu_cstr(repair.before.text[kind]),
+                             repaired);
             run->search = run->search || search || kind == QUIPU_PROBLEM_NEXT_SEQ;
         }
     }
@@ -282,6 +280,51 @@ static quipu_status repair_state_event_work(void *ctx, ent_db *db, quipu_arena *
         &(qp_state_event_where){.session_number = ent_eq(row->session_number),
                                 .number = ent_eq(row->number)},
         NULL, reterr);
+}
+
+static quipu_status repair_usage_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    const qp_usage *row = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_usage_delete(
+        db,
+        &(qp_usage_where){.session_number = ent_eq(row->session_number), .seq = ent_eq(row->seq)},
+        NULL, reterr);
+}
+
+static quipu_status repair_artifact_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                         quipu_error *reterr)
+{
+    const qp_artifact *row = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_artifact_delete(db,
+                              &(qp_artifact_where){.tenant = ent_eq(row->tenant),
+                                                   .app_name = ent_eq(row->app_name),
+                                                   .user_id = ent_eq(row->user_id),
+                                                   .session_key = ent_eq(row->session_key),
+                                                   .name = ent_eq(row->name),
+                                                   .version = ent_eq(row->version)},
+                              NULL, reterr);
+}
+
+static quipu_status repair_blob_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    const qp_blob *row = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_blob_delete(db,
+                          &(qp_blob_where){.tenant = ent_eq(row->tenant),
+                                           .app_name = ent_eq(row->app_name),
+                                           .user_id = ent_eq(row->user_id),
+                                           .hash = ent_eq(row->hash)},
+                          NULL, reterr);
 }
 
 static quipu_status repair_context_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -334,6 +377,9 @@ static const struct {
 } repair_rows[] = {
     {&qp_state_entity, repair_state_work},
     {&qp_state_event_entity, repair_state_event_work},
+    {&qp_usage_entity, repair_usage_work},
+    {&qp_artifact_entity, repair_artifact_work},
+    {&qp_blob_entity, repair_blob_work},
     {&qp_context_log_entity, repair_context_work},
     {&qp_memory_scope_entity, repair_memory_scope_work},
     {&qp_job_entity, repair_job_work},

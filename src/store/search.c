@@ -205,10 +205,14 @@ typedef struct search_batch {
     quipu_store *store;
     qp_search_walk before;
     qp_search_walk after;
-    /* Sessions that a batch beside other writers locks, by number; none: the batch is exclusive. */
-    quipu_str keys[SEARCH_LOCKED_SESSIONS];
+    /* Sessions of a batch beside other writers; none: the batch is exclusive. */
     int64_t ids[SEARCH_LOCKED_SESSIONS];
+    bool hidden[SEARCH_LOCKED_SESSIONS];
     size_t count;
+    quipu_str keys[SEARCH_LOCKED_SESSIONS]; /* of those that are not hidden, in their order */
+    size_t key_count;
+    int64_t families[SEARCH_LOCKED_SESSIONS]; /* numbers of those that are */
+    size_t family_count;
     bool are_last;     /* no session was pending behind them */
     quipu_arena arena; /* of the keys */
 } search_batch;
@@ -347,12 +351,29 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
 
 /* ---- beside other writers ---------------------------------------------------------------------
  *
- * Where the engine locks rows, a batch first looks for its sessions without a lock and then runs
- * with the locks of their rows. Under its lock a session's numbers and watermark do not move, and
- * its messages are not removed: only exclusive writers remove messages. */
+ * Where the engine locks rows, a batch first looks for its sessions without a lock. Then it runs
+ * with the locks of their rows, under which numbers and watermark do not move, and of their
+ * families, under which nobody removes messages. A hidden session has no key to lock its row by,
+ * and needs none: only who has its family changes it. */
 
-/* Chooses the sessions of the next batch from a snapshot. None that can be locked by its key: the
- * batch is exclusive, as for the hidden sessions that forks still share. */
+/* Notes a session of the plan. False: no memory for its key. */
+static bool search_plan_add(search_batch *batch, const qp_session *row)
+{
+    const bool hidden = row->key.p == NULL;
+
+    assert(batch->count < SEARCH_LOCKED_SESSIONS);
+    batch->ids[batch->count] = row->id;
+    batch->hidden[batch->count] = hidden;
+    batch->count++;
+    if (hidden) {
+        batch->families[batch->family_count++] = row->id;
+        return true;
+    }
+    return quipu_arena_copy(&batch->arena, row->key, &batch->keys[batch->key_count++]) == QUIPU_OK;
+}
+
+/* Chooses the sessions of the next batch from a snapshot. None that is the store's own: the batch
+ * is exclusive. */
 static quipu_status search_plan_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -360,7 +381,7 @@ static quipu_status search_plan_work(void *ctx, ent_db *db, quipu_arena *scratch
     qp_session_list list = {0};
     quipu_status status = QUIPU_OK;
 
-    batch->count = 0;
+    batch->count = batch->key_count = batch->family_count = 0;
     batch->after = batch->before;
     if (!qp_db_locks_rows(db)) {
         return QUIPU_OK;
@@ -375,38 +396,61 @@ static quipu_status search_plan_work(void *ctx, ent_db *db, quipu_arena *scratch
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         const qp_session *row = &list.items[i];
 
-        if (row->key.p == NULL || !quipu_str_eq(row->tenant, batch->store->tenant)) {
+        if (!quipu_str_eq(row->tenant, batch->store->tenant)) {
             break;
         }
-        if (quipu_arena_copy(&batch->arena, row->key, &batch->keys[i]) != QUIPU_OK) {
+        if (!search_plan_add(batch, row)) {
             return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session's key");
         }
-        batch->ids[i] = row->id;
-        batch->count = i + 1;
     }
     batch->are_last = batch->are_last && batch->count == list.n;
     return status;
 }
 
-/* The batch under the locks of its sessions. One that was deleted or renewed meanwhile is passed
- * over; what a renewed one holds is the next walk's. */
+/* The row of session number `i` of the batch as it is now; NULL when there is none. `key`: how many
+ * of those before it have keys. */
+static quipu_status search_locked_row(search_batch *batch, ent_db *db, quipu_arena *scratch,
+                                      size_t i, size_t key, const qp_session **ret_row,
+                                      quipu_error *reterr)
+{
+    qp_session_cache *sessions = &batch->store->group.sessions;
+    const qp_session *row = NULL;
+    qp_session_list list = {0};
+    quipu_status status;
+
+    if (batch->hidden[i]) {
+        status = qp_session_find(db, scratch,
+                                 &(qp_session_query){.where = {.id = ent_eq(batch->ids[i])}}, &list,
+                                 reterr);
+        row = list.n > 0 ? &list.items[0] : NULL;
+    } else {
+        status = qp_session_cache_get(sessions, db, batch->keys[key], &row, reterr);
+    }
+    if (status == QUIPU_OK && row != NULL && !batch->hidden[i]) {
+        qp_session_cache_detach(sessions, row);
+    }
+    *ret_row = row != NULL && row->id == batch->ids[i] ? row : NULL;
+    return status;
+}
+
+/* The batch under its locks. A session that was deleted or renewed meanwhile is passed over; what a
+ * renewed one holds is the next walk's. */
 static quipu_status search_locked_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
     search_batch *batch = ctx;
-    qp_session_cache *sessions = &batch->store->group.sessions;
     search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false};
     quipu_status status = QUIPU_OK;
+    size_t key = 0;
 
-    (void)scratch;
     assert(ent_depth(db) > 0 && batch->count > 0);
     batch->after = batch->before;
     for (size_t i = 0; i < batch->count && budget.messages > 0 && status == QUIPU_OK; i++) {
         const qp_session *row = NULL;
 
-        status = qp_session_cache_get(sessions, db, batch->keys[i], &row, reterr);
-        if (status == QUIPU_OK && row != NULL && row->id == batch->ids[i]) {
-            qp_session_cache_detach(sessions, row);
+        status = search_locked_row(batch, db, scratch, i, key, &row, reterr);
+        key += batch->hidden[i] ? 0 : 1;
+        if (status == QUIPU_OK && row != NULL) {
             status = search_session(&batch->after, db, row, &budget, reterr);
         } else if (status == QUIPU_OK) {
             batch->after.done = batch->ids[i];
@@ -431,7 +475,10 @@ quipu_status qp_search_step(quipu_store *store, const qp_call *call, qp_search_w
     assert(!walk->ended);
     if (status == QUIPU_OK && batch.count > 0) {
         within.sessions = batch.keys;
-        within.session_count = batch.count;
+        within.session_count = batch.key_count;
+        within.families = batch.families;
+        within.family_count = batch.family_count;
+        within.family = true;
         status = qp_size_exempt(store, &within, search_locked_work, &batch, reterr);
     } else if (status == QUIPU_OK && !batch.after.ended) {
         status = qp_size_exempt(store, call, search_batch_work, &batch, reterr);
@@ -455,7 +502,7 @@ quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_searc
     while (status == QUIPU_OK && !walk->ended) {
         status = qp_search_step(store, call, walk, reterr);
         if (status == QUIPU_OK) {
-            qp_call_tell(call, walk->indexed);
+            qp_call_progress(call, walk->indexed);
         }
         if (status == QUIPU_OK && !walk->ended) {
             status = qp_call_check(call, reterr);

@@ -4,8 +4,8 @@
  * Called by the public session calls, by the ADK room (qp_live_create()) and by an append that
  * creates its session (qp_session_ensure()). Arguments are checked and messages encoded before any
  * lock is taken. A create draws the session's number under the lock of its shard's counter, beside
- * writers of other sessions; one that replaces an expired session, numbers a feed or holds a cap is
- * exclusive. An update needs the lock of its row only. A key that
+ * writers of other sessions; one that replaces an expired session locks that one's family as well.
+ * An update needs the lock of its row only. A key that
  * another process inserts at the same time fails the batch by the unique index, and the create is
  * retried alone, where it finds that session. When a work returns QUIPU_OK, row,
  * messages, search index, state and feed agree; one that fails after its first write has its
@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "base/uuid.h"
 #include "ent/patch.h"
+#include "ent/row.h"
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/last_change.h"
@@ -142,16 +143,17 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     assert(status != QUIPU_OK || (row->id > 0 && row->next_seq == count + 1));
     if (status == QUIPU_OK && count > 0) {
         qp_encoded_own(encoded, row->id);
-        status = qp_encoded_insert(encoded, db, reterr);
+        status = qp_encoded_insert(encoded, db, create->store->tenant, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_search_filled(create->store, db, row->id, count, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_state_apply(create->store, db, row, create->changes, now, reterr);
+        status = qp_state_apply(create->store, db, row, create->changes,
+                                &(qp_state_origin){.at = now}, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(
+        status = qp_feed_record(
             create->store, db, row,
             &(qp_feed_note){QUIPU_CHANGE_CREATED, row->revision, count > 0 ? 1 : 0, count}, reterr);
     }
@@ -204,12 +206,13 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
             return qp_error_field(reterr, QUIPU_EXISTS, "Session", "key", "unique",
                                   "it exists already; get it, or use get-or-create");
         }
-        /* Removing what expired concerns its forks: qp_session_write_new() comes back alone. */
-        if (create->created && locked) {
+        /* It has expired just now: qp_session_write_new() comes back alone. */
+        if (create->created && !qp_group_owns_expired(&create->store->group, row)) {
             return qp_session_living(row, now, reterr);
         }
         /* Messages that forks of the expired session share stay with them (fork_release.h). */
         if (create->created) {
+            qp_session_cache_detach(sessions, row);
             status = qp_session_remove(create->store, db, row, reterr);
         }
     }
@@ -499,27 +502,33 @@ typedef struct session_change {
     int64_t revision;
 } session_change;
 
+/* A new time to live counts from now; "never" clears the expiry. */
+void qp_session_settings_put(const quipu_session_patch *given, ent_opt_int ttl_ms, quipu_time now,
+                             qp_session_patch *patch)
+{
+    ent_view_patch(&qp_session_patch_view, given->set, given, patch);
+    if ((given->set & QUIPU_SET_TTL) == 0) {
+        return;
+    }
+    if (ttl_ms.has) {
+        patch->ttl_ms = ent_set(ttl_ms.v);
+        patch->expires_at = ent_set(qp_session_expiry(ttl_ms.v, now));
+    } else {
+        patch->ttl_ms = (ent_patch_int){.op = (ent_wants_int)ENT_OP_CLEAR};
+        patch->expires_at = (ent_patch_time){.op = (ent_wants_time)ENT_OP_CLEAR};
+    }
+}
+
 /* The caller's settings as a patch of the row. Revision and last change move, and the expiry
- * slides, as with every write. A new time to live counts from now; "never" clears the expiry. */
+ * slides, as with every write. */
 static void session_patch(const session_change *change, const qp_session *row, quipu_time now,
                           qp_session_patch *ret)
 {
-    const quipu_session_patch *given = &change->given;
-    const uint32_t set = given->set;
-
-    assert((set & ent_view_bits(&qp_session_patch_view)) != 0); /* session_patch_check() */
+    assert((change->given.set & ent_view_bits(&qp_session_patch_view)) != 0); /* it was checked */
     *ret = (qp_session_patch){.revision = ent_set(row->revision + 1)};
     qp_last_change_set(row, now, ret);
-    ent_view_patch(&qp_session_patch_view, set, given, ret);
-    if ((set & QUIPU_SET_TTL) == 0) {
-        qp_session_slide(row, now, ret);
-    } else if (change->ttl_ms.has) {
-        ret->ttl_ms = ent_set(change->ttl_ms.v);
-        ret->expires_at = ent_set(qp_session_expiry(change->ttl_ms.v, now));
-    } else {
-        ret->ttl_ms = (ent_patch_int){.op = (ent_wants_int)ENT_OP_CLEAR};
-        ret->expires_at = (ent_patch_time){.op = (ent_wants_time)ENT_OP_CLEAR};
-    }
+    qp_session_slide(row, now, ret);
+    qp_session_settings_put(&change->given, change->ttl_ms, now, ret);
 }
 
 /* Compares the expected revision under the lock of the row and before the first write, so that a
@@ -554,20 +563,40 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
     assert(status != QUIPU_OK || changed == 1);
     if (status == QUIPU_OK) {
         status =
-            qp_feed_tell(change->store, db, row,
-                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
+            qp_feed_record(change->store, db, row,
+                           &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
+    }
+    return status;
+}
+
+/* The rules of the schema for each text that is set. */
+static quipu_status session_settings_rules(const quipu_session_patch *given, quipu_error *reterr)
+{
+    const ent_view *view = &qp_session_patch_view;
+    quipu_status status = QUIPU_OK;
+
+    assert(given->set != 0);
+    for (size_t i = 0; i < view->count && status == QUIPU_OK; i++) {
+        const ent_shown *shown = &view->items[i];
+        const ent_field *field = &view->entity->fields[shown->field];
+
+        if (!shown->by_hand && (given->set & shown->bit) != 0) {
+            const qp_value value = qp_member_value(field, (const char *)given + shown->member);
+
+            status = value.kind == QP_NULL ? QUIPU_OK
+                                           : qp_rule_check(view->entity, field, &value, reterr);
+        }
     }
     return status;
 }
 
 /* Refuses bits that no setting has, and an empty patch: it would move the revision for nothing. */
-static quipu_status session_patch_check(const quipu_store *store, session_change *change,
-                                        quipu_error *reterr)
+quipu_status qp_session_settings_check(const quipu_store *store, const quipu_session_patch *given,
+                                       ent_opt_int *ret_ttl_ms, quipu_error *reterr)
 {
-    const quipu_session_patch *given = &change->given;
     const uint32_t settings = ent_view_bits(&qp_session_patch_view);
 
-    assert(!change->ttl_ms.has);
+    assert(!ret_ttl_ms->has);
     if ((given->set & ~(settings | QUIPU_SET_IF_REVISION)) != 0 || (given->set & settings) == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the patch sets 0x%x; give at least one bit of QUIPU_SET_*, and no "
@@ -580,9 +609,10 @@ static quipu_status session_patch_check(const quipu_store *store, session_change
             return status;
         }
     }
-    return (given->set & QUIPU_SET_TTL) != 0
-               ? qp_session_ttl(store, given->ttl_ms, &change->ttl_ms, reterr)
-               : QUIPU_OK;
+    quipu_status status = session_settings_rules(given, reterr);
+    return status == QUIPU_OK && (given->set & QUIPU_SET_TTL) != 0
+               ? qp_session_ttl(store, given->ttl_ms, ret_ttl_ms, reterr)
+               : status;
 }
 
 quipu_status quipu_session_update(quipu_store *store, quipu_str key,
@@ -601,7 +631,7 @@ quipu_status quipu_session_update(quipu_store *store, quipu_str key,
                                  reterr);
     }
     if (status == QUIPU_OK) {
-        status = session_patch_check(store, &change, reterr);
+        status = qp_session_settings_check(store, &change.given, &change.ttl_ms, reterr);
     }
     if (status == QUIPU_OK && qp_store_is_remote(store)) {
         status = qp_store_writable(store, reterr);
@@ -609,9 +639,7 @@ quipu_status quipu_session_update(quipu_store *store, quipu_str key,
                                                            &change.given, &change.revision, reterr)
                                     : status;
     } else if (status == QUIPU_OK) {
-        /* The lock of one row is enough, unless the store keeps a feed: its numbers are drawn
-         * store-wide, by a writer that is alone. */
-        within.session = store->feed ? (quipu_str){NULL, 0} : key;
+        within.session = key; /* the lock of one row is enough */
         status = qp_store_write(store, &within, session_update_work, &change, reterr);
     }
     /* The revision that this update made: the caller's next expected one. */

@@ -14,6 +14,17 @@
  * session without a time to live keeps the patch as it is. */
 void qp_session_slide(const qp_session *row, quipu_time now, qp_session_patch *patch);
 
+/* Settings that a caller changes, with an update or with an append: checked before any lock, so
+ * that one caller's mistake fails no other's write. *ret_ttl_ms must be absent. QUIPU_MISUSE,
+ * QUIPU_INVALID, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_session_settings_check(const quipu_store *store,
+                                                      const quipu_session_patch *given,
+                                                      ent_opt_int *ret_ttl_ms, quipu_error *reterr);
+
+/* Puts checked settings into the patch of a write at `now`. */
+void qp_session_settings_put(const quipu_session_patch *given, ent_opt_int ttl_ms, quipu_time now,
+                             qp_session_patch *patch);
+
 /* When a session that is written at `now` expires: at the latest when the calendar ends. */
 quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now);
 

@@ -236,7 +236,7 @@ quipu_status qp_session_cache_begin_locked(qp_session_cache *cache, ent_db *db,
     const qp_session *row = NULL;
     quipu_status status = QUIPU_OK;
 
-    assert(n > 0 && n <= QUIPU_GROUP_MAX);
+    assert(n <= QUIPU_GROUP_MAX);
     assert(cache->state == QP_BATCH_NONE && cache->pinned == NULL);
     cache->state = QP_BATCH_LOCKED;
     cache->created = false;

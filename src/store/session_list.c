@@ -50,7 +50,7 @@ typedef struct session_list_call {
  *
  *   1.0000000068a1b2c3075bcd1500000000000000ff
  *     |- seconds ----||- ns -||- number -----| */
-static quipu_status session_list_cursor(const qp_session *last, quipu_arena *arena, quipu_str *ret)
+quipu_status qp_session_cursor(const qp_session *last, quipu_arena *arena, quipu_str *ret)
 {
     const quipu_time at = qp_last_change(last);
     char text[SESSION_LIST_CURSOR + 1];
@@ -83,7 +83,7 @@ static bool session_list_hex(const char *p, size_t n, uint64_t *ret)
 
 /* A caller may pass any text as a cursor. A text with this form that no page ever returned is not
  * an error: it only names another place. */
-static quipu_status session_list_parse(quipu_str cursor, qp_session *ret, quipu_error *reterr)
+quipu_status qp_session_cursor_read(quipu_str cursor, qp_session *ret, quipu_error *reterr)
 {
     uint64_t s = 0;
     uint64_t ns = 0;
@@ -526,7 +526,7 @@ static quipu_status session_list_work(void *ctx, ent_db *db, quipu_arena *scratc
     /* The rows go to the same arena as the page: its texts are theirs. */
     status = session_list_fill(call, db, &query, infos, &count, &last, reterr);
     if (status == QUIPU_OK && last.id != 0 &&
-        session_list_cursor(&last, &page->head.arena, &page->pub.next) != QUIPU_OK) {
+        qp_session_cursor(&last, &page->head.arena, &page->pub.next) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
     }
     assert(status != QUIPU_OK || count <= (size_t)call->options.limit);
@@ -581,7 +581,7 @@ quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *op
         status = session_list_check(&list.options, reterr);
     }
     if (status == QUIPU_OK) {
-        status = session_list_parse(list.options.after, &list.from, reterr);
+        status = qp_session_cursor_read(list.options.after, &list.from, reterr);
     }
     if (status == QUIPU_OK) {
         list.page = qp_result_new(sizeof(*list.page));

@@ -7,90 +7,23 @@
 #include "store/shard.h"
 
 #include <assert.h>
-#include <string.h>
 
+#include "base/adk_key.h"
 #include "ent/shard.h"
 #include "gen/quipu.h"
-
-#define SHARD_ESCAPE 3 /* bytes of "%2F" */
-
-/* The byte that an escape stands for; 0: it is none. Only the two that the ADK room writes, in
- * upper case. */
-static char shard_unescape(const char *p, size_t n)
-{
-    assert(n > 0 && p[0] == '%');
-    if (n < SHARD_ESCAPE || p[1] != '2') {
-        return '\0';
-    }
-    return (char)(p[2] == 'F' ? '/' : p[2] == '5' ? '%' : '\0');
-}
-
-void qp_key_escape(quipu_str name, qp_buf *buf)
-{
-    for (size_t i = 0; i < name.n; i++) {
-        if (name.p[i] == '/') {
-            qp_buf_puts(buf, "%2F");
-        } else if (name.p[i] == '%') {
-            qp_buf_puts(buf, "%25");
-        } else {
-            qp_buf_putc(buf, name.p[i]);
-        }
-    }
-}
-
-bool qp_key_unescape(quipu_str name, char *ret_text, size_t *ret_length)
-{
-    size_t length = 0;
-
-    for (size_t i = 0; i < name.n; length++) {
-        const bool escaped = name.p[i] == '%';
-        const char byte = escaped ? shard_unescape(name.p + i, name.n - i) : name.p[i];
-
-        if (escaped && byte == '\0') {
-            return false;
-        }
-        if (ret_text != NULL) {
-            ret_text[length] = byte;
-        }
-        i += escaped ? SHARD_ESCAPE : 1;
-    }
-    assert(length <= name.n);
-    *ret_length = length;
-    return true;
-}
 
 /* Adds a name without its escapes, byte by byte: no memory for a copy, and names are short. */
 static void shard_add(qp_sha256 *sha, quipu_str name)
 {
-    for (size_t i = 0; i < name.n; i += name.p[i] == '%' ? SHARD_ESCAPE : 1) {
-        const char byte = name.p[i] == '%' ? shard_unescape(name.p + i, name.n - i) : name.p[i];
-        assert(byte != '\0' || name.p[i] == '\0'); /* qp_key_unescape() has seen every escape */
+    size_t taken;
+
+    for (size_t i = 0; i < name.n; i += taken) {
+        char byte;
+
+        taken = qp_key_byte(name.p + i, name.n - i, &byte);
+        assert(taken > 0); /* qp_key_unescape() has seen every escape */
         qp_sha256_add(sha, &byte, 1);
     }
-}
-
-/* Exactly three names with a slash between them. */
-bool qp_key_split(quipu_str key, quipu_str ret_names[QP_KEY_NAMES])
-{
-    const size_t head = sizeof(QP_KEY_OF_USER) - 1;
-    const char *end = key.p + key.n;
-    const char *at = key.p + head;
-
-    if (key.n < head || memcmp(key.p, QP_KEY_OF_USER, head) != 0) {
-        return false;
-    }
-    for (size_t i = 0; i + 1 < QP_KEY_NAMES; i++) {
-        const char *slash = memchr(at, '/', (size_t)(end - at));
-
-        if (slash == NULL) {
-            return false;
-        }
-        assert(slash >= at && slash < end);
-        ret_names[i] = (quipu_str){at, (size_t)(slash - at)};
-        at = slash + 1;
-    }
-    ret_names[QP_KEY_NAMES - 1] = (quipu_str){at, (size_t)(end - at)};
-    return memchr(at, '/', (size_t)(end - at)) == NULL;
 }
 
 /* The app and the user of a key; false: it holds none. */

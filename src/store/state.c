@@ -79,11 +79,14 @@ static qp_state_where state_place(quipu_str tenant, const qp_session *row, qp_sc
 
 /* In the order of the changes: of two for the same key the later one counts. */
 quipu_status qp_state_apply(const quipu_store *store, ent_db *db, const qp_session *row,
-                            qp_state_items changes, quipu_time now, quipu_error *reterr)
+                            qp_state_items changes, const qp_state_origin *origin,
+                            quipu_error *reterr)
 {
+    const quipu_str author = {origin->author.p != NULL ? origin->author.p : "",
+                              qp_utf8_cut(origin->author, QP_STATE_SET_BY_MAX)};
     quipu_status status = QUIPU_OK;
 
-    assert(ent_depth(db) > 0);
+    assert(ent_depth(db) > 0 && origin->seq >= 0);
     for (size_t i = 0; i < changes.count && status == QUIPU_OK; i++) {
         const qp_state_item *change = &changes.items[i];
         qp_state_where where = state_place(store->tenant, row, change->scope);
@@ -103,9 +106,45 @@ quipu_status qp_state_apply(const quipu_store *store, ent_db *db, const qp_sessi
             .session_number = change->scope == QP_SCOPE_SESSION ? row->id : 0,
             .name = change->name,
             .value = {change->value},
-            .updated_at = ent_some(now)};
+            .updated_at = ent_some(origin->at),
+            /* Given also when they are empty: an upsert keeps what is not given. */
+            .set_by = author,
+            .set_seq = origin->seq,
+            .set_in = change->scope == QP_SCOPE_SESSION ? QUIPU_STR("") : row->key};
         status = qp_state_upsert(db, NULL, &value, QP_STATE_ON_KEY, NULL, reterr);
     }
+    return status;
+}
+
+/* Row by row, because each keeps its time: there are few, and an app's keys are read in one range.
+ * */
+quipu_status qp_state_forget_session(const quipu_store *store, ent_db *db, const qp_session *row,
+                                     quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_status status = QUIPU_OK;
+
+    assert(ent_depth(db) > 0 && row->key.p != NULL);
+    for (int scope = QP_SCOPE_APP; scope <= QP_SCOPE_USER && status == QUIPU_OK; scope++) {
+        qp_state_query query = {.where = state_place(store->tenant, row, (qp_scope)scope)};
+        qp_state_list list = {0};
+
+        query.where.set_in = ent_eq(row->key);
+        status = qp_state_find(db, &arena, &query, &list, reterr);
+        for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+            qp_state_where one = query.where;
+
+            one.name = ent_eq(list.items[i].name);
+            status =
+                qp_state_update(db, &one,
+                                &(qp_state_patch){.set_by = ent_set(QUIPU_STR("")),
+                                                  .set_seq = ent_set((int64_t)0),
+                                                  .set_in = ent_set(QUIPU_STR("")),
+                                                  .updated_at = ent_set(list.items[i].updated_at)},
+                                NULL, reterr);
+        }
+    }
+    quipu_arena_free(&arena);
     return status;
 }
 
@@ -213,14 +252,25 @@ quipu_status qp_state_event_add(ent_db *db, const qp_session *row, int64_t numbe
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
+quipu_status qp_state_rows(const quipu_store *store, ent_db *db, const qp_session *row,
+                           qp_scope scope, quipu_arena *arena, qp_state_list *ret_list,
+                           quipu_error *reterr)
+{
+    const qp_state_query query = {.order = {QP_STATE_BY_NAME(ASC)},
+                                  .where = state_place(store->tenant, row, scope)};
+
+    assert(ent_depth(db) > 0);
+    return qp_state_find(db, arena, &query, ret_list, reterr);
+}
+
 /* Rows of one scope, sorted by name, behind the items that are there. An arena cannot extend an
  * array in place, so that the items before are copied: at most twice for the three scopes. */
-static quipu_status state_read_rows(ent_db *db, const qp_state_where *where, quipu_arena *arena,
-                                    qp_state_items *state, quipu_error *reterr)
+quipu_status qp_state_read_scope(const quipu_store *store, ent_db *db, const qp_session *row,
+                                 qp_scope scope, quipu_arena *arena, qp_state_items *state,
+                                 quipu_error *reterr)
 {
-    const qp_state_query query = {.order = {QP_STATE_BY_NAME(ASC)}, .where = *where};
     qp_state_list list = {0};
-    quipu_status status = qp_state_find(db, arena, &query, &list, reterr);
+    quipu_status status = qp_state_rows(store, db, row, scope, arena, &list, reterr);
     qp_state_item *items;
 
     if (status != QUIPU_OK || list.n == 0) {
@@ -236,22 +286,12 @@ static quipu_status state_read_rows(ent_db *db, const qp_state_where *where, qui
     }
     /* Texts stay in the rows, which lie in the same arena. */
     for (size_t i = 0; i < list.n; i++) {
-        const qp_state *row = &list.items[i];
+        const qp_state *one = &list.items[i];
 
-        items[state->count++] = (qp_state_item){(qp_scope)row->scope, row->name, row->value.text};
+        items[state->count++] = (qp_state_item){(qp_scope)one->scope, one->name, one->value.text};
     }
     state->items = items;
     return QUIPU_OK;
-}
-
-quipu_status qp_state_read_scope(const quipu_store *store, ent_db *db, const qp_session *row,
-                                 qp_scope scope, quipu_arena *arena, qp_state_items *state,
-                                 quipu_error *reterr)
-{
-    const qp_state_where where = state_place(store->tenant, row, scope);
-
-    assert(ent_depth(db) > 0);
-    return state_read_rows(db, &where, arena, state, reterr);
 }
 
 quipu_status qp_state_read(const quipu_store *store, ent_db *db, const qp_session *row,

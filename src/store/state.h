@@ -6,8 +6,9 @@
 
 #include <quipu/store.h>
 
-#define QP_STATE_EVENTS_MAX 64 /* ids of state-only events that a session remembers */
-#define QP_STATE_NAME_MAX 1024 /* bytes of a key */
+#define QP_STATE_EVENTS_MAX 64  /* ids of state-only events that a session remembers */
+#define QP_STATE_NAME_MAX 1024  /* bytes of a key */
+#define QP_STATE_SET_BY_MAX 256 /* bytes of who set it; a longer author is cut */
 
 typedef enum qp_scope { QP_SCOPE_APP = 1, QP_SCOPE_USER, QP_SCOPE_SESSION } qp_scope;
 
@@ -36,6 +37,7 @@ typedef struct qp_append_also {
     bool made;    /* the messages were made out of parsed JSON: QP_MESSAGES_PARSED */
     bool has_uid; /* QUIPU_CONFLICT unless the session still lives the same life */
     quipu_uuid uid;
+    quipu_str author;   /* of an append without messages, or absent */
     quipu_str event_id; /* of an append without messages: required */
     quipu_time time; /* and when it happened. With messages it is set to the time of the last one,
                       * which the store fills in where the message has none */

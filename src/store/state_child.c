@@ -112,9 +112,18 @@ static quipu_status state_child_work(void *ctx, ent_db *db, quipu_arena *scratch
         qp_session_patch patch = {.metadata = ent_set(call->end->metadata),
                                   .revision = ent_set(child->revision + 1)};
 
+        /* The parent has its answers now, and counts them. */
+        if (call->encoded.count > 0 && child->answer_count > 0) {
+            patch.prompt_total = patch.cached_total = ent_set((int64_t)0);
+            patch.answer_total = patch.answer_count = ent_set((int64_t)0);
+            patch.usage_span = ent_set((int64_t)0);
+            status = qp_usage_remove(db, child->id, reterr);
+        }
         qp_last_change_set(child, now, &patch);
-        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(child->id)}, &patch, NULL,
-                                   reterr);
+        if (status == QUIPU_OK) {
+            status = qp_session_update(db, &(qp_session_where){.id = ent_eq(child->id)}, &patch,
+                                       NULL, reterr);
+        }
     }
     return status;
 }

@@ -12,10 +12,22 @@
 QUIPU_MUST_USE quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max,
                                            quipu_error *reterr);
 
+/* Who changes state: the author of an event, and its message; 0: it is none. */
+typedef struct qp_state_origin {
+    quipu_str author; /* may be absent */
+    int64_t seq;
+    quipu_time at;
+} qp_state_origin;
+
 /* Apply changes in the open transaction. */
 QUIPU_MUST_USE quipu_status qp_state_apply(const quipu_store *store, ent_db *db,
                                            const qp_session *row, qp_state_items changes,
-                                           quipu_time now, quipu_error *reterr);
+                                           const qp_state_origin *origin, quipu_error *reterr);
+
+/* State of the app and of the user that the session set last: it stays, and does not say any more
+ * who set it. For a session that goes. */
+QUIPU_MUST_USE quipu_status qp_state_forget_session(const quipu_store *store, ent_db *db,
+                                                    const qp_session *row, quipu_error *reterr);
 
 /* Whether a session remembers the id of a state-only event. QUIPU_EXISTS when it meant others. */
 QUIPU_MUST_USE quipu_status qp_state_event_known(ent_db *db, quipu_arena *scratch,
@@ -27,6 +39,11 @@ QUIPU_MUST_USE quipu_status qp_state_event_known(ent_db *db, quipu_arena *scratc
 QUIPU_MUST_USE quipu_status qp_state_event_add(ent_db *db, const qp_session *row, int64_t number,
                                                quipu_str event_id, qp_state_items changes,
                                                quipu_error *reterr);
+
+/* The rows of one scope of a session's state, sorted by name, in the arena. */
+QUIPU_MUST_USE quipu_status qp_state_rows(const quipu_store *store, ent_db *db,
+                                          const qp_session *row, qp_scope scope, quipu_arena *arena,
+                                          qp_state_list *ret_list, quipu_error *reterr);
 
 /* Read one scope of a session's state to the arena, behind what `state` holds. */
 QUIPU_MUST_USE quipu_status qp_state_read_scope(const quipu_store *store, ent_db *db,
@@ -44,9 +61,8 @@ QUIPU_MUST_USE quipu_status qp_live_read(const quipu_store *store, ent_db *db, q
                                          const qp_live_want *want, qp_history *history,
                                          qp_live *ret_live, quipu_error *reterr);
 
-/* Lets a write to a session, with these changes of state, run beside the writes of others. Not with
- * a feed, which numbers changes store-wide, or a cap, which looks at forks, whose own caps look
- * back: then it stays the only writer. */
+/* Lets a write to a session, with these changes of state, run beside the writes of others. With
+ * a history cap it locks the session's family as well, because a cap looks at forks. */
 void qp_store_beside(const quipu_store *store, quipu_str key, qp_state_items changes,
                      qp_call *within);
 

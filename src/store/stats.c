@@ -69,6 +69,45 @@ static quipu_status stats_sessions(stats_call *call, ent_db *db, quipu_error *re
     return qp_session_iter_end(&iter, reterr);
 }
 
+/* Sorted by content, so that what a user has twice counts once. */
+static quipu_status stats_artifacts(stats_call *call, ent_db *db, quipu_error *reterr)
+{
+    const qp_artifact_query query = {
+        .order = {QP_ARTIFACT_BY_TENANT(ASC), QP_ARTIFACT_BY_APP_NAME(ASC),
+                  QP_ARTIFACT_BY_USER_ID(ASC), QP_ARTIFACT_BY_HASH(ASC)},
+        .where = {.tenant = ent_eq(call->store->tenant)}};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_artifact last = {.size = 0};
+    qp_artifact_iter iter;
+    qp_artifact row;
+    quipu_status status = qp_artifact_iter_begin(db, &query, &iter, reterr);
+    quipu_status ended;
+
+    assert(call->stats.artifacts == 0);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_artifact_iter_next(&iter, &row)) {
+        call->stats.artifacts++;
+        if (quipu_str_eq(row.hash, last.hash) && quipu_str_eq(row.user_id, last.user_id) &&
+            quipu_str_eq(row.app_name, last.app_name)) {
+            continue;
+        }
+        call->stats.artifact_bytes += row.size;
+        quipu_arena_free(&arena);
+        status = quipu_arena_copy(&arena, row.hash, &last.hash);
+        status = status == QUIPU_OK ? quipu_arena_copy(&arena, row.user_id, &last.user_id) : status;
+        status =
+            status == QUIPU_OK ? quipu_arena_copy(&arena, row.app_name, &last.app_name) : status;
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "out of memory for figures");
+        }
+    }
+    quipu_arena_free(&arena);
+    ended = qp_artifact_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
 /* Sizes must be asked outside of a transaction; the scan that follows is one statement, and so one
  * snapshot. */
 static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
@@ -93,7 +132,10 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     if (status == QUIPU_OK) {
         status = qp_maintenance_engine(db, stats->engine, sizeof(stats->engine), reterr);
     }
-    return status == QUIPU_OK ? stats_sessions(call, db, reterr) : status;
+    if (status == QUIPU_OK) {
+        status = stats_sessions(call, db, reterr);
+    }
+    return status == QUIPU_OK ? stats_artifacts(call, db, reterr) : status;
 }
 
 /* What is counted in this process, not in the file: other processes have figures of their own. */

@@ -112,6 +112,7 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
     if (status == QUIPU_OK && !store->read_only) {
         /* One of the two is always set up: qp_store_pools() is true for every read-only store. */
         status = qp_group_init(&store->group, &store->connector, store->tenant, reterr);
+        store->group.feed.is_kept = store->feed;
         store->group.signal = &store->signal;
         store->group.log = &store->log;
     }
@@ -152,7 +153,6 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->cap_tokens = options->cap_tokens;
     store->feed = (options->flags & QUIPU_OPEN_FEED) != 0;
     atomic_init(&store->purge_due, true); /* a crash may have left one */
-    store->is_local = !store->feed && store->cap_messages == 0 && store->cap_tokens == 0;
     /* The options are the caller's memory and are gone when this returns: copy what is not a
      * number. */
     status = quipu_arena_copy(&store->arena, options->tenant, &store->tenant);
@@ -398,10 +398,8 @@ void qp_store_beside(const quipu_store *store, quipu_str key, qp_state_items cha
                      qp_call *within)
 {
     assert(within->session.p == NULL && within->session_count == 0);
-    if (!store->is_local) {
-        return;
-    }
     within->session = key;
+    within->family = store->cap_messages > 0 || store->cap_tokens > 0;
     for (size_t i = 0; i < changes.count; i++) {
         within->state_scopes |= 1u << (unsigned)changes.items[i].scope;
     }
@@ -512,25 +510,31 @@ quipu_status qp_error_pass(quipu_error *reterr, const quipu_error *error)
     return (quipu_status)error->status;
 }
 
+quipu_status qp_row_optional(quipu_status status, const quipu_error *error, quipu_error *reterr)
+{
+    return status == QUIPU_OK || status == QUIPU_NOT_FOUND ? QUIPU_OK
+                                                           : qp_error_pass(reterr, error);
+}
+
 quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                quipu_str key, const qp_session **ret_row, quipu_error *reterr)
 {
+    const qp_session *row = NULL;
     quipu_error error = {0};
-    quipu_status status = qp_session_by_tenant_key(db, arena, store->tenant, key, ret_row, &error);
+    quipu_status status = qp_row_optional(
+        qp_session_by_tenant_key(db, arena, store->tenant, key, &row, &error), &error, reterr);
 
     assert(ent_depth(db) > 0);
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
-        return QUIPU_OK;
-    }
-    assert(status != QUIPU_OK || *ret_row != NULL);
     /* A row of the file is input: the store numbers sessions from 1. */
-    if (status == QUIPU_OK && (*ret_row)->id < 1) {
-        status =
-            qp_error_set(&error, QUIPU_CORRUPT, "the session has the number %lld; verify the store",
-                         (long long)(*ret_row)->id);
+    if (status == QUIPU_OK && row != NULL && row->id < 1) {
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "the session has the number %lld; verify the store",
+                            (long long)row->id);
     }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    if (status == QUIPU_OK) {
+        *ret_row = row;
+    }
+    return status;
 }
 
 /* The text names the instant, so that a clock that is wrong shows. */
@@ -569,6 +573,29 @@ quipu_status qp_session_load(const quipu_store *store, ent_db *db, quipu_arena *
     return status;
 }
 
+/* In a LOCKED batch the cache decides which rows there are: one that another process has inserted
+ * since is not locked. Then it is read anew, because of a text that an append set in this batch the
+ * cache only knows that it is there. */
+quipu_status qp_session_lookup_for_update(quipu_store *store, ent_db *db, quipu_arena *arena,
+                                          quipu_str key, const qp_session **ret_row,
+                                          quipu_error *reterr)
+{
+    qp_session_cache *sessions = &store->group.sessions;
+    const qp_session *row = NULL;
+    quipu_status status = QUIPU_OK;
+
+    assert(sessions->state == QP_BATCH_LOCKED || sessions->state == QP_BATCH_EXCLUSIVE);
+    if (sessions->state == QP_BATCH_LOCKED) {
+        status = qp_session_cache_get(sessions, db, key, &row, reterr);
+        *ret_row = NULL;
+        if (status != QUIPU_OK || row == NULL) {
+            return status;
+        }
+        qp_session_cache_detach(sessions, row);
+    }
+    return qp_session_lookup(store, db, arena, key, ret_row, reterr);
+}
+
 /* The session cache would write its own copy of the row at the end of the batch, over what the
  * work's statements wrote. So the row is detached: the cache forgets it when the transaction
  * ends. */
@@ -598,7 +625,7 @@ bool qp_call_stops(void *cancel)
     return qp_cancel_is_set(cancel);
 }
 
-void qp_call_tell(const qp_call *call, int64_t done)
+void qp_call_progress(const qp_call *call, int64_t done)
 {
     assert(done >= 0);
     if (call->progress != NULL) {

@@ -37,7 +37,6 @@ struct quipu_store {
     quipu_search_mode search;
     int64_t cap_messages; /* 0: none */
     int64_t cap_tokens;   /* 0: none */
-    bool is_local;        /* neither feed nor cap: an append concerns its session alone */
     quipu_str tenant;
     qp_group group;           /* unused in a read-only store */
     qp_pool pool;             /* see qp_store_pools() */
@@ -114,6 +113,12 @@ quipu_status qp_store_fail(quipu_status status, const char *doing, quipu_str key
  * which is a failure. */
 quipu_status qp_error_pass(quipu_error *reterr, const quipu_error *error);
 
+/* The outcome of a look for one row that may be missing: `status` and `error` are the look's.
+ * QUIPU_NOT_FOUND becomes QUIPU_OK, and the row stays NULL as the caller set it; every other
+ * failure is passed on. */
+QUIPU_MUST_USE quipu_status qp_row_optional(quipu_status status, const quipu_error *error,
+                                            quipu_error *reterr);
+
 /* A session's row in the arena, or NULL when there is none, which is no failure here. Expired
  * sessions are found as well; hidden ones have no key and are not. Expects an open transaction. */
 QUIPU_MUST_USE quipu_status qp_session_lookup(const quipu_store *store, ent_db *db,
@@ -125,9 +130,16 @@ QUIPU_MUST_USE quipu_status qp_session_load(const quipu_store *store, ent_db *db
                                             quipu_arena *arena, quipu_str key, quipu_time now,
                                             const qp_session **ret_row, quipu_error *reterr);
 
+/* qp_session_lookup() for a work that names the session in its call and changes it by statements of
+ * its own, removes it or forks it: where the engine locks rows, this one is locked. */
+QUIPU_MUST_USE quipu_status qp_session_lookup_for_update(quipu_store *store, ent_db *db,
+                                                         quipu_arena *arena, quipu_str key,
+                                                         const qp_session **ret_row,
+                                                         quipu_error *reterr);
+
 /* The same for a work that changes the row of one session (qp_call's `session`) by statements of
- * its own: where the engine locks rows, this one is locked. The row lives until the transaction
- * ends. */
+ * its own and reads no text of it: where the engine locks rows, this one is locked. The row lives
+ * until the transaction ends. */
 QUIPU_MUST_USE quipu_status qp_session_load_for_update(quipu_store *store, ent_db *db,
                                                        quipu_str key, quipu_time now,
                                                        const qp_session **ret_row,
@@ -141,14 +153,14 @@ QUIPU_MUST_USE quipu_status qp_session_living(const qp_session *row, quipu_time 
  * sweep or a new session of their key removes them. */
 bool qp_session_expired(const qp_session *row, quipu_time now);
 
-/* Remove a session and all that belongs to it (messages, state, memories), in the open, exclusive
- * transaction; the feed records it. A session with forks becomes hidden (fork_release.h). `row` is
- * a living or expired session: it has a key. */
+/* Remove a session and all that belongs to it (messages, state, memories), in the open transaction,
+ * which is exclusive or has locked the row and the family; the feed records it. A session with
+ * forks becomes hidden (fork_release.h). `row` is a living or expired session: it has a key. */
 QUIPU_MUST_USE quipu_status qp_session_remove(quipu_store *store, ent_db *db, const qp_session *row,
                                               quipu_error *reterr);
 
-/* Remove a session and all its forks, and theirs, in the open, exclusive transaction. *ret_removed:
- * how many of them had a key. The arena holds all their rows until it is freed. */
+/* Remove a session and all its forks, and theirs, in such a transaction. *ret_removed: how many
+ * of them had a key. The arena holds all their rows until it is freed. */
 QUIPU_MUST_USE quipu_status qp_session_remove_tree(quipu_store *store, ent_db *db,
                                                    quipu_arena *scratch, const qp_session *row,
                                                    int64_t *ret_removed, quipu_error *reterr);

@@ -331,3 +331,40 @@ void quipu_tail_close(quipu_tail *tail)
         qp_free(tail);
     }
 }
+
+/* ---- one wait for many tails -------------------------------------------------------------------
+ */
+
+/* Numbers are the signal's counts plus 1: 0 is that of a caller who has none. The first call makes
+ * the store a listener of its own for good, so that commits between two waits are counted. */
+quipu_status quipu_change_wait(quipu_store *store, int64_t seen, int64_t timeout_ms,
+                               const quipu_call_options *call, int64_t *ret_seen,
+                               quipu_error *reterr)
+{
+    int64_t end_ns = 0;
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_store_check_local(store, &within, reterr);
+    }
+    if (status == QUIPU_OK && (ret_seen == NULL || seen < 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "waiting for changes needs a place for their number, and one of 0 or "
+                              "more");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_wait_begin(timeout_ms, &end_ns, reterr);
+    }
+    if (status == QUIPU_OK && !atomic_exchange(&store->signal.is_waited_on, true)) {
+        (void)qp_change_signal_listen(&store->signal);
+    }
+    if (status == QUIPU_OK && seen > 0) {
+        status = qp_wait_change(store, (uint64_t)seen - 1, end_ns, within.cancel, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_seen = (int64_t)qp_change_signal_count(&store->signal) + 1;
+    }
+    qp_store_leave(&within);
+    return status;
+}

@@ -6,10 +6,10 @@
  * itself and waits for other processes until the deadline; it is one transaction of the engine.
  *
  *   verify ── problems ──▶ QUIPU_INVALID, nothing is changed
- *     └─ clean ──▶ journal: older programs may not write ──▶ rewrite with checksums ──▶ checkpoint
+ *     └─ clean ──▶ rewrite with checksums ──▶ checkpoint
  *
- * A crash between the last two leaves a file without checksums that older programs refuse to
- * write; the call can be repeated. In the other order such a program could write unsealed pages. */
+ * Programs that write no checksums are kept out before: opening the file to write has raised its
+ * min_writer to the schema's. */
 #include "store/upgrade.h"
 
 #include <assert.h>
@@ -27,8 +27,8 @@
 
 #define UPGRADE_TEXT_SIZE 200 /* of the first problem, for the error */
 
-quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, bool checksums,
-                               ent_migrate_report *ret_report, quipu_error *reterr)
+quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, ent_migrate_report *ret_report,
+                               quipu_error *reterr)
 {
     ent_step steps[4] = {qp_lango_adopt, qp_lango_guard, qp_search_pending_step};
     ent_migrate_options options = ENT_MIGRATE_OPTIONS_INIT;
@@ -40,7 +40,6 @@ quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, bool checksums
     if (again != NULL) {
         steps[options.step_count++] = *again;
     }
-    options.min_writer = checksums ? QP_UPGRADE_CHECKSUM_WRITER : 0;
     return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
 }
 
@@ -79,11 +78,9 @@ static quipu_status upgrade_look_work(void *ctx, ent_db *db, quipu_arena *scratc
 static quipu_status upgrade_seal_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
-    quipu_status status = qp_upgrade_layout(db, NULL, true, NULL, reterr);
-
     (void)ctx;
     (void)scratch;
-    return status == QUIPU_OK ? qp_maintenance_seal(db, reterr) : status;
+    return qp_maintenance_seal(db, reterr);
 }
 
 /* A file without checksums is verified by its contents only; what they hold now is what the

@@ -4,14 +4,11 @@
 
 #include <ent/migrate.h>
 
-#define QP_UPGRADE_CHECKSUM_WRITER 3 /* the first version of the schema that writes checksums */
-
 /* Brings the database to this program's schema or, read-only, compares it. The named steps adopt
  * Lango's files and guard them, and mark what is not indexed in files from before that mark;
- * `again` is one more, or NULL. `checksums`: its pages have them, so that programs that write none
- * may not write any more. Outside of any transaction; costs two reads where nothing has to be
+ * `again` is one more, or NULL. Outside of any transaction; costs two reads where nothing has to be
  * done. */
-QUIPU_MUST_USE quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, bool checksums,
+QUIPU_MUST_USE quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again,
                                               ent_migrate_report *ret_report, quipu_error *reterr);
 
 #endif

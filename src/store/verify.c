@@ -96,8 +96,8 @@ void qp_findings_add(qp_findings *findings, quipu_problem_kind kind, int64_t seq
     va_end(args);
 }
 
-void qp_verify_tell(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenant, quipu_str key,
-                    int64_t seq, quipu_str text, bool repaired)
+void qp_verify_report(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenant, quipu_str key,
+                      int64_t seq, quipu_str text, bool repaired)
 {
     const quipu_problem problem = {kind, tenant, key, seq, text, repaired};
 
@@ -607,7 +607,7 @@ quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *r
 /* A qp_report_fn: what the engine finds wrong with the file's structure. */
 static quipu_status verify_hear(void *ctx, quipu_str text)
 {
-    qp_verify_tell(ctx, QUIPU_PROBLEM_FILE, QP_STR_ABSENT, QP_STR_ABSENT, 0, text, false);
+    qp_verify_report(ctx, QUIPU_PROBLEM_FILE, QP_STR_ABSENT, QP_STR_ABSENT, 0, text, false);
     return QUIPU_OK;
 }
 
@@ -721,15 +721,15 @@ static void verify_report(const verify_next *next, const qp_session *row)
     const bool is_text = row != NULL && qp_text_check(row->key, NULL) == QP_TEXT_OK;
 
     if (next->skipped) {
-        qp_verify_tell(next->run, next->ended ? QUIPU_PROBLEM_FILE : QUIPU_PROBLEM_SESSION,
-                       QP_STR_ABSENT, QP_STR_ABSENT, 0, quipu_cstr(next->text), false);
+        qp_verify_report(next->run, next->ended ? QUIPU_PROBLEM_FILE : QUIPU_PROBLEM_SESSION,
+                         QP_STR_ABSENT, QP_STR_ABSENT, 0, quipu_cstr(next->text), false);
     }
     for (int kind = 1; kind < QP_PROBLEM_KINDS && row != NULL && !next->run->repairs; kind++) {
         if (next->findings.has[kind]) {
             next->run->search = next->run->search || kind == QUIPU_PROBLEM_SEARCH;
-            qp_verify_tell(next->run, (quipu_problem_kind)kind, row->tenant,
-                           is_text ? row->key : QP_STR_ABSENT, next->findings.seq[kind],
-                           quipu_cstr(next->findings.text[kind]), false);
+            qp_verify_report(next->run, (quipu_problem_kind)kind, row->tenant,
+                             is_text ? row->key : QP_STR_ABSENT, next->findings.seq[kind],
+                             quipu_cstr(next->findings.text[kind]), false);
         }
     }
 }
@@ -787,7 +787,7 @@ static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, qui
             if (run->repairs && qp_findings_any(&next.findings)) {
                 status = qp_repair_session(run, call, next.id, reterr);
             }
-            qp_call_tell(call, run->done.sessions);
+            qp_call_progress(call, run->done.sessions);
         }
         if (status == QUIPU_OK) {
             status = qp_call_check(call, reterr);
@@ -834,8 +834,8 @@ static quipu_status verify_index(qp_verify_run *run, const qp_call *call, quipu_
         status = qp_repair_search(run, call, reterr);
     }
     if (status == QUIPU_OK && differs) {
-        qp_verify_tell(run, QUIPU_PROBLEM_SEARCH, QP_STR_ABSENT, QP_STR_ABSENT, 0,
-                       QUIPU_STR("the search index and the messages differ"), run->repairs);
+        qp_verify_report(run, QUIPU_PROBLEM_SEARCH, QP_STR_ABSENT, QP_STR_ABSENT, 0,
+                         QUIPU_STR("the search index and the messages differ"), run->repairs);
     }
     return status;
 }

@@ -58,8 +58,8 @@ typedef struct qp_verify_run {
 } qp_verify_run;
 
 /* Report one problem to the caller's function, and count it. */
-void qp_verify_tell(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenant, quipu_str key,
-                    int64_t seq, quipu_str text, bool repaired);
+void qp_verify_report(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenant, quipu_str key,
+                      int64_t seq, quipu_str text, bool repaired);
 
 /* repair.c: mend what is wrong with the session of that number, and report each problem with what
  * became of it. */

@@ -176,10 +176,10 @@ static quipu_status against_session(against_run *run, const qp_call *call, quipu
     run->done.unhashed += run->what == AGAINST_UNHASHED;
     run->done.removed += run->what == AGAINST_REMOVED;
     if (run->what == AGAINST_PROBLEM) {
-        qp_verify_tell(&run->verify, run->kind, run->verify.store->tenant, run->known.key, run->seq,
-                       quipu_cstr(run->text), false);
+        qp_verify_report(&run->verify, run->kind, run->verify.store->tenant, run->known.key,
+                         run->seq, quipu_cstr(run->text), false);
     }
-    qp_call_tell(call, run->done.sessions);
+    qp_call_progress(call, run->done.sessions);
     return qp_call_check(call, reterr);
 }
 

@@ -106,8 +106,8 @@ static quipu_status verify_counters_one(qp_verify_run *run, const qp_call *call,
         status = qp_size_exempt(run->store, &step, verify_counters_mend, check, reterr);
     }
     for (size_t i = 0; status == QUIPU_OK && i < check->count; i++) {
-        qp_verify_tell(run, QUIPU_PROBLEM_COUNTER, QP_STR_ABSENT, QP_STR_ABSENT, 0, check->texts[i],
-                       check->left == 0);
+        qp_verify_report(run, QUIPU_PROBLEM_COUNTER, QP_STR_ABSENT, QP_STR_ABSENT, 0,
+                         check->texts[i], check->left == 0);
     }
     quipu_arena_free(&check->arena);
     return status;

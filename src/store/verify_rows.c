@@ -21,10 +21,13 @@
 #include "base/sha256.h"
 #include "base/str.h"
 #include "ent/row.h"
+#include "store/artifact.h"
+#include "store/classes.h"
 #include "store/context_log.h"
 #include "store/memory_scope.h"
 #include "store/purge.h"
 #include "store/state.h"
+#include "store/usage.h"
 
 #define VERIFY_ROWS_PAGE 1024   /* rows of one snapshot */
 #define VERIFY_ROWS_FINDINGS 32 /* of one page, which ends with the last of them */
@@ -34,6 +37,9 @@
 typedef union rows_any {
     qp_state state;
     qp_state_event event;
+    qp_usage usage;
+    qp_artifact artifact;
+    qp_blob blob;
     qp_observation observation;
     qp_reflection reflection;
     qp_memory_scope scope;
@@ -49,6 +55,9 @@ typedef union rows_query {
     ent_query head;
     qp_state_query state;
     qp_state_event_query event;
+    qp_usage_query usage;
+    qp_artifact_query artifact;
+    qp_blob_query blob;
     qp_observation_query observation;
     qp_reflection_query reflection;
     qp_memory_scope_query scope;
@@ -273,6 +282,84 @@ static quipu_status verify_rows_event(rows_walk *walk, const rows_any *any, rows
     return QUIPU_OK;
 }
 
+/* Where a span of answers begins. A row that cannot be is removed: its answers then count for the
+ * span before. */
+static quipu_status verify_rows_usage(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                      quipu_error *reterr)
+{
+    const qp_usage *row = &any->usage;
+    bool has = false;
+    quipu_status status =
+        verify_rows_belongs(walk, row->session_number, "a row of usage", finding, &has, reterr);
+
+    if (status != QUIPU_OK || !has) {
+        return status;
+    }
+    finding->orphan = !qp_usage_sound(row, walk->owner->next_seq);
+    if (finding->orphan) {
+        qp_problem_say(finding->text,
+                       "the row of usage at message %lld has a number that it cannot have",
+                       (long long)row->seq);
+    }
+    return QUIPU_OK;
+}
+
+/* An artifact whose bytes are gone is removed: nobody can get it. */
+static quipu_status verify_rows_artifact(rows_walk *walk, const rows_any *any,
+                                         rows_finding *finding, quipu_error *reterr)
+{
+    const qp_artifact *row = &any->artifact;
+    const int shown = (int)qp_utf8_cut(row->name, VERIFY_ROWS_NAME);
+    qp_artifact_new made = {.version = 0};
+    bool has = false;
+    quipu_status status = qp_blob_exists(walk->db,
+                                         &(qp_blob_where){.tenant = ent_eq(row->tenant),
+                                                          .app_name = ent_eq(row->app_name),
+                                                          .user_id = ent_eq(row->user_id),
+                                                          .hash = ent_eq(row->hash)},
+                                         &has, reterr);
+
+    finding->tenant = row->tenant;
+    finding->session_key = row->session_key;
+    finding->orphan = !has;
+    ent_class_copy(&qp_artifact_entity, QP_CLASSES_ALL, row, &made);
+    if (!has) {
+        qp_problem_say(finding->text, "the bytes of artifact \"%.*s\", version %lld, are not there",
+                       shown, row->name.p, (long long)row->version);
+    } else if (!qp_artifact_sound(&made)) {
+        qp_problem_say(
+            finding->text,
+            "artifact \"%.*s\", version %lld, has a number or a place that it cannot have", shown,
+            row->name.p, (long long)row->version);
+    }
+    return status;
+}
+
+/* A blob that no artifact has is removed; one whose bytes are not those of its hash is reported. */
+static quipu_status verify_rows_blob(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                     quipu_error *reterr)
+{
+    const qp_blob *row = &any->blob;
+    char hash[QP_HASH_TEXT_SIZE];
+    bool held = false;
+    quipu_status status = qp_artifact_exists(walk->db,
+                                             &(qp_artifact_where){.tenant = ent_eq(row->tenant),
+                                                                  .app_name = ent_eq(row->app_name),
+                                                                  .user_id = ent_eq(row->user_id),
+                                                                  .hash = ent_eq(row->hash)},
+                                             &held, reterr);
+
+    finding->tenant = row->tenant;
+    finding->orphan = !held;
+    qp_artifact_hash(row->data, hash);
+    if (!held) {
+        qp_problem_say(finding->text, "there are bytes that no artifact has");
+    } else if (row->hash.n != sizeof(hash) || memcmp(row->hash.p, hash, sizeof(hash)) != 0) {
+        qp_problem_say(finding->text, "the bytes of an artifact are damaged; restore a backup");
+    }
+    return status;
+}
+
 /* Both kinds of memories. */
 static void verify_rows_memory(rows_finding *finding, quipu_str tenant, quipu_str key,
                                const char *what, bool sound)
@@ -318,14 +405,11 @@ static quipu_status verify_rows_session(rows_walk *walk, quipu_str tenant, quipu
                                         const qp_session **ret_row, quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status =
-        qp_session_by_tenant_key(walk->db, &walk->arena, tenant, key, ret_row, &error);
 
-    if (status == QUIPU_NOT_FOUND) {
-        *ret_row = NULL;
-        return QUIPU_OK;
-    }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    *ret_row = NULL;
+    return qp_row_optional(
+        qp_session_by_tenant_key(walk->db, &walk->arena, tenant, key, ret_row, &error), &error,
+        reterr);
 }
 
 /* Whether the numbers of a scope can be. */
@@ -473,6 +557,9 @@ static quipu_status verify_rows_removal(rows_walk *walk, const rows_any *any, ro
 static const rows_table verify_rows_tables[] = {
     {&qp_state_entity, QUIPU_PROBLEM_STATE, verify_rows_state},
     {&qp_state_event_entity, QUIPU_PROBLEM_STATE, verify_rows_event},
+    {&qp_usage_entity, QUIPU_PROBLEM_STATE, verify_rows_usage},
+    {&qp_artifact_entity, QUIPU_PROBLEM_STATE, verify_rows_artifact},
+    {&qp_blob_entity, QUIPU_PROBLEM_STATE, verify_rows_blob},
     {&qp_observation_entity, QUIPU_PROBLEM_MEMORY, verify_rows_observation},
     {&qp_reflection_entity, QUIPU_PROBLEM_MEMORY, verify_rows_reflection},
     {&qp_memory_scope_entity, QUIPU_PROBLEM_MEMORY, verify_rows_scope},
@@ -629,8 +716,8 @@ static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, qui
             status = qp_repair_row(run, call, walk->table->entity, &finding->key, reterr);
         }
         if (status == QUIPU_OK) {
-            qp_verify_tell(run, finding->kind, finding->tenant, finding->session_key, 0,
-                           quipu_cstr(finding->text), mends);
+            qp_verify_report(run, finding->kind, finding->tenant, finding->session_key, 0,
+                             quipu_cstr(finding->text), mends);
         }
     }
     return status;

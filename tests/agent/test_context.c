@@ -1,168 +1,6 @@
 /* Prompts with memory: they begin with the bytes of the one before, say why when they do not, and
  * every one that was sent can be built again. */
-#include "agent/script.h"
-
-#include "contract/maintain_t.h"
-#include "lib/short.h"
-#include <quipu/memory.h>
-
-#define CONTEXT_TEXT 400
-
-typedef struct context_world {
-    quipu_store *store;
-    char path[T_PATH_MAX];
-    script *script;
-    quipu_arena arena;
-} context_world;
-
-static void context_create(quipu_store *store, const char *key, const char *user)
-{
-    quipu_session_new values = st_values(key);
-    quipu_error err = {0};
-
-    if (user != NULL) {
-        values.app_name = QUIPU_STR("app");
-        values.user_id = quipu_cstr(user);
-    }
-    T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
-}
-
-static int context_setup(void **state)
-{
-    context_world *world = calloc(1, sizeof(*world));
-
-    assert_non_null(world);
-    world->store = st_open_new(NULL, world->path);
-    world->script = script_new();
-    context_create(world->store, "s", "ada");
-    *state = world;
-    return 0;
-}
-
-static int context_teardown(void **state)
-{
-    context_world *world = *state;
-
-    quipu_close(world->store);
-    script_free(world->script);
-    quipu_arena_free(&world->arena);
-    free(world);
-    return 0;
-}
-
-#define CONTEXT_TEST(name) cmocka_unit_test_setup_teardown(name, context_setup, context_teardown)
-
-/* One turn of session "s" with memory; the model says "Fine.". */
-static quipu_turn_result context_says(context_world *world, const char *says, int64_t budget)
-{
-    quipu_turn_options options = script_options(world->script, says);
-
-    options.flags = QUIPU_TURN_MEMORY | QUIPU_TURN_NO_RECALL;
-    options.token_budget = budget;
-    if (world->script->steps[world->script->at].texts[0] == NULL &&
-        world->script->steps[world->script->at].calls[0] == NULL) {
-        world->script->steps[world->script->at].texts[0] = "Fine.";
-    }
-    return script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
-}
-
-static void context_append(quipu_store *store, quipu_role role, const char *text)
-{
-    const quipu_message message = st_says(role, text);
-    quipu_error err = {0};
-
-    T_OK(quipu_message_append(store, QUIPU_STR("s"), quipu_messages_of(&message, 1), NULL, NULL,
-                              NULL, &err));
-}
-
-static const char *context_prompt(const context_world *world)
-{
-    assert_true(world->script->at > 0);
-    return world->script->prompts[world->script->at - 1];
-}
-
-static quipu_uuid context_keep(context_world *world, const char *key, quipu_memory_kind kind,
-                               quipu_memory_priority priority, const char *content)
-{
-    const quipu_memory memory = {.kind = kind,
-                                 .session_key = quipu_cstr(key),
-                                 .content = quipu_cstr(content),
-                                 .priority = priority,
-                                 .token_count = quipu_token_estimate(quipu_cstr(content)),
-                                 .generation = kind == QUIPU_REFLECTION ? 1 : 0};
-    quipu_uuid id = {{0}};
-
-    T_OK(t_memory_save(world->store, &memory, NULL, &id, NULL));
-    return id;
-}
-
-static quipu_uuid context_stands(context_world *world, const char *key, const char *content)
-{
-    return context_keep(world, key, QUIPU_OBSERVATION, QUIPU_PRIORITY_STANDING, content);
-}
-
-static void context_retire(context_world *world, quipu_uuid id)
-{
-    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
-    quipu_error err = {0};
-
-    patch.kind = QUIPU_OBSERVATION;
-    patch.id = id;
-    patch.set = QUIPU_MEMORY_RETIRE;
-    patch.why = QUIPU_STR("no longer");
-    T_OK(quipu_memory_update(world->store, &patch, NULL, NULL, &err));
-}
-
-static void context_assert_begins(const char *prompt, const char *with)
-{
-    if (strncmp(prompt, with, strlen(with)) != 0) {
-        fail_msg("the prompt\n%s\ndoes not begin with\n%s", prompt, with);
-    }
-}
-
-static quipu_context *context_get(quipu_store *store, int64_t at, quipu_status expected)
-{
-    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
-    quipu_context *context = NULL;
-    quipu_error err = {0};
-
-    options.key = QUIPU_STR("s");
-    options.at_seq = at;
-    T_STATUS(quipu_context_get(store, &options, NULL, &context, &err), expected);
-    return context;
-}
-
-/* A context as the script notes a prompt: it goes through the model's conversion again. */
-static char *context_noted(const quipu_context *context)
-{
-    script *noter = script_new();
-    quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
-    quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_error err = {0};
-    char *prompt;
-
-    noter->steps[0].texts[0] = "x";
-    request.system = context->system;
-    request.contents = context->contents;
-    T_OK(quipu_model_generate(&noter->provider, &request, NULL, NULL, &arena, NULL, &err));
-    prompt = noter->prompts[0];
-    noter->prompts[0] = NULL;
-    quipu_arena_free(&arena);
-    script_free(noter);
-    return prompt;
-}
-
-/* The prompt that message `at` belongs to is the noted one, byte for byte. */
-static void context_assert_rebuilt(quipu_store *store, int64_t at, const char *prompt)
-{
-    quipu_context *context = context_get(store, at, QUIPU_OK);
-    char *noted = context_noted(context);
-
-    assert_string_equal(noted, prompt);
-    assert_true(context->exact);
-    free(noted);
-    quipu_free(context);
-}
+#include "agent/context_t.h"
 
 /* ---- standing lines ----------------------------------------------------------------------------
  */
@@ -461,6 +299,52 @@ static void other_model_other_instruction_and_a_compaction_are_reasons(void **st
 
 /* ---- past prompts ------------------------------------------------------------------------------
  */
+
+/* Whatever else has changed meanwhile. */
+static void compaction_is_not_missed_when_a_memory_was_corrected_as_well(void **state)
+{
+    context_world *world = *state;
+    const quipu_uuid id = context_stands(world, "s", "I prefer trains.");
+    quipu_error err = {0};
+
+    context_stands(world, "s", "Be brief.");
+    (void)context_says(world, "one", 0);
+    (void)context_says(world, "two", 0);
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 2, QUIPU_STR("They met."), NULL, NULL,
+                               &err));
+    context_retire(world, id);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_COMPACTION);
+    assert_non_null(strstr(context_prompt(world), "They met."));
+    assert_null(strstr(context_prompt(world), "user: one"));
+    assert_null(strstr(context_prompt(world), "trains"));
+    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_SAME);
+}
+
+/* A program that compacts before it sends: the summary is the session's last message. */
+static void summary_behind_the_input_is_a_reason_once(void **state)
+{
+    context_world *world = *state;
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_error err = {0};
+
+    options.key = QUIPU_STR("s");
+    options.flags = QUIPU_CONTEXT_LOG;
+    context_stands(world, "s", "I prefer trains.");
+    (void)context_says(world, "one", 0);
+    context_append(world->store, QUIPU_ROLE_USER, "two");
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 2, QUIPU_STR("They met."), NULL, NULL,
+                               &err));
+    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    quipu_free(context);
+    context_append(world->store, QUIPU_ROLE_ASSISTANT, "Fine.");
+    context_stands(world, "s", "Be brief.");
+    context_append(world->store, QUIPU_ROLE_USER, "three");
+    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    assert_int_equal(context->reason, QUIPU_CONTEXT_SAME);
+    assert_null(strstr(context->block.p, "brief"));
+    quipu_free(context);
+}
 
 static void every_prompt_of_the_past_is_built_again_byte_for_byte(void **state)
 {
@@ -801,6 +685,8 @@ int main(void)
         CONTEXT_TEST(window_moves_rarely_and_every_move_is_stated),
         CONTEXT_TEST(memories_of_messages_that_are_sent_are_left_out),
         CONTEXT_TEST(other_model_other_instruction_and_a_compaction_are_reasons),
+        CONTEXT_TEST(compaction_is_not_missed_when_a_memory_was_corrected_as_well),
+        CONTEXT_TEST(summary_behind_the_input_is_a_reason_once),
         CONTEXT_TEST(every_prompt_of_the_past_is_built_again_byte_for_byte),
         CONTEXT_TEST(past_prompts_survive_an_export_and_go_with_their_session),
         CONTEXT_TEST(pruned_messages_change_no_prompt_and_their_own_cannot_be_built),

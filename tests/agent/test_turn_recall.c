@@ -33,7 +33,7 @@ static void recall_append(quipu_store *store, char texts[][RECALL_TEXT], size_t 
                               NULL, &err));
 }
 
-/* Three hundred messages; every twentieth tells the price of a fruit. */
+/* Three hundred messages; every twentieth states the price of a fruit. */
 static int recall_setup(void **state)
 {
     recall_world *world = calloc(1, sizeof(*world));
@@ -288,6 +288,44 @@ static void messages_far_before_the_window_are_left_alone(void **state)
     assert_null(strstr(recall_prompt(world), texts[1]));
 }
 
+/* What is recalled stays in the prompt: several hits share half of the room, so that the window
+ * moves less often; the best one may have all of it. */
+static void one_hit_may_fill_the_room_and_several_share_half(void **state)
+{
+    recall_world *world = *state;
+    const int64_t room = RECALL_BUDGET / QUIPU_TURN_RECALL_PART;
+    quipu_store *store = st_open_new(NULL, NULL);
+    quipu_message message;
+    quipu_error err = {0};
+    char text[1000] = "The walnut ripens late.";
+    size_t n = strlen(text);
+
+    const char *tail;
+    const char *end;
+
+    (void)recall_says(world, "What do the line number and wind and rain talk about?", 0);
+    tail = strstr(recall_prompt(world), RECALL_HEAD);
+    assert_non_null(tail);
+    end = strstr(tail, "\n\nWhat");
+    assert_non_null(end);
+    assert_true(quipu_token_estimate((quipu_str){tail, (size_t)(end - tail)}) <= room / 2 + 25);
+    /* A message of two thirds of the room. */
+    while (quipu_token_estimate(quipu_cstr(text)) < room * 2 / 3 - 12) {
+        n += (size_t)snprintf(text + n, sizeof(text) - n, " tea");
+    }
+    quipu_close(world->store);
+    world->store = store;
+    st_create(store, "s");
+    message = st_says(QUIPU_ROLE_USER, text);
+    T_OK(quipu_message_append(store, QUIPU_STR("s"), quipu_messages_of(&message, 1), NULL, NULL,
+                              NULL, &err));
+    for (int i = 0; i < RECALL_OLD; i++) {
+        (void)st_append(store, "s", "another line that talks about wind and rain only, and so on");
+    }
+    assert_int_equal(recall_says(world, "When does the walnut ripen?", 0).recalled, 1);
+    assert_non_null(strstr(recall_prompt(world), "The walnut ripens late."));
+}
+
 #define RECALL_TEST(name) cmocka_unit_test_setup_teardown(name, recall_setup, recall_teardown)
 
 int main(void)
@@ -303,6 +341,7 @@ int main(void)
         RECALL_TEST(a_fork_keeps_what_was_recalled),
         RECALL_TEST(messages_behind_a_summary_are_recalled),
         RECALL_TEST(limits_of_a_recall_hold),
+        RECALL_TEST(one_hit_may_fill_the_room_and_several_share_half),
         RECALL_TEST(messages_far_before_the_window_are_left_alone),
     };
 

@@ -127,7 +127,7 @@ class Run:
         return [n for n in self.cluster.nodes if n is not node]
 
     def successor(self, node, since):
-        """Wait for another leader; tells how long it took."""
+        """Wait for another leader; returns how long it took."""
         new = self.cluster.leader(among=self.others(node))
         say(f"  {new.name} leads after {time.monotonic() - since:.1f} s")
 

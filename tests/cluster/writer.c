@@ -121,7 +121,7 @@ static quipu_status writer_append(writer *self, const char *key, const char *id)
     return status;
 }
 
-/* One event until its outcome is known. After an UNKNOWN only success settles it: a failure tells
+/* One event until its outcome is known. After an UNKNOWN only success settles it: a failure says
  * of the repeat alone. */
 static void writer_event(writer *self, const char *key, const char *id)
 {

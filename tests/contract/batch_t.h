@@ -241,7 +241,7 @@ static inline bt_member bt_append_like(quipu_store *store, const char *key, qp_w
                                 .session = quipu_cstr(key)}};
 }
 
-/* One that knows nothing of the cache and cannot tell whether it was done: as an update's. */
+/* One that knows nothing of the cache and does not know whether it was done: as an update's. */
 static inline bt_member bt_update_like(quipu_store *store, const char *key, qp_work_fn work)
 {
     return (bt_member){.store = store,

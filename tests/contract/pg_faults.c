@@ -183,7 +183,7 @@ static PGconn *faults_knife(void)
     return faults.knife;
 }
 
-/* Cut a connection and wait until it is gone. The socket tells that at once, whatever is left to be
+/* Cut a connection and wait until it is gone. The socket shows that at once, whatever is left to be
  * read from it; the server's own wait would look up ten times a second. */
 static void faults_cut(PGconn *pg)
 {

@@ -181,18 +181,22 @@ static char *lango_dump_others(const char *path)
     sqlite3 *raw = NULL;
     sqlite3_stmt *tables = NULL;
     sqlite3_str *out = sqlite3_str_new(NULL);
+    sqlite3_str *list = sqlite3_str_new(NULL);
+    char *ours;
+    char *select;
 
     assert_int_equal(sqlite3_open_v2(path, &raw, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(
-                         raw,
-                         "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT IN "
-                         "('sessions', 'messages', 'observations', 'reflections', 'state', "
-                         "'feed', 'state_events', 'model_factors', 'memory_scopes', 'context_log', "
-                         "'jobs', 'removals', 'ent_journal', "
-                         "'sqlite_sequence') AND "
-                         "name NOT LIKE 'messages_search%' ORDER BY name",
-                         -1, &tables, NULL),
-                     SQLITE_OK);
+    sqlite3_str_appendall(list, "'ent_journal', 'sqlite_sequence'");
+    for (size_t i = 0; i < qp_quipu_schema.entity_count; i++) {
+        sqlite3_str_appendf(list, ", %Q", qp_quipu_schema.entities[i]->table);
+    }
+    ours = sqlite3_str_finish(list);
+    select = sqlite3_mprintf("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name "
+                             "NOT IN (%s) AND name NOT LIKE 'messages_search%%' ORDER BY name",
+                             ours);
+    assert_int_equal(sqlite3_prepare_v2(raw, select, -1, &tables, NULL), SQLITE_OK);
+    sqlite3_free(select);
+    sqlite3_free(ours);
     while (sqlite3_step(tables) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(tables, 0);
         sqlite3_stmt *rows = NULL;

@@ -84,9 +84,9 @@ static void new_file_gets_every_table_and_says_what_it_is(void **state)
                "'messages_search_%' ORDER BY name)",
                text);
     assert_string_equal(
-        text, "context_log ent_journal feed jobs memory_scopes messages "
+        text, "artifacts blobs context_log ent_journal feed jobs memory_scopes messages "
               "messages_search model_factors observations reflections removals sessions state "
-              "state_events");
+              "state_events usage");
     schema_sql("SELECT printf('%x', application_id) FROM pragma_application_id", text);
     assert_string_equal(text, "51495055");
 }

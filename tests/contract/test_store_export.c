@@ -666,7 +666,7 @@ static void import_records_what_it_stored_in_the_feed(void **state)
     open.flags = QUIPU_OPEN_FEED;
     quipu_store *to = st_open_new(&open, NULL);
     (void)mt_import(to, &stream);
-    (void)mt_import(to, &stream); /* a repeat stores nothing, and tells nothing */
+    (void)mt_import(to, &stream); /* a repeat stores nothing, and reports nothing */
     T_OK(quipu_feed_read(to, NULL, NULL, &page, &err));
     assert_int_equal(page->changes.count, 3);
     for (size_t i = 0; i < 3; i++) {

@@ -6,6 +6,7 @@
 
 #include "ent/patch.h"
 #include "ent/row.h"
+#include "store/artifact.h"
 #include "store/classes.h"
 #include "store/last_change.h"
 #include "store/message.h"
@@ -134,6 +135,33 @@ static void fields_chain(ent_db *db, const qp_session *session, qp_message_new *
     T_OK(qp_session_update(db, &(qp_session_where){.id = ent_eq(session->id)}, &patch, NULL, NULL));
 }
 
+/* An artifact of the session, its bytes, and where its answers came to another day. */
+static void fields_artifact(ent_db *db, quipu_arena *arena, const qp_session *session)
+{
+    const quipu_bytes data = {FIELDS_MARK, sizeof(FIELDS_MARK) - 1};
+    qp_artifact_new artifact = {.version = 0};
+    qp_usage_new span = {.seq = 0};
+    char hash[QP_HASH_TEXT_SIZE];
+    quipu_error err = {0};
+
+    fields_fill(arena, &qp_artifact_entity, &artifact);
+    qp_artifact_hash(data, hash);
+    artifact.tenant = session->tenant;
+    artifact.app_name = session->app_name;
+    artifact.user_id = session->user_id;
+    artifact.session_key = session->key;
+    artifact.hash = (quipu_str){hash, sizeof(hash)};
+    artifact.size = (int64_t)data.n;
+    fields_fill(arena, &qp_usage_entity, &span);
+    span.tenant = session->tenant;
+    span.session_number = session->id;
+    span.seq = 1;
+    T_OK(qp_usage_create(db, NULL, &span, NULL, &err));
+    T_OK(ent_begin(db, ENT_WRITE, &err));
+    T_OK(qp_artifact_put(db, &artifact, data, &err));
+    T_OK(ent_commit(db, &err));
+}
+
 /* Write a row of everything that belongs to a session, each field of it set. */
 static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *session)
 {
@@ -168,6 +196,7 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     event.session_number = session->id;
     event.digest = (quipu_bytes){FIELDS_MARK "-digest-of-thirty-two-bytes", 32};
     T_OK(qp_state_event_create(db, NULL, &event, NULL, &err));
+    fields_artifact(db, arena, session);
     fields_fill(arena, &qp_observation_entity, &observation);
     observation.tenant = session->tenant;
     observation.session_key = session->key;
@@ -219,6 +248,7 @@ static void fields_set_session(ent_db *db, quipu_arena *arena, const qp_session 
         }
     }
     patch.compact_seq = ent_set((int64_t)0); /* it would name a summary */
+    patch.answer_count = ent_set((int64_t)1);
     patch.next_seq = ent_set(session->next_seq + 1);
     patch.message_count = ent_set(session->message_count + 1);
     patch.token_count = ent_set(session->token_count + 1000 + 9); /* of fields_belongings() */
@@ -565,7 +595,15 @@ static void a_decoded_message_is_what_the_view_says(void **state)
         uint64_t value[2];
 
         fields_value(&arena, &qp_message_entity, field, value);
-        memcpy((char *)&row + field->row, value, qp_types[field->type].size);
+        const bool optional =
+            (field->flags & ENT_F_NULLABLE) != 0 && qp_types[field->type].opt_at > 0;
+        char *member = (char *)&row + field->row;
+
+        if (optional) {
+            memcpy(member, &optional, sizeof(optional));
+            member += qp_types[field->type].opt_at;
+        }
+        memcpy(member, value, qp_types[field->type].size);
     }
     row.tool_calls.text = (quipu_str){NULL, 0};
     T_OK(qp_event_id_bytes(QUIPU_STR("id"), NULL, &arena, &row.event_id));

@@ -419,7 +419,8 @@ static void group_holds_its_maximum_and_one_more_waits_for_the_next(void **state
     assert_int_equal(stats.commits, 2 + alone); /* the first made the session */
     stats = crowd_run(alone + QUIPU_GROUP_MAX + 1);
     assert_true(stats.largest_commit <= QUIPU_GROUP_MAX);
-    assert_true(stats.commits >= 3); /* the session, and two batches whoever is in the first */
+    assert_true(stats.commits >=
+                3); /* the session, and two batches, whichever caller is in the first */
     atomic_store(&t_pg_calm, false);
 }
 
@@ -571,9 +572,10 @@ static void callers_of_one_commit_fare_as_one_after_another(void **state)
         step_check(&steps[i], i);
     }
     T_OK(quipu_store_stats(store, NULL, &after, NULL));
-    /* A server takes those that concern one session by themselves, up to the fork; the first caller
-     * waits for the lock with its batch made. */
-    assert_int_equal(after.commits, before.commits + (t_pg() ? 3 : 1));
+    /* A server takes those that concern one session together, before the fork and behind it; the
+     * fork names two and has a commit for itself. The first caller waits for the lock with its
+     * batch made. */
+    assert_int_equal(after.commits, before.commits + (t_pg() ? 4 : 1));
     T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     quipu_history *history = st_get(store, "fork", NULL);

@@ -267,7 +267,7 @@ static void store_without_a_hook_calls_nothing(void **state)
 
     (void)state;
     assert_null(options.log);
-    options.log_level = QUIPU_LOG_DEBUG; /* and nobody to tell */
+    options.log_level = QUIPU_LOG_DEBUG; /* and no function to call */
     store = st_open_new(&options, NULL);
     st_create(store, "k");
     assert_int_equal(st_append(store, "k", "text"), 1);

@@ -16,7 +16,7 @@
 /* ---- the model -------------------------------------------------------------------------------
  */
 
-/* A model that says what it is told to. */
+/* A model that says what its script contains. */
 typedef struct model_fake {
     quipu_provider provider;
     quipu_store *store;
@@ -258,7 +258,7 @@ static void lines_of_a_model_name_the_model_its_prompt_and_their_messages(void *
     mt_clean(self->store);
 }
 
-/* A text in a tool's output, or of the assistant, must not become what every turn is told. */
+/* A text in a tool's output, or of the assistant, must not become a part of every turn. */
 static void only_one_message_of_the_user_makes_a_standing_line(void **state)
 {
     model_state *self = *state;
@@ -830,6 +830,143 @@ static void forgetting_messages_removes_what_was_made_of_them_and_nothing_else(v
     mt_clean(self->store);
 }
 
+static void model_forgets(model_fake *self)
+{
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+
+    query.kind = QUIPU_OBSERVATION;
+    query.session_key = QUIPU_STR("s");
+    query.from_seq = 1;
+    query.to_seq = 2;
+    T_OK(quipu_memory_delete(self->store, &query, NULL, NULL, NULL));
+    self->before = NULL;
+}
+
+static void what_is_forgotten_while_the_model_thinks_does_not_come_back(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_progress at;
+
+    st_create(self->store, "s");
+    st_append(self->store, "s", "I prefer tea.");
+    st_append(self->store, "s", "And cake.");
+    st_append(self->store, "s", "I live in Rome.");
+    self->fake.answer = MODEL_ONE("The user likes tea.", "high", "1", "1");
+    self->fake.before = model_forgets;
+    assert_int_equal(model_run_plain(self).lost, 1);
+    assert_int_equal(model_count(self->store, "s", QUIPU_OBSERVATION), 0);
+    at = model_status(self->store, "s", NULL);
+    assert_int_equal(at.watermark, 2);
+    assert_int_equal(at.pending_messages, 1);
+    assert_int_equal(at.model_calls, 1);
+    self->fake.asked_size = 0;
+    self->fake.answer = MODEL_ONE("The user lives in Rome.", "high", "3", "3");
+    assert_int_equal(model_run_plain(self).observations, 1);
+    assert_null(strstr(self->fake.asked, "tea"));
+    mt_clean(self->store);
+}
+
+static void what_is_forgotten_before_a_worker_came_is_not_observed(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+
+    st_create(self->store, "s");
+    st_append(self->store, "s", "I prefer tea.");
+    st_append(self->store, "s", "I live in Rome.");
+    st_append(self->store, "s", "My name is Ada.");
+    query.kind = QUIPU_OBSERVATION;
+    query.session_key = QUIPU_STR("s");
+    /* Message 1 is to be observed yet: 2 cannot be passed over. */
+    query.from_seq = query.to_seq = 2;
+    T_OK(quipu_memory_delete(self->store, &query, NULL, NULL, NULL));
+    assert_int_equal(model_status(self->store, "s", NULL).pending_messages, 3);
+    query.from_seq = 1;
+    query.to_seq = 100;
+    T_OK(quipu_memory_delete(self->store, &query, NULL, NULL, NULL));
+    assert_int_equal(model_status(self->store, "s", NULL).pending_messages, 0);
+    assert_int_equal(model_run_plain(self).model_calls, 0);
+    st_append(self->store, "s", "And cake.");
+    self->fake.answer = MODEL_ONE("The user likes cake.", "high", "4", "4");
+    assert_int_equal(model_run_plain(self).observations, 1);
+    mt_clean(self->store);
+}
+
+/* ---- the hook --------------------------------------------------------------------------------
+ */
+
+/* What a program makes of the hook: a graph, as text. */
+typedef struct model_graph {
+    char text[2000];
+    char last[QUIPU_UUID_TEXT_SIZE];
+} model_graph;
+
+static void model_saved(void *ctx, const quipu_memory *saved, quipu_memories condensed)
+{
+    model_graph *graph = ctx;
+    char id[QUIPU_UUID_TEXT_SIZE];
+    size_t n = strlen(graph->text);
+
+    quipu_uuid_format(saved->id, id);
+    n += (size_t)snprintf(graph->text + n, sizeof(graph->text) - n, "%.*s in %.*s%s",
+                          (int)saved->content.n, saved->content.p, (int)saved->session_key.n,
+                          saved->session_key.p, graph->last[0] != '\0' ? " follows" : "");
+    for (size_t i = 0; i < condensed.count; i++) {
+        n += (size_t)snprintf(graph->text + n, sizeof(graph->text) - n, " reflects on %lld",
+                              (long long)quipu_memory_at(condensed, i)->source_start);
+    }
+    (void)snprintf(graph->text + n, sizeof(graph->text) - n, "|");
+    memcpy(graph->last, id, sizeof(id));
+}
+
+static void the_hook_gets_each_line_once_it_is_stored(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_options options = model_options(self);
+    model_graph graph = {.text = ""};
+    quipu_memory_list *list;
+    char id[QUIPU_UUID_TEXT_SIZE];
+
+    options.on_saved = model_saved;
+    options.saved_ctx = &graph;
+    model_begin(self);
+    self->fake.answer = MODEL_ONE("The user likes tea.", "high", "1", "1");
+    assert_int_equal(model_run(self, &options).observations, 1);
+    assert_string_equal(graph.text, "The user likes tea. in s|");
+    list = model_list(self->store, "s", QUIPU_OBSERVATION, 0);
+    quipu_uuid_format(quipu_memory_at(list->memories, 0)->id, id);
+    assert_string_equal(graph.last, id);
+    quipu_free(list);
+    /* Said again: nothing new. Refused: nothing at all. */
+    st_append(self->store, "s", "Tea, I said.");
+    self->fake.answer = MODEL_ONE("The user likes tea.", "high", "2", "2");
+    assert_int_equal(model_run(self, &options).repeats, 1);
+    st_append(self->store, "s", "And cake.");
+    self->fake.answer = "no";
+    assert_int_equal(model_run(self, &options).failed, 1);
+    assert_string_equal(graph.text, "The user likes tea. in s|");
+}
+
+static void the_hook_gets_a_reflection_with_what_it_condenses(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_options options = model_options(self);
+    model_graph graph = {.text = ""};
+
+    options.on_saved = model_saved;
+    options.saved_ctx = &graph;
+    options.reflect_tokens = 10;
+    st_create(self->store, "s");
+    model_know(self->store, "s", 0, 3);
+    self->fake.answer = "{\"reflection\":\"Three teas.\"}";
+    assert_int_equal(model_run(self, &options).reflections, 1);
+    assert_string_equal(graph.text, "Three teas. in s reflects on 1 reflects on 2 reflects on 3|");
+    /* Without a hook nothing is called. */
+    model_know(self->store, "s", 3, 3);
+    options.on_saved = NULL;
+    assert_int_equal(model_run(self, &options).reflections, 1);
+}
+
 /* ---- the ledger ------------------------------------------------------------------------------
  */
 
@@ -935,6 +1072,10 @@ int main(void)
         MODEL_TEST(a_reflection_that_is_not_smaller_is_refused_and_waits),
         MODEL_TEST(a_line_that_was_corrected_meanwhile_is_not_condensed),
         MODEL_TEST(forgetting_messages_removes_what_was_made_of_them_and_nothing_else),
+        MODEL_TEST(what_is_forgotten_while_the_model_thinks_does_not_come_back),
+        MODEL_TEST(what_is_forgotten_before_a_worker_came_is_not_observed),
+        MODEL_TEST(the_hook_gets_each_line_once_it_is_stored),
+        MODEL_TEST(the_hook_gets_a_reflection_with_what_it_condenses),
         MODEL_TEST(tokens_and_money_are_counted_for_each_session_and_user),
         MODEL_TEST(options_that_cannot_be_are_refused_before_anything_is_asked),
     };

@@ -463,7 +463,7 @@ static void a_worker_whose_lease_was_taken_over_stores_nothing(void **state)
     mt_clean(store);
 }
 
-/* The other one has claimed and not committed yet: only the fence tells the two apart. */
+/* The other one has claimed and not committed yet: only the fence distinguishes the two. */
 static void only_the_newest_of_two_leases_may_commit(void **state)
 {
     quipu_store *store = *state;

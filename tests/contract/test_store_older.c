@@ -145,7 +145,7 @@ static void older_execute(const char *uri, const char *sql)
     ent_close(db);
 }
 
-/* Read the store as it is, upgrade it, read it again: the same. `missing` is a text that tells what
+/* Read the store as it is, upgrade it, read it again: the same. `missing` is a text that says what
  * an upgrade adds. */
 static void older_compare(const char *uri, const char *missing, bool indexed)
 {
@@ -385,7 +385,7 @@ static void files_of_earlier_programs_are_read_as_they_are(void **state)
         const char *name;
         const char *missing;
         bool indexed;
-    } files[] = {{"97fe72c.db", "column \"turn_seq\" of table \"sessions\"", false},
+    } files[] = {{"97fe72c.db", "columns of table \"sessions\"", false},
                  {"f0d1dbe.db", "full-text index of table \"messages\"", false},
                  {"9d9f59e.db", "table \"model_factors\"", true},
                  {"985549f.db", "", true}};

@@ -1,5 +1,6 @@
-/* Purges: a long session is gone at once, and its messages go in bounded steps, whoever does them.
- * Jobs are left behind on purpose by removing a session below the public API, as a crash would. */
+/* Purges: a long session is gone at once, and its messages go in bounded steps, whichever caller
+ * does them. Jobs are left behind on purpose by removing a session below the public API, as a crash
+ * would. */
 #include <quipu/memory.h>
 
 #include "contract/log_t.h"

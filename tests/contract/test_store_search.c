@@ -411,7 +411,7 @@ static void a_search_is_scoped_by_every_filter(void **state)
 }
 
 /* More messages have the word than the ranking counts, in two sessions that one fork shows. Pages
- * overlap nowhere, and equal texts have equal ranks, whoever holds them. */
+ * overlap nowhere, and equal texts have equal ranks in every session. */
 static void a_fork_ranks_what_it_shares_like_its_own(void **state)
 {
     T_SQLITE_ONLY("only SQLite's ranking estimates");

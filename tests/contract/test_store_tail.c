@@ -456,7 +456,7 @@ static void feed_records_every_kind_of_change(void **state)
     patch.model = QUIPU_STR("m");
     T_OK(quipu_session_update(store, K, &patch, NULL, NULL, NULL));
     T_OK(quipu_session_delete(store, K, NULL, NULL));
-    T_OK(quipu_session_delete(store, K, NULL, NULL)); /* nothing was there: nothing to tell */
+    T_OK(quipu_session_delete(store, K, NULL, NULL)); /* nothing was there: nothing to report */
     values.ttl_ms = 1;
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
     st_nap();

@@ -181,7 +181,7 @@ typedef struct model_opened {
     ent_stats stats;
 } model_opened;
 
-/* Open, migrate, close; tell how it went. */
+/* Open, migrate, close; returns how it went. */
 static inline model_opened model_visit(const char *path, const ent_schema *schema,
                                        const ent_migrate_options *options, uint32_t flags)
 {

@@ -23,7 +23,7 @@ static void kill_source(char path[T_PATH_MAX])
                 "WHERE session_id = 'sess-0001'");
 }
 
-/* What the child tells over its pipe: so many sessions are written. */
+/* What the child reports over its pipe: so many sessions are written. */
 typedef struct kill_child {
     int fd;
 } kill_child;

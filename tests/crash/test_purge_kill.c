@@ -34,8 +34,8 @@ static void fill(quipu_store *store, const char *key, int count)
     }
 }
 
-/* Tells the parent of each step. */
-static void tell(void *ctx, const quipu_log_entry *entry)
+/* Reports each step to the parent. */
+static void report(void *ctx, const quipu_log_entry *entry)
 {
     const int *to = ctx;
 
@@ -50,7 +50,7 @@ static void victim(const char *path, int to)
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     quipu_store *store = NULL;
 
-    options.log = tell;
+    options.log = report;
     options.log_ctx = &to;
     options.log_level = QUIPU_LOG_DEBUG;
     if (quipu_open(path, &options, &store, NULL) != QUIPU_OK ||

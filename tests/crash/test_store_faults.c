@@ -1,5 +1,5 @@
 /* Every I/O call failed, once and from then on, in every writing call on sessions, messages and
- * memories, and in opening; crash/store_fault_t.h tells what must hold. The calls that change a
+ * memories, and in opening; crash/store_fault_t.h says what must hold. The calls that change a
  * history or maintain the store are in test_store_faults_maintain.c. */
 #include "crash/store_fault_t.h"
 #include "lib/short.h"

@@ -22,7 +22,7 @@ typedef struct ack {
     int32_t unused;
 } ack;
 
-/* In a child: append for ever, and tell every acknowledged one. */
+/* In a child: append for ever, and report every acknowledged one. */
 static void writer_run(const char *path, int fd, int writer, int cycle)
 {
     quipu_store *store = NULL;

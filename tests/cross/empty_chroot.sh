@@ -24,8 +24,8 @@ claim() {
 }
 inside version
 claim static_program_starts_in_an_empty_chroot
-inside demo /kept >"$root/told"
-grep -q . "$root/told"
+inside demo /kept >"$root/shown"
+grep -q . "$root/shown"
 test -s "$root"/kept/*.db
 claim static_program_plays_the_demo_in_an_empty_chroot
 if inside help | grep -q '^  chat '; then

@@ -252,10 +252,10 @@ def export_lines(sessions):
     yield {"type": "end", "sessions": len(sessions), "messages": count, "states": 0, "memories": 0}
 
 
-def make_store(case, sessions):
-    """Fill the test's store with {key: [message, ...]}."""
+def make_store(case, sessions, *options):
+    """Fill the test's store with {key: [message, ...]}, with options of the import."""
     lines = "".join(json.dumps(line) + "\n" for line in export_lines(sessions))
-    return case.run_quipu("import", "-", "--quiet", stdin=lines)
+    return case.run_quipu("import", "-", "--quiet", *options, stdin=lines)
 
 
 def main():

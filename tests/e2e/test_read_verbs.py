@@ -437,8 +437,14 @@ class MemoryWorker(harness.Case):
         self.assertEqual(process.wait(timeout=harness.WAIT_S), 0)
 
     def test_mistakes_are_reported(self):
-        for words in (["list", "tripp"], ["run", "tripp"], ["status", "tripp"]):
-            self.assertIn("no session", self.run_quipu("memory", *words, code=3).err)
+        for words in (["list", "tripp"], ["run", "tripp"], ["status", "tripp"],
+                      ["add", "tripp", "x"], ["clear", "tripp", "--yes"]):
+            err = self.run_quipu("memory", *words, code=3).err
+            self.assertIn('no session "tripp"; did you mean "trip"?', err)
+        # A key like no other may get its session later.
+        self.run_quipu("memory", "add", "quite-another", "x")
+        self.assertEqual(self.run_quipu("memory", "clear", "quite-another", "--yes").out,
+                         "1 deleted\n")
         self.assertIn("id", self.run_quipu("memory", "show", "x", code=2).err)
         self.assertIn("--app", self.run_quipu("memory", "run", "--user", "ana", code=2).err)
         self.assertIn("not both", self.run_quipu("memory", "run", "trip", "--app", "a", code=2).err)

@@ -156,6 +156,100 @@ class Routes(server.Case):
         self.assertEqual(self.good("GET", target)["state"], {"a": 1, "b": {"c": []}})
         self.assertEqual(self.contents("s"), ["hello"])  # a change of state is no message
 
+    def test_state_says_who_set_it_last(self):
+        self.good("POST", "/v1/sessions", {"key": "adk:a/u/1", "appName": "a", "userId": "u",
+                                           "sessionId": "1"}, status=201)
+        target = path("v1", "sessions", "adk:a/u/1", "state")
+        self.good("PATCH", target, {"x": 1, "user:y": None})
+        found = self.good("GET", target + "?blame=true")["blame"]
+        self.assertEqual([(one["scope"], one["name"], one["value"], one["setBy"], one.get("setIn"))
+                          for one in found],
+                         [("user", "y", None, "user", "adk:a/u/1"),
+                          ("session", "x", 1, "user", None)])
+        self.assertRegex(found[0]["setAt"], r"^\d{4}-\d\d-\d\dT")
+        self.assertNotIn("setSeq", found[1])  # the event only changed state
+
+    def test_an_append_changes_settings_in_its_transaction(self):
+        self.append("s", message("e1"))
+        target = path("v1", "sessions", "s", "messages")
+        body = {"messages": [message("e2")], "settings": {"title": "T", "ttlMs": 3600000}}
+        got = self.good("POST", target, body)
+        session = self.good("GET", path("v1", "sessions", "s"))["session"]
+        self.assertEqual((session["title"], session["revision"]), ("T", got["revision"]))
+        self.assertIn("expiresAt", session)
+        body["settings"]["title"] = "another"  # of a repeat nothing is written
+        self.assertTrue(self.good("POST", target, body)["repeated"])
+        self.assertEqual(self.good("GET", path("v1", "sessions", "s"))["session"]["title"], "T")
+        for settings in ([], {"nonsense": 1}, {"title": "x" * 513}):
+            answer = self.ask("POST", target, {"messages": [message("e3")], "settings": settings})
+            self.assertIn(answer.status, (400, 413), settings)
+        self.assertEqual(len(self.contents("s")), 2)
+
+    def test_artifacts_are_saved_listed_read_and_deleted(self):
+        self.good("POST", "/v1/sessions", {"key": "s", "appName": "a", "userId": "u"}, status=201)
+        target = path("v1", "sessions", "s", "artifacts")
+        self.assertEqual(self.good("GET", target), {"artifacts": []})
+        made = self.good("POST", target, {"name": "x/y.bin", "data": "AP8=", "mimeType": "a/b",
+                                          "metadata": {"n": 1}}, status=201)["artifact"]
+        self.assertEqual((made["version"], made["size"], made["metadata"]), (0, 2, {"n": 1}))
+        self.assertNotIn("data", made)
+        self.good("POST", target, {"name": "x/y.bin", "text": "tüxt"}, status=201)
+        self.good("POST", target, {"name": "user:z", "data": ""}, status=201)
+        names = [(one["name"], one["version"]) for one in self.good("GET", target)["artifacts"]]
+        self.assertEqual(names, [("user:z", 0), ("x/y.bin", 1)])
+        self.assertEqual(len(self.good("GET", target + "?versions=true")["artifacts"]), 3)
+        one = path("v1", "sessions", "s", "artifacts", "x/y.bin")
+        got = self.good("GET", one)["artifact"]
+        self.assertEqual((got["data"], got["kind"]), ("dMO8eHQ=", "text"))
+        self.assertEqual(self.good("GET", one + "?version=0")["artifact"]["data"], "AP8=")
+        self.assertEqual(self.ask("GET", one + "?version=2").status, 404)
+        self.assertEqual(self.good("GET", "/v1/stats")["artifacts"], 3)
+        for body in ({"name": "n"}, {"data": ""}, {"name": "", "data": ""}, {"name": 1, "data": ""},
+                     {"name": "n", "data": "%"}, {"name": "n", "data": "", "more": 1},
+                     {"name": "n", "data": "", "metadata": []}):
+            self.assertEqual(self.ask("POST", target, body).status, 400, body)
+        self.good("DELETE", one, status=204)
+        self.assertEqual(self.ask("GET", one).status, 404)
+        missing = path("v1", "sessions", "none", "artifacts")
+        self.assertEqual(self.ask("GET", missing).status, 404)
+        self.assertEqual(self.ask("POST", missing, {"name": "n", "data": ""}).status, 404)
+        mine = self.new_token("--app", "a", "--user", "other")
+        self.assertEqual(self.ask("GET", target, token=mine).status, 404)
+
+    def test_usage_is_summed_up_by_session_model_and_day(self):
+        answer = message("e1", "hi", "assistant") | {
+            "model": "m", "promptTokens": 100, "cachedTokens": 40, "answerTokens": 7,
+            "timestamp": "2026-03-01T23:59:59Z"}
+        later = answer | {"eventId": "e2", "timestamp": "2026-03-02T00:00:00Z"}
+        self.append("s", answer, later, message("e3"))
+        self.append("t", answer | {"model": "n"})
+        session = self.good("GET", path("v1", "sessions", "s"))
+        self.assertEqual((session["session"]["promptTotal"], session["session"]["answerCount"]),
+                         (200, 2))
+        self.assertEqual((session["messages"][0]["model"], session["messages"][0]["promptTokens"]),
+                         ("m", 100))
+        used = self.good("GET", path("v1", "usage", by="day,model,session"))
+        self.assertEqual([(one["day"], one["model"], one["sessionKey"], one["promptTokens"])
+                          for one in used["usage"]],
+                         [("2026-03-01", "m", "s", 100), ("2026-03-01", "n", "t", 100),
+                          ("2026-03-02", "m", "s", 100)])
+        late = {"by": "all", "from": "2026-03-02T12:00:00Z"}
+        used = self.good("GET", path("v1", "usage", **late))
+        self.assertEqual(used["usage"], [{"promptTokens": 100, "cachedTokens": 40,
+                                          "answerTokens": 7, "answers": 1, "cost": 0,
+                                          "unpriced": 1}])
+        used = self.good("GET", path("v1", "usage", key="t"))["usage"]
+        self.assertEqual([(one["model"], one["answers"]) for one in used], [("n", 1)])
+        first = self.good("GET", path("v1", "usage", limit=1))
+        self.assertEqual((first["sessions"], first["usage"][0]["model"]), (1, "n"))
+        rest = self.good("GET", path("v1", "usage", limit=1, after=first["next"]))
+        self.assertEqual((rest["usage"][0]["answers"], rest.get("next")), (2, None))
+        for query in ("by=week", "by=day,", "from=now", "limit=0", "after=x",
+                      "from=2026-03-02T00:00:00Z&to=2026-03-01T00:00:00Z"):
+            self.assertEqual(self.ask("GET", "/v1/usage?" + query).status,
+                             400 if query != "by=day," else 200, query)
+        self.assertEqual(self.ask("GET", "/v1/usage?key=none").status, 404)
+
     def test_state_of_another_session_is_not_reached_by_names(self):
         for key in ("adk:a/u/1", "other"):
             self.good("POST", "/v1/sessions", {"key": key, "appName": "a", "userId": "u",
@@ -282,6 +376,8 @@ class Rights(server.Case):
             for method, rest, body in (
                 ("GET", "", None), ("GET", "/window?budget=9", None), ("GET", "/context", None),
                 ("GET", "/state", None), ("GET", "/export", None), ("GET", "/tail", None),
+                ("GET", "/state/changes", None), ("GET", "/memory", None),
+                ("PATCH", f"/memory/{harness.uuid(1)}", {"kind": "observation", "retire": True}),
                 ("PATCH", "", {"title": "x"}), ("PATCH", "/state", {"x": 1}),
                 ("POST", "/messages", {"messages": [message("x")]}),
                 ("POST", "/fork", {"key": "x", "seq": 1}), ("DELETE", "", None),
@@ -300,6 +396,19 @@ class Rights(server.Case):
             answer = self.ask("PATCH", "/v1/sessions/me/state", token=token, body=json.loads(body))
             self.assertEqual(answer.status, 400)
         self.assertEqual(self.contents("you"), ["the secret of you"])
+
+    def test_a_token_of_a_user_sees_how_far_its_own_sessions_are_observed(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        for user in ("me", "you"):
+            self.good("POST", "/v1/sessions", {"key": user, "appName": "app", "userId": user,
+                                               "sessionId": "1"}, status=201)
+        self.assertEqual([one["key"] for one in self.good("GET", "/v1/memory")["sessions"]],
+                         ["me", "you"])
+        seen = self.good("GET", "/v1/memory", token=token)["sessions"]
+        self.assertEqual([one["key"] for one in seen], ["me"])
+        for query in ("key=you", "app=other", "app=app&user=you"):
+            self.assertEqual(self.ask("GET", f"/v1/memory?{query}", token=token).status, 404)
 
     def test_a_token_of_a_user_takes_no_key_of_anothers_agent(self):
         token = self.new_token("--app", "app", "--user", "me")
@@ -526,6 +635,107 @@ class UnixSocket(server.Case):
         self.serve(listen=f"unix:{file}")  # what a killed server left is replaced
         self.stop()
         self.assertFalse(file.exists())
+
+
+class Insight(server.Case):
+    """What the page shows besides messages."""
+
+    def memories(self, key="s", **query):
+        """What is known of a session."""
+        return self.good("GET", path("v1", "sessions", key, "memory", **query))["memories"]
+
+    def change(self, one, body, status=200, key="s", **more):
+        """Change a memory."""
+        return self.good("PATCH", path("v1", "sessions", key, "memory", one["id"]),
+                         {"kind": one["kind"], **body}, status=status, **more)
+
+    def test_memories_are_listed_corrected_and_retired_by_a_named_token(self):
+        token = self.new_token("--note", "Eva")
+        self.serve()
+        self.append("s", message("e"))
+        self.run_quipu("memory", "add", "s", "likes trains", "--from", "1")
+        self.run_quipu("memory", "add", "s", "a summary", "--kind", "reflections")
+        known = self.memories()
+        self.assertEqual([(one["kind"], one["content"]) for one in known],
+                         [("reflection", "a summary"), ("observation", "likes trains")])
+        self.assertEqual((known[1]["priority"], known[1]["sourceStart"]), ("standing", 1))
+        changed = self.change(known[1], {"content": "likes buses", "priority": "low",
+                                         "subject": "Ana", "why": "she said so"}, token=token)
+        self.assertEqual([changed["memory"][name] for name in
+                          ("content", "priority", "subject", "editedBy", "editedWhy")],
+                         ["likes buses", "low", "Ana", "Eva", "she said so"])
+        self.assertIsNone(self.change(known[1], {"subject": None}).get("subject"))
+        gone = self.change(known[1], {"retire": True, "why": "moved"})["memory"]
+        self.assertEqual(gone["retiredWhy"], "moved")
+        self.assertEqual([one["kind"] for one in self.memories()], ["reflection"])
+        self.assertEqual(len(self.memories(retired="true")), 2)
+
+    def test_wrong_changes_of_a_memory_are_refused(self):
+        self.serve()
+        self.append("s", message("e"))
+        self.append("other", message("e"))
+        self.run_quipu("memory", "add", "s", "known")
+        one = self.memories()[0]
+        for body, status in (({}, 400), ({"retire": False}, 400), ({"priority": "x"}, 400),
+                             ({"content": 5}, 400), ({"content": ""}, 400), ({"who": "x"}, 400),
+                             ({"why": "x" * 513, "retire": True}, 400)):
+            target = path("v1", "sessions", "s", "memory", one["id"])
+            answer = self.ask("PATCH", target, {"kind": one["kind"], **body})
+            self.assertEqual(answer.status, status, (body, answer.body))
+        for key, number, kind in (("other", one["id"], one["kind"]),
+                                  ("s", harness.uuid(9), one["kind"]),
+                                  ("s", "no-id", one["kind"]), ("s", one["id"], "reflection")):
+            target = path("v1", "sessions", key, "memory", number)
+            self.assertEqual(self.ask("PATCH", target, {"kind": kind, "retire": True}).status, 404)
+        self.assertEqual(self.memories(), [one])
+        writer = self.new_token("--verbs", "write")
+        self.change(one, {"retire": True}, status=204, token=writer)
+
+    def test_memories_have_a_limit_and_say_that_there_are_more(self):
+        self.serve()
+        self.append("s", message("e"))
+        for i in range(3):
+            self.run_quipu("memory", "add", "s", f"fact {i}")
+        got = self.good("GET", path("v1", "sessions", "s", "memory", limit=2))
+        self.assertEqual(([one["content"] for one in got["memories"]], got["more"]),
+                         (["fact 1", "fact 2"], True))
+        self.assertFalse(self.good("GET", path("v1", "sessions", "s", "memory", limit=3))["more"])
+        for limit in (0, 10001):
+            answer = self.ask("GET", path("v1", "sessions", "s", "memory", limit=limit))
+            self.assertEqual(answer.status, 400)
+        self.assertEqual(self.ask("GET", path("v1", "sessions", "no", "memory")).status, 404)
+
+    def test_changes_of_state_come_newest_first_in_parts(self):
+        self.serve()
+        def event(number, **delta):
+            return {"role": "assistant", "author": "agent", "eventId": f"ev{number}", "content": "",
+                    "extra": {"adk": {"f": "", "e": {"actions": {"stateDelta": delta}}, "p": []}}}
+        self.append("s", event(1, a=1), message("m1"), event(2, a=2, b=None), message("m2"))
+        target = ("v1", "sessions", "s", "state", "changes")
+        got = self.good("GET", path(*target))
+        self.assertEqual([(one["seq"], one["author"], one["delta"]) for one in got["changes"]],
+                         [(3, "agent", {"a": 2, "b": None}), (1, "agent", {"a": 1})])
+        self.assertNotIn("next", got)
+        got = self.good("GET", path(*target, limit=2))
+        self.assertEqual(([one["seq"] for one in got["changes"]], got["next"]), ([3], 3))
+        got = self.good("GET", path(*target, limit=2, before=3))
+        self.assertEqual(([one["seq"] for one in got["changes"]], got.get("next")), ([1], None))
+
+    def test_a_message_that_only_looks_like_an_event_changes_no_state(self):
+        self.serve()
+        self.append("s", {"role": "user", "content": "x", "eventId": "e", "extra": {
+            "adk": {"f": "", "e": {"actions": {"stateDelta": {"a": 1}}}, "p": [99, "c"]}}},
+            {"role": "user", "content": "stateDelta", "eventId": "f",
+             "extra": {"note": "stateDelta"}})
+        got = self.good("GET", path("v1", "sessions", "s", "state", "changes"))
+        self.assertEqual(got["changes"], [])
+
+    def test_the_figures_of_the_store_say_how_it_is_kept(self):
+        self.serve()
+        self.append("long one", message("a"), message("b"))
+        stats = self.good("GET", "/v1/stats")
+        self.assertEqual((stats["largestKey"], stats["largestMessages"], stats["checksums"]),
+                         ("long one", 2, "on"))
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ class Matrix(server.Case):
     """The table of routes times everybody who has not the right."""
 
     NAMES = {"{key}": "s", "{app_name}": "app", "{user_id}": "u", "{session_id}": "1",
-             "{artifact_name}": "a", "{version_id}": "0"}
+             "{artifact_name}": "a", "{version_id}": "0", "{id}": "0" * 32, "{name}": "a"}
     # Bodies that would change something if the token had the right.
     BODIES = {"SessionNew": {"key": "new", "appName": "app", "userId": "u"},
               "SessionPatch": {"title": "changed"}, "Append": {"messages": [message("x", "added")]},
@@ -136,6 +136,8 @@ class Matrix(server.Case):
               "AdkSessionNew": {"sessionId": "new"}, "AdkState": {"changed": True},
               "AdkSessionPatch": {"stateDelta": {"changed": True}},
               "AdkMemoryPatch": {"sessionId": "1"}, "AdkArtifact": {}, "AdkRun": {},
+              "Artifact": {"name": "a", "text": "x"},
+              "MemoryPatch": {"kind": "observation", "retire": True},
               "McpMessage": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
                   "name": "read_messages", "arguments": {"key": "adk:app/u/1"}}}}
 

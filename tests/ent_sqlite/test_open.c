@@ -238,7 +238,7 @@ static void missing_things_are_named(void **state)
 static void files_that_are_no_store_are_refused_unchanged(void **state)
 {
     static const char text[] = "Dear diary, this file is not a database at all, and it is longer "
-                               "than a hundred bytes so that only its content can tell.";
+                               "than a hundred bytes so that only its content decides.";
     char noise[4096];
     char path[T_PATH_MAX];
     char copy[T_PATH_MAX];

@@ -487,7 +487,7 @@ static void a_transaction_larger_than_the_cache_reads_its_own_pages_back(void **
     ent_close(db);
 }
 
-/* A crash leaves the log; whoever opens the file next moves it into the file. */
+/* A crash leaves the log; the next opening moves it into the file. */
 static void a_log_that_a_crash_left_is_recovered_and_sealed(void **state)
 {
     char path[T_PATH_MAX];

@@ -230,6 +230,20 @@ class Style(Tree):
         self.fails("style", "tools/a.py:1", "unfinished work")
 
 
+class Words(Tree):
+    def test_a_word_that_was_given_up_fails_in_names_comments_and_pages(self):
+        self.put("src/base/x.c", HEAD + "int x_report(int known);\n")
+        self.put("README.md", "The retailer reports a foretold end.\n")
+        self.passes("words")
+        self.put("src/base/x.c", HEAD + "int x_tell(void);\n")
+        self.fails("words", 'src/base/x.c:2: "tell": say says')
+        self.put("src/base/x.c", HEAD + "int x; /* Whoever calls it */\n")
+        self.fails("words", "src/base/x.c:2", "the caller")
+        self.put("src/base/x.c", HEAD)
+        self.put("docs/a.md", "fine\nwhat it is told\n")
+        self.fails("words", "docs/a.md:2")
+
+
 class Headers(Tree):
     def test_good_header_passes(self):
         self.passes("headers")

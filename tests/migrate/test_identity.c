@@ -200,6 +200,27 @@ static void versions_asked_for_never_fall(void **state)
     model_free(&loose);
 }
 
+/* A program may keep older ones out of one file, whatever its schema says for all. */
+static void version_asked_for_by_a_program_stays(void **state)
+{
+    ent_migrate_options options = ENT_MIGRATE_OPTIONS_INIT;
+    char path[T_PATH_MAX];
+    model old;
+    model new;
+
+    (void)state;
+    identity_make(&old, 0, path);
+    (void)identity_notes(&new, 0);
+    new.schema.version = 3;
+    (void)model_end(&new);
+    options.min_writer = 3;
+    model_expect(model_visit(path, &new.schema, &options, 0), QUIPU_OK, NULL);
+    MODEL_OPEN_OK(path, &new);
+    model_expect(MODEL_OPEN(path, &old), QUIPU_NEWER, "version 3 to write");
+    model_free(&old);
+    model_free(&new);
+}
+
 /* ---- the journal --------------------------------------------------------------------------------
  */
 
@@ -451,6 +472,7 @@ int main(void)
         cmocka_unit_test(newer_file_is_refused_for_writing),
         cmocka_unit_test(newer_file_that_forbids_reading_is_refused_altogether),
         cmocka_unit_test(versions_asked_for_never_fall),
+        cmocka_unit_test(version_asked_for_by_a_program_stays),
         cmocka_unit_test(tampered_journal_is_corrupt),
         cmocka_unit_test(lost_journal_is_made_again),
         cmocka_unit_test(descriptors_that_do_not_fit_their_hash_are_refused),

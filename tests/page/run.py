@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "page"
 SKIP = 77
 INSIDE = "QUIPU_PAGE_INSIDE"  # set for the run inside of the environment
-SUITES = ("sending", "views", "safety", "large")
+SUITES = ("sending", "views", "insight", "safety", "large")
 
 
 def skip(why):
@@ -60,15 +60,20 @@ def suite(names):
     return unittest.TestSuite(pick(unittest.defaultTestLoader.loadTestsFromNames(SUITES)))
 
 
-def main():
+def inside():
+    """Go on inside of the environment: returns there, and nowhere else."""
     if os.environ.get(INSIDE) != "1":
         chromium = shutil.which("chromium")
         if chromium is None:
             skip("no chromium")
-        done = subprocess.run([environment(), __file__, *sys.argv[1:]], check=False,
+        done = subprocess.run([environment(), *sys.argv], check=False,
                               env={**os.environ, INSIDE: "1", "QUIPU_CHROMIUM": chromium})
         sys.exit(done.returncode)
     sys.path[:0] = [str(HERE), str(ROOT / "tests" / "e2e")]
+
+
+def main():
+    inside()
     import browser  # pylint: disable=import-outside-toplevel
     with browser.started():
         result = unittest.TextTestRunner(verbosity=2).run(suite(sys.argv[1:]))

@@ -1,8 +1,12 @@
 """Texts from outside stay texts, wherever they stand; and screen readers find their way."""
 
+import json
+
 import browser
 from axe_playwright_python.base import AXE_SCRIPT
-from server import message
+from insight import Demo
+from screenshots import VIEWS
+from server import message, path
 from views import event
 
 # What has broken pages: markup, scripts, ways out of attributes, styles, URLs, templates, odd text.
@@ -57,33 +61,64 @@ class Harmless(browser.Case):
                   members={"errorCode": text, "errorMessage": text,
                            "actions": {"stateDelta": {text: text}, "transferToAgent": text}}),
             {"role": "tool", "content": text, "author": text, "eventId": f"t{text}",
-             "toolCalls": [{"id": text, "name": text, "input": "", "output": text}]})
+             "toolCalls": [{"id": text, "name": text, "input": "", "output": text}]},
+            {"role": "assistant", "content": text, "eventId": f"u{text}", "model": text,
+             "promptTokens": 5, "answerTokens": 5},
+            event(f"s{number}", [], author=text,
+                  members={"actions": {"stateDelta": {text: {text: text}}}}))
+        fork = self.good("POST", path("v1", "sessions", key, "fork"),
+                         {"key": f"fork {key}", "title": text, "seq": 5}, status=201)["session"]
+        self.append(fork["key"], event(f"f{number}", [], author=text,
+                                       members={"actions": {"stateDelta": {text: [text]}}}))
+        known = self.run_quipu("memory", "add", key, f"{text} known", "--subject", text, "--json")
+        self.good("PATCH", path("v1", "sessions", key, "memory", known.lines()[0]["id"]),
+                  {"kind": "observation", "priority": "high", "why": text})
+        self.append(f"plain {key}", {"role": "user", "content": text, "author": text},
+                    {"role": "assistant", "content": text,
+                     "toolCalls": [{"id": "c", "name": text, "input": json.dumps({text: text})}]})
         return key
+
+    def look(self, key, text):
+        """Every view of a session."""
+        self.go("s", key)
+        self.until("key => document.querySelector('.facts code')?.textContent === key", key)
+        self.message(4)
+        for fold in self.page.locator("article details").all():
+            fold.evaluate("box => { box.open = true; }")
+        self.until("() => [...document.querySelectorAll('article details')]"
+                   ".every((box) => box.children.length > 1)")
+        self.assertEqual(self.page.locator("h1").inner_text(), text.strip())
+        self.check_harmless()
+        for name, view, ready in ((f"plain {key}", "prompt", ".piece"),
+                                  (key, "state", ".timeline a"), (key, "memory", ".memory"),
+                                  (key, "forks", ".columns article")):
+            self.go("s", name, view)
+            self.page.locator(ready).first.wait_for()
+            self.until("() => !document.querySelector('[aria-busy]')")
+            self.check_harmless()
 
     def test_no_text_becomes_markup_a_script_or_a_request(self):
         keys = [self.make(number, text) for number, text in enumerate(CORPUS)]
         self.enter()
-        self.until("count => document.querySelectorAll('.row').length === count", len(keys))
+        self.until("count => document.querySelectorAll('.row').length === count", 3 * len(keys))
         self.check_harmless()
         for key, text in zip(keys, CORPUS):
-            self.go("s", key)
-            self.until("key => document.querySelector('.facts code')?.textContent === key", key)
-            self.message(3)
-            for fold in self.page.locator("article details").all():
-                fold.evaluate("box => { box.open = true; }")
-            self.until("() => [...document.querySelectorAll('article details')]"
-                       ".every((box) => box.children.length > 1)")
-            self.assertEqual(self.page.locator("h1").inner_text(), text.strip())
+            self.look(key, text)
+        for place, ready in (("usage", ".bars"), ("store", ".tile")):
+            self.go(place)
+            self.page.locator(ready).first.wait_for()
             self.check_harmless()
         self.go("search", "findme")
-        self.until("count => document.querySelectorAll('.hit').length === count", len(keys))
+        self.until("count => document.querySelectorAll('.hit').length >= count", len(keys))
         self.check_harmless()
 
     def test_an_address_is_no_way_in(self):
         self.append("s", message("e"))
         self.enter()
         for text in CORPUS:
-            for place in (("s", text), ("search", text), (text,), ("s", "s", text)):
+            for place in (("s", text), ("search", text), (text,), ("s", "s", text),
+                          ("s", "s", "prompt", text, text), ("s", "s", "state", text),
+                          ("s", "s", "forks", text)):
                 self.go(*place)
         self.page.evaluate("() => { location.hash = '#/s/%E0%A4%A'; }")
         self.go("s", "s", 1)
@@ -102,8 +137,8 @@ class Harmless(browser.Case):
         page.evaluate("() => { window.refused = []; }")
 
 
-class Readers(browser.Case):
-    """axe-core finds nothing serious, in both themes."""
+class Readers(Demo):
+    """axe-core finds nothing serious in any view, in both themes."""
 
     def axe(self, page, what):
         """Serious findings fail."""
@@ -115,16 +150,7 @@ class Readers(browser.Case):
         }""")
         self.assertEqual(found, [], what)
 
-    def places(self):
-        """Every view: its name, and where it is."""
-        self.append("s", message("e", "first words"),
-                    event(1, [[{"thought": True}, 5], 5, "c"], "Hmm..Sure.",
-                          toolCalls=[{"id": "c", "name": "f", "input": "{}"}],
-                          members={"errorCode": "QUOTA", "errorMessage": "no more"}))
-        return (("sessions", ()), ("conversation", ("s", "s", 2)), ("search", ("search", "words")))
-
     def test_no_view_has_a_serious_finding(self):
-        places = self.places()
         for scheme in ("light", "dark"):
             # axe writes styles of its own while it measures: its page has no policy.
             page = self.new_page(color_scheme=scheme, bypass_csp=True)
@@ -132,9 +158,10 @@ class Readers(browser.Case):
             page.goto(f"{self.address}/")
             page.get_by_label("Token").wait_for()
             self.axe(page, f"token, {scheme}")
-            for name, place in places:
+            for name, (place, ready) in VIEWS.items():
                 self.enter(*place, page=page)
-                page.locator("#main h1, #main .empty").first.wait_for()
+                page.locator(ready).first.wait_for()
+                self.until("() => !document.querySelector('[aria-busy], .loading')", page=page)
                 self.axe(page, f"{name}, {scheme}")
             page.locator("body").press("?")
             page.get_by_role("dialog").wait_for()

@@ -137,17 +137,17 @@ class Conversation(browser.Case):
         self.message(9)
         self.assertEqual(self.seqs(), list(range(1, 10)))
 
-    def test_a_reader_who_scrolled_up_stays_there_and_is_told(self):
+    def test_a_reader_who_scrolled_up_stays_there_and_is_notice(self):
         self.fill(200)
         self.enter("s", "s", 100)
         self.until("() => document.activeElement.dataset.seq === '100'")
         self.page.get_by_text("live", exact=True).wait_for()
         before = self.message(100).bounding_box()["y"]
         self.append("s", message("new", "fresh"))
-        told = self.page.get_by_text("1 new ↓")
-        told.wait_for()
+        notice = self.page.get_by_text("1 new ↓")
+        notice.wait_for()
         self.assertAlmostEqual(self.message(100).bounding_box()["y"], before, delta=2)
-        told.click()
+        notice.click()
         self.message(201)
 
     def test_a_tail_goes_on_after_the_server_was_killed(self):

@@ -250,7 +250,7 @@ static void a_batch_is_locked_where_one_session_is_not_verified(void **state)
     check_member(&other, QUIPU_OK, "L");
 }
 
-/* It could not tell whether the optimistic try was stored. */
+/* It is unknown whether the optimistic try was stored. */
 static void a_batch_is_locked_where_one_member_is_not_idempotent(void **state)
 {
     world *w = *state;

@@ -88,8 +88,8 @@ static void an_append_does_not_wait_for_a_lock_of_another_session(void **state)
     T_STATUS(append_within(store, "a", 50), QUIPU_BUSY);
     T_STATUS(update_within(store, "a", 50), QUIPU_BUSY);
     T_STATUS(append_within(store, "none", PATIENCE_MS), QUIPU_NOT_FOUND);
-    call.deadline_ms = 50; /* a delete is exclusive */
-    T_STATUS(quipu_session_delete(store, QUIPU_STR("b"), &call, NULL), QUIPU_BUSY);
+    call.deadline_ms = 50;
+    T_STATUS(quipu_session_delete(store, QUIPU_STR("a"), &call, NULL), QUIPU_BUSY);
     T_OK(append_within(store, "b", PATIENCE_MS));
     cl_release(pg);
     assert_int_equal(st_append(store, "a", "x"), 3);

@@ -81,6 +81,6 @@ python3 "$source/tests/provider/peer.py" "$folder/log" <"$folder/in" >"$folder/o
 peer_pid=$!
 exec 3>"$folder/in" # the peer ends when this closes
 read -r port <"$folder/out"
-"$folder/shared" "$port" >"$folder/told"
+"$folder/shared" "$port" >"$folder/shown"
 printf 'Hello there\n2 models, counted blocks\n0 blocks left\n' >"$folder/wanted"
-diff "$folder/wanted" "$folder/told"
+diff "$folder/wanted" "$folder/shown"

@@ -106,6 +106,7 @@ def steps():
     for body in ({"sessionId": "s1"}, {"session_id": "s1"}, {"sessionId": "none"}, {},
                  {"sessionId": 3}, {"sessionId": None}):
         yield ask("PATCH", APP + "/memory", body)
+    yield from (ask(*one) for one in artifact_steps())
     for session in ("s1", "s1", "never"):
         yield ask("DELETE", f"{SESSIONS}/{session}")
         yield ask("GET", f"{SESSIONS}/{session}")
@@ -115,13 +116,51 @@ def steps():
     yield ask("GET", "/list-apps?detailed=true")
 
 
+def artifact_steps():
+    """The same for artifacts: of a session that exists, and of one that does not."""
+    for session in ("s2", "nowhere"):
+        artifacts = f"{SESSIONS}/{session}/artifacts"
+        yield "GET", artifacts
+        for body in (
+            {"filename": "a.png", "artifact": {"inlineData": {"mimeType": "image/png",
+                                                              "data": "-_9oZWxsbw=="}}},
+            {"filename": "a.png", "artifact": {"inline_data": {"mime_type": "x/y", "data": ""}},
+             "customMetadata": {"who": ["me"], "a_b": 1}},
+            {"filename": "z.txt", "artifact": {"text": "tüxt"}, "custom_metadata": {}},
+            {"filename": "user:mine", "artifact": {"text": ""}},
+            {"filename": "f", "artifact": {"fileData": {"fileUri": "gs://b/x",
+                                                        "mimeType": "a/b"}}},
+            {"filename": "f", "artifact": {}}, {"filename": "f"}, {"artifact": {"text": "x"}},
+            {"filename": 3, "artifact": []}, {"filename": "f", "artifact": {"nonsense": 1}},
+            {"filename": "f", "artifact": {"text": "x"}, "customMetadata": 3}, [], None,
+        ):
+            yield "POST", artifacts, body
+        yield "GET", artifacts
+        for name in ("a.png", "z.txt", "user:mine", "f", "none"):
+            target = f"{artifacts}/{name}"
+            yield "GET", target
+            yield "GET", target + "?version=0"
+            yield "GET", target + "?version=7"
+            for more in ("", "/0", "/latest", "/9", "/x", "/metadata", "/0/metadata",
+                         "/latest/metadata", "/9/metadata", "/x/metadata"):
+                yield "GET", target + "/versions" + more
+        for name in ("a.png", "none"):
+            yield "DELETE", f"{artifacts}/{name}"
+        yield "GET", artifacts
+        yield "GET", artifacts + "/a.png"
+    yield "DELETE", f"{SESSIONS}/s2/artifacts/user:mine"
+
+
 def normal(value, name=""):
     """A body with what differs by nature made equal: random ids, times, the texts of a parser."""
     if isinstance(value, dict):
         return {key: normal(one, key) for key, one in value.items()}
     if isinstance(value, list):
         return [normal(one, name) for one in value]
-    if name in ("timestamp", "lastUpdateTime") and isinstance(value, float) and value > 1.75e9:
+    if name == "canonicalUri":
+        return re.sub(r"^[a-z]+://(/.*?(?=/apps/))?", "", value)
+    times = ("timestamp", "lastUpdateTime", "createTime")
+    if name in times and isinstance(value, float) and value > 1.75e9:
         return "<now>"
     if name in ("version", "language", "language_version", "error") and isinstance(value, str):
         return f"<{name}>"
@@ -156,7 +195,8 @@ class Other:
             self.port = free.getsockname()[1]
         self.log = folder / "adk.log"
         command = [python.parent / "adk", "api_server", "--port", self.port]
-        command += ["--session_service_uri", f"sqlite:///{folder}/adk.db", folder / "agents"]
+        command += ["--session_service_uri", f"sqlite:///{folder}/adk.db"]
+        command += ["--artifact_service_uri", "memory://", folder / "agents"]
         with open(self.log, "wb") as log:
             # pylint: disable=consider-using-with
             self.process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)

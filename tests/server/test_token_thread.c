@@ -1,4 +1,4 @@
-/* The token file and the workers: rights that are kept whole whoever writes at once, limits at
+/* The token file and the workers: rights that stay whole when several write at once, limits at
  * their maximum and one above, and options of a server that are refused before anything runs. */
 #include "lib/t.h"
 

@@ -1,5 +1,5 @@
-/* What a call that failed and may not be tried again tells: that its time is over, and what failed
- * last. */
+/* What a call that failed and may not be tried again reports: that its time is over, and what
+ * failed last. */
 #include "lib/t.h"
 
 #include "base/error.h"

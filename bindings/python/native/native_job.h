@@ -169,6 +169,13 @@ quipu_status qpy_memory_run(qpy_task *task);
 quipu_status qpy_memory_start(qpy_task *task);
 quipu_status qpy_memory_stop(qpy_task *task);
 quipu_status qpy_memory_status(qpy_task *task);
+quipu_status qpy_change_wait(qpy_task *task);
+quipu_status qpy_used(qpy_task *task);
+quipu_status qpy_blame(qpy_task *task);
+quipu_status qpy_artifact_save(qpy_task *task);
+quipu_status qpy_artifact_get(qpy_task *task);
+quipu_status qpy_artifact_find(qpy_task *task);
+quipu_status qpy_artifact_delete(qpy_task *task);
 quipu_status qpy_context(qpy_task *task);
 
 /* Tails and the feed: native_tail.c. */

@@ -134,6 +134,47 @@ quipu_status qpy_memory_status(qpy_task *task)
     return status;
 }
 
+/* ---- what answers used, and who set state ------------------------------------------------------
+ */
+
+/* A query. Returns the rows, the sessions that were looked at, and a cursor. */
+quipu_status qpy_used(qpy_task *task)
+{
+    quipu_usage_query query = QUIPU_USAGE_QUERY_INIT;
+    quipu_usage_report *report = NULL;
+    quipu_status status;
+
+    qpy_take_struct(task, QPY_USAGE_QUERY, &query);
+    status = quipu_usage_get(task->on->store, &query, task->call, &report, &task->error);
+    for (size_t i = 0; status == QUIPU_OK && i < report->rows.count; i++) {
+        qpy_put_item(task, QPY_USAGE_ROW, quipu_usage_row_at(report->rows, i));
+    }
+    qpy_put_end(task);
+    qpy_put_number(task, status == QUIPU_OK ? report->sessions : 0);
+    qpy_put_text(task, status == QUIPU_OK ? report->next : (quipu_str){NULL, 0});
+    quipu_free(report);
+    return status;
+}
+
+/* A key. Returns the names, each with its value behind it: any JSON, null too. */
+quipu_status qpy_blame(qpy_task *task)
+{
+    quipu_state_list *list = NULL;
+    const quipu_str key = qpy_take_text(task);
+    const quipu_status status =
+        quipu_state_get(task->on->store, key, task->call, &list, &task->error);
+
+    for (size_t i = 0; status == QUIPU_OK && i < list->entries.count; i++) {
+        const quipu_state_entry *entry = quipu_state_entry_at(list->entries, i);
+
+        qpy_put_item(task, QPY_STATE_ENTRY, entry);
+        qpy_put_text(task, entry->value.text);
+    }
+    qpy_put_end(task);
+    quipu_free(list);
+    return status;
+}
+
 /* ---- the next prompt --------------------------------------------------------------------------
  */
 

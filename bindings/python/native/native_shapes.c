@@ -445,6 +445,72 @@ static const qpy_member shapes_change[] = {
     SHOW(quipu_change, last_seq),
 };
 
+/* ---- what answers used, and who set state ------------------------------------------------------
+ */
+
+static const qpy_member shapes_usage_query[] = {
+    FLAG(quipu_usage_query, flags, "session", QUIPU_USAGE_BY_SESSION),
+    FLAG(quipu_usage_query, flags, "model", QUIPU_USAGE_BY_MODEL),
+    FLAG(quipu_usage_query, flags, "day", QUIPU_USAGE_BY_DAY),
+    SHOW(quipu_usage_query, key),
+    SHOW(quipu_usage_query, app_name),
+    SHOW(quipu_usage_query, user_id),
+    SHOW_AS(quipu_usage_query, from_day, "since"),
+    SHOW_AS(quipu_usage_query, to_day, "until"),
+    SHOW(quipu_usage_query, after),
+    SHOW(quipu_usage_query, limit),
+};
+
+static const qpy_member shapes_usage_row[] = {
+    SHOW(quipu_usage_row, session_key),   SHOW(quipu_usage_row, model),
+    SHOW(quipu_usage_row, day),           SHOW(quipu_usage_row, prompt_tokens),
+    SHOW(quipu_usage_row, cached_tokens), SHOW(quipu_usage_row, answer_tokens),
+    SHOW(quipu_usage_row, answers),       SHOW(quipu_usage_row, cost),
+    SHOW(quipu_usage_row, unpriced),
+};
+
+static const qpy_member shapes_state_entry[] = {
+    ONE_OF(quipu_state_entry, scope, "|app|user|session"),
+    SHOW(quipu_state_entry, name),
+    SHOW(quipu_state_entry, set_at),
+    SHOW(quipu_state_entry, set_by),
+    SHOW(quipu_state_entry, set_seq),
+    SHOW(quipu_state_entry, set_in),
+};
+
+/* ---- artifacts --------------------------------------------------------------------------------
+ */
+
+#define ARTIFACT_KINDS "|data|text|uri"
+
+static const qpy_member shapes_artifact_new[] = {
+    SHOW_AS(quipu_artifact, session_key, "key"),
+    SHOW(quipu_artifact, app_name),
+    SHOW(quipu_artifact, user_id),
+    SHOW(quipu_artifact, name),
+    SHOW(quipu_artifact, mime_type),
+    SHOW(quipu_artifact, metadata),
+    ONE_OF(quipu_artifact, kind, ARTIFACT_KINDS),
+};
+
+static const qpy_member shapes_artifact_query[] = {
+    SHOW_AS(quipu_artifact_query, session_key, "key"),
+    SHOW(quipu_artifact_query, app_name),
+    SHOW(quipu_artifact_query, user_id),
+    SHOW(quipu_artifact_query, name),
+    SHOW(quipu_artifact_query, version),
+    FLAG(quipu_artifact_query, flags, "versions", QUIPU_ARTIFACT_VERSIONS),
+};
+
+static const qpy_member shapes_artifact[] = {
+    SHOW(quipu_artifact, app_name), SHOW(quipu_artifact, user_id),
+    SHOW(quipu_artifact, session_key), SHOW(quipu_artifact, name),
+    SHOW(quipu_artifact, version), SHOW(quipu_artifact, hash),
+    SHOW(quipu_artifact, size), SHOW(quipu_artifact, mime_type),
+    SHOW(quipu_artifact, metadata), ONE_OF(quipu_artifact, kind, ARTIFACT_KINDS),
+    SHOW(quipu_artifact, created_at),
+};
+
 /* ---- all --------------------------------------------------------------------------------------
  */
 
@@ -491,4 +557,10 @@ const qpy_shape qpy_shapes[QPY_SHAPES] = {
     [QPY_PART] = SHAPE(shapes_part),
     [QPY_FEED_OPTIONS] = SHAPE(shapes_feed_options),
     [QPY_CHANGE] = SHAPE(shapes_change),
+    [QPY_USAGE_QUERY] = SHAPE(shapes_usage_query),
+    [QPY_USAGE_ROW] = SHAPE(shapes_usage_row),
+    [QPY_STATE_ENTRY] = SHAPE(shapes_state_entry),
+    [QPY_ARTIFACT_NEW] = SHAPE(shapes_artifact_new),
+    [QPY_ARTIFACT_QUERY] = SHAPE(shapes_artifact_query),
+    [QPY_ARTIFACT] = SHAPE(shapes_artifact),
 };

@@ -320,12 +320,16 @@ quipu_status qpy_append(qpy_task *task)
 {
     const quipu_str key = qpy_take_text(task);
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_session_patch settings = QUIPU_SESSION_PATCH_INIT;
     quipu_messages messages = quipu_messages_of(NULL, 0);
     quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_status status = store_take_messages(task, &messages);
 
     if (status == QUIPU_OK) {
         qpy_take_struct(task, QPY_APPEND_OPTIONS, &options);
+        qpy_take_struct(task, QPY_SESSION_PATCH_MORE, &settings);
+        qpy_take_struct(task, QPY_SESSION_PATCH, &settings);
+        options.settings = settings.set != 0 ? &settings : NULL;
         status = quipu_message_append(task->on->store, key, messages, &options, task->call,
                                       &appended, &task->error);
     }

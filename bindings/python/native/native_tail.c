@@ -182,3 +182,16 @@ quipu_status qpy_feed(qpy_task *task)
     quipu_free(page);
     return status;
 }
+
+/* The number that was seen; milliseconds to wait. Returns the number now. */
+quipu_status qpy_change_wait(qpy_task *task)
+{
+    const int64_t seen = qpy_take_number(task);
+    const int64_t timeout_ms = qpy_take_number(task);
+    int64_t now = seen;
+    const quipu_status status =
+        quipu_change_wait(task->on->store, seen, timeout_ms, task->call, &now, &task->error);
+
+    qpy_put_number(task, now);
+    return status;
+}

@@ -1,4 +1,4 @@
-"""A model for ADK that says what a script tells it to, and what the prompt held."""
+"""A model for ADK that says what its script contains, and what the prompt held."""
 
 from __future__ import annotations
 

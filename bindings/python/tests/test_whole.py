@@ -57,6 +57,9 @@ def other(tmp_path: pathlib.Path) -> Iterator[Store]:
         (quipu.Part, [lib.QPY_PART], set()),
         (quipu.Usage, [lib.QPY_USAGE], set()),
         (quipu.Change, [lib.QPY_CHANGE], set()),
+        (quipu.Artifact, [lib.QPY_ARTIFACT], {"data"}),
+        (quipu.UsageRow, [lib.QPY_USAGE_ROW], set()),
+        (quipu.StateEntry, [lib.QPY_STATE_ENTRY], {"value"}),
         (quipu.Transfer, [lib.QPY_TRANSFER], set()),
         (quipu.Imported, [lib.QPY_SOURCE_REPORT], set()),
         (quipu.Copied, [lib.QPY_COPIED], set()),
@@ -116,7 +119,91 @@ def test_a_compaction_can_be_undone_or_made_final(talk: Store) -> None:
     assert talk.get("talk").session.first_seq == 3
 
 
+def test_an_append_changes_settings_in_its_transaction(talk: Store) -> None:
+    before = talk.get("talk", last=0).session
+    done = talk.append("talk", "More.", settings={"title": "Whales", "model": "m"}, ttl=60)
+    after = talk.get("talk", last=0).session
+    assert (after.title, after.model, after.revision) == ("Whales", "m", before.revision + 1)
+    assert after.expires_at is not None and done.revision == after.revision
+    with pytest.raises(TypeError, match="'nonsense'"):
+        talk.append("talk", "x", settings={"nonsense": 1})  # type: ignore[typeddict-unknown-key]
+
+
+def test_one_wait_hears_of_every_change(talk: Store) -> None:
+    seen = talk.change_wait()
+    assert talk.change_wait(seen, timeout=0) == seen
+    talk.append("talk", "More.")
+    assert talk.change_wait(seen, timeout=60) > seen
+    with pytest.raises(ValueError, match="timeout"):
+        talk.change_wait(seen, timeout=-1)
+
+
+# ---- artifacts -----------------------------------------------------------------------------------
+
+
+def test_artifacts_have_versions_and_belong_to_a_session_or_its_user(talk: Store) -> None:
+    made = talk.artifact_save("talk", "a.bin", b"\x00\xff", metadata={"x": 1})
+    assert (made.version, made.size, made.data, made.metadata) == (0, 2, None, {"x": 1})
+    assert talk.artifact_save("talk", "a.bin", b"").version == 1
+    assert talk.artifact_save("talk", "user:b", "tüxt").kind == "text"
+    assert talk.artifact_get("talk", "a.bin").data == b""
+    assert talk.artifact_get("talk", "a.bin", version=0).data == b"\x00\xff"
+    found = talk.artifact_get(None, "user:b", app_name="app", user_id="ana")
+    assert (found.data, found.mime_type, found.session_key) == ("tüxt".encode(), "text/plain", "")
+    assert [(one.name, one.version) for one in talk.artifacts("talk")] == [
+        ("a.bin", 1),
+        ("user:b", 0),
+    ]
+    assert len(talk.artifacts("talk", name="a.bin", versions=True)) == 2
+    assert talk.artifact_delete("talk", "a.bin") == 2
+    assert talk.artifact_delete("talk", "a.bin") == 0
+    with pytest.raises(quipu.NotFound):
+        talk.artifact_get("talk", "a.bin")
+    with pytest.raises(quipu.NotFound):
+        talk.artifact_save("nobody's", "a", b"")
+    with pytest.raises(TypeError, match="data must be bytes or a str"):
+        talk.artifact_save("talk", "a", 3)  # type: ignore[arg-type]
+
+
+# ---- what answers used ---------------------------------------------------------------------------
+
+
+def test_answers_say_what_they_used(talk: Store) -> None:
+    answer = Message(
+        "assistant", "Hi.", model="m", prompt_tokens=9, cached_tokens=4, answer_tokens=2
+    )
+    answer.timestamp = NOW
+    talk.append("talk", [answer, {"role": "assistant", "content": "Ho.", "answer_tokens": 5}])
+    found = talk.get("talk")
+    assert (found.session.prompt_total, found.session.cached_total) == (9, 4)
+    assert (found.session.answer_total, found.session.answer_count) == (7, 2)
+    assert found.messages[2].model == "m" and found.messages[2].prompt_tokens == 9
+    report = talk.usage("talk", by=("day", "model"), until=NOW.date())
+    assert (report.sessions, report.next) == (1, None)
+    assert [(one.day, one.model, one.prompt_tokens) for one in report.rows] == [
+        (NOW.date(), "m", 9)
+    ]
+    assert talk.usage(by=()).rows[0].answers == 2
+    assert talk.usage(by="session").rows[0].session_key == "talk"
+    assert talk.usage(app_name="nobody's").rows == []
+    with pytest.raises(ValueError, match="'week'"):
+        talk.usage(by="week")
+    with pytest.raises(TypeError, match="since must be a date"):
+        talk.usage(since=3)  # type: ignore[arg-type]
+
+
 # ---- state ---------------------------------------------------------------------------------------
+
+
+def test_state_says_who_set_it_last(talk: Store) -> None:
+    talk.set_state("talk", "step", None)
+    talk.set_state("talk", "user:lang", "de")
+    found = {one.name: one for one in talk.blame("talk")}
+    assert found["step"].value is None and found["step"].scope == "session"
+    assert (found["lang"].scope, found["lang"].set_in) == ("user", found["lang"].set_in)
+    assert found["lang"].set_at.tzinfo is not None
+    with pytest.raises(quipu.NotFound):
+        talk.blame("nobody's")
 
 
 def test_state_has_the_scopes_of_its_names(talk: Store) -> None:
@@ -412,7 +499,7 @@ async def test_a_cancelled_tail_lets_go(path: pathlib.Path) -> None:
         assert [m.content async for m in store.tail("talk", timeout=0)] == ["a"]
 
 
-def test_the_feed_tells_what_changed(tmp_path: pathlib.Path) -> None:
+def test_the_feed_reports_what_changed(tmp_path: pathlib.Path) -> None:
     with Store(tmp_path / "feed.db", feed=True) as store:
         session = store.create("talk")
         store.append("talk", [Message("user", "a"), Message("user", "b")])

@@ -1,12 +1,13 @@
 // Package lib calls libquipu without cgo. It knows the C functions and structs of <quipu/store.h>,
-// <quipu/fields.h> and <quipu/adk.h>, and nothing else; layout_test.go compares the structs with the
-// headers.
+// <quipu/fields.h>, <quipu/adk.h>, <quipu/memory.h> and <quipu/agent.h>, and nothing else;
+// layout_test.go compares the structs with the headers.
 package lib
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -32,6 +33,11 @@ type functions struct {
 	Field                           uintptr
 	SessionCreate, SessionGet       uintptr
 	SessionUpdate, Recall           uintptr
+	MemorySave, MemoryFind          uintptr
+	MemoryUpdate, MemoryDelete      uintptr
+	MemoryRun, MemoryStatus         uintptr
+	MemoryStart, MemoryStop         uintptr
+	Context                         uintptr
 }
 
 // Call holds the addresses after Load.
@@ -55,6 +61,11 @@ var load = sync.OnceValue(func() error {
 		"quipu_arena_free": &Call.ArenaDel, "quipu_field_get": &Call.Field,
 		"quipu_session_create": &Call.SessionCreate, "quipu_session_get": &Call.SessionGet,
 		"quipu_session_update": &Call.SessionUpdate, "quipu_recall": &Call.Recall,
+		"quipu_memory_save": &Call.MemorySave, "quipu_memory_find": &Call.MemoryFind,
+		"quipu_memory_update": &Call.MemoryUpdate, "quipu_memory_delete": &Call.MemoryDelete,
+		"quipu_memory_run": &Call.MemoryRun, "quipu_memory_status": &Call.MemoryStatus,
+		"quipu_memory_start": &Call.MemoryStart, "quipu_memory_stop": &Call.MemoryStop,
+		"quipu_context_get": &Call.Context,
 	} {
 		if *into, err = purego.Dlsym(handle, name); err != nil {
 			return fmt.Errorf("quipu: libquipu lacks %s, it is too old for these bindings: %w", name, err)
@@ -184,9 +195,9 @@ func (s *Slice) At(i uintptr) unsafe.Pointer {
 	return unsafe.Add(s.Items, i*s.ItemSize)
 }
 
-// Entry copies item i of quipu_service_entries; members that the library does not have are zero.
-func (s *Slice) Entry(i uintptr) *Entry {
-	it := &Entry{}
+// Item copies item i of a slice; members that the library does not have are zero.
+func Item[T any](s *Slice, i uintptr) *T {
+	it := new(T)
 	size := min(s.ItemSize, unsafe.Sizeof(*it))
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(it)), size), unsafe.Slice((*byte)(s.At(i)), size))
 	return it
@@ -259,6 +270,170 @@ type RecallResults struct {
 	Hits Slice
 }
 
+// Memory is quipu_memory.
+type Memory struct {
+	Kind                                           int32
+	ID                                             [16]byte
+	SessionKey, Content                            Str
+	TokenCount, SourceStart, SourceEnd, Generation int64
+	CreatedAt                                      Time
+	Scope                                          Str
+	Priority, Topic, State                         int32
+	Subject                                        Str
+	HasSaidAt                                      bool
+	SaidAt                                         Time
+	HasAboutFrom                                   bool
+	AboutFrom                                      Time
+	HasAboutTo                                     bool
+	AboutTo                                        Time
+	Times                                          int64
+	HasSupersedes                                  bool
+	Supersedes                                     [16]byte
+	HasRetiredAt                                   bool
+	RetiredAt                                      Time
+	RetiredWhy, Origin                             Str
+	HasCondensedInto                               bool
+	CondensedInto                                  [16]byte
+	HasEditedAt                                    bool
+	EditedAt                                       Time
+	EditedBy, EditedWhy                            Str
+}
+
+// List is how quipu_memory_list and quipu_memory_status_list begin.
+type List struct {
+	Items Slice
+	More  bool // of the status only
+}
+
+// MemoryQuery is quipu_memory_query.
+type MemoryQuery struct {
+	StructSize     uint32
+	Kind           int32
+	SessionKey     Str
+	IDs            unsafe.Pointer
+	IDCount        uintptr
+	Recent         int64
+	Flags          uint32
+	FromSeq, ToSeq int64
+}
+
+// MemoryPatch is quipu_memory_patch.
+type MemoryPatch struct {
+	StructSize, Set   uint32
+	Kind              int32
+	ID                [16]byte
+	Content           Str
+	Priority          int32
+	Subject, Why, Who Str
+}
+
+// MemoryOptions is quipu_memory_options, without a model: that is a callback of C's.
+type MemoryOptions struct {
+	StructSize                  uint32
+	SessionKey, AppName, UserID Str
+	ChangedAfter                Time
+	ObserveTokens               int64
+	LeaseMS                     int32
+	Worker                      Str
+	Provider                    uintptr
+	Model                       Str
+	Models                      uintptr
+	ReflectTokens, AskTokens    int64
+	Flags                       uint32
+	OnPass, PassCtx             uintptr
+}
+
+// MemoryRan is quipu_memory_ran.
+type MemoryRan struct {
+	StructSize                                uint32
+	More                                      bool
+	Sessions, Messages, Observations, Repeats int64
+	Lost, Failed                              int64
+	Reflections, Condensed, ModelCalls        int64
+}
+
+// MemoryProgress is quipu_memory_progress.
+type MemoryProgress struct {
+	SessionKey, Scope                             Str
+	Watermark, LastSeq                            int64
+	PendingMessages, PendingTokens, ObserveTokens int64
+	Generation, Observations, Reflections         int64
+	StandingTokens                                int64
+	Owner                                         Str
+	HasLeaseUntil                                 bool
+	LeaseUntil                                    Time
+	Fence, Tries                                  int64
+	HasNextAt                                     bool
+	NextAt                                        Time
+	LastError, ReflectError                       Str
+	ModelCalls, ModelInput, ModelOutput           int64
+	ModelCost, ModelUnpriced                      int64
+}
+
+// Part is quipu_part.
+type Part struct {
+	Kind              int32
+	Text, ID, Name    Str
+	JSON              Str
+	Mime, Data        Str
+	Thought, Redacted bool
+	Signature         Str
+}
+
+// Content is quipu_content.
+type Content struct {
+	Role  int32
+	Parts Slice
+}
+
+// Tool is quipu_tool.
+type Tool struct {
+	Name, Description  Str
+	Schema, Parameters Str
+	Strict             bool
+}
+
+// Request is how quipu_model_request begins.
+type Request struct {
+	StructSize              uint32
+	Choice                  int32
+	ChoiceName, Model       Str
+	Contents, System, Tools Slice
+}
+
+// Usage is quipu_usage.
+type Usage struct {
+	StructSize                   uint32
+	Input, Output, Total, Cached int64
+	CacheWrite, Thoughts         int64
+}
+
+// ContextOptions is quipu_context_options.
+type ContextOptions struct {
+	StructSize, Flags         uint32
+	Key                       Str
+	Request                   unsafe.Pointer
+	Model, Provider           Str
+	TokenBudget, MemoryTokens int64
+	Sections, Models          uintptr
+	AtSeq                     int64
+	Usage                     unsafe.Pointer
+}
+
+// Context is quipu_context.
+type Context struct {
+	System, Contents              Slice
+	Block, Tail, Tools            Str
+	Model, Provider               Str
+	Reason                        int32
+	MoreBefore, Exact             bool
+	FirstSeq, LastSeq             int64
+	Tokens, BlockTokens           int64
+	Shared, ExpectedCached        int64
+	ReportedInput, ReportedCached int64
+	PrefixHash, PromptHash        [32]byte
+}
+
 // Patch is how quipu_session_patch begins.
 type Patch struct {
 	StructSize, Set uint32
@@ -276,6 +451,22 @@ const (
 	GetAfter        = 1
 	RangeHeader     = 1
 	RecallAll       = 1
+	MemoryRetired   = 1
+	MemoryScope     = 2
+	MemoryFollow    = 1
+	SetContent      = 1
+	SetPriority     = 2
+	SetSubject      = 4
+	SetRetired      = 8
+	ContextLog      = 1
+	ContextAsBefore = 2
+	PartText        = 1
+	PartThought     = 2
+	PartCall        = 3
+	PartResponse    = 4
+	PartData        = 5
+	RoleAssistant   = 2
+	RoleModel       = 5
 	RoleUser        = 1
 	StatusNotFound  = -1
 	StatusExists    = -2
@@ -336,4 +527,25 @@ func Text(address uintptr) string {
 		n++
 	}
 	return string(unsafe.Slice((*byte)(p), n))
+}
+
+// SliceCall calls a function whose second argument is a sized slice by value: three words, which
+// are passed in memory. x86-64 has them on the stack behind six registers; arm64 passes their
+// address.
+func SliceCall(function, first uintptr, slice *Slice, rest ...uintptr) uintptr {
+	var arguments []uintptr
+	if runtime.GOARCH == "amd64" {
+		const registers = 6
+		arguments = append(arguments, first)
+		arguments = append(arguments, rest...)
+		for len(arguments) < registers {
+			arguments = append(arguments, 0)
+		}
+		arguments = append(arguments, uintptr(slice.Items), slice.Count, slice.ItemSize)
+	} else {
+		arguments = append([]uintptr{first, uintptr(unsafe.Pointer(slice))}, rest...)
+	}
+	status, _, _ := purego.SyscallN(function, arguments...)
+	runtime.KeepAlive(slice)
+	return status
 }

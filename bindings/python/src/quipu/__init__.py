@@ -26,6 +26,7 @@ from ._errors import (
 from ._fields import Session, SessionNew, SessionPatch
 from ._messages import to_openai
 from ._results import (
+    Artifact,
     Change,
     Compared,
     Content,
@@ -41,9 +42,12 @@ from ._results import (
     MemoryStatus,
     Part,
     Problem,
+    StateEntry,
     Stats,
     Transfer,
     Usage,
+    UsageReport,
+    UsageRow,
     Verified,
 )
 from ._store import AsyncStore, BaseStore, Store
@@ -52,6 +56,7 @@ from ._version import __version__
 
 __all__ = [
     "Appended",
+    "Artifact",
     "AsyncStore",
     "BaseStore",
     "Busy",
@@ -94,6 +99,7 @@ __all__ = [
     "Session",
     "SessionNew",
     "SessionPatch",
+    "StateEntry",
     "Stats",
     "Store",
     "ToolCall",
@@ -101,6 +107,8 @@ __all__ = [
     "Unknown",
     "Unsupported",
     "Usage",
+    "UsageReport",
+    "UsageRow",
     "Verified",
     "Window",
     "__version__",

@@ -1,6 +1,6 @@
 """Calls of the library as jobs: run here, or on threads that never need the interpreter.
 
-An awaited call takes no lock of Python's: the job goes to a C thread, and a byte in a pipe tells
+An awaited call takes no lock of Python's: the job goes to a C thread, and a byte in a pipe wakes
 the event loop when it is done. A call that is done within a moment, while nothing else is, is
 answered without that pipe; the loop still turns once in a while.
 """

@@ -48,6 +48,12 @@ class Session:
     head_hash: bytes
     # The first message that has a hash; 0: none yet.
     hashed_from: int
+    # What its own answers cost in all: tokens as providers reported them, and how many
+    # answers.
+    prompt_total: int
+    cached_total: int
+    answer_total: int
+    answer_count: int
     # The session whose past it shares; a deleted one that lives on in its forks has no key.
     is_fork: bool
     # The session whose past it shares; a deleted one that lives on in its forks has no key.

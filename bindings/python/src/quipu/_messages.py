@@ -162,6 +162,10 @@ def _json(where: str, message: Message) -> bytes:
         ("invocationId", message.invocation_id),
         ("branch", message.branch),
         ("mark", message.mark),
+        ("model", message.model),
+        ("promptTokens", message.prompt_tokens),
+        ("cachedTokens", message.cached_tokens),
+        ("answerTokens", message.answer_tokens),
     ):
         if value:
             made[name] = value

@@ -9,8 +9,8 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from . import _call, _results, _types
@@ -18,6 +18,7 @@ from ._fields import Session, SessionNew, SessionPatch
 from ._messages import packed
 from ._native import lib
 from ._results import (
+    Artifact,
     Context,
     Erasure,
     Factor,
@@ -29,12 +30,14 @@ from ._results import (
     MemoryStatus,
     Priority,
     SourceKind,
+    StateEntry,
     Stats,
     Topic,
     Usage,
+    UsageReport,
     Verified,
 )
-from ._shapes import Given, Reader, json_of, milliseconds_of, uuid_of
+from ._shapes import Given, Reader, bytes_of, json_of, milliseconds_of, uuid_of
 from ._types import Appended, History, Hits, Message, Page, Recalled, Role, Window
 
 if TYPE_CHECKING:
@@ -167,6 +170,8 @@ def append(
     *,
     if_revision: int | None = None,
     create: bool = False,
+    settings: SessionPatch | None = None,
+    ttl: float | None = None,
 ) -> Request[Appended]:
     """Append messages, all or none; they are durable when the call returns.
 
@@ -176,7 +181,8 @@ def append(
 
     Messages whose event ids are stored already, with the same content, are not stored again. With
     `if_revision`, only a session of that revision gets them; any other raises Conflict. `create`
-    makes a missing session, in the same transaction."""
+    makes a missing session, and `settings` and `ttl` change as update() changes them, in the same
+    transaction."""
     lengths, texts = packed(messages)
     given = Given().text("key", key).bytes(lengths).bytes(texts)
     given.struct(
@@ -184,6 +190,8 @@ def append(
         if_revision=-1 if if_revision is None else if_revision,
         create=create,
     )
+    given.struct(lib.QPY_SESSION_PATCH_MORE, ttl=ttl)
+    given.members(lib.QPY_SESSION_PATCH, settings or {})
     return Request(lib.QPY_APPEND, given, _types.appended_of)
 
 
@@ -347,6 +355,154 @@ def delete_state(key: str, name: str) -> Request[None]:
     """Remove one name of a session's state; a missing name is not an error."""
     given = Given().text("key", key).text("name", name).bytes(None)
     return Request(lib.QPY_STATE_SET, given, _nothing)
+
+
+def blame(key: str) -> Request[list[StateEntry]]:
+    """Return the state that a session sees as entries, each with who set it last: the author of the
+    event, its message, and the session for names of the app and the user."""
+    return Request(lib.QPY_BLAME, Given().text("key", key), _results.blame_of)
+
+
+def change_wait(seen: int = 0, *, timeout: float = 1.0) -> Request[int]:
+    """Wait until the store changes, in any session, by this process or another, at most `timeout`
+    seconds; returns the number of the change, for the next call. `seen` 0 returns at once."""
+    if not 0 <= timeout <= _CHANGE_WAIT_MAX_S:
+        raise ValueError(f"option 'timeout' is {timeout}; give 0 to {_CHANGE_WAIT_MAX_S} seconds")
+    given = Given().number("seen", seen).number("timeout", round(timeout * 1000))
+    return Request(lib.QPY_CHANGE_WAIT, given, _number)
+
+
+_CHANGE_WAIT_MAX_S = 3600
+
+
+def artifact_save(
+    key: str | None,
+    name: str,
+    data: bytes | str,
+    *,
+    mime_type: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    kind: Literal["data", "text", "uri"] | None = None,
+    app_name: str | None = None,
+    user_id: str | None = None,
+) -> Request[Artifact]:
+    """Save the next version of an artifact of a session: bytes, a text, or the URI of something
+    elsewhere, which `kind` says where the type of `data` does not. A name that begins with
+    "user:" belongs to the session's user and shows in all of the user's sessions. With an app or a
+    user the session need not exist."""
+    text = isinstance(data, str) and kind != "uri"
+    given = Given().struct(
+        lib.QPY_ARTIFACT_NEW,
+        key=key,
+        app_name=app_name,
+        user_id=user_id,
+        name=name,
+        mime_type="text/plain" if text and mime_type is None else mime_type,
+        metadata=metadata,
+        kind=kind or ("text" if text else "data"),
+    )
+    return Request(
+        lib.QPY_ARTIFACT_SAVE, given.bytes(bytes_of("data", data)), _results.artifact_of
+    )
+
+
+def artifact_get(
+    key: str | None,
+    name: str,
+    *,
+    version: int | None = None,
+    app_name: str | None = None,
+    user_id: str | None = None,
+) -> Request[Artifact]:
+    """Return a version of an artifact with its bytes; None: the newest. Raises NotFound."""
+    given = _artifact_query(key, name, app_name, user_id, version=version)
+    return Request(lib.QPY_ARTIFACT_GET, given, _results.artifact_of)
+
+
+def artifacts(
+    key: str | None = None,
+    *,
+    name: str | None = None,
+    versions: bool = False,
+    app_name: str | None = None,
+    user_id: str | None = None,
+) -> Request[list[Artifact]]:
+    """List the artifacts of a session and of its user, without their bytes: the newest version of
+    each name, or all `versions`."""
+    given = _artifact_query(key, name, app_name, user_id, versions=versions)
+    return Request(lib.QPY_ARTIFACT_FIND, given, _results.artifacts_of)
+
+
+def artifact_delete(
+    key: str | None, name: str, *, app_name: str | None = None, user_id: str | None = None
+) -> Request[int]:
+    """Delete all versions of an artifact; returns how many there were."""
+    given = _artifact_query(key, name, app_name, user_id)
+    return Request(lib.QPY_ARTIFACT_DELETE, given, _number)
+
+
+def _artifact_query(
+    key: str | None,
+    name: str | None,
+    app_name: str | None,
+    user_id: str | None,
+    version: int | None = None,
+    versions: bool = False,
+) -> Given:
+    return Given().struct(
+        lib.QPY_ARTIFACT_QUERY,
+        key=key,
+        name=name,
+        app_name=app_name,
+        user_id=user_id,
+        version=-1 if version is None else version,
+        versions=versions,
+    )
+
+
+def usage(
+    key: str | None = None,
+    *,
+    by: str | Iterable[str] = "model",
+    app_name: str | None = None,
+    user_id: str | None = None,
+    since: date | None = None,
+    until: date | None = None,
+    after: str | None = None,
+    limit: int = 0,
+) -> Request[UsageReport]:
+    """Sum up what the answers of models used: tokens as providers reported them, and money. `by` is
+    any of "day", "model" and "session"; an empty one gives one row. Of one session, or of `limit`
+    sessions at a time (0: 1000); `after` is the cursor of the report before. Days are UTC."""
+    parts = {by} if isinstance(by, str) else set(by)
+    unknown = parts - {"day", "model", "session"}
+    if unknown:
+        raise ValueError(f"option 'by' has {min(unknown)!r}; give 'day', 'model' or 'session'")
+    given = Given().struct(
+        lib.QPY_USAGE_QUERY,
+        session="session" in parts,
+        model="model" in parts,
+        day="day" in parts,
+        key=key,
+        app_name=app_name,
+        user_id=user_id,
+        since=_day_of("since", since),
+        until=_day_of("until", until),
+        after=after,
+        limit=limit,
+    )
+    return Request(lib.QPY_USED, given, lambda reader: _results.used_of(reader, "day" in parts))
+
+
+def _day_of(name: str, day: date | None) -> int | None:
+    if day is None:
+        return None
+    if not isinstance(day, date):
+        raise TypeError(f"{name} must be a date, not {type(day).__name__}")
+    return day.toordinal() - _EPOCH_DAY
+
+
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 # ---- memories and prompts ------------------------------------------------------------------------

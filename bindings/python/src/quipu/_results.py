@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -119,6 +120,66 @@ class MemoryStatus:
 
 
 @dataclass(slots=True)
+class UsageRow:
+    """What answers used: of a session, a model and a day, as far as the call asked for each. Tokens
+    are those that providers reported; `cost` is in millionths of a US dollar, without the
+    `unpriced` answers of models of no known price."""
+
+    session_key: str
+    model: str
+    day: datetime.date | None
+    prompt_tokens: int
+    cached_tokens: int
+    answer_tokens: int
+    answers: int
+    cost: int
+    unpriced: int
+
+
+@dataclass(slots=True)
+class UsageReport:
+    """What the answers of `sessions` sessions used, and the cursor of the next ones; None at the
+    end."""
+
+    rows: list[UsageRow]
+    sessions: int
+    next: str | None
+
+
+@dataclass(slots=True)
+class StateEntry:
+    """A name of state without its prefix, and who set it last: the author of an event, its message
+    (0: it was none), and for the scopes "app" and "user" the session."""
+
+    scope: Literal["app", "user", "session"]
+    name: str
+    value: Any
+    set_at: datetime.datetime
+    set_by: str
+    set_seq: int
+    set_in: str
+
+
+@dataclass(slots=True)
+class Artifact:
+    """One version of an artifact. `session_key` is "" for one of the user; `hash` is the SHA-256 of
+    its bytes, which are in `data` where the call gets one."""
+
+    app_name: str
+    user_id: str
+    session_key: str
+    name: str
+    version: int
+    hash: str
+    size: int
+    mime_type: str
+    metadata: dict[str, Any]
+    kind: Literal["data", "text", "uri"]
+    created_at: datetime.datetime
+    data: bytes | None
+
+
+@dataclass(slots=True)
 class Part:
     """A part of a prompt: a text, a thought, a tool call with its arguments or a response with its
     result in `json`, or data."""
@@ -170,7 +231,7 @@ class Context:
     model: str
     provider: str
     reason: Literal[
-        "", "first", "model", "instructions", "memory", "idle", "compaction", "window", "history"
+        "", "first", "model", "instructions", "memory", "idle", "compaction", "window", "history", "pays"
     ]
     more_before: bool
     exact: bool
@@ -378,6 +439,35 @@ def feed_of(reader: Reader) -> FeedPage:
     """Decode changes, then the cursor."""
     changes = [Change(**one) for one in reader.items(lib.QPY_CHANGE)]
     return FeedPage(changes, reader.text() or "")
+
+
+def used_of(reader: Reader, by_day: bool) -> UsageReport:
+    """Read what answers used."""
+    rows: list[UsageRow] = []
+    for found in reader.items(lib.QPY_USAGE_ROW):
+        number = found.pop("day")
+        day = datetime.date(1970, 1, 1) + datetime.timedelta(days=number) if by_day else None
+        rows.append(UsageRow(day=day, **found))
+    return UsageReport(rows, reader.number(), reader.text())
+
+
+def blame_of(reader: Reader) -> list[StateEntry]:
+    """Read names of state, each with its value behind it."""
+    return [
+        StateEntry(value=json.loads(reader.text() or "null"), **found)
+        for found in reader.items(lib.QPY_STATE_ENTRY)
+    ]
+
+
+def artifacts_of(reader: Reader) -> list[Artifact]:
+    """Read artifacts, each with its bytes behind it."""
+    return [Artifact(data=reader.bytes(), **found) for found in reader.items(lib.QPY_ARTIFACT)]
+
+
+def artifact_of(reader: Reader) -> Artifact:
+    """Read a list of one artifact."""
+    (found,) = artifacts_of(reader)
+    return found
 
 
 def stats_of(reader: Reader) -> Stats:

@@ -63,6 +63,15 @@ def text_of(name: str, value: object) -> bytes:
         raise ValueError(f"{name} has half of a surrogate pair at {error.start}") from None
 
 
+def bytes_of(name: str, value: object) -> bytes:
+    """Bytes as the library takes them; a text is UTF-8."""
+    if isinstance(value, str):
+        return text_of(name, value)
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise _wrong(name, value, "bytes or a str")
+    return bytes(value)
+
+
 def int_of(name: str, value: object) -> int:
     """An integer as the library takes it."""
     if not isinstance(value, int):

@@ -64,6 +64,10 @@ class Message:
     covers_from: int = 0
     covers_to: int = 0
     replaces: int = 0
+    model: str = ""  # that answered; the tokens are what its provider reported
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    answer_tokens: int = 0
 
     @classmethod
     def _of(cls, found: dict[str, Any]) -> Message:
@@ -83,6 +87,10 @@ class Message:
             covers_from=found.get("coversFrom", 0),
             covers_to=found.get("coversTo", 0),
             replaces=found.get("replaces", 0),
+            model=found.get("model", ""),
+            prompt_tokens=found.get("promptTokens", 0),
+            cached_tokens=found.get("cachedTokens", 0),
+            answer_tokens=found.get("answerTokens", 0),
         )
 
 

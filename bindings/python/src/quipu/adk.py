@@ -2,6 +2,7 @@
 
 `QuipuSessionService` keeps every event as it was appended and detects stale sessions by a revision
 counter, not by clocks. `QuipuMemoryService` finds what answers a question, by the store's recall.
+`QuipuArtifactService` keeps files with versions beside them.
 For `adk web --session_service_uri quipu:///agents.db` a services.yaml in the agents' folder names
 them; see docs/python.md.
 """
@@ -43,17 +44,18 @@ from pydantic_core import to_json
 from typing_extensions import override
 
 from . import _call, _errors
+from ._adk_artifacts import QuipuArtifactService
 from ._adk_events import read_events, read_one
 from ._native import lib
 from ._store import AsyncStore
 
-__all__ = ["QuipuMemoryService", "QuipuSessionService"]
+__all__ = ["QuipuArtifactService", "QuipuMemoryService", "QuipuSessionService"]
 
 _MARKER = "quipu:"
 _MEMORY_APP = "quipu-memory:"  # what other session services hand over stands under such an app
 _MEMORY_UNKNOWN = "unknown-session"
 _MEMORY_ADDED = "added-memories"  # the session of what add_memory() is given
-_MEMORY_DELETED = "deleted-memories"  # the session that tells what delete_memory() was given
+_MEMORY_DELETED = "deleted-memories"  # the session that records what delete_memory() was given
 _MEMORY_GONE = "gone:"  # before the id of a deleted memory, in the state of its user
 _MEMORY_ENTRY = "quipu_memory"  # among an event's metadata: what an entry has beside its content
 _MEMORY_QUERY_MAX = 65536  # bytes of a query that are read

@@ -1,0 +1,449 @@
+package quipu
+
+import (
+	"context"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"quipu/bindings/go/internal/lib"
+)
+
+// MemoryKind says what a Memory is.
+type MemoryKind int32
+
+// Observations are lines that were observed; a reflection condenses several of them.
+const (
+	Observation MemoryKind = 1 + iota
+	Reflection
+)
+
+// Priority says how much a memory weighs in a prompt.
+type Priority int32
+
+// NoPriority weighs as Medium. A standing line holds until it is retired.
+const (
+	NoPriority Priority = iota
+	Standing
+	High
+	Medium
+	Low
+	Done
+)
+
+// MemoryID is the id of a memory; zero asks for a new one.
+type MemoryID [16]byte
+
+// String is the id in its usual form; empty when it is zero.
+func (id MemoryID) String() string { return lib.UUID(id) }
+
+// Memory is an observation or a reflection: what was distilled from a session. The store sets
+// CreatedAt, Scope and Times, and what happens to it later. Times are zero and texts empty when
+// there are none.
+type Memory struct {
+	Kind                   MemoryKind
+	ID                     MemoryID
+	SessionKey             string
+	Content                string
+	TokenCount             int64
+	SourceStart, SourceEnd int64 // the messages that it was made of; 0: none
+	Generation             int64
+	CreatedAt              time.Time
+	Scope                  string
+	Priority               Priority
+	Topic                  int32 // one of QUIPU_TOPIC_* of <quipu/store.h>
+	Subject                string
+	SaidAt                 time.Time // when it was said...
+	AboutFrom, AboutTo     time.Time // ...and the time that it is about
+	Times                  int64     // how often it was said
+	Supersedes             MemoryID  // the earlier one that it replaces
+	RetiredAt              time.Time // from then on it is in no prompt
+	RetiredWhy             string
+	Origin                 string   // what made it
+	CondensedInto          MemoryID // the reflection that says it now
+	EditedAt               time.Time
+	EditedBy, EditedWhy    string
+}
+
+// MemoryQuery names memories: those of a session, or those of the ids.
+type MemoryQuery struct {
+	Kind       MemoryKind
+	SessionKey string
+	IDs        []MemoryID
+	Recent     int64 // only the newest this many; 0: all
+	Retired    bool  // retired ones, too
+	Scope      bool  // also what was observed in the user's other sessions
+	// Only what was made of messages FromSeq to ToSeq. A deletion then forgets them: it removes
+	// both kinds, and no worker observes them later.
+	FromSeq, ToSeq int64
+}
+
+// MemoryPatch changes a memory: only what is not nil.
+type MemoryPatch struct {
+	Kind     MemoryKind
+	ID       MemoryID
+	Content  *string
+	Priority *Priority
+	Subject  *string
+	Retire   bool   // it stays in the history, and is in no prompt
+	Why, Who string // may be empty
+}
+
+func optionalTime(has bool, t lib.Time) time.Time {
+	if !has {
+		return time.Time{}
+	}
+	return timeOf(t)
+}
+
+func cTime(t time.Time) lib.Time {
+	return lib.Time{S: t.Unix(), NS: uint32(t.Nanosecond())}
+}
+
+func memoryOf(it *lib.Memory) Memory {
+	made := Memory{
+		Kind: MemoryKind(it.Kind), ID: it.ID, SessionKey: it.SessionKey.String(),
+		Content: it.Content.String(), TokenCount: it.TokenCount, SourceStart: it.SourceStart,
+		SourceEnd: it.SourceEnd, Generation: it.Generation, CreatedAt: timeOf(it.CreatedAt),
+		Scope: it.Scope.String(), Priority: Priority(it.Priority), Topic: it.Topic,
+		Subject: it.Subject.String(), SaidAt: optionalTime(it.HasSaidAt, it.SaidAt),
+		AboutFrom: optionalTime(it.HasAboutFrom, it.AboutFrom),
+		AboutTo:   optionalTime(it.HasAboutTo, it.AboutTo), Times: it.Times,
+		RetiredAt: optionalTime(it.HasRetiredAt, it.RetiredAt), RetiredWhy: it.RetiredWhy.String(),
+		Origin: it.Origin.String(), EditedAt: optionalTime(it.HasEditedAt, it.EditedAt),
+		EditedBy: it.EditedBy.String(), EditedWhy: it.EditedWhy.String(),
+	}
+	if it.HasSupersedes {
+		made.Supersedes = it.Supersedes
+	}
+	if it.HasCondensedInto {
+		made.CondensedInto = it.CondensedInto
+	}
+	return made
+}
+
+// memoriesOf reads a list of C's and frees it.
+func memoriesOf(list unsafe.Pointer) []Memory {
+	items := &(*lib.List)(list).Items
+	found := make([]Memory, items.Count)
+	for i := range found {
+		found[i] = memoryOf(lib.Item[lib.Memory](items, uintptr(i)))
+	}
+	purego.SyscallN(lib.Call.Free, uintptr(list))
+	return found
+}
+
+// optional is a text that is absent when it is empty.
+func optional(pins *runtime.Pinner, text string) lib.Str {
+	if text == "" {
+		return lib.Str{}
+	}
+	it := lib.Of(text)
+	pins.Pin(it.P)
+	return it
+}
+
+// call runs a function of libquipu on the store: `arguments` gives those between the store and the
+// error; call options are one of them.
+func (s *Store) call(ctx context.Context, function uintptr,
+	arguments func(pins *runtime.Pinner, call uintptr) []uintptr) error {
+	if err := s.gate.enter(); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	return withCall(ctx, time.Time{}, func(call uintptr) error {
+		var pins runtime.Pinner
+		defer pins.Unpin()
+		failure := &lib.Error{}
+		pins.Pin(failure)
+		all := append([]uintptr{s.handle}, arguments(&pins, call)...)
+		status, _, _ := purego.SyscallN(function, append(all, uintptr(unsafe.Pointer(failure)))...)
+		return check(status, failure)
+	})
+}
+
+// pinned is the address of a struct that C reads or writes during the call.
+func pinned[T any](pins *runtime.Pinner, it *T) uintptr {
+	pins.Pin(it)
+	return uintptr(unsafe.Pointer(it))
+}
+
+// SaveMemory saves an observation or a reflection and returns it as it is stored. One with an origin
+// is known by its content: saved again in its scope, it is counted. What it supersedes is retired in
+// the same transaction.
+func (s *Store) SaveMemory(ctx context.Context, memory Memory) (Memory, error) {
+	if err := s.gate.enter(); err != nil {
+		return Memory{}, err
+	}
+	defer s.gate.leave()
+	var list unsafe.Pointer
+	err := withCall(ctx, time.Time{}, func(call uintptr) error {
+		var pins runtime.Pinner
+		defer pins.Unpin()
+		it := &lib.Memory{
+			Kind: int32(memory.Kind), ID: memory.ID, SessionKey: optional(&pins, memory.SessionKey),
+			Content: optional(&pins, memory.Content), TokenCount: memory.TokenCount,
+			SourceStart: memory.SourceStart, SourceEnd: memory.SourceEnd,
+			Generation: memory.Generation, Priority: int32(memory.Priority), Topic: memory.Topic,
+			Subject: optional(&pins, memory.Subject), Origin: optional(&pins, memory.Origin),
+			HasSaidAt: !memory.SaidAt.IsZero(), SaidAt: cTime(memory.SaidAt),
+			HasAboutFrom: !memory.AboutFrom.IsZero(), AboutFrom: cTime(memory.AboutFrom),
+			HasAboutTo: !memory.AboutTo.IsZero(), AboutTo: cTime(memory.AboutTo),
+			HasSupersedes: memory.Supersedes != MemoryID{}, Supersedes: memory.Supersedes,
+		}
+		one := &lib.Slice{Items: unsafe.Pointer(it), Count: 1, ItemSize: unsafe.Sizeof(*it)}
+		failure := &lib.Error{}
+		pins.Pin(it)
+		pins.Pin(one)
+		status := lib.SliceCall(lib.Call.MemorySave, s.handle, one, call,
+			pinned(&pins, &list), pinned(&pins, failure))
+		return check(status, failure)
+	})
+	if err != nil {
+		return Memory{}, err
+	}
+	return memoriesOf(list)[0], nil
+}
+
+func (q *MemoryQuery) c(pins *runtime.Pinner) *lib.MemoryQuery {
+	it := &lib.MemoryQuery{
+		Kind: int32(q.Kind), SessionKey: optional(pins, q.SessionKey), Recent: q.Recent,
+		FromSeq: q.FromSeq, ToSeq: q.ToSeq, IDCount: uintptr(len(q.IDs)),
+	}
+	it.StructSize = uint32(unsafe.Sizeof(*it))
+	if len(q.IDs) > 0 {
+		it.IDs = unsafe.Pointer(&q.IDs[0])
+		pins.Pin(&q.IDs[0])
+	}
+	if q.Retired {
+		it.Flags |= lib.MemoryRetired
+	}
+	if q.Scope {
+		it.Flags |= lib.MemoryScope
+	}
+	return it
+}
+
+// Memories finds observations or reflections, in the order of their creation.
+func (s *Store) Memories(ctx context.Context, query MemoryQuery) ([]Memory, error) {
+	var list unsafe.Pointer
+	err := s.call(ctx, lib.Call.MemoryFind, func(pins *runtime.Pinner, call uintptr) []uintptr {
+		return []uintptr{pinned(pins, query.c(pins)), call, pinned(pins, &list)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return memoriesOf(list), nil
+}
+
+// DeleteMemories deletes what a query names and returns how many there were.
+func (s *Store) DeleteMemories(ctx context.Context, query MemoryQuery) (int64, error) {
+	var removed int64
+	err := s.call(ctx, lib.Call.MemoryDelete, func(pins *runtime.Pinner, call uintptr) []uintptr {
+		return []uintptr{pinned(pins, query.c(pins)), call, pinned(pins, &removed)}
+	})
+	return removed, err
+}
+
+// UpdateMemory edits or retires a memory and returns what it is now.
+func (s *Store) UpdateMemory(ctx context.Context, patch MemoryPatch) (Memory, error) {
+	var list unsafe.Pointer
+	err := s.call(ctx, lib.Call.MemoryUpdate, func(pins *runtime.Pinner, call uintptr) []uintptr {
+		it := &lib.MemoryPatch{
+			Kind: int32(patch.Kind), ID: patch.ID, Why: optional(pins, patch.Why),
+			Who: optional(pins, patch.Who),
+		}
+		it.StructSize = uint32(unsafe.Sizeof(*it))
+		if patch.Content != nil {
+			it.Set |= lib.SetContent
+			it.Content = optional(pins, *patch.Content)
+		}
+		if patch.Priority != nil {
+			it.Set |= lib.SetPriority
+			it.Priority = int32(*patch.Priority)
+		}
+		if patch.Subject != nil {
+			it.Set |= lib.SetSubject
+			it.Subject = optional(pins, *patch.Subject)
+		}
+		if patch.Retire {
+			it.Set |= lib.SetRetired
+		}
+		return []uintptr{pinned(pins, it), call, pinned(pins, &list)}
+	})
+	if err != nil {
+		return Memory{}, err
+	}
+	return memoriesOf(list)[0], nil
+}
+
+// WorkerOptions of a worker that observes sessions by rules, without a model. The zero value observes
+// every session as soon as something is said.
+type WorkerOptions struct {
+	SessionKey    string        // only this session, or...
+	AppName       string        // ...only this app's...
+	UserID        string        // ...or this user's, with AppName
+	ObserveTokens int64         // a session is due from so many on; 0: one
+	Lease         time.Duration // 0: 30 seconds
+	Name          string        // for people
+}
+
+func (o *WorkerOptions) c(pins *runtime.Pinner) (*lib.MemoryOptions, error) {
+	lease, err := milliseconds("WorkerOptions.Lease", o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	it := &lib.MemoryOptions{
+		SessionKey: optional(pins, o.SessionKey), AppName: optional(pins, o.AppName),
+		UserID: optional(pins, o.UserID), ObserveTokens: o.ObserveTokens,
+		LeaseMS: int32(min(lease, 1<<31-1)), Worker: optional(pins, o.Name),
+	}
+	it.StructSize = uint32(unsafe.Sizeof(*it))
+	return it, nil
+}
+
+// MemoryRan is what a worker did.
+type MemoryRan struct {
+	More         bool  // the deadline passed before everything was done
+	Sessions     int64 // in which something was observed or passed over
+	Messages     int64 // that were read, each once
+	Observations int64 // that were saved...
+	Repeats      int64 // ...or said again
+	Lost         int64 // leases that other workers took over
+	Failed       int64 // sessions whose work failed; they are tried again later
+}
+
+func ranOf(it *lib.MemoryRan) MemoryRan {
+	return MemoryRan{
+		More: it.More, Sessions: it.Sessions, Messages: it.Messages, Observations: it.Observations,
+		Repeats: it.Repeats, Lost: it.Lost, Failed: it.Failed,
+	}
+}
+
+// newRan is where C writes what was done.
+func newRan() *lib.MemoryRan {
+	it := &lib.MemoryRan{}
+	it.StructSize = uint32(unsafe.Sizeof(*it))
+	return it
+}
+
+// RunMemory observes what is due and returns when nothing is. Any number of programs may do so at the
+// same time.
+func (s *Store) RunMemory(ctx context.Context, options WorkerOptions) (MemoryRan, error) {
+	return s.runMemory(ctx, options, 0)
+}
+
+// FollowMemory observes what is due until the context ends, which is no error, and returns what was
+// done in all. Store.Close waits for it.
+func (s *Store) FollowMemory(ctx context.Context, options WorkerOptions) (MemoryRan, error) {
+	if ctx.Done() == nil {
+		return MemoryRan{}, &Error{Code: Misuse, Message: "a worker that follows needs a context that ends"}
+	}
+	return s.runMemory(ctx, options, lib.MemoryFollow)
+}
+
+func (s *Store) runMemory(ctx context.Context, options WorkerOptions, flags uint32) (MemoryRan, error) {
+	ran := newRan()
+	var wrong error
+	err := s.call(ctx, lib.Call.MemoryRun, func(pins *runtime.Pinner, call uintptr) []uintptr {
+		it, err := options.c(pins)
+		if err != nil {
+			wrong, it = err, &lib.MemoryOptions{} // without a size: the call refuses it
+		}
+		it.Flags = flags
+		if _, has := ctx.Deadline(); flags != 0 && !has && call != 0 {
+			(*lib.CallOptions)(*(*unsafe.Pointer)(unsafe.Pointer(&call))).DeadlineMS = -1
+		}
+		return []uintptr{pinned(pins, it), call, pinned(pins, ran)}
+	})
+	if wrong != nil {
+		return MemoryRan{}, wrong
+	}
+	return ranOf(ran), err
+}
+
+// StartMemory starts a worker beside the program: a thread of the store that observes until
+// StopMemory or Close. A store has one at a time; a second start fails with Exists.
+func (s *Store) StartMemory(options WorkerOptions) error {
+	if err := s.gate.enter(); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	it, err := options.c(&pins)
+	if err != nil {
+		return err
+	}
+	failure := &lib.Error{}
+	status, _, _ := purego.SyscallN(lib.Call.MemoryStart, s.handle, pinned(&pins, it),
+		pinned(&pins, failure))
+	return check(status, failure)
+}
+
+// StopMemory stops the worker of StartMemory and returns what it did. Without one it does nothing.
+func (s *Store) StopMemory() (MemoryRan, error) {
+	if err := s.gate.enter(); err != nil {
+		return MemoryRan{}, err
+	}
+	defer s.gate.leave()
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	ran := newRan()
+	failure := &lib.Error{}
+	status, _, _ := purego.SyscallN(lib.Call.MemoryStop, s.handle, pinned(&pins, ran),
+		pinned(&pins, failure))
+	return ranOf(ran), check(status, failure)
+}
+
+// MemoryProgress is how far a session is observed.
+type MemoryProgress struct {
+	SessionKey, Scope                     string
+	Watermark                             int64 // the last message that is observed; 0: none
+	LastSeq                               int64
+	PendingMessages, PendingTokens        int64
+	ObserveTokens                         int64 // so many are due
+	Generation, Observations, Reflections int64
+	StandingTokens                        int64
+	Owner                                 string // who works on it; empty: nobody
+	LeaseUntil                            time.Time
+	Fence, Tries                          int64
+	NextAt                                time.Time // when it may be claimed next
+	LastError, ReflectError               string
+	ModelCalls, ModelInput, ModelOutput   int64
+	ModelCost, ModelUnpriced              int64 // millionths of a US dollar; questions without a price
+}
+
+// MemoryStatus reports how far sessions are observed: the one of the options, those of an app or a
+// user, or all. More says that there are others behind them.
+func (s *Store) MemoryStatus(ctx context.Context, options WorkerOptions) (found []MemoryProgress, more bool, err error) {
+	var list unsafe.Pointer
+	err = s.call(ctx, lib.Call.MemoryStatus, func(pins *runtime.Pinner, call uintptr) []uintptr {
+		options.Lease = 0 // no lease is taken
+		it, _ := options.c(pins)
+		return []uintptr{pinned(pins, it), call, pinned(pins, &list)}
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	defer purego.SyscallN(lib.Call.Free, uintptr(list))
+	items := &(*lib.List)(list).Items
+	for i := range items.Count {
+		it := lib.Item[lib.MemoryProgress](items, i)
+		found = append(found, MemoryProgress{
+			SessionKey: it.SessionKey.String(), Scope: it.Scope.String(), Watermark: it.Watermark,
+			LastSeq: it.LastSeq, PendingMessages: it.PendingMessages, PendingTokens: it.PendingTokens,
+			ObserveTokens: it.ObserveTokens, Generation: it.Generation,
+			Observations: it.Observations, Reflections: it.Reflections,
+			StandingTokens: it.StandingTokens, Owner: it.Owner.String(),
+			LeaseUntil: optionalTime(it.HasLeaseUntil, it.LeaseUntil), Fence: it.Fence,
+			Tries: it.Tries, NextAt: optionalTime(it.HasNextAt, it.NextAt),
+			LastError: it.LastError.String(), ReflectError: it.ReflectError.String(),
+			ModelCalls: it.ModelCalls, ModelInput: it.ModelInput, ModelOutput: it.ModelOutput,
+			ModelCost: it.ModelCost, ModelUnpriced: it.ModelUnpriced,
+		})
+	}
+	return found, (*lib.List)(list).More, nil
+}

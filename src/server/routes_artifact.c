@@ -1,0 +1,552 @@
+/* Artifacts, for /v1 and for ADK's routes. A session's artifacts are its own and its user's; what
+ * the identity may see is decided by the session, or by app and user of the path. Runs on workers.
+ *
+ * Bytes are always sent inside of JSON: a client's file is never a document of this origin. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "server/adk_json.h"
+#include "server/route.h"
+#include "server/session_json.h"
+
+#define ARTIFACT_DIGITS_MAX 9 /* of a version in a path */
+
+/* ---- /v1 ------------------------------------------------------------------------------------- */
+
+static void artifact_put(qp_jsonw *writer, const quipu_artifact *artifact, bool with_data)
+{
+    static const char *const kinds[] = {"data", "data", "text", "uri"};
+
+    qp_jsonw_object(writer);
+    qp_jsonw_put_text(writer, "name", artifact->name);
+    qp_jsonw_put_i64(writer, "version", artifact->version);
+    qp_jsonw_put_i64(writer, "size", artifact->size);
+    qp_jsonw_put_text(writer, "hash", artifact->hash);
+    if (artifact->mime_type.p != NULL) {
+        qp_jsonw_put_text(writer, "mimeType", artifact->mime_type);
+    }
+    if (artifact->metadata.text.p != NULL) {
+        qp_jsonw_key(writer, QUIPU_STR("metadata"));
+        qp_jsonw_raw(writer, artifact->metadata.text);
+    }
+    qp_jsonw_put(writer, "kind", kinds[artifact->kind]);
+    qp_jsonw_put_time(writer, "createdAt", artifact->created_at);
+    if (with_data) {
+        qp_jsonw_key(writer, QUIPU_STR("data"));
+        qp_base64_json(writer, artifact->data);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* {"artifact":{...}} */
+static quipu_status artifact_answer(qp_call *call, int status, const quipu_artifact_list *list,
+                                    bool with_data, quipu_error *reterr)
+{
+    qp_jsonw writer;
+
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("artifact"));
+    artifact_put(&writer, quipu_artifact_at(list->artifacts, 0), with_data);
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, status, &writer, reterr);
+}
+
+/* The session's artifacts: it must exist in the identity's scope. */
+static quipu_status artifact_query(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)
+{
+    query->session_key = call->key;
+    return qp_call_check_session(call, reterr);
+}
+
+quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr)
+{
+    quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
+    quipu_artifact_list *list = NULL;
+    quipu_status status = artifact_query(call, &query, reterr);
+    qp_jsonw writer;
+
+    query.name = qp_call_text(call, "name");
+    query.flags = qp_call_flag(call, "versions") ? QUIPU_ARTIFACT_VERSIONS : 0;
+    if (status == QUIPU_OK) {
+        status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("artifacts"));
+    qp_jsonw_array(&writer);
+    for (size_t i = 0; i < list->artifacts.count; i++) {
+        artifact_put(&writer, quipu_artifact_at(list->artifacts, i), false);
+    }
+    qp_jsonw_array_end(&writer);
+    qp_jsonw_object_end(&writer);
+    quipu_free(list);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
+quipu_status qp_route_artifact_get(qp_call *call, quipu_error *reterr)
+{
+    quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
+    quipu_artifact_list *list = NULL;
+    quipu_status status = artifact_query(call, &query, reterr);
+
+    query.name = call->path[1];
+    query.version = qp_call_number(call, "version", -1);
+    if (status == QUIPU_OK) {
+        status = quipu_artifact_get(call->store, &query, &call->limits, &list, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = artifact_answer(call, 200, list, true, reterr);
+    }
+    quipu_free(list);
+    return status;
+}
+
+/* A text of the body. */
+static quipu_status artifact_text(qp_call *call, const char *name, qp_json_node value,
+                                  quipu_str *ret, quipu_error *reterr)
+{
+    quipu_status status = qp_json_kind_of(value) == QP_JSON_STRING
+                              ? qp_json_text_copy(value, &call->arena, ret)
+                              : QUIPU_INVALID;
+
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "%s must be a text", name);
+}
+
+/* Bytes of a text in base64. */
+static quipu_status artifact_bytes(qp_call *call, qp_json_node value, quipu_bytes *ret,
+                                   quipu_error *reterr)
+{
+    quipu_str text = QP_STR_ABSENT;
+    quipu_status status = artifact_text(call, "data", value, &text, reterr);
+
+    *ret = (quipu_bytes){"", 0};
+    if (status == QUIPU_OK && text.n > 0) {
+        status = qp_base64_read(text, &call->arena, ret);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "data must be base64");
+        }
+    }
+    return status;
+}
+
+/* {"name", "data" or "text", "mimeType", "metadata"} */
+static quipu_status artifact_read(qp_call *call, qp_json_node body, quipu_artifact *ret,
+                                  quipu_error *reterr)
+{
+    qp_json_iter each = qp_json_each(body);
+    quipu_status status = QUIPU_OK;
+    quipu_str text = QP_STR_ABSENT;
+
+    while (status == QUIPU_OK && qp_json_next(&each)) {
+        if (qp_json_text_is(each.key, QUIPU_STR("name"))) {
+            status = artifact_text(call, "name", each.value, &ret->name, reterr);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("mimeType"))) {
+            status = artifact_text(call, "mimeType", each.value, &ret->mime_type, reterr);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("metadata"))) {
+            ret->metadata.text = qp_json_raw(each.value);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("text"))) {
+            status = artifact_text(call, "text", each.value, &text, reterr);
+            ret->kind = QUIPU_ARTIFACT_TEXT;
+            ret->data = (quipu_bytes){text.p, text.n};
+        } else if (qp_json_text_is(each.key, QUIPU_STR("data"))) {
+            status = artifact_bytes(call, each.value, &ret->data, reterr);
+        } else {
+            status = qp_error_set(reterr, QUIPU_INVALID,
+                                  "an artifact has name, data or text, mimeType and metadata");
+        }
+    }
+    if (status == QUIPU_OK && ret->data.p == NULL) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "an artifact needs data or text");
+    }
+    return status;
+}
+
+quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr)
+{
+    quipu_artifact artifact = {.session_key = call->key};
+    quipu_artifact_list *list = NULL;
+    qp_json_doc doc;
+    quipu_status status = qp_body_parse(call, &doc, reterr);
+
+    if (status == QUIPU_OK) {
+        status = artifact_read(call, qp_json_root(&doc), &artifact, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_call_check_session(call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_artifact_save(call->store, quipu_artifacts_of(&artifact, 1), &call->limits,
+                                     &list, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = artifact_answer(call, 201, list, false, reterr);
+    }
+    quipu_free(list);
+    qp_json_free(&doc);
+    return status;
+}
+
+quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
+{
+    quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
+    quipu_status status = artifact_query(call, &query, reterr);
+
+    query.name = call->path[1];
+    if (status == QUIPU_OK) {
+        status = quipu_artifact_delete(call->store, &query, &call->limits, NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        call->answer.status = 204;
+    }
+    return status;
+}
+
+/* ---- ADK ------------------------------------------------------------------------------------- */
+
+/* The place of a path: app, user, and the key of the session, which need not exist. */
+static quipu_status adk_place(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)
+{
+    const quipu_session_ref ref = {call->path[0], call->path[1], call->path[2]};
+
+    query->app_name = call->path[0];
+    query->user_id = call->path[1];
+    quipu_status status = qp_call_scope(call, &query->app_name, &query->user_id, reterr);
+    return status == QUIPU_OK ? qp_call_adk_key(call, &ref, &query->session_key, reterr) : status;
+}
+
+/* Answers failures in ADK's words: what is not found is `missing`. */
+static quipu_status adk_fail(qp_call *call, quipu_status status, const char *missing,
+                             const quipu_error *error)
+{
+    if (status == QUIPU_NOT_FOUND) {
+        qp_reply_error(&call->answer, 404, "NOT_FOUND", missing);
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_LIMIT || status == QUIPU_INVALID || status == QUIPU_MISUSE) {
+        qp_reply_error(&call->answer, 400, "INVALID", error->message);
+        return QUIPU_OK;
+    }
+    return status;
+}
+
+/* ADK's ArtifactVersion. */
+static void adk_put_version(qp_jsonw *writer, const qp_call *call, const quipu_artifact *artifact)
+{
+    const quipu_time at = artifact->created_at;
+    qp_buf uri;
+
+    qp_buf_init(&uri, QP_REPLY_MAX);
+    qp_buf_puts(&uri, "quipu://apps/");
+    qp_buf_put(&uri, call->path[0]);
+    qp_buf_puts(&uri, "/users/");
+    qp_buf_put(&uri, call->path[1]);
+    if (artifact->session_key.p != NULL) {
+        qp_buf_puts(&uri, "/sessions/");
+        qp_buf_put(&uri, call->path[2]);
+    }
+    qp_buf_puts(&uri, "/artifacts/");
+    qp_buf_put(&uri, artifact->name);
+    qp_buf_printf(&uri, "/versions/%" PRId64, artifact->version);
+    qp_jsonw_object(writer);
+    qp_jsonw_put_i64(writer, "version", artifact->version);
+    qp_jsonw_put_text(writer, "canonicalUri", qp_buf_str(&uri));
+    qp_jsonw_key(writer, QUIPU_STR("customMetadata"));
+    qp_jsonw_raw(writer,
+                 artifact->metadata.text.p != NULL ? artifact->metadata.text : QUIPU_STR("{}"));
+    qp_jsonw_put_double(writer, "createTime", (double)at.s + (double)at.ns / 1e9);
+    if (artifact->mime_type.p != NULL) {
+        qp_jsonw_put_text(writer, "mimeType", artifact->mime_type);
+    }
+    qp_jsonw_object_end(writer);
+    qp_buf_free(&uri);
+}
+
+/* Bytes as pydantic writes them: base64 with the alphabet for URLs. */
+static void adk_put_bytes(qp_jsonw *writer, quipu_bytes bytes)
+{
+    qp_buf text;
+
+    qp_buf_init(&text, QP_REPLY_MAX);
+    qp_base64_put(&text, bytes);
+    for (size_t i = 0; i < text.n; i++) {
+        text.p[i] = text.p[i] == '+' ? '-' : text.p[i] == '/' ? '_' : text.p[i];
+    }
+    qp_jsonw_str(writer, qp_buf_str(&text));
+    qp_buf_free(&text);
+}
+
+/* A Part of Google's GenAI. */
+static void adk_put_part(qp_jsonw *writer, const quipu_artifact *artifact)
+{
+    const quipu_str text = {artifact->data.p, artifact->data.n};
+
+    qp_jsonw_object(writer);
+    if (artifact->kind == QUIPU_ARTIFACT_TEXT) {
+        qp_jsonw_put_text(writer, "text", text);
+    } else {
+        const bool is_uri = artifact->kind == QUIPU_ARTIFACT_URI;
+
+        qp_jsonw_key(writer, is_uri ? QUIPU_STR("fileData") : QUIPU_STR("inlineData"));
+        qp_jsonw_object(writer);
+        if (is_uri) {
+            qp_jsonw_put_text(writer, "fileUri", text);
+        } else {
+            qp_jsonw_key(writer, QUIPU_STR("data"));
+            adk_put_bytes(writer, artifact->data);
+        }
+        if (artifact->mime_type.p != NULL) {
+            qp_jsonw_put_text(writer, "mimeType", artifact->mime_type);
+        }
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* A member of an object in either spelling; none: missing or null. */
+static qp_json_node adk_member(qp_json_node object, const char *camel, const char *snake)
+{
+    qp_json_node node = qp_json_get(object, quipu_cstr(camel));
+
+    node = qp_json_kind_of(node) == QP_JSON_NONE ? qp_json_get(object, quipu_cstr(snake)) : node;
+    return qp_json_kind_of(node) == QP_JSON_NULL ? (qp_json_node){NULL, 0} : node;
+}
+
+/* A text member to the arena; absent where there is none. */
+static quipu_status adk_text(qp_call *call, qp_json_node object, const char *camel,
+                             const char *snake, quipu_str *ret, quipu_error *reterr)
+{
+    qp_json_node node = adk_member(object, camel, snake);
+
+    return node.doc == NULL ? QUIPU_OK : artifact_text(call, camel, node, ret, reterr);
+}
+
+/* A part as an artifact: inline data before a text before the URI of a file, as in ADK. */
+static quipu_status adk_read_part(qp_call *call, qp_json_node part, quipu_artifact *ret,
+                                  quipu_error *reterr)
+{
+    const qp_json_node inline_data = adk_member(part, "inlineData", "inline_data");
+    const qp_json_node file_data = adk_member(part, "fileData", "file_data");
+    const qp_json_node text = adk_member(part, "text", "text");
+    const qp_json_node data = adk_member(inline_data, "data", "data");
+    quipu_str words = QP_STR_ABSENT;
+    quipu_status status = QUIPU_OK;
+
+    ret->data = (quipu_bytes){"", 0};
+    if (inline_data.doc != NULL) {
+        status = adk_text(call, inline_data, "mimeType", "mime_type", &ret->mime_type, reterr);
+        return status == QUIPU_OK && data.doc != NULL
+                   ? artifact_bytes(call, data, &ret->data, reterr)
+                   : status;
+    }
+    if (text.doc != NULL) {
+        ret->kind = QUIPU_ARTIFACT_TEXT;
+        ret->mime_type = QUIPU_STR("text/plain");
+        status = artifact_text(call, "text", text, &words, reterr);
+    } else if (file_data.doc != NULL) {
+        ret->kind = QUIPU_ARTIFACT_URI;
+        status = adk_text(call, file_data, "mimeType", "mime_type", &ret->mime_type, reterr);
+        if (status == QUIPU_OK) {
+            status = adk_text(call, file_data, "fileUri", "file_uri", &words, reterr);
+        }
+    } else {
+        return qp_error_set(reterr, QUIPU_INVALID, "Not supported artifact type.");
+    }
+    ret->data = (quipu_bytes){words.p != NULL ? words.p : "", words.n};
+    return status;
+}
+
+/* Saves what the body has; answers with the version. */
+static quipu_status adk_save(qp_call *call, const qp_adk_body *body, quipu_error *reterr)
+{
+    quipu_artifact artifact = {.name = body->session_id, .metadata = body->state};
+    quipu_artifact_query place = QUIPU_ARTIFACT_QUERY_INIT;
+    quipu_artifact_list *list = NULL;
+    quipu_status status = adk_place(call, &place, reterr);
+    qp_jsonw writer;
+
+    artifact.app_name = place.app_name;
+    artifact.user_id = place.user_id;
+    artifact.session_key = place.session_key;
+    if (status == QUIPU_OK) {
+        status = adk_read_part(call, body->options, &artifact, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_artifact_save(call->store, quipu_artifacts_of(&artifact, 1), &call->limits,
+                                     &list, reterr);
+    }
+    if (status == QUIPU_OK && !qp_call_may_read(call)) {
+        call->answer.status = 204;
+    } else if (status == QUIPU_OK) {
+        qp_jsonw_begin(&writer, &call->answer.body);
+        adk_put_version(&writer, call, quipu_artifact_at(list->artifacts, 0));
+        status = qp_reply_json(&call->answer, 200, &writer, reterr);
+    }
+    quipu_free(list);
+    return adk_fail(call, status, "Session not found", reterr);
+}
+
+quipu_status qp_route_adk_artifact_save(qp_call *call, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    qp_adk_body body;
+
+    if (qp_adk_body_read(call, QP_ADK_ARTIFACT, &body)) {
+        status = adk_save(call, &body, reterr);
+    }
+    qp_adk_body_free(&body);
+    return status;
+}
+
+/* What a list shows of each artifact. */
+typedef enum adk_shows { ADK_NAMES, ADK_VERSIONS, ADK_METADATA } adk_shows;
+
+static quipu_status adk_list(qp_call *call, adk_shows shows, quipu_error *reterr)
+{
+    quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
+    quipu_artifact_list *list = NULL;
+    quipu_status status = adk_place(call, &query, reterr);
+    qp_jsonw writer;
+
+    if (shows != ADK_NAMES) {
+        query.name = call->path[3];
+        query.flags = QUIPU_ARTIFACT_VERSIONS;
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_jsonw_begin(&writer, &call->answer.body);
+        qp_jsonw_array(&writer);
+        for (size_t i = 0; i < list->artifacts.count; i++) {
+            const quipu_artifact *artifact = quipu_artifact_at(list->artifacts, i);
+
+            if (shows == ADK_NAMES) {
+                qp_jsonw_str(&writer, artifact->name);
+            } else if (shows == ADK_VERSIONS) {
+                qp_jsonw_i64(&writer, artifact->version);
+            } else {
+                adk_put_version(&writer, call, artifact);
+            }
+        }
+        qp_jsonw_array_end(&writer);
+        status = qp_reply_json(&call->answer, 200, &writer, reterr);
+    }
+    quipu_free(list);
+    return adk_fail(call, status, "Session not found", reterr);
+}
+
+quipu_status qp_route_adk_artifact_names(qp_call *call, quipu_error *reterr)
+{
+    return adk_list(call, ADK_NAMES, reterr);
+}
+
+quipu_status qp_route_adk_artifact_versions(qp_call *call, quipu_error *reterr)
+{
+    return adk_list(call, ADK_VERSIONS, reterr);
+}
+
+quipu_status qp_route_adk_artifact_metadatas(qp_call *call, quipu_error *reterr)
+{
+    return adk_list(call, ADK_METADATA, reterr);
+}
+
+/* The version that a path names: "latest", or a number. false: the answer is 422. */
+static bool adk_version(qp_call *call, quipu_str text, int64_t *ret_version)
+{
+    const bool negative = text.n > 0 && text.p[0] == '-';
+    int64_t version = 0;
+    bool good = text.n > (size_t)negative && text.n <= ARTIFACT_DIGITS_MAX;
+
+    if (text.p == NULL || quipu_str_eq(text, QUIPU_STR("latest"))) {
+        *ret_version = -1;
+        return true;
+    }
+    for (size_t i = negative; i < text.n && good; i++) {
+        good = text.p[i] >= '0' && text.p[i] <= '9';
+        version = version * 10 + (text.p[i] - '0');
+    }
+    if (!good) {
+        qp_reply_error(&call->answer, 422, "INVALID", "Invalid version ID");
+    }
+    *ret_version = negative ? QUIPU_ARTIFACT_VERSIONS_MAX : version; /* which nothing has */
+    return good;
+}
+
+/* Whether a version is what a rewind of ADK saves to remove an artifact. */
+static bool adk_is_gone(const quipu_artifact *artifact)
+{
+    return artifact->kind == QUIPU_ARTIFACT_DATA && artifact->size == 0 &&
+           quipu_str_eq(artifact->mime_type, QUIPU_STR("application/octet-stream"));
+}
+
+/* One version: its part, or what is known of it. */
+static quipu_status adk_get(qp_call *call, quipu_str version, bool metadata, quipu_error *reterr)
+{
+    quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
+    quipu_artifact_list *list = NULL;
+    quipu_status status = adk_place(call, &query, reterr);
+    qp_jsonw writer;
+
+    query.name = call->path[3];
+    if (status == QUIPU_OK && !adk_version(call, version, &query.version)) {
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_artifact_get(call->store, &query, &call->limits, &list, reterr);
+    }
+    if (status == QUIPU_OK && !metadata && adk_is_gone(quipu_artifact_at(list->artifacts, 0))) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the artifact was removed by a rewind");
+    }
+    if (status == QUIPU_OK) {
+        qp_jsonw_begin(&writer, &call->answer.body);
+        if (metadata) {
+            adk_put_version(&writer, call, quipu_artifact_at(list->artifacts, 0));
+        } else {
+            adk_put_part(&writer, quipu_artifact_at(list->artifacts, 0));
+        }
+        status = qp_reply_json(&call->answer, 200, &writer, reterr);
+    }
+    quipu_free(list);
+    return adk_fail(call, status, metadata ? "Artifact version not found" : "Artifact not found",
+                    reterr);
+}
+
+quipu_status qp_route_adk_artifact_get(qp_call *call, quipu_error *reterr)
+{
+    return adk_get(call, qp_call_text(call, "version"), false, reterr);
+}
+
+quipu_status qp_route_adk_artifact_version(qp_call *call, quipu_error *reterr)
+{
+    return adk_get(call, call->path[4], false, reterr);
+}
+
+quipu_status qp_route_adk_artifact_metadata(qp_call *call, quipu_error *reterr)
+{
+    return adk_get(call, call->path[4], true, reterr);
+}
+
+quipu_status qp_route_adk_artifact_delete(qp_call *call, quipu_error *reterr)
+{
+    quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
+    quipu_status status = adk_place(call, &query, reterr);
+
+    query.name = call->path[3];
+    if (status == QUIPU_OK) {
+        status = quipu_artifact_delete(call->store, &query, &call->limits, NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_buf_puts(&call->answer.body, "null");
+        call->answer.status = 200;
+        return qp_buf_status(&call->answer.body);
+    }
+    return adk_fail(call, status, "Artifact not found", reterr);
+}

@@ -1,0 +1,649 @@
+/* Artifacts: saving, finding, reading and deleting versions of named blobs.
+ *
+ * Owns the rows of entities Artifact and Blob; artifact.h has the picture. The public calls run in
+ * transactions of their own: a save and a delete are exclusive, because the next version and the
+ * last owner of a blob are read before they are written. qp_artifact_remove() also runs in the
+ * transactions of session_delete.c and erase.c, qp_artifact_put() in an import's. */
+#include "store/artifact.h"
+
+#include <ent/view.h>
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/result.h"
+#include "base/str.h"
+#include "store/size.h"
+#include "store/store.h"
+
+static_assert((int)QUIPU_ARTIFACT_DATA == (int)QP_ARTIFACT_KIND_DATA &&
+                  (int)QUIPU_ARTIFACT_URI == (int)QP_ARTIFACT_KIND_URI,
+              "kinds have the same numbers in the API and in the schema");
+
+/* ---- rows -------------------------------------------------------------------------------------
+ */
+
+void qp_artifact_hash(quipu_bytes data, char ret_text[QP_HASH_TEXT_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t digest[QP_SHA256_SIZE];
+
+    qp_sha256_of(data.p, data.n, digest);
+    for (size_t i = 0; i < sizeof(digest); i++) {
+        ret_text[2 * i] = digits[digest[i] >> 4];
+        ret_text[2 * i + 1] = digits[digest[i] & 15];
+    }
+}
+
+quipu_status qp_artifact_put(ent_db *db, const qp_artifact_new *made, quipu_bytes data,
+                             quipu_error *reterr)
+{
+    const qp_blob_new blob = {.tenant = made->tenant,
+                              .app_name = made->app_name,
+                              .user_id = made->user_id,
+                              .hash = made->hash,
+                              .data = {data.p != NULL ? data.p : "", data.n}};
+    bool there = false;
+    quipu_status status = qp_blob_exists(db,
+                                         &(qp_blob_where){.tenant = ent_eq(made->tenant),
+                                                          .app_name = ent_eq(made->app_name),
+                                                          .user_id = ent_eq(made->user_id),
+                                                          .hash = ent_eq(made->hash)},
+                                         &there, reterr);
+
+    assert(ent_depth(db) > 0 && made->hash.n == QP_HASH_TEXT_SIZE);
+    assert(made->size == (int64_t)data.n);
+    if (status == QUIPU_OK && !there) {
+        status = qp_blob_create(db, NULL, &blob, NULL, reterr);
+    }
+    return status == QUIPU_OK ? qp_artifact_create(db, NULL, made, NULL, reterr) : status;
+}
+
+/* Removes the blob of a version that is gone, unless another one has its content. */
+static quipu_status artifact_release(ent_db *db, const qp_artifact *row, quipu_error *reterr)
+{
+    bool held = false;
+
+    assert(row->hash.p != NULL);
+    quipu_status status = qp_artifact_exists(db,
+                                             &(qp_artifact_where){.tenant = ent_eq(row->tenant),
+                                                                  .app_name = ent_eq(row->app_name),
+                                                                  .user_id = ent_eq(row->user_id),
+                                                                  .hash = ent_eq(row->hash)},
+                                             &held, reterr);
+
+    if (status == QUIPU_OK && !held) {
+        status = qp_blob_delete(db,
+                                &(qp_blob_where){.tenant = ent_eq(row->tenant),
+                                                 .app_name = ent_eq(row->app_name),
+                                                 .user_id = ent_eq(row->user_id),
+                                                 .hash = ent_eq(row->hash)},
+                                NULL, reterr);
+    }
+    return status;
+}
+
+quipu_status qp_artifact_remove(ent_db *db, const qp_artifact_where *where, int64_t *ret_count,
+                                quipu_error *reterr)
+{
+    const qp_artifact_query query = {.where = *where};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_artifact_list list = {0};
+    quipu_status status = qp_artifact_find(db, &arena, &query, &list, reterr);
+
+    assert(ent_depth(db) > 0);
+    if (status == QUIPU_OK && list.n > 0) {
+        status = qp_artifact_delete(db, where, NULL, reterr);
+    }
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        status = artifact_release(db, &list.items[i], reterr);
+    }
+    if (status == QUIPU_OK && ret_count != NULL) {
+        *ret_count = (int64_t)list.n;
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* Whether a name belongs to the user, not to a session. */
+static bool artifact_is_users(quipu_str name)
+{
+    const size_t n = sizeof(QUIPU_ARTIFACT_USER_PREFIX) - 1;
+
+    return name.n >= n && memcmp(name.p, QUIPU_ARTIFACT_USER_PREFIX, n) == 0;
+}
+
+bool qp_artifact_sound(const qp_artifact_new *row)
+{
+    return row->name.n >= 1 && row->name.n <= QUIPU_ARTIFACT_NAME_MAX && row->version >= 0 &&
+           row->version < QUIPU_ARTIFACT_VERSIONS_MAX && row->hash.n == QP_HASH_TEXT_SIZE &&
+           row->size >= 0 && row->size <= QUIPU_ARTIFACT_BYTES_MAX &&
+           row->mime_type.n <= QUIPU_ARTIFACT_MIME_MAX &&
+           row->metadata.text.n <= QUIPU_ARTIFACT_METADATA_MAX &&
+           row->session_key.n <= QUIPU_KEY_MAX &&
+           artifact_is_users(row->name) == (row->session_key.n == 0);
+}
+
+/* ---- what calls share -------------------------------------------------------------------------
+ */
+
+/* The result that callers get; its arena owns rows, texts and bytes. */
+typedef struct artifact_result {
+    qp_result head;
+    quipu_artifact_list pub;
+} artifact_result;
+
+QP_RESULT(artifact_result);
+
+/* One call. The place is the caller's, or that of the session. */
+typedef struct artifact_call {
+    const quipu_store *store;
+    quipu_artifact_query query;
+    quipu_artifact given; /* of a save */
+    char hash[QP_HASH_TEXT_SIZE];
+    artifact_result *result; /* or NULL */
+    int64_t removed;
+} artifact_call;
+
+/* A text that may be absent as a column has it. */
+static quipu_str artifact_text(quipu_str text)
+{
+    return text.p != NULL ? text : QUIPU_STR("");
+}
+
+/* Completes app and user by the session, where the caller gave neither. The session's texts lie in
+ * `arena`. */
+static quipu_status artifact_place(artifact_call *call, ent_db *db, quipu_arena *arena,
+                                   qp_artifact_where *ret_where, quipu_error *reterr)
+{
+    const quipu_artifact_query *query = &call->query;
+
+    assert(ent_depth(db) > 0); /* the session is of the same snapshot */
+    quipu_str app_name = artifact_text(query->app_name);
+    quipu_str user_id = artifact_text(query->user_id);
+    quipu_status status = QUIPU_OK;
+
+    if (query->app_name.p == NULL && query->user_id.p == NULL) {
+        const qp_session *row = NULL;
+
+        status = qp_session_load(call->store, db, arena, query->session_key, quipu_time_now(), &row,
+                                 reterr);
+        if (status == QUIPU_OK) {
+            app_name = row->app_name;
+            user_id = row->user_id;
+        }
+    }
+    *ret_where = (qp_artifact_where){.tenant = ent_eq(call->store->tenant),
+                                     .app_name = ent_eq(app_name),
+                                     .user_id = ent_eq(user_id)};
+    return status;
+}
+
+/* The rows of one owner: the session's, or the user's. */
+static qp_artifact_where artifact_of(const qp_artifact_where *place, const artifact_call *call,
+                                     bool users)
+{
+    qp_artifact_where where = *place;
+
+    assert(users || call->query.session_key.p != NULL || call->query.name.p == NULL);
+    where.session_key = ent_eq(users ? QUIPU_STR("") : artifact_text(call->query.session_key));
+    if (call->query.name.p != NULL) {
+        where.name = ent_eq(call->query.name);
+    }
+    return where;
+}
+
+/* A row as the API shows it, without its bytes. */
+static void artifact_show(const qp_artifact *row, quipu_artifact *ret)
+{
+    assert(row->name.n > 0);
+    *ret = (quipu_artifact){.size = 0};
+    ent_view_read(&qp_artifact_artifact_view, row, ret);
+    if (row->session_key.n == 0) {
+        ret->session_key = QP_STR_ABSENT;
+    }
+}
+
+/* The newest version of a name; *ret_row is NULL when there is none. */
+static quipu_status artifact_newest(ent_db *db, const qp_artifact_where *where, quipu_arena *arena,
+                                    const qp_artifact **ret_row, quipu_error *reterr)
+{
+    const qp_artifact_query query = {
+        .limit = 1, .order = {QP_ARTIFACT_BY_VERSION(DESC)}, .where = *where};
+    qp_artifact_list list = {0};
+    quipu_status status = qp_artifact_find(db, arena, &query, &list, reterr);
+
+    assert(list.n <= 1);
+    *ret_row = list.n > 0 ? list.items : NULL;
+    return status;
+}
+
+/* Puts one row into the result. */
+static quipu_status artifact_answer(artifact_call *call, const quipu_artifact *artifact,
+                                    quipu_error *reterr)
+{
+    quipu_artifact *one = qp_arena_take(&call->result->head.arena, sizeof(*one));
+
+    assert(artifact->name.p != NULL);
+    if (one == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for an artifact");
+    }
+    *one = *artifact;
+    call->result->pub.artifacts = quipu_artifacts_of(one, 1);
+    return QUIPU_OK;
+}
+
+/* ---- checks -----------------------------------------------------------------------------------
+ */
+
+static quipu_status artifact_check_name(quipu_str name, quipu_error *reterr)
+{
+    if (name.n > QUIPU_ARTIFACT_NAME_MAX) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "Artifact", "name", "len",
+                              "the name has %zu bytes; at most %d are allowed", name.n,
+                              QUIPU_ARTIFACT_NAME_MAX);
+    }
+    return name.n > 0 && qp_text_check(name, NULL) == QP_TEXT_OK
+               ? QUIPU_OK
+               : qp_error_field(reterr, QUIPU_INVALID, "Artifact", "name", "text",
+                                "the name is empty, or no UTF-8 without NUL");
+}
+
+/* The place of a call: texts that a column can hold, and enough of them. */
+static quipu_status artifact_check_place(const quipu_artifact_query *query, quipu_error *reterr)
+{
+    const bool has_user = query->app_name.p != NULL || query->user_id.p != NULL;
+
+    if (query->session_key.p == NULL && !has_user) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "artifacts belong to a session, or to a user of an app: name one");
+    }
+    if (qp_text_check(query->app_name, NULL) != QP_TEXT_OK ||
+        qp_text_check(query->user_id, NULL) != QP_TEXT_OK) {
+        return qp_error_set(reterr, QUIPU_INVALID, "the app or the user is no UTF-8 without NUL");
+    }
+    if (query->app_name.n > QUIPU_KEY_MAX || query->user_id.n > QUIPU_KEY_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "the app or the user has more than %d bytes",
+                            QUIPU_KEY_MAX);
+    }
+    if (query->name.p != NULL) {
+        quipu_status status = artifact_check_name(query->name, reterr);
+
+        if (status != QUIPU_OK) {
+            return status;
+        }
+        if (query->session_key.p == NULL && !artifact_is_users(query->name)) {
+            return qp_error_set(reterr, QUIPU_MISUSE,
+                                "an artifact belongs to a session unless its name begins with "
+                                "\"" QUIPU_ARTIFACT_USER_PREFIX "\"");
+        }
+    }
+    return query->session_key.p != NULL ? qp_key_check(query->session_key, reterr) : QUIPU_OK;
+}
+
+/* What a save brings. */
+static quipu_status artifact_check_given(const quipu_artifact *given, quipu_error *reterr)
+{
+    if (given->data.n > QUIPU_ARTIFACT_BYTES_MAX) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "Artifact", "data", "len",
+                              "the artifact has %zu bytes; at most %d are allowed", given->data.n,
+                              QUIPU_ARTIFACT_BYTES_MAX);
+    }
+    if (given->mime_type.n > QUIPU_ARTIFACT_MIME_MAX ||
+        given->metadata.text.n > QUIPU_ARTIFACT_METADATA_MAX) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "Artifact", "metadata", "len",
+                              "the MIME type has %zu bytes and the metadata %zu; at most %d and %d "
+                              "are allowed",
+                              given->mime_type.n, given->metadata.text.n, QUIPU_ARTIFACT_MIME_MAX,
+                              QUIPU_ARTIFACT_METADATA_MAX);
+    }
+    if (given->kind > QUIPU_ARTIFACT_URI || (int)given->kind < 0) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Artifact", "kind", "enum",
+                              "the kind is %d; give one of QUIPU_ARTIFACT_*", (int)given->kind);
+    }
+    if (qp_text_check(given->mime_type, NULL) != QP_TEXT_OK ||
+        (given->kind > QUIPU_ARTIFACT_DATA &&
+         !qp_utf8_valid((quipu_str){given->data.p, given->data.n}))) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Artifact", "data", "text",
+                              "a text of the artifact is no UTF-8");
+    }
+    return qp_object_check(given->metadata, "metadata", reterr);
+}
+
+/* ---- saving -----------------------------------------------------------------------------------
+ */
+
+static quipu_status artifact_save_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    artifact_call *call = ctx;
+    const quipu_artifact *given = &call->given;
+    const bool users = artifact_is_users(given->name);
+    const qp_artifact *newest = NULL;
+    qp_artifact_where where;
+    quipu_status status = artifact_place(call, db, scratch, &where, reterr);
+
+    assert(ent_depth(db) > 0);
+    if (status == QUIPU_OK) {
+        where = artifact_of(&where, call, users);
+        status = artifact_newest(db, &where, scratch, &newest, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    const qp_artifact_new made = {.tenant = call->store->tenant,
+                                  .app_name = where.app_name.v,
+                                  .user_id = where.user_id.v,
+                                  .session_key = where.session_key.v,
+                                  .name = given->name,
+                                  .version = newest != NULL ? newest->version + 1 : 0,
+                                  .hash = {call->hash, sizeof(call->hash)},
+                                  .size = (int64_t)given->data.n,
+                                  .mime_type = given->mime_type,
+                                  .metadata = given->metadata,
+                                  .kind = (qp_artifact_kind)given->kind,
+                                  .created_at = ent_some(quipu_time_now())};
+
+    if (made.version >= QUIPU_ARTIFACT_VERSIONS_MAX) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "Artifact", "version", "count",
+                              "the artifact has %d versions, the most that are allowed; delete it, "
+                              "or use another name",
+                              QUIPU_ARTIFACT_VERSIONS_MAX);
+    }
+    status = qp_artifact_put(db, &made, given->data, reterr);
+    if (status == QUIPU_OK && call->result != NULL) {
+        const qp_artifact *row = NULL;
+        quipu_artifact shown;
+
+        quipu_arena_free(&call->result->head.arena); /* of a try before */
+        status = artifact_newest(db, &where, &call->result->head.arena, &row, reterr);
+        if (status == QUIPU_OK) {
+            assert(row != NULL);
+            artifact_show(row, &shown);
+            status = artifact_answer(call, &shown, reterr);
+        }
+    }
+    return status;
+}
+
+quipu_status quipu_artifact_save(quipu_store *store, quipu_artifacts artifact,
+                                 const quipu_call_options *call, quipu_artifact_list **ret_saved,
+                                 quipu_error *reterr)
+{
+    artifact_call save = {.store = store};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && (artifact.count != 1 || artifact.items == NULL)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "save needs a slice of one artifact");
+    }
+    if (status == QUIPU_OK) {
+        status = QP_SLICE_READ(&artifact, quipu_artifact, &arena, reterr);
+    }
+    if (status == QUIPU_OK) {
+        save.given = *quipu_artifact_at(artifact, 0);
+        save.given.kind = (int)save.given.kind == 0 ? QUIPU_ARTIFACT_DATA : save.given.kind;
+        save.query = (quipu_artifact_query){.app_name = save.given.app_name,
+                                            .user_id = save.given.user_id,
+                                            .session_key = save.given.session_key,
+                                            .name = artifact_text(save.given.name)};
+        status = artifact_check_place(&save.query, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = artifact_check_given(&save.given, reterr);
+    }
+    if (status == QUIPU_OK && ret_saved != NULL) {
+        save.result = qp_result_new(sizeof(*save.result));
+        status = save.result != NULL
+                     ? QUIPU_OK
+                     : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for an artifact");
+    }
+    if (status == QUIPU_OK) {
+        qp_artifact_hash(save.given.data, save.hash);
+        status = qp_store_write(store, &within, artifact_save_work, &save, reterr);
+    }
+    if (status == QUIPU_OK && ret_saved != NULL) {
+        *ret_saved = &save.result->pub;
+    } else if (save.result != NULL) {
+        quipu_free(&save.result->pub);
+    }
+    quipu_arena_free(&arena);
+    qp_store_leave(&within);
+    return status;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+/* The version that is asked for, and its bytes, which must be those that were saved. */
+static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    artifact_call *call = ctx;
+    quipu_arena *arena = &call->result->head.arena;
+    const qp_artifact *row = NULL;
+    const qp_blob *blob = NULL;
+    char hash[QP_HASH_TEXT_SIZE];
+    quipu_error error = {0};
+    qp_artifact_where where;
+    quipu_artifact shown;
+    quipu_status status = artifact_place(call, db, scratch, &where, reterr);
+
+    assert(call->query.name.p != NULL);
+    quipu_arena_free(arena); /* of a try before */
+    if (status == QUIPU_OK) {
+        where = artifact_of(&where, call, artifact_is_users(call->query.name));
+        if (call->query.version >= 0) {
+            where.version = ent_eq(call->query.version);
+        }
+        status = artifact_newest(db, &where, arena, &row, reterr);
+    }
+    if (status == QUIPU_OK && row == NULL) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such artifact or version");
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status =
+        qp_blob_get(db, arena, row->tenant, row->app_name, row->user_id, row->hash, &blob, &error);
+    if (status == QUIPU_OK) {
+        qp_artifact_hash(blob->data, hash);
+    }
+    if (status == QUIPU_NOT_FOUND ||
+        (status == QUIPU_OK && memcmp(hash, row->hash.p, sizeof(hash)) != 0)) {
+        return qp_error_field(reterr, QUIPU_CORRUPT, "Blob", "data", "hash",
+                              "the bytes of the artifact are %s; restore a backup",
+                              status == QUIPU_OK ? "damaged" : "gone");
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
+    }
+    artifact_show(row, &shown);
+    shown.data = blob->data;
+    return artifact_answer(call, &shown, reterr);
+}
+
+/* Adds the rows of one owner to the list: all, or the newest of each name. */
+static quipu_status artifact_list_rows(artifact_call *call, ent_db *db,
+                                       const qp_artifact_where *where, quipu_artifact *items,
+                                       size_t *count, quipu_error *reterr)
+{
+    const bool all = (call->query.flags & QUIPU_ARTIFACT_VERSIONS) != 0;
+    const qp_artifact_query query = {
+        .limit = QUIPU_ARTIFACT_LIST_MAX + 1,
+        .order = {QP_ARTIFACT_BY_NAME(ASC), QP_ARTIFACT_BY_VERSION(ASC)},
+        .where = *where};
+    qp_artifact_list list = {0};
+    quipu_status status = qp_artifact_find(db, &call->result->head.arena, &query, &list, reterr);
+
+    if (status == QUIPU_OK && list.n + *count > QUIPU_ARTIFACT_LIST_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "there are more than %d versions of artifacts; name one",
+                            QUIPU_ARTIFACT_LIST_MAX);
+    }
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        const bool newest =
+            i + 1 == list.n || !quipu_str_eq(list.items[i].name, list.items[i + 1].name);
+
+        if (items != NULL && (all || newest)) {
+            artifact_show(&list.items[i], &items[*count]);
+        }
+        *count += all || newest;
+    }
+    return status;
+}
+
+/* By name and version, for qsort(). */
+static int artifact_compare(const void *a, const void *b)
+{
+    const quipu_artifact *one = a;
+    const quipu_artifact *two = b;
+    const int order = qp_str_cmp(one->name, two->name);
+
+    return order != 0 ? order : (one->version > two->version) - (one->version < two->version);
+}
+
+/* Two passes: how many there are, then the rows. The user's are sorted in among the session's. */
+static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    artifact_call *call = ctx;
+    quipu_arena *arena = &call->result->head.arena;
+    const bool has_session = call->query.session_key.p != NULL &&
+                             (call->query.name.p == NULL || !artifact_is_users(call->query.name));
+    quipu_artifact *items = NULL;
+    size_t count = 0;
+    qp_artifact_where where;
+    quipu_status status = artifact_place(call, db, scratch, &where, reterr);
+
+    assert(call->result != NULL);
+    quipu_arena_free(arena); /* of a try before */
+    for (int pass = 0; pass < 2 && status == QUIPU_OK; pass++) {
+        const qp_artifact_where own = artifact_of(&where, call, false);
+        const qp_artifact_where users = artifact_of(&where, call, true);
+        const size_t before = count;
+
+        if (pass == 1 && before > 0) {
+            items = qp_arena_take(arena, before * sizeof(*items));
+            if (items == NULL) {
+                return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu artifacts", before);
+            }
+        }
+        count = 0;
+        if (has_session) {
+            status = artifact_list_rows(call, db, &own, items, &count, reterr);
+        }
+        if (status == QUIPU_OK) {
+            status = artifact_list_rows(call, db, &users, items, &count, reterr);
+        }
+    }
+    if (status == QUIPU_OK && count > 1) {
+        qsort(items, count, sizeof(*items), artifact_compare);
+    }
+    call->result->pub.artifacts = quipu_artifacts_of(items, count);
+    return status;
+}
+
+/* The way of both reads. */
+static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query *query,
+                                  bool needs_name, qp_work_fn work, const quipu_call_options *call,
+                                  quipu_artifact_list **ret_list, quipu_error *reterr)
+{
+    artifact_call read = {.store = store, .query = QUIPU_ARTIFACT_QUERY_INIT};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status =
+            qp_options_read(&read.query, sizeof(read.query), query, "quipu_artifact_query", reterr);
+    }
+    if (status == QUIPU_OK && (ret_list == NULL || read.query.version < -1 ||
+                               (read.query.flags & ~QUIPU_ARTIFACT_VERSIONS) != 0 ||
+                               (needs_name && read.query.name.p == NULL))) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "reading artifacts needs a place for them, known flags and, to get "
+                              "one, its name and a version of -1 or more");
+    }
+    if (status == QUIPU_OK) {
+        status = artifact_check_place(&read.query, reterr);
+    }
+    if (status == QUIPU_OK) {
+        read.result = qp_result_new(sizeof(*read.result));
+        status = read.result != NULL
+                     ? qp_store_read(store, &within, work, &read, reterr)
+                     : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for artifacts");
+    }
+    if (status == QUIPU_OK) {
+        *ret_list = &read.result->pub;
+    } else if (read.result != NULL) {
+        quipu_free(&read.result->pub);
+    }
+    qp_store_leave(&within);
+    return status;
+}
+
+quipu_status quipu_artifact_get(quipu_store *store, const quipu_artifact_query *query,
+                                const quipu_call_options *call, quipu_artifact_list **ret_list,
+                                quipu_error *reterr)
+{
+    return artifact_read(store, query, true, artifact_get_work, call, ret_list, reterr);
+}
+
+quipu_status quipu_artifact_find(quipu_store *store, const quipu_artifact_query *query,
+                                 const quipu_call_options *call, quipu_artifact_list **ret_list,
+                                 quipu_error *reterr)
+{
+    return artifact_read(store, query, false, artifact_find_work, call, ret_list, reterr);
+}
+
+/* ---- deleting ---------------------------------------------------------------------------------
+ */
+
+static quipu_status artifact_delete_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                         quipu_error *reterr)
+{
+    artifact_call *call = ctx;
+    qp_artifact_where where;
+    quipu_status status = artifact_place(call, db, scratch, &where, reterr);
+
+    assert(call->query.name.p != NULL);
+    if (status == QUIPU_OK) {
+        where = artifact_of(&where, call, artifact_is_users(call->query.name));
+        status = qp_artifact_remove(db, &where, &call->removed, reterr);
+    }
+    return status;
+}
+
+quipu_status quipu_artifact_delete(quipu_store *store, const quipu_artifact_query *query,
+                                   const quipu_call_options *call, int64_t *ret_removed,
+                                   quipu_error *reterr)
+{
+    artifact_call remove = {.store = store, .query = QUIPU_ARTIFACT_QUERY_INIT};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&remove.query, sizeof(remove.query), query, "quipu_artifact_query",
+                                 reterr);
+    }
+    if (status == QUIPU_OK && (remove.query.name.p == NULL || remove.query.flags != 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "deleting an artifact needs its name alone");
+    }
+    if (status == QUIPU_OK) {
+        status = artifact_check_place(&remove.query, reterr);
+    }
+    if (status == QUIPU_OK) {
+        /* A file that is full must be able to shrink. */
+        status = qp_size_exempt(store, &within, artifact_delete_work, &remove, reterr);
+    }
+    if (status == QUIPU_OK && ret_removed != NULL) {
+        *ret_removed = remove.removed;
+    }
+    qp_store_leave(&within);
+    return status;
+}

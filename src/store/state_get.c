@@ -1,0 +1,106 @@
+/* The state that a session sees, with who set each name last: quipu_state_get().
+ *
+ * Owns the public list. Reads the rows of state.c from one snapshot; takes no lock. */
+#include <quipu/state.h>
+
+#include <assert.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/result.h"
+#include "base/str.h"
+#include "store/state_internal.h"
+
+static_assert((int)QUIPU_SCOPE_APP == (int)QP_SCOPE_APP &&
+                  (int)QUIPU_SCOPE_SESSION == (int)QP_SCOPE_SESSION &&
+                  QUIPU_STATE_SET_BY_MAX == QP_STATE_SET_BY_MAX,
+              "scopes have the same numbers in the API and in the rooms above");
+
+typedef struct state_get_list {
+    qp_result head;
+    quipu_state_list pub;
+} state_get_list;
+
+QP_RESULT(state_get_list);
+
+typedef struct state_get_call {
+    const quipu_store *store;
+    quipu_str key;
+    state_get_list *list;
+} state_get_call;
+
+static quipu_str state_get_text(quipu_str text)
+{
+    return text.n > 0 ? text : QP_STR_ABSENT;
+}
+
+static quipu_status state_get_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    state_get_call *call = ctx;
+    quipu_arena *arena = &call->list->head.arena;
+    qp_state_list scopes[QP_SCOPE_SESSION + 1] = {0};
+    quipu_state_entry *entries = NULL;
+    const qp_session *row = NULL;
+    size_t count = 0;
+    quipu_status status =
+        qp_session_load(call->store, db, scratch, call->key, quipu_time_now(), &row, reterr);
+
+    assert(ent_depth(db) > 0);
+    quipu_arena_free(arena); /* of a try before */
+    for (int scope = QP_SCOPE_APP; scope <= QP_SCOPE_SESSION && status == QUIPU_OK; scope++) {
+        status =
+            qp_state_rows(call->store, db, row, (qp_scope)scope, arena, &scopes[scope], reterr);
+        count += scopes[scope].n;
+    }
+    if (status == QUIPU_OK && count > 0) {
+        entries = qp_arena_take(arena, count * sizeof(*entries));
+        status = entries != NULL ? QUIPU_OK
+                                 : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for state");
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    count = 0;
+    for (int scope = QP_SCOPE_APP; scope <= QP_SCOPE_SESSION; scope++) {
+        for (size_t i = 0; i < scopes[scope].n; i++) {
+            const qp_state *state = &scopes[scope].items[i];
+
+            entries[count++] = (quipu_state_entry){.scope = (quipu_scope)scope,
+                                                   .name = state->name,
+                                                   .value = state->value,
+                                                   .set_at = state->updated_at,
+                                                   .set_by = state_get_text(state->set_by),
+                                                   .set_seq = state->set_seq,
+                                                   .set_in = state_get_text(state->set_in)};
+        }
+    }
+    call->list->pub.entries = quipu_state_entries_of(entries, count);
+    return QUIPU_OK;
+}
+
+quipu_status quipu_state_get(quipu_store *store, quipu_str key, const quipu_call_options *call,
+                             quipu_state_list **ret_list, quipu_error *reterr)
+{
+    state_get_call get = {.store = store, .key = key};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && ret_list == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "state needs a place for the list");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_key_check(key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        get.list = qp_result_new(sizeof(*get.list));
+        status = get.list != NULL ? qp_store_read(store, &within, state_get_work, &get, reterr)
+                                  : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for state");
+    }
+    if (status == QUIPU_OK) {
+        *ret_list = &get.list->pub;
+    } else if (get.list != NULL) {
+        quipu_free(&get.list->pub);
+    }
+    qp_store_leave(&within);
+    return status == QUIPU_OK ? QUIPU_OK : qp_store_fail(status, "read the state of", key, reterr);
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""The field's words and plain sentences, as CONTRIBUTING.md asks for them: words that the project
+gave up stay away from names, comments, texts and pages."""
+
+import re
+
+import qptools
+
+FOLDERS = ("src", "include", "apps", "entgen", "examples", "docs", "schema", "web", "tools", "cmake")
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
+KINDS = ("*.c", "*.h", "*.md", "*.[1-9]", "*.py", "*.sh", "*.ent", "*.js", "*.cmake", "*.txt")
+# A word that is not used here, and what says it. Part of a name counts: "_" is no letter here.
+WORDS = (
+    (r"tells?|told|telling", "says, reports, returns, writes, distinguishes"),
+    (r"whoever|those who", "the subject's name: the caller, the writer, a program"),
+    (r"is none of", "is not, is outside of"),
+    (r"of ours", "the owner's name: quipu, this program, the schema"),
+    (r"believ(?:e|es|ed|ing)", "optimistic, assume"),
+    (r"unsay|unsaid", "clear"),
+    (r"keeper", "maintenance"),
+    (r"put off|puts off", "defer"),
+    (r"known rows?", "session cache"),
+)
+SELF = "tools/check_words.py"
+
+
+def pattern(words):
+    """The words at their borders; a name's parts are words, too."""
+    return re.compile(rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])", re.I)
+
+
+def main():
+    args = qptools.parser(__doc__).parse_args()
+    report = qptools.Report("words")
+    rules = [(pattern(words), instead) for words, instead in WORDS]
+    paths = qptools.files(args.root, KINDS, FOLDERS)
+    paths += [p for p in qptools.files(args.root, PAGES) if len(p.parts) == 1]
+    for path in paths:
+        if str(path) == SELF or qptools.is_generated(args.root, path):
+            continue
+        text = (args.root / path).read_text(encoding="utf-8", errors="replace")
+        for rule, instead in rules:
+            for match in rule.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                report.bad(path, line, f'"{match.group(0)}": say {instead}')
+    report.finish(f"{len(paths)} files")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+// The store: how much is in it, how it is kept, and what workers do. Asked for when it is opened,
+// never on load.
+import { get } from "./api.js";
+import { stateTable } from "./state.js";
+import { button, copy, h, instant, number, plural, short, size } from "./dom.js";
+
+const DISKS = [
+	"A power cut may lose the newest writes.",
+	"A write is on the disk when it returns.",
+	"A write is on this disk and on a standby's when it returns.",
+];
+
+function tile(label, value, more) {
+	return h(
+		"div",
+		{ class: "tile" },
+		h("span", { class: "sub" }, label),
+		h("b", {}, value),
+		more && h("span", { class: "sub" }, more),
+	);
+}
+
+function jobRow(app, job) {
+	const busy = job.owner ? ["working: ", job.owner] : null;
+	const failed = job.lastError ?? job.reflectError;
+	return h(
+		"tr",
+		failed ? { class: "differs" } : {},
+		h(
+			"th",
+			{ scope: "row" },
+			h("a", { class: "link", href: app.link(job.key, "memory") }, short(job.key, 60)),
+		),
+		h("td", {}, `${number(job.watermark)} of ${number(job.lastSeq)}`),
+		h("td", {}, plural(job.pendingMessages, "message")),
+		h("td", {}, plural(job.observations + job.reflections, "memory", "memories")),
+		h(
+			"td",
+			{ class: "blame" },
+			busy,
+			failed && `failed ${plural(job.tries, "time")}: ${failed}`,
+			job.nextAt && !busy && failed && [" again at ", instant(job.nextAt)],
+			!busy && !failed && (job.pendingMessages > 0 ? "waits" : "done"),
+		),
+	);
+}
+
+export async function storeView(app, rest, signal) {
+	const [stats, jobs] = await Promise.all([
+		get(["stats"], {}, signal),
+		get(["memory"], {}, signal),
+	]);
+	const rows = jobs.sessions
+		.sort((a, b) => b.pendingMessages - a.pendingMessages)
+		.slice(0, 100)
+		.map((job) => jobRow(app, job));
+	return {
+		element: h(
+			"div",
+			{ class: "stack" },
+			h(
+				"div",
+				{ class: "names" },
+				h("h1", {}, "Store"),
+				button("Copy JSON", () =>
+					copy(JSON.stringify({ stats, jobs: jobs.sessions }, null, 2), "The figures"),
+				),
+			),
+			h("p", { class: "sub" }, `${stats.engine} · quipu ${stats.version}`),
+			h(
+				"div",
+				{ class: "tiles" },
+				tile("Sessions", number(stats.sessions), `${plural(stats.forks, "fork")} among them`),
+				tile("Messages", number(stats.messages), `about ${number(stats.tokens)} tokens`),
+				tile("Size", size(stats.fileBytes), `${size(stats.freeBytes)} of it free`),
+				tile("Log", size(stats.logBytes)),
+				tile(
+					"Longest session",
+					plural(stats.largestMessages, "message"),
+					short(stats.largestKey, 40),
+				),
+				tile(
+					"Commits of this server",
+					number(stats.commits),
+					`${plural(stats.writes, "write")}, at most ${number(stats.largestCommit)} in one`,
+				),
+			),
+			h("h2", {}, "Health"),
+			h(
+				"ul",
+				{ class: "health" },
+				h("li", { class: stats.disks > 0 ? "good" : "poor" }, DISKS[stats.disks] ?? ""),
+				h(
+					"li",
+					{ class: stats.checksums === "on" ? "good" : "poor" },
+					{
+						on: "Every page has a checksum: damage is found when it is read.",
+						off: "Pages have no checksums here.",
+						stale:
+							"Another program has written without checksums since: quipu upgrade --checksums.",
+					}[stats.checksums],
+				),
+				h(
+					"li",
+					{ class: stats.expired ? "poor" : "good" },
+					stats.expired
+						? `${plural(stats.expired, "session")} expired: quipu sweep deletes them.`
+						: "No session waits to be swept.",
+				),
+				h(
+					"li",
+					{ class: "good" },
+					stats.unindexed
+						? `${plural(stats.unindexed, "message")} will be indexed by the next search.`
+						: "Every message is in the search index.",
+				),
+			),
+			h("h2", {}, "Jobs"),
+			rows.length
+				? stateTable(rows, ["Session", "Observed", "Pending", "Known", "Worker"], "Jobs")
+				: h("p", { class: "hint" }, "No session is observed yet: quipu memory run."),
+		),
+	};
+}
