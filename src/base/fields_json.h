@@ -30,8 +30,8 @@ QUIPU_MUST_USE quipu_status qp_fields_read(qp_field_fn get, const char *struct_n
 /* Writes a struct as an object; members without a value are left out. */
 void qp_fields_write(qp_jsonw *writer, const qp_json_fields *fields, const void *from);
 
-/* Writes the members into an object that is open; enums, whose names the caller knows, are left out,
- * as in the others. */
+/* Writes the members into an object that is open; enums, whose names the caller knows, are left
+ * out, as in the others. */
 void qp_fields_members(qp_jsonw *writer, const qp_json_fields *fields, const void *from);
 
 /* Writes one member, its key and its value, unless it has none. */
