@@ -493,11 +493,13 @@ static quipu_status append_ask(append_call *append, const qp_call *call, quipu_m
                                quipu_error *reterr)
 {
     const qp_remote *remote = &append->store->remote;
+    quipu_append_options own = *options;
     quipu_status status = qp_store_writable(append->store, reterr);
 
+    own.settings = append->has_settings ? &append->settings : NULL; /* of this library's size */
     if (status == QUIPU_OK) {
-        status = remote->append(remote->ctx, call, append->key, messages, options, &append->result,
-                                reterr);
+        status =
+            remote->append(remote->ctx, call, append->key, messages, &own, &append->result, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));
@@ -560,7 +562,6 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     }
     append.creates = (opt.flags & QUIPU_APPEND_CREATE) != 0;
     if (status == QUIPU_OK && qp_store_is_remote(store)) {
-        opt.settings = append.has_settings ? &append.settings : NULL; /* of this library's size */
         status = append_ask(&append, &within, messages, &opt, ret_appended, reterr);
         qp_encoded_free(&append.encoded);
         qp_store_leave(&within);
