@@ -10,7 +10,7 @@ CLUSTER_KILLS ?= 5
 .PHONY: test-cluster test-cluster-nightly
 
 help:
-	@echo "make run         build the program quipu and run its demo in a fresh folder"
+	@echo "make run         build quipu, run its demo in a fresh folder, serve it for a moment"
 	@echo "make release     build all of the release: quipu, entgen, libraries, examples, benches"
 	@echo "make test        everything that must be green: suites, sanitizers, compilers, check-fast"
 	@echo "make check       the slow checks: clang-tidy, cppcheck, gcc -fanalyzer, documentation, ABI"
@@ -47,6 +47,7 @@ endef
 run:
 	$(call build_release,--target quipu_program)
 	@tools/run.sh build/quipu demo
+	@tools/run_server.sh build/quipu
 	@echo "The same and more in a browser: build/quipu demo --serve"
 
 release:

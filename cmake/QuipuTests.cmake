@@ -126,6 +126,12 @@ function(quipu_test_on_postgres name folder labels target)
   endif()
 endfunction()
 
+# What also runs on stores behind a server of quipu: the calls that a remote store has.
+set(quipu_tests_of_a_server
+    contract.store_call contract.store_fork contract.store_list contract.store_message
+    contract.store_recall contract.store_search contract.store_search_query contract.store_session
+    contract.store_tail contract.store_title contract.store_window)
+
 # What also runs on the engine of tests/engine_strict, which holds src/ent to the rules of the seam:
 # some seconds of each kind. The others pass by hand: QUIPU_TEST_ENGINE=strict and the program. But
 # for contract.store_older, which copies files by their names.
@@ -201,6 +207,9 @@ function(quipu_add_test_folder folder)
   elseif(folder STREQUAL "agent")
     list(FILTER tests EXCLUDE REGEX "/test_[^/]*http\\.c$") # without libcurl
   endif()
+  if(QUIPU_SANITIZE OR QUIPU_AMALGAMATION OR NOT TARGET qp_server OR NOT TARGET qp_remote)
+    list(FILTER tests EXCLUDE REGEX "/test_store_remote\\.c$") # it runs the program's server
+  endif()
   if(NOT tests)
     return()
   endif()
@@ -219,9 +228,6 @@ function(quipu_add_test_folder folder)
     set(target t_${folder}_${topic})
     add_executable(${target} "${source}" ${objects} $<TARGET_OBJECTS:t_lib>)
     quipu_test_compile(${target})
-    if(TARGET qp_provider AND (folder STREQUAL "provider" OR folder STREQUAL "agent"))
-      target_link_libraries(${target} PRIVATE CURL::libcurl)
-    endif()
     if(folder STREQUAL "server")
       target_link_libraries(${target} PRIVATE ${quipu_libevent})
     endif()
@@ -244,6 +250,12 @@ function(quipu_add_test_folder folder)
     if(QUIPU_POSTGRES AND (folder MATCHES "postgres$" OR ("${folder}.${topic}" IN_LIST
                                                           quipu_tests_of_every_engine)))
       quipu_test_on_postgres(${folder}.${topic} ${folder} "${labels}" ${target})
+    endif()
+    if(TARGET qp_server AND TARGET qp_remote AND NOT QUIPU_SANITIZE AND NOT QUIPU_AMALGAMATION
+       AND "${folder}.${topic}" IN_LIST quipu_tests_of_a_server)
+      quipu_test_register(${folder}.${topic}.server ${folder} "${labels}" ${target})
+      set_property(TEST ${folder}.${topic}.server APPEND PROPERTY ENVIRONMENT
+                                                          "QUIPU_TEST_ENGINE=server")
     endif()
     if(NOT QUIPU_AMALGAMATION AND "${folder}.${topic}" IN_LIST quipu_tests_of_the_strict_engine)
       quipu_test_register(${folder}.${topic}.strict ${folder} "${labels};strict" ${target})
@@ -359,10 +371,22 @@ function(quipu_add_scripts)
     endif()
   endforeach()
 
+  if(TARGET qp_server AND TARGET qp_remote AND NOT QUIPU_SANITIZE)
+    quipu_test_register(e2e.run_server e2e "" "${PROJECT_SOURCE_DIR}/tools/run_server.sh"
+                        $<TARGET_FILE:quipu_program>)
+  endif()
+
   # The page in a browser, in an environment of its own, too.
   if(TARGET qp_server AND NOT QUIPU_SANITIZE)
     quipu_test_register(page.browser page "script;long" "${QUIPU_PYTHON}" "${root}/page/run.py")
     set_tests_properties(page.browser PROPERTIES TIMEOUT 3600)
+  endif()
+
+  # The server against the OpenAPI document that it serves, in an environment of its own.
+  if(TARGET qp_server AND NOT QUIPU_SANITIZE)
+    quipu_test_register(openapi.schemathesis openapi "script;long" "${QUIPU_PYTHON}"
+                        "${root}/openapi/run.py")
+    set_tests_properties(openapi.schemathesis PROPERTIES TIMEOUT 3600)
   endif()
 
   # The Python package in an environment of its own, which is made once and may take its time.

@@ -13,7 +13,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-APART = ("provider", "ent_postgres", "http", "mcp", "server")
+APART = ("net", "provider", "remote", "ent_postgres", "http", "mcp", "server")
 APART_HEADERS = ("include/quipu/provider.h", "include/quipu/server.h")
 
 INCLUDE = re.compile(r'^#include\s+(?:"([^"]+)"|<((?:quipu|ent)/[^>]+)>)')

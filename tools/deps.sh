@@ -15,6 +15,7 @@ usage() {
 }
 
 run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev libcurl4-openssl-dev libevent-dev"
+run="$run libssl-dev"
 bench="$run python3 valgrind"
 test="$run g++ libcmocka-dev libjansson-dev clang-19 clang-format-19 libclang-rt-19-dev"
 test="$test libpq-dev postgresql-15 pgbouncer abigail-tools"

@@ -18,6 +18,10 @@ static const app_option serve_options[] = {
      .help = "how clients call a proxy before it: https://sessions.example.org"},
     SERVE_TOKENS_OPTION,
     {.name = "open", .help = "print the page's address with a token of this run, and open it"},
+    {.name = "tls-cert",
+     .value = "FILE",
+     .help = "serve HTTPS alone, by this certificate chain (PEM)"},
+    {.name = "tls-key", .value = "FILE", .help = "the key of the certificate (PEM)"},
     {.name = "adk-open",
      .value = "APP",
      .help = "serve /apps/APP to ADK's clients without a token, to all of this machine"},
@@ -25,6 +29,8 @@ static const app_option serve_options[] = {
     {.name = "queue", .value = "N", .help = "requests that wait for a worker; default 256"},
     {.name = "max-body", .value = "SIZE", .help = "of a request; default 8M"},
     {.name = "connections", .value = "N", .help = "at once; default 1024"},
+    {.name = "tails", .value = "N", .help = "streams at once; default 512"},
+    {.name = "token-tails", .value = "N", .help = "streams of one token at once; default 64"},
     {.name = "idle", .value = "SECONDS", .help = "for a quiet connection; default 75"},
     {.name = "timeout", .value = "SECONDS", .help = "for a request to arrive; default 60"},
     {.name = "log",
@@ -161,10 +167,14 @@ static bool serve_read(const app_call *call, quipu_server_options *options)
     int64_t connections = 0;
     int64_t idle = 0;
     int64_t timeout = 0;
+    int64_t tails = 0;
+    int64_t token_tails = 0;
 
     if (!app_number(call, "workers", 1, QUIPU_SERVER_WORKERS_LIMIT, &workers) ||
         !app_number(call, "queue", 1, SERVE_COUNT_MAX, &queue) ||
         !app_number(call, "connections", 1, SERVE_COUNT_MAX, &connections) ||
+        !app_number(call, "tails", 1, SERVE_COUNT_MAX, &tails) ||
+        !app_number(call, "token-tails", 1, SERVE_COUNT_MAX, &token_tails) ||
         !app_size(call, "max-body", 1, &options->body_max) ||
         !app_number(call, "idle", 1, SERVE_SECONDS_MAX, &idle) ||
         !app_number(call, "timeout", 1, SERVE_SECONDS_MAX, &timeout)) {
@@ -178,6 +188,11 @@ static bool serve_read(const app_call *call, quipu_server_options *options)
     options->listen = app_value(call, "listen");
     options->public_url = app_value(call, "public-url");
     options->adk_open = app_value(call, "adk-open");
+    options->tls_cert = app_value(call, "tls-cert");
+    options->tls_key = app_value(call, "tls-key");
+    options->tenant = app_value(call, "tenant");
+    options->tails_max = (int32_t)tails;
+    options->token_tails_max = (int32_t)token_tails;
     options->log = serve_log;
     options->log_level = level != NULL
                              ? (quipu_log_level)(app_word_number(levels, level) + QUIPU_LOG_ERROR)
@@ -262,8 +277,8 @@ const app_verb app_verb_serve = {
     .summary = "serve the store over HTTP, until Ctrl-C or SIGTERM",
     .note =
         "Every request needs a token: \"quipu token new\" makes one. A browser shows the store's\n"
-        "page at the address; --open brings a token along. The server has no TLS and listens on\n"
-        "this machine only; put a proxy with TLS before it for others.",
+        "page at the address; --open brings a token along. Without --tls-cert and --tls-key the\n"
+        "server listens on this machine only; other machines need them, and --public-url.",
     .common = APP_STORE | APP_ADDS,
     .options = serve_options,
     .run = serve_run,

@@ -136,7 +136,7 @@ static quipu_status show_artifacts(show_job *job, quipu_error *error)
         app_render_artifacts(&job->render, list->artifacts);
     }
     quipu_free(list);
-    return status;
+    return status == QUIPU_UNSUPPORTED ? QUIPU_OK : status; /* a store behind a server */
 }
 
 /* Errors before the first page are reported without starting the pager. */

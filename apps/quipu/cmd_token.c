@@ -46,6 +46,7 @@ static int token_new(const app_call *call, const app_http *http, const char *pat
     if (app_given(call, "user") && !app_given(call, "app")) {
         return app_usage(call, "--user needs --app: users belong to an app");
     }
+    options.tenant = app_text_value(call, "tenant");
     options.app_name = app_text_value(call, "app");
     options.user_id = app_text_value(call, "user");
     options.note = app_text_value(call, "note");
@@ -67,6 +68,7 @@ static void token_json(const quipu_token *token)
     app_json_open(&json, NULL, '{');
     app_json_text(&json, "id", token->id);
     app_json_cstr(&json, "verbs", token_verbs_text(token->verbs));
+    app_json_text(&json, "tenant", token->tenant);
     app_json_text(&json, "app", token->app_name);
     app_json_text(&json, "user", token->user_id);
     app_json_text(&json, "note", token->note);

@@ -14,7 +14,7 @@
 #define SERVE_LISTEN_OPTION                                                                        \
     {.name = "listen",                                                                             \
      .value = "ADDRESS",                                                                           \
-     .help = "127.0.0.1:8420 (the default), [::1]:PORT or unix:PATH; port 0: a free one"}
+     .help = "default 127.0.0.1:8420; [::1]:PORT, unix:PATH; with TLS any; port 0: any"}
 
 #define SERVE_TOKENS_SUFFIX ".tokens" /* of the token file beside a store's file */
 

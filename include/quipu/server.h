@@ -59,6 +59,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_mcp_serve(quipu_store *store,
 #define QUIPU_SERVER_WORKERS_LIMIT 256        /* the maximum of the option */
 #define QUIPU_SERVER_QUEUE_MAX 256            /* requests that wait for a worker; default */
 #define QUIPU_SERVER_TAILS_MAX 512            /* open streams; default */
+#define QUIPU_SERVER_TOKEN_TAILS_MAX 64       /* open streams of one token; default */
 #define QUIPU_SERVER_IDLE_MS 75000            /* a connection between two requests; default */
 #define QUIPU_SERVER_REQUEST_MS                                                                    \
     60000                          /* a request until it is complete, an answer until
@@ -89,6 +90,11 @@ typedef struct quipu_server_options {
     quipu_log_level log_level; /* debug: every request */
     const char *adk_open;      /* an app whose ADK routes need no token; or NULL. Every program and
                                 * user of this machine may read and change it then */
+    const char *tls_cert;      /* PEM files of a certificate chain and its key: HTTPS alone is */
+    const char *tls_key;       /* served, also on public addresses; both, or NULL */
+    const char *tenant;        /* the store's; tokens of other tenants do not count. NULL: the one
+                                * without a name */
+    int32_t token_tails_max;
 } quipu_server_options;
 
 #define QUIPU_SERVER_OPTIONS_INIT QUIPU_INIT(quipu_server_options)
@@ -96,17 +102,19 @@ typedef struct quipu_server_options {
 /**
  * Serve a store over HTTP until quipu_server_stop(), on threads of its own. Every request needs a
  * token of the token file, but for /healthz, /readyz, /openapi.json, and what is the same for all
- * of ADK's clients (and for one app, see `adk_open`). The server has no TLS and
- * refuses every address that other machines could reach. It raises the process's soft limit of open
- * files to what the connections and the workers need; where the hard limit forbids that, there are
- * fewer connections, which it logs.
+ * of ADK's clients (and for one app, see `adk_open`). An address that other machines could reach is
+ * refused unless there are a certificate, a token and a public URL, and no open app. It raises the
+ * process's soft limit of open files to what the connections and the workers need; where the hard
+ * limit forbids that, there are fewer connections, which it logs.
  *
  * Ownership: stop with quipu_server_stop(), before the store is closed; the texts of the options
  *            are copied.
  * Threads:   any. The program must ignore SIGPIPE.
- * Errors:    QUIPU_MISUSE (a public address, a malformed option, a token file that others may
- *            read), QUIPU_EXISTS (the address is taken), QUIPU_INVALID (a damaged token file),
- *            QUIPU_LIMIT (an option, or too few open files for the workers), QUIPU_IO, QUIPU_NOMEM.
+ * Errors:    QUIPU_MISUSE (a public address, a malformed option, a token file or a key that others
+ *            may read), QUIPU_EXISTS (the address is taken), QUIPU_INVALID (a damaged token file, a
+ *            wrong certificate or key), QUIPU_LIMIT (an option, or too few open files for the
+ *            workers), QUIPU_UNSUPPORTED (a certificate in a build without TLS), QUIPU_IO,
+ *            QUIPU_NOMEM.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_server_start(quipu_store *store,
@@ -115,7 +123,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_server_start(quipu_store *store,
                                                          quipu_error *reterr);
 
 /**
- * Return where a server listens: "http://127.0.0.1:8420", or "unix:" and a path.
+ * Return where a server listens: "http://127.0.0.1:8420", "https://..." with a certificate, or
+ * "unix:" and a path.
  *
  * Ownership: the text is the server's.
  * Threads:   any.
@@ -152,6 +161,7 @@ typedef struct quipu_token_options {
     quipu_str user_id;  /* only those of this user; needs app_name */
     quipu_str note;     /* for people; at most QUIPU_TOKEN_NOTE_MAX bytes */
     int64_t ttl_ms;     /* 0: it never expires */
+    quipu_str tenant;   /* only a server of this tenant takes it; absent: the one without a name */
 } quipu_token_options;
 
 #define QUIPU_TOKEN_OPTIONS_INIT QUIPU_INIT(quipu_token_options)
@@ -166,6 +176,7 @@ typedef struct quipu_token {
     quipu_time created_at;
     bool has_expiry;
     quipu_time expires_at;
+    quipu_str tenant; /* absent: the one without a name */
 } quipu_token;
 
 QUIPU_SLICE(quipu_tokens, quipu_token)

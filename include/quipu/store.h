@@ -92,7 +92,8 @@ typedef struct quipu_open_options {
 #define QUIPU_OPEN_OPTIONS_INIT QUIPU_INIT(quipu_open_options)
 
 /**
- * Open a store by URI: a path, "file:path", ":memory:" or "postgresql://...". The call creates a
+ * Open a store by URI: a path, "file:path", ":memory:", "postgresql://...", or a server of quipu:
+ * "http://host:port", "https://host:port" or "unix:path" (docs/server.md). The call creates a
  * missing file, migrates an older one, and adopts a file of Lango's after a backup beside it. A
  * read-only open changes no file: it reads an older one as QUIPU_OPEN_READ_ONLY says, and of a file
  * of Lango's a private, adopted copy. A file that Lango has migrated after its adoption is

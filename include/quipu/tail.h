@@ -13,6 +13,7 @@ extern "C" {
 /* ---- limits ---------------------------------------------------------------------------------- */
 
 #define QUIPU_TAIL_BATCH 1000     /* messages in one batch of a tail */
+#define QUIPU_TAIL_BYTES 262144   /* of texts in one batch; a longer message comes alone */
 #define QUIPU_FEED_PAGE_MAX 10000 /* changes in one page of the feed */
 #define QUIPU_FEED_PAGE 1000      /* changes in a page without a limit */
 #define QUIPU_FEED_ROWS_MAX 65536 /* changes that the feed keeps; it deletes older ones */
@@ -38,8 +39,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_tail_open(quipu_store *store, quipu_
                                                       quipu_tail **ret_tail, quipu_error *reterr);
 
 /**
- * Read the next messages, at most QUIPU_TAIL_BATCH, in order. Waits up to `timeout_ms` for them (0:
- * does not wait; -1: without end) and sets *ret_batch to NULL when none came in time.
+ * Read the next messages, at most QUIPU_TAIL_BATCH with at most QUIPU_TAIL_BYTES of contents, tool
+ * calls and extras, in order; `more_after` says whether others exist already. Waits up to
+ * `timeout_ms` for them (0: does not wait; -1: without end) and sets *ret_batch to NULL when none
+ * came in time.
  *
  * A commit of this process wakes the tail at once. A commit of another process is noticed when the
  * system reports a write to the file (Linux), and at the latest after 250 ms. Messages that were

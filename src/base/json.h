@@ -169,4 +169,8 @@ bool qp_double_text(double value, char ret_text[QP_DOUBLE_TEXT_SIZE]);
  * by meaning, numbers by spelling. QUIPU_NOMEM when a large object cannot be sorted. */
 QUIPU_MUST_USE quipu_status qp_json_equal(qp_json_node a, qp_json_node b, bool *ret_equal);
 
+/* Whether an object has two members of the same name, by meaning; anything else has none. n log n
+ * comparisons. QUIPU_NOMEM. */
+QUIPU_MUST_USE quipu_status qp_json_repeats(qp_json_node object, bool *ret_repeats);
+
 #endif

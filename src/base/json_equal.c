@@ -3,7 +3,8 @@
  * members, so that no input takes square time.
  *
  * Owns: nothing; the arrays to sort are freed before a function returns.
- * Called by: src/store/message_read.c, when an event id repeats: is it the same message?
+ * Called by: src/store/message_read.c, when an event id repeats: is it the same message? And by the
+ * server, for the members of bodies.
  * Locks: none; both trees are only read. */
 #include "base/json.h"
 
@@ -199,4 +200,22 @@ quipu_status qp_json_equal(qp_json_node a, qp_json_node b, bool *ret_equal)
         *ret_equal = equal;
     }
     return status;
+}
+
+quipu_status qp_json_repeats(qp_json_node object, bool *ret_repeats)
+{
+    size_t count = qp_json_kind_of(object) == QP_JSON_OBJECT ? qp_json_count(object) : 0;
+    json_equal_member *members;
+
+    if (count <= JSON_EQUAL_FEW) {
+        *ret_repeats = count > 0 && json_equal_keys(object) < count;
+        return QUIPU_OK;
+    }
+    members = qp_calloc(count, sizeof(*members));
+    if (members == NULL) {
+        return QUIPU_NOMEM;
+    }
+    *ret_repeats = json_equal_sort(object, members) < count;
+    qp_free(members);
+    return QUIPU_OK;
 }

@@ -8,10 +8,9 @@
 #include <ent/postgres.h>
 #include <ent/sqlite.h>
 
-#ifndef QUIPU_POSTGRES
 #include "base/error.h"
-#endif
 #include "front/engines.h"
+#include "store/remote.h"
 
 /* Opens a connection to a server's database. */
 static quipu_status engine_open_postgres(const qp_place *place, bool read_only, ent_db **ret_db,
@@ -91,5 +90,20 @@ quipu_status ent_postgres_library(int *ret_version, quipu_error *reterr)
     (void)ret_version;
     return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                         "this build has no PostgreSQL; build it where libpq is (libpq-dev)");
+}
+#endif
+
+/* ---- a build without libcurl ----------------------------------------------------------------- */
+
+#ifndef QUIPU_REMOTE
+quipu_status qp_remote_open(const char *uri, const quipu_open_options *options,
+                            qp_remote *ret_remote, quipu_error *reterr)
+{
+    (void)uri;
+    (void)options;
+    (void)ret_remote;
+    return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                        "this build opens no servers; build it where libcurl's headers are "
+                        "(libcurl4-openssl-dev)");
 }
 #endif

@@ -107,6 +107,13 @@ static quipu_status open_store_parameter(char *uri, bool *row_security, quipu_er
     return QUIPU_OK;
 }
 
+/* Whether a URI names a server of quipu. */
+static bool open_store_is_remote(const char *uri)
+{
+    return strncmp(uri, "http://", 7) == 0 || strncmp(uri, "https://", 8) == 0 ||
+           strncmp(uri, "unix:", 5) == 0;
+}
+
 /* What a URI names: a server's database, a path, or what follows "file:". Any other scheme fails
  * with QUIPU_UNSUPPORTED, so that a typing error never creates a file of that name. The result
  * points into `uri`. A path with a colon, such as "a/b:c", is a path. */
@@ -121,13 +128,13 @@ static quipu_status open_store_path(const char *uri, const char **ret_path, quip
         if (strncmp(uri, "//", 2) == 0) {
             uri += 2; /* file:///path: an empty host */
         }
-    } else if (qp_engine_of(uri)->schemes[0] != NULL) {
+    } else if (qp_engine_of(uri)->schemes[0] != NULL || open_store_is_remote(uri)) {
         *ret_path = uri;
         return QUIPU_OK;
     } else if (colon != NULL && memchr(uri, '/', (size_t)(colon - uri)) == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "%.*s://...: a store is a path, file:path, :memory: or "
-                            "postgresql://...",
+                            "%.*s://...: a store is a path, file:path, :memory:, postgresql://..., "
+                            "or a server: http://..., https://... or unix:path",
                             (int)(colon - uri), uri); /* what follows may hold a password */
     }
     if (uri[0] == '\0') {
@@ -460,12 +467,30 @@ static quipu_status open_store_make(const char *path, quipu_open_options *option
     return qp_store_new(&connector, db, options, ret_store, reterr);
 }
 
+/* A store behind a server. What concerns the file or the database is the server's to decide. */
+static quipu_status open_store_remote(const char *uri, const quipu_open_options *options,
+                                      quipu_store **ret_store, quipu_error *reterr)
+{
+    const uint32_t known = QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST;
+    qp_remote remote;
+    quipu_status status;
+
+    if ((options->flags & ~known) != 0 || options->ttl_ms != 0 || options->cap_messages != 0 ||
+        options->cap_tokens != 0 || options->max_bytes != 0 || options->tenant.n > 0) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "a server decides about tenant, times to live, caps, size and feed: "
+                            "open its store without them");
+    }
+    status = qp_remote_open(uri, options, &remote, reterr);
+    return status == QUIPU_OK ? qp_store_new_remote(&remote, options, ret_store, reterr) : status;
+}
+
 /* One entry for each opening, good or bad. The path is not in it: it may name a user or hold a
  * password. A missing store is no error to a caller who asks whether there is one. */
 static void open_store_log(const qp_log *log, const char *path, int64_t begun_ns,
                            quipu_status status, const quipu_error *error)
 {
-    const char *engine = qp_engine_of(path)->name;
+    const char *engine = open_store_is_remote(path) ? "http" : qp_engine_of(path)->name;
 
     if (status == QUIPU_OK) {
         QP_LOG(log, QUIPU_LOG_INFO, "store", "open", QP_LOG_TEXT("engine", engine),
@@ -504,7 +529,8 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
         return status;
     }
     log = qp_log_of(opt.log, opt.log_ctx, opt.log_level);
-    status = open_store_make(path, &opt, ret_store, &error);
+    status = open_store_is_remote(path) ? open_store_remote(path, &opt, ret_store, &error)
+                                        : open_store_make(path, &opt, ret_store, &error);
     open_store_log(&log, path, begun_ns, status, &error);
     if (status != QUIPU_OK && reterr != NULL) {
         *reterr = error;

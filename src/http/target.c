@@ -66,9 +66,9 @@ static bool target_decode(char *from, size_t size, bool plus_is_space, quipu_str
     return qp_utf8_valid(*ret_text);
 }
 
-/* Whether "." or ".." stands between slashes: such a text could leave its place if it ever became
- * part of a path in a file system, and proxies resolve it before they pass a request on. */
-static bool target_has_dots(quipu_str text)
+/* Such a text could leave its place if it ever became part of a path in a file system, and proxies
+ * resolve it before they pass a request on. */
+bool qp_http_has_dots(quipu_str text)
 {
     size_t begin = 0;
 
@@ -104,7 +104,7 @@ static bool target_path(char *text, size_t size, qp_http_request *request,
         if (!target_decode(text + begin, i - begin, false, segment)) {
             return qp_http_refuse(ret_refusal, 400, "the path has a wrong escape");
         }
-        if (target_has_dots(*segment)) {
+        if (qp_http_has_dots(*segment)) {
             return qp_http_refuse(ret_refusal, 400, "the path has . or .. in it");
         }
         request->segment_count++;

@@ -203,6 +203,18 @@ static bool rpc_is_modern(const qp_mcp_request *request, qp_json_node version,
            (headers != NULL && qp_mcp_version_of(headers->protocol_version) == QP_MCP_MODERN);
 }
 
+/* A header must name a revision that is served, whatever the method is. Without one the revision is
+ * that of `initialize`, or not known yet. */
+static bool rpc_knows_version(qp_mcp_request *request)
+{
+    const qp_mcp_headers *headers = request->peer->headers;
+
+    return headers == NULL || headers->protocol_version.p == NULL ||
+           request->version != QP_MCP_NO_VERSION ||
+           qp_mcp_fail(request, QP_MCP_INVALID_REQUEST,
+                       "the header MCP-Protocol-Version names no revision that is served here");
+}
+
 /* A modern request must carry its version and its client's capabilities; then its headers must say
  * the same, so that a client that contradicts itself learns that first. */
 static bool rpc_find_era(qp_mcp_request *request, bool *ret_modern)
@@ -214,7 +226,7 @@ static bool rpc_find_era(qp_mcp_request *request, bool *ret_modern)
     *ret_modern = rpc_is_modern(request, version, capabilities);
     if (!*ret_modern) {
         request->version = request->peer->legacy;
-        return true;
+        return rpc_knows_version(request);
     }
     request->version = QP_MCP_MODERN;
     if (qp_json_kind_of(version) != QP_JSON_STRING) {

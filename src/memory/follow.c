@@ -210,6 +210,9 @@ quipu_status quipu_memory_start(quipu_store *store, const quipu_memory_options *
     quipu_status status = qp_store_enter(store, NULL, &within, reterr);
 
     if (status == QUIPU_OK) {
+        status = qp_store_check_local(store, &within, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = qp_worker_options(store, options, &given, reterr);
     }
     if (status == QUIPU_OK) {
@@ -241,6 +244,9 @@ quipu_status quipu_memory_stop(quipu_store *store, quipu_memory_ran *ret_ran, qu
     qp_call within;
     quipu_status status = qp_store_enter(store, NULL, &within, reterr);
 
+    if (status == QUIPU_OK) {
+        status = qp_store_check_local(store, &within, reterr);
+    }
     if (status == QUIPU_OK) {
         status = qp_output_check(ret_ran, "quipu_memory_ran", reterr);
     }

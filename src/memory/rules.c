@@ -482,8 +482,8 @@ static quipu_memory *rules_add(qp_rules_found *found, const quipu_message *messa
     return item;
 }
 
-/* A name or a sentence for a column, which holds no NUL: it ends there. At most `max` bytes, and never
- * half of a character; absent when nothing is left. */
+/* A name or a sentence for a column, which holds no NUL: it ends there. At most `max` bytes, and
+ * never half of a character; absent when nothing is left. */
 static quipu_str rules_cut(quipu_str text, size_t max)
 {
     const char *nul = text.n > 0 ? memchr(text.p, '\0', text.n) : NULL;

@@ -20,7 +20,7 @@
 #include "base/option.h"
 #include "base/thread.h"
 #include "base/uuid.h"
-#include "provider/http.h"
+#include "net/http.h"
 #include "provider/key.h"
 #include "provider/wire.h"
 
@@ -632,4 +632,10 @@ quipu_status quipu_provider_open(quipu_provider_kind kind, const quipu_provider_
     self->options.key_env = self->options.ca_file = (quipu_str){NULL, 0};
     *ret_provider = &self->provider;
     return QUIPU_OK;
+}
+
+/* libcurl's version string, which includes its TLS library. */
+const char *quipu_provider_network(void)
+{
+    return qp_http_library();
 }

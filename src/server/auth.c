@@ -148,7 +148,7 @@ bool qp_auth_token(quipu_server *server, qp_call *call, qp_token_table **ret_hel
         QP_LOG(&server->log, QUIPU_LOG_ERROR, "server", "token_file", QP_LOG_STATUS(status));
     }
     if (server->tokens.table != NULL && token.n > 0) {
-        identity = qp_token_find(server->tokens.table, token);
+        identity = qp_token_find(server->tokens.table, quipu_cstr(server->tenant), token);
     }
     if (identity == NULL) {
         qp_reply_error(&call->answer, 401, "MISUSE",

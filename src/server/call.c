@@ -79,8 +79,11 @@ void qp_reply_failure(qp_reply *answer, quipu_status status, const quipu_error *
             http_status = call_statuses[i].http_status;
         }
     }
+    /* A fault of the store is none of the request: its text would show where the store lies. */
     qp_reply_error(answer, http_status, quipu_status_name(status),
-                   error->message[0] != '\0' ? error->message : quipu_status_text(status));
+                   error->message[0] != '\0' && (http_status < 500 || status == QUIPU_UNSUPPORTED)
+                       ? error->message
+                       : quipu_status_text(status));
 }
 
 /* The size of an answer is limited by its buffer, whose error shows here. */
@@ -256,6 +259,10 @@ quipu_status qp_call_check_new_key(const qp_call *call, quipu_str key, quipu_str
     bool is_own;
     qp_buf own;
 
+    if (qp_http_has_dots(key)) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "a key with . or .. between slashes cannot be part of a path");
+    }
     if (!qp_call_is_scoped(call) || key.n < head.n || memcmp(key.p, head.p, head.n) != 0) {
         return QUIPU_OK;
     }

@@ -11,6 +11,7 @@
  *
  * Holds on return of every callback: the connection is in one state of conn.h, or freed. */
 #include "server/conn.h"
+#include "server/tls.h"
 
 #include <assert.h>
 #include <string.h>
@@ -65,7 +66,10 @@ void qp_conn_close(qp_conn *conn)
     quipu_server *server = conn->server;
 
     if (conn->state == QP_CONN_WAITING || (conn->stream != NULL && !qp_stream_free(conn->stream))) {
+        server->metrics.left += conn->state == QP_CONN_WAITING ? 1 : 0;
         conn->is_gone = true;
+        atomic_store(&conn->has_left, true);
+        quipu_cancel_set(conn->cancel);
         (void)bufferevent_disable(conn->bev, EV_READ | EV_WRITE);
         return;
     }
@@ -81,6 +85,7 @@ void qp_conn_close(qp_conn *conn)
     server->conn_count--;
     event_free(conn->timer);
     bufferevent_free(conn->bev);
+    quipu_cancel_free(conn->cancel);
     qp_http_reader_free(&conn->reader);
     qp_free(conn);
     if (server->stopping && server->conn_count == 0) {
@@ -96,6 +101,9 @@ static void conn_linger(qp_conn *conn)
 
     conn->state = QP_CONN_LINGERING;
     (void)evbuffer_drain(input, evbuffer_get_length(input)); /* a full one would not be read */
+    if (conn->server->tls != NULL) {
+        qp_tls_end(conn->bev);
+    }
     (void)shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
     (void)bufferevent_enable(conn->bev, EV_READ);
     conn_arm(conn, CONN_LINGER_MS);
@@ -204,8 +212,12 @@ static void conn_run(qp_job *job)
     qp_conn *conn = job->owner;
     qp_call *call = &conn->call;
     quipu_error error = {.status = QUIPU_OK};
-    quipu_status status = call->route->handler(call, &error);
+    quipu_status status;
 
+    if (atomic_load(&conn->has_left)) {
+        return; /* nobody waits for it, and nobody was promised anything */
+    }
+    status = call->route->handler(call, &error);
     if (status != QUIPU_OK) {
         qp_reply_failure(&call->answer, status, &error);
     }
@@ -259,8 +271,7 @@ static bool conn_check(qp_conn *conn)
         server->metrics.unauthorized++;
         return false;
     }
-    if (call->route->kind == QP_ROUTE_STREAM &&
-        server->stream_count >= (size_t)server->options.tails_max) {
+    if (call->route->kind == QP_ROUTE_STREAM && !qp_streams_have_room(server, call->identity)) {
         qp_reply_error(&call->answer, 503, "LIMIT", "there are too many tails: try again later");
         return false;
     }
@@ -281,6 +292,7 @@ static void conn_begin(qp_conn *conn)
                       .service = server->service,
                       .request = &conn->reader.request,
                       .limits = QUIPU_CALL_OPTIONS_INIT};
+    call->limits.cancel = conn->cancel;
     qp_reply_init(&call->answer);
     conn->begun_ns = qp_clock_ns();
     conn->closes = !conn->reader.request.keep_alive;
@@ -313,8 +325,7 @@ static void conn_execute(qp_conn *conn)
         conn_answer(conn);
         return;
     }
-    conn->state = QP_CONN_WAITING;
-    (void)bufferevent_disable(conn->bev, EV_READ);
+    conn->state = QP_CONN_WAITING; /* it reads on, up to CONN_READ_MAX, to notice a client's end */
     (void)evtimer_del(conn->timer);
 }
 
@@ -323,7 +334,8 @@ static void conn_refuse(qp_conn *conn, int status, const char *reason)
 {
     conn_release_call(conn);
     qp_reply_init(&conn->call.answer);
-    qp_reply_error(&conn->call.answer, status, "INVALID", reason);
+    qp_reply_error(&conn->call.answer, status,
+                   status == 413 || status == 414 || status == 431 ? "LIMIT" : "INVALID", reason);
     conn->server->metrics.refused++;
     conn->begun_ns = qp_clock_ns();
     conn->closes = true;
@@ -402,12 +414,14 @@ static void conn_on_write(struct bufferevent *bev, void *arg)
     }
 }
 
-/* The client closed, the connection broke, or the client does not read. */
+/* The client closed, the connection broke, or the client does not read. The end of a handshake is
+ * no end. */
 static void conn_on_event(struct bufferevent *bev, short events, void *arg)
 {
     (void)bev;
-    (void)events;
-    qp_conn_close(arg);
+    if ((events & BEV_EVENT_CONNECTED) == 0) {
+        qp_conn_close(arg);
+    }
 }
 
 /* While a request is under way its time is over: 408. Otherwise the connection is idle or lingers,
@@ -433,7 +447,9 @@ static bool conn_make(quipu_server *server, int fd, qp_conn *conn)
 {
     struct timeval write_time = conn_time(server->options.request_ms);
 
-    conn->bev = bufferevent_socket_new(server->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    conn->bev = server->tls != NULL
+                    ? qp_tls_accept(server->tls, server->base, fd)
+                    : bufferevent_socket_new(server->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (conn->bev == NULL) {
         return false;
     }
@@ -452,8 +468,12 @@ void qp_conn_open(quipu_server *server, int fd)
 {
     qp_conn *conn = qp_calloc(1, sizeof(*conn));
 
-    if (conn == NULL || !conn_make(server, fd, conn)) {
+    if (conn != NULL) {
+        conn->cancel = quipu_cancel_new();
+    }
+    if (conn == NULL || conn->cancel == NULL || !conn_make(server, fd, conn)) {
         (void)evutil_closesocket(fd);
+        quipu_cancel_free(conn != NULL ? conn->cancel : NULL);
         qp_free(conn);
         return;
     }

@@ -29,10 +29,12 @@ typedef struct qp_conn {
     struct bufferevent *bev;
     struct event *timer;
     qp_conn_state state;
-    bool is_gone;    /* the client left while a worker was at it: freed when that is done */
-    bool closes;     /* behind this answer */
-    bool is_extra;   /* beyond the limit: its request is answered 503 */
-    bool is_checked; /* the request's head: host, route, token and parameters are right */
+    bool is_gone;         /* the client left while a worker was at it: freed when that is done */
+    atomic_bool has_left; /* the same for the worker, which does not begin then */
+    quipu_cancel *cancel; /* of the call that a worker is at */
+    bool closes;          /* behind this answer */
+    bool is_extra;        /* beyond the limit: its request is answered 503 */
+    bool is_checked;      /* the request's head: host, route, token and parameters are right */
     bool has_continued;
     bool is_timing_request; /* the timer counts the request, not the idle time */
     int64_t begun_ns;       /* when the request was complete, or refused */

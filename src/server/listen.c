@@ -1,5 +1,6 @@
-/* The listening socket (listen.h). Refuses every address that another machine could reach: requests
- * carry tokens, and without TLS a token on a network is everybody's.
+/* The listening socket (listen.h). An address that another machine could reach needs TLS, for
+ * requests carry tokens, and a token on a network is everybody's; a token, so that a public server
+ * is one that somebody meant; and a public URL, whose host is the only one that is answered.
  *
  * Owns: the socket until it is returned. Called by: quipu_server_start(), before any thread of the
  * server runs: umask() concerns the whole process for a moment. Locks: none. Holds on return: the
@@ -83,25 +84,61 @@ static bool listen_split(const char *address, char host[LISTEN_HOST_SIZE], unsig
     return digits > 0 && port <= 65535;
 }
 
-/* Fills in the address of a loopback interface; false: it is none. */
-static bool listen_loopback(const char *host, unsigned port, struct sockaddr_storage *ret_address,
-                            socklen_t *ret_size)
+/* Fills in the address of an interface; false: the host is no number. *ret_public: other machines
+ * could reach it. */
+static bool listen_parse(const char *host, unsigned port, struct sockaddr_storage *ret_address,
+                         socklen_t *ret_size, bool *ret_public)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
 
     host = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
-    if (inet_pton(AF_INET, host, &v4.sin_addr) == 1 && ntohl(v4.sin_addr.s_addr) >> 24 == 127) {
+    if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
         memcpy(ret_address, &v4, sizeof(v4));
         *ret_size = sizeof(v4);
+        *ret_public = ntohl(v4.sin_addr.s_addr) >> 24 != 127;
         return true;
     }
-    if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr)) {
+    if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
         memcpy(ret_address, &v6, sizeof(v6));
         *ret_size = sizeof(v6);
+        *ret_public = !IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
         return true;
     }
     return false;
+}
+
+/* Whether a public address may be served. */
+static quipu_status listen_check_public(const quipu_server *server, const char *address,
+                                        quipu_error *reterr)
+{
+    if (server->tls == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "%s could be reached by other machines, and there is no TLS: give a "
+                            "certificate and its key, or listen on 127.0.0.1 or a unix socket, "
+                            "put a proxy with TLS before it, and name its address as the public "
+                            "URL",
+                            address);
+    }
+    if (server->public_host[0] == '\0') {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "%s could be reached by other machines: the public URL must say by "
+                            "which name, for no other host is answered",
+                            address);
+    }
+    if (server->tokens.table->count == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "%s could be reached by other machines, and there is no token: make "
+                            "one first with \"quipu token new\"",
+                            address);
+    }
+    if (server->adk_app[0] != '\0') {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "%s could be reached by other machines, and an app that is open needs "
+                            "no token: listen on 127.0.0.1 or a unix socket",
+                            address);
+    }
+    return QUIPU_OK;
 }
 
 /* The port that the system chose for port 0. */
@@ -128,19 +165,21 @@ static quipu_status listen_tcp(quipu_server *server, const char *address, int *r
     socklen_t size = 0;
     char host[LISTEN_HOST_SIZE];
     unsigned port = 0;
+    bool is_public = false;
     int on = 1;
     int fd;
 
-    if (!listen_split(address, host, &port)) {
+    if (!listen_split(address, host, &port) ||
+        !listen_parse(host, port, &bound, &size, &is_public)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "%s is no address: 127.0.0.1:8420, [::1]:8420 or unix:PATH", address);
     }
-    if (!listen_loopback(host, port, &bound, &size)) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "%s could be reached by other machines, and this server has no TLS: "
-                            "listen on 127.0.0.1 or a unix socket, put a proxy with TLS before "
-                            "it, and name its address as the public URL",
-                            address);
+    if (is_public) {
+        quipu_status status = listen_check_public(server, address, reterr);
+
+        if (status != QUIPU_OK) {
+            return status;
+        }
     }
     fd = listen_socket(bound.ss_family);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
@@ -148,8 +187,8 @@ static quipu_status listen_tcp(quipu_server *server, const char *address, int *r
         return listen_fail(reterr, fd, address, errno);
     }
     (void)snprintf(server->address, sizeof(server->address),
-                   bound.ss_family == AF_INET6 ? "http://[%s]:%u" : "http://%s:%u", host,
-                   listen_port(fd));
+                   bound.ss_family == AF_INET6 ? "%s://[%s]:%u" : "%s://%s:%u",
+                   server->tls != NULL ? "https" : "http", host, listen_port(fd));
     *ret_fd = fd;
     return QUIPU_OK;
 }

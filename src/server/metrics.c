@@ -97,6 +97,8 @@ quipu_status qp_route_metrics(qp_call *call, quipu_error *reterr)
     metrics_put(text, "unauthorized_total", "counter", "Requests without the right to ask.",
                 metrics->unauthorized);
     metrics_put(text, "queue_full_total", "counter", "Requests answered 503.", metrics->queue_full);
+    metrics_put(text, "requests_left_total", "counter", "Clients that left before their answer.",
+                metrics->left);
     metrics_put(text, "queue_length", "gauge", "Requests that wait for a worker.",
                 (int64_t)qp_pool_waiting(&server->pool));
     metrics_put(text, "connections_total", "counter", "Accepted connections.", metrics->accepted);

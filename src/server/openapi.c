@@ -24,7 +24,14 @@ static void openapi_open(qp_jsonw *writer, const char *name)
 }
 
 /* {"type": ...} and, for a number, its bounds. */
-static void openapi_schema(qp_jsonw *writer, const qp_parameter *parameter)
+/* What the reader takes: texts without control bytes, of a segment also without "." and ".."
+ * between slashes. */
+#define OPENAPI_BYTE "[^\\u0000-\\u001f\\u007f]"
+#define OPENAPI_TEXT "^" OPENAPI_BYTE "*$"
+#define OPENAPI_KEY "^" OPENAPI_BYTE "+$"
+#define OPENAPI_SEGMENT "^(?!(.*[/\\\\])?\\.\\.?([/\\\\]|$))" OPENAPI_BYTE "+$"
+
+static void openapi_schema(qp_jsonw *writer, const qp_parameter *parameter, bool is_segment)
 {
     openapi_open(writer, "schema");
     switch (parameter->kind) {
@@ -44,6 +51,11 @@ static void openapi_schema(qp_jsonw *writer, const qp_parameter *parameter)
         break;
     case QP_PARAMETER_TEXT:
         openapi_text(writer, "type", "string");
+        openapi_text(writer, "pattern",
+                     is_segment ? OPENAPI_SEGMENT
+                     : strcmp(parameter->name, "key") == 0 || strcmp(parameter->name, "parent") == 0
+                         ? OPENAPI_KEY
+                         : OPENAPI_TEXT);
         break;
     }
     qp_jsonw_object_end(writer);
@@ -60,7 +72,7 @@ static void openapi_parameter(qp_jsonw *writer, const qp_parameter *parameter, c
         qp_jsonw_key(writer, QUIPU_STR("required"));
         qp_jsonw_bool(writer, true);
     }
-    openapi_schema(writer, parameter);
+    openapi_schema(writer, parameter, strcmp(in, "path") == 0);
     qp_jsonw_object_end(writer);
 }
 
@@ -123,6 +135,12 @@ static void openapi_responses(qp_jsonw *writer, const qp_route *route)
     qp_jsonw_object_end(writer);
 }
 
+/* ADK's framework takes no body for null. */
+static bool openapi_is_optional(const char *body)
+{
+    return strcmp(body, "AdkSessionNew") == 0 || strcmp(body, "AdkState") == 0;
+}
+
 /* The method in lower case, as OpenAPI's keys are. "x-quipu-need" is the right that a token needs;
  * the test of scopes reads it from there. */
 static void openapi_operation(qp_jsonw *writer, const qp_route *route)
@@ -141,7 +159,7 @@ static void openapi_operation(qp_jsonw *writer, const qp_route *route)
     openapi_parameters(writer, route);
     if (route->body != NULL) {
         openapi_open(writer, "requestBody");
-        qp_jsonw_put_bool(writer, "required", true);
+        qp_jsonw_put_bool(writer, "required", !openapi_is_optional(route->body));
         openapi_content(writer, "application/json", route->body);
         qp_jsonw_object_end(writer);
     }
@@ -182,26 +200,38 @@ static void openapi_paths(qp_jsonw *writer)
 static void openapi_field(qp_jsonw *writer, const struct qp_field_name *item)
 {
     openapi_open(writer, item->name);
+    qp_jsonw_key(writer, QUIPU_STR("type")); /* null: without it, or cleared */
+    qp_jsonw_array(writer);
     switch ((quipu_field_type)item->field.type) {
     case QUIPU_FIELD_INT:
-        openapi_text(writer, "type", "integer");
+        qp_jsonw_str(writer, QUIPU_STR("integer"));
         break;
     case QUIPU_FIELD_JSON:
-        openapi_text(writer, "type", "object");
+        qp_jsonw_str(writer, QUIPU_STR("object"));
         break;
     default:
-        openapi_text(writer, "type", "string");
+        qp_jsonw_str(writer, QUIPU_STR("string"));
         break;
+    }
+    if (strcmp(item->name, "key") != 0) {
+        qp_jsonw_str(writer, QUIPU_STR("null"));
+    }
+    qp_jsonw_array_end(writer);
+    if (strcmp(item->name, "key") == 0) {
+        openapi_text(writer, "pattern", OPENAPI_SEGMENT);
     }
     qp_jsonw_object_end(writer);
 }
 
-/* An object of settings; `more` are its other members, as JSON. */
-static void openapi_settings(qp_jsonw *writer, const char *name, const qp_fields *fields,
-                             const char *more_name, const char *more)
+/* An object of settings; `more` is its other member and `rule` what else it must keep, as JSON. */
+static void openapi_settings(qp_jsonw *writer, const char *name, const qp_json_fields *fields,
+                             const char *more_name, const char *more, const char *rule_name,
+                             const char *rule)
 {
     openapi_open(writer, name);
     openapi_text(writer, "type", "object");
+    qp_jsonw_key(writer, quipu_cstr(rule_name));
+    qp_jsonw_raw(writer, quipu_cstr(rule));
     qp_jsonw_key(writer, QUIPU_STR("additionalProperties"));
     qp_jsonw_bool(writer, false);
     openapi_open(writer, "properties");
@@ -219,9 +249,10 @@ static void openapi_adk_schemas(qp_jsonw *writer)
 {
     static const char *const schemas[][2] = {
         {"AdkSessionNew",
-         "{\"type\":[\"object\",\"null\"],\"properties\":{\"sessionId\":{\"type\":\"string\"},"
-         "\"state\":{\"type\":\"object\"},\"events\":{\"type\":\"array\",\"items\":{\"type\":"
-         "\"object\"}},\"options\":{\"type\":\"object\"}}}"},
+         "{\"type\":[\"object\",\"null\"],\"properties\":{\"sessionId\":{\"type\":[\"string\","
+         "\"null\"]},\"state\":{\"type\":[\"object\",\"null\"]},\"events\":{\"type\":[\"array\","
+         "\"null\"],\"items\":{\"type\":\"object\"}},\"options\":{\"type\":[\"object\","
+         "\"null\"]}}}"},
         {"AdkState", "{\"type\":[\"object\",\"null\"]}"},
         {"AdkSessionPatch", "{\"type\":\"object\",\"required\":[\"stateDelta\"],\"properties\":"
                             "{\"stateDelta\":{\"type\":\"object\"}}}"},
@@ -232,7 +263,8 @@ static void openapi_adk_schemas(qp_jsonw *writer)
                         "{\"type\":\"object\"},\"customMetadata\":{\"type\":[\"object\","
                         "\"null\"]}}}"},
         {"AdkRun", "{\"type\":\"object\"}"},
-        {"AdkError", "{\"type\":\"object\",\"required\":[\"detail\"]}"},
+        {"AdkError", "{\"type\":\"object\",\"anyOf\":[{\"required\":[\"detail\"]},"
+                     "{\"required\":[\"error\"]}]}"},
     };
 
     for (size_t i = 0; i < sizeof(schemas) / sizeof(schemas[0]); i++) {
@@ -256,9 +288,12 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
     qp_jsonw_object_end(writer);
     qp_jsonw_object_end(writer);
     openapi_open(writer, "schemas");
-    openapi_settings(writer, "SessionNew", &server->new_fields, "messages", messages);
-    openapi_settings(writer, "Fork", &server->new_fields, "seq", number);
-    openapi_settings(writer, "SessionPatch", &server->patch_fields, "expectedRevision", number);
+    openapi_settings(writer, "SessionNew", &server->new_fields, "messages", messages, "required",
+                     "[\"key\"]");
+    openapi_settings(writer, "Fork", &server->new_fields, "seq",
+                     "{\"type\":\"integer\",\"minimum\":0}", "required", "[\"key\",\"seq\"]");
+    openapi_settings(writer, "SessionPatch", &server->patch_fields, "expectedRevision", number,
+                     "minProperties", "1");
     qp_jsonw_key(writer, QUIPU_STR("Append"));
     qp_jsonw_raw(writer,
                  QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,\"required\":"
@@ -270,7 +305,8 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"required\":[\"role\"],\"properties\":"
                                    "{\"role\":{\"enum\":[\"user\",\"assistant\",\"tool\","
                                    "\"function\",\"model\",\"system\"]},\"content\":"
-                                   "{\"type\":\"string\"},\"eventId\":{\"type\":\"string\"}}}"));
+                                   "{\"type\":[\"string\",\"null\"]},\"eventId\":"
+                                   "{\"type\":[\"string\",\"null\"]}}}"));
     qp_jsonw_key(writer, QUIPU_STR("Artifact"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,"
                                    "\"required\":[\"name\"],\"properties\":{\"name\":"
@@ -289,7 +325,8 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
                                    "[\"string\",\"null\"]},\"why\":{\"type\":\"string\"},"
                                    "\"retire\":{\"const\":true}}}"));
     qp_jsonw_key(writer, QUIPU_STR("McpMessage"));
-    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":[\"object\",\"array\"]}"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":[\"object\",\"array\"],\"minItems\":1,"
+                                   "\"maxItems\":100}"));
     openapi_adk_schemas(writer);
     qp_jsonw_key(writer, QUIPU_STR("Error"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"properties\":{\"error\":{\"type\":"

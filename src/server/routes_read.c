@@ -10,7 +10,7 @@
 
 #include "base/jsonw.h"
 #include "server/route.h"
-#include "server/session_json.h"
+#include "server/server.h"
 
 /* The names of roles, as quipu_message_json() writes them, by number. */
 static const char *const read_roles[] = {"",         "user",  "assistant", "tool",
@@ -58,6 +58,9 @@ quipu_status qp_route_window(qp_call *call, quipu_error *reterr)
     qp_jsonw_put_bool(&writer, "moreBefore", window->more_before);
     qp_jsonw_put_bool(&writer, "overBudget", window->over_budget);
     qp_jsonw_put_bool(&writer, "cut", window->cut);
+    qp_jsonw_put_i64(&writer, "tokensTotal", qp_fields_tokens(window->messages));
+    qp_jsonw_key(&writer, QUIPU_STR("session"));
+    qp_fields_write(&writer, &call->server->session_fields, window->session);
     qp_jsonw_key(&writer, QUIPU_STR("messages"));
     status = qp_fields_messages(&writer, window->messages, &call->arena, reterr);
     qp_jsonw_object_end(&writer);
@@ -239,6 +242,7 @@ quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
     options.app_name = qp_call_text(call, "app");
     options.user_id = qp_call_text(call, "user");
     options.author = qp_call_text(call, "author");
+    options.role = (quipu_role)qp_call_number(call, "role", 0);
     options.mark_before = qp_call_text(call, "markBefore");
     options.mark_after = qp_call_text(call, "markAfter");
     options.has_after = qp_call_time(call, "after", &options.after);
@@ -275,6 +279,9 @@ static void read_put_recalled(qp_jsonw *writer, const quipu_recall_hit *hit)
     qp_jsonw_put_text(writer, "content", hit->content);
     qp_jsonw_put_i64(writer, "tokens", hit->tokens);
     qp_jsonw_put_double(writer, "score", hit->score);
+    qp_jsonw_put_double(writer, "fromWords", hit->from_words);
+    qp_jsonw_put_double(writer, "fromNeighbours", hit->from_neighbours);
+    qp_jsonw_put_double(writer, "fromSession", hit->from_session);
     qp_jsonw_object_end(writer);
 }
 
@@ -291,6 +298,8 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
     options.session_key = call->key;
     options.limit = qp_call_number(call, "limit", 0);
     options.budget = qp_call_number(call, "budget", 0);
+    options.from_seq = qp_call_number(call, "from", 0);
+    options.before_seq = qp_call_number(call, "before", 0);
     if (call->key.p == NULL) { /* a session is a scope of its own */
         options.app_name = qp_call_text(call, "app");
         options.user_id = qp_call_text(call, "user");
@@ -310,6 +319,7 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
     qp_jsonw_array_end(&writer);
     qp_jsonw_put_i64(&writer, "sessions", results->sessions);
     qp_jsonw_put_i64(&writer, "messages", results->messages);
+    qp_jsonw_put_i64(&writer, "terms", results->terms);
     qp_jsonw_object_end(&writer);
     quipu_free(results);
     return qp_reply_json(&call->answer, 200, &writer, reterr);

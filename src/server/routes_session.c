@@ -29,6 +29,8 @@ quipu_status qp_route_session_list(qp_call *call, quipu_error *reterr)
     options.agent_id = qp_call_text(call, "agent");
     options.after = qp_call_text(call, "after");
     options.parent = qp_call_text(call, "parent");
+    options.metadata_name = qp_call_text(call, "metadataName");
+    options.metadata_text = qp_call_text(call, "metadataText");
     options.limit = qp_call_number(call, "limit", 0);
     options.flags = (qp_call_flag(call, "oldestFirst") ? QUIPU_LIST_OLDEST_FIRST : 0) |
                     (qp_call_flag(call, "expired") ? QUIPU_LIST_EXPIRED : 0);
@@ -76,10 +78,9 @@ static quipu_status routes_answer_session(qp_call *call, int http_status,
     if (with_messages) {
         qp_jsonw_key(&writer, QUIPU_STR("messages"));
         status = qp_fields_messages(&writer, history->messages, &call->arena, reterr);
-        qp_jsonw_key(&writer, QUIPU_STR("moreBefore"));
-        qp_jsonw_bool(&writer, history->more_before);
-        qp_jsonw_key(&writer, QUIPU_STR("moreAfter"));
-        qp_jsonw_bool(&writer, history->more_after);
+        qp_jsonw_put_bool(&writer, "moreBefore", history->more_before);
+        qp_jsonw_put_bool(&writer, "moreAfter", history->more_after);
+        qp_jsonw_put_i64(&writer, "tokensTotal", qp_fields_tokens(history->messages));
     }
     qp_jsonw_object_end(&writer);
     return status == QUIPU_OK ? qp_reply_json(&call->answer, http_status, &writer, reterr) : status;
@@ -222,6 +223,9 @@ quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
         }
         status = qp_fields_set(&call->server->patch_fields, &patch, &patch.set, each.key,
                                each.value, &call->arena, reterr);
+    }
+    if (status == QUIPU_OK && (patch.set & ~(uint32_t)QUIPU_SET_IF_REVISION) == 0) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "the body changes nothing");
     }
     if (status == QUIPU_OK) {
         status = qp_call_check_session(call, reterr);

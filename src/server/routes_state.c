@@ -385,6 +385,24 @@ static quipu_status state_tail_after(const qp_call *call, int64_t *ret_after, qu
     return QUIPU_OK;
 }
 
+/* A client that has seen more than there is follows another life of the session, or the store is an
+ * older copy: to wait for that number would leave out what comes before it. */
+static quipu_status state_check_tail(qp_call *call, int64_t after, quipu_error *reterr)
+{
+    quipu_history *history = NULL;
+    quipu_status status = qp_call_session(call, &history, reterr);
+
+    if (status == QUIPU_OK && after >= history->session->next_seq &&
+        qp_http_header(call->request, "last-event-id").n > 0) {
+        status = qp_error_set(reterr, QUIPU_CONFLICT,
+                              "Last-Event-ID is beyond the end of the session, message %lld: it is "
+                              "another one, or older; begin again",
+                              (long long)(history->session->next_seq - 1));
+    }
+    quipu_free(history);
+    return status;
+}
+
 /* Opens the tail; the connection goes on with it (stream.c). */
 quipu_status qp_route_tail(qp_call *call, quipu_error *reterr)
 {
@@ -392,7 +410,7 @@ quipu_status qp_route_tail(qp_call *call, quipu_error *reterr)
     quipu_status status = state_tail_after(call, &after, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_call_check_session(call, reterr);
+        status = state_check_tail(call, after, reterr);
     }
     if (status == QUIPU_OK) {
         status = quipu_tail_open(call->store, call->key, after, &call->limits, &call->tail, reterr);

@@ -26,6 +26,7 @@
 #include "base/str.h"
 #include "http/request.h"
 #include "server/listen.h"
+#include "server/tls.h"
 
 #define SERVER_TICK_MS 250
 #define SERVER_EXTRA_MAX 64 /* connections beyond the limit that get an answer, 503 */
@@ -167,6 +168,7 @@ static quipu_status server_read_limits(quipu_server_options *options, quipu_erro
         {&options->queue_max, QUIPU_SERVER_QUEUE_MAX, 65536, "queue_max"},
         {&options->connections_max, QUIPU_SERVER_CONNECTIONS_MAX, 65536, "connections_max"},
         {&options->tails_max, QUIPU_SERVER_TAILS_MAX, 65536, "tails_max"},
+        {&options->token_tails_max, QUIPU_SERVER_TOKEN_TAILS_MAX, 65536, "token_tails_max"},
         {&options->idle_ms, QUIPU_SERVER_IDLE_MS, 3600000, "idle_ms"},
         {&options->request_ms, QUIPU_SERVER_REQUEST_MS, 3600000, "request_ms"},
         {&options->stop_ms, QUIPU_SERVER_STOP_MS, 3600000, "stop_ms"},
@@ -224,6 +226,30 @@ static quipu_status server_read_adk(quipu_server *server, const char *app, quipu
     return QUIPU_OK;
 }
 
+static quipu_status server_read_tenant(quipu_server *server, const char *tenant,
+                                       quipu_error *reterr)
+{
+    const quipu_str name = quipu_cstr(tenant != NULL ? tenant : "");
+
+    if (name.n >= sizeof(server->tenant)) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "a tenant's name has at most %d bytes",
+                            QP_SERVER_TENANT_MAX - 1);
+    }
+    memcpy(server->tenant, name.p, name.n);
+    return QUIPU_OK;
+}
+
+static quipu_status server_read_tls(quipu_server *server, const quipu_server_options *options,
+                                    quipu_error *reterr)
+{
+    if ((options->tls_cert == NULL) != (options->tls_key == NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "TLS needs a certificate and its key");
+    }
+    return options->tls_cert != NULL
+               ? qp_tls_open(options->tls_cert, options->tls_key, &server->tls, reterr)
+               : QUIPU_OK;
+}
+
 /* Texts are copied: the caller's options may be gone once the start returns. */
 static quipu_status server_read_options(quipu_server *server, const quipu_server_options *given,
                                         quipu_error *reterr)
@@ -243,6 +269,12 @@ static quipu_status server_read_options(quipu_server *server, const quipu_server
     if (status == QUIPU_OK) {
         status = server_read_adk(server, options->adk_open, reterr);
     }
+    if (status == QUIPU_OK) {
+        status = server_read_tenant(server, options->tenant, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = server_read_tls(server, options, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }
@@ -259,17 +291,19 @@ static quipu_status server_read_options(quipu_server *server, const quipu_server
 static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
 {
     quipu_service_options service = QUIPU_SERVICE_OPTIONS_INIT;
-    quipu_status status = qp_fields_read("quipu_session_info", &server->session_fields, reterr);
+    quipu_status status =
+        qp_fields_read(quipu_field_get, "quipu_session_info", &server->session_fields, reterr);
 
     service.flags = QUIPU_SERVICE_REBASE;
     if (status == QUIPU_OK) {
-        status = qp_fields_read("quipu_session_new", &server->new_fields, reterr);
+        status = qp_fields_read(quipu_field_get, "quipu_session_new", &server->new_fields, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_fields_read("quipu_session_patch", &server->patch_fields, reterr);
+        status =
+            qp_fields_read(quipu_field_get, "quipu_session_patch", &server->patch_fields, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_fields_read("quipu_memory", &server->memory_fields, reterr);
+        status = qp_fields_read(quipu_field_get, "quipu_memory", &server->memory_fields, reterr);
     }
     if (status == QUIPU_OK) {
         status = quipu_service_new(server->store, &service, &server->service, reterr);
@@ -393,6 +427,7 @@ static void server_free(quipu_server *server)
     quipu_service_free(server->service);
     quipu_service_free(server->adk);
     qp_token_release(server->tokens.table);
+    qp_tls_free(server->tls);
     qp_mutex_done(&server->health.mutex);
     qp_free(server);
 }

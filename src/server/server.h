@@ -20,16 +20,18 @@
 #define QP_SERVER_ADDRESS_MAX 160 /* bytes of an address, with its NUL */
 #define QP_SERVER_HOST_MAX 256    /* bytes of the public host, with its NUL */
 #define QP_SERVER_PATH_MAX 4096
-#define QP_SERVER_APP_MAX 256   /* bytes of the app that is open, with its NUL */
-#define QP_SERVER_BUCKETS 12    /* of the histogram of latencies */
-#define QP_SERVER_ROUTES_MAX 64 /* routes that are counted */
-#define QP_SERVER_CLASSES 3     /* of statuses: good, the client's fault, the server's */
+#define QP_SERVER_TENANT_MAX 1025 /* bytes of the tenant's name, with its NUL */
+#define QP_SERVER_APP_MAX 256     /* bytes of the app that is open, with its NUL */
+#define QP_SERVER_BUCKETS 12      /* of the histogram of latencies */
+#define QP_SERVER_ROUTES_MAX 64   /* routes that are counted */
+#define QP_SERVER_CLASSES 3       /* of statuses: good, the client's fault, the server's */
 
 struct event;
 struct event_base;
 struct evconnlistener;
 struct qp_conn;
 struct qp_stream;
+struct qp_tls;
 
 /* What /metrics shows; written by the loop's thread alone. */
 typedef struct qp_metrics {
@@ -40,6 +42,7 @@ typedef struct qp_metrics {
     int64_t refused;      /* requests that the reader refused, and unknown paths */
     int64_t unauthorized; /* 401 and 403 */
     int64_t queue_full;   /* answered 503 */
+    int64_t left;         /* clients that left before their answer */
     int64_t accepted;     /* connections */
     int64_t turned_away;  /* connections beyond the limit */
 } qp_metrics;
@@ -61,13 +64,15 @@ struct quipu_server {
     quipu_server_options options; /* its texts are not kept */
     qp_log log;
     char token_path[QP_SERVER_PATH_MAX];
+    char tenant[QP_SERVER_TENANT_MAX];
+    struct qp_tls *tls;                   /* NULL: plain HTTP */
     char public_host[QP_SERVER_HOST_MAX]; /* of --public-url, in lower case; "": none */
     char address[QP_SERVER_ADDRESS_MAX];  /* where it listens, as a URL */
     char socket_path[QP_SERVER_PATH_MAX]; /* of a unix socket; "": none */
-    qp_fields session_fields;
-    qp_fields new_fields;
-    qp_fields patch_fields;
-    qp_fields memory_fields;
+    qp_json_fields session_fields;
+    qp_json_fields new_fields;
+    qp_json_fields patch_fields;
+    qp_json_fields memory_fields;
     qp_token_book tokens;
     struct event_base *base;
     struct evconnlistener *listener;
@@ -113,6 +118,9 @@ void qp_conns_stop(quipu_server *server);
 void qp_conns_free(quipu_server *server);
 
 /* ---- stream.c -------------------------------------------------------------------------------- */
+
+/* Whether a token may open another stream: there is a limit for all, and one for each. */
+bool qp_streams_have_room(const quipu_server *server, const qp_identity *identity);
 
 /* Messages of a session were added by this server: its tails look at once. */
 void qp_streams_notify(quipu_server *server, quipu_str key);

@@ -7,153 +7,12 @@
 #include "server/session_json.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/base64.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "base/time.h"
-
-/* "agent_id" becomes "agentId". */
-static void json_camel(const char *from, char to[QP_FIELD_NAME_MAX])
-{
-    size_t n = 0;
-
-    for (; *from != '\0' && n + 1 < QP_FIELD_NAME_MAX; from++) {
-        if (*from == '_' && from[1] >= 'a' && from[1] <= 'z') {
-            from++;
-            to[n++] = (char)(*from - 'a' + 'A');
-        } else {
-            to[n++] = *from;
-        }
-    }
-    to[n] = '\0';
-}
-
-/* Names of JSON are camelCase, those of the structs are not: made once, here. */
-quipu_status qp_fields_read(const char *struct_name, qp_fields *ret_fields, quipu_error *reterr)
-{
-    quipu_field field = QUIPU_FIELD_INIT;
-
-    *ret_fields = (qp_fields){.count = 0};
-    for (size_t i = 0; quipu_field_get(struct_name, i, &field); i++) {
-        if (i == QP_FIELDS_MAX) {
-            return qp_error_set(reterr, QUIPU_LIMIT, "%s has too many fields", struct_name);
-        }
-        json_camel(field.name, ret_fields->items[i].name);
-        ret_fields->items[i].field = field;
-        ret_fields->count++;
-        field = (quipu_field)QUIPU_FIELD_INIT;
-    }
-    return QUIPU_OK;
-}
 
 /* ---- writing --------------------------------------------------------------------------------- */
-
-/* The address of a member; the table has its offset. */
-static const void *json_member(const void *from, uint32_t offset)
-{
-    return (const char *)from + offset;
-}
-
-/* Whether a member has a value that is shown: absent texts and unset times have none. */
-static bool json_is_there(const quipu_field *field, const void *from)
-{
-    const void *member = json_member(from, field->offset);
-
-    if (field->has_offset != QUIPU_FIELD_NO_HAS) {
-        return *(const bool *)json_member(from, field->has_offset);
-    }
-    switch ((quipu_field_type)field->type) {
-    case QUIPU_FIELD_TEXT:
-        return ((const quipu_str *)member)->p != NULL;
-    case QUIPU_FIELD_BYTES:
-        return ((const quipu_bytes *)member)->p != NULL;
-    case QUIPU_FIELD_JSON:
-        return ((const quipu_json *)member)->text.p != NULL;
-    case QUIPU_FIELD_ENUM:
-        return false; /* callers write its name */
-    default:
-        return true;
-    }
-}
-
-/* A time outside of the years that RFC 3339 can write is null rather than wrong. */
-static void json_put_time(qp_jsonw *writer, quipu_time time)
-{
-    char text[QP_TIME_RFC3339_SIZE];
-
-    if (qp_time_rfc3339(time, text, NULL) == QUIPU_OK) {
-        qp_jsonw_str(writer, quipu_cstr(text));
-    } else {
-        qp_jsonw_null(writer);
-    }
-}
-
-/* In the text form with hyphens. */
-static void json_put_uuid(qp_jsonw *writer, quipu_uuid uuid)
-{
-    char text[QUIPU_UUID_TEXT_SIZE];
-
-    quipu_uuid_format(uuid, text);
-    qp_jsonw_str(writer, quipu_cstr(text));
-}
-
-/* One case for each type of the table. JSON that was stored is valid, and is passed through without
- * a parse. */
-static void json_put_value(qp_jsonw *writer, quipu_field_type type, const void *member)
-{
-    switch (type) {
-    case QUIPU_FIELD_INT:
-        qp_jsonw_i64(writer, *(const int64_t *)member);
-        break;
-    case QUIPU_FIELD_FLOAT:
-        qp_jsonw_double(writer, *(const double *)member);
-        break;
-    case QUIPU_FIELD_BOOL:
-        qp_jsonw_bool(writer, *(const bool *)member);
-        break;
-    case QUIPU_FIELD_TEXT:
-        qp_jsonw_str(writer, *(const quipu_str *)member);
-        break;
-    case QUIPU_FIELD_BYTES:
-        qp_base64_json(writer, *(const quipu_bytes *)member);
-        break;
-    case QUIPU_FIELD_TIME:
-        json_put_time(writer, *(const quipu_time *)member);
-        break;
-    case QUIPU_FIELD_UUID:
-        json_put_uuid(writer, *(const quipu_uuid *)member);
-        break;
-    case QUIPU_FIELD_ENUM:
-        assert(false); /* no table says the names of its values */
-        break;
-    case QUIPU_FIELD_JSON:
-        qp_jsonw_raw(writer, ((const quipu_json *)member)->text);
-        break;
-    }
-}
-
-/* Absent members are left out, so that null never has to mean "absent". */
-void qp_fields_members(qp_jsonw *writer, const qp_fields *fields, const void *from)
-{
-    for (size_t i = 0; i < fields->count; i++) {
-        const quipu_field *field = &fields->items[i].field;
-
-        if (json_is_there(field, from)) {
-            qp_jsonw_key(writer, quipu_cstr(fields->items[i].name));
-            json_put_value(writer, (quipu_field_type)field->type, json_member(from, field->offset));
-        }
-    }
-}
-
-void qp_fields_write(qp_jsonw *writer, const qp_fields *fields, const void *from)
-{
-    qp_jsonw_object(writer);
-    qp_fields_members(writer, fields, from);
-    qp_jsonw_object_end(writer);
-}
 
 /* The library's own form of a message, which export and tail have, too. */
 quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu_arena *arena,
@@ -175,7 +34,24 @@ quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu
     return status;
 }
 
+int64_t qp_fields_tokens(quipu_messages messages)
+{
+    return messages.count > 0 ? quipu_message_at(messages, messages.count - 1)->tokens_total : 0;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
+
+/* Two programs could read a repeated member in two ways, so that none is accepted. */
+static quipu_status json_check_repeats(qp_json_node object, const char *what, quipu_error *reterr)
+{
+    bool repeats = false;
+    quipu_status status = qp_json_repeats(object, &repeats);
+
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "out of memory");
+    }
+    return repeats ? qp_error_set(reterr, QUIPU_INVALID, "%s has a member twice", what) : QUIPU_OK;
+}
 
 /* The type is demanded because a form of another site's page can send every type but this one
  * without asking (CORS). */
@@ -194,7 +70,7 @@ quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *r
     if (status == QUIPU_OK && qp_json_kind_of(qp_json_root(doc)) != QP_JSON_OBJECT) {
         status = qp_error_set(reterr, QUIPU_INVALID, "the body must be a JSON object");
     }
-    return status;
+    return status == QUIPU_OK ? json_check_repeats(qp_json_root(doc), "the body", reterr) : status;
 }
 
 /* 1.0 and 1e3 are numbers that JavaScript writes for whole ones: exact is enough. */
@@ -217,13 +93,14 @@ quipu_status qp_body_unknown(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_INVALID, "the body has a member that is unknown");
 }
 
-/* Sets a text or JSON; false: the value is of another kind. */
-static bool json_take(const quipu_field *field, char *member, qp_json_node value,
+/* Sets a text, JSON or a number; false: the value is of another kind. null is the value of no
+ * setting: absent, and for a number `no_number`. */
+static bool json_take(const quipu_field *field, char *member, qp_json_node value, int64_t no_number,
                       quipu_arena *arena)
 {
     bool is_null = qp_json_kind_of(value) == QP_JSON_NULL;
     quipu_str text = QP_STR_ABSENT;
-    int64_t number = 0;
+    int64_t number = no_number;
 
     switch ((quipu_field_type)field->type) {
     case QUIPU_FIELD_TEXT:
@@ -238,7 +115,7 @@ static bool json_take(const quipu_field *field, char *member, qp_json_node value
         memcpy(member, &text, sizeof(text)); /* a quipu_json is one text */
         return true;
     case QUIPU_FIELD_INT:
-        if (qp_json_int64(value, &number) != QP_JSON_EXACT) {
+        if (!is_null && qp_json_int64(value, &number) != QP_JSON_EXACT) {
             return false;
         }
         memcpy(member, &number, sizeof(number));
@@ -249,7 +126,7 @@ static bool json_take(const quipu_field *field, char *member, qp_json_node value
 }
 
 /* Sets one member of a struct, and its bit in the mask of a patch. */
-quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set, qp_json_node name,
+quipu_status qp_fields_set(const qp_json_fields *fields, void *to, uint32_t *set, qp_json_node name,
                            qp_json_node value, quipu_arena *arena, quipu_error *reterr)
 {
     for (size_t i = 0; i < fields->count; i++) {
@@ -258,7 +135,9 @@ quipu_status qp_fields_set(const qp_fields *fields, void *to, uint32_t *set, qp_
         if (!qp_json_text_is(name, quipu_cstr(fields->items[i].name))) {
             continue;
         }
-        if (!json_take(field, (char *)to + field->offset, value, arena)) {
+        /* A change to null clears: the only number, ttlMs, is "never expires" then. A new session
+         * has the store's. */
+        if (!json_take(field, (char *)to + field->offset, value, set != NULL ? -1 : 0, arena)) {
             return qp_error_field(reterr, QUIPU_INVALID, "body", fields->items[i].name, "type",
                                   "%s has a value of a wrong type", fields->items[i].name);
         }
@@ -293,8 +172,11 @@ quipu_status qp_body_messages(qp_json_node array, quipu_arena *arena, quipu_mess
     }
     while (qp_json_next(&each)) {
         quipu_messages one;
-        quipu_status status = quipu_message_parse(qp_json_raw(each.value), arena, &one, reterr);
+        quipu_status status = json_check_repeats(each.value, "a message", reterr);
 
+        if (status == QUIPU_OK) {
+            status = quipu_message_parse(qp_json_raw(each.value), arena, &one, reterr);
+        }
         if (status != QUIPU_OK) {
             return status;
         }

@@ -12,6 +12,7 @@
  * and text. */
 #include <assert.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -23,7 +24,9 @@
 #define STREAM_POLL_MS 500    /* between two looks because the store has changed somewhere */
 #define STREAM_IDLE_MS 5000   /* between two looks without any change: a session may expire */
 #define STREAM_QUIET_MS 15000 /* without an event, until a comment shows that it lives */
-#define STREAM_AHEAD_MAX ((size_t)1 << 20) /* bytes that a slow client may be behind */
+/* Bytes that a slow client may be behind when the next batch is read for it. What a stream holds is
+ * bounded by this and by one batch, QUIPU_TAIL_BYTES or one longer message. */
+#define STREAM_AHEAD_MAX ((size_t)64 << 10)
 
 typedef struct qp_stream {
     qp_job job;
@@ -40,7 +43,7 @@ typedef struct qp_stream {
     int64_t sent_ns;   /* when it last sent anything */
     /* What a worker leaves: */
     qp_buf text;
-    bool has_more; /* the batch was full */
+    bool has_more; /* behind the batch */
     bool has_ended;
 } qp_stream;
 
@@ -83,7 +86,7 @@ static void stream_run(qp_job *job)
 
     stream->has_more = false;
     if (status == QUIPU_OK && batch != NULL) {
-        stream->has_more = batch->messages.count == QUIPU_TAIL_BATCH;
+        stream->has_more = batch->more_after;
         for (size_t i = 0; i < batch->messages.count && status == QUIPU_OK; i++) {
             status = stream_put(stream, batch->messages, i, &arena, &error);
         }
@@ -250,6 +253,17 @@ bool qp_stream_free(qp_stream *stream)
     quipu_arena_free(&stream->arena);
     qp_free(stream);
     return true;
+}
+
+bool qp_streams_have_room(const quipu_server *server, const qp_identity *identity)
+{
+    int32_t own = 0;
+
+    for (qp_stream *stream = server->streams; stream != NULL; stream = stream->next) {
+        own += memcmp(stream->conn->call.identity->hash, identity->hash, QP_SHA256_SIZE) == 0;
+    }
+    return own < server->options.token_tails_max &&
+           server->stream_count < (size_t)server->options.tails_max;
 }
 
 /* This server has written to the session: its tails look at once. There are at most tails_max of

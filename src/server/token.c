@@ -177,6 +177,7 @@ static bool token_read_one(token_reading *reading, qp_json_node object, qp_ident
     bool has_created = false;
 
     if (!token_text(reading, object, "hash", &hash) || !token_unhex(hash, identity.hash) ||
+        !token_text(reading, object, "tenant", &identity.tenant) ||
         !token_text(reading, object, "app", &identity.app_name) ||
         !token_text(reading, object, "user", &identity.user_id) ||
         !token_text(reading, object, "note", &identity.note) ||
@@ -312,13 +313,21 @@ static const qp_identity *token_find_hash(const qp_token_table *table,
     return found != NULL && !qp_token_has_expired(found) ? found : NULL;
 }
 
-/* Only the hash of what a client sent is compared. */
-const qp_identity *qp_token_find(const qp_token_table *table, quipu_str token)
+/* An absent text and an empty one are the same name of a tenant. */
+static bool token_same_text(quipu_str a, quipu_str b)
 {
+    return a.n == b.n && (a.n == 0 || quipu_str_eq(a, b));
+}
+
+/* Only the hash of what a client sent is compared. */
+const qp_identity *qp_token_find(const qp_token_table *table, quipu_str tenant, quipu_str token)
+{
+    const qp_identity *found;
     uint8_t hash[QP_SHA256_SIZE];
 
     qp_sha256_of(token.p, token.n, hash);
-    return token_find_hash(table, hash);
+    found = token_find_hash(table, hash);
+    return found != NULL && token_same_text(found->tenant, tenant) ? found : NULL;
 }
 
 /* The same identity in a newer table, with unchanged rights: otherwise a stream that began with it
@@ -328,6 +337,7 @@ const qp_identity *qp_token_again(const qp_token_table *table, const qp_identity
     const qp_identity *found = token_find_hash(table, identity->hash);
 
     return found != NULL && found->verbs == identity->verbs &&
+                   token_same_text(found->tenant, identity->tenant) &&
                    quipu_str_eq(found->app_name, identity->app_name) &&
                    quipu_str_eq(found->user_id, identity->user_id)
                ? found
@@ -393,6 +403,7 @@ static void token_write_one(qp_jsonw *writer, const qp_identity *identity)
     token_hex(identity->hash, QP_SHA256_SIZE, hash);
     qp_jsonw_object(writer);
     token_write_text(writer, "hash", quipu_cstr(hash));
+    token_write_text(writer, "tenant", identity->tenant);
     token_write_text(writer, "app", identity->app_name);
     token_write_text(writer, "user", identity->user_id);
     qp_jsonw_key(writer, QUIPU_STR("verbs"));
@@ -570,7 +581,10 @@ static quipu_status token_check(const quipu_token_options *options, quipu_error 
     if (options->user_id.p != NULL && options->app_name.p == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "users belong to an app: name the app too");
     }
-    status = token_check_name(options->app_name, TOKEN_NAME_MAX, "app", reterr);
+    status = token_check_name(options->tenant, TOKEN_NAME_MAX, "tenant", reterr);
+    if (status == QUIPU_OK) {
+        status = token_check_name(options->app_name, TOKEN_NAME_MAX, "app", reterr);
+    }
     if (status == QUIPU_OK) {
         status = token_check_name(options->user_id, TOKEN_NAME_MAX, "user", reterr);
     }
@@ -622,6 +636,7 @@ quipu_status quipu_token_add(const char *path, const quipu_token_options *given,
     if (status != QUIPU_OK) {
         return status;
     }
+    identity.tenant = options.tenant;
     identity.app_name = options.app_name;
     identity.user_id = options.user_id;
     identity.note = options.note;
@@ -688,6 +703,9 @@ quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, qui
                      : status;
         status = status == QUIPU_OK
                      ? quipu_arena_copy(&result->head.arena, from->note, &items[i].note)
+                     : status;
+        status = status == QUIPU_OK
+                     ? quipu_arena_copy(&result->head.arena, from->tenant, &items[i].tenant)
                      : status;
     }
     if (status != QUIPU_OK) {

@@ -17,6 +17,7 @@
 typedef struct qp_identity {
     uint8_t hash[QP_SHA256_SIZE];
     char id[QP_TOKEN_ID_SIZE];
+    quipu_str tenant;   /* absent: the one without a name */
     quipu_str app_name; /* absent: every app */
     quipu_str user_id;  /* absent: every user */
     quipu_str note;
@@ -42,9 +43,9 @@ QUIPU_MUST_USE quipu_status qp_token_load(const char *path, qp_token_table **ret
 qp_token_table *qp_token_hold(qp_token_table *table);
 void qp_token_release(qp_token_table *table); /* NULL is fine */
 
-/* The identity of a token that has not expired, or NULL. Takes the same time whatever of it is
- * right. */
-const qp_identity *qp_token_find(const qp_token_table *table, quipu_str token);
+/* The identity of a token of the tenant ("": the one without a name) that has not expired, or NULL.
+ * Takes the same time whatever of it is right. */
+const qp_identity *qp_token_find(const qp_token_table *table, quipu_str tenant, quipu_str token);
 
 /* What has become of an identity of an older table: the one of the same token in `table`, or NULL
  * when the token was removed, has expired, or has other rights than before. */

@@ -488,6 +488,26 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
     return append_run(&append, &within, status, ret_appended, reterr);
 }
 
+/* An append at a server. */
+static quipu_status append_ask(append_call *append, const qp_call *call, quipu_messages messages,
+                               const quipu_append_options *options, quipu_appended *ret_appended,
+                               quipu_error *reterr)
+{
+    const qp_remote *remote = &append->store->remote;
+    quipu_append_options own = *options;
+    quipu_status status = qp_store_writable(append->store, reterr);
+
+    own.settings = append->has_settings ? &append->settings : NULL; /* of this library's size */
+    if (status == QUIPU_OK) {
+        status =
+            remote->append(remote->ctx, call, append->key, messages, &own, &append->result, reterr);
+    }
+    if (status == QUIPU_OK && ret_appended != NULL) {
+        qp_output_put(ret_appended, &append->result, sizeof(append->result));
+    }
+    return status;
+}
+
 /* Reads and checks the settings that change with an append. Its own revision is the expected one.
  * */
 static quipu_status append_settings(append_call *append, const quipu_session_patch *given,
@@ -544,6 +564,12 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
                                  store->message_bytes_max, reterr);
     }
     append.creates = (opt.flags & QUIPU_APPEND_CREATE) != 0;
+    if (status == QUIPU_OK && qp_store_is_remote(store)) {
+        status = append_ask(&append, &within, messages, &opt, ret_appended, reterr);
+        qp_encoded_free(&append.encoded);
+        qp_store_leave(&within);
+        return qp_store_fail(status, "append to", key, reterr);
+    }
     return append_run(&append, &within, status, ret_appended, reterr);
 }
 

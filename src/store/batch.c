@@ -483,8 +483,9 @@ static quipu_status batch_add_call(qp_batch *batch, const qp_call *call, batch_s
 }
 
 /* Locks the counters that members need, behind all session rows and in the order of shards: the
- * same for every process, as with the rows. A writer that holds the counter that stands for rows (those
- * of shared state, of a family) writes them later and in any order, and meets nobody there. */
+ * same for every process, as with the rows. A writer that holds the counter that stands for rows
+ * (those of shared state, of a family) writes them later and in any order, and meets nobody
+ * there. */
 static quipu_status batch_lock_counters(qp_batch *batch)
 {
     batch_shards shards = {.count = 0};

@@ -894,7 +894,10 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
     if (status == QUIPU_OK && run.options.key.p != NULL) {
         status = qp_key_check(run.options.key, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && qp_store_is_remote(store)) {
+        status = store->remote.dump(store->remote.ctx, &within, &run.options, write, ctx, &run.done,
+                                    reterr);
+    } else if (status == QUIPU_OK) {
         /* A line is at most as long as an import accepts; a longer one fails the export. */
         qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
         within.consumed = &run.consumed;

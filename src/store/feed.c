@@ -376,6 +376,9 @@ quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *optio
         status = qp_error_set(reterr, QUIPU_MISUSE, "the feed needs a place for its page");
     }
     if (status == QUIPU_OK) {
+        status = qp_store_check_local(store, &within, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = feed_options(options, &read, &end_ns, reterr);
     }
     if (status == QUIPU_OK) {

@@ -373,6 +373,22 @@ static quipu_status fork_check(fork_call *call, const quipu_session_new *given, 
     return status;
 }
 
+/* A fork at a server, and its header. */
+static quipu_status fork_ask(fork_call *fork, const qp_call *call, quipu_error *reterr)
+{
+    const qp_remote *remote = &fork->store->remote;
+    quipu_range header = QUIPU_RANGE_INIT;
+    quipu_status status = qp_store_writable(fork->store, reterr);
+
+    if (status == QUIPU_OK) {
+        status = remote->fork(remote->ctx, call, fork->key, fork->seq, &fork->values, reterr);
+    }
+    header.flags = QUIPU_RANGE_HEADER;
+    return status == QUIPU_OK && fork->history != NULL
+               ? qp_history_ask(fork->store, call, fork->values.key, &header, fork->history, reterr)
+               : status;
+}
+
 /* See <quipu/history.h>. Nothing is copied: the fork's row names its parent and the number up to
  * which it shares the messages. */
 quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
@@ -401,7 +417,9 @@ quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
         within.session_count = 2;
         within.creates = true;
         within.family = true;
-        status = qp_store_write(store, &within, fork_work, &fork, reterr);
+        status = qp_store_is_remote(store)
+                     ? fork_ask(&fork, &within, reterr)
+                     : qp_store_write(store, &within, fork_work, &fork, reterr);
     }
     if (status == QUIPU_OK && ret_fork != NULL) {
         *ret_fork = &fork.history->pub;

@@ -9,17 +9,11 @@
 
 #include "base/error.h"
 
-/* Without a deadline of its own: maintenance takes as long as the store is large. */
-quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
-                               quipu_error *reterr)
-{
-    return qp_maintain_enter_by(store, call, -1, ret, reterr);
-}
-
 /* After a failure qp_store_leave() may be called, as after qp_store_enter(): `store` is NULL
  * then. */
-quipu_status qp_maintain_enter_by(quipu_store *store, const quipu_call_options *call,
-                                  int32_t deadline_ms, qp_call *ret, quipu_error *reterr)
+quipu_status qp_maintain_enter_as(const char *name, quipu_store *store,
+                                  const quipu_call_options *call, int32_t deadline_ms, qp_call *ret,
+                                  quipu_error *reterr)
 {
     quipu_call_options given = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status =
@@ -32,7 +26,7 @@ quipu_status qp_maintain_enter_by(quipu_store *store, const quipu_call_options *
     given.struct_size = (uint32_t)sizeof(given);
     given.deadline_ms = given.deadline_ms == 0 ? deadline_ms : given.deadline_ms;
     assert(given.deadline_ms != 0);
-    return qp_store_enter(store, &given, ret, reterr);
+    return qp_store_enter_as(name, store, &given, ret, reterr);
 }
 
 /* The call's deadline bounds the whole; each transaction of it has the store's own, so that one
@@ -72,8 +66,9 @@ quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_
                                quipu_error *reterr)
 {
     maintain_write write = {call, work, ctx};
-    quipu_status status = qp_store_writable(store, reterr);
+    quipu_status status = qp_store_check_local(store, call, reterr);
 
+    status = status == QUIPU_OK ? qp_store_writable(store, reterr) : status;
     return status == QUIPU_OK ? qp_group_run(&store->group, QP_WRITE_OUTSIDE, call,
                                              maintain_write_work, &write, reterr)
                               : status;

@@ -157,7 +157,18 @@ typedef struct read_sink {
     quipu_message *messages;
     size_t count;
     bool view;
+    size_t bytes;
+    size_t bytes_max; /* 0: no bound */
+    bool is_full;     /* the next message would exceed it */
 } read_sink;
+
+/* Whether a row still fits; the first one always does. */
+static bool read_fits(read_sink *sink, const qp_message *row)
+{
+    sink->bytes += row->content.n + row->tool_calls.text.n + row->extra.text.n;
+    sink->is_full = sink->bytes_max > 0 && sink->count > 0 && sink->bytes > sink->bytes_max;
+    return !sink->is_full;
+}
 
 /* Reads one segment behind what the sink holds. The query asks for a range of numbers in order: the
  * first number that differs from the expected one is a gap. */
@@ -172,12 +183,12 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
     qp_message row;
     quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
 
-    assert(segment->from <= segment->to);
+    assert(segment->from <= segment->to && !sink->is_full);
     if (status != QUIPU_OK) {
         return status;
     }
     while (status == QUIPU_OK && qp_message_iter_next(&iter, &row)) {
-        if (row.seq != seq) {
+        if (row.seq != seq || !read_fits(sink, &row)) {
             break;
         }
         assert(seq <= segment->to && sink->messages != NULL);
@@ -191,7 +202,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
     /* An engine that failed in the middle looks like missing rows; its own error comes first. */
     quipu_status ended = qp_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     status = status == QUIPU_OK ? ended : status;
-    if (status == QUIPU_OK && seq != segment->to + 1) {
+    if (status == QUIPU_OK && seq != segment->to + 1 && !sink->is_full) {
         status = qp_error_set(reterr, QUIPU_CORRUPT, "message %lld is missing; restore a backup",
                               (long long)seq);
     }
@@ -203,7 +214,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
 quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent *extent,
                               quipu_arena *arena, quipu_messages *ret_messages, quipu_error *reterr)
 {
-    read_sink sink = {.arena = arena, .view = extent->view};
+    read_sink sink = {.arena = arena, .view = extent->view, .bytes_max = extent->bytes_max};
     qp_chain chain = {.count = 0};
     quipu_status status = qp_chain_resolve(db, row, extent->from, extent->to, &chain, reterr);
     /* The numbers have no gaps: how many come at most is known before the first one. */
@@ -218,17 +229,14 @@ quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent
             sink.messages[sink.count++] = *extent->head;
         }
     }
-    assert(status != QUIPU_OK || chain.count == 0 ||
-           (chain.segments[0].from == extent->from &&
-            chain.segments[chain.count - 1].to == extent->to));
     /* One document for all messages: its memory is reused from row to row. */
     qp_json_init(&sink.doc);
-    for (size_t i = 0; i < chain.count && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < chain.count && status == QUIPU_OK && !sink.is_full; i++) {
         status = read_segment(db, &chain.segments[i], &sink, reterr);
     }
     qp_json_free(&sink.doc);
     if (status == QUIPU_OK) {
-        assert(sink.count <= n && (extent->view || sink.count == n));
+        assert(sink.count <= n && (extent->view || sink.is_full || sink.count == n));
         *ret_messages = quipu_messages_of(sink.messages, sink.count);
     }
     return status;
@@ -350,9 +358,15 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
     }
     assert(history->row == row && pub->session == &history->session);
     read_bounds(row, row->first_seq, range, &extent.from, &extent.to);
+    extent.bytes_max = history->bytes_max;
     pub->more_before = extent.from > row->first_seq;
+    status = qp_messages_read(db, row, &extent, &history->head.arena, &pub->messages, reterr);
+    /* No message is left out, so that the count says where a read that became full has ended. */
+    if (pub->messages.count > 0) {
+        extent.to = extent.from + (int64_t)pub->messages.count - 1;
+    }
     pub->more_after = extent.to < row->next_seq - 1;
-    return qp_messages_read(db, row, &extent, &history->head.arena, &pub->messages, reterr);
+    return status;
 }
 
 /* ---- the call ---------------------------------------------------------------------------------
@@ -366,6 +380,19 @@ typedef struct read_get {
     qp_history *history;
 } read_get;
 
+/* The same from a server; also for the sessions that other calls have made there. */
+quipu_status qp_history_ask(quipu_store *store, const qp_call *call, quipu_str key,
+                            const quipu_range *range, qp_history *history, quipu_error *reterr)
+{
+    const qp_remote_read read = {key, range, &history->head.arena, &history->session,
+                                 &history->pub};
+
+    assert(qp_store_is_remote(store));
+    quipu_arena_free(&history->head.arena);
+    history->pub = (quipu_history){.session = &history->session};
+    return store->remote.get(store->remote.ctx, call, &read, reterr);
+}
+
 /* A qp_work_fn: one snapshot, on a reading connection. */
 static quipu_status read_get_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
@@ -375,6 +402,14 @@ static quipu_status read_get_work(void *ctx, ent_db *db, quipu_arena *scratch, q
     (void)scratch;
     return qp_history_read(get->store, db, get->key, &get->range, quipu_time_now(), get->history,
                            reterr);
+}
+
+static quipu_status read_get_run(read_get *get, quipu_store *store, const qp_call *call,
+                                 quipu_error *reterr)
+{
+    return qp_store_is_remote(store)
+               ? qp_history_ask(store, call, get->key, &get->range, get->history, reterr)
+               : qp_store_read(store, call, read_get_work, get, reterr);
 }
 
 /* Refuses flags of a later version and negative numbers; a range that is merely empty is fine. */
@@ -416,7 +451,7 @@ quipu_status quipu_session_get(quipu_store *store, quipu_str key, const quipu_ra
     if (status == QUIPU_OK) {
         get.history = qp_history_new();
         status = get.history != NULL
-                     ? qp_store_read(store, &within, read_get_work, &get, reterr)
+                     ? read_get_run(&get, store, &within, reterr)
                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a history");
     }
     if (status == QUIPU_OK) {

@@ -15,6 +15,7 @@ typedef struct qp_history {
     quipu_history pub;
     quipu_session_info session; /* of pub */
     const qp_session *row;      /* in the arena */
+    size_t bytes_max;           /* the range ends before a message that exceeds it; 0: no bound */
 } qp_history;
 
 QP_RESULT(qp_history);
@@ -55,6 +56,7 @@ typedef struct qp_extent {
     int64_t to;
     bool view;                 /* leave summaries out */
     const quipu_message *head; /* stands before them, or NULL */
+    size_t bytes_max;          /* of texts, but at least one message is read; 0: no bound */
 } qp_extent;
 
 /* Read messages of a session to the arena. */
@@ -67,5 +69,10 @@ QUIPU_MUST_USE quipu_status qp_messages_read(ent_db *db, const qp_session *row,
 QUIPU_MUST_USE quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key,
                                             const quipu_range *range, quipu_time now,
                                             qp_history *history, quipu_error *reterr);
+
+/* The same from the server of a remote store. */
+QUIPU_MUST_USE quipu_status qp_history_ask(quipu_store *store, const qp_call *call, quipu_str key,
+                                           const quipu_range *range, qp_history *history,
+                                           quipu_error *reterr);
 
 #endif

@@ -321,9 +321,12 @@ quipu_status qp_recall_weighted(quipu_store *store, const quipu_recall_options *
     }
     if (status == QUIPU_OK) {
         recall.results = qp_result_new(sizeof(*recall.results));
-        status = recall.results != NULL
-                     ? qp_store_read(store, &within, recall_work, &recall, reterr)
-                     : recall_nomem(QUIPU_NOMEM, reterr);
+        status =
+            recall.results == NULL ? recall_nomem(QUIPU_NOMEM, reterr)
+            : qp_store_is_remote(store)
+                ? store->remote.recall(store->remote.ctx, &within, &recall.options,
+                                       &recall.results->head.arena, &recall.results->pub, reterr)
+                : qp_store_read(store, &within, recall_work, &recall, reterr);
     }
     if (status == QUIPU_OK) {
         assert(ret_results != NULL);

@@ -701,13 +701,16 @@ quipu_status quipu_search(quipu_store *store, const quipu_search_options *option
     if (status == QUIPU_OK) {
         status = search_find_check(&find.options, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && !qp_store_is_remote(store)) {
         status = qp_search_check(store, reterr);
     }
     if (status == QUIPU_OK) {
         find.results = qp_result_new(sizeof(*find.results));
-        status = find.results != NULL ? search_find_call(store, &within, &find, reterr)
-                                      : search_find_nomem(reterr);
+        status = find.results == NULL ? search_find_nomem(reterr)
+                 : qp_store_is_remote(store)
+                     ? store->remote.search(store->remote.ctx, &within, &find.options,
+                                            &find.results->head.arena, &find.results->pub, reterr)
+                     : search_find_call(store, &within, &find, reterr);
     }
     if (status == QUIPU_OK) {
         assert(ret_results != NULL);

@@ -323,6 +323,50 @@ static void session_create_end(session_create *create, quipu_status status,
     qp_encoded_free(&create->encoded);
 }
 
+/* A create at a server, and the session as it is then. */
+static quipu_status session_create_ask(session_create *create, const qp_call *call,
+                                       quipu_error *reterr)
+{
+    const qp_remote *remote = &create->store->remote;
+    quipu_status status = qp_store_writable(create->store, reterr);
+
+    if (status == QUIPU_OK) {
+        status = remote->create(remote->ctx, call, &create->values, reterr);
+    }
+    create->created = status == QUIPU_OK;
+    return status == QUIPU_OK && create->history != NULL
+               ? qp_history_ask(create->store, call, create->values.key, &create->range,
+                                create->history, reterr)
+               : status;
+}
+
+/* Get or create at a server. Another client may be between the two requests, in both orders. */
+static quipu_status session_reuse_ask(session_create *create, const qp_call *call,
+                                      quipu_error *reterr)
+{
+    quipu_range header = QUIPU_RANGE_INIT;
+    qp_history *own = create->history != NULL ? create->history : qp_history_new();
+    quipu_status status =
+        own != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a history");
+
+    header.flags = QUIPU_RANGE_HEADER;
+    for (int i = 0; i < 2 && own != NULL; i++) {
+        status = qp_history_ask(create->store, call, create->values.key,
+                                create->history != NULL ? &create->range : &header, own, reterr);
+        if (status != QUIPU_NOT_FOUND && status != QUIPU_EXPIRED) {
+            break;
+        }
+        status = session_create_ask(create, call, reterr);
+        if (status != QUIPU_EXISTS) {
+            break;
+        }
+    }
+    if (own != NULL && own != create->history) {
+        quipu_free(&own->pub);
+    }
+    return status;
+}
+
 /* Not idempotent by itself: after QUIPU_UNKNOWN a caller finds out by reading whether the session
  * of this key exists. */
 quipu_status quipu_session_create(quipu_store *store, const quipu_session_new *values,
@@ -338,7 +382,8 @@ quipu_status quipu_session_create(quipu_store *store, const quipu_session_new *v
         status = session_prepare(store, values, ret_history != NULL, &create, reterr);
     }
     if (status == QUIPU_OK) {
-        status = session_create_write(&create, &within, reterr);
+        status = qp_store_is_remote(store) ? session_create_ask(&create, &within, reterr)
+                                           : session_create_write(&create, &within, reterr);
     }
     session_create_end(&create, status, ret_history);
     qp_store_leave(&within);
@@ -379,7 +424,9 @@ quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session
     if (status == QUIPU_OK) {
         status = session_prepare(store, values, ret_history != NULL, &create, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && qp_store_is_remote(store)) {
+        status = session_reuse_ask(&create, &within, reterr);
+    } else if (status == QUIPU_OK) {
         /* Most often it is there, and a reader needs no lock. Another caller may create it between
          * the read and the write: session_create_work() looks again under the lock. */
         status = qp_store_read(store, &within, session_peek_work, &create, &error);
@@ -592,7 +639,12 @@ quipu_status quipu_session_update(quipu_store *store, quipu_str key,
     if (status == QUIPU_OK) {
         status = qp_session_settings_check(store, &change.given, &change.ttl_ms, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && qp_store_is_remote(store)) {
+        status = qp_store_writable(store, reterr);
+        status = status == QUIPU_OK ? store->remote.update(store->remote.ctx, &within, key,
+                                                           &change.given, &change.revision, reterr)
+                                    : status;
+    } else if (status == QUIPU_OK) {
         within.session = key; /* the lock of one row is enough */
         status = qp_store_write(store, &within, session_update_work, &change, reterr);
     }

@@ -309,11 +309,15 @@ quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && qp_store_is_remote(store)) {
+        status = qp_store_writable(store, reterr);
+        status = status == QUIPU_OK ? store->remote.remove(store->remote.ctx, &within, key, reterr)
+                                    : status;
+    } else if (status == QUIPU_OK) {
         status = session_delete_run(&delete, &within, reterr);
-    }
-    if (status == QUIPU_OK) {
-        qp_purge_after(store, &within, QUIPU_DELETE_BATCHES);
+        if (status == QUIPU_OK) {
+            qp_purge_after(store, &within, QUIPU_DELETE_BATCHES);
+        }
     }
     qp_store_leave(&within);
     return qp_store_fail(status, "delete", key, reterr);

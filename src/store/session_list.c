@@ -588,8 +588,11 @@ quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *op
     }
     if (status == QUIPU_OK) {
         list.page = qp_result_new(sizeof(*list.page));
-        status = list.page != NULL ? qp_store_read(store, &within, session_list_work, &list, reterr)
-                                   : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
+        status = list.page == NULL ? qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page")
+                 : qp_store_is_remote(store)
+                     ? store->remote.list(store->remote.ctx, &within, &list.options,
+                                          &list.page->head.arena, &list.page->pub, reterr)
+                     : qp_store_read(store, &within, session_list_work, &list, reterr);
     }
     if (status == QUIPU_OK) {
         assert(ret_page != NULL);

@@ -42,6 +42,12 @@
 static void store_free(quipu_store *store)
 {
     assert((atomic_load(&store->calls) & ~STORE_CLOSES) == 0);
+    if (qp_store_is_remote(store)) {
+        store->remote.close(store->remote.ctx);
+        quipu_arena_free(&store->arena);
+        qp_free(store);
+        return;
+    }
     qp_background_done(&store->background);
     qp_pool_done(&store->pool);
     qp_group_done(&store->group);
@@ -50,6 +56,11 @@ static void store_free(quipu_store *store)
     store->given.close(store->given.ctx);
     quipu_arena_free(&store->arena);
     qp_free(store);
+}
+
+bool qp_store_is_remote(const quipu_store *store)
+{
+    return store->remote.close != NULL;
 }
 
 /* Decided by the connector and the mode alone, so that it is the same for the life of the store. */
@@ -159,6 +170,27 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     return QUIPU_OK;
 }
 
+/* Nothing but the numbers of the options is kept: everything else is the server's. */
+quipu_status qp_store_new_remote(const qp_remote *remote, const quipu_open_options *options,
+                                 quipu_store **ret_store, quipu_error *reterr)
+{
+    quipu_store *store = qp_calloc(1, sizeof(*store));
+
+    assert(remote->close != NULL);
+    if (store == NULL) {
+        remote->close(remote->ctx);
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
+    }
+    store->remote = *remote;
+    store->pid = (int64_t)getpid();
+    store->log = qp_log_of(options->log, options->log_ctx, options->log_level);
+    store->read_only = (options->flags & QUIPU_OPEN_READ_ONLY) != 0;
+    store->deadline_ms = options->deadline_ms;
+    store->message_bytes_max = options->message_bytes_max;
+    *ret_store = store;
+    return QUIPU_OK;
+}
+
 /* End the background thread, wait for the calls that are inside, then free. New calls after this
  * one are the caller's mistake; a call that is inside may still nest others, so the count may rise
  * before it falls. */
@@ -171,9 +203,13 @@ void quipu_close(quipu_store *store)
     const int64_t begun_ns = qp_clock_ns();
     const qp_log log = store->log;
 
-    qp_background_close(&store->background);
+    if (!qp_store_is_remote(store)) {
+        qp_background_close(&store->background);
+    }
     if (atomic_fetch_or(&store->calls, STORE_CLOSES) > 0) {
-        qp_change_signal_notify(&store->signal); /* tails that wait look up */
+        if (!qp_store_is_remote(store)) {
+            qp_change_signal_notify(&store->signal); /* tails that wait look up */
+        }
         (void)qp_latch_wait(&store->left, QP_NEVER);
     }
     store_free(store);
@@ -182,8 +218,8 @@ void quipu_close(quipu_store *store)
 
 /* In a child of fork(2) nothing but `pid` is looked at: the mutexes of the group and the pool may
  * have been copied while they were locked. */
-quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
-                            quipu_error *reterr)
+quipu_status qp_store_enter_as(const char *name, quipu_store *store, const quipu_call_options *call,
+                               qp_call *ret, quipu_error *reterr)
 {
     *ret = (qp_call){.store = NULL};
     if (store == NULL) {
@@ -197,6 +233,7 @@ quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, 
      * every path. */
     (void)atomic_fetch_add(&store->calls, 1);
     ret->store = store;
+    ret->name = name;
     ret->begun_ns = QP_LOG_IS_ON(&store->log, QUIPU_LOG_DEBUG) ? qp_clock_ns() : 0;
     return qp_call_begin(call, store->deadline_ms, ret, reterr);
 }
@@ -277,6 +314,17 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
+quipu_status qp_store_check_local(const quipu_store *store, const qp_call *call,
+                                  quipu_error *reterr)
+{
+    return qp_store_is_remote(store)
+               ? qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "a store behind a server does not have this call (%s): use the "
+                              "store's file or database",
+                              call->name != NULL ? call->name : "maintenance")
+               : QUIPU_OK;
+}
+
 /* A work that wants a snapshot, for store_snapshot_work(). */
 typedef struct store_snapshot {
     qp_work_fn work;
@@ -322,8 +370,12 @@ quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn w
                            quipu_error *reterr)
 {
     store_snapshot snapshot = {work, ctx};
+    quipu_status status = qp_store_check_local(store, call, reterr);
 
     assert(work != NULL);
+    if (status != QUIPU_OK) {
+        return status;
+    }
     return qp_store_pools(store)
                ? store_pooled(store, call, store_snapshot_work, &snapshot, reterr)
                : qp_group_run(&store->group, QP_WRITE_READ, call, work, ctx, reterr);
@@ -333,7 +385,12 @@ quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn w
 quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_work_fn work,
                                  void *ctx, quipu_error *reterr)
 {
+    quipu_status status = qp_store_check_local(store, call, reterr);
+
     assert(work != NULL);
+    if (status != QUIPU_OK) {
+        return status;
+    }
     return qp_store_pools(store)
                ? store_pooled(store, call, work, ctx, reterr)
                : qp_group_run(&store->group, QP_WRITE_OUTSIDE, call, work, ctx, reterr);
@@ -358,10 +415,16 @@ void qp_store_beside(const quipu_store *store, quipu_str key, qp_state_items cha
 quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                             quipu_error *reterr)
 {
+    quipu_status status = qp_store_check_local(store, call, reterr);
+
     assert(work != NULL);
     assert(call->store == NULL || call->store == store);
-    return store->read_only ? qp_store_writable(store, reterr)
-                            : qp_group_run(&store->group, QP_WRITE_CHANGE, call, work, ctx, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_store_writable(store, reterr);
+    }
+    return status == QUIPU_OK
+               ? qp_group_run(&store->group, QP_WRITE_CHANGE, call, work, ctx, reterr)
+               : status;
 }
 
 /* ---- keys and rows ----------------------------------------------------------------------------

@@ -18,8 +18,10 @@
 #include "store/call.h"
 #include "store/group.h"
 #include "store/pool.h"
+#include "store/remote.h"
 
 struct quipu_store {
+    qp_remote remote;       /* of a store behind a server, which has no connections; else zero */
     qp_connector given;     /* opens connections; closed with the store */
     qp_connector connector; /* hands out `first`, then asks `given` */
     ent_db *_Atomic first;  /* opened with the store; its first reader or writer takes it */
@@ -54,13 +56,19 @@ QUIPU_MUST_USE quipu_status qp_store_new(const qp_connector *connector, ent_db *
 /* At the start of every call: is the store fit for use in this process, and is there time? From
  * then on the store is not closed until qp_store_leave(), which must follow on every way out, also
  * when this failed. Calls may be nested. */
-QUIPU_MUST_USE quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call,
-                                           qp_call *ret, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_store_enter_as(const char *name, quipu_store *store,
+                                              const quipu_call_options *call, qp_call *ret,
+                                              quipu_error *reterr);
+#define qp_store_enter(store, call, ret, reterr)                                                   \
+    qp_store_enter_as(__func__, store, call, ret, reterr)
 void qp_store_leave(qp_call *call);
 
 /* Whether quipu_close() waits for the calls that are inside. Calls that wait for changes (tails,
  * the feed) end early then. */
 bool qp_store_closes(const quipu_store *store);
+
+/* Whether the store is behind a server: then a call asks store->remote, or fails. */
+bool qp_store_is_remote(const quipu_store *store);
 
 /* QUIPU_MISUSE in a store that was opened read-only. */
 QUIPU_MUST_USE quipu_status qp_store_writable(const quipu_store *store, quipu_error *reterr);
@@ -88,6 +96,10 @@ QUIPU_MUST_USE quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_
 /* The same with a reading connection: the work begins its own transactions. */
 QUIPU_MUST_USE quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call,
                                                 qp_work_fn work, void *ctx, quipu_error *reterr);
+
+/* QUIPU_UNSUPPORTED, with the call's name, for a store behind a server. */
+QUIPU_MUST_USE quipu_status qp_store_check_local(const quipu_store *store, const qp_call *call,
+                                                 quipu_error *reterr);
 
 /* A key of 1 to QUIPU_KEY_MAX bytes of text. QUIPU_INVALID, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_key_check(quipu_str key, quipu_error *reterr);

@@ -14,6 +14,9 @@
 #include "base/error.h"
 #include "store/read.h"
 
+#define TAIL_SLICE_MS 5 /* between two looks at the cancel flag */
+#define TAIL_ASK_MS 250 /* how often a server is asked, as the commits of another process */
+
 /* A position in one life of a session: the uid shows when another session has taken the key. */
 struct quipu_tail {
     quipu_store *store;
@@ -114,8 +117,47 @@ static quipu_status tail_look_work(void *ctx, ent_db *db, quipu_arena *scratch, 
     (void)scratch;
     range.after_seq = look->tail->after_seq;
     range.limit = QUIPU_TAIL_BATCH;
+    look->history->bytes_max = QUIPU_TAIL_BYTES;
     return qp_history_read(look->tail->store, db, look->tail->key, &range, quipu_time_now(),
                            look->history, reterr);
+}
+
+/* Leaves a batch of at most QUIPU_TAIL_BYTES, and one message at least: a server counts
+ * messages. */
+static void tail_cut(quipu_history *batch)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < batch->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(batch->messages, i);
+
+        bytes += message->content.n + message->extra.text.n;
+        for (size_t k = 0; k < message->calls.count; k++) {
+            const quipu_tool_call *tool = quipu_tool_call_at(message->calls, k);
+
+            bytes += tool->input.n + tool->output.n;
+        }
+        if (i > 0 && bytes > QUIPU_TAIL_BYTES) {
+            batch->messages.count = i;
+            batch->more_after = true;
+        }
+    }
+}
+
+/* The same at a server. */
+static quipu_status tail_ask(quipu_tail *tail, const qp_call *call, qp_history *history,
+                             quipu_error *reterr)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_status status;
+
+    range.after_seq = tail->after_seq;
+    range.limit = QUIPU_TAIL_BATCH;
+    status = qp_history_ask(tail->store, call, tail->key, &range, history, reterr);
+    if (status == QUIPU_OK) {
+        tail_cut(&history->pub);
+    }
+    return status;
 }
 
 /* Reads one batch, which may be empty. When the session is gone, has expired or lives another life,
@@ -130,7 +172,9 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
 
     assert(tail->ended.status == QUIPU_OK);
     if (status == QUIPU_OK) {
-        status = qp_store_read(tail->store, &within, tail_look_work, &look, &error);
+        status = qp_store_is_remote(tail->store)
+                     ? tail_ask(tail, &within, history, &error)
+                     : qp_store_read(tail->store, &within, tail_look_work, &look, &error);
     }
     qp_store_leave(&within);
     /* Numbers start over with a new session: without this check a tail would skip its first
@@ -151,21 +195,43 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
     return status;
 }
 
+/* The time between two questions to a server. */
+static quipu_status tail_pause(const quipu_store *store, int64_t end_ns, quipu_cancel *cancel,
+                               quipu_error *reterr)
+{
+    int64_t wake_ns = qp_clock_ns() + TAIL_ASK_MS * QP_NS_PER_MS;
+
+    wake_ns = wake_ns < end_ns ? wake_ns : end_ns;
+    while (qp_clock_ns() < wake_ns) {
+        if (qp_store_closes(store)) {
+            return qp_error_set(reterr, QUIPU_CANCELLED, "the store is being closed");
+        }
+        if (qp_call_stops(cancel)) {
+            return qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
+        }
+        qp_sleep_jitter(TAIL_SLICE_MS, 1, QP_CALL_SLICE_NS);
+    }
+    return QUIPU_OK;
+}
+
 /* Reads and waits in turn until messages come or the time is over. The caller's deadline bounds
  * each read, not the waiting. */
 static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_call_options *call,
                                 quipu_cancel *cancel, qp_history *history, quipu_error *reterr)
 {
     for (;;) {
-        uint64_t seen = qp_change_signal_count(&tail->store->signal);
+        const bool is_remote = qp_store_is_remote(tail->store);
+        uint64_t seen = is_remote ? 0 : qp_change_signal_count(&tail->store->signal);
         quipu_status status = tail_read(tail, call, history, reterr);
 
         assert(status != QUIPU_OK || history->pub.session != NULL);
         if (status != QUIPU_OK || history->pub.messages.count > 0 || qp_clock_ns() >= end_ns) {
             return status;
         }
-        status = qp_wait_change(tail->store, seen, tail_wake_ns(history->pub.session, end_ns),
-                                cancel, reterr);
+        status = is_remote
+                     ? tail_pause(tail->store, end_ns, cancel, reterr)
+                     : qp_wait_change(tail->store, seen, tail_wake_ns(history->pub.session, end_ns),
+                                      cancel, reterr);
         if (status != QUIPU_OK) {
             return qp_store_fail(status, "follow", tail->key, reterr);
         }
@@ -205,7 +271,9 @@ quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_se
     tail->store = store;
     tail->uid = history->session->uid;
     tail->after_seq = after_seq;
-    (void)qp_change_signal_listen(&store->signal);
+    if (!qp_store_is_remote(store)) {
+        (void)qp_change_signal_listen(&store->signal);
+    }
     quipu_free(history);
     *ret_tail = tail;
     return QUIPU_OK;
@@ -259,7 +327,9 @@ quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_c
 void quipu_tail_close(quipu_tail *tail)
 {
     if (tail != NULL) {
-        qp_change_signal_leave(&tail->store->signal);
+        if (!qp_store_is_remote(tail->store)) {
+            qp_change_signal_leave(&tail->store->signal);
+        }
         quipu_arena_free(&tail->arena);
         qp_free(tail);
     }
@@ -278,6 +348,9 @@ quipu_status quipu_change_wait(quipu_store *store, int64_t seen, int64_t timeout
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
+    if (status == QUIPU_OK) {
+        status = qp_store_check_local(store, &within, reterr);
+    }
     if (status == QUIPU_OK && (ret_seen == NULL || seen < 0)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "waiting for changes needs a place for their number, and one of 0 or "

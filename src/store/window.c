@@ -319,9 +319,13 @@ quipu_status quipu_window_read(quipu_store *store, quipu_str key,
     }
     if (status == QUIPU_OK) {
         window.result = qp_result_new(sizeof(*window.result));
-        status = window.result != NULL
-                     ? qp_store_read(store, &within, window_work, &window, reterr)
-                     : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a window");
+        status = window.result == NULL
+                     ? qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a window")
+                 : qp_store_is_remote(store)
+                     ? store->remote.window(store->remote.ctx, &within, key, &window.options,
+                                            &window.result->head.arena, &window.result->session,
+                                            &window.result->pub, reterr)
+                     : qp_store_read(store, &within, window_work, &window, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_window = &window.result->pub;

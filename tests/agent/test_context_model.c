@@ -86,11 +86,22 @@ static quipu_memory_list *model_list(model *m, const model_session *session, qui
     return list;
 }
 
+/* The digits behind "zq", which a letter ends. */
+static int model_number(const char *digits)
+{
+    int number = 0;
+
+    for (; *digits >= '0' && *digits <= '9'; digits++) {
+        number = 10 * number + (*digits - '0');
+    }
+    return number;
+}
+
 static int model_word(quipu_str content)
 {
     for (size_t i = 0; i + 2 < content.n; i++) {
         if (content.p[i] == 'z' && content.p[i + 1] == 'q') {
-            return (int)strtol(content.p + i + 2, NULL, 10);
+            return model_number(content.p + i + 2);
         }
     }
     return -1;
@@ -151,7 +162,7 @@ static void model_check_words(model *m, const model_session *session, quipu_str 
     }
     for (size_t i = 0; i + 2 < text.n; i++) {
         if (text.p[i] == 'z' && text.p[i + 1] == 'q' && text.p[i + 2] != 'z') {
-            const int word = (int)strtol(text.p + i + 2, NULL, 10);
+            const int word = model_number(text.p + i + 2);
 
             if (!may[word] || m->dead[word]) {
                 fail_msg("session %s has the memory zq%dz, which is %s:\n%.*s", session->key, word,

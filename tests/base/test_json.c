@@ -670,6 +670,37 @@ static void a_warm_document_allocates_nothing(void **state)
     t_fault_remove();
 }
 
+/* Small objects are compared in place, larger ones sorted: the last member repeats in both. */
+static void repeated_members_are_found_by_meaning(void **state)
+{
+    static const struct {
+        const char *text;
+        bool repeats;
+    } cases[] = {
+        {"{}", false},
+        {"7", false},
+        {"[1,1]", false},
+        {"{\"a\":{\"b\":1,\"b\":2}}", false},
+        {"{\"a\":1,\"A\":1}", false},
+        {"{\"a\":1,\"a\":1}", true},
+        {"{\"a\":1,\"b\":2,\"\\u0061\":3}", true},
+        {"{\"1\":0,\"2\":0,\"3\":0,\"4\":0,\"5\":0,\"6\":0,\"7\":0,\"8\":0,\"9\":0}", false},
+        {"{\"1\":0,\"2\":0,\"3\":0,\"4\":0,\"5\":0,\"6\":0,\"7\":0,\"8\":0,\"1\":0}", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool repeats = !cases[i].repeats;
+        qp_json_doc doc;
+
+        qp_json_init(&doc);
+        T_OK(qp_json_parse(&doc, quipu_cstr(cases[i].text), NULL, NULL));
+        T_OK(qp_json_repeats(qp_json_root(&doc), &repeats));
+        assert_int_equal(repeats, cases[i].repeats);
+        qp_json_free(&doc);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -682,6 +713,7 @@ int main(void)
         cmocka_unit_test(integers_say_whether_they_are_exact),
         cmocka_unit_test(doubles_say_whether_they_are_exact),
         cmocka_unit_test(equality_is_that_of_trees),
+        cmocka_unit_test(repeated_members_are_found_by_meaning),
         cmocka_unit_test(depth_is_bounded_at_exactly_the_limit),
         cmocka_unit_test(size_is_bounded_at_exactly_the_limit),
         cmocka_unit_test(every_truncation_fails_cleanly),

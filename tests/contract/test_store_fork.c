@@ -49,6 +49,7 @@ static void forks_of(quipu_store *store, const char *key, int64_t limit, char re
 
 static void fork_has_the_past_and_goes_its_own_way(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     ht_store *self = *state;
 
     st_create(self->store, "p");
@@ -130,6 +131,7 @@ static void fork_inherits_settings_that_are_not_given(void **state)
 
 static void fork_refuses_what_create_refuses(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     ht_store *self = *state;
     quipu_message message = st_says(QUIPU_ROLE_USER, "x");
     quipu_session_new values = st_values("f");
@@ -269,6 +271,7 @@ static void list_shows_forks_and_no_hidden_session(void **state)
 
 static void deleted_parent_frees_its_key_and_keeps_only_what_forks_share(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     ht_store *self = *state;
 
     st_create(self->store, "p");
@@ -292,6 +295,7 @@ static void deleted_parent_frees_its_key_and_keeps_only_what_forks_share(void **
 
 static void nothing_is_kept_between_what_two_forks_share(void **state)
 {
+    T_NOT_SERVED("it needs a call or an option that a server does not have");
     ht_store *self = *state;
     quipu_error err = {0};
 
@@ -317,6 +321,7 @@ static void nothing_is_kept_between_what_two_forks_share(void **state)
 
 static void chain_is_right_in_every_order_of_deletes(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                      {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     const char *keys[3] = {"a", "b", "c"};
@@ -343,6 +348,7 @@ static void chain_is_right_in_every_order_of_deletes(void **state)
 
 static void fork_below_the_parents_own_fork_reaches_the_grandparent(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     ht_store *self = *state;
 
     st_create(self->store, "a");
@@ -364,6 +370,7 @@ static void fork_below_the_parents_own_fork_reaches_the_grandparent(void **state
 
 static void delete_tree_takes_the_forks_along(void **state)
 {
+    T_NOT_SERVED("it needs a call or an option that a server does not have");
     ht_store *self = *state;
     int64_t removed = 0;
     quipu_error err = {0};
@@ -389,6 +396,7 @@ static void delete_tree_takes_the_forks_along(void **state)
 
 static void delete_of_a_parent_takes_its_memories_at_once(void **state)
 {
+    T_NOT_SERVED("it needs a call or an option that a server does not have");
     ht_store *self = *state;
     quipu_memory memory = {
         .kind = QUIPU_OBSERVATION, .session_key = QUIPU_STR("p"), .content = QUIPU_STR("x")};
@@ -409,6 +417,7 @@ static void delete_of_a_parent_takes_its_memories_at_once(void **state)
 
 static void expired_parent_is_swept_and_renewed_without_harm_to_its_fork(void **state)
 {
+    T_NOT_SERVED("it needs a call or an option that a server does not have");
     ht_store *self = *state;
     quipu_session_new values = st_values("p");
     quipu_message messages[3] = {st_says(QUIPU_ROLE_USER, "1"), st_says(QUIPU_ROLE_USER, "2"),
@@ -441,6 +450,7 @@ static void expired_parent_is_swept_and_renewed_without_harm_to_its_fork(void **
 
 static void expired_session_of_the_new_key_is_replaced(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     ht_store *self = *state;
     quipu_session_new values = st_values("f");
     quipu_error err = {0};
@@ -460,6 +470,7 @@ static void expired_session_of_the_new_key_is_replaced(void **state)
 
 static void compaction_within_the_shared_past_holds_in_the_fork(void **state)
 {
+    T_NOT_SERVED("it needs a call or an option that a server does not have");
     ht_store *self = *state;
     quipu_error err = {0};
 
@@ -495,6 +506,7 @@ static void compaction_within_the_shared_past_holds_in_the_fork(void **state)
 /* The index of a session knows no numbers: an id stays while its message is kept for a fork. */
 static void pruned_id_is_forgotten_with_the_last_fork_that_shares_it(void **state)
 {
+    T_NOT_SERVED("it needs a call or an option that a server does not have");
     ht_store *self = *state;
     quipu_message message = st_says(QUIPU_ROLE_USER, "hello");
     quipu_appended appended = QUIPU_APPENDED_INIT;
@@ -522,6 +534,7 @@ static void pruned_id_is_forgotten_with_the_last_fork_that_shares_it(void **stat
 
 static void fork_past_the_depth_limit_is_a_copy(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     ht_store *self = *state;
     quipu_message message = st_says(QUIPU_ROLE_USER, "m1");
     quipu_appended appended = QUIPU_APPENDED_INIT;
@@ -579,6 +592,7 @@ static void fork_past_the_depth_limit_is_a_copy(void **state)
 
 static void copy_of_many_messages_is_whole(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     ht_store *self = *state;
     char parent[32] = "f0";
     char key[32];
@@ -600,6 +614,7 @@ static void copy_of_many_messages_is_whole(void **state)
 
 static void fork_of_a_long_history_writes_one_row_and_reads_a_few(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     T_LONG_ON_PG("100,000 messages");
 
     ht_store *self = *state;

@@ -124,6 +124,7 @@ static void tool_calls_come_back_exactly(void **state)
 
 static void every_field_comes_back(void **state)
 {
+    T_NOT_SERVED("an empty text and none are the same in JSON");
     quipu_store *store = *state;
     quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
                              .has_timestamp = true,
@@ -185,6 +186,7 @@ static void texts_with_nul_come_back_exactly(void **state)
 /* Escapes make such a text six times as long: what was taken must be readable all the same. */
 static void large_texts_of_nul_come_back(void **state)
 {
+    T_NOT_SERVED("a server takes less at once");
     T_LONG_ON_PG("texts of 72 MiB");
 
     quipu_store *store = *state;
@@ -352,6 +354,7 @@ static void batch_is_repeated_as_a_whole_or_refused(void **state)
  * missing, or the caller would append it twice. */
 static void repeat_of_a_batch_without_all_its_ids_is_refused_with_the_reason(void **state)
 {
+    T_NOT_SERVED("messages get their ids before they are sent");
     quipu_store *store = *state;
     quipu_message batch[2] = {st_says(QUIPU_ROLE_USER, "a"), st_says(QUIPU_ROLE_USER, "b")};
     quipu_error err = {0};
@@ -421,6 +424,7 @@ static void stale_revision_conflicts(void **state)
 
 static void message_of_the_greatest_size_is_kept_and_one_byte_more_is_refused(void **state)
 {
+    T_NOT_SERVED("a server takes less at once");
     quipu_store *store = *state;
     char *text = malloc(QUIPU_MESSAGE_BYTES_MAX + 1);
     quipu_message message = {.role = QUIPU_ROLE_USER};
@@ -463,6 +467,7 @@ static size_t extra_bytes(ht_store *self)
  * message is too large. */
 static void text_of_nuls_is_kept_up_to_what_its_column_holds(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     T_LONG_ON_PG("values of 128 MiB");
 
     ht_store *self = *state;
@@ -516,6 +521,7 @@ static void batch_and_id_limits_hold_at_their_edge(void **state)
 
 static void last_number_of_a_session_is_given_out_and_no_further_one(void **state)
 {
+    T_NOT_SERVED("it looks at the file");
     ht_store *self = *state;
     const qp_session_patch patch = {.first_seq = ent_set((int64_t)ENT_CLUSTER_SEQ_MAX),
                                     .next_seq = ent_set((int64_t)ENT_CLUSTER_SEQ_MAX)};

@@ -249,6 +249,7 @@ static void a_wrong_filter_is_named(void **state)
 
 static void a_long_filter_is_cut_in_its_error(void **state)
 {
+    T_NOT_SERVED("a server takes less at once");
     quipu_store *store = *state;
     char text[QUIPU_SEARCH_QUERY_MAX + 1];
 
@@ -282,6 +283,7 @@ static void filters_have_a_limit(void **state)
 /* Whatever is typed gives hits, or an error that names a filter. */
 static void every_text_is_a_query_or_names_its_filter(void **state)
 {
+    T_NOT_SERVED("a server takes texts that are UTF-8");
     static const char *const parts[] = {
         "red",    " OR ",    " NOT ", " AND ", "author:",    "role:", "user",         " ", "\"",
         "after:", "before:", "*",     "\xff",  "2026-03-01", " ",     "\xe5\x8c\x97", "(", " bus "};

@@ -51,6 +51,7 @@ static void a_title_is_given_changed_and_cleared(void **state)
 
 static void a_title_has_a_limit(void **state)
 {
+    T_NOT_SERVED("a server names no fields in its errors");
     quipu_store *store = st_open_new(NULL, NULL);
     quipu_session_new values = st_values("s");
     quipu_error err = {0};
@@ -96,6 +97,7 @@ static void the_first_user_message_gives_the_first_words(void **state)
 /* Many appends share a commit and a row: the words of the first are those that stay. */
 static void later_messages_do_not_change_them(void **state)
 {
+    T_NOT_SERVED("it needs a call or an option that a server does not have");
     quipu_store *store = st_open_new(NULL, NULL);
 
     (void)state;
@@ -130,6 +132,7 @@ static void a_fork_begins_with_its_parents(void **state)
 /* First words are of the messages: a fork has its parent's when it shares that message. */
 static void a_fork_before_the_first_user_message_has_no_first_words(void **state)
 {
+    T_NOT_SERVED("it needs a call or an option that a server does not have");
     quipu_store *store = st_open_new(NULL, NULL);
     const quipu_message greets = st_says(QUIPU_ROLE_ASSISTANT, "Hello");
 

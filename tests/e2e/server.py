@@ -4,6 +4,8 @@ speak to it as other programs would."""
 import functools
 import http.client
 import json
+import os
+import pathlib
 import re
 import resource
 import signal
@@ -26,6 +28,10 @@ class Answer:
     def json(self):
         """The body as JSON."""
         return json.loads(self.body)
+
+
+class Raw(str):
+    """A body that is sent as it is."""
 
 
 def path(*segments, **parameters):
@@ -96,11 +102,14 @@ class Case(harness.Case):
             sent.setdefault("Authorization", f"Bearer {self.token if token is True else token}")
         if body is not None:
             sent.setdefault("Content-Type", "application/json")
-            body = json.dumps(body)
+            body = body if isinstance(body, Raw) else json.dumps(body)
         try:
             client.request(method, target, body=body, headers=sent)
             response = client.getresponse()
-            return Answer(response.status, response.headers, response.read())
+            try:
+                return Answer(response.status, response.headers, response.read())
+            except ConnectionError as error:  # in the middle of an answer
+                raise http.client.IncompleteRead(b"") from error
         finally:
             if connection is None:
                 client.close()
@@ -126,6 +135,11 @@ class Case(harness.Case):
         end = time.monotonic() + harness.WAIT_S
         while line + "\n" not in self.ask("GET", "/metrics").body.decode():
             self.assertLess(time.monotonic(), end, line)
+
+    def resident(self):
+        """Bytes of the server in memory."""
+        pages = (pathlib.Path("/proc") / str(self.process.pid) / "statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGESIZE")
 
     def raw(self, data):
         """Send bytes and read until the server closes; returns the statuses and the bytes."""

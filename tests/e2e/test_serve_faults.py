@@ -62,6 +62,33 @@ class Client(threading.Thread):
                 return
 
 
+class Follower(threading.Thread):
+    """Follows a session, through as many connections as it takes: each goes on with the id of the
+    last event that came whole."""
+
+    def __init__(self, case, key):
+        super().__init__(daemon=True)
+        self.case = case
+        self.key = key
+        self.seen = []  # (number, content)
+        self.connections = 0
+        self.ends = threading.Event()
+
+    def follow(self):
+        """One connection, until it breaks."""
+        tail = Tail(self.case, self.key, last=self.seen[-1][0] if self.seen else None)
+        self.connections += tail.status == 200
+        with contextlib.closing(tail):
+            while tail.status == 200 and (event := tail.next()) is not None:
+                self.seen.append((int(event[1]), event[2]["content"]))
+
+    def run(self):
+        end = time.monotonic() + harness.WAIT_S
+        while not self.ends.is_set() and time.monotonic() < end:
+            with contextlib.suppress(OSError, ValueError, IndexError, KeyError, AssertionError):
+                self.follow()  # a line that was cut is no event
+
+
 class Load(server.Case):
     """A server with clients that write all the time."""
 
@@ -86,6 +113,9 @@ class Load(server.Case):
         self.serve()
         port = self.port
         clients = self.start_clients()
+        followers = [Follower(self, client.key) for client in clients]
+        for follower in followers:
+            follower.start()
         for _ in range(KILLS):
             wanted = sum(client.acknowledged for client in clients) + APPENDS_BEFORE_KILL
             self.wait_for(lambda: sum(c.acknowledged for c in clients) >= wanted)
@@ -100,6 +130,12 @@ class Load(server.Case):
             self.assertEqual(numbers, list(range(len(numbers))))
             self.assertGreaterEqual(len(numbers), client.acknowledged)
             self.assertLessEqual(len(numbers), client.acknowledged + 1)
+        for client, follower in zip(clients, followers):
+            numbers = self.stored(client)
+            self.wait_for(lambda wanted=len(numbers), one=follower: len(one.seen) >= wanted)
+            follower.ends.set()
+            self.assertEqual(follower.seen, [(i + 1, str(i)) for i in numbers])
+            self.assertGreater(follower.connections, 1)
         self.stop()
         self.assertEqual(self.run_quipu("verify", "--json").json()["problems"], [])
 
@@ -161,7 +197,16 @@ class Tails(server.Case):
         tail = Tail(self, "s", after=5)
         self.assertEqual(self.texts(tail, 1), ["m5"])
         self.assertEqual(Tail(self, "s", last="x").status, 400)
+        self.assertEqual(Tail(self, "s", last=6).status, 200)
         self.assertEqual(Tail(self, "missing").status, 404)
+
+    def test_a_client_that_saw_more_than_there_is_begins_again(self):
+        """Its session was deleted and made again, or the store is an older copy: to wait for its
+        number would leave out all before it."""
+        self.append("s", message("e1"), message("e2"))
+        self.assertEqual(Tail(self, "s", last=3).status, 409)
+        self.assertEqual(Tail(self, "s", last=10 ** 17).status, 409)
+        self.assertEqual(Tail(self, "s", last=2).status, 200)
 
     def test_many_tails_see_every_message_once(self):
         self.append("s", message("first", "first"))
@@ -226,6 +271,18 @@ class Tails(server.Case):
         self.assertEqual(len(self.contents("s")), 40)
         for tail in stuck:  # it was slow, and still gets everything
             self.assertEqual(self.texts(tail, 40), [text] * 40)
+
+
+    def test_clients_that_never_read_cost_little_memory(self):
+        """What a tail holds for a slow client is bounded by bytes, not by messages."""
+        for i in range(24):
+            self.append("s", *[message(f"e{i}-{k}", "x" * 10000) for k in range(100)])
+        before = self.resident()
+        tails = [Tail(self, "s") for _ in range(40)]  # 24 MB each, if all were read
+        self.wait_for_metric("quipu_tails 40")
+        time.sleep(1)  # for whatever is read ahead
+        self.assertLess(self.resident() - before, 120 << 20)
+        self.assertEqual(len(self.texts(tails[0], 2400)), 2400)
 
 
 class Limits(server.Case):
@@ -326,6 +383,32 @@ class Limits(server.Case):
         sock.close()
         self.append("s", message("e"))
         self.assertEqual(self.contents("s"), ["hello"])
+
+    def test_what_a_client_that_left_had_asked_for_is_not_done(self):
+        """A worker waits for a lock; the requests behind it are of clients that hang up. When the
+        lock is free, nothing of them is done, and those that stayed are answered."""
+        self.serve("--workers", "1")
+        self.append("s", message("e0"))
+        other = sqlite3.connect(self.store, isolation_level=None)
+        other.execute("begin immediate")
+        body = json.dumps({"messages": [message("e")], "create": True})
+        waiting = {}
+        for key in ("first", "left0", "left1", "left2", "stays"):
+            waiting[key] = self.connect()
+            waiting[key].sendall((
+                f"POST /v1/sessions/{key}/messages HTTP/1.1\r\nHost: localhost\r\n"
+                f"Authorization: Bearer {self.token}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
+            self.wait_for_metric(f"quipu_queue_length {len(waiting) - 1}")
+        for key in ("left0", "left1", "left2"):
+            waiting[key].close()
+        self.wait_for_metric("quipu_requests_left_total 3")
+        other.execute("rollback")
+        other.close()
+        for key in ("first", "stays"):
+            self.assertTrue(waiting[key].recv(4096).startswith(b"HTTP/1.1 200 "))
+        keys = {one["key"] for one in self.good("GET", "/v1/sessions")["sessions"]}
+        self.assertEqual(keys, {"s", "first", "stays"})
 
     def test_a_request_is_refused_before_its_body_is_sent(self):
         """Who may not ask sends no body: the head decides, also for one who asks first."""

@@ -122,6 +122,10 @@ void t_new_store(const char *name, char ret_uri[T_PATH_MAX])
         return;
     }
     t_path(t_tmpdir(), name, path);
+    if (t_server()) {
+        (void)t_server_start(path, ret_uri);
+        return;
+    }
     int n = snprintf(ret_uri, T_PATH_MAX, "%s%s", t_strict() ? "strict:" : "", path);
     assert_true(n > 0 && n < T_PATH_MAX);
 }

@@ -4,7 +4,7 @@
 #ifndef T_LIB_T_PG_H
 #define T_LIB_T_PG_H
 
-#include "lib/t.h"
+#include "lib/t_server.h"
 
 #include <stdatomic.h>
 
@@ -35,7 +35,11 @@ const char *t_store_file(const char *uri);
 
 /* Ends a test that does not apply to the engine under test, with the reason. Not a skip, because
  * nothing is missing, and not passed: tools/test.py names and counts it separately. */
-#define T_SQLITE_ONLY(why) T_NOT_ON(t_pg() ? "PostgreSQL" : t_strict() ? "strict" : NULL, why)
+#define T_SQLITE_ONLY(why)                                                                         \
+    T_NOT_ON(t_pg() ? "PostgreSQL" : t_strict() ? "strict" : t_server() ? "a server" : NULL, why)
+
+/* The same for a store behind a server of quipu (t_server.h). */
+#define T_NOT_SERVED(why) T_NOT_ON(t_server() ? "a server" : NULL, why)
 
 /* The same for what takes a server minutes: it runs in the long form only. */
 #define T_LONG_ON_PG(why) T_NOT_ON(t_pg() && !t_long() ? "PostgreSQL" : NULL, why)

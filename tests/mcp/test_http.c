@@ -78,11 +78,12 @@ static void errors_have_the_status_of_their_era(void **state)
 static void a_legacy_client_names_its_revision_by_a_header(void **state)
 {
     static const char list[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}";
+    static const char begin[] =
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":"
+        "{\"protocolVersion\":\"2025-11-25\"}}";
+    static const char *const bodies[] = {list, begin, HTTP_PING};
 
-    assert_int_equal(http_post(*state, NULL, NULL, NULL,
-                               "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":"
-                               "{\"protocolVersion\":\"2025-11-25\"}}"),
-                     200);
+    assert_int_equal(http_post(*state, NULL, NULL, NULL, begin), 200);
     mcp_has(*state, "\"protocolVersion\":\"2025-11-25\"");
     assert_int_equal(http_post(*state, "2025-11-25", NULL, NULL, list), 200);
     mcp_has(*state, "outputSchema");
@@ -90,7 +91,12 @@ static void a_legacy_client_names_its_revision_by_a_header(void **state)
     mcp_lacks(*state, "outputSchema");
     assert_int_equal(http_post(*state, NULL, NULL, NULL, "[" HTTP_PING "]"), 200);
     assert_int_equal(http_post(*state, "2025-11-25", NULL, NULL, "[" HTTP_PING "]"), 400);
-    assert_int_equal(http_post(*state, "1999-01-01", NULL, NULL, list), 400);
+    assert_int_equal(http_post(*state, "2025-11-25", NULL, NULL, HTTP_PING), 200);
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        assert_int_equal(http_post(*state, "1999-01-01", NULL, NULL, bodies[i]), 400);
+        mcp_has(*state, "MCP-Protocol-Version");
+        assert_int_equal(http_post(*state, "", NULL, NULL, bodies[i]), 400);
+    }
 }
 
 static void a_notification_is_accepted_without_a_body(void **state)

@@ -5,7 +5,7 @@
 #include <quipu/provider.h>
 
 #include "base/buf.h"
-#include "provider/http.h"
+#include "net/http.h"
 #include "provider/key.h"
 #include "provider/note.h"
 #include "provider/peer.h"
@@ -141,7 +141,7 @@ static void deadline_ends_the_call(void **state)
     ask_go(&self, "stall");
     T_STATUS(self.status, QUIPU_BUSY);
     T_STR(qp_buf_str(&self.out),
-          "text~ So\nerror BUSY : the provider did not finish by the deadline\n");
+          "text~ So\nerror BUSY : the server did not finish by the deadline\n");
     ask_end(&self);
 }
 

@@ -58,15 +58,43 @@ static void a_token_is_found_by_its_text_and_by_nothing_else(void **state)
     T_OK(quipu_token_add(path, &options, token, &error));
     assert_int_equal(strlen(token), QUIPU_TOKEN_SIZE - 1);
     T_OK(qp_token_load(path, &table, &error));
-    found = qp_token_find(table, quipu_cstr(token));
+    found = qp_token_find(table, QUIPU_STR(""), quipu_cstr(token));
     assert_non_null(found);
     T_STR(found->app_name, "app");
     T_STR(found->user_id, "user");
     assert_int_equal(found->verbs, QUIPU_TOKEN_READ);
-    assert_null(qp_token_find(table, (quipu_str){token, QUIPU_TOKEN_SIZE - 2}));
+    assert_null(qp_token_find(table, QUIPU_STR(""), (quipu_str){token, QUIPU_TOKEN_SIZE - 2}));
     token[10] = (char)(token[10] == 'a' ? 'b' : 'a');
-    assert_null(qp_token_find(table, quipu_cstr(token)));
-    assert_null(qp_token_find(table, QUIPU_STR("")));
+    assert_null(qp_token_find(table, QUIPU_STR(""), quipu_cstr(token)));
+    assert_null(qp_token_find(table, QUIPU_STR(""), QUIPU_STR("")));
+    qp_token_release(table);
+}
+
+static void a_token_counts_for_its_own_tenant_alone(void **state)
+{
+    quipu_token_options options = token_options();
+    char path[T_PATH_MAX];
+    char tokens[2][QUIPU_TOKEN_SIZE];
+    static const char *const tenants[] = {"", "acme"};
+    qp_token_table *table = NULL;
+    quipu_error error;
+
+    (void)state;
+    token_path(path);
+    for (size_t i = 0; i < 2; i++) {
+        options.tenant = quipu_cstr(tenants[i]);
+        T_OK(quipu_token_add(path, &options, tokens[i], &error));
+    }
+    T_OK(qp_token_load(path, &table, &error));
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            const qp_identity *found =
+                qp_token_find(table, quipu_cstr(tenants[k]), quipu_cstr(tokens[i]));
+
+            assert_int_equal(found != NULL, i == k);
+        }
+        assert_null(qp_token_find(table, QUIPU_STR("acm"), quipu_cstr(tokens[i])));
+    }
     qp_token_release(table);
 }
 
@@ -239,7 +267,7 @@ static void a_file_that_cannot_be_opened_for_a_while_is_read_later(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
     assert_null(book.table);
     T_OK(qp_token_refresh(&book, &error));
-    assert_non_null(qp_token_find(book.table, quipu_cstr(token)));
+    assert_non_null(qp_token_find(book.table, QUIPU_STR(""), quipu_cstr(token)));
     qp_token_release(book.table);
 }
 
@@ -411,6 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_token_is_found_by_its_text_and_by_nothing_else),
+        cmocka_unit_test(a_token_counts_for_its_own_tenant_alone),
         cmocka_unit_test(an_identity_is_found_again_until_its_rights_change),
         cmocka_unit_test(tokens_added_at_once_are_all_kept),
         cmocka_unit_test(a_file_holds_tokens_up_to_its_limit),

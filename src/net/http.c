@@ -1,27 +1,24 @@
-/* The only file that knows libcurl. Each exchange has a multi handle of its own, which keeps its
+/* Exchanges over libcurl. Each exchange has a multi handle of its own, which keeps its
  * connections for the next exchange.
  *
- * Owns: the process-wide curl_global_init(), run once; handles in the pool's idle list.
- * Called by: client.c from any thread.
+ * Owns: handles in the pool's idle list.
+ * Called by: providers and remote stores, from any thread.
  * Locks: pool->mutex guards the idle list only, and is never held during an exchange. Why a multi
  * handle: its poll can be interrupted every HTTP_SLICE_MS to check the cancel flag and the
  * timeouts, which curl_easy_perform() cannot.
  * On return the exchange has ended and its handle is back in the pool, or freed. */
-#include "provider/http.h"
+#include "net/http.h"
 
 #include <assert.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
-#include <curl/curl.h>
-
-#include <quipu/provider.h>
-
 #include "base/alloc.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "net/libcurl.h"
 
 #define HTTP_SLICE_MS 20 /* how often a waiting exchange checks cancel flag and timeouts */
 #define HTTP_MS_PER_S 1000
@@ -46,28 +43,15 @@ typedef struct http_run {
     char problem[CURL_ERROR_SIZE];
 } http_run;
 
-static qp_once http_once = QP_ONCE_INIT;
-static CURLcode http_global = CURLE_FAILED_INIT; /* written once, by http_start() */
-
-/* Runs once in a process, through qp_once_run(). */
-static void http_start(void)
-{
-    http_global = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
-/* libcurl's global state is initialized once in a process, by the first pool. */
 quipu_status qp_http_pool_init(qp_http_pool *pool, quipu_error *reterr)
 {
+    quipu_status status = qp_libcurl_load(reterr);
+
     *pool = (qp_http_pool){.count = 0};
-    qp_once_run(&http_once, http_start);
-    if (http_global != CURLE_OK) {
-        return qp_error_set(reterr, QUIPU_IO, "libcurl did not start: %s",
-                            curl_easy_strerror(http_global));
+    if (status == QUIPU_OK && qp_mutex_init(&pool->mutex) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for connections");
     }
-    if (qp_mutex_init(&pool->mutex) != QUIPU_OK) {
-        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a provider's connections");
-    }
-    return QUIPU_OK;
+    return status;
 }
 
 /* NULL is fine. */
@@ -263,10 +247,16 @@ static CURLcode http_setup(const qp_http_pool *pool, http_run *run, struct curl_
     if (pool->direct) {
         HTTP_SET(CURLOPT_PROXY, "");
     }
+    if (pool->unix_path != NULL) {
+        HTTP_SET(CURLOPT_UNIX_SOCKET_PATH, pool->unix_path);
+    }
     if (request->body.p != NULL) {
         HTTP_SET(CURLOPT_POST, 1L);
         HTTP_SET(CURLOPT_POSTFIELDS, request->body.p);
         HTTP_SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.n);
+    }
+    if (request->method != NULL) {
+        HTTP_SET(CURLOPT_CUSTOMREQUEST, request->method);
     }
 #undef HTTP_SET
     return code;
@@ -285,7 +275,7 @@ static quipu_status http_check(const http_run *run)
         return qp_error_set(run->reterr, QUIPU_CANCELLED, "the caller cancelled the call");
     }
     if (now >= request->deadline_ns) {
-        return qp_error_set(run->reterr, QUIPU_BUSY, "the provider did not finish by the deadline");
+        return qp_error_set(run->reterr, QUIPU_BUSY, "the server did not finish by the deadline");
     }
     if (run->heard_ns == 0 && request->first_byte_ms >= 0 && quiet_ms > request->first_byte_ms) {
         return qp_error_set(run->reterr, QUIPU_IO, "no byte of an answer came in %d ms",
@@ -348,6 +338,14 @@ static quipu_status http_loop(http_run *run, CURLM *multi)
     return status;
 }
 
+/* Whether there was a connection: without one, the server has seen nothing of the request. */
+static bool http_has_connected(CURL *easy)
+{
+    long sent = 0;
+
+    return curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent) != CURLE_OK || sent > 0;
+}
+
 /* One exchange, without retries. The line returns to the pool whatever happens. *ret_answer is
  * filled in also on failure: the status and `bytes` decide about a retry. */
 quipu_status qp_http_run(qp_http_pool *pool, const qp_http_request *request,
@@ -380,6 +378,7 @@ quipu_status qp_http_run(qp_http_pool *pool, const qp_http_request *request,
     if (curl_easy_getinfo(line->easy, CURLINFO_RESPONSE_CODE, &code) == CURLE_OK) {
         ret_answer->http_status = (int)code;
     }
+    ret_answer->was_sent = run.heard_ns != 0 || http_has_connected(line->easy);
     (void)curl_multi_remove_handle(line->multi, line->easy);
 
 /* The easy handle is out of the multi handle here, or was never added. */
@@ -389,8 +388,9 @@ done:
     return status;
 }
 
-/* libcurl's version string, which includes its TLS library. */
-const char *quipu_provider_network(void)
+const char *qp_http_library(void)
 {
-    return curl_version();
+    quipu_error ignored;
+
+    return qp_libcurl_load(&ignored) == QUIPU_OK ? curl_version() : "no libcurl";
 }

@@ -1,0 +1,280 @@
+/* One request to a server of quipu, sent until its outcome is known (remote.h).
+ *
+ *   send ─▶ answer ─▶ good: done
+ *    ▲        ├─ 503, nothing was done ──────────┐
+ *    │        └─ another status: the server's    │
+ *    ├─ no connection: it has seen nothing ──────┤
+ *    │  connection lost ─ repeatable ────────────┤
+ *    │                  └ a write: UNKNOWN       │
+ *    └──── pause, while the call has time ◀──────┘
+ *
+ * Owns: nothing but the request. Called by: this room, from any thread. No locks. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "remote/remote.h"
+
+#define ASK_RETRY_MS 5000   /* how long a server may be down: it restarts */
+#define ASK_PAUSE_MS 20     /* before another try, and as much again by chance */
+#define ASK_CONNECT_MS 5000 /* for a connection */
+#define ASK_ERROR_SHOWN 300 /* bytes of a server's message */
+
+/* ---- the request ----------------------------------------------------------------------------- */
+
+static void ask_escape(qp_buf *url, quipu_str text)
+{
+    static const char plain[] = "-._~";
+
+    for (size_t i = 0; i < text.n; i++) {
+        const char c = text.p[i];
+
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+            (c != '\0' && strchr(plain, c) != NULL)) {
+            qp_buf_putc(url, c);
+        } else {
+            qp_buf_printf(url, "%%%02X", (unsigned)(unsigned char)c);
+        }
+    }
+}
+
+void qp_remote_begin(qp_remote_ask *ask, void *server, const qp_call *call, const char *method,
+                     const quipu_str *segments, size_t count)
+{
+    *ask = (qp_remote_ask){.server = server, .call = call, .method = method};
+    qp_buf_init(&ask->url, QP_REMOTE_URL_MAX);
+    qp_buf_init(&ask->body, QP_REMOTE_BODY_MAX);
+    qp_buf_init(&ask->answer, QP_REMOTE_ANSWER_MAX);
+    qp_json_init(&ask->doc);
+    qp_buf_puts(&ask->url, ask->server->base);
+    qp_buf_puts(&ask->url, "/v1");
+    for (size_t i = 0; i < count; i++) {
+        qp_buf_putc(&ask->url, '/');
+        ask_escape(&ask->url, segments[i]);
+    }
+}
+
+void qp_remote_end(qp_remote_ask *ask)
+{
+    qp_json_free(&ask->doc);
+    qp_buf_free(&ask->answer);
+    qp_buf_free(&ask->body);
+    qp_buf_free(&ask->url);
+}
+
+void qp_remote_text(qp_remote_ask *ask, const char *name, quipu_str value)
+{
+    if (value.p != NULL) {
+        qp_buf_putc(&ask->url, ask->has_query ? '&' : '?');
+        qp_buf_puts(&ask->url, name);
+        qp_buf_putc(&ask->url, '=');
+        ask_escape(&ask->url, value);
+        ask->has_query = true;
+    }
+}
+
+/* Control bytes are no part of words, and a server refuses them in a URL. */
+void qp_remote_words(qp_remote_ask *ask, quipu_str words)
+{
+    qp_remote_text(ask, "q", QUIPU_STR(""));
+    for (size_t i = 0; i < words.n; i++) {
+        const bool is_control = (unsigned char)words.p[i] < 0x20 || words.p[i] == 0x7f;
+
+        ask_escape(&ask->url, is_control ? QUIPU_STR(" ") : (quipu_str){words.p + i, 1});
+    }
+}
+
+void qp_remote_number(qp_remote_ask *ask, const char *name, int64_t value)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof(text), "%lld", (long long)value);
+    qp_remote_text(ask, name, value != 0 ? quipu_cstr(text) : QP_STR_ABSENT);
+}
+
+void qp_remote_flag(qp_remote_ask *ask, const char *name, bool value)
+{
+    qp_remote_text(ask, name, value ? QUIPU_STR("true") : QP_STR_ABSENT);
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+/* Keeps the bytes of an answer, or hands those of a good one on. */
+static quipu_status ask_on_bytes(void *ctx, int http_status, quipu_str bytes, quipu_error *reterr)
+{
+    qp_remote_ask *ask = ctx;
+    quipu_status status;
+
+    if (ask->write != NULL && http_status < 300) {
+        ask->once = true;
+        status = ask->write(ask->write_ctx, bytes.p, bytes.n);
+        return status == QUIPU_OK ? status
+                                  : qp_error_set(reterr, status, "the export cannot be written");
+    }
+    qp_buf_put(&ask->answer, bytes);
+    status = qp_buf_status(&ask->answer);
+    return status == QUIPU_OK ? status
+                              : qp_error_set(reterr, status, "the server's answer is too large");
+}
+
+/* The status that a server names; QUIPU_IO for a name that is not known here. */
+static quipu_status ask_status_of(qp_json_node name)
+{
+    static const quipu_status statuses[] = {
+        QUIPU_NOT_FOUND, QUIPU_EXISTS,    QUIPU_EXPIRED,     QUIPU_CONFLICT,
+        QUIPU_BUSY,      QUIPU_FULL,      QUIPU_UNKNOWN,     QUIPU_INVALID,
+        QUIPU_MISUSE,    QUIPU_LIMIT,     QUIPU_NOMEM,       QUIPU_IO,
+        QUIPU_CORRUPT,   QUIPU_CANCELLED, QUIPU_UNSUPPORTED, QUIPU_NEWER,
+    };
+
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+        if (qp_json_kind_of(name) == QP_JSON_STRING &&
+            qp_json_text_is(name, quipu_cstr(quipu_status_name(statuses[i])))) {
+            return statuses[i];
+        }
+    }
+    return QUIPU_IO;
+}
+
+/* An answer of an error: {"error":{"status":...,"message":...}}. */
+static quipu_status ask_failure(qp_remote_ask *ask, int http_status, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_str message = QP_STR_ABSENT;
+    quipu_status status = QUIPU_IO;
+    qp_json_node error;
+
+    if (qp_json_parse(&ask->doc, qp_buf_str(&ask->answer), NULL, NULL) == QUIPU_OK) {
+        error = qp_json_get(qp_json_root(&ask->doc), QUIPU_STR("error"));
+        status = ask_status_of(qp_json_get(error, QUIPU_STR("status")));
+        if (qp_json_text_copy(qp_json_get(error, QUIPU_STR("message")), &arena, &message) !=
+            QUIPU_OK) {
+            message = QP_STR_ABSENT; /* the status says enough */
+        }
+    }
+    (void)qp_error_set(reterr, status, "%.*s (HTTP %d)", (int)qp_utf8_cut(message, ASK_ERROR_SHOWN),
+                       message.p != NULL ? message.p : "", http_status);
+    quipu_arena_free(&arena);
+    return status;
+}
+
+quipu_status qp_remote_malformed(quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_IO, "the server's answer is not what this version expects");
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* What one try came to. */
+typedef struct ask_try {
+    quipu_status status;
+    bool may_pass; /* another try is safe, and may succeed */
+    int64_t wait_ms;
+} ask_try;
+
+static quipu_status ask_send(qp_remote_ask *ask, qp_http_answer *answer, quipu_error *reterr)
+{
+    const char *headers[4] = {"Expect:", "Accept: application/json"};
+    qp_http_request request = {.url = qp_buf_str(&ask->url).p,
+                               .headers = headers,
+                               .header_count = 2,
+                               .method = ask->method,
+                               .deadline_ns = ask->call->deadline_ns,
+                               .cancel = ask->call->cancel,
+                               .connect_ms = ASK_CONNECT_MS,
+                               .first_byte_ms = -1,
+                               .idle_ms = -1,
+                               .on_bytes = ask_on_bytes,
+                               .ctx = ask};
+
+    if (ask->server->auth != NULL) {
+        headers[request.header_count++] = ask->server->auth;
+    }
+    if (ask->body.n > 0) {
+        headers[request.header_count++] = "Content-Type: application/json";
+        request.body = qp_buf_str(&ask->body);
+    }
+    qp_buf_reset(&ask->answer);
+    return qp_http_run(&ask->server->pool, &request, answer, reterr);
+}
+
+/* Sends once, and judges what came of it. */
+static ask_try ask_once(qp_remote_ask *ask, quipu_error *reterr)
+{
+    qp_http_answer answer;
+    ask_try try = {.status = ask_send(ask, &answer, reterr), .wait_ms = ASK_PAUSE_MS};
+
+    if (try.status == QUIPU_OK && answer.http_status < 300) {
+        return try;
+    }
+    if (try.status == QUIPU_OK) {
+        try.status = ask_failure(ask, answer.http_status, reterr);
+        /* 503: the server says that nothing was done, or that it does not know. */
+        try.may_pass =
+            answer.http_status == 503 && (try.status != QUIPU_UNKNOWN || ask->repeatable);
+        return try;
+    }
+    if (answer.was_sent && ask->writes && try.status != QUIPU_NOMEM) {
+        const quipu_status cause = try.status;
+
+        try.status = qp_error_set(reterr, QUIPU_UNKNOWN,
+                                  "the server did not answer, and may have done it or not");
+        try.may_pass = ask->repeatable && cause == QUIPU_IO;
+        return try;
+    }
+    try.may_pass = try.status == QUIPU_IO && !ask->once;
+    return try;
+}
+
+/* Whether there is time for another try; waits for it. */
+static bool ask_pause(const qp_remote_ask *ask, const ask_try *try, int64_t began_ns)
+{
+    int64_t now_ns = qp_clock_ns();
+    int64_t end_ns = began_ns + (int64_t)ASK_RETRY_MS * QP_NS_PER_MS;
+
+    end_ns = ask->call->deadline_ns < end_ns ? ask->call->deadline_ns : end_ns;
+    if (!try->may_pass || now_ns >= end_ns || qp_cancel_is_set(ask->call->cancel)) {
+        return false;
+    }
+    qp_sleep_jitter((int32_t)try->wait_ms, ASK_PAUSE_MS, end_ns - now_ns);
+    return true;
+}
+
+quipu_status qp_remote_run(qp_remote_ask *ask, quipu_error *reterr)
+{
+    const int64_t began_ns = qp_clock_ns();
+    quipu_error error = {0};
+    bool is_unknown = false;
+    ask_try try;
+
+    if (qp_buf_status(&ask->url) != QUIPU_OK || qp_buf_status(&ask->body) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "the request to the server is too large");
+    }
+    do {
+        error = (quipu_error){0};
+        try = ask_once(ask, &error);
+        is_unknown = is_unknown || try.status == QUIPU_UNKNOWN;
+    } while (try.status != QUIPU_OK && ask_pause(ask, &try, began_ns));
+    /* An earlier try may have arrived, and none after it said otherwise. */
+    if (is_unknown && try.may_pass) {
+        return qp_error_set(reterr, QUIPU_UNKNOWN,
+                            "the server did not answer, and may have done it or not: repeat with "
+                            "the same event ids");
+    }
+    if (try.status != QUIPU_OK) {
+        assert(error.status != QUIPU_OK);
+        if (reterr != NULL) {
+            *reterr = error;
+        }
+        return try.status;
+    }
+    if (ask->answer.n > 0 &&
+        qp_json_parse(&ask->doc, qp_buf_str(&ask->answer), NULL, NULL) != QUIPU_OK) {
+        return qp_remote_malformed(reterr);
+    }
+    return QUIPU_OK;
+}

@@ -1,0 +1,237 @@
+/* Opening a server as a store: its address, its token, and whether both are right (store/remote.h).
+ * The token comes from a file or the environment, never from the address, which others may read.
+ *
+ * Owns: qp_remote_server, until its close. Called by: src/front. */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "remote/remote.h"
+
+#define OPEN_UNIX "unix:"
+#define OPEN_HOST_MAX 64 /* of a host that may be on this machine, with its NUL */
+#define OPEN_TOKEN_FILE "QUIPU_TOKEN_FILE"
+#define OPEN_TOKEN "QUIPU_TOKEN"
+#define OPEN_CA_FILE "QUIPU_CA_FILE"
+#define OPEN_AUTH "Authorization: Bearer "
+
+/* ---- the token ------------------------------------------------------------------------------- */
+
+/* Reads the first line of a file that nobody else may read. */
+static quipu_status open_token_file(const char *path, char text[QP_REMOTE_TOKEN_MAX],
+                                    quipu_error *reterr)
+{
+    struct stat about;
+    ssize_t n;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, &about) != 0) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return qp_error_set(reterr, QUIPU_IO, "the file of " OPEN_TOKEN_FILE " cannot be read");
+    }
+    if ((about.st_mode & 077) != 0) {
+        (void)close(fd);
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "others may read the file of " OPEN_TOKEN_FILE ": chmod 600 it");
+    }
+    n = read(fd, text, QP_REMOTE_TOKEN_MAX - 1);
+    (void)close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+    return QUIPU_OK;
+}
+
+/* The header with the token. Without one, the server says what is missing. */
+static quipu_status open_auth(qp_remote_server *server, quipu_error *reterr)
+{
+    const char *file = getenv(OPEN_TOKEN_FILE);
+    const char *given = getenv(OPEN_TOKEN);
+    char text[QP_REMOTE_TOKEN_MAX] = "";
+    quipu_status status = QUIPU_OK;
+    size_t n;
+
+    if (file != NULL && file[0] != '\0') {
+        status = open_token_file(file, text, reterr);
+        given = text;
+    }
+    n = given != NULL ? strlen(given) : 0;
+    if (status != QUIPU_OK || n == 0) {
+        return status;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (given[i] <= ' ' || given[i] > '~' || n >= QP_REMOTE_TOKEN_MAX) {
+            return qp_error_set(reterr, QUIPU_MISUSE, "the token is no token of quipu");
+        }
+    }
+    server->auth = qp_malloc(sizeof(OPEN_AUTH) + n);
+    if (server->auth == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
+    }
+    memcpy(server->auth, OPEN_AUTH, sizeof(OPEN_AUTH) - 1);
+    memcpy(server->auth + sizeof(OPEN_AUTH) - 1, given, n + 1);
+    return QUIPU_OK;
+}
+
+/* ---- the address ----------------------------------------------------------------------------- */
+
+/* Whether "host:port" is on this machine by its spelling: names that begin alike are not. */
+static bool open_is_loopback(const char *host, size_t size)
+{
+    struct in_addr address;
+    char name[OPEN_HOST_MAX];
+    size_t n =
+        host[0] == '[' ? size : (size_t)(strcspn(host, ":") < size ? strcspn(host, ":") : size);
+
+    if (n >= sizeof(name)) {
+        return false;
+    }
+    memcpy(name, host, n);
+    name[n] = '\0';
+    return strcmp(name, "localhost") == 0 || strncmp(name, "[::1]", 5) == 0 ||
+           (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
+}
+
+/* "unix:/path" or "http(s)://host[:port]". Neither a user nor a path: both would end up in logs. */
+static quipu_status open_address(qp_remote_server *server, const char *uri, quipu_error *reterr)
+{
+    const char *host = strstr(uri, "://");
+    size_t n = strlen(uri);
+    quipu_str copy = QP_STR_ABSENT;
+
+    if (strncmp(uri, OPEN_UNIX, strlen(OPEN_UNIX)) == 0) {
+        const char *path = uri + strlen(OPEN_UNIX);
+
+        if (path[0] == '\0' || quipu_arena_copy(&server->arena, quipu_cstr(path), &copy)) {
+            return qp_error_set(reterr, QUIPU_MISUSE, "unix: needs the path of a socket");
+        }
+        server->pool.unix_path = copy.p;
+        server->pool.direct = true;
+        server->base = "http://localhost";
+        return QUIPU_OK;
+    }
+    assert(host != NULL);
+    while (n > 0 && uri[n - 1] == '/') {
+        n--;
+    }
+    host += 3;
+    if (uri + n <= host || strcspn(host, "/?#@ \t") < n - (size_t)(host - uri)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a server's address is http://host:port or https://host:port; the "
+                            "token comes from " OPEN_TOKEN_FILE " or " OPEN_TOKEN);
+    }
+    if (quipu_arena_copy(&server->arena, (quipu_str){uri, n}, &copy) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
+    }
+    server->base = copy.p;
+    server->pool.direct = open_is_loopback(host, n - (size_t)(host - uri));
+    return QUIPU_OK;
+}
+
+/* A token in clear text is for this machine alone. */
+static quipu_status open_check_clear(const qp_remote_server *server, quipu_error *reterr)
+{
+    if (server->auth != NULL && !server->pool.direct && strncmp(server->base, "http:", 5) == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "http:// would show the token to the network: use https://, or a "
+                            "server of this machine");
+    }
+    return QUIPU_OK;
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+static void open_close(void *ctx)
+{
+    qp_remote_server *server = ctx;
+
+    qp_http_pool_done(&server->pool);
+    if (server->auth != NULL) {
+        memset(server->auth, 0, strlen(server->auth));
+        qp_free(server->auth);
+    }
+    quipu_arena_free(&server->arena);
+    qp_free(server);
+}
+
+static quipu_status open_tables(qp_remote_server *server, quipu_error *reterr)
+{
+    quipu_status status =
+        qp_fields_read(quipu_field_get, "quipu_session_info", &server->info, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_fields_read(quipu_field_get, "quipu_session_new", &server->fresh, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_fields_read(quipu_field_get, "quipu_session_patch", &server->patch, reterr);
+    }
+    return status;
+}
+
+/* Asks who the token is: a wrong address or token shows here, not in the first call. */
+static quipu_status open_greet(qp_remote_server *server, const quipu_open_options *options,
+                               quipu_error *reterr)
+{
+    const quipu_str me[] = {QUIPU_STR("me")};
+    const qp_call call = {.name = "quipu_open",
+                          .deadline_ns = options->deadline_ms < 0
+                                             ? QP_NEVER
+                                             : qp_clock_ns() + options->deadline_ms * QP_NS_PER_MS};
+    qp_remote_ask ask;
+    quipu_status status;
+
+    qp_remote_begin(&ask, server, &call, "GET", me, 1);
+    ask.once = true; /* nobody may be there */
+    status = qp_remote_run(&ask, reterr);
+    qp_remote_end(&ask);
+    return status;
+}
+
+quipu_status qp_remote_open(const char *uri, const quipu_open_options *options,
+                            qp_remote *ret_remote, quipu_error *reterr)
+{
+    qp_remote_server *server = qp_calloc(1, sizeof(*server));
+    quipu_status status;
+
+    if (server == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
+    }
+    status = qp_http_pool_init(&server->pool, reterr);
+    if (status != QUIPU_OK) {
+        qp_free(server);
+        return status;
+    }
+    server->pool.ca_file = getenv(OPEN_CA_FILE);
+    status = open_address(server, uri, reterr);
+    status = status == QUIPU_OK ? open_auth(server, reterr) : status;
+    status = status == QUIPU_OK ? open_check_clear(server, reterr) : status;
+    status = status == QUIPU_OK ? open_tables(server, reterr) : status;
+    status = status == QUIPU_OK ? open_greet(server, options, reterr) : status;
+    if (status != QUIPU_OK) {
+        open_close(server);
+        return status;
+    }
+    *ret_remote = (qp_remote){.ctx = server,
+                              .close = open_close,
+                              .get = qp_remote_get,
+                              .create = qp_remote_create,
+                              .fork = qp_remote_fork,
+                              .update = qp_remote_update,
+                              .remove = qp_remote_remove,
+                              .append = qp_remote_append,
+                              .list = qp_remote_list,
+                              .window = qp_remote_window,
+                              .search = qp_remote_search,
+                              .recall = qp_remote_recall,
+                              .dump = qp_remote_dump};
+    return QUIPU_OK;
+}

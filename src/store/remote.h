@@ -1,0 +1,71 @@
+/* A store behind a server: what takes the place of connections and transactions. A public call
+ * checks its arguments, enters the store and allocates its result as always; where it would run a
+ * work, it asks this table instead. A call that the table lacks fails with QUIPU_UNSUPPORTED
+ * (qp_store_is_local()).
+ *
+ * Functions get the call's deadline and cancel flag, fill results whose memory is the caller's, and
+ * are called by any thread. Implemented by src/remote; the store owns it and closes it once. */
+#ifndef QP_STORE_REMOTE_H
+#define QP_STORE_REMOTE_H
+
+#include <quipu/history.h>
+#include <quipu/maintain.h>
+#include <quipu/recall.h>
+#include <quipu/search.h>
+#include <quipu/store.h>
+
+#include "store/call.h"
+
+/* One request for messages: what quipu_session_get() and tails ask for. */
+typedef struct qp_remote_read {
+    quipu_str key;
+    const quipu_range *range;
+    quipu_arena *arena;          /* everything below is in it */
+    quipu_session_info *session; /* filled, as `history` */
+    quipu_history *history;
+} qp_remote_read;
+
+typedef struct qp_remote {
+    void *ctx;
+    void (*close)(void *ctx);
+    quipu_status (*get)(void *ctx, const qp_call *call, const qp_remote_read *read,
+                        quipu_error *reterr);
+    quipu_status (*create)(void *ctx, const qp_call *call, const quipu_session_new *values,
+                           quipu_error *reterr);
+    quipu_status (*fork)(void *ctx, const qp_call *call, quipu_str key, int64_t seq,
+                         const quipu_session_new *values, quipu_error *reterr);
+    quipu_status (*update)(void *ctx, const qp_call *call, quipu_str key,
+                           const quipu_session_patch *patch, int64_t *ret_revision,
+                           quipu_error *reterr);
+    quipu_status (*remove)(void *ctx, const qp_call *call, quipu_str key, quipu_error *reterr);
+    quipu_status (*append)(void *ctx, const qp_call *call, quipu_str key, quipu_messages messages,
+                           const quipu_append_options *options, quipu_appended *ret_appended,
+                           quipu_error *reterr);
+    quipu_status (*list)(void *ctx, const qp_call *call, const quipu_list_options *options,
+                         quipu_arena *arena, quipu_session_page *ret_page, quipu_error *reterr);
+    quipu_status (*window)(void *ctx, const qp_call *call, quipu_str key,
+                           const quipu_window_options *options, quipu_arena *arena,
+                           quipu_session_info *ret_session, quipu_window *ret_window,
+                           quipu_error *reterr);
+    quipu_status (*search)(void *ctx, const qp_call *call, const quipu_search_options *options,
+                           quipu_arena *arena, quipu_search_results *ret_results,
+                           quipu_error *reterr);
+    quipu_status (*recall)(void *ctx, const qp_call *call, const quipu_recall_options *options,
+                           quipu_arena *arena, quipu_recall_results *ret_results,
+                           quipu_error *reterr);
+    quipu_status (*dump)(void *ctx, const qp_call *call, const quipu_export_options *options,
+                         quipu_write_fn write, void *write_ctx, quipu_transfer *ret_done,
+                         quipu_error *reterr);
+} qp_remote;
+
+/* Connects to the server of a URI, http://, https:// or unix:, and asks whether the token counts.
+ * src/remote; a build without libcurl refuses (src/front). */
+QUIPU_MUST_USE quipu_status qp_remote_open(const char *uri, const quipu_open_options *options,
+                                           qp_remote *ret_remote, quipu_error *reterr);
+
+/* A store over a server, which it owns also when this fails. */
+QUIPU_MUST_USE quipu_status qp_store_new_remote(const qp_remote *remote,
+                                                const quipu_open_options *options,
+                                                quipu_store **ret_store, quipu_error *reterr);
+
+#endif

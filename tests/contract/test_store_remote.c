@@ -1,0 +1,292 @@
+/* A store behind a server: what happens when the server is killed, hangs or refuses, and what an
+ * address must be. That the calls answer as those of a file is checked by the other suites of this
+ * folder, with QUIPU_TEST_ENGINE=server. */
+#include "contract/store_t.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <quipu/memory.h>
+
+#include "lib/t_server.h"
+
+#define K QUIPU_STR("k")
+#define REMOTE_APPENDS 300
+#define REMOTE_KILLS 5
+
+/* A server, and a store that is open behind it. */
+typedef struct remote_world {
+    char path[T_PATH_MAX];
+    char uri[T_PATH_MAX];
+    pid_t pid;
+    quipu_store *store;
+    atomic_bool ends;
+    int count;           /* what was acknowledged */
+    quipu_status failed; /* why the writer gave up */
+} remote_world;
+
+static int remote_setup(void **state)
+{
+    remote_world *world = calloc(1, sizeof(*world));
+
+    assert_non_null(world);
+    t_path(t_tmpdir(), "store.db", world->path);
+    world->pid = t_server_start(world->path, world->uri);
+    world->store = st_open(world->uri);
+    *state = world;
+    return 0;
+}
+
+static int remote_teardown(void **state)
+{
+    remote_world *world = *state;
+
+    quipu_close(world->store);
+    (void)kill(world->pid, SIGKILL);
+    (void)waitpid(world->pid, NULL, 0);
+    free(world);
+    return 0;
+}
+
+#define REMOTE_TEST(name) cmocka_unit_test_setup_teardown(name, remote_setup, remote_teardown)
+
+/* Kills the server and starts it again, some times. On the main thread: a server ends with the
+ * thread that started it. */
+static void remote_kill(remote_world *world)
+{
+    const struct timespec nap = {0, 60000000};
+
+    for (int i = 0; i < REMOTE_KILLS; i++) {
+        (void)nanosleep(&nap, NULL);
+        (void)kill(world->pid, SIGKILL);
+        (void)waitpid(world->pid, NULL, 0);
+        world->pid = t_server_start(world->path, world->uri);
+    }
+    atomic_store(&world->ends, true);
+}
+
+static quipu_status remote_append(quipu_store *store, int number, const quipu_call_options *call,
+                                  quipu_appended *ret_appended)
+{
+    char text[32];
+    quipu_message message = {.role = QUIPU_ROLE_USER};
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+
+    (void)snprintf(text, sizeof(text), "m%d", number);
+    message.content = message.event_id = quipu_cstr(text);
+    options.flags = QUIPU_APPEND_CREATE;
+    return quipu_message_append(store, K, quipu_messages_of(&message, 1), &options, call,
+                                ret_appended, NULL);
+}
+
+/* Appends until all kills are done, and some more; gives how many. */
+static void *remote_write(void *arg)
+{
+    remote_world *world = arg;
+    int count = 0;
+
+    while (count < REMOTE_APPENDS || !atomic_load(&world->ends)) {
+        quipu_status status = remote_append(world->store, count, NULL, NULL);
+
+        if (status != QUIPU_OK && status != QUIPU_UNKNOWN) { /* then: again, with the same id */
+            world->failed = status;
+            break;
+        }
+        count += status == QUIPU_OK ? 1 : 0;
+    }
+    world->count = count;
+    return NULL;
+}
+
+/* What a lost connection leaves open is settled inside of the call: by the event ids. */
+static void appends_go_on_through_servers_that_are_killed(void **state)
+{
+    remote_world *world = *state;
+    pthread_t writer;
+    quipu_history *history;
+
+    assert_int_equal(pthread_create(&writer, NULL, remote_write, world), 0);
+    remote_kill(world);
+    assert_int_equal(pthread_join(writer, NULL), 0);
+    T_STATUS(world->failed, QUIPU_OK);
+    history = st_get(world->store, "k", NULL);
+    assert_int_equal(history->messages.count, world->count);
+    for (int i = 0; i < world->count; i++) {
+        char text[32];
+
+        (void)snprintf(text, sizeof(text), "m%d", i);
+        T_STR(quipu_message_at(history->messages, (size_t)i)->content, text);
+    }
+    st_check_whole(history);
+    quipu_free(history);
+}
+
+/* Stops the server's process, and waits until it stands still. */
+static void remote_freeze(const remote_world *world)
+{
+    int how = 0;
+
+    assert_int_equal(kill(world->pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(world->pid, &how, WUNTRACED), world->pid);
+    assert_true(WIFSTOPPED(how));
+}
+
+static void a_server_that_hangs_leaves_reads_busy_and_writes_unknown(void **state)
+{
+    remote_world *world = *state;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    quipu_appended appended = QUIPU_APPENDED_INIT;
+    quipu_history *history = NULL;
+
+    T_OK(remote_append(world->store, 0, NULL, NULL));
+    call.deadline_ms = 300;
+    remote_freeze(world);
+    T_STATUS(quipu_session_get(world->store, K, NULL, &call, &history, NULL), QUIPU_BUSY);
+    T_STATUS(remote_append(world->store, 1, &call, NULL), QUIPU_UNKNOWN);
+    assert_int_equal(kill(world->pid, SIGCONT), 0);
+    T_OK(remote_append(world->store, 1, NULL, &appended));
+    assert_int_equal(appended.first_seq, 2);
+    history = st_get(world->store, "k", NULL);
+    assert_int_equal(history->messages.count, 2);
+    quipu_free(history);
+}
+
+static void *remote_cancel(void *arg)
+{
+    const struct timespec nap = {0, 50000000};
+
+    (void)nanosleep(&nap, NULL);
+    quipu_cancel_set(arg);
+    return NULL;
+}
+
+static void a_flag_ends_a_call_that_waits_for_a_server(void **state)
+{
+    remote_world *world = *state;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    quipu_history *history = NULL;
+    quipu_tail *tail = NULL;
+    pthread_t canceller;
+
+    T_OK(remote_append(world->store, 0, NULL, NULL));
+    call.deadline_ms = -1;
+    call.cancel = quipu_cancel_new();
+    assert_non_null(call.cancel);
+    T_OK(quipu_tail_open(world->store, K, 1, NULL, &tail, NULL));
+    remote_freeze(world);
+    assert_int_equal(pthread_create(&canceller, NULL, remote_cancel, call.cancel), 0);
+    T_STATUS(quipu_session_get(world->store, K, NULL, &call, &history, NULL), QUIPU_CANCELLED);
+    assert_int_equal(pthread_join(canceller, NULL), 0);
+    T_STATUS(quipu_tail_next(tail, -1, &call, &history, NULL), QUIPU_CANCELLED);
+    assert_int_equal(kill(world->pid, SIGCONT), 0);
+    quipu_tail_close(tail);
+    quipu_cancel_free(call.cancel);
+}
+
+/* Also when the server was away meanwhile. */
+static void a_tail_goes_on_after_its_server_was_killed(void **state)
+{
+    remote_world *world = *state;
+    quipu_tail *tail = NULL;
+    quipu_history *batch = NULL;
+
+    T_OK(remote_append(world->store, 0, NULL, NULL));
+    T_OK(quipu_tail_open(world->store, K, 0, NULL, &tail, NULL));
+    T_OK(quipu_tail_next(tail, 20000, NULL, &batch, NULL));
+    assert_int_equal(batch->messages.count, 1);
+    quipu_free(batch);
+    (void)kill(world->pid, SIGKILL);
+    (void)waitpid(world->pid, NULL, 0);
+    world->pid = t_server_start(world->path, world->uri);
+    T_OK(remote_append(world->store, 1, NULL, NULL));
+    T_OK(quipu_tail_next(tail, 20000, NULL, &batch, NULL));
+    assert_int_equal(quipu_message_at(batch->messages, 0)->seq, 2);
+    quipu_free(batch);
+    quipu_tail_close(tail);
+}
+
+static void a_call_that_is_not_served_names_itself(void **state)
+{
+    remote_world *world = *state;
+    quipu_error err = {0};
+
+    T_STATUS(quipu_store_sweep(world->store, NULL, NULL, &err), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "quipu_store_sweep"));
+    T_STATUS(quipu_memory_start(world->store, NULL, &err), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "quipu_memory_start"));
+}
+
+static void remote_refused(const char *uri, const quipu_open_options *options,
+                           quipu_status expected, const char *text)
+{
+    quipu_store *store = NULL;
+    quipu_error err = {0};
+    quipu_status status = quipu_open(uri, options, &store, &err);
+
+    if (status != expected || strstr(err.message, text) == NULL) {
+        fail_msg("%s: %s (%s)", uri, quipu_status_name(status), err.message);
+    }
+    assert_null(store);
+}
+
+static void an_address_is_a_host_and_its_token_is_elsewhere(void **state)
+{
+    remote_world *world = *state;
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    char *token = strdup(getenv("QUIPU_TOKEN"));
+    char file[T_PATH_MAX];
+    FILE *stream;
+
+    assert_non_null(token);
+    remote_refused("http://", NULL, QUIPU_MISUSE, "http://host:port");
+    remote_refused("http://qpt_secret@localhost:1", NULL, QUIPU_MISUSE, "QUIPU_TOKEN_FILE");
+    remote_refused("http://localhost:1/path", NULL, QUIPU_MISUSE, "http://host:port");
+    remote_refused("unix:", NULL, QUIPU_MISUSE, "socket");
+    /* A name that begins like one of this machine is not of this machine. */
+    remote_refused("http://sessions.example.org", NULL, QUIPU_MISUSE, "https://");
+    remote_refused("http://localhost.example.org", NULL, QUIPU_MISUSE, "https://");
+    remote_refused("http://127.example.org:80", NULL, QUIPU_MISUSE, "https://");
+    options.ttl_ms = 1;
+    remote_refused(world->uri, &options, QUIPU_UNSUPPORTED, "a server decides");
+    assert_int_equal(setenv("QUIPU_TOKEN", "qpt_wrong", 1), 0);
+    remote_refused(world->uri, NULL, QUIPU_MISUSE, "a token is needed");
+    /* The file comes before the variable, and is its owner's alone. */
+    t_path(t_tmpdir(), "token", file);
+    stream = fopen(file, "w");
+    assert_non_null(stream);
+    assert_true(fprintf(stream, "%s\n", token) > 0);
+    assert_int_equal(fclose(stream), 0);
+    assert_int_equal(setenv("QUIPU_TOKEN_FILE", file, 1), 0);
+    assert_int_equal(chmod(file, 0644), 0);
+    remote_refused(world->uri, NULL, QUIPU_MISUSE, "chmod 600");
+    assert_int_equal(chmod(file, 0600), 0);
+    quipu_close(st_open(world->uri));
+    assert_int_equal(unsetenv("QUIPU_TOKEN_FILE"), 0);
+    assert_int_equal(setenv("QUIPU_TOKEN", token, 1), 0);
+    free(token);
+}
+
+static void nobody_at_an_address_is_an_error_at_once(void **state)
+{
+    (void)state;
+    remote_refused("unix:/nonexistent/quipu.sock", NULL, QUIPU_IO, "onnect");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        REMOTE_TEST(appends_go_on_through_servers_that_are_killed),
+        REMOTE_TEST(a_server_that_hangs_leaves_reads_busy_and_writes_unknown),
+        REMOTE_TEST(a_flag_ends_a_call_that_waits_for_a_server),
+        REMOTE_TEST(a_tail_goes_on_after_its_server_was_killed),
+        REMOTE_TEST(a_call_that_is_not_served_names_itself),
+        REMOTE_TEST(an_address_is_a_host_and_its_token_is_elsewhere),
+        REMOTE_TEST(nobody_at_an_address_is_an_error_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

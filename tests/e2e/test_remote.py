@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""The program with a server's address as its store: http://, https:// and unix:."""
+
+import os
+import subprocess
+import unittest
+
+import harness
+import server
+from server import message, path
+
+
+class Remote(server.Case):
+    """Verbs that a store behind a server has, and those that it has not."""
+
+    def remote(self, *args, address=None, token=True, code=0, **env):
+        """Run the program with the server as its store; `code` None: whatever its code is."""
+        env["QUIPU_STORE"] = address or self.address
+        if token:
+            env["QUIPU_TOKEN"] = self.token if token is True else token
+        done = subprocess.run([harness.program(), *args], capture_output=True, text=True,
+                              env={**os.environ, **env}, timeout=harness.WAIT_S, check=False)
+        if code is not None:
+            self.assertEqual(done.returncode, code, (args, done.stdout, done.stderr))
+        return done.stdout, done.stderr
+
+    def use(self, address, **env):
+        """Write, read and find through an address; each must agree with the file."""
+        self.remote("append", "s", "--create", "--text", "The ferry leaves at nine.",
+                    address=address, **env)
+        self.remote("append", "s", "--role", "assistant", "--text", "Noted.", address=address,
+                    **env)
+        for args in (("ls", "--json"), ("show", "s", "--json"), ("export", "s"),
+                     ("search", "ferry", "--json"),
+                     ("recall", "--everything", "--json", "when does it leave")):
+            out, _ = self.remote(*args, address=address, **env)
+            self.assertEqual(out, self.run_quipu(*args).out, args)
+            self.assertNotEqual(out, "")
+        self.remote("fork", "s", "f", "--at", "1", address=address, **env)
+        out, _ = self.remote("show", "f", "--json", address=address, **env)
+        self.assertIn("The ferry", out)
+        self.assertNotIn("Noted", out)
+        self.remote("rm", "f", "--yes", address=address, **env)
+        self.remote("show", "f", address=address, code=3, **env)
+        out, _ = self.remote("tail", "s", "--json", address=address, **env)
+        self.assertEqual(out, self.run_quipu("tail", "s", "--json").out)
+
+    def test_a_server_of_this_machine(self):
+        self.serve()
+        self.use(self.address)
+
+    def test_a_unix_socket(self):
+        self.serve(listen=f"unix:{self.folder / 'socket'}")
+        self.use(f"unix:{self.folder / 'socket'}")
+
+    def test_https_and_a_certificate_that_is_not_trusted(self):
+        cert, key = self.folder / "cert.pem", self.folder / "key.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                        "-subj", "/CN=localhost", "-addext",
+                        "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", cert],
+                       capture_output=True, check=True)
+        key.chmod(0o600)
+        self.serve("--tls-cert", cert, "--tls-key", key)
+        address = self.address.replace("127.0.0.1", "localhost")
+        _, err = self.remote("ls", address=address, code=1)
+        self.assertIn("certificate", err)
+        self.use(address, QUIPU_CA_FILE=str(cert))
+
+    def test_the_right_of_the_token_holds(self):
+        reader = self.new_token("--verbs", "read")
+        self.serve()
+        self.append("s", message("e"))
+        self.remote("show", "s", token=reader)
+        _, err = self.remote("append", "s", "--text", "x", token=reader, code=1)
+        self.assertIn("may not write", err)
+        _, err = self.remote("ls", token=None, code=1)
+        self.assertIn("a token is needed", err)
+        self.assertEqual(self.good("GET", path("v1", "sessions", "s"))["session"]["messageCount"],
+                         1)
+
+    def test_what_a_server_does_not_have_is_named(self):
+        self.serve()
+        self.append("s", message("e"))
+        for args in (("stats",), ("verify",), ("sweep",), ("context", "s")):
+            _, err = self.remote(*args, code=None)
+            self.assertIn("behind a server", err, args)
+
+    def test_nobody_at_an_address_is_said_at_once(self):
+        self.serve()
+        self.stop()
+        _, err = self.remote("ls", code=1)
+        self.assertIn("onnect", err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
