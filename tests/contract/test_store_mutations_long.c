@@ -161,7 +161,7 @@ static void begin(t_corrupt_base *ret)
     assert_true(t_corrupt_get(ret->path, &ret->file));
 }
 
-/* Each table of the schema has a row, but for those that no program here fills yet: what has none is
+/* Each table of the schema has a row, but for those that nothing here fills yet: what has none is
  * not damaged either. */
 static void check_filled(const char *path)
 {
