@@ -111,6 +111,7 @@ quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *
 
 bool qp_job_is_sound(const qp_job *row)
 {
+    assert(row != NULL);
     return row->first_seq >= 0 && row->first_seq <= ENT_CLUSTER_SEQ_MAX + 1 && row->last_seq >= 0 &&
            row->last_seq <= ENT_CLUSTER_SEQ_MAX && row->fence >= 0 && row->fence < INT64_MAX &&
            row->tries >= 0 && (row->owner.p == NULL || row->next_at.has);
@@ -194,6 +195,7 @@ static quipu_status job_owner(quipu_arena *arena, quipu_str name, quipu_str *ret
  * differ, so that a fence which begins again lets nobody commit. */
 static int64_t job_next_fence(const qp_job *row)
 {
+    assert(row != NULL);
     return row->fence >= 0 && row->fence < INT64_MAX ? row->fence + 1 : 1;
 }
 

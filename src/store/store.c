@@ -547,6 +547,7 @@ quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena
 
 bool qp_session_is_sound(const qp_session *row)
 {
+    assert(row != NULL);
     return row->first_seq >= 1 && row->next_seq >= row->first_seq &&
            row->next_seq <= ENT_CLUSTER_SEQ_MAX + 1 && row->message_count >= 0 &&
            row->message_count <= ENT_CLUSTER_SEQ_MAX && row->hashed_from >= 0 &&

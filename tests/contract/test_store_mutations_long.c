@@ -161,8 +161,8 @@ static void begin(t_corrupt_base *ret)
     assert_true(t_corrupt_get(ret->path, &ret->file));
 }
 
-/* Each table of the schema has a row, but for those that no program here fills yet: what has none
- * is not damaged either. */
+/* Each table of the schema has a row, but for those that nothing here fills yet: what has none is
+ * not damaged either. */
 static void check_filled(const char *path)
 {
     for (size_t i = 0; i < qp_quipu_schema.entity_count; i++) {
