@@ -13,7 +13,7 @@
 
 #include <quipu/quipu.h>
 
-#include "store/recall.h"
+#include "memory/recall.h"
 
 #define ASK_FIELDS_MAX 20
 

@@ -94,7 +94,8 @@ set(quipu_tests_of_every_engine
     contract.store_recall
     contract.store_recall_fixture contract.store_search contract.store_search_index
     contract.store_search_query contract.store_search_thread contract.store_session
-    contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
+    contract.store_tail contract.store_tail_thread contract.store_title contract.store_vector
+    contract.store_verify
     contract.store_window
     contract.tool_pairs contract.tx contract.where mcp.resource mcp.scope mcp.tools)
 

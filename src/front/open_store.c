@@ -53,7 +53,9 @@ static quipu_status open_store_migrate(ent_db *db, const ent_step *again,
 
     assert(db != NULL);
     return status == QUIPU_OK
-               ? qp_upgrade_layout(db, again, checksums != QP_CHECKSUMS_OFF, ret_report, reterr)
+               ? qp_upgrade_layout(db, again,
+                                   checksums != QP_CHECKSUMS_OFF ? QP_UPGRADE_CHECKSUM_WRITER : 0,
+                                   ret_report, reterr)
                : status;
 }
 

@@ -750,6 +750,24 @@ const ent_entity qp_context_log_entity = {
     .shard = &qp_context_log_shard, ENT_SIZES(qp_context_log)};
 ENT_SHAPE(qp_context_log);
 
+static const ent_field qp_vector_fields[] = {
+    {ENT_FIXED(qp_vector, session_number, "session_number", INT), .flags = ENT_F_IMMUTABLE |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_vector, seq, "seq", INT), .flags = ENT_F_IMMUTABLE | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_vector, model, "model", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING |
+     ENT_F_LOCAL, .rule = &(const ent_rule){.min = 1, .max = 128},
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_vector, vector, "vector", BYTES), .flags = ENT_F_NOTEMPTY | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+};
+static const ent_shard qp_vector_shard = {.number = 1, .key = 0};
+const ent_entity qp_vector_entity = {
+    .name = "Vector", .table = "vectors", .fields = qp_vector_fields, .field_count = 4, .key = {0,
+    1, 2}, .key_count = 3, .where_match = ENT_ABSENT, .shard = &qp_vector_shard,
+    ENT_SIZES(qp_vector)};
+ENT_SHAPE(qp_vector);
+
 const char *const qp_feed_kind_labels[] = {"", "created", "appended", "updated", "deleted",
     "forked", NULL};
 static const ent_field qp_feed_fields[] = {
@@ -814,14 +832,14 @@ ENT_SHAPE(qp_removal);
 
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_state_event_entity, &qp_observation_entity, &qp_reflection_entity,
-    &qp_memory_scope_entity, &qp_job_entity, &qp_context_log_entity, &qp_feed_entity,
-    &qp_model_factor_entity, &qp_removal_entity};
+    &qp_memory_scope_entity, &qp_job_entity, &qp_context_log_entity, &qp_vector_entity,
+    &qp_feed_entity, &qp_model_factor_entity, &qp_removal_entity};
 static const char *const qp_quipu_classes[] = {"", "content", "personal", "settings", "bookkeeping",
     NULL};
 static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_session_new_view,
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 12, .hash = "7d572ac9402f05a4", .application_id = 0x51495055, .version = 4,
+    .entity_count = 13, .hash = "2a8c0e0758215f62", .application_id = 0x51495055, .version = 5,
     .min_reader = 1, .min_writer = 4, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

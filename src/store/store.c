@@ -141,6 +141,7 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->cap_tokens = options->cap_tokens;
     store->feed = (options->flags & QUIPU_OPEN_FEED) != 0;
     atomic_init(&store->purge_due, true); /* a crash may have left one */
+    atomic_init(&store->vectors_guarded, false);
     store->is_local = !store->feed && store->cap_messages == 0 && store->cap_tokens == 0;
     /* The options are the caller's memory and are gone when this returns: copy what is not a
      * number. */
@@ -592,6 +593,21 @@ quipu_status qp_call_check(const qp_call *call, quipu_error *reterr)
                             "the call more time");
     }
     return QUIPU_OK;
+}
+
+quipu_status qp_call_left(const qp_call *call, quipu_call_options *ret, quipu_error *reterr)
+{
+    quipu_status status = qp_call_check(call, reterr);
+
+    *ret = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
+    ret->cancel = call->cancel;
+    ret->deadline_ms = -1;
+    if (status == QUIPU_OK && call->deadline_ns != QP_NEVER) {
+        const int64_t left_ms = (call->deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
+
+        ret->deadline_ms = left_ms < 1 ? 1 : left_ms > INT32_MAX ? INT32_MAX : (int32_t)left_ms;
+    }
+    return status;
 }
 
 /* A flag has no event to wait for, so that a waiter with one wakes up every QP_CALL_SLICE_NS. */

@@ -2,7 +2,7 @@
  * writing, loading a session's row.
  *
  * Owns: struct quipu_store. Members without a note are set by qp_store_new() and do not change
- * until quipu_close(); `first`, `calls` and `purge_due` are atomic; the group, the pool, the
+ * until quipu_close(); `first`, `calls`, `purge_due` and `vectors_guarded` are atomic; the group, the pool, the
  * change signal and the background thread lock by themselves.
  * Included by: every file of this room, and by the rooms above it that write (src/import). */
 #ifndef QP_STORE_STORE_H
@@ -37,12 +37,13 @@ struct quipu_store {
     int64_t cap_tokens;   /* 0: none */
     bool is_local;        /* neither feed nor cap: an append concerns its session alone */
     quipu_str tenant;
-    qp_group group;           /* unused in a read-only store */
-    qp_pool pool;             /* see qp_store_pools() */
-    qp_change_signal signal;  /* for tails and the feed */
-    bool feed;                /* what is committed is also recorded in the feed */
-    atomic_bool purge_due;    /* there may be a job for purge.c; not known at first */
-    qp_background background; /* a worker of memory, when one was asked for */
+    qp_group group;              /* unused in a read-only store */
+    qp_pool pool;                /* see qp_store_pools() */
+    qp_change_signal signal;     /* for tails and the feed */
+    bool feed;                   /* what is committed is also recorded in the feed */
+    atomic_bool purge_due;       /* there may be a job for purge.c; not known at first */
+    atomic_bool vectors_guarded; /* programs that do not know vectors may not write any more */
+    qp_background background;    /* a worker of memory, when one was asked for */
     quipu_arena arena;
 };
 

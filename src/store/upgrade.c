@@ -1,7 +1,7 @@
-/* Upgrading a store: the layout at opening, and checksums on request.
+/* Upgrading a store: the layout at opening, checksums on request, and a mark before vectors.
  *
  * Owns: the call quipu_store_upgrade(), and the options with which this program migrates.
- * Called by: src/front at opening; any thread for the call.
+ * Called by: src/front at opening; src/memory before it stores vectors; any thread for the call.
  * Locks: the verification reads, one session at a time. The rewrite has the writing connection to
  * itself and waits for other processes until the deadline; it is one transaction of the engine.
  *
@@ -27,7 +27,7 @@
 
 #define UPGRADE_TEXT_SIZE 200 /* of the first problem, for the error */
 
-quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, bool checksums,
+quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, uint32_t writer,
                                ent_migrate_report *ret_report, quipu_error *reterr)
 {
     ent_step steps[4] = {qp_lango_adopt, qp_lango_guard, qp_search_pending_step};
@@ -40,8 +40,28 @@ quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, bool checksums
     if (again != NULL) {
         steps[options.step_count++] = *again;
     }
-    options.min_writer = checksums ? QP_UPGRADE_CHECKSUM_WRITER : 0;
+    options.min_writer = writer;
     return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
+}
+
+/* On the writing connection, outside of a transaction. */
+static quipu_status upgrade_vectors_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                         quipu_error *reterr)
+{
+    (void)ctx;
+    (void)scratch;
+    return qp_upgrade_layout(db, NULL, QP_UPGRADE_VECTOR_WRITER, NULL, reterr);
+}
+
+quipu_status qp_upgrade_vectors(quipu_store *store, const qp_call *call, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (!atomic_load(&store->vectors_guarded)) {
+        status = qp_maintain_write(store, call, upgrade_vectors_work, NULL, reterr);
+        atomic_store(&store->vectors_guarded, status == QUIPU_OK);
+    }
+    return status;
 }
 
 /* What the verification found, besides the search index: it holds nothing that the messages do
@@ -79,7 +99,7 @@ static quipu_status upgrade_look_work(void *ctx, ent_db *db, quipu_arena *scratc
 static quipu_status upgrade_seal_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
-    quipu_status status = qp_upgrade_layout(db, NULL, true, NULL, reterr);
+    quipu_status status = qp_upgrade_layout(db, NULL, QP_UPGRADE_CHECKSUM_WRITER, NULL, reterr);
 
     (void)ctx;
     (void)scratch;
