@@ -18,10 +18,14 @@
  */
 
 /* Words that mean the same have one dimension. */
-static const char *const vt_meanings[VT_DIMENSIONS][4] = {
-    {"train", "railway", "locomotive"}, {"dog", "puppy", "hound"},   {"coffee", "espresso", "latte"},
-    {"rain", "drizzle", "downpour"},    {"car", "automobile"},       {"happy", "glad", "cheerful"},
-    {"money", "cash", "coins"},         {"physician", "doctor", "surgeon"}};
+static const char *const vt_meanings[VT_DIMENSIONS][4] = {{"train", "railway", "locomotive"},
+                                                          {"dog", "puppy", "hound"},
+                                                          {"coffee", "espresso", "latte"},
+                                                          {"rain", "drizzle", "downpour"},
+                                                          {"car", "automobile"},
+                                                          {"happy", "glad", "cheerful"},
+                                                          {"money", "cash", "coins"},
+                                                          {"physician", "doctor", "surgeon"}};
 
 typedef struct vt_fake {
     quipu_provider provider;
@@ -400,10 +404,10 @@ static void an_export_leaves_vectors_out_and_a_worker_makes_them_again(void **st
     (void)mt_import(copy, &stream);
     mt_free(&stream);
     assert_int_equal(vt_run(copy, &options).embedded, 4);
-    assert_int_equal(strncmp(recalled(copy, vt_asking(&self->fake, "one",
-                                                      recall_everything("hound?"))),
-                             "a:1 ", 4),
-                     0);
+    assert_int_equal(
+        strncmp(recalled(copy, vt_asking(&self->fake, "one", recall_everything("hound?"))), "a:1 ",
+                4),
+        0);
     mt_clean(copy);
     quipu_close(copy);
 }
@@ -614,10 +618,10 @@ static void models_are_never_mixed(void **state)
             assert_int_equal(vt_run(self->store, &options).embedded, 4);
         }
     }
-    assert_int_equal(strncmp(recalled(self->store,
-                                      vt_asking(&other, "two", recall_everything("hound"))),
-                             "a:1 ", 4),
-                     0);
+    assert_int_equal(
+        strncmp(recalled(self->store, vt_asking(&other, "two", recall_everything("hound"))), "a:1 ",
+                4),
+        0);
     assert_int_equal(vt_rows(self, "one"), 4);
     assert_int_equal(vt_rows(self, "two"), 4);
 }
@@ -740,15 +744,16 @@ static void the_first_vector_keeps_older_programs_from_writing(void **state)
     assert_int_equal(qp_quipu_schema.min_writer, 4);
     vt_talk(self->store, "a");
     assert_int_equal(vt_fill(self, "one"), 4);
-    mt_sql(self->path, "CREATE TEMP TABLE c (ok INTEGER CHECK (ok = 5)); "
-                       "INSERT INTO c SELECT min_writer FROM ent_journal ORDER BY seq DESC LIMIT 1");
+    mt_sql(self->path,
+           "CREATE TEMP TABLE c (ok INTEGER CHECK (ok = 5)); "
+           "INSERT INTO c SELECT min_writer FROM ent_journal ORDER BY seq DESC LIMIT 1");
     /* Reading goes on, with the embedder too. */
     options.flags = QUIPU_OPEN_READ_ONLY;
     T_OK(quipu_open(self->path, &options, &reader, &err));
-    assert_int_equal(strncmp(recalled(reader, vt_asking(&self->fake, "one",
-                                                        recall_everything("hound"))),
-                             "a:1 ", 4),
-                     0);
+    assert_int_equal(
+        strncmp(recalled(reader, vt_asking(&self->fake, "one", recall_everything("hound"))), "a:1 ",
+                4),
+        0);
     quipu_close(reader);
 }
 
@@ -777,8 +782,8 @@ static void every_engine_returns_the_same_hits(void **state)
 
         (void)snprintf(key, sizeof(key), "s%d", (int)t_random_below(&seed, 8));
         for (uint64_t left = 1 + t_random_below(&seed, 8); left > 0; left--) {
-            const char *word = vt_meanings[t_random_below(&seed, VT_DIMENSIONS)]
-                                          [t_random_below(&seed, 2)];
+            const char *word =
+                vt_meanings[t_random_below(&seed, VT_DIMENSIONS)][t_random_below(&seed, 2)];
 
             n += (size_t)snprintf(text + n, sizeof(text) - n, "%s ", word);
         }
