@@ -96,10 +96,10 @@ typedef struct quipu_recall_results {
  *
  * Ownership: free *ret_results with quipu_free().
  * Threads:   any, same store.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED (the session), QUIPU_INVALID (a name is not UTF-8),
- *            QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE (also without a scope, or with two); with an embedder QUIPU_UNSUPPORTED
- *            (it makes no embeddings) and any status of it.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED (the session), QUIPU_INVALID (a name, or with an
+ *            embedder the question, is not UTF-8), QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO,
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also without a scope, or
+ *            with two); with an embedder QUIPU_UNSUPPORTED and any status of it.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_recall(quipu_store *store,

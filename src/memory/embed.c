@@ -62,8 +62,8 @@ quipu_status qp_embed_texts(const quipu_provider *embedder, const quipu_embed_re
     }
     if (status == QUIPU_OK) {
         vectors = qp_arena_take(arena, made.count * made.dimensions);
-        status = vectors != NULL ? QUIPU_OK
-                                 : qp_error_set(reterr, QUIPU_NOMEM, "no memory for vectors");
+        status =
+            vectors != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "no memory for vectors");
     }
     for (size_t i = 0; i < made.count && status == QUIPU_OK; i++) {
         const size_t at = i * made.dimensions;

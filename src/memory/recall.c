@@ -16,8 +16,7 @@
 
 /* The question as a vector, in the arena; one without text has none. */
 static quipu_status recall_meaning(const quipu_recall_options *options, const qp_call *within,
-                                   quipu_arena *arena, qp_vector_question *ret,
-                                   quipu_error *reterr)
+                                   quipu_arena *arena, qp_vector_question *ret, quipu_error *reterr)
 {
     const quipu_str text = {options->question.p,
                             qp_utf8_cut(options->question, QUIPU_EMBED_TEXT_BYTES)};

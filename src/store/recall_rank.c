@@ -64,9 +64,8 @@ typedef struct recall_rank {
     size_t part_count;
     const recall_rank_vector *vectors;
     size_t vector_count;
-    double least; /* similarity among the vectors... */
-    double most;
-    double mean; /* ...and their mean meaning, for messages that have no vector yet */
+    double *meanings; /* of each message with a vector... */
+    double mean;      /* ...and of those that have none yet */
 } recall_rank;
 
 /* ---- adding -----------------------------------------------------------------------------------
@@ -281,29 +280,53 @@ static void recall_rank_sessions(recall_rank *rank)
 /* ---- the best ---------------------------------------------------------------------------------
  */
 
+/* How many messages apart two are. */
+static int64_t recall_rank_way(int64_t left, int64_t right)
+{
+    return left > right ? left - right : right - left;
+}
+
 /* Called with one candidate. */
 typedef void (*recall_rank_fn)(void *ctx, const recall_rank *rank, const qp_recall_best *found);
 
-/* From 0 to 1. Of equally similar messages, or one alone, none is nearer than others. */
-static double recall_rank_meaning(const recall_rank *rank, double similarity)
+/* How similar the message of vector `at` and its neighbours are to the question. What is answered
+ * stands beside the question that it answers, in meaning as in words. */
+static double recall_rank_similar(const recall_rank *rank, size_t at)
 {
-    assert(similarity >= rank->least && similarity <= rank->most);
-    return rank->most > rank->least ? (similarity - rank->least) / (rank->most - rank->least) : 0;
+    const qp_recall_weights *weights = &rank->ranker->weights;
+    const recall_rank_vector *own = &rank->vectors[at];
+    const size_t from = at > RECALL_RANK_REACH ? at - RECALL_RANK_REACH : 0;
+    double sum = 0;
+
+    for (size_t i = from; i < rank->vector_count && i <= at + RECALL_RANK_REACH; i++) {
+        const recall_rank_vector *vector = &rank->vectors[i];
+        const int64_t way = recall_rank_way(vector->seq, own->seq);
+
+        if (vector->group == own->group && way <= RECALL_RANK_REACH && vector->similarity > 0) {
+            sum += vector->similarity * (way == 0 ? 1 : way == 1 ? weights->near : weights->far);
+        }
+    }
+    return sum;
 }
 
-/* What all vectors together say. */
-static void recall_rank_span(recall_rank *rank)
+/* The meaning of each message with a vector, from 0 to 1, and the mean of all. Of equally similar
+ * messages, or one alone, none is nearer than others. */
+static void recall_rank_meanings(recall_rank *rank)
 {
+    double least = 0;
+    double most = 0;
     double sum = 0;
 
     for (size_t i = 0; i < rank->vector_count; i++) {
-        const double similarity = rank->vectors[i].similarity;
+        const double similar = recall_rank_similar(rank, i);
 
-        rank->least = i == 0 || similarity < rank->least ? similarity : rank->least;
-        rank->most = i == 0 || similarity > rank->most ? similarity : rank->most;
+        rank->meanings[i] = similar;
+        least = i == 0 || similar < least ? similar : least;
+        most = i == 0 || similar > most ? similar : most;
     }
     for (size_t i = 0; i < rank->vector_count; i++) {
-        sum += recall_rank_meaning(rank, rank->vectors[i].similarity);
+        rank->meanings[i] = most > least ? (rank->meanings[i] - least) / (most - least) : 0;
+        sum += rank->meanings[i];
     }
     rank->mean = rank->vector_count > 0 ? sum / (double)rank->vector_count : 0;
 }
@@ -319,9 +342,8 @@ static void recall_rank_vectors(const recall_rank *rank, size_t *at, qp_recall_b
     }
     for (; *at < rank->vector_count; (*at)++) {
         const recall_rank_vector *vector = &rank->vectors[*at];
-        const qp_recall_best alone = {.group = vector->group,
-                                      .seq = vector->seq,
-                                      .vector = recall_rank_meaning(rank, vector->similarity)};
+        const qp_recall_best alone = {
+            .group = vector->group, .seq = vector->seq, .vector = rank->meanings[*at]};
 
         if (found != NULL && (vector->group > found->group ||
                               (vector->group == found->group && vector->seq > found->seq))) {
@@ -346,8 +368,8 @@ static qp_recall_best recall_rank_near(const recall_rank *rank, size_t at, int64
     const size_t from = at > span ? at - span : 0;
 
     for (size_t i = from; i < rank->doc_count && i <= at + span; i++) {
-        const int64_t way =
-            rank->docs[i].seq > seq ? rank->docs[i].seq - seq : seq - rank->docs[i].seq;
+        const int64_t way = recall_rank_way(rank->docs[i].seq, seq);
+
         if (rank->docs[i].group != group || way > RECALL_RANK_REACH) {
             continue;
         }
@@ -514,8 +536,10 @@ quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker, const qp_recall_par
     rank.words = qp_arena_take(ranker->arena, (rank.doc_count + 1) * sizeof(*rank.words));
     rank.sessions =
         qp_arena_take(ranker->arena, (ranker->group_count + 1) * sizeof(*rank.sessions));
+    rank.meanings = qp_arena_take(ranker->arena, (rank.vector_count + 1) * sizeof(*rank.meanings));
     heap.items = qp_arena_take(ranker->arena, wanted * sizeof(*heap.items));
-    if (rank.words == NULL || rank.sessions == NULL || heap.items == NULL) {
+    if (rank.words == NULL || rank.sessions == NULL || rank.meanings == NULL ||
+        heap.items == NULL) {
         return QUIPU_NOMEM;
     }
     recall_rank_choose(&rank);
@@ -524,7 +548,7 @@ quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker, const qp_recall_par
     }
     memset(rank.sessions, 0, (ranker->group_count + 1) * sizeof(*rank.sessions));
     recall_rank_sessions(&rank);
-    recall_rank_span(&rank);
+    recall_rank_meanings(&rank);
     recall_rank_each(&rank, recall_rank_max, &rank.words_max);
     if (rank.words_max > 0 || rank.vector_count > 0) {
         recall_rank_each(&rank, recall_rank_keep, &heap);

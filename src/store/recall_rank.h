@@ -8,7 +8,8 @@
  *
  * With vectors, where the scope has some:
  *
- *   meaning     similarity to the question, from 0 for the least similar message to 1 for the most
+ *   meaning     similarity to the question, and `near` and `far` of its neighbours'; from 0 for the
+ *               least similar message to 1 for the most; without a vector yet: the mean
  *   score       (1 - `vector`) * the score above / its bound  +  `vector` * meaning
  *
  * Owns: qp_recall_ranker: a record for each message that has a term. Memory grows with these; the

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 
-#define VECTOR_VALUE_MAX 127  /* of one byte; -128 is not used, so that no direction is preferred */
-#define VECTOR_LANES 32       /* products that are summed at once: compilers make one register of them */
-#define VECTOR_ROOT_STEPS 6   /* of Newton's method, from a start within a factor of two */
+#define VECTOR_VALUE_MAX 127 /* of one byte; -128 is not used, so that no direction is preferred */
+#define VECTOR_LANES 32 /* products that are summed at once: compilers make one register of them */
+#define VECTOR_ROOT_STEPS 6 /* of Newton's method, from a start within a factor of two */
 
 static_assert((int64_t)QUIPU_EMBED_DIMENSIONS_MAX * VECTOR_VALUE_MAX * VECTOR_VALUE_MAX < INT32_MAX,
               "a product of two vectors is an int32_t");
@@ -77,8 +77,8 @@ static double vector_root(double square)
 
 double qp_vector_similarity(const int8_t *left, const int8_t *right, size_t count)
 {
-    const double squares = (double)vector_product(left, left, count) *
-                           (double)vector_product(right, right, count);
+    const double squares =
+        (double)vector_product(left, left, count) * (double)vector_product(right, right, count);
 
     assert(count <= QUIPU_EMBED_DIMENSIONS_MAX);
     return squares > 0 ? (double)vector_product(left, right, count) / vector_root(squares) : 0;

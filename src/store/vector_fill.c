@@ -119,8 +119,7 @@ static quipu_status vector_fill_make_due(const vector_fill_claim *claim, ent_db 
     quipu_status status = qp_session_lookup(claim->store, db, scratch, claim->key, &row, reterr);
 
     if (status == QUIPU_OK && row != NULL) {
-        status =
-            vector_fill_pending(claim->store, db, scratch, row, claim->kind, &range, reterr);
+        status = vector_fill_pending(claim->store, db, scratch, row, claim->kind, &range, reterr);
     }
     return status == QUIPU_OK && range.first <= range.last
                ? qp_job_make_due(claim->store, db, scratch,
@@ -140,8 +139,7 @@ static quipu_status vector_fill_begin(vector_fill_claim *claim, ent_db *db, quip
     quipu_status status = qp_session_lookup(claim->store, db, scratch, lease->scope, &row, reterr);
 
     if (status == QUIPU_OK && row != NULL) {
-        status =
-            vector_fill_pending(claim->store, db, scratch, row, claim->kind, &range, reterr);
+        status = vector_fill_pending(claim->store, db, scratch, row, claim->kind, &range, reterr);
     }
     if (status != QUIPU_OK) {
         return status;

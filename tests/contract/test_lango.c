@@ -188,7 +188,7 @@ static char *lango_dump_others(const char *path)
                          "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT IN "
                          "('sessions', 'messages', 'observations', 'reflections', 'state', "
                          "'feed', 'state_events', 'model_factors', 'memory_scopes', 'context_log', "
-                         "'jobs', 'removals', 'ent_journal', "
+                         "'jobs', 'removals', 'vectors', 'ent_journal', "
                          "'sqlite_sequence') AND "
                          "name NOT LIKE 'messages_search%' ORDER BY name",
                          -1, &tables, NULL),

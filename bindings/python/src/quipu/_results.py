@@ -76,6 +76,7 @@ class MemoryRun:
     reflections: int
     condensed: int
     model_calls: int
+    embedded: int
 
 
 @dataclass(slots=True)
