@@ -40,6 +40,13 @@ static int memory_run_needs(const app_call *call, const char *const *options, si
     return APP_OK;
 }
 
+/* What --embed does besides. */
+static void memory_run_flags(const app_call *call, quipu_memory_options *options)
+{
+    options->flags |= app_given(call, "embed-only") ? QUIPU_MEMORY_EMBED_ONLY : 0;
+    options->flags |= app_given(call, "replace") ? QUIPU_MEMORY_EMBED_REPLACE : 0;
+}
+
 /* --model and --embed, and what belongs to them, of run; close the provider, which serves both.
  * Without a model the rules observe. */
 static int memory_run_model(const app_call *call, quipu_memory_options *options,
@@ -58,14 +65,13 @@ static int memory_run_model(const app_call *call, quipu_memory_options *options,
     if (code == APP_OK && options->embed_model.n == 0) {
         code = memory_run_needs(call, embedding, 2, "--embed");
     }
-    if (options->model.n == 0 && options->embed_model.n == 0) {
-        return code == APP_OK ? memory_run_needs(call, both, 4, "--model or --embed") : code;
+    if (code == APP_OK && options->model.n + options->embed_model.n == 0) {
+        code = memory_run_needs(call, both, 4, "--model or --embed");
     }
-    if (code != APP_OK) {
+    if (code != APP_OK || options->model.n + options->embed_model.n == 0) {
         return code;
     }
-    options->flags |= app_given(call, "embed-only") ? QUIPU_MEMORY_EMBED_ONLY : 0;
-    options->flags |= app_given(call, "replace") ? QUIPU_MEMORY_EMBED_REPLACE : 0;
+    memory_run_flags(call, options);
     if (!app_number(call, "reflect", 0, INT32_MAX, &options->reflect_tokens) ||
         !app_number(call, "ask", QUIPU_MEMORY_ASK_TOKENS_MIN, QUIPU_MEMORY_ASK_TOKENS_MAX,
                     &options->ask_tokens)) {

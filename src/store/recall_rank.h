@@ -102,8 +102,8 @@ QUIPU_MUST_USE quipu_status qp_recall_ranker_add_vector(qp_recall_ranker *ranker
 size_t qp_recall_ranker_vectors(const qp_recall_ranker *ranker);
 
 /* The best `wanted` messages, best first; ties by group, then the newest first. A message without
- * any term is among them when its neighbours have some, or when it has a vector. `parts` are all parts of all groups, by
- * group and number: a number outside of them is no message. QUIPU_NOMEM. */
+ * any term is among them when its neighbours have some, or when it has a vector. `parts` are all
+ * parts of all groups, by group and number: a number outside of them is no message. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker,
                                                   const qp_recall_part *parts, size_t part_count,
                                                   size_t wanted, qp_recall_best **ret_best,

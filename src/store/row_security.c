@@ -3,8 +3,8 @@
  *
  * Owns the table of policies; called by store.c for every connection that opens, outside of
  * transactions. Every entity of schema/quipu.ent has a line here: one that is missing would be
- * readable by every tenant. Messages, their vectors, state events and the log of what was sent have no
- * tenant of their own; theirs is that of their session. */
+ * readable by every tenant. Messages, their vectors, state events and the log of what was sent have
+ * no tenant of their own; theirs is that of their session. */
 #include "store/row_security.h"
 
 #include "gen/quipu.h"

@@ -11,9 +11,9 @@
 
 /* Brings the database to this program's schema or, read-only, compares it. The named steps adopt
  * Lango's files and guard them, and mark what is not indexed in files from before that mark;
- * `again` is one more, or NULL. Programs with an older schema than version `writer` may not write any
- * more; 0: what the schema says. Outside of any transaction; costs two reads where nothing has to
- * be done. */
+ * `again` is one more, or NULL. Programs with an older schema than version `writer` may not write
+ * any more; 0: what the schema says. Outside of any transaction; costs two reads where nothing has
+ * to be done. */
 QUIPU_MUST_USE quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, uint32_t writer,
                                               ent_migrate_report *ret_report, quipu_error *reterr);
 

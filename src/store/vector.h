@@ -13,7 +13,7 @@
  * is empty, and nobody reads it.
  *
  * Owns: entity Vector, and jobs of the kinds qp_vector_kind().
- * Called by: recall.c (similarity), fork_release.c (removal), and workers of src/memory (the rest). */
+ * Called by: recall.c (similarity), fork_release.c (removal), and workers of src/memory. */
 #ifndef QP_STORE_VECTOR_H
 #define QP_STORE_VECTOR_H
 

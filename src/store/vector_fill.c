@@ -285,7 +285,7 @@ typedef struct vector_fill_replace {
     quipu_str key;
 } vector_fill_replace;
 
-/* A qp_work_fn. While something is pending the earlier model's vectors stay: recall may use them. */
+/* A qp_work_fn. While something is pending the earlier model's vectors stay for recall. */
 static quipu_status vector_fill_replace_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                              quipu_error *reterr)
 {

@@ -395,8 +395,8 @@ static quipu_status verify_rows_context(rows_walk *walk, const rows_any *any, ro
     return QUIPU_OK;
 }
 
-/* A vector is derived: one without its message would be a trace of what was deleted, and is removed.
- * A hidden session may hold messages of its forks. */
+/* A vector is derived: one without its message would be a trace of what was deleted, and is
+ * removed. A hidden session may hold messages of its forks. */
 static quipu_status verify_rows_vector(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                        quipu_error *reterr)
 {

@@ -100,8 +100,7 @@ class Chat(harness.Case):
         self.assertAlmostEqual(hit["vector"], 0.4)
         self.assertIn("vector 0.4", self.run_quipu("recall", "--session", "k", "--parts", *embed,
                                                    "locomotives").out)
-        more = self.run_quipu("memory", "run", "k", "--embed", "n", "--base-url", f"{self.url}/meaning",
-                              "--replace").out
+        more = self.run_quipu("memory", "run", "k", "--embed", "n", *embed[2:], "--replace").out
         self.assertIn("3 messages embedded", more)
         self.assertIn("memory run --embed m", self.run_quipu(*ask, *embed, "slow").err)
 

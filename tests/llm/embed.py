@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A small real sentence model (all-MiniLM-L6-v2) behind OpenAI's embeddings call, on loopback: prints
-its address and stays until its standard input ends. The model is computed here, in numpy, from the
-weights that its package carries. Run by tools/test_llm.py with the Python of its own environment."""
+"""A small real sentence model (all-MiniLM-L6-v2) behind OpenAI's embeddings call, on loopback:
+prints its address and stays until its standard input ends. The model is computed here, in numpy,
+from the weights that its package carries. Run by tools/test_llm.py with the Python of its own
+environment."""
 
 import argparse
 import http.server
@@ -92,7 +93,8 @@ class Model:
             mixed = self.linear(self.attend(x, mask, layer), f"{layer}.attention.output.dense")
             x = self.norm(x + mixed, f"{layer}.attention.output.LayerNorm")
             wide = gelu(self.linear(x, f"{layer}.intermediate.dense"))
-            x = self.norm(x + self.linear(wide, f"{layer}.output.dense"), f"{layer}.output.LayerNorm")
+            wide = self.linear(wide, f"{layer}.output.dense")
+            x = self.norm(x + wide, f"{layer}.output.LayerNorm")
         mean = (x * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
         return mean / numpy.linalg.norm(mean, axis=1, keepdims=True)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import pathlib
+from typing import Any
 
 import pytest
 import quipu
@@ -73,9 +74,10 @@ def test_an_exception_is_the_reason_of_a_failure(filled: Store) -> None:
     [[], [[1.0]], [[1.0], [1.0, 2.0], [3.0]], [["a"], ["b"], ["c"]], [[], [], []], None],
 )
 def test_vectors_that_cannot_be_are_refused(filled: Store, made: object) -> None:
-    ran = filled.memory_run(
-        embedder=lambda texts: made, embed_model="m", embed_only=True  # type: ignore[arg-type,return-value]
-    )
+    def odd(texts: list[str]) -> Any:
+        return made
+
+    ran = filled.memory_run(embedder=odd, embed_model="m", embed_only=True)
     assert (ran.embedded, ran.failed) == (0, 1)
 
 

@@ -1,4 +1,4 @@
-"""Embedders: functions that turn texts into vectors, called by the library on any of its threads."""
+"""Embedders: functions that turn texts into vectors, called by the library on any thread."""
 
 from __future__ import annotations
 

@@ -146,7 +146,8 @@ class Hits:
 @dataclass(slots=True)
 class Recalled:
     """A message that may answer a question. A higher score is better; it is the sum of what the
-    message's own words, its neighbours, its session and, with an embedder, its meaning are worth."""
+    message's own words, its neighbours, its session and, with an embedder, its meaning are
+    worth."""
 
     session_key: str
     seq: int
