@@ -16,9 +16,10 @@
 #include "base/uuid.h"
 #include "server/adk_json.h"
 
-#define BODY_FAULTS_MAX 64 /* faults that are listed; a client corrects the first ones first */
-#define BODY_NAME_SIZE 48  /* of a member's name, with its NUL */
-#define BODY_LOC_SIZE 160  /* of a place, as items of a JSON array */
+#define BODY_FAULTS_MAX 64     /* faults that are listed; a client corrects the first ones first */
+#define BODY_NAME_SIZE 48      /* of a member's name, with its NUL */
+#define BODY_LOC_SIZE 160      /* of a place, as items of a JSON array */
+#define BODY_EVENT_LOC_SIZE 40 /* of an event's place, which begins those inside of it */
 #define BODY_TEXTS_MAX (QP_HTTP_BODY_CAP * 2) /* bytes of faults, or of an event */
 
 #define BODY_RESTORED QUIPU_STR("__adk_internal_restored_event") /* ADK's mark: from outside */
@@ -372,7 +373,7 @@ static void body_check_inner(qp_adk_faults *faults, qp_json_node object, bool is
 
 static void body_check_event(qp_adk_faults *faults, qp_json_node event, size_t index)
 {
-    char loc[BODY_LOC_SIZE];
+    char loc[BODY_EVENT_LOC_SIZE];
 
     (void)snprintf(loc, sizeof(loc), "\"body\",\"events\",%zu", index);
     if (!body_is_kind(BODY_MODEL, event)) {
