@@ -78,9 +78,9 @@ def longmemeval(path):
 class Store:
     """A store behind quipu_recall_ask."""
 
-    def __init__(self, program, uri):
+    def __init__(self, program, uri, *embedder):
         self.process = subprocess.Popen(
-            [program, uri],
+            [program, uri, *embedder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -96,6 +96,12 @@ class Store:
         self.process.stdin.flush()
         micros, *hits = self.process.stdout.readline().split()
         return int(micros), hits
+
+    def embed(self):
+        """Fill the store with vectors; how many."""
+        self.tell("E")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
 
     def fill(self, corpus):
         """Returns the name that each message has as a hit, by conversation."""
@@ -150,12 +156,18 @@ def main():
     parser.add_argument("--program", default=str(ROOT / "build/release/bin/quipu_recall_ask"))
     parser.add_argument("--steps", action="store_true", help="a row for each step of the ranking")
     parser.add_argument("--weights", nargs="*", default=[], help="rows with name=value,...")
+    parser.add_argument(
+        "--embed", nargs=2, default=(), metavar=("URL", "MODEL"),
+        help="vectors too, of an embedder with OpenAI's API (tests/llm/embed.py is one)",
+    )
     args = parser.parse_args()
     path = args.data or ROOT / "tests/vectors/longmemeval-s-4.jsonl"
     corpus = list((longmemeval if path.suffix == ".jsonl" else locomo)(path))
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(args.program, args.store or folder + "/recall.db")
+        store = Store(args.program, args.store or folder + "/recall.db", *args.embed)
         names = store.fill(corpus)
+        if args.embed:
+            print(f"{store.embed()} vectors")
         print("| | any @5/@10 | ev @5/@10 | all @5/@10 | session hit@1 | session all @5/@10 "
               "| questions | ms |\n|---|---|---|---|---|---|---|---|")
         weights = dict(OFF)

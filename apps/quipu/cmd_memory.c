@@ -46,6 +46,11 @@ static const app_option memory_options[] = {
     {.name = "ask",
      .value = "N",
      .help = "run: tokens of messages in one question to the model; default 16000"},
+    {.name = "embed",
+     .value = "MODEL",
+     .help = "run: make vectors of messages by this model, for \"quipu recall --embed\""},
+    {.name = "embed-only", .help = "run: observe nothing, only make vectors"},
+    {.name = "replace", .help = "run: delete the vectors of other models where these are complete"},
     APP_PROVIDER_OPTIONS("run: "),
     {.name = "follow", .letter = 'f', .help = "run: wait for new messages, until Ctrl-C"},
     {.name = NULL},
@@ -523,7 +528,7 @@ const app_verb app_verb_memory = {
             "  retire ID [WHY]  keep it out of prompts; it stays in the history\n"
             "  rm ID            delete it\n"
             "  source ID        the messages that it was made of\n"
-            "  run [KEY]        observe what is due\n"
+            "  run [KEY]        observe what is due, and make vectors\n"
             "  status [KEY]     how far sessions are observed",
     .common = APP_READS | APP_YES,
     .options = memory_options,

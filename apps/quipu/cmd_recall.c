@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app.h"
+#include "provider.h"
 #include "render.h"
 
 #define RECALL_MARGIN 4     /* columns before a text */
@@ -17,6 +18,10 @@ static const app_option recall_options[] = {
     {.name = "limit", .letter = 'n', .value = "N", .help = "at most N messages; default 10"},
     {.name = "budget", .value = "TOKENS", .help = "at most as many tokens together"},
     {.name = "parts", .help = "show what each score is made of"},
+    {.name = "embed",
+     .value = "MODEL",
+     .help = "by meaning, too: vectors that \"quipu memory run --embed MODEL\" stored"},
+    APP_PROVIDER_OPTIONS("with --embed: "),
     {.name = NULL},
 };
 
@@ -38,6 +43,7 @@ static void recall_json(const quipu_recall_hit *hit, bool parts)
         app_json_double(&json, "words", hit->from_words);
         app_json_double(&json, "neighbours", hit->from_neighbours);
         app_json_double(&json, "session", hit->from_session);
+        app_json_double(&json, "vector", hit->from_vector);
     }
     app_json_close(&json, '}');
 }
@@ -83,6 +89,9 @@ static void recall_print(const quipu_recall_hit *hit, bool parts, bool colours)
     if (parts) {
         printf(" = words %.3f + neighbours %.3f + session %.3f", hit->from_words,
                hit->from_neighbours, hit->from_session);
+        if (hit->from_vector > 0) {
+            printf(" + vector %.3f", hit->from_vector);
+        }
     }
     printf("%s\n", app_style(colours, APP_PLAIN));
     recall_text(hit->content);
@@ -125,6 +134,12 @@ static int recall_ask(const app_call *call, quipu_store *store, const quipu_reca
     if (results->hits.count == 0 && !json) {
         recall_report_none(call, results);
     }
+    if (options->embedder != NULL && results->vectors == 0 && results->messages > 0) {
+        app_report(call,
+                   "no message has a vector of this model: \"quipu memory run --embed %s\" "
+                   "makes them",
+                   app_value(call, "embed"));
+    }
     quipu_free(results);
     return APP_OK;
 }
@@ -149,10 +164,32 @@ static int recall_scope(const app_call *call, quipu_recall_options *options)
     return APP_OK;
 }
 
+/* --embed and what belongs to it; close the provider. */
+static int recall_embedder(const app_call *call, quipu_recall_options *options,
+                           quipu_provider **ret_provider)
+{
+    static const char *const others[] = {"base-url", "provider", "key-file", "key-env"};
+    int code;
+
+    options->embed_model = app_text_value(call, "embed");
+    for (size_t i = 0; options->embed_model.n == 0 && i < sizeof(others) / sizeof(others[0]); i++) {
+        if (app_given(call, others[i])) {
+            return app_usage(call, "--%s is about a model: give --embed, too", others[i]);
+        }
+    }
+    if (options->embed_model.n == 0) {
+        return APP_OK;
+    }
+    code = app_provider_open(call, ret_provider);
+    options->embedder = *ret_provider;
+    return code;
+}
+
 /* All arguments are words of one question, so quoting is optional. */
 static int recall_run(const app_call *call)
 {
     quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
+    quipu_provider *provider = NULL;
     quipu_store *store = NULL;
     char question[QUIPU_RECALL_QUESTION_MAX + 1];
     int code = recall_scope(call, &options);
@@ -168,11 +205,15 @@ static int recall_run(const app_call *call)
         return app_usage(call, "the question is longer than %d bytes", QUIPU_RECALL_QUESTION_MAX);
     }
     options.question = quipu_cstr(question);
-    code = app_open(call, APP_NEED_READ, &store);
+    code = recall_embedder(call, &options, &provider);
+    if (code == APP_OK) {
+        code = app_open(call, APP_NEED_READ, &store);
+    }
     if (code == APP_OK) {
         code = recall_ask(call, store, &options);
         quipu_close(store);
     }
+    quipu_provider_close(provider);
     return code;
 }
 

@@ -28,23 +28,50 @@ static int memory_run_options(const app_call *call, quipu_memory_options *ret)
     return app_number(call, "tokens", 1, INT32_MAX, &ret->observe_tokens) ? APP_OK : APP_USAGE;
 }
 
-/* --model and what belongs to it, of run; close the provider. Without a model the rules observe. */
+/* Reports the first of some options that is given, which need `wanted`. */
+static int memory_run_needs(const app_call *call, const char *const *options, size_t count,
+                            const char *wanted)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (app_given(call, options[i])) {
+            return app_usage(call, "--%s is about a model: give %s, too", options[i], wanted);
+        }
+    }
+    return APP_OK;
+}
+
+/* What --embed does besides. */
+static void memory_run_flags(const app_call *call, quipu_memory_options *options)
+{
+    options->flags |= app_given(call, "embed-only") ? QUIPU_MEMORY_EMBED_ONLY : 0;
+    options->flags |= app_given(call, "replace") ? QUIPU_MEMORY_EMBED_REPLACE : 0;
+}
+
+/* --model and --embed, and what belongs to them, of run; close the provider, which serves both.
+ * Without a model the rules observe. */
 static int memory_run_model(const app_call *call, quipu_memory_options *options,
                             quipu_provider **ret_provider)
 {
-    static const char *const others[] = {"reflect",  "ask",      "base-url",
-                                         "provider", "key-file", "key-env"};
-    int code;
+    static const char *const asking[] = {"reflect", "ask"};
+    static const char *const embedding[] = {"embed-only", "replace"};
+    static const char *const both[] = {"base-url", "provider", "key-file", "key-env"};
+    int code = APP_OK;
 
     options->model = app_text_value(call, "model");
-    for (size_t i = 0; options->model.n == 0 && i < sizeof(others) / sizeof(others[0]); i++) {
-        if (app_given(call, others[i])) {
-            return app_usage(call, "--%s is about a model: give --model, too", others[i]);
-        }
-    }
+    options->embed_model = app_text_value(call, "embed");
     if (options->model.n == 0) {
-        return APP_OK;
+        code = memory_run_needs(call, asking, 2, "--model");
     }
+    if (code == APP_OK && options->embed_model.n == 0) {
+        code = memory_run_needs(call, embedding, 2, "--embed");
+    }
+    if (code == APP_OK && options->model.n + options->embed_model.n == 0) {
+        code = memory_run_needs(call, both, 4, "--model or --embed");
+    }
+    if (code != APP_OK || options->model.n + options->embed_model.n == 0) {
+        return code;
+    }
+    memory_run_flags(call, options);
     if (!app_number(call, "reflect", 0, INT32_MAX, &options->reflect_tokens) ||
         !app_number(call, "ask", QUIPU_MEMORY_ASK_TOKENS_MIN, QUIPU_MEMORY_ASK_TOKENS_MAX,
                     &options->ask_tokens)) {
@@ -54,7 +81,8 @@ static int memory_run_model(const app_call *call, quipu_memory_options *options,
         options->reflect_tokens = -1;
     }
     code = app_provider_open(call, ret_provider);
-    options->provider = *ret_provider;
+    options->provider = options->model.n > 0 ? *ret_provider : NULL;
+    options->embedder = options->embed_model.n > 0 ? *ret_provider : NULL;
     return code;
 }
 
@@ -76,6 +104,7 @@ static void memory_run_print(const app_call *call, const quipu_memory_ran *ran)
         app_json_int(&json, "reflections", ran->reflections);
         app_json_int(&json, "condensed", ran->condensed);
         app_json_int(&json, "modelCalls", ran->model_calls);
+        app_json_int(&json, "embedded", ran->embedded);
         app_json_bool(&json, "more", ran->more);
         app_json_close(&json, '}');
     } else {
@@ -85,6 +114,9 @@ static void memory_run_print(const app_call *call, const quipu_memory_ran *ran)
         if (ran->reflections > 0) {
             printf(", %" PRId64 " condensed into %" PRId64 " reflections", ran->condensed,
                    ran->reflections);
+        }
+        if (ran->embedded > 0) {
+            printf(", %" PRId64 " messages embedded", ran->embedded);
         }
         if (ran->failed > 0 || ran->lost > 0) {
             printf("; %" PRId64 " failed, %" PRId64 " taken over", ran->failed, ran->lost);
@@ -104,7 +136,9 @@ static quipu_status memory_run_once(const app_call *call, quipu_store *store,
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status;
 
-    within.deadline_ms = options->provider != NULL ? MEMORY_RUN_MODEL_MS : MEMORY_RUN_PASS_MS;
+    within.deadline_ms = options->provider != NULL || options->embedder != NULL
+                             ? MEMORY_RUN_MODEL_MS
+                             : MEMORY_RUN_PASS_MS;
     within.cancel = cancel;
     do {
         status = quipu_memory_run(store, options, &within, &ran, error);
@@ -132,7 +166,7 @@ static quipu_status memory_run_follow(const app_call *call, quipu_store *store,
 {
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
 
-    options->flags = QUIPU_MEMORY_FOLLOW;
+    options->flags |= QUIPU_MEMORY_FOLLOW;
     options->on_pass = memory_run_passed;
     options->pass_ctx = &call;
     within.deadline_ms = -1;

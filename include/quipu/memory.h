@@ -35,6 +35,10 @@ extern "C" {
 #define QUIPU_MEMORY_LEASE_MS_MAX 600000 /* longest lease: a dead worker holds a session so long */
 #define QUIPU_MEMORY_WORKER_MAX 200      /* bytes of a worker's name */
 #define QUIPU_MEMORY_BATCH 200           /* messages that one transaction observes */
+#define QUIPU_EMBED_BATCH 64             /* messages of one question to an embedder */
+#define QUIPU_EMBED_TEXT_BYTES 8192      /* of a message that an embedder sees: the beginning */
+#define QUIPU_EMBED_MODEL_MAX 128        /* bytes of an embedding model's name */
+#define QUIPU_EMBED_DIMENSIONS_MAX 16384 /* of a vector */
 
 /* Standing lines are sent with every turn. All of a scope together have at most one part in
  * QUIPU_STANDING_SHARE (2 %) of the tokens that were observed in it, but QUIPU_STANDING_TOKENS_MIN
@@ -62,6 +66,7 @@ typedef struct quipu_memory_ran {
     int64_t reflections;  /* that were saved */
     int64_t condensed;    /* observations and reflections that they retired */
     int64_t model_calls;  /* questions to the model, also those whose answer was refused */
+    int64_t embedded;     /* messages whose vectors were stored */
 } quipu_memory_ran;
 
 #define QUIPU_MEMORY_RAN_INIT QUIPU_INIT(quipu_memory_ran)
@@ -99,11 +104,16 @@ typedef struct quipu_memory_options {
     int64_t reflect_tokens;         /* 0: QUIPU_REFLECT_TOKENS_DEFAULT; -1: never reflect */
     int64_t ask_tokens;             /* 0: QUIPU_MEMORY_ASK_TOKENS, or what the model has room for */
 
-    uint32_t flags;               /* QUIPU_MEMORY_FOLLOW */
+    uint32_t flags;               /* QUIPU_MEMORY_* */
     quipu_memory_pass_fn on_pass; /* of a worker that follows; or NULL */
     void *pass_ctx;
     quipu_memory_saved_fn on_saved; /* or NULL */
     void *saved_ctx;
+
+    /* Vectors for quipu_recall(), beside observing: what `embed` of this provider makes of each
+     * message. Sessions have a watermark a model, so that another model begins anew. */
+    const quipu_provider *embedder; /* NULL: none */
+    quipu_str embed_model;          /* required with an embedder */
 } quipu_memory_options;
 
 #define QUIPU_MEMORY_OPTIONS_INIT QUIPU_INIT(quipu_memory_options)
@@ -112,6 +122,10 @@ typedef struct quipu_memory_options {
  * something, and at all sessions every ten minutes, until the call's cancel flag is set or its
  * deadline (-1: none) passes. Neither is an error then. */
 #define QUIPU_MEMORY_FOLLOW 1u
+/* Observe nothing, only fill with vectors. */
+#define QUIPU_MEMORY_EMBED_ONLY 2u
+/* Remove the vectors of other models from every session that has all of this one. */
+#define QUIPU_MEMORY_EMBED_REPLACE 4u
 
 /**
  * Observe what is due, session by session, and return when nothing is due or the deadline passes,
@@ -126,7 +140,11 @@ typedef struct quipu_memory_options {
  * counted all the same (quipu_memory_status()). A model that gives no answer within the lease has
  * failed likewise.
  *
- * Ownership: `options` and `ret_ran` may be NULL. The provider is borrowed for the call.
+ * With an embedder each message with text gets a vector, by lease and watermark as above. The first
+ * vector of a store keeps programs from writing to it that do not know vectors: they would delete
+ * messages and leave these behind. Embedding is not in the ledger of what models cost.
+ *
+ * Ownership: `options` and `ret_ran` may be NULL. Providers are borrowed for the call.
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND (the session that the options name), QUIPU_INVALID, QUIPU_LIMIT,
  *            QUIPU_UNKNOWN, QUIPU_BUSY (nothing was begun), QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
@@ -146,8 +164,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_run(quipu_store *store,
  * failures: each is logged, passed to on_pass, and followed by a pause of a second, two, up to a
  * minute. No signal of the program is delivered to its thread. A child of fork() has no worker.
  *
- * Ownership: options are copied, but for the provider, the rows of models, pass_ctx and saved_ctx:
- *            they must live until the worker is stopped. The provider is used beside the program's
+ * Ownership: options are copied, but for the providers, the rows of models, pass_ctx and saved_ctx:
+ *            they must live until the worker is stopped. Providers are used beside the program's
  *            own calls.
  * Threads:   any, same store. Does not wait, also not for a worker that is being stopped.
  * Errors:    QUIPU_EXISTS (the store has a worker), QUIPU_CANCELLED (the store is being closed),

@@ -3,7 +3,9 @@
  * quipu_search() finds the messages that have all words of a query, for people who know what was
  * written. quipu_recall() is for questions: any of the words count, in any of their forms, rare
  * ones more than common ones, and the messages around a match and the session it stands in count as
- * well. It uses no model and no network, and needs no index. See docs/recall.md. */
+ * well. It uses no model and no network, and needs no index. With an embedder it also finds what is
+ * said in other words, once a worker has filled the store with vectors (<quipu/memory.h>). See
+ * docs/recall.md. */
 #ifndef QUIPU_RECALL_H
 #define QUIPU_RECALL_H
 
@@ -38,6 +40,11 @@ typedef struct quipu_recall_options {
     int64_t budget;        /* tokens of all hits together at most; 0: any. A message that does not
                               fit is left out, never cut */
     int64_t from_seq;      /* with session_key: only messages from this number on; 0: all */
+
+    /* Meaning as well as words: the question is embedded, and compared with the vectors that a
+     * worker stored for this model. NULL: words alone. */
+    const struct quipu_provider *embedder; /* its `embed` */
+    quipu_str embed_model;                 /* required with an embedder */
 } quipu_recall_options;
 
 #define QUIPU_RECALL_OPTIONS_INIT QUIPU_INIT(quipu_recall_options)
@@ -52,10 +59,11 @@ typedef struct quipu_recall_hit {
     quipu_time timestamp;
     quipu_str content;
     int64_t tokens;
-    double score;           /* larger is better; the sum of the three parts */
+    double score;           /* larger is better; the sum of the four parts */
     double from_words;      /* by the message's own words, author and date */
     double from_neighbours; /* by the two messages before and the two behind it */
     double from_session;    /* by the words of its whole session */
+    double from_vector;     /* by its meaning; 0 without an embedder */
 } quipu_recall_hit;
 
 QUIPU_SLICE(quipu_recall_hits, quipu_recall_hit)
@@ -65,6 +73,7 @@ typedef struct quipu_recall_results {
     int64_t sessions;       /* in the scope */
     int64_t messages;       /* in the scope */
     int64_t terms;          /* words of the question that were looked for; 0: it has none */
+    int64_t vectors;        /* messages in the scope that have a vector of the embedder's model */
 } quipu_recall_results;
 
 /**
@@ -78,14 +87,19 @@ typedef struct quipu_recall_results {
  * was committed before it began, also by other processes, and works in a read-only store and with
  * search turned off. Its time grows with the scope, and not with what lies outside of it.
  *
+ * With an embedder the question is embedded first, within the same deadline; then messages are
+ * ranked by words and by meaning together. Vectors of other models, and of another length, are not
+ * looked at. Where the scope has none of the model, the hits are those without an embedder.
+ *
  * A message that forks share is found once: for the session in the options, else for the session
  * that holds it or, when that session does not show it any more, for a fork that does.
  *
  * Ownership: free *ret_results with quipu_free().
  * Threads:   any, same store.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED (the session), QUIPU_INVALID (a name is not UTF-8),
- *            QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE (also without a scope, or with two).
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED (the session), QUIPU_INVALID (a name, or with an
+ *            embedder the question, is not UTF-8), QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO,
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also without a scope, or
+ *            with two); with an embedder QUIPU_UNSUPPORTED and any status of it.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_recall(quipu_store *store,

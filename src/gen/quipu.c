@@ -900,6 +900,24 @@ const ent_entity qp_context_log_entity = {
     .shard = &qp_context_log_shard, ENT_SIZES(qp_context_log)};
 ENT_SHAPE(qp_context_log);
 
+static const ent_field qp_vector_fields[] = {
+    {ENT_FIXED(qp_vector, session_number, "session_number", INT), .flags = ENT_F_IMMUTABLE |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_vector, seq, "seq", INT), .flags = ENT_F_IMMUTABLE | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_vector, model, "model", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING |
+     ENT_F_LOCAL, .rule = &(const ent_rule){.min = 1, .max = 128},
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_vector, vector, "vector", BYTES), .flags = ENT_F_NOTEMPTY | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+};
+static const ent_shard qp_vector_shard = {.number = 1, .key = 0};
+const ent_entity qp_vector_entity = {
+    .name = "Vector", .table = "vectors", .fields = qp_vector_fields, .field_count = 4, .key = {0,
+    1, 2}, .key_count = 3, .where_match = ENT_ABSENT, .shard = &qp_vector_shard,
+    ENT_SIZES(qp_vector)};
+ENT_SHAPE(qp_vector);
+
 const char *const qp_feed_kind_labels[] = {"", "created", "appended", "updated", "deleted",
     "forked", NULL};
 static const ent_field qp_feed_fields[] = {
@@ -965,14 +983,14 @@ ENT_SHAPE(qp_removal);
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_state_event_entity, &qp_usage_entity, &qp_artifact_entity,
     &qp_blob_entity, &qp_observation_entity, &qp_reflection_entity, &qp_memory_scope_entity,
-    &qp_job_entity, &qp_context_log_entity, &qp_feed_entity, &qp_model_factor_entity,
-    &qp_removal_entity};
+    &qp_job_entity, &qp_context_log_entity, &qp_vector_entity, &qp_feed_entity,
+    &qp_model_factor_entity, &qp_removal_entity};
 static const char *const qp_quipu_classes[] = {"", "content", "personal", "settings", "bookkeeping",
     NULL};
 static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_session_new_view,
     &qp_session_patch_view, &qp_message_message_view, &qp_artifact_artifact_view,
     &qp_observation_memory_view, &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 15, .hash = "66aa36dee2160c85", .application_id = 0x51495055, .version = 5,
+    .entity_count = 16, .hash = "9c04383f13068052", .application_id = 0x51495055, .version = 5,
     .min_reader = 1, .min_writer = 5, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 7};

@@ -26,6 +26,7 @@ ENT_TYPES(qp_reflection)
 ENT_TYPES(qp_memory_scope)
 ENT_TYPES(qp_job)
 ENT_TYPES(qp_context_log)
+ENT_TYPES(qp_vector)
 ENT_TYPES(qp_feed)
 ENT_TYPES(qp_model_factor)
 ENT_TYPES(qp_removal)
@@ -1524,6 +1525,54 @@ ENT_CALL qp_context_log_get(ent_db *db, quipu_arena *mem, int64_t session_number
 }
 ENT_CALLS(qp_context_log)
 ENT_UPDATES(qp_context_log)
+
+/* ---- Vector: table vectors ---- */
+/* What a model made of a message, so that recall finds it by its meaning (store/vector.h). Derived:
+ an export leaves vectors out, and a worker makes them again. */
+struct qp_vector {
+    /* The session that holds the message. */
+    int64_t session_number;
+    int64_t seq;
+    /* Vectors of two models are never compared. */
+    quipu_str model;
+    /* One signed byte a dimension. */
+    quipu_bytes vector;
+};
+typedef struct qp_vector_new {
+    int64_t session_number; /* required */
+    int64_t seq; /* required */
+    quipu_str model; /* required */
+    quipu_bytes vector; /* required */
+} qp_vector_new;
+typedef struct qp_vector_patch {
+    ent_patch_bytes vector;
+} qp_vector_patch;
+struct qp_vector_where {
+    ent_where_int session_number;
+    ent_where_int seq;
+    ent_where_text model;
+    ent_where_bytes vector;
+    const qp_vector_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_VECTOR_BY_SESSION_NUMBER(dir) ((qp_vector_order){1, ENT_##dir})
+#define QP_VECTOR_BY_SEQ(dir) ((qp_vector_order){2, ENT_##dir})
+#define QP_VECTOR_BY_MODEL(dir) ((qp_vector_order){3, ENT_##dir})
+struct qp_vector_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_vector *after; /* the last row of the page before */
+    qp_vector_order order[ENT_ORDER_MAX];
+    qp_vector_where where;
+};
+#define QP_VECTOR_ON_KEY ((qp_vector_on){-1})
+ENT_CALL qp_vector_get(ent_db *db, quipu_arena *mem, int64_t session_number_, int64_t seq_,
+    quipu_str model_, const qp_vector **ret, quipu_error *err)
+{
+    const void *keys[] = {&session_number_, &seq_, &model_};
+    return ent_get(db, mem, &qp_vector_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_vector)
+ENT_UPDATES(qp_vector)
 
 /* ---- Feed: table feed ---- */
 typedef enum qp_feed_kind { QP_FEED_KIND_CREATED = 1, QP_FEED_KIND_APPENDED, QP_FEED_KIND_UPDATED,

@@ -97,7 +97,7 @@ static void ask_estimate(const qp_worker_question *question, const quipu_model_r
 static quipu_status ask_within(const qp_worker *worker, quipu_call_options *ret,
                                quipu_error *reterr)
 {
-    quipu_status status = qp_worker_left(worker, ret, reterr);
+    quipu_status status = qp_call_left(worker->within, ret, reterr);
 
     if (status == QUIPU_OK &&
         (ret->deadline_ms < 0 || ret->deadline_ms > worker->options.lease_ms)) {

@@ -42,13 +42,14 @@ static void follow_add(quipu_memory_ran *sum, const quipu_memory_ran *ran)
     sum->reflections += ran->reflections;
     sum->condensed += ran->condensed;
     sum->model_calls += ran->model_calls;
+    sum->embedded += ran->embedded;
 }
 
 /* One pass within a deadline of its own: another process that holds the store must not hold up the
  * worker for ever. */
 static quipu_status follow_pass(qp_worker *worker, const qp_call *whole, quipu_error *reterr)
 {
-    const int64_t ms = worker->options.provider != NULL ? FOLLOW_PASS_MODEL : FOLLOW_PASS_MS;
+    const int64_t ms = qp_worker_asks(&worker->options) ? FOLLOW_PASS_MODEL : FOLLOW_PASS_MS;
     const int64_t end_ns = qp_clock_ns() + ms * QP_NS_PER_MS;
     qp_call pass = *whole;
     quipu_status status;
@@ -182,8 +183,8 @@ static quipu_status follow_copy(follow_worker *worker, const quipu_memory_option
                                 quipu_error *reterr)
 {
     quipu_str *const texts[] = {&worker->options.session_key, &worker->options.app_name,
-                                &worker->options.user_id, &worker->options.worker,
-                                &worker->options.model};
+                                &worker->options.user_id,     &worker->options.worker,
+                                &worker->options.model,       &worker->options.embed_model};
     quipu_status status = QUIPU_OK;
 
     worker->options = *options;

@@ -87,7 +87,7 @@ static quipu_status observe_known(observe_run *run, quipu_error *reterr)
     quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
     int64_t tokens = 0;
     quipu_call_options call;
-    quipu_status status = qp_worker_left(run->worker, &call, reterr);
+    quipu_status status = qp_call_left(run->worker->within, &call, reterr);
 
     query.kind = QUIPU_OBSERVATION;
     query.session_key = run->lease->scope;

@@ -1,10 +1,11 @@
 /* A worker of memory: claims sessions that are due, observes them by rules or by a model, and
- * commits. With a model it condenses what is known, too.
+ * commits. With a model it condenses what is known, too; with an embedder it fills with vectors.
  *
  *   due jobs of others, then a look over the sessions
  *     ├─ claim (transaction) ──▶ read a batch ──▶ observe ──▶ commit (transaction) ─┐ more
  *     │                              ▲─────────────────────────────────────────────┘
- *     └─ claim (transaction) ──▶ reflect.c: read, ask, commit (transaction)
+ *     ├─ claim (transaction) ──▶ reflect.c: read, ask, commit (transaction)
+ *     └─ claim (transaction) ──▶ embed.c: read, embed, commit (transaction)
  *
  * Owns: the order of the work, and what is counted. Called by quipu_memory_run(), from any thread
  * or process; follow.c makes one pass after another. No lock is held while messages are read and
@@ -60,11 +61,32 @@ static void run_default(quipu_memory_options *options)
     }
     if (options->lease_ms == 0) {
         options->lease_ms =
-            options->provider != NULL ? QUIPU_MEMORY_LEASE_MODEL : QUIPU_MEMORY_LEASE_MS;
+            qp_worker_asks(options) ? QUIPU_MEMORY_LEASE_MODEL : QUIPU_MEMORY_LEASE_MS;
     }
     if (options->reflect_tokens == 0) {
         options->reflect_tokens = QUIPU_REFLECT_TOKENS_DEFAULT;
     }
+}
+
+bool qp_worker_asks(const quipu_memory_options *options)
+{
+    return options->provider != NULL || options->embedder != NULL;
+}
+
+/* Known flags, and an embedder for those that are about one. */
+static quipu_status run_check_flags(const quipu_memory_options *options, quipu_error *reterr)
+{
+    const uint32_t about_vectors = QUIPU_MEMORY_EMBED_ONLY | QUIPU_MEMORY_EMBED_REPLACE;
+    const uint32_t unknown = options->flags & ~(QUIPU_MEMORY_FOLLOW | about_vectors);
+
+    if (unknown != 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "quipu_memory_options has the unknown flags %#x",
+                            (unsigned)unknown);
+    }
+    if ((options->flags & about_vectors) != 0 && options->embedder == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a worker that embeds needs an embedder");
+    }
+    return qp_embed_check(options->embedder, options->embed_model, reterr);
 }
 
 /* Bounds of the options. */
@@ -87,35 +109,17 @@ static quipu_status run_options_check(const quipu_memory_options *options, quipu
                             (long long)options->observe_tokens, (int)options->lease_ms,
                             QUIPU_MEMORY_LEASE_MS_MAX);
     }
-    if ((options->flags & ~QUIPU_MEMORY_FOLLOW) != 0) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "quipu_memory_options has the unknown flags %#x",
-                            (unsigned)(options->flags & ~QUIPU_MEMORY_FOLLOW));
-    }
     if (options->worker.n > QUIPU_MEMORY_WORKER_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a worker's name has at most %d bytes, not %zu",
                             QUIPU_MEMORY_WORKER_MAX, options->worker.n);
     }
     status = run_check_model(options, reterr);
+    if (status == QUIPU_OK) {
+        status = run_check_flags(options, reterr);
+    }
     return status == QUIPU_OK && options->session_key.p != NULL
                ? qp_key_check(options->session_key, reterr)
                : status;
-}
-
-/* The rest of the worker's time, for a call of the library or of a provider. At least a
- * millisecond: 0 would mean the default. */
-quipu_status qp_worker_left(const qp_worker *worker, quipu_call_options *ret, quipu_error *reterr)
-{
-    const qp_call *within = worker->within;
-    quipu_status status = qp_call_check(within, reterr);
-
-    *ret = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
-    ret->cancel = within->cancel;
-    ret->deadline_ms = -1;
-    if (status == QUIPU_OK && within->deadline_ns != QP_NEVER) {
-        const int64_t left_ms = (within->deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
-        ret->deadline_ms = left_ms < 1 ? 1 : left_ms > INT32_MAX ? INT32_MAX : (int32_t)left_ms;
-    }
-    return status;
 }
 
 /* The run's call, but with a moment at least, and nobody can cancel it. */
@@ -218,7 +222,7 @@ static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more
     qp_memory_stored stored = {.observations = 0};
     qp_worker_items kept = {NULL, 0, 0};
     size_t count = 0;
-    quipu_status status = qp_worker_left(run, &call, reterr);
+    quipu_status status = qp_call_left(run->within, &call, reterr);
 
     range.after_seq = work->watermark;
     range.limit = work->limit;
@@ -306,7 +310,7 @@ static quipu_status run_session(qp_worker *run, qp_memory_work *work, quipu_erro
 static quipu_status run_claims(qp_worker *run, quipu_str key, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    qp_memory_claimed claimed = QP_MEMORY_MOOT;
+    qp_memory_claimed claimed = qp_memory_observes(&run->options) ? QP_MEMORY_MOOT : QP_MEMORY_NONE;
 
     while (status == QUIPU_OK && claimed != QP_MEMORY_NONE) {
         qp_memory_work work = {.claimed = QP_MEMORY_NONE};
@@ -336,7 +340,7 @@ static quipu_status run_claims(qp_worker *run, quipu_str key, quipu_error *reter
 static quipu_status run_reflections(qp_worker *run, quipu_str key, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    bool found = run->options.provider != NULL && run->options.reflect_tokens > 0;
+    bool found = qp_memory_reflects(&run->options);
 
     while (status == QUIPU_OK && found) {
         quipu_error error = {0};
@@ -361,6 +365,17 @@ static quipu_status run_reflections(qp_worker *run, quipu_str key, quipu_error *
 /* ---- the run ----------------------------------------------------------------------------------
  */
 
+/* All kinds of work on the session of `key` or, when that is absent, on what is due. */
+static quipu_status run_works(qp_worker *run, quipu_str key, quipu_error *reterr)
+{
+    quipu_status status = run_claims(run, key, reterr);
+
+    if (status == QUIPU_OK) {
+        status = run_reflections(run, key, reterr);
+    }
+    return status == QUIPU_OK ? qp_worker_embed(run, key, reterr) : status;
+}
+
 /* Looks at all sessions that the options name, page by page. */
 static quipu_status run_look(qp_worker *run, quipu_error *reterr)
 {
@@ -373,10 +388,7 @@ static quipu_status run_look(qp_worker *run, quipu_error *reterr)
         quipu_arena_reset(&arena);
         status = qp_memory_look(run->store, run->within, &filter, &arena, &due, reterr);
         for (size_t i = 0; i < due.count && status == QUIPU_OK; i++) {
-            status = run_claims(run, due.keys[i], reterr);
-            if (status == QUIPU_OK) {
-                status = run_reflections(run, due.keys[i], reterr);
-            }
+            status = run_works(run, due.keys[i], reterr);
         }
         if (status == QUIPU_OK && !due.end) {
             status = qp_call_check(run->within, reterr);
@@ -392,7 +404,7 @@ static quipu_status run_named(qp_worker *run, quipu_error *reterr)
     quipu_range header = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
     quipu_call_options call;
-    quipu_status status = qp_worker_left(run, &call, reterr);
+    quipu_status status = qp_call_left(run->within, &call, reterr);
 
     header.flags = QUIPU_RANGE_HEADER;
     if (status == QUIPU_OK) {
@@ -400,10 +412,7 @@ static quipu_status run_named(qp_worker *run, quipu_error *reterr)
                                    reterr);
     }
     quipu_free(history);
-    if (status == QUIPU_OK) {
-        status = run_claims(run, run->options.session_key, reterr);
-    }
-    return status == QUIPU_OK ? run_reflections(run, run->options.session_key, reterr) : status;
+    return status == QUIPU_OK ? run_works(run, run->options.session_key, reterr) : status;
 }
 
 /* Due jobs first: they are found by an index, and somebody waits for them. A filter leaves them to
@@ -417,10 +426,7 @@ static quipu_status run_all(qp_worker *run, quipu_error *reterr)
         return run_named(run, reterr);
     }
     if (options->app_name.p == NULL) {
-        status = run_claims(run, (quipu_str){NULL, 0}, reterr);
-        if (status == QUIPU_OK) {
-            status = run_reflections(run, (quipu_str){NULL, 0}, reterr);
-        }
+        status = run_works(run, (quipu_str){NULL, 0}, reterr);
     }
     return status == QUIPU_OK ? run_look(run, reterr) : status;
 }
@@ -443,7 +449,7 @@ quipu_status qp_worker_options(const quipu_store *store, const quipu_memory_opti
 /* Whether a pass is worth a report. */
 bool qp_worker_did(const quipu_memory_ran *ran)
 {
-    return ran->sessions + ran->reflections + ran->failed > 0;
+    return ran->sessions + ran->reflections + ran->embedded + ran->failed > 0;
 }
 
 /* A pass that ran out of time after it did something has succeeded: `more` says that there is more

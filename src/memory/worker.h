@@ -6,6 +6,7 @@
  *   observe.c    observes by asking one: transcript.c shows messages, answer.c reads what it says
  *   reflect.c    condenses what is known, by asking one
  *   ask.c        one question: deadline, provider, what it costs
+ *   embed.c      fills sessions with the vectors that an embedder makes
  *
  * One thread at a time. No lock and no transaction is open while a model is asked: the lease says
  * that the session is taken. */
@@ -35,6 +36,9 @@ QUIPU_MUST_USE quipu_status qp_worker_options(const quipu_store *store,
                                               const quipu_memory_options *given,
                                               quipu_memory_options *ret, quipu_error *reterr);
 
+/* Whether it asks a model or an embedder, which takes longer. */
+bool qp_worker_asks(const quipu_memory_options *options);
+
 /* Do what is due, until the deadline of `within`; `ran` counts. */
 QUIPU_MUST_USE quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr);
 
@@ -55,10 +59,6 @@ typedef struct qp_worker_items {
 /* Append one item, whose texts live as long as the arena. */
 QUIPU_MUST_USE quipu_status qp_worker_keep(qp_worker *worker, qp_worker_items *items,
                                            const quipu_memory *item, quipu_error *reterr);
-
-/* What is left of the run, as options for a public call inside of it. */
-QUIPU_MUST_USE quipu_status qp_worker_left(const qp_worker *worker, quipu_call_options *ret,
-                                           quipu_error *reterr);
 
 /* Count what a question cost, and renew the lease. Also after the run's deadline. */
 QUIPU_MUST_USE quipu_status qp_worker_charge(qp_worker *worker, const qp_job_lease *lease,
@@ -112,5 +112,24 @@ QUIPU_MUST_USE quipu_status qp_worker_observe(qp_worker *worker, const qp_job_le
 /* Condense what is known of the session of a lease, and commit. */
 QUIPU_MUST_USE quipu_status qp_worker_reflect(qp_worker *worker, const qp_job_lease *lease,
                                               quipu_error *reterr);
+
+/* ---- embedders (embed.c) ----------------------------------------------------------------------
+ */
+
+/* Texts as vectors of signed bytes, one behind the other, in the arena. QUIPU_INVALID: the
+ * vectors have too many dimensions, none, or a value that is not finite. */
+QUIPU_MUST_USE quipu_status qp_embed_texts(const quipu_provider *embedder,
+                                           const quipu_embed_request *request,
+                                           const quipu_call_options *call, quipu_arena *arena,
+                                           const int8_t **ret_vectors, size_t *ret_dimensions,
+                                           quipu_error *reterr);
+
+/* What a name of a model and its embedder must satisfy. */
+QUIPU_MUST_USE quipu_status qp_embed_check(const quipu_provider *embedder, quipu_str model,
+                                           quipu_error *reterr);
+
+/* Fill the session of `key` with vectors or, when that is absent, every one that is due. Without an
+ * embedder it does nothing. */
+QUIPU_MUST_USE quipu_status qp_worker_embed(qp_worker *worker, quipu_str key, quipu_error *reterr);
 
 #endif

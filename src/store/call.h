@@ -53,6 +53,11 @@ QUIPU_MUST_USE quipu_status qp_call_begin(const quipu_call_options *given, int32
 /* QUIPU_OK, or why the call must not wait any longer: QUIPU_CANCELLED or QUIPU_BUSY. */
 quipu_status qp_call_check(const qp_call *call, quipu_error *reterr);
 
+/* What is left of a call, as options for a public call inside of it. QUIPU_CANCELLED, QUIPU_BUSY.
+ */
+QUIPU_MUST_USE quipu_status qp_call_left(const qp_call *call, quipu_call_options *ret,
+                                         quipu_error *reterr);
+
 /* Sleep a little, with jitter, before another attempt of what failed with *status. False when the
  * deadline has passed or the call is cancelled: then *status and the error say so, unless *status
  * is QUIPU_UNKNOWN, which stays. */

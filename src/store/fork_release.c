@@ -33,6 +33,7 @@
 #include "store/fork_chain.h"
 #include "store/purge.h"
 #include "store/search.h"
+#include "store/vector.h"
 
 #define FORK_RELEASE_ROOM 16       /* items that a list begins with */
 #define FORK_RELEASE_TOKEN_BYTES 4 /* about so many are a token, where rows are not read */
@@ -106,7 +107,8 @@ bool qp_fork_budget_is_used(const quipu_store *store)
            store->group.removed.bytes >= QUIPU_DELETE_BATCH_BYTES;
 }
 
-/* Remove messages and their words. The index first: it reads the words from the rows. */
+/* Remove messages, their words and their vectors. The index first: it reads the words from the
+ * rows. */
 static quipu_status fork_release_delete(quipu_store *store, ent_db *db, int64_t session,
                                         int64_t from, int64_t to, quipu_error *reterr)
 {
@@ -115,6 +117,9 @@ static quipu_status fork_release_delete(quipu_store *store, ent_db *db, int64_t 
     quipu_status status = qp_search_forget(db, session, from, to, reterr);
 
     assert(session != 0 && from <= to && ent_depth(db) > 0);
+    if (status == QUIPU_OK) {
+        status = qp_vector_remove(db, session, from, to, reterr);
+    }
     if (status == QUIPU_OK) {
         status = qp_message_delete(db, &where, &count, reterr);
     }

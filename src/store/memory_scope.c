@@ -17,6 +17,7 @@
 #include "base/uuid.h"
 #include "store/memory.h"
 #include "store/read.h"
+#include "store/vector.h"
 
 /* ---- scopes -----------------------------------------------------------------------------------
  */
@@ -189,22 +190,27 @@ typedef struct memory_scope_page {
     int64_t last_id;
 } memory_scope_page;
 
-/* Whether a session has something to do: messages to observe or, for a worker with a model, enough
- * to condense. */
+/* Whether a session has something to do: messages to observe, for a worker with a model enough to
+ * condense, and for one with an embedder messages without a vector. */
 static quipu_status memory_scope_look_at(const memory_scope_page *page, ent_db *db,
                                          quipu_arena *scratch, const qp_session *row, bool *ret_due,
                                          quipu_error *reterr)
 {
     const quipu_memory_options *options = page->filter->options;
     qp_memory_mark mark = {.watermark = 0};
-    quipu_status status = qp_memory_mark_read(page->store, db, scratch, row, &mark, reterr);
+    quipu_status status = QUIPU_OK;
 
     assert(row->key.n > 0 && !*ret_due);
-    *ret_due = status == QUIPU_OK && memory_scope_is_due(options, &mark);
-    return status == QUIPU_OK && !*ret_due && options->provider != NULL &&
-                   options->reflect_tokens > 0
-               ? qp_memory_known_due(page->store, db, scratch, row->key, options->reflect_tokens,
-                                     ret_due, reterr)
+    if (qp_memory_observes(options)) {
+        status = qp_memory_mark_read(page->store, db, scratch, row, &mark, reterr);
+        *ret_due = status == QUIPU_OK && memory_scope_is_due(options, &mark);
+    }
+    if (status == QUIPU_OK && !*ret_due && qp_memory_reflects(options)) {
+        status = qp_memory_known_due(page->store, db, scratch, row->key, options->reflect_tokens,
+                                     ret_due, reterr);
+    }
+    return status == QUIPU_OK && !*ret_due && options->embedder != NULL
+               ? qp_vector_is_due(page->store, db, scratch, options, row, ret_due, reterr)
                : status;
 }
 

@@ -46,6 +46,17 @@ QUIPU_MUST_USE quipu_status qp_memory_scope_of(const quipu_store *store, ent_db 
                                                quipu_arena *arena, quipu_str key,
                                                quipu_str *ret_scope, quipu_error *reterr);
 
+/* Whether a worker observes at all, and whether it condenses what is known. */
+static inline bool qp_memory_observes(const quipu_memory_options *options)
+{
+    return (options->flags & QUIPU_MEMORY_EMBED_ONLY) == 0;
+}
+
+static inline bool qp_memory_reflects(const quipu_memory_options *options)
+{
+    return qp_memory_observes(options) && options->provider != NULL && options->reflect_tokens > 0;
+}
+
 /* What questions to a model cost. */
 typedef struct qp_memory_charge {
     int64_t calls;

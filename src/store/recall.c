@@ -1,11 +1,12 @@
-/* quipu_recall(): reads the messages of a scope, ranks them, loads the best.
+/* Recall: reads the messages of a scope, ranks them, loads the best.
  *
- * Owns: the call. Called by users of the library.
+ * Owns: all of quipu_recall() but its question to an embedder. Called by src/memory/recall.c.
  * Transactions: one reading transaction for everything, so that all is of one snapshot; no lock.
  * Takes no part in the search index: it works on the messages themselves, in Form C and by stems,
  * and costs nothing until it is called.
  *
  *   scope (recall_scope.c) ─▶ each message (recall_rank.c) ─▶ the best ─▶ rows, without duplicates
+ *                         └─▶ each vector (vector.c)  ──┘ when the question has one
  */
 #include "store/recall.h"
 
@@ -37,6 +38,7 @@ typedef struct recall_call {
     const quipu_store *store;
     quipu_recall_options options;
     const qp_recall_weights *weights;
+    const qp_vector_question *meaning;
     recall_results *results;
 } recall_call;
 
@@ -80,6 +82,30 @@ static quipu_status recall_read_part(ent_db *db, const qp_recall_part *part,
 
     assert(more || reading.status != QUIPU_OK);
     return status == QUIPU_OK && !more ? recall_nomem(reading.status, reterr) : status;
+}
+
+/* A qp_vector_fn. */
+static quipu_status recall_read_vector(void *ctx, int64_t seq, double similarity)
+{
+    const recall_reading *reading = ctx;
+
+    return qp_recall_ranker_add_vector(reading->ranker, reading->group, seq, similarity);
+}
+
+/* What a part has of the question: words, and meaning. */
+static quipu_status recall_read(const recall_call *call, ent_db *db, const qp_recall_part *part,
+                                qp_recall_ranker *ranker, quipu_error *reterr)
+{
+    recall_reading reading = {.ranker = ranker, .group = part->group};
+    quipu_status status = QUIPU_OK;
+
+    if (ranker->question->count > 0) {
+        status = recall_read_part(db, part, ranker, reterr);
+    }
+    return status == QUIPU_OK && call->meaning->model.n > 0
+               ? qp_vector_each(db, call->meaning, part->holder, part->from, part->to,
+                                recall_read_vector, &reading, reterr)
+               : status;
 }
 
 /* ---- the hits ---------------------------------------------------------------------------------
@@ -138,7 +164,8 @@ static quipu_status recall_fill(quipu_arena *arena, const qp_message *row,
                             .score = best->score,
                             .from_words = best->words,
                             .from_neighbours = best->neighbours,
-                            .from_session = best->session};
+                            .from_session = best->session,
+                            .from_vector = best->vector};
     quipu_status status = quipu_arena_copy(arena, key, &hit.session_key);
 
     assert(ret != NULL);
@@ -211,11 +238,10 @@ static quipu_status recall_rank_scope(const recall_call *call, ent_db *db, quipu
     }
     for (size_t i = 0; i < scope->part_count && status == QUIPU_OK; i++) {
         pub->messages += scope->parts[i].to - scope->parts[i].from + 1;
-        if (question->count > 0) {
-            status = recall_read_part(db, &scope->parts[i], ranker, reterr);
-        }
+        status = recall_read(call, db, &scope->parts[i], ranker, reterr);
     }
-    if (status == QUIPU_OK && ranker->messages > 0) {
+    pub->vectors = (int64_t)qp_recall_ranker_vectors(ranker);
+    if (status == QUIPU_OK && (ranker->messages > 0 || pub->vectors > 0)) {
         status =
             qp_recall_ranker_best(ranker, scope->parts, scope->part_count, wanted, &best, &count);
         status = status == QUIPU_OK ? recall_load(call, db, scope, best, count, reterr)
@@ -299,49 +325,46 @@ static quipu_status recall_check(quipu_recall_options *options, quipu_error *ret
     return recall_check_scope(options, reterr);
 }
 
-/* With the weights of a caller: the benchmark of recall measures others. */
-quipu_status qp_recall_weighted(quipu_store *store, const quipu_recall_options *options,
-                                const qp_recall_weights *weights, const quipu_call_options *call,
-                                quipu_recall_results **ret_results, quipu_error *reterr)
+quipu_status qp_recall_options_read(const quipu_recall_options *given, quipu_recall_options *ret,
+                                    quipu_error *reterr)
 {
-    recall_call recall = {.store = store, .options = QUIPU_RECALL_OPTIONS_INIT, .weights = weights};
-    qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status;
 
-    if (status == QUIPU_OK && (options == NULL || ret_results == NULL)) {
-        status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "a recall needs options and a place for the results");
+    if (given == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a recall needs options");
     }
-    if (status == QUIPU_OK) {
-        status = qp_options_read(&recall.options, sizeof(recall.options), options,
-                                 "quipu_recall_options", reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = recall_check(&recall.options, reterr);
-    }
-    if (status == QUIPU_OK) {
-        recall.results = qp_result_new(sizeof(*recall.results));
-        status =
-            recall.results == NULL ? recall_nomem(QUIPU_NOMEM, reterr)
-            : qp_store_is_remote(store)
-                ? store->remote.recall(store->remote.ctx, &within, &recall.options,
-                                       &recall.results->head.arena, &recall.results->pub, reterr)
-                : qp_store_read(store, &within, recall_work, &recall, reterr);
-    }
-    if (status == QUIPU_OK) {
-        assert(ret_results != NULL);
-        *ret_results = &recall.results->pub;
-    } else if (recall.results != NULL) {
-        quipu_free(&recall.results->pub);
-    }
-    qp_store_leave(&within);
-    return status;
+    *ret = (quipu_recall_options)QUIPU_RECALL_OPTIONS_INIT;
+    status = qp_options_read(ret, sizeof(*ret), given, "quipu_recall_options", reterr);
+    return status == QUIPU_OK ? recall_check(ret, reterr) : status;
 }
 
-quipu_status quipu_recall(quipu_store *store, const quipu_recall_options *options,
-                          const quipu_call_options *call, quipu_recall_results **ret_results,
-                          quipu_error *reterr)
+quipu_status qp_recall_run(quipu_store *store, const quipu_recall_options *options,
+                           const qp_recall_weights *weights, const qp_vector_question *meaning,
+                           const qp_call *within, quipu_recall_results **ret_results,
+                           quipu_error *reterr)
 {
-    return qp_recall_weighted(store, options, &qp_recall_weights_default, call, ret_results,
-                              reterr);
+    recall_call recall = {
+        .store = store, .options = *options, .weights = weights, .meaning = meaning};
+    quipu_status status;
+
+    assert(options->limit > 0);
+    recall.results = qp_result_new(sizeof(*recall.results));
+    if (recall.results == NULL) {
+        return recall_nomem(QUIPU_NOMEM, reterr);
+    }
+    if (!qp_store_is_remote(store)) {
+        status = qp_store_read(store, within, recall_work, &recall, reterr);
+    } else if (meaning->count > 0) {
+        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "a server does not take an embedder's vector: leave out embedder");
+    } else {
+        status = store->remote.recall(store->remote.ctx, within, &recall.options,
+                                      &recall.results->head.arena, &recall.results->pub, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_results = &recall.results->pub;
+    } else {
+        quipu_free(&recall.results->pub);
+    }
+    return status;
 }

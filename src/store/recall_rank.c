@@ -22,7 +22,8 @@ const qp_recall_weights qp_recall_weights_default = {.k1 = QP_BM25_K1,
                                                      .session = 0.5,
                                                      .date = 2,
                                                      .pair = 1.2,
-                                                     .author = 1.2};
+                                                     .author = 1.2,
+                                                     .vector = 0.4};
 
 /* A message that has a term. */
 typedef struct recall_rank_doc {
@@ -35,6 +36,13 @@ typedef struct recall_rank_doc {
     bool author;
     bool date;
 } recall_rank_doc;
+
+/* A message that has a vector. */
+typedef struct recall_rank_vector {
+    int64_t seq;
+    size_t group;
+    double similarity;
+} recall_rank_vector;
 
 typedef struct recall_rank_count {
     uint16_t term;
@@ -54,6 +62,10 @@ typedef struct recall_rank {
     double sessions_max;
     const qp_recall_part *parts;
     size_t part_count;
+    const recall_rank_vector *vectors;
+    size_t vector_count;
+    double *meanings; /* of each message with a vector... */
+    double mean;      /* ...and of those that have none yet */
 } recall_rank;
 
 /* ---- adding -----------------------------------------------------------------------------------
@@ -73,6 +85,7 @@ quipu_status qp_recall_ranker_init(qp_recall_ranker *ranker, quipu_arena *arena,
     qp_buf_init(&ranker->docs, RECALL_RANK_BYTES_MAX);
     qp_buf_init(&ranker->counts, RECALL_RANK_BYTES_MAX);
     qp_buf_init(&ranker->text, RECALL_RANK_BYTES_MAX);
+    qp_buf_init(&ranker->nears, RECALL_RANK_BYTES_MAX);
     ranker->lengths = qp_arena_take(arena, (groups + 1) * sizeof(*ranker->lengths));
     if (ranker->lengths == NULL) {
         return QUIPU_NOMEM;
@@ -87,6 +100,7 @@ void qp_recall_ranker_free(qp_recall_ranker *ranker)
     qp_buf_free(&ranker->docs);
     qp_buf_free(&ranker->counts);
     qp_buf_free(&ranker->text);
+    qp_buf_free(&ranker->nears);
 }
 
 /* Records the terms of the message: those of its content, and of its author's name. */
@@ -145,6 +159,21 @@ quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker, const qp_recall_inpu
     }
     status = qp_buf_status(&ranker->docs);
     return status == QUIPU_OK ? qp_buf_status(&ranker->counts) : status;
+}
+
+quipu_status qp_recall_ranker_add_vector(qp_recall_ranker *ranker, size_t group, int64_t seq,
+                                         double similarity)
+{
+    const recall_rank_vector vector = {seq, group, similarity};
+
+    assert(group < ranker->group_count);
+    qp_buf_put(&ranker->nears, (quipu_str){(const char *)&vector, sizeof(vector)});
+    return qp_buf_status(&ranker->nears);
+}
+
+size_t qp_recall_ranker_vectors(const qp_recall_ranker *ranker)
+{
+    return ranker->nears.n / sizeof(recall_rank_vector);
 }
 
 /* ---- scores -----------------------------------------------------------------------------------
@@ -256,8 +285,82 @@ static void recall_rank_sessions(recall_rank *rank)
 /* ---- the best ---------------------------------------------------------------------------------
  */
 
+/* How many messages apart two are. */
+static int64_t recall_rank_way(int64_t left, int64_t right)
+{
+    return left > right ? left - right : right - left;
+}
+
 /* Called with one candidate. */
 typedef void (*recall_rank_fn)(void *ctx, const recall_rank *rank, const qp_recall_best *found);
+
+/* How similar the message of vector `at` and its neighbours are to the question. What is answered
+ * stands beside the question that it answers, in meaning as in words. */
+static double recall_rank_similar(const recall_rank *rank, size_t at)
+{
+    const qp_recall_weights *weights = &rank->ranker->weights;
+    const recall_rank_vector *own = &rank->vectors[at];
+    const size_t from = at > RECALL_RANK_REACH ? at - RECALL_RANK_REACH : 0;
+    double sum = 0;
+
+    for (size_t i = from; i < rank->vector_count && i <= at + RECALL_RANK_REACH; i++) {
+        const recall_rank_vector *vector = &rank->vectors[i];
+        const int64_t way = recall_rank_way(vector->seq, own->seq);
+
+        if (vector->group == own->group && way <= RECALL_RANK_REACH && vector->similarity > 0) {
+            sum += vector->similarity * (way == 0 ? 1 : way == 1 ? weights->near : weights->far);
+        }
+    }
+    return sum;
+}
+
+/* The meaning of each message with a vector, from 0 to 1, and the mean of all. Of equally similar
+ * messages, or one alone, none is nearer than others. */
+static void recall_rank_meanings(recall_rank *rank)
+{
+    double least = 0;
+    double most = 0;
+    double sum = 0;
+
+    for (size_t i = 0; i < rank->vector_count; i++) {
+        const double similar = recall_rank_similar(rank, i);
+
+        rank->meanings[i] = similar;
+        least = i == 0 || similar < least ? similar : least;
+        most = i == 0 || similar > most ? similar : most;
+    }
+    for (size_t i = 0; i < rank->vector_count; i++) {
+        rank->meanings[i] = most > least ? (rank->meanings[i] - least) / (most - least) : 0;
+        sum += rank->meanings[i];
+    }
+    rank->mean = rank->vector_count > 0 ? sum / (double)rank->vector_count : 0;
+}
+
+/* Calls `fn` with the messages that have a vector and no word nearby, from *at up to `found`, and
+ * gives `found` its own, or the mean: a worker has not come to it yet, and it must not yield to the
+ * message beside it for that. found NULL: up to the end. */
+static void recall_rank_vectors(const recall_rank *rank, size_t *at, qp_recall_best *found,
+                                recall_rank_fn fn, void *ctx)
+{
+    if (found != NULL) {
+        found->vector = rank->mean;
+    }
+    for (; *at < rank->vector_count; (*at)++) {
+        const recall_rank_vector *vector = &rank->vectors[*at];
+        const qp_recall_best alone = {
+            .group = vector->group, .seq = vector->seq, .vector = rank->meanings[*at]};
+
+        if (found != NULL && (vector->group > found->group ||
+                              (vector->group == found->group && vector->seq > found->seq))) {
+            break;
+        }
+        if (found != NULL && vector->group == found->group && vector->seq == found->seq) {
+            found->vector = alone.vector;
+        } else {
+            fn(ctx, rank, &alone);
+        }
+    }
+}
 
 /* A candidate near doc `at`: the words of the docs within reach, which lie close by in the array.
  */
@@ -270,8 +373,8 @@ static qp_recall_best recall_rank_near(const recall_rank *rank, size_t at, int64
     const size_t from = at > span ? at - span : 0;
 
     for (size_t i = from; i < rank->doc_count && i <= at + span; i++) {
-        const int64_t way =
-            rank->docs[i].seq > seq ? rank->docs[i].seq - seq : seq - rank->docs[i].seq;
+        const int64_t way = recall_rank_way(rank->docs[i].seq, seq);
+
         if (rank->docs[i].group != group || way > RECALL_RANK_REACH) {
             continue;
         }
@@ -298,11 +401,13 @@ static bool recall_rank_exists(const recall_rank *rank, size_t group, int64_t se
     return at < rank->part_count && rank->parts[at].group == group && rank->parts[at].from <= seq;
 }
 
-/* Calls `fn` with every message that has a term or a neighbour with one, by group and number. */
+/* Calls `fn` with every message that has a term, a neighbour with one, or a vector, by group and
+ * number. */
 static void recall_rank_each(const recall_rank *rank, recall_rank_fn fn, void *ctx)
 {
     int64_t last = 0;
     size_t part = 0;
+    size_t vector = 0;
 
     for (size_t at = 0; at < rank->doc_count; at++) {
         const recall_rank_doc *doc = &rank->docs[at];
@@ -314,12 +419,15 @@ static void recall_rank_each(const recall_rank *rank, recall_rank_fn fn, void *c
             const int64_t seq = doc->seq + way;
 
             if (seq > last && recall_rank_exists(rank, doc->group, seq, &part)) {
-                const qp_recall_best found = recall_rank_near(rank, at, seq);
+                qp_recall_best found = recall_rank_near(rank, at, seq);
+
+                recall_rank_vectors(rank, &vector, &found, fn, ctx);
                 fn(ctx, rank, &found);
                 last = seq;
             }
         }
     }
+    recall_rank_vectors(rank, &vector, NULL, fn, ctx);
 }
 
 /* A recall_rank_fn: finds the maximum, which is ctx. */
@@ -368,21 +476,34 @@ static void recall_rank_sink(recall_rank_heap *heap, size_t at, qp_recall_best i
     heap->items[at] = item;
 }
 
-/* A recall_rank_fn: the final score; ctx is the heap. */
+/* The final score. Words have 1 and `session` at most, which is their bound. */
+static void recall_rank_score(const recall_rank *rank, qp_recall_best *item)
+{
+    const qp_recall_weights *weights = &rank->ranker->weights;
+    const double share =
+        rank->vector_count > 0 ? (1 - weights->vector) / (1 + weights->session) : 1;
+
+    if (rank->words_max > 0) {
+        item->words = share * item->words / rank->words_max;
+        item->neighbours = share * item->neighbours / rank->words_max;
+    }
+    item->session = rank->sessions_max > 0 ? share * weights->session *
+                                                 rank->sessions[item->group] / rank->sessions_max
+                                           : 0;
+    item->vector *= weights->vector;
+    item->score = item->words + item->neighbours + item->session + item->vector;
+}
+
+/* A recall_rank_fn: ctx is the heap. */
 static void recall_rank_keep(void *ctx, const recall_rank *rank, const qp_recall_best *found)
 {
     recall_rank_heap *heap = ctx;
     qp_recall_best item = *found;
 
-    if (item.words + item.neighbours <= 0) {
+    if (item.words + item.neighbours + item.vector <= 0) {
         return; /* all of its terms were too common to count */
     }
-    item.words /= rank->words_max;
-    item.neighbours /= rank->words_max;
-    item.session = rank->sessions_max > 0 ? rank->ranker->weights.session *
-                                                rank->sessions[item.group] / rank->sessions_max
-                                          : 0;
-    item.score = item.words + item.neighbours + item.session;
+    recall_rank_score(rank, &item);
     if (heap->count < heap->room) {
         size_t at = heap->count++;
 
@@ -413,24 +534,30 @@ quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker, const qp_recall_par
                         .doc_count = ranker->docs.n / sizeof(recall_rank_doc),
                         .counts = (const void *)qp_buf_str(&ranker->counts).p,
                         .parts = parts,
-                        .part_count = part_count};
+                        .part_count = part_count,
+                        .vectors = (const void *)qp_buf_str(&ranker->nears).p,
+                        .vector_count = qp_recall_ranker_vectors(ranker)};
     recall_rank_heap heap = {.room = wanted};
 
     assert(wanted > 0);
     rank.words = qp_arena_take(ranker->arena, (rank.doc_count + 1) * sizeof(*rank.words));
     rank.sessions =
         qp_arena_take(ranker->arena, (ranker->group_count + 1) * sizeof(*rank.sessions));
+    rank.meanings = qp_arena_take(ranker->arena, (rank.vector_count + 1) * sizeof(*rank.meanings));
     heap.items = qp_arena_take(ranker->arena, wanted * sizeof(*heap.items));
-    if (rank.words == NULL || rank.sessions == NULL || heap.items == NULL) {
+    if (rank.words == NULL || rank.sessions == NULL || rank.meanings == NULL ||
+        heap.items == NULL) {
         return QUIPU_NOMEM;
     }
     recall_rank_choose(&rank);
     for (size_t i = 0; i < rank.doc_count; i++) {
         rank.words[i] = recall_rank_words(&rank, &rank.docs[i]);
     }
+    memset(rank.sessions, 0, (ranker->group_count + 1) * sizeof(*rank.sessions));
     recall_rank_sessions(&rank);
+    recall_rank_meanings(&rank);
     recall_rank_each(&rank, recall_rank_max, &rank.words_max);
-    if (rank.words_max > 0) {
+    if (rank.words_max > 0 || rank.vector_count > 0) {
         recall_rank_each(&rank, recall_rank_keep, &heap);
     }
     qsort(heap.items, heap.count, sizeof(*heap.items), recall_rank_compare);

@@ -6,6 +6,12 @@
  *   session     BM25 over the sessions of the scope, each as one text
  *   score       (words + neighbours) / best of them  +  `session` * session / best session
  *
+ * With vectors, where the scope has some:
+ *
+ *   meaning     similarity to the question, and `near` and `far` of its neighbours'; from 0 for the
+ *               least similar message to 1 for the most; without a vector yet: the mean
+ *   score       (1 - `vector`) * the score above / its bound  +  `vector` * meaning
+ *
  * Owns: qp_recall_ranker: a record for each message that has a term. Memory grows with these; the
  * other messages are only counted.
  * Called by: recall.c, which adds the groups (sessions) and their messages in order. No
@@ -27,6 +33,7 @@ typedef struct qp_recall_weights {
     double date;    /* factor for a message of a day that the question names */
     double pair;    /* factor for two words side by side, as in the question */
     double author;  /* factor for a message whose author the question names */
+    double vector;  /* share of the meaning in the score, where there are vectors */
 } qp_recall_weights;
 
 extern const qp_recall_weights qp_recall_weights_default;
@@ -55,6 +62,7 @@ typedef struct qp_recall_ranker {
     qp_buf docs;        /* recall_rank_doc, in the order they were added */
     qp_buf counts;      /* recall_rank_count: the terms of each */
     qp_buf text;        /* scratch of qp_recall_count() */
+    qp_buf nears;       /* recall_rank_vector: messages with a vector, in order */
     qp_recall_counts content;
     qp_recall_counts author;
     int64_t *lengths; /* words of each group */
@@ -72,6 +80,7 @@ typedef struct qp_recall_best {
     double words;
     double neighbours;
     double session;
+    double vector;
 } qp_recall_best;
 
 /* Begins with `groups` groups; free it in any case. QUIPU_NOMEM. */
@@ -85,9 +94,16 @@ void qp_recall_ranker_free(qp_recall_ranker *ranker);
 QUIPU_MUST_USE quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker,
                                                  const qp_recall_input *input);
 
+/* Adds how similar a message is to the question, by their vectors. In the same order. */
+QUIPU_MUST_USE quipu_status qp_recall_ranker_add_vector(qp_recall_ranker *ranker, size_t group,
+                                                        int64_t seq, double similarity);
+
+/* How many were added. */
+size_t qp_recall_ranker_vectors(const qp_recall_ranker *ranker);
+
 /* The best `wanted` messages, best first; ties by group, then the newest first. A message without
- * any term is among them when its neighbours have some. `parts` are all parts of all groups, by
- * group and number: a number outside of them is no message. QUIPU_NOMEM. */
+ * any term is among them when its neighbours have some, or when it has a vector. `parts` are all
+ * parts of all groups, by group and number: a number outside of them is no message. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker,
                                                   const qp_recall_part *parts, size_t part_count,
                                                   size_t wanted, qp_recall_best **ret_best,

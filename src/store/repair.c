@@ -354,7 +354,20 @@ static quipu_status repair_context_work(void *ctx, ent_db *db, quipu_arena *scra
         NULL, reterr);
 }
 
-/* A qp_work_fn. */
+static quipu_status repair_vector_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    const qp_vector *row = ctx;
+
+    assert(ent_depth(db) > 0);
+    (void)scratch;
+    return qp_vector_delete(db,
+                            &(qp_vector_where){.session_number = ent_eq(row->session_number),
+                                               .seq = ent_eq(row->seq),
+                                               .model = ent_eq(row->model)},
+                            NULL, reterr);
+}
+
 static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                              quipu_error *reterr)
 {
@@ -390,13 +403,10 @@ static const struct {
     const ent_entity *entity;
     qp_work_fn work;
 } repair_rows[] = {
-    {&qp_state_entity, repair_state_work},
-    {&qp_state_event_entity, repair_state_event_work},
-    {&qp_usage_entity, repair_usage_work},
-    {&qp_artifact_entity, repair_artifact_work},
-    {&qp_blob_entity, repair_blob_work},
-    {&qp_context_log_entity, repair_context_work},
-    {&qp_memory_scope_entity, repair_memory_scope_work},
+    {&qp_state_entity, repair_state_work},   {&qp_state_event_entity, repair_state_event_work},
+    {&qp_usage_entity, repair_usage_work},   {&qp_artifact_entity, repair_artifact_work},
+    {&qp_blob_entity, repair_blob_work},     {&qp_context_log_entity, repair_context_work},
+    {&qp_vector_entity, repair_vector_work}, {&qp_memory_scope_entity, repair_memory_scope_work},
     {&qp_job_entity, repair_job_work},
 };
 

@@ -3,8 +3,8 @@
  *
  * Owns the table of policies; called by store.c for every connection that opens, outside of
  * transactions. Every entity of schema/quipu.ent has a line here: one that is missing would be
- * readable by every tenant. Messages, state events and the log of what was sent have no tenant of
- * their own; theirs is that of their session. */
+ * readable by every tenant. Messages, their vectors, state events and the log of what was sent have
+ * no tenant of their own; theirs is that of their session. */
 #include "store/row_security.h"
 
 #include "gen/quipu.h"
@@ -21,6 +21,7 @@ const qp_row_policy qp_store_row_policies[] = {
     {.entity = &qp_reflection_entity},
     {.entity = &qp_memory_scope_entity},
     {.entity = &qp_context_log_entity, .column = "session_number", .through = &qp_session_entity},
+    {.entity = &qp_vector_entity, .column = "session_number", .through = &qp_session_entity},
     {.entity = &qp_job_entity},
     {.entity = &qp_feed_entity},
     {.entity = &qp_model_factor_entity},

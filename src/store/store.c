@@ -710,6 +710,21 @@ quipu_status qp_call_check(const qp_call *call, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+quipu_status qp_call_left(const qp_call *call, quipu_call_options *ret, quipu_error *reterr)
+{
+    quipu_status status = qp_call_check(call, reterr);
+
+    *ret = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
+    ret->cancel = call->cancel;
+    ret->deadline_ms = -1;
+    if (status == QUIPU_OK && call->deadline_ns != QP_NEVER) {
+        const int64_t left_ms = (call->deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
+
+        ret->deadline_ms = left_ms < 1 ? 1 : left_ms > INT32_MAX ? INT32_MAX : (int32_t)left_ms;
+    }
+    return status;
+}
+
 /* A flag has no event to wait for, so that a waiter with one wakes up every QP_CALL_SLICE_NS. */
 int64_t qp_call_wake_ns(const qp_call *call)
 {

@@ -1,7 +1,7 @@
-/* Upgrading a store: the layout at opening, and checksums on request.
+/* Upgrading a store: the layout at opening, checksums on request, and a mark before vectors.
  *
  * Owns: the call quipu_store_upgrade(), and the options with which this program migrates.
- * Called by: src/front at opening; any thread for the call.
+ * Called by: src/front at opening; src/memory before it stores vectors; any thread for the call.
  * Locks: the verification reads, one session at a time. The rewrite has the writing connection to
  * itself and waits for other processes until the deadline; it is one transaction of the engine.
  *

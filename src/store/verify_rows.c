@@ -45,6 +45,7 @@ typedef union rows_any {
     qp_reflection reflection;
     qp_memory_scope scope;
     qp_context_log context;
+    qp_vector vector;
     qp_job job;
     qp_feed feed;
     qp_model_factor factor;
@@ -63,6 +64,7 @@ typedef union rows_query {
     qp_reflection_query reflection;
     qp_memory_scope_query scope;
     qp_context_log_query context;
+    qp_vector_query vector;
     qp_job_query job;
     qp_feed_query feed;
     qp_model_factor_query factor;
@@ -493,6 +495,37 @@ static quipu_status verify_rows_context(rows_walk *walk, const rows_any *any, ro
     return QUIPU_OK;
 }
 
+/* A vector is derived: one without its message would be a trace of what was deleted, and is
+ * removed. A hidden session may hold messages of its forks. */
+static quipu_status verify_rows_vector(rows_walk *walk, const rows_any *any, rows_finding *finding,
+                                       quipu_error *reterr)
+{
+    const qp_vector *row = &any->vector;
+    const qp_message_where message = {.session_id = ent_eq(row->session_number),
+                                      .seq = ent_eq(row->seq)};
+    bool known = false;
+    bool exists = false;
+    quipu_status status = verify_rows_owner(walk, row->session_number, &known, reterr);
+
+    assert(!finding->orphan);
+    if (status == QUIPU_OK && known && walk->owner != NULL) {
+        finding->tenant = walk->owner->tenant;
+        finding->session_key = walk->owner->key;
+        status = qp_message_exists(walk->db, &message, &exists, reterr);
+    }
+    if (status != QUIPU_OK || !known) {
+        return status;
+    }
+    finding->orphan = !exists || row->vector.n > QUIPU_EMBED_DIMENSIONS_MAX;
+    if (finding->orphan) {
+        qp_problem_say(finding->text,
+                       "there is a vector of message %lld of session number %lld, %s",
+                       (long long)row->seq, (long long)row->session_number,
+                       exists ? "which is too long" : "which is not there");
+    }
+    return QUIPU_OK;
+}
+
 /* A job is derived: one that is damaged, or whose session is not there, is removed and made again
  * when something is due. The scope of a purge is a session's number, that of others its key. */
 static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_finding *finding,
@@ -581,6 +614,7 @@ static const rows_table verify_rows_tables[] = {
     {&qp_reflection_entity, QUIPU_PROBLEM_MEMORY, verify_rows_reflection},
     {&qp_memory_scope_entity, QUIPU_PROBLEM_MEMORY, verify_rows_scope},
     {&qp_context_log_entity, QUIPU_PROBLEM_MEMORY, verify_rows_context},
+    {&qp_vector_entity, QUIPU_PROBLEM_MEMORY, verify_rows_vector},
     {&qp_job_entity, QUIPU_PROBLEM_MEMORY, verify_rows_job},
     {&qp_feed_entity, QUIPU_PROBLEM_FEED, verify_rows_feed},
     {&qp_model_factor_entity, QUIPU_PROBLEM_FACTOR, verify_rows_factor},

@@ -86,7 +86,7 @@ static void new_file_gets_every_table_and_says_what_it_is(void **state)
     assert_string_equal(
         text, "artifacts blobs context_log ent_journal feed jobs memory_scopes messages "
               "messages_search model_factors observations reflections removals sessions state "
-              "state_events usage");
+              "state_events usage vectors");
     schema_sql("SELECT printf('%x', application_id) FROM pragma_application_id", text);
     assert_string_equal(text, "51495055");
 }

@@ -85,6 +85,31 @@ class Chat(harness.Case):
         self.assertIn("asked a model 1 times", shown)
         self.run_quipu("memory", "run", "k", "--ask", "500", code=2)
 
+    def test_a_question_in_other_words_finds_a_message_by_its_vector(self):
+        for text in ("my puppy chewed the sofa", "the railway is slow", "coffee is ready"):
+            self.run_quipu("append", "k", "--create", "--role", "user", "--text", text)
+        embed = ("--embed", "m", "--base-url", f"{self.url}/meaning")
+        ask = ("recall", "--session", "k", "--json", "--parts")
+        self.assertEqual(self.run_quipu(*ask, "locomotives").lines(), [])
+        none = self.run_quipu(*ask, *embed, "slow")
+        self.assertIn("memory run --embed m", none.err)
+        ran = self.run_quipu("memory", "run", "k", *embed, "--embed-only", "--json").json()
+        self.assertEqual((ran["embedded"], ran["failed"], ran["sessions"]), (3, 0, 0))
+        hit = self.run_quipu(*ask, *embed, "locomotives").lines()[0]
+        self.assertEqual((hit["content"], hit["words"]), ("the railway is slow", 0))
+        self.assertAlmostEqual(hit["vector"], 0.4)
+        self.assertIn("vector 0.4", self.run_quipu("recall", "--session", "k", "--parts", *embed,
+                                                   "locomotives").out)
+        more = self.run_quipu("memory", "run", "k", "--embed", "n", *embed[2:], "--replace").out
+        self.assertIn("3 messages embedded", more)
+        self.assertIn("memory run --embed m", self.run_quipu(*ask, *embed, "slow").err)
+
+    def test_options_of_an_embedder_need_one(self):
+        for args in (("recall", "--everything", "x", "--base-url", "u"),
+                     ("memory", "run", "--embed-only"), ("memory", "run", "--replace"),
+                     ("memory", "run", "--base-url", "u")):
+            self.assertIn("--embed", self.run_quipu(*args, code=2).err)
+
     def test_whole_input_is_one_turn(self):
         result = self.chat("talk", "--model", "m", stdin="two\nlines\n")
         self.assertEqual(result.out, "You said: two\nlines.\n")

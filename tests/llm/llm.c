@@ -1,6 +1,7 @@
 /* A real model, small but real, behind a real server: what recorded streams cannot show. Run by
  * `make test-llm`, which starts the server and says its address in QUIPU_LLM_URL. Nothing here
- * depends on what the model says, only on how it comes. */
+ * depends on what the model says, only on how it comes. A sentence model is at QUIPU_EMBED_URL; of
+ * that one it matters what it makes. */
 #include "lib/t.h"
 
 #include <quipu/agent.h>
@@ -494,6 +495,69 @@ static void what_a_model_observes_is_stored_whole_or_refused_with_a_reason(void 
     quipu_provider_close(provider);
 }
 
+/* What no word of the question has. The sentence model is a small one, but these are far apart. */
+static void a_question_in_other_words_finds_its_answer_by_a_real_sentence_model(void **state)
+{
+    static const char *const said[] = {"The puppy chewed through my favourite sofa.",
+                                       "The express to the coast was two hours late.",
+                                       "My sister got married in a small chapel last summer.",
+                                       "The surgeon said the knee will heal by spring.",
+                                       "We had espresso and croissants on the terrace."};
+    static const struct {
+        const char *question;
+        int64_t seq;
+    } asked[] = {{"Which furniture did a dog damage?", 1},
+                 {"Was there a delay with a train?", 2},
+                 {"Whose wedding took place?", 3},
+                 {"What about an injured leg?", 4},
+                 {"What breakfast drink was it?", 5}};
+    quipu_provider_options to = QUIPU_PROVIDER_OPTIONS_INIT;
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    quipu_provider *embedder = NULL;
+    char url[LLM_URL_MAX];
+    char path[T_PATH_MAX];
+    quipu_store *store = llm_store(path);
+
+    (void)state;
+    assert_non_null(getenv("QUIPU_EMBED_URL"));
+    (void)snprintf(url, sizeof(url), "%s/v1", getenv("QUIPU_EMBED_URL"));
+    to.base_url = quipu_cstr(url);
+    to.key = QUIPU_STR("none-needed");
+    T_OK(quipu_provider_open(QUIPU_PROVIDER_OPENAI, &to, &embedder, NULL));
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        const quipu_message message = {.role = QUIPU_ROLE_USER, .content = quipu_cstr(said[i])};
+
+        T_OK(quipu_message_append(store, QUIPU_STR("talk"), quipu_messages_of(&message, 1), NULL,
+                                  NULL, NULL, NULL));
+    }
+    options.embedder = embedder;
+    options.embed_model = QUIPU_STR("all-MiniLM-L6-v2");
+    options.flags = QUIPU_MEMORY_EMBED_ONLY;
+    call.deadline_ms = -1;
+    T_OK(quipu_memory_run(store, &options, &call, &ran, NULL));
+    assert_int_equal(ran.embedded, 5);
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        quipu_recall_options ask = QUIPU_RECALL_OPTIONS_INIT;
+        quipu_recall_results *results = NULL;
+
+        ask.question = quipu_cstr(asked[i].question);
+        ask.session_key = QUIPU_STR("talk");
+        ask.embedder = embedder;
+        ask.embed_model = options.embed_model;
+        T_OK(quipu_recall(store, &ask, &call, &results, NULL));
+        assert_int_equal(results->vectors, 5);
+        printf("%s: %s (%.2f)\n", asked[i].question,
+               quipu_recall_hit_at(results->hits, 0)->content.p,
+               quipu_recall_hit_at(results->hits, 0)->score);
+        assert_int_equal(quipu_recall_hit_at(results->hits, 0)->seq, asked[i].seq);
+        quipu_free(results);
+    }
+    quipu_close(store);
+    quipu_provider_close(embedder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +570,7 @@ int main(void)
         cmocka_unit_test(same_server_answers_anthropics_format),
         cmocka_unit_test(whole_answer_schema_and_models_work),
         cmocka_unit_test(what_a_model_observes_is_stored_whole_or_refused_with_a_reason),
+        cmocka_unit_test(a_question_in_other_words_finds_its_answer_by_a_real_sentence_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -328,6 +328,16 @@ class Peer(socketserver.StreamRequestHandler):
         self.put(answer("200 OK", json.dumps(body)))
         return True
 
+    def do_meaning(self, _):
+        """A vector says which of these words a text has; two that mean the same have one place."""
+        words = (("puppy", "hound"), ("railway", "locomotive"), ("coffee", "espresso"))
+        data = [
+            {"index": at, "embedding": [sum(word in text for word in some) for some in words]}
+            for at, text in enumerate(json.loads(self.body)["input"])
+        ]
+        self.put(answer("200 OK", json.dumps({"data": data})))
+        return True
+
     def do_embedbad(self, _):
         self.put(answer("200 OK", '{"data":[{"index":0,"embedding":[1,2]}]}'))
         return True

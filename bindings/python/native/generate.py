@@ -12,6 +12,10 @@ def main() -> None:
     lines = (HERE / "native.h").read_text(encoding="utf-8").splitlines()
     ffi = cffi.FFI()
     ffi.cdef("\n".join(line for line in lines if not line.startswith("#")))
+    ffi.cdef(
+        'extern "Python" int qpy_embed(int64_t, const char *, const int64_t *, size_t,'
+        " qpy_vectors *);"
+    )
     ffi.set_source("quipu._native", '#include "native.h"')
     ffi.emit_c_code(sys.argv[1])
 

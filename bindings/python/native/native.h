@@ -196,6 +196,14 @@ qpy_job *qpy_port_take(qpy_port *port); /* the jobs that are done, a list; or NU
 qpy_job *qpy_job_next(qpy_job *job);    /* the next one of such a list, or NULL */
 void qpy_port_free(qpy_port *port);     /* does not wait: running jobs complete */
 
+/* A function of Python that embeds texts, which lie end to end. It puts as many vectors as there are
+ * texts, or says why not and returns another number than 0. Called on any thread. */
+typedef struct qpy_vectors qpy_vectors;
+typedef int (*qpy_embed_fn)(int64_t embedder, const char *texts, const int64_t *lengths,
+                            size_t text_count, qpy_vectors *ret_vectors);
+int qpy_vectors_put(qpy_vectors *vectors, const float *values, size_t count, size_t dimensions);
+void qpy_vectors_fail(qpy_vectors *vectors, const char *why);
+
 const char *qpy_version(void);
 const char *qpy_sqlite_version(void);
 

@@ -113,6 +113,15 @@ void qpy_buf_free(qpy_buf *buf);
 void qpy_put_buf(qpy_task *task,
                  qpy_buf *buf); /* an answer; at most one a task, then it is empty */
 
+/* An embedder out of two numbers that were given, the function's address and the embedder's own;
+ * NULL when the address is 0. `embedder` lives as long as it is used: native_embed.c. */
+typedef struct qpy_embedder {
+    quipu_provider provider;
+    qpy_embed_fn call;
+    int64_t number;
+} qpy_embedder;
+const quipu_provider *qpy_take_embedder(qpy_task *task, qpy_embedder *embedder);
+
 /* The calls of the ADK service: native_adk.c. */
 quipu_status qpy_adk_create(qpy_task *task);
 quipu_status qpy_adk_get(qpy_task *task);

@@ -80,10 +80,11 @@ quipu_status qpy_memory_delete(qpy_task *task)
     return status;
 }
 
-/* Options; milliseconds that it may take, 0: the store's deadline. */
+/* Options; milliseconds that it may take, 0: the store's deadline; the embedder. */
 quipu_status qpy_memory_run(qpy_task *task)
 {
     quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    qpy_embedder embedder;
     quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status;
@@ -93,6 +94,7 @@ quipu_status qpy_memory_run(qpy_task *task)
     }
     qpy_take_struct(task, QPY_MEMORY_OPTIONS, &options);
     call.deadline_ms = (int32_t)qpy_take_number(task);
+    options.embedder = qpy_take_embedder(task, &embedder);
     status = quipu_memory_run(task->on->store, &options, &call, &ran, &task->error);
     qpy_put_struct(task, QPY_MEMORY_RAN, &ran);
     return status;

@@ -180,6 +180,7 @@ static const qpy_member shapes_recall_options[] = {
     SHOW_AS(quipu_recall_options, before_seq, "before"),
     SHOW(quipu_recall_options, limit),
     SHOW(quipu_recall_options, budget),
+    SHOW(quipu_recall_options, embed_model),
 };
 
 static const qpy_member shapes_recall_hit[] = {
@@ -189,6 +190,7 @@ static const qpy_member shapes_recall_hit[] = {
     SHOW(quipu_recall_hit, event_id),        SHOW(quipu_recall_hit, tokens),
     SHOW(quipu_recall_hit, score),           SHOW(quipu_recall_hit, from_words),
     SHOW(quipu_recall_hit, from_neighbours), SHOW(quipu_recall_hit, from_session),
+    SHOW(quipu_recall_hit, from_vector),
 };
 
 /* ---- maintenance ------------------------------------------------------------------------------
@@ -327,6 +329,9 @@ static const qpy_member shapes_memory_options[] = {
     SHOW(quipu_memory_options, observe_tokens),
     SECONDS(quipu_memory_options, lease_ms, "lease"),
     SHOW(quipu_memory_options, worker),
+    SHOW(quipu_memory_options, embed_model),
+    FLAG(quipu_memory_options, flags, "embed_only", QUIPU_MEMORY_EMBED_ONLY),
+    FLAG(quipu_memory_options, flags, "embed_replace", QUIPU_MEMORY_EMBED_REPLACE),
 };
 
 static const qpy_member shapes_memory_ran[] = {
@@ -335,6 +340,7 @@ static const qpy_member shapes_memory_ran[] = {
     SHOW(quipu_memory_ran, repeats),   SHOW(quipu_memory_ran, lost),
     SHOW(quipu_memory_ran, failed),    SHOW(quipu_memory_ran, reflections),
     SHOW(quipu_memory_ran, condensed), SHOW(quipu_memory_ran, model_calls),
+    SHOW(quipu_memory_ran, embedded),
 };
 
 static const qpy_member shapes_memory_progress[] = {

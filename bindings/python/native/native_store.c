@@ -373,13 +373,16 @@ quipu_status qpy_search(qpy_task *task)
     return status;
 }
 
+/* Options; the embedder. */
 quipu_status qpy_recall(qpy_task *task)
 {
     quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
     quipu_recall_results *results = NULL;
+    qpy_embedder embedder;
     quipu_status status;
 
     qpy_take_struct(task, QPY_RECALL_OPTIONS, &options);
+    options.embedder = qpy_take_embedder(task, &embedder);
     status = quipu_recall(task->on->store, &options, task->call, &results, &task->error);
     for (size_t i = 0; status == QUIPU_OK && i < results->hits.count; i++) {
         qpy_put_item(task, QPY_RECALL_HIT, quipu_recall_hit_at(results->hits, i));

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from . import _call, _results, _types
+from ._embed import Embedder, given_embedder
 from ._fields import Session, SessionNew, SessionPatch
 from ._messages import packed
 from ._native import lib
@@ -54,6 +55,7 @@ class Request(Generic[T]):
     given: Given
     read: Callable[[Reader], T]
     target: _call.Handle | None = None  # the other store of a copy
+    kept: Any = None  # lives as long as the call
 
 
 def _nothing(reader: Reader) -> None:
@@ -250,10 +252,14 @@ def recall(
     before: int = 0,
     limit: int = 0,
     budget: int = 0,
+    embedder: Embedder | None = None,
+    embed_model: str | None = None,
 ) -> Request[list[Recalled]]:
     """Return the messages that may answer a question, best first. Say where to look: in the session
     `key` (from the number `since` up to the number `before`), in the sessions of an app, of one of
-    its users, or `everything`. `budget`: at most as many tokens together."""
+    its users, or `everything`. `budget`: at most as many tokens together. With an `embedder`, a
+    function from a list of texts to a list of vectors, meaning counts as well as words, where
+    memory_run() has stored vectors of `embed_model`."""
     given = Given().struct(
         lib.QPY_RECALL_OPTIONS,
         question=_required("question", question),
@@ -265,8 +271,10 @@ def recall(
         before=before,
         limit=limit,
         budget=budget,
+        embed_model=embed_model,
     )
-    return Request(lib.QPY_RECALL, given, _types.recalled_of)
+    kept = given_embedder(given, embedder)
+    return Request(lib.QPY_RECALL, given, _types.recalled_of, kept=kept)
 
 
 def _required(name: str, value: str) -> str:
@@ -636,10 +644,17 @@ def memory_run(
     lease: float | None = None,
     worker: str | None = None,
     timeout: float | None = None,
+    embedder: Embedder | None = None,
+    embed_model: str | None = None,
+    embed_only: bool = False,
+    embed_replace: bool = False,
 ) -> Request[MemoryRun]:
     """Observe what was said since the last run, by rules and without a model, in one session, in
     those of an app or of one of its users, or in all. Any number of threads and processes may run.
-    Returns when nothing is due, or after `timeout` seconds, the store's deadline when None."""
+    Returns when nothing is due, or after `timeout` seconds, the store's deadline when None. An
+    `embedder`, a function from a list of texts to a list of vectors, makes vectors for recall() of
+    what `embed_model` has none of yet; `embed_only` observes nothing, and `embed_replace` removes
+    the vectors of other models."""
     given = Given().struct(
         lib.QPY_MEMORY_OPTIONS,
         key=key,
@@ -649,9 +664,13 @@ def memory_run(
         observe_tokens=observe_tokens,
         lease=lease,
         worker=worker,
+        embed_model=embed_model,
+        embed_only=embed_only,
+        embed_replace=embed_replace,
     )
     given.number("timeout", 0 if timeout is None else milliseconds_of("timeout", timeout))
-    return Request(lib.QPY_MEMORY_RUN, given, _ran)
+    kept = given_embedder(given, embedder)
+    return Request(lib.QPY_MEMORY_RUN, given, _ran, kept=kept)
 
 
 def memory_start(

@@ -77,6 +77,7 @@ class MemoryRun:
     reflections: int
     condensed: int
     model_calls: int
+    embedded: int
 
 
 @dataclass(slots=True)

@@ -154,7 +154,8 @@ class Hits:
 @dataclass(slots=True)
 class Recalled:
     """A message that may answer a question. A higher score is better; it is the sum of what the
-    message's own words, its neighbours and its session are worth."""
+    message's own words, its neighbours, its session and, with an embedder, its meaning are
+    worth."""
 
     session_key: str
     seq: int
@@ -168,6 +169,7 @@ class Recalled:
     from_words: float
     from_neighbours: float
     from_session: float
+    from_vector: float
 
 
 def session_of(reader: Reader) -> Session:
