@@ -79,7 +79,7 @@ void qp_reply_failure(qp_reply *answer, quipu_status status, const quipu_error *
             http_status = call_statuses[i].http_status;
         }
     }
-    /* A fault of the store is none of the request: its text would show where the store lies. */
+    /* A fault of the store is not the request's: its text would show where the store lies. */
     qp_reply_error(answer, http_status, quipu_status_name(status),
                    error->message[0] != '\0' && (http_status < 500 || status == QUIPU_UNSUPPORTED)
                        ? error->message

@@ -22,7 +22,7 @@ void qp_tls_free(struct qp_tls *tls);
  * stays the caller's. */
 struct bufferevent *qp_tls_accept(struct qp_tls *tls, struct event_base *base, int fd);
 
-/* Says that no more is sent, so that the client can tell an end from a cut. */
+/* Says that no more is sent, so that the client can distinguish an end from a cut. */
 void qp_tls_end(struct bufferevent *bev);
 
 #endif

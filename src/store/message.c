@@ -120,6 +120,7 @@ static quipu_status message_check(const qp_encoded *encoded, const quipu_message
     size_t bytes = message->content.n + message->author.n + message->invocation_id.n +
                    message->branch.n + message->extra.text.n + message->event_id.n;
 
+    assert(bytes_max > 0);
     if (message->role < QUIPU_ROLE_USER || message->role > QUIPU_ROLE_SYSTEM) {
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "role", "enum",
                               "the role is %d; give one of QUIPU_ROLE_*", (int)message->role);
@@ -260,6 +261,7 @@ static quipu_status message_extra(qp_encoded *encoded, const quipu_message *mess
     qp_jsonw writer;
     qp_buf buf;
 
+    assert(ret != NULL);
     while (extra.n > 0 && extra.p[0] != '{') {
         extra = (quipu_str){extra.p + 1, extra.n - 1};
     }
@@ -383,6 +385,7 @@ static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_m
         message->calls.count > 0 && qp_tool_calls_are(message->content, message->calls);
     quipu_status status = message_check(encoded, message, bytes_max, shared, reterr);
 
+    assert(at < encoded->count);
     *row = (qp_message_new){.role = (qp_message_role)message->role,
                             .extra = message->extra,
                             .mark = (qp_message_mark)message->mark};
@@ -526,6 +529,7 @@ void qp_encoded_free(qp_encoded *encoded)
 /* A session that was created in the same transaction has its number only now. */
 void qp_encoded_own(qp_encoded *encoded, int64_t session)
 {
+    assert(session != 0);
     for (size_t i = 0; i < encoded->count; i++) {
         encoded->rows[i].session_id = session;
     }
@@ -614,6 +618,7 @@ void qp_header_see(qp_header *header, const qp_message_new *message)
 /* What the row gets. Columns that do not change stay out of the UPDATE, and so do their indexes. */
 void qp_header_patch(const qp_header *header, qp_session_patch *patch)
 {
+    assert(patch != NULL);
     patch->next_seq = ent_set(header->next_seq);
     patch->message_count = ent_set(header->message_count);
     patch->token_count = ent_set(header->token_count);
@@ -674,6 +679,7 @@ quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db, quipu_str 
                               ? qp_message_create(db, NULL, &encoded->rows[0], NULL, &error)
                               : qp_message_create_many(db, encoded->rows, encoded->count, &error);
 
+    assert(ent_depth(db) > 0);
     if (status == QUIPU_EXISTS && strstr(error.field, "seq") != NULL) {
         /* It was read from the locked session: a repeat would meet it again. */
         return qp_error_set(reterr, QUIPU_CORRUPT,

@@ -228,6 +228,7 @@ static size_t recall_rank_group_end(const recall_rank *rank, size_t at)
 {
     const uint32_t group = rank->docs[at].group;
 
+    assert(at < rank->doc_count);
     while (at < rank->doc_count && rank->docs[at].group == group) {
         at++;
     }
@@ -238,6 +239,7 @@ static size_t recall_rank_group_end(const recall_rank *rank, size_t at)
 static void recall_rank_sum(const recall_rank *rank, size_t from, size_t to,
                             int64_t ret_sums[QUIPU_RECALL_WORDS_MAX])
 {
+    assert(from <= to);
     memset(ret_sums, 0, QUIPU_RECALL_WORDS_MAX * sizeof(*ret_sums));
     for (size_t i = from; i < to; i++) {
         for (size_t j = 0; j < rank->docs[i].count; j++) {
@@ -372,6 +374,7 @@ static qp_recall_best recall_rank_near(const recall_rank *rank, size_t at, int64
     const size_t span = (size_t)2 * RECALL_RANK_REACH;
     const size_t from = at > span ? at - span : 0;
 
+    assert(seq > 0);
     for (size_t i = from; i < rank->doc_count && i <= at + span; i++) {
         const int64_t way = recall_rank_way(rank->docs[i].seq, seq);
 
@@ -392,6 +395,7 @@ static bool recall_rank_exists(const recall_rank *rank, size_t group, int64_t se
 {
     size_t at = *part;
 
+    assert(part != NULL);
     while (at < rank->part_count &&
            (rank->parts[at].group < group ||
             (rank->parts[at].group == group && rank->parts[at].to < seq))) {
@@ -460,6 +464,7 @@ typedef struct recall_rank_heap {
 /* Puts `item` into the place `at`, or below it, where everything above is worse. */
 static void recall_rank_sink(recall_rank_heap *heap, size_t at, qp_recall_best item)
 {
+    assert(at < heap->count);
     for (;;) {
         size_t child = 2 * at + 1;
 

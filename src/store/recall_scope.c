@@ -65,6 +65,7 @@ static quipu_status recall_scope_list(const quipu_store *store, ent_db *db,
     qp_session row;
     quipu_status status;
 
+    assert(ent_depth(db) > 0 && sessions_max > 0);
     if (options->app_name.p != NULL) {
         query.where.app_name = ent_eq(options->app_name);
     }
@@ -134,6 +135,7 @@ static quipu_status recall_scope_parts(ent_db *db, const recall_scope_session *s
     qp_chain chain = {.count = 0};
     quipu_status status = qp_chain_resolve(db, &row, from, to, &chain, reterr);
 
+    assert(ent_depth(db) > 0 && session->id != 0);
     for (size_t i = 0; i < chain.count && status == QUIPU_OK; i++) {
         const qp_segment *segment = &chain.segments[i];
         const qp_recall_part part = {segment->session, segment->from, segment->to, group};
@@ -213,6 +215,8 @@ static quipu_status recall_scope_finish(const qp_buf *sessions, const qp_buf *pa
     qp_recall_scope scope = {.count = sessions->n / sizeof(*items),
                              .part_count = parts->n / sizeof(qp_recall_part)};
 
+    assert(sessions->n % sizeof(recall_scope_session) == 0 &&
+           parts->n % sizeof(qp_recall_part) == 0);
     scope.keys = qp_arena_take(arena, (scope.count + 1) * sizeof(*scope.keys));
     scope.parts = qp_arena_take(arena, (scope.part_count + 1) * sizeof(*scope.parts));
     if (scope.keys == NULL || scope.parts == NULL) {
@@ -234,6 +238,7 @@ static quipu_status recall_scope_place(ent_db *db, const quipu_recall_options *o
     const recall_scope_session *items = (const void *)qp_buf_str(sessions).p;
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0);
     for (size_t i = 0; i < sessions->n / sizeof(*items) && status == QUIPU_OK; i++) {
         status = recall_scope_parts(db, &items[i], i, options, own,
                                     options->session_key.p != NULL ? own : shared, reterr);

@@ -109,6 +109,7 @@ static size_t recall_terms_slot(const qp_recall_question *question, quipu_str te
 {
     size_t at = (size_t)qp_hash64(term, 0) % QP_RECALL_SLOTS;
 
+    assert(term.n > 0);
     while (question->slots[at] != 0 &&
            !quipu_str_eq(question->terms[question->slots[at] - 1], term)) {
         at = (at + 1) % QP_RECALL_SLOTS;
@@ -127,6 +128,7 @@ static void recall_terms_mark_start(qp_recall_question *question, quipu_str term
 {
     const size_t start = recall_terms_start(term);
 
+    assert(term.n > 0);
     /* A stem keeps the first two letters of its word, or has only one: then any second fits. */
     for (size_t at = start; at <= (term.n > 1 ? start : start | 0xff); at++) {
         question->starts[at / 64] |= UINT64_C(1) << at % 64;
@@ -159,6 +161,7 @@ static int recall_terms_add(qp_recall_question *question, quipu_arena *arena, qu
  * side, too. */
 static void recall_terms_add_pair(qp_recall_question *question, int first, int second)
 {
+    assert(question->pair_count <= QUIPU_RECALL_WORDS_MAX);
     if (first >= 0 && second >= 0 && question->pair_count < QUIPU_RECALL_WORDS_MAX) {
         question->pairs[question->pair_count][0] = (uint16_t)first;
         question->pairs[question->pair_count++][1] = (uint16_t)second;
@@ -248,6 +251,7 @@ static int recall_terms_number(quipu_str word)
 /* More dates than a question has room for are left out. */
 static void recall_terms_put_date(int list[QP_RECALL_DATES_MAX], size_t *count, int number)
 {
+    assert(*count <= QP_RECALL_DATES_MAX);
     if (*count < QP_RECALL_DATES_MAX) {
         list[(*count)++] = number;
     }
@@ -401,6 +405,7 @@ quipu_status qp_recall_question_make(quipu_arena *arena, quipu_str text,
 /* The number of a term, or -1. */
 static int recall_terms_find(const qp_recall_question *question, quipu_str term)
 {
+    assert(term.n > 0);
     return (int)question->slots[recall_terms_slot(question, term)] - 1;
 }
 
@@ -448,6 +453,7 @@ quipu_status qp_recall_count(const qp_recall_question *question, quipu_str text,
     recall_terms_word word;
     int before = -1;
 
+    assert(question != NULL && counts != NULL);
     qp_buf_reset(scratch);
     recall_terms_begin(&reader, recall_terms_normal(text, scratch));
     while (recall_terms_next(&reader, &word)) {

@@ -144,6 +144,7 @@ static bool search_query_find(const qp_phrase *phrase, const char **at, const ch
     const char *start = phrase->text.p;
     qp_phrase quoted;
 
+    assert(*at <= end);
     for (size_t i = 0; i < count && !phrase->quoted; i++) {
         const quipu_str name = search_query_filters[i].name;
 
@@ -167,6 +168,7 @@ static quipu_status search_query_add(qp_search_query *query, const search_query_
 {
     qp_message_where where = {0};
 
+    assert(found != NULL && query != NULL);
     if (!found->filter->read(found->value, &where)) {
         return search_query_invalid(found, "the filter needs ", found->filter->values, reterr);
     }

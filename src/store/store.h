@@ -2,7 +2,8 @@
  * writing, loading a session's row.
  *
  * Owns: struct quipu_store. Members without a note are set by qp_store_new() and do not change
- * until quipu_close(); `first`, `calls` and `purge_due` are atomic; the group, the pool, the change signal and the background thread lock by themselves.
+ * until quipu_close(); `first`, `calls` and `purge_due` are atomic; the group, the pool, the change
+ * signal and the background thread lock by themselves.
  * Included by: every file of this room, and by the rooms above it that write (src/import). */
 #ifndef QP_STORE_STORE_H
 #define QP_STORE_STORE_H

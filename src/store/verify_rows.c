@@ -177,6 +177,7 @@ static quipu_status verify_rows_owner(rows_walk *walk, int64_t number, bool *ret
     quipu_error error = {0};
     quipu_status status = QUIPU_OK;
 
+    assert(walk->db != NULL);
     *ret_known = true;
     if (number == walk->session) {
         return QUIPU_OK;
@@ -207,6 +208,7 @@ static quipu_status verify_rows_state(rows_walk *walk, const rows_any *any, rows
     bool known = false;
     quipu_status status;
 
+    assert(any != NULL && finding != NULL);
     finding->tenant = row->tenant;
     if (!qp_state_placed(row->scope, row->user_id, row->session_number)) {
         qp_problem_say(finding->text,
@@ -249,6 +251,7 @@ static quipu_status verify_rows_belongs(rows_walk *walk, int64_t number, const c
     bool known = false;
     quipu_status status = verify_rows_owner(walk, number, &known, reterr);
 
+    assert(walk->db != NULL && what != NULL);
     *ret_has = false;
     if (status != QUIPU_OK || !known) {
         return status;
@@ -274,6 +277,7 @@ static quipu_status verify_rows_event(rows_walk *walk, const rows_any *any, rows
     quipu_status status =
         verify_rows_belongs(walk, row->session_number, "an event of state", finding, &has, reterr);
 
+    assert(any != NULL && finding != NULL);
     if (status != QUIPU_OK || !has) {
         return status;
     }
@@ -296,6 +300,7 @@ static quipu_status verify_rows_usage(rows_walk *walk, const rows_any *any, rows
     quipu_status status =
         verify_rows_belongs(walk, row->session_number, "a row of usage", finding, &has, reterr);
 
+    assert(any != NULL && finding != NULL);
     if (status != QUIPU_OK || !has) {
         return status;
     }
@@ -323,6 +328,7 @@ static quipu_status verify_rows_artifact(rows_walk *walk, const rows_any *any,
                                                           .hash = ent_eq(row->hash)},
                                          &has, reterr);
 
+    assert(any != NULL && finding != NULL);
     finding->tenant = row->tenant;
     finding->session_key = row->session_key;
     finding->orphan = !has;
@@ -353,6 +359,7 @@ static quipu_status verify_rows_blob(rows_walk *walk, const rows_any *any, rows_
                                                                   .hash = ent_eq(row->hash)},
                                              &held, reterr);
 
+    assert(any != NULL && finding != NULL);
     finding->tenant = row->tenant;
     finding->orphan = !held;
     qp_artifact_hash(row->data, hash);
@@ -382,6 +389,7 @@ static quipu_status verify_rows_observation(rows_walk *walk, const rows_any *any
 {
     const qp_observation *row = &any->observation;
 
+    assert(any != NULL && finding != NULL);
     (void)walk;
     (void)reterr;
     verify_rows_memory(finding, row->tenant, row->session_key, "an observation",
@@ -396,6 +404,7 @@ static quipu_status verify_rows_reflection(rows_walk *walk, const rows_any *any,
 {
     const qp_reflection *row = &any->reflection;
 
+    assert(any != NULL && finding != NULL);
     (void)walk;
     (void)reterr;
     verify_rows_memory(finding, row->tenant, row->session_key, "a reflection",
@@ -416,6 +425,7 @@ static quipu_status verify_rows_session(rows_walk *walk, quipu_str tenant, quipu
     quipu_status status =
         qp_session_by_tenant_key(walk->db, &walk->arena, tenant, key, ret_row, &error);
 
+    assert(walk->db != NULL);
     *ret_known = status != QUIPU_CORRUPT;
     if (!*ret_known) {
         status = QUIPU_NOT_FOUND;
@@ -482,6 +492,7 @@ static quipu_status verify_rows_context(rows_walk *walk, const rows_any *any, ro
     quipu_status status =
         verify_rows_belongs(walk, row->session_number, "a logged prompt", finding, &has, reterr);
 
+    assert(any != NULL && finding != NULL);
     if (status != QUIPU_OK || !has) {
         return status;
     }
@@ -565,6 +576,7 @@ static quipu_status verify_rows_feed(rows_walk *walk, const rows_any *any, rows_
 {
     const qp_feed *row = &any->feed;
 
+    assert(any != NULL && finding != NULL);
     (void)walk;
     (void)reterr;
     finding->tenant = row->tenant;
@@ -583,6 +595,7 @@ static quipu_status verify_rows_factor(rows_walk *walk, const rows_any *any, row
 {
     const qp_model_factor *row = &any->factor;
 
+    assert(any != NULL && finding != NULL);
     (void)walk;
     (void)reterr;
     finding->tenant = row->tenant;
@@ -598,6 +611,7 @@ static quipu_status verify_rows_factor(rows_walk *walk, const rows_any *any, row
 static quipu_status verify_rows_removal(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                         quipu_error *reterr)
 {
+    assert(any != NULL && finding != NULL);
     (void)walk;
     (void)reterr;
     finding->tenant = any->removal.tenant;
@@ -656,6 +670,7 @@ static quipu_status verify_rows_cut(rows_walk *walk, quipu_problem_kind kind, co
 {
     rows_finding finding = {.kind = kind};
 
+    assert(why != NULL);
     qp_problem_say(finding.text, "%s; rows of %s behind it were not checked", why,
                    walk->table->entity->name);
     walk->ended = true;
@@ -703,6 +718,7 @@ static quipu_status verify_rows_step(rows_walk *walk, const rows_query *query, i
     const bool begun = ended == QUIPU_OK;
     quipu_status status = QUIPU_OK;
 
+    assert(walk->db != NULL && !walk->ended);
     while (begun && status == QUIPU_OK && !walk->ended && walk->count < VERIFY_ROWS_FINDINGS - 1 &&
            ent_iter_next(&iter, &row)) {
         status = verify_rows_one(walk, before, &row, reterr);
