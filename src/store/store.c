@@ -314,14 +314,19 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
+/* Several public calls share an inner function, whose name says nothing to their callers. */
 quipu_status qp_store_check_local(const quipu_store *store, const qp_call *call,
                                   quipu_error *reterr)
 {
+    static const char public_head[] = "quipu_";
+    const bool named =
+        call->name != NULL && strncmp(call->name, public_head, sizeof(public_head) - 1) == 0;
+
     return qp_store_is_remote(store)
                ? qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                              "a store behind a server does not have this call (%s): use the "
-                              "store's file or database",
-                              call->name != NULL ? call->name : "maintenance")
+                              "a store behind a server does not have %s: use the store's file or "
+                              "database",
+                              named ? call->name : "this call")
                : QUIPU_OK;
 }
 

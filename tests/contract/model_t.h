@@ -62,8 +62,8 @@ static inline quipu_status model_hang(const quipu_call_options *call, quipu_erro
 }
 
 static inline quipu_status model_generate(void *ctx, const quipu_model_params *params,
-                                   const quipu_call_options *call, const quipu_sink *sink,
-                                   quipu_error *reterr)
+                                          const quipu_call_options *call, const quipu_sink *sink,
+                                          quipu_error *reterr)
 {
     model_fake *self = ctx;
     quipu_usage usage = QUIPU_USAGE_INIT;
@@ -149,7 +149,8 @@ static inline quipu_memory_options model_options(const model_state *self)
     return options;
 }
 
-static inline quipu_memory_ran model_run(const model_state *self, const quipu_memory_options *options)
+static inline quipu_memory_ran model_run(const model_state *self,
+                                         const quipu_memory_options *options)
 {
     quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
     quipu_error err = {0};
@@ -167,8 +168,8 @@ static inline quipu_memory_ran model_run_plain(const model_state *self)
     return model_run(self, &options);
 }
 
-static inline quipu_memory_list *model_list(quipu_store *store, const char *key, quipu_memory_kind kind,
-                                     uint32_t flags)
+static inline quipu_memory_list *model_list(quipu_store *store, const char *key,
+                                            quipu_memory_kind kind, uint32_t flags)
 {
     quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
     quipu_memory_list *list = NULL;
@@ -191,7 +192,8 @@ static inline size_t model_count(quipu_store *store, const char *key, quipu_memo
 }
 
 /* The status of one session; `ret_why` gets its last error. */
-static inline quipu_memory_progress model_status(quipu_store *store, const char *key, char ret_why[512])
+static inline quipu_memory_progress model_status(quipu_store *store, const char *key,
+                                                 char ret_why[512])
 {
     quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
     quipu_memory_status_list *list = NULL;
@@ -210,7 +212,8 @@ static inline quipu_memory_progress model_status(quipu_store *store, const char 
     return at;
 }
 
-static inline void model_says(quipu_store *store, const char *key, quipu_role role, const char *text)
+static inline void model_says(quipu_store *store, const char *key, quipu_role role,
+                              const char *text)
 {
     quipu_message message = st_says(role, text);
     quipu_error err = {0};
