@@ -22,7 +22,7 @@
          .help = words "a file with nothing but the API key"},                                     \
         {.name = "key-env",                                                                        \
          .value = "NAME",                                                                          \
-         .help = words "the variable with the API key; default: the provider's usual one"}
+         .help = words "the variable with the API key; default: the provider's own"}
 
 /* Opens the provider that the options name; close it. No connection is made yet. Failures are
  * reported. */

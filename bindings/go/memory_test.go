@@ -37,12 +37,12 @@ func said(t *testing.T, service session.Service, user string, texts ...string) s
 		t.Fatal(err)
 	}
 	for _, text := range texts {
-		say(t, service, made.Session, text)
+		appendText(t, service, made.Session, text)
 	}
 	return made.Session
 }
 
-func say(t *testing.T, service session.Service, to session.Session, text string) {
+func appendText(t *testing.T, service session.Service, to session.Session, text string) {
 	t.Helper()
 	event := session.NewEvent(t.Context(), "i")
 	event.Author = "user"
@@ -86,7 +86,7 @@ func TestAQuestionFindsItsAnswerForItsUserOnly(t *testing.T) {
 	own := said(t, sessions, "ana", "I redeemed a coupon at Target", "What did you buy?")
 	said(t, sessions, "bob", "the coupon of bob")
 	expect(t, found(t, service, "ana", "Where did I redeem the coupons?"), "I redeemed a coupon at Target")
-	say(t, sessions, own, "another coupon, a moment ago")
+	appendText(t, sessions, own, "another coupon, a moment ago")
 	expect(t, found(t, service, "ana", "a moment ago"), "another coupon, a moment ago")
 	expect(t, found(t, service, "eve", "coupon"), "")
 	expect(t, found(t, service, "ana", "?!"), "")
@@ -111,7 +111,7 @@ func TestSessionsOfOtherServicesAreCopiedOnce(t *testing.T) {
 		if err := service.AddSessionToMemory(t.Context(), got.Session); err != nil {
 			t.Fatal(err)
 		}
-		say(t, other, got.Session, "more figs")
+		appendText(t, other, got.Session, "more figs")
 	}
 	expect(t, found(t, service, "ana", "figs"), "more figs|figs and dates")
 	expect(t, found(t, service, "bob", "figs"), "")

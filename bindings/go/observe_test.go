@@ -147,7 +147,7 @@ func TestPromptBeginsWithTheOneBeforeAndHasWhatIsKnown(t *testing.T) {
 	if err := service.AppendEvent(t.Context(), made, event); err != nil {
 		t.Fatal(err)
 	}
-	tell(t, service, made, "And now?")
+	appendText(t, service, made, "And now?")
 	options.Usage, options.ReportedInput, options.ReportedCached = true, 50, 40
 	second, err := store.Prompt(t.Context(), name, options)
 	if err != nil || second.Reason != "" || second.PrefixHash != first.PromptHash || len(second.Contents) != 4 {
@@ -194,7 +194,7 @@ func TestWorkerBesideTheProgramObservesUntilItIsStopped(t *testing.T) {
 	if err := store.StartMemory(WorkerOptions{}); !errors.Is(err, Exists) {
 		t.Fatalf("%v", err)
 	}
-	tell(t, service, made, "I prefer trains.")
+	appendText(t, service, made, "I prefer trains.")
 	until(t, func() bool {
 		return len(memories(t, store, MemoryQuery{Kind: Observation, SessionKey: name})) == 1
 	})
@@ -228,7 +228,7 @@ func TestWorkerThatFollowsEndsWithItsContext(t *testing.T) {
 		}
 		ended <- ran
 	}()
-	tell(t, service, made, "I prefer trains.")
+	appendText(t, service, made, "I prefer trains.")
 	until(t, func() bool {
 		return len(memories(t, store, MemoryQuery{Kind: Observation, SessionKey: name})) == 1
 	})

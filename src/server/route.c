@@ -472,7 +472,9 @@ static bool route_check_value(qp_call *call, const qp_parameter *parameter, quip
         is_good = quipu_str_eq(text, QUIPU_STR("true")) || quipu_str_eq(text, QUIPU_STR("false"));
         break;
     case QP_PARAMETER_TIME:
-        is_good = quipu_time_parse(text, &time) == QUIPU_OK;
+        /* A date, as the OpenAPI document says: the library also reads a bare integer. */
+        is_good = text.n > 1 && memchr(text.p + 1, '-', text.n - 1) != NULL &&
+                  quipu_time_parse(text, &time) == QUIPU_OK;
         break;
     case QP_PARAMETER_TEXT:
         break;

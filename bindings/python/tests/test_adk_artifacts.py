@@ -81,10 +81,14 @@ async def test_it_answers_as_adks_own(service: QuipuArtifactService) -> None:
 async def test_artifacts_go_with_their_session(tmp_path: pathlib.Path) -> None:
     async with AsyncStore(tmp_path / "both.db") as store:
         sessions, artifacts = QuipuSessionService(store), QuipuArtifactService(store)
-        await sessions.create_session(**WHOSE, session_id="a/b")
+        await sessions.create_session(app_name="app", user_id="u", session_id="a/b")
         for name in ("own", "user:mine"):
             await artifacts.save_artifact(
-                **WHOSE, session_id="a/b", filename=name, artifact=types.Part(text="x")
+                app_name="app",
+                user_id="u",
+                session_id="a/b",
+                filename=name,
+                artifact=types.Part(text="x"),
             )
         assert len(await store.artifacts("adk:app/u/a%2Fb")) == 2
         await sessions.delete_session(**WHOSE, session_id="a/b")

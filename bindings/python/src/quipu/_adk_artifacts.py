@@ -165,8 +165,9 @@ class QuipuArtifactService(BaseArtifactService):
     async def list_artifact_keys(
         self, *, app_name: str, user_id: str, session_id: str | None = None
     ) -> list[str]:
-        key, whose = self._place(app_name, user_id, None, session_id)
-        return [one.name for one in await self.store.artifacts(key, **whose)]
+        key, _ = self._place(app_name, user_id, None, session_id)
+        found = await self.store.artifacts(key, app_name=app_name, user_id=user_id)
+        return [one.name for one in found]
 
     @override
     async def delete_artifact(
