@@ -345,21 +345,26 @@ static quipu_status verify_rows_artifact(rows_walk *walk, const rows_any *any,
     return status;
 }
 
-/* A blob that no artifact has is removed; one whose bytes are not those of its hash is reported. */
+/* A blob that no artifact has is removed; one whose bytes are not those of its hash is reported, and
+ * so is an artifact that states another size than its bytes have. */
 static quipu_status verify_rows_blob(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                      quipu_error *reterr)
 {
     const qp_blob *row = &any->blob;
+    qp_artifact_where where = {.tenant = ent_eq(row->tenant),
+                               .app_name = ent_eq(row->app_name),
+                               .user_id = ent_eq(row->user_id),
+                               .hash = ent_eq(row->hash)};
     char hash[QP_HASH_TEXT_SIZE];
     bool held = false;
-    quipu_status status = qp_artifact_exists(walk->db,
-                                             &(qp_artifact_where){.tenant = ent_eq(row->tenant),
-                                                                  .app_name = ent_eq(row->app_name),
-                                                                  .user_id = ent_eq(row->user_id),
-                                                                  .hash = ent_eq(row->hash)},
-                                             &held, reterr);
+    bool sized = false; /* otherwise */
+    quipu_status status = qp_artifact_exists(walk->db, &where, &held, reterr);
 
     assert(any != NULL && finding != NULL);
+    where.size = ent_ne((int64_t)row->data.n);
+    if (status == QUIPU_OK) {
+        status = qp_artifact_exists(walk->db, &where, &sized, reterr);
+    }
     finding->tenant = row->tenant;
     finding->orphan = !held;
     qp_artifact_hash(row->data, hash);
@@ -367,6 +372,8 @@ static quipu_status verify_rows_blob(rows_walk *walk, const rows_any *any, rows_
         qp_problem_say(finding->text, "there are bytes that no artifact has");
     } else if (row->hash.n != sizeof(hash) || memcmp(row->hash.p, hash, sizeof(hash)) != 0) {
         qp_problem_say(finding->text, "the bytes of an artifact are damaged; restore a backup");
+    } else if (sized) {
+        qp_problem_say(finding->text, "an artifact states another size than its bytes have");
     }
     return status;
 }

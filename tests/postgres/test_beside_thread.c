@@ -310,7 +310,7 @@ static void check_forks(quipu_store *store, const char *uri)
 {
     for (int i = 0; i < ROUNDS; i++) {
         for (int by = 0; by < 2; by++) {
-            char fork[16];
+            char fork[32];
 
             (void)snprintf(fork, sizeof(fork), "f%d-%d", i, by);
             if (st_get_status(store, fork) == QUIPU_OK) {
