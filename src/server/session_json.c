@@ -53,8 +53,8 @@ static quipu_status json_check_repeats(qp_json_node object, const char *what, qu
     return repeats ? qp_error_set(reterr, QUIPU_INVALID, "%s has a member twice", what) : QUIPU_OK;
 }
 
-/* The type is demanded because a form of another site's page can send every type but this one
- * without asking (CORS). */
+/* The type is demanded because a form of another site's page can send three other types without
+ * asking (CORS), and never this one. */
 quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *reterr)
 {
     quipu_str type = qp_http_header(call->request, "content-type");
@@ -73,7 +73,7 @@ quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *r
     return status == QUIPU_OK ? json_check_repeats(qp_json_root(doc), "the body", reterr) : status;
 }
 
-/* 1.0 and 1e3 are numbers that JavaScript writes for whole ones: exact is enough. */
+/* 1.0 and 1e3 are whole numbers, too: the value must be exact, not its spelling. */
 quipu_status qp_body_number(const char *name, qp_json_node value, int64_t *ret_number,
                             quipu_error *reterr)
 {
