@@ -33,7 +33,7 @@ static quipu_status answer_wrong(char why[QP_ANSWER_WHY_SIZE], const char *text)
     return QUIPU_INVALID;
 }
 
-/* What JSON and Markdown call white space, in ASCII. */
+/* ASCII white space; VT and FF, too, which JSON does not know. */
 static bool answer_is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
