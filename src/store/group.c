@@ -62,8 +62,7 @@ static void group_run_outside(qp_group *group, qp_write *own)
 }
 
 /* The door. A caller that finds nobody leading leads: it opens the connection on the first write,
- * runs everybody's work, answers, and passes the lead on. The error is the last try's, and reaches
- * the caller's struct only on failure. */
+ * runs the work of everybody in its batch, answers, and passes the lead on. */
 quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call, qp_work_fn work,
                           void *ctx, quipu_error *reterr)
 {

@@ -25,7 +25,6 @@ typedef struct recall_scope_session {
     ent_opt_int fork_seq;
 } recall_scope_session;
 
-/* One text for all of this file. */
 static quipu_status recall_scope_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the sessions of a recall");
