@@ -98,7 +98,7 @@ quipu_status qp_maintenance_checksums(ent_db *db, qp_checksums *ret_checksums, q
     return maintenance != NULL ? maintenance->checksums(db->conn, ret_checksums, reterr) : status;
 }
 
-/* Outside of a transaction: every page is rewritten, a part at a time. */
+/* Outside of a transaction: SQLite rewrites the file (VACUUM), which begins and commits its own. */
 quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

@@ -312,7 +312,7 @@ static int page_vfs_read_main(page_file *self, uint8_t *to, int size, sqlite3_in
 }
 
 /* The main file is checked page by page; a frame of the log by its own checksum, when its header is
- * known. Journals pass through. */
+ * known. Journals are opened without this layer. */
 static int page_vfs_read(sqlite3_file *file, void *to, int size, sqlite3_int64 at)
 {
     page_file *self = (page_file *)file;
