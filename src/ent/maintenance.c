@@ -143,7 +143,6 @@ quipu_status qp_maintenance_check(ent_db *db, qp_report_fn fn, void *ctx, quipu_
     return maintenance != NULL ? maintenance->check(db->conn, fn, ctx, reterr) : status;
 }
 
-/* Bytes against checksums, without looking at what they mean. */
 quipu_status qp_maintenance_intact(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

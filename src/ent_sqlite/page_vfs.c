@@ -832,7 +832,7 @@ void qp_page_vfs_look(sqlite3 *db)
     }
 }
 
-/* A new verify begins to count at 0. */
+/* Pages that an error or a check has named are not named again. */
 void qp_page_vfs_forget(sqlite3 *db)
 {
     page_file *self = page_vfs_file(db);
@@ -869,7 +869,8 @@ void qp_page_vfs_reseal(sqlite3 *db, bool on)
     }
 }
 
-/* For verify, which reports every page that does not fit instead of stopping at the first. */
+/* For page_owner.c, which looks for the owner of a page that does not fit: pages are read as they
+ * are. */
 int qp_page_vfs_read_raw(sqlite3 *db, uint32_t number, uint32_t page_size, uint8_t *ret)
 {
     page_file *self = page_vfs_file(db);

@@ -466,8 +466,8 @@ quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr)
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* See <quipu/memory.h>. The worker is allocated: its options and counters are too large for the
- * stack of a small thread. */
+/* See <quipu/memory.h>. The worker is allocated: what the rules find in a message (`found`) is too
+ * large for the stack of a small thread. */
 quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *options,
                               const quipu_call_options *call, quipu_memory_ran *ret_ran,
                               quipu_error *reterr)

@@ -4,7 +4,7 @@
  * writes (qp_store_write()). A caller either leads a batch or is answered by another leader;
  * queue.c decides which, batch.c runs the batch.
  * Locks: none but the queue's; the caller that leads has connection, cache and scratch arena to
- * itself. On return the write has its status, and no transaction is open. */
+ * itself. On return the write has its status, and no open transaction contains it. */
 #include "store/group.h"
 
 #include <assert.h>
