@@ -225,8 +225,7 @@ static const qp_context_text *turn_context_tail_of(qp_turn *turn, const quipu_me
     return NULL;
 }
 
-/* The tail is the first part of its message, in an array of its own: the message's parts may be
- * shared with the store's result, and are not changed. */
+/* The tail is the first part of its message, in a new array: the old one has no room in front. */
 quipu_status qp_turn_tail_add(qp_turn *turn, size_t index, quipu_error *reterr)
 {
     quipu_content *content = &turn->contents[index];

@@ -4,8 +4,8 @@
  * steps: a provider caches a prompt by its beginning. The window's start advances by a quarter of
  * the budget at a time, so that between two moves a prompt only grows at its end and the cache
  * keeps matching.
- * Owns: where a window begins. On return the turn's messages are whole turns in the order of
- * their numbers, and turn->tokens is what they take. */
+ * Owns: where a window begins. On return the turn's messages stand in the order of their numbers,
+ * whole turns but for one that had to be cut, and turn->tokens is what they take. */
 #include <string.h>
 
 #include "agent/turn.h"

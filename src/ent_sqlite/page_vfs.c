@@ -856,7 +856,8 @@ void qp_page_vfs_expect(sqlite3 *db, uint32_t page_size)
     }
 }
 
-/* While all pages are written again, pages without a checksum are expected. */
+/* While all pages are rewritten with checksums (maintenance_seal()), page 1 may forget that another
+ * program wrote to the file. */
 void qp_page_vfs_reseal(sqlite3 *db, bool on)
 {
     page_file *self = page_vfs_file(db);

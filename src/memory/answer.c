@@ -302,7 +302,8 @@ static quipu_status answer_reflection(qp_json_node node, int64_t tokens, quipu_a
     return QUIPU_OK;
 }
 
-/* At most `tokens` long: a condensed text that is larger than what it replaces is refused. */
+/* `tokens` are those of the lines that it condenses: a text of more than three quarters of them is
+ * refused. */
 quipu_status qp_answer_reflection(quipu_str answer, int64_t tokens, quipu_arena *arena,
                                   quipu_str *ret_text, char ret_why[QP_ANSWER_WHY_SIZE])
 {

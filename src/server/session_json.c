@@ -2,8 +2,8 @@
  * fields: a field that the schema shows appears here without a line of code.
  *
  * Owns: nothing; the tables are the server's, read at its start and constant after it. Called by:
- * handlers, on workers. Locks: none. Holds on return: what was read is in the call's arena; a body
- * with an unknown member or a value of another type has an error that names it. */
+ * handlers, on workers. Locks: none. Holds on return: what was read is in the call's arena. A body
+ * with an unknown member or a value of another type is refused. */
 #include "server/session_json.h"
 
 #include <assert.h>
@@ -149,8 +149,7 @@ quipu_status qp_fields_set(const qp_json_fields *fields, void *to, uint32_t *set
     return qp_body_unknown(reterr);
 }
 
-/* All messages of a body or none: the first that is wrong ends it, and its error names the
- * member. */
+/* All messages of a body or none: the first that is wrong ends it. */
 quipu_status qp_body_messages(qp_json_node array, quipu_arena *arena, quipu_messages *ret_messages,
                               quipu_error *reterr)
 {

@@ -326,7 +326,7 @@ quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scr
     return status;
 }
 
-/* Before a long step, so that nobody takes a job over that is still worked on. */
+/* Between two steps of long work, so that nobody takes a job over that is still worked on. */
 quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                           const qp_job_lease *lease, int64_t lease_ms, quipu_error *reterr)
 {
