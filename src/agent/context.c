@@ -36,8 +36,8 @@ typedef struct context_call {
     context_result *result;
 } context_call;
 
-/* A past context is read by the number of its turn, and shows what the log says: options that would
- * change a prompt make no sense for it. */
+/* A past context is read back from the log, as it was sent. The flags say how a new one is made and
+ * logged, so that they are refused here. */
 static quipu_status context_check(const quipu_context_options *options, quipu_error *reterr)
 {
     const bool again = options->at_seq != 0;

@@ -11,7 +11,7 @@
  * streamed so far is stored with QUIPU_MARK_TIMEOUT and open calls are answered, so that the next
  * turn can begin.
  * Owns: the order of a turn's steps and its deadline; the state itself is qp_turn (turn.h), on
- * the caller's stack. */
+ * the stack of quipu_turn(). */
 #include "agent/turn.h"
 
 #include "base/cancel.h"

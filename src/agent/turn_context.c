@@ -44,7 +44,6 @@ typedef struct turn_context_plan {
 /* ---- the caller's part ------------------------------------------------------------------------
  */
 
-/* One text for all of this file. */
 static quipu_status turn_context_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "no room for a prompt");
@@ -226,8 +225,7 @@ static const qp_context_text *turn_context_tail_of(qp_turn *turn, const quipu_me
     return NULL;
 }
 
-/* The tail is the first part of its message, in an array of its own: the message's parts may be
- * shared with the store's result, and are not changed. */
+/* The tail is the first part of its message, in a new array: the old one has no room in front. */
 quipu_status qp_turn_tail_add(qp_turn *turn, size_t index, quipu_error *reterr)
 {
     quipu_content *content = &turn->contents[index];
@@ -753,9 +751,9 @@ static quipu_status turn_context_renew(qp_turn *turn, turn_context_plan *plan, q
 }
 
 /* The plan of a prompt, in the order of the picture above: what was sent, the reason for a change,
- * the same messages or a new window, the block. `coming` is what the input will take; without
- * `logs` a session that memory knows nothing of is loaded as if there were no memory, and costs
- * nothing. */
+ * the same messages or a new window, the block. `coming` is what the input will take. Without
+ * `logs`, a session of which nothing is known and nothing was logged is loaded as if there were no
+ * memory. */
 quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs, quipu_error *reterr)
 {
     qp_turn_context *context = &turn->context;

@@ -4,8 +4,8 @@
  * steps: a provider caches a prompt by its beginning. The window's start advances by a quarter of
  * the budget at a time, so that between two moves a prompt only grows at its end and the cache
  * keeps matching.
- * Owns: where a window begins. On return the turn's messages are whole turns in the order of
- * their numbers, and turn->tokens is what they take. */
+ * Owns: where a window begins. On return the turn's messages stand in the order of their numbers,
+ * whole turns but for one that had to be cut, and turn->tokens is what they take. */
 #include <string.h>
 
 #include "agent/turn.h"
@@ -166,8 +166,8 @@ quipu_status qp_turn_fill(qp_turn *turn, void *held, void *head, const quipu_ses
     return status;
 }
 
-/* A window by budget alone, for sessions without a log. What was read stays with the turn, which
- * frees it at its end. */
+/* A window by budget alone, for a prompt that begins anew (turn_context.c). What was read stays
+ * with the turn, which frees it at its end. */
 quipu_status qp_turn_window(qp_turn *turn, int64_t token_budget, quipu_error *reterr)
 {
     quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
@@ -271,8 +271,9 @@ static void turn_window_trim(qp_turn *turn, size_t first)
     }
 }
 
-/* Drops the oldest whole turns until the rest fits. A turn begins with a message of the user's: a
- * window never begins with an answer or with the result of a call. A summary stays in front. */
+/* Drops the oldest whole turns until the rest fits or only the newest turn is left. A turn begins
+ * with a message of the user's: a window never begins with an answer or with the result of a call.
+ * A summary stays in front. */
 void qp_turn_trim(qp_turn *turn, int64_t tokens)
 {
     int64_t left = turn->tokens; /* of the messages from i on, and of a summary */

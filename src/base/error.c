@@ -3,7 +3,7 @@
  * Called by: every room. Texts never hold what a message says: they name entities, fields and
  * limits.
  * On return the struct is complete, or untouched where the caller passed NULL.
- * Owns: nothing but the constant texts of statuses. Locks: none, and nothing thread-local. */
+ * Owns: nothing but the text of the version. Locks: none, and nothing thread-local. */
 #include "base/error.h"
 
 #include <assert.h>

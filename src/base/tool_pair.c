@@ -11,7 +11,7 @@
  *
  * Invariant that the store relies on when it reads backwards: whether a call waits depends only on
  * the items from its step's beginning on, never on what stands before the step.
- * Owns: the rule, for all rooms (decision 24). Called by: src/store/tool_pairs.c,
+ * Owns: the rule, for all rooms (decision 24). Called by: src/store (tool_pairs.c, tool_calls.c),
  * src/adk/view.c and src/model (convert.c, repair.c). Locks: none; the items are the caller's. */
 #include "base/tool_pair.h"
 

@@ -1,6 +1,6 @@
 /* UUIDs of version 4 and 7 (RFC 9562). One pool of system randomness and one v7 counter a process,
  * under one lock; a fork empties the child's pool, so that it never repeats its parent's numbers.
- * Owns: the pool and the counter. Called by: store and adk for ids, server for tokens. The lock
+ * Owns: the pool and the counter. Called by: every room that needs ids or random bytes. The lock
  * is held while the pool is refilled, one getentropy() for many ids. */
 #include "base/port.h"
 

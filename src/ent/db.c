@@ -184,7 +184,7 @@ void ent_trace(ent_db *db, ent_trace_fn fn, void *ctx)
     }
 }
 
-/* Deadline 0 ends the watch. The engine looks at both while it waits, and between rows. */
+/* Deadline 0 ends the watch. The engine looks at both while a statement waits or runs. */
 void ent_watch(ent_db *db, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
 {
     if (db != NULL) {

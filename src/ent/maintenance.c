@@ -98,7 +98,7 @@ quipu_status qp_maintenance_checksums(ent_db *db, qp_checksums *ret_checksums, q
     return maintenance != NULL ? maintenance->checksums(db->conn, ret_checksums, reterr) : status;
 }
 
-/* Outside of a transaction: every page is rewritten, a part at a time. */
+/* Outside of a transaction: SQLite rewrites the file (VACUUM), which begins and commits its own. */
 quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -143,7 +143,6 @@ quipu_status qp_maintenance_check(ent_db *db, qp_report_fn fn, void *ctx, quipu_
     return maintenance != NULL ? maintenance->check(db->conn, fn, ctx, reterr) : status;
 }
 
-/* Bytes against checksums, without looking at what they mean. */
 quipu_status qp_maintenance_intact(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

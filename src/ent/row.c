@@ -10,7 +10,7 @@
  *   text, bytes, json      {p, n}             p NULL: absent      {op, {p, n}}
  *   enum                   label's number     0: absent           {op, number}
  *
- * Called by: find.c, iter.c, create.c, update.c for every row: the hottest code of this room.
+ * Called by: every file of this room that reads or writes rows, for each row: its hottest code.
  * Locks: none. On return texts lie in the caller's arena, or are borrowed from the engine until
  * its next step, as the caller asked for. */
 #include "ent/row.h"

@@ -264,8 +264,8 @@ qp_page_verdict qp_page_judge(const uint8_t *page, size_t size, uint32_t number)
                                                                   : QP_PAGE_WRONG;
 }
 
-/* On the way to SQLite: the trailer carries no sum there, so that a page which SQLite writes back
- * unchanged is still recognised as unsealed. */
+/* On the way to SQLite, and from there into the log. A program without this layer that moves the
+ * page from the log into the file leaves the mark: the page is unsealed then, and not damaged. */
 void qp_page_open(uint8_t *page, size_t size, uint32_t number)
 {
     uint8_t *trailer = page + size - QP_PAGE_RESERVE;

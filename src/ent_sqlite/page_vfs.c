@@ -312,7 +312,7 @@ static int page_vfs_read_main(page_file *self, uint8_t *to, int size, sqlite3_in
 }
 
 /* The main file is checked page by page; a frame of the log by its own checksum, when its header is
- * known. Journals pass through. */
+ * known. Journals are opened without this layer. */
 static int page_vfs_read(sqlite3_file *file, void *to, int size, sqlite3_int64 at)
 {
     page_file *self = (page_file *)file;
@@ -832,7 +832,7 @@ void qp_page_vfs_look(sqlite3 *db)
     }
 }
 
-/* A new verify begins to count at 0. */
+/* Pages that an error or a check has named are not named again. */
 void qp_page_vfs_forget(sqlite3 *db)
 {
     page_file *self = page_vfs_file(db);
@@ -856,7 +856,8 @@ void qp_page_vfs_expect(sqlite3 *db, uint32_t page_size)
     }
 }
 
-/* While all pages are written again, pages without a checksum are expected. */
+/* While all pages are rewritten with checksums (maintenance_seal()), page 1 may forget that another
+ * program wrote to the file. */
 void qp_page_vfs_reseal(sqlite3 *db, bool on)
 {
     page_file *self = page_vfs_file(db);
@@ -869,7 +870,8 @@ void qp_page_vfs_reseal(sqlite3 *db, bool on)
     }
 }
 
-/* For verify, which reports every page that does not fit instead of stopping at the first. */
+/* For page_owner.c, which looks for the owner of a page that does not fit: pages are read as they
+ * are. */
 int qp_page_vfs_read_raw(sqlite3 *db, uint32_t number, uint32_t page_size, uint8_t *ret)
 {
     page_file *self = page_vfs_file(db);

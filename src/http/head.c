@@ -33,7 +33,8 @@ const char *qp_http_method_name(qp_http_method method)
     return head_methods[method];
 }
 
-/* Names are unique: a header that decides something and comes twice was refused. */
+/* The first of that name. A header that may come once only (head_single) and a parameter are
+ * refused when they come twice. */
 static quipu_str head_find(const qp_http_field *fields, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++) {

@@ -26,7 +26,8 @@ bool qp_http_refuse(qp_http_refusal *ret_refusal, int status, const char *reason
     return false;
 }
 
-/* Buffers grow with what arrives: an idle connection has none. */
+/* Buffers grow with what arrives: a new connection has none, one between two requests only the
+ * head's. */
 void qp_http_reader_init(qp_http_reader *reader, size_t body_max)
 {
     assert(body_max <= QP_HTTP_BODY_CAP);

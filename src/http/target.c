@@ -138,7 +138,7 @@ static bool target_parameter(char *text, size_t size, qp_http_request *request,
     return true;
 }
 
-/* Empty parameters ("a=1&&b=2") are passed over, as every server does. */
+/* Empty parameters ("a=1&&b=2") are passed over. */
 static bool target_query(char *text, size_t size, qp_http_request *request,
                          qp_http_refusal *ret_refusal)
 {

@@ -63,8 +63,8 @@ static bool arguments_is_required(const qp_mcp_field *field, const qp_mcp *serve
            (server == NULL || server->session_key.p == NULL || strcmp(field->name, "session") != 0);
 }
 
-/* JSON Schema counts characters where our limits are bytes: the largest size is checked and not
- * stated, because a client that counts characters would refuse less or more than we do. */
+/* JSON Schema counts characters, and our limits count bytes: the largest size is checked and not
+ * stated, because a client that counts characters would let texts through that we refuse. */
 static void arguments_put_limits(qp_jsonw *out, const qp_mcp_field *field)
 {
     if (field->kind == QP_MCP_INTEGER) {
@@ -114,8 +114,8 @@ static void arguments_put_field(qp_jsonw *out, const qp_mcp_field *field, const 
     qp_jsonw_object_end(out);
 }
 
-/* `server` is NULL for the schema of a result, in which every member may be absent and more may
- * come with a later version. */
+/* `server` is NULL for the schema of a result: it states no limits, and a later version may add
+ * members. */
 void qp_mcp_put_schema(qp_jsonw *out, const qp_mcp_field *fields, const qp_mcp *server)
 {
     qp_jsonw_object(out);
@@ -143,7 +143,6 @@ void qp_mcp_put_schema(qp_jsonw *out, const qp_mcp_field *fields, const qp_mcp *
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* The words of a choice stand in one text with spaces between them. */
 static bool arguments_is_choice(const char *choices, quipu_str text)
 {
     quipu_str word;
@@ -156,7 +155,7 @@ static bool arguments_is_choice(const char *choices, quipu_str text)
     return false;
 }
 
-/* Odd text (U+0000, half of a surrogate pair) can be stored nowhere, and is refused here, where the
+/* Odd text (U+0000, half of a surrogate pair) fits no text column, and is refused here, where the
  * argument still has a name. */
 static bool arguments_read_text(qp_mcp_call *call, const qp_mcp_field *field, qp_json_node node,
                                 qp_mcp_value *ret)

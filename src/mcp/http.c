@@ -19,7 +19,6 @@
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-/* Whether a text begins with another. */
 static bool http_begins(quipu_str text, quipu_str with)
 {
     return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;

@@ -63,8 +63,7 @@ void qp_mcp_items_end(qp_mcp_items *items)
     qp_jsonw_array_end(items->to);
 }
 
-/* Estimates are not linear in bytes: cuts in proportion until it fits, which takes two or three
- * rounds. */
+/* Estimates are not linear in bytes: one cut in proportion may not be enough. */
 quipu_str qp_mcp_cut(quipu_str text, int64_t tokens)
 {
     int64_t has;

@@ -36,7 +36,6 @@ typedef struct methods_entry {
     bool (*run)(qp_mcp_request *request);
 } methods_entry;
 
-/* Names are dates, in the order of the enum. */
 const char *qp_mcp_version_name(qp_mcp_version version)
 {
     assert(version <= QP_MCP_MODERN);
@@ -56,8 +55,8 @@ qp_mcp_version qp_mcp_version_of(quipu_str name)
 
 /* ---- who the server is ----------------------------------------------------------------------- */
 
-/* Revision 2026-07-28 wants both members in every list; earlier ones do not know them. "private":
- * what a list has depends on the scope of this server. */
+/* Revision 2026-07-28 wants both members in every result that a client may keep; earlier ones do
+ * not know them. "private": a result depends on the scope of this server. */
 void qp_mcp_put_cache(qp_mcp_request *request, int64_t ttl_ms)
 {
     if (request->version == QP_MCP_MODERN) {

@@ -45,8 +45,8 @@ static int resource_hex(char c)
                                   : -1;
 }
 
-/* false: no URI of a session. Characters that qp_mcp_uri_put() would have encoded are refused, so
- * that a key has no second spelling. */
+/* false: no URI of a session. A character that qp_mcp_uri_put() encodes is refused where it stands
+ * plain; more escapes than it writes are read. */
 bool qp_mcp_uri_key(quipu_str uri, quipu_arena *arena, quipu_str *ret_key)
 {
     const size_t skip = sizeof(RESOURCE_PREFIX) - 1;

@@ -357,7 +357,7 @@ static quipu_status rpc_batch(rpc_turn *turn, qp_json_node batch)
 
 /* ---- the door -------------------------------------------------------------------------------- */
 
-/* Without an id: the message was never read. */
+/* Without an id: a message of this size is not parsed. */
 quipu_status qp_mcp_refuse_size(qp_buf *ret)
 {
     rpc_turn turn = {.ret = ret};

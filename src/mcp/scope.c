@@ -71,7 +71,7 @@ bool qp_mcp_call_get(qp_mcp_call *call, const quipu_range *range, quipu_history 
     return status == QUIPU_OK || qp_mcp_call_fail_status(call, status, &error);
 }
 
-/* Before a write: a header is read, to see that the session is in the scope. */
+/* For tools that need only the key: a header is read, to see that the session is in the scope. */
 bool qp_mcp_call_key(qp_mcp_call *call, quipu_str *ret_key)
 {
     const qp_mcp_value *named = qp_mcp_argument(call, "session");

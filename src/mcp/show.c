@@ -128,7 +128,8 @@ static void show_put_calls(qp_jsonw *out, quipu_tool_calls calls, bool whole)
     qp_jsonw_array_end(out);
 }
 
-/* A summary's row counts the tokens of what it replaces; what a reader pays for is its text. */
+/* The row of a summary has 0 tokens, because the messages that it stands for are counted; what a
+ * reader pays for is its text. */
 int64_t qp_mcp_message_tokens(const quipu_message *message)
 {
     return message->mark == QUIPU_MARK_COMPACTION ? quipu_token_estimate(message->content)

@@ -150,7 +150,7 @@ static quipu_status stdio_run(stdio_loop *loop)
     return status;
 }
 
-/* See <quipu/server.h>. Runs on the caller's thread until the input ends. */
+/* See <quipu/server.h>. Runs on the caller's thread until the input ends or the client hangs up. */
 quipu_status quipu_mcp_serve(quipu_store *store, const quipu_mcp_options *options, int input_fd,
                              int output_fd, quipu_error *reterr)
 {

@@ -113,8 +113,6 @@ static void find_put_recall_note(qp_mcp_call *call, const quipu_recall_results *
     }
 }
 
-/* Best first. The first hit is cut to fit, the others are left out when they do not: a small budget
- * still gives the best answer. */
 static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *results)
 {
     qp_mcp_items items;

@@ -106,7 +106,7 @@ static bool read_put_overview(qp_mcp_call *call, const quipu_session_info *info)
     return true;
 }
 
-/* Reads the header only; messages are for read_messages. */
+/* Reads the header, the summary and the memories; messages are for read_messages. */
 bool qp_mcp_session_overview(qp_mcp_call *call)
 {
     quipu_range header = QUIPU_RANGE_INIT;

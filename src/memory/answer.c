@@ -33,7 +33,7 @@ static quipu_status answer_wrong(char why[QP_ANSWER_WHY_SIZE], const char *text)
     return QUIPU_INVALID;
 }
 
-/* What JSON and Markdown call white space, in ASCII. */
+/* ASCII white space; VT and FF, too, which JSON does not know. */
 static bool answer_is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
@@ -302,7 +302,8 @@ static quipu_status answer_reflection(qp_json_node node, int64_t tokens, quipu_a
     return QUIPU_OK;
 }
 
-/* At most `tokens` long: a condensed text that is larger than what it replaces is refused. */
+/* `tokens` are those of the lines that it condenses: a text of more than three quarters of them is
+ * refused. */
 quipu_status qp_answer_reflection(quipu_str answer, int64_t tokens, quipu_arena *arena,
                                   quipu_str *ret_text, char ret_why[QP_ANSWER_WHY_SIZE])
 {

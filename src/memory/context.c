@@ -12,7 +12,8 @@
  *   - (observations)
  *
  * Headings are Lango's, so that prompts of both programs look the same; "Standing" is ours. A
- * section without lines has no heading. Lines stand in the order of their creation.
+ * section without lines has no heading. Lines stand in the order of their creation, recent ones of
+ * high priority before those of medium.
  * Owns: these bytes. Called by src/agent/turn_context.c and context.c. Locks: none; pure but for
  * the caller's arena. */
 #include "memory/context.h"
@@ -44,7 +45,6 @@ static const struct context_section {
 
 #define CONTEXT_SECTIONS (sizeof(context_sections) / sizeof(context_sections[0]))
 
-/* One text for all of this file. */
 static quipu_status context_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "no room for the text of memories");
@@ -101,8 +101,9 @@ static quipu_status context_give(const qp_context_lines *lines, qp_buf *text, qu
     return QUIPU_OK;
 }
 
-/* A block from lines that are chosen: the same lines give the same bytes, today and in a year.
- * Sections stand in the order of the table, lines in the order in which they were chosen. */
+/* A block from lines that are chosen. The same lines give the same bytes, so that a past block can
+ * be compared by its hash. Sections stand in the order of the table, lines in the order of
+ * `lines`. */
 quipu_status qp_context_block_again(const qp_context_lines *lines, quipu_arena *arena,
                                     qp_context_text *ret_block, quipu_error *reterr)
 {

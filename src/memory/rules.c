@@ -222,7 +222,6 @@ static bool rules_is_plain(const qp_rules_word *word)
     return end[-1] != 's' || end[-2] == 's' || qp_rules_in(word, "focus bias");
 }
 
-/* Whether a word of the list stands anywhere in the sentence. */
 static bool rules_has(const qp_rules_sentence *sentence, const char *list)
 {
     for (size_t i = 0; i < sentence->count; i++) {

@@ -32,7 +32,6 @@ static bool rules_text_is_digit(char byte)
     return byte >= '0' && byte <= '9';
 }
 
-/* Whether a text begins with constant words. */
 static bool rules_text_begins(quipu_str text, const char *head)
 {
     const size_t n = strlen(head);
@@ -172,7 +171,6 @@ static bool rules_text_is_space(char byte)
     return rules_text_is_blank(byte) || byte == '\n';
 }
 
-/* A sentence begins with its first character that is no white space. */
 static quipu_str rules_text_trim_left(quipu_str text)
 {
     while (text.n > 0 && rules_text_is_space(text.p[0])) {

@@ -145,7 +145,8 @@ quipu_status qp_worker_charge(qp_worker *worker, const qp_job_lease *lease,
 /* ---- one session ------------------------------------------------------------------------------
  */
 
-/* Items lie in the worker's arena until the commit; growing copies them, which doubles at most. */
+/* Items lie in the worker's arena until the commit. When the room doubles, the old array stays in
+ * the arena, unused. */
 quipu_status qp_worker_keep(qp_worker *worker, qp_worker_items *items, const quipu_memory *item,
                             quipu_error *reterr)
 {
@@ -431,7 +432,7 @@ static quipu_status run_all(qp_worker *run, quipu_error *reterr)
     return status == QUIPU_OK ? run_look(run, reterr) : status;
 }
 
-/* Checked once for all ways in: quipu_memory_run(), quipu_memory_start() and a turn. */
+/* Checked once for both ways in: quipu_memory_run() and quipu_memory_start(). */
 quipu_status qp_worker_options(const quipu_store *store, const quipu_memory_options *given,
                                quipu_memory_options *ret, quipu_error *reterr)
 {
@@ -452,8 +453,6 @@ bool qp_worker_did(const quipu_memory_ran *ran)
     return ran->sessions + ran->reflections + ran->embedded + ran->failed > 0;
 }
 
-/* A pass that ran out of time after it did something has succeeded: `more` says that there is more
- * to do. */
 quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr)
 {
     quipu_error error = {0};
@@ -467,8 +466,8 @@ quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr)
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* See <quipu/memory.h>. The worker is allocated: its options and counters are too large for the
- * stack of a small thread. */
+/* See <quipu/memory.h>. The worker is allocated: what the rules find in a message (`found`) is too
+ * large for the stack of a small thread. */
 quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *options,
                               const quipu_call_options *call, quipu_memory_ran *ret_ran,
                               quipu_error *reterr)

@@ -72,7 +72,6 @@ static const char *const show_auth_types[] = {
 
 #define SHOW_COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
-/* Whether a JSON text is one of the names. */
 static bool show_is_one_of(qp_json_node text, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -4,7 +4,7 @@
  *
  * Owns: nothing; the table of tokens is the server's, and a call holds its reference. Called by:
  * conn_check(). Locks: none, the table is replaced by the loop alone. Holds on return: the call has
- * its identity, or its answer says why not (401: none, 403: not this one).
+ * the identity that its route needs, or its answer says why not (401: none, 403: not this one).
  *
  * Why the host is checked: a page of another site can make a browser send requests to this address
  * under the name of that site (DNS rebinding); the name gives it away. */

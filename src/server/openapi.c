@@ -1,5 +1,6 @@
 /* The OpenAPI 3.1 document, written from the table of routes and the library's table of fields:
- * what is documented is what the server does, and a new route or field needs no line here.
+ * what is documented is what the server does. A new route or field needs no line here, a new body
+ * does.
  *
  * Owns: nothing; the schemas that no table has (messages, errors, ADK's bodies) are constant texts.
  * Called by: the route /openapi.json, on the loop. Locks: none. Every request writes it anew: it is
@@ -9,7 +10,6 @@
 #include "server/route.h"
 #include "server/server.h" /* IWYU pragma: keep */
 
-/* A member with a text. */
 static void openapi_text(qp_jsonw *writer, const char *name, const char *text)
 {
     qp_jsonw_key(writer, quipu_cstr(name));

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "server/route.h"
 
-/* A dozen files: a walk is enough. */
+/* Some twenty files: a walk is enough. */
 static const qp_asset *page_find(quipu_str name)
 {
     for (const qp_asset *asset = qp_assets; asset->name != NULL; asset++) {

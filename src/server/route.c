@@ -2,8 +2,9 @@
  *
  * Owns: the table and the parameters of each route, constant data. Called by: connections, on the
  * loop's thread, before a request is queued; openapi.c and metrics.c walk through the table. Locks:
- * none. Holds on return of qp_route_check(): every parameter of the query is one of the route's and
- * has the form and the limits that its entry states, so that handlers read them without a check. */
+ * none. Holds on return of qp_route_check(): every parameter that the route names has the form and
+ * the limits of its entry, so that handlers read numbers, flags and times without a check; others
+ * pass on ADK's routes only. */
 #include "server/route.h"
 
 #include <assert.h>

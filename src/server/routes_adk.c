@@ -4,8 +4,9 @@
  *
  * Sessions are those of the ADK service of the library: with the keys that its bindings use, so
  * that an agent and a browser see the same ones. Runs on workers, but for what needs no store.
- * Owns: nothing after a call. Called by: the table of routes. Locks: none. Transactions: one
- * call of the ADK service each, which stores all or nothing. */
+ * Owns: nothing after a call. Called by: the table of routes. Locks: none. Transactions: those of
+ * the ADK service's calls. A create with events is two of them, and deletes the session when the
+ * second fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

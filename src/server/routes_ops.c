@@ -13,7 +13,7 @@
 #define OPS_HEALTH_FRESH_NS QP_NS_PER_S /* a result counts for so long */
 #define OPS_HEALTH_DEADLINE_MS 5000
 
-/* {"status": text}, which is what orchestrators look for. */
+/* {"status": text}, for people; orchestrators look at the HTTP status. */
 static quipu_status ops_answer_status(qp_call *call, const char *text, quipu_error *reterr)
 {
     qp_jsonw writer;

@@ -1,9 +1,10 @@
 /* What goes into a prompt, and what is found: window, context, search, recall.
  *
  * Owns: nothing after a call; results of the library are freed once they are written as JSON.
- * Called by: workers, by the table of routes. Locks: none. Transactions: each handler reads one
- * snapshot; the scope of the identity is part of the query where the library takes one, and checked
- * on the session's header otherwise. */
+ * Called by: workers, by the table of routes. Locks: none. Transactions: each handler makes one
+ * call of the library, which reads one snapshot. The scope of the identity is part of the query
+ * where the library takes one; otherwise a read of the session's header before that call checks it.
+ */
 #include <stdio.h>
 
 #include <quipu/agent.h>

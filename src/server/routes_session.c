@@ -2,10 +2,10 @@
  *
  * Owns: nothing after a call; bodies and results are freed by the handler. Called by: workers, by
  * the table of routes. Locks: none. Transactions: each handler makes one call of the library that
- * is one transaction; where the identity has a scope, a read before it checks whose session it is,
- * and a session never changes its owner.
+ * is one transaction; where the identity has a scope, a read before it checks whose session it is:
+ * no call changes the app and the user of a session.
  *
- * An answer to a write shows what was written only to a token that may read. */
+ * A token that may not read gets no answer that shows what others wrote. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -63,7 +63,7 @@ quipu_status qp_route_session_list(qp_call *call, quipu_error *reterr)
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
-/* {"session":...}, with the messages if `messages` is not NULL. */
+/* {"session":...}, with the messages and what lies around them if `with_messages`. */
 static quipu_status routes_answer_session(qp_call *call, int http_status,
                                           const quipu_history *history, bool with_messages,
                                           quipu_error *reterr)
@@ -112,7 +112,8 @@ static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_sess
                : status;
 }
 
-/* 201 with the new session: its key may have been made by the library. */
+/* 201 with the new session, also for a token that may not read: it shows what the body said and
+ * what the store added. */
 quipu_status qp_route_session_create(qp_call *call, quipu_error *reterr)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -167,7 +168,7 @@ quipu_status qp_route_session_fork(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* The check of the scope reads the session it answers with: from one snapshot. */
+/* Two snapshots: the scope is checked by a read of its own before the one that is answered. */
 quipu_status qp_route_session_get(qp_call *call, quipu_error *reterr)
 {
     quipu_range range = QUIPU_RANGE_INIT;

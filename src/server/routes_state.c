@@ -116,7 +116,8 @@ static quipu_status state_blame(qp_call *call, quipu_error *reterr)
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
-/* Reads only: a session without state is an empty object, not an error. */
+/* A session that never set state has an empty object. A fork fails: its state stays with the
+ * session that it was made from. */
 quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr)
 {
     quipu_live *live = NULL;
@@ -424,7 +425,8 @@ quipu_status qp_route_tail(qp_call *call, quipu_error *reterr)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-/* The same figures and names as `quipu stats --json`. */
+/* Figures that `quipu stats --json` prints have the same names here; those of the process, such as
+ * commits, are here only. */
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
 {
     static const char *const checksums[] = {"off", "on", "stale"}; /* by quipu_checksums */

@@ -71,8 +71,8 @@ static void server_on_accept_error(struct evconnlistener *listener, void *arg)
     (void)evconnlistener_disable(listener);
 }
 
-/* On the loop's thread, woken by quipu_server_stop(). Nothing is cut off here: requests that are
- * under way have until stop_ns. */
+/* On the loop's thread, woken by quipu_server_stop(). Idle connections and streams end here;
+ * requests that are under way have until stop_ns. */
 static void server_begin_stop(quipu_server *server)
 {
     QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "stopping",

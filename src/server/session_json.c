@@ -2,8 +2,8 @@
  * fields: a field that the schema shows appears here without a line of code.
  *
  * Owns: nothing; the tables are the server's, read at its start and constant after it. Called by:
- * handlers, on workers. Locks: none. Holds on return: what was read is in the call's arena; a body
- * with an unknown member or a value of another type has an error that names it. */
+ * handlers, on workers. Locks: none. Holds on return: what was read is in the call's arena. A body
+ * with an unknown member or a value of another type is refused. */
 #include "server/session_json.h"
 
 #include <assert.h>
@@ -53,8 +53,8 @@ static quipu_status json_check_repeats(qp_json_node object, const char *what, qu
     return repeats ? qp_error_set(reterr, QUIPU_INVALID, "%s has a member twice", what) : QUIPU_OK;
 }
 
-/* The type is demanded because a form of another site's page can send every type but this one
- * without asking (CORS). */
+/* The type is demanded because a form of another site's page can send three other types without
+ * asking (CORS), and never this one. */
 quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *reterr)
 {
     quipu_str type = qp_http_header(call->request, "content-type");
@@ -73,7 +73,7 @@ quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *r
     return status == QUIPU_OK ? json_check_repeats(qp_json_root(doc), "the body", reterr) : status;
 }
 
-/* 1.0 and 1e3 are numbers that JavaScript writes for whole ones: exact is enough. */
+/* 1.0 and 1e3 are whole numbers, too: the value must be exact, not its spelling. */
 quipu_status qp_body_number(const char *name, qp_json_node value, int64_t *ret_number,
                             quipu_error *reterr)
 {
@@ -149,8 +149,7 @@ quipu_status qp_fields_set(const qp_json_fields *fields, void *to, uint32_t *set
     return qp_body_unknown(reterr);
 }
 
-/* All messages of a body or none: the first that is wrong ends it, and its error names the
- * member. */
+/* All messages of a body or none: the first that is wrong ends it. */
 quipu_status qp_body_messages(qp_json_node array, quipu_arena *arena, quipu_messages *ret_messages,
                               quipu_error *reterr)
 {

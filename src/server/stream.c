@@ -8,8 +8,8 @@
  * The id of an event is the message's number, so that Last-Event-ID goes on without gap or repeat.
  * Runs on the loop's thread, but for stream_run().
  * Owns: the streams of a server, a list of the loop's thread; a stream owns its tail. Called by:
- * conn.c, and server.c for the tick. Locks: none. While a worker is busy it alone touches tail
- * and text. */
+ * conn.c, and server.c for the tick and the change watch. Locks: none. While a worker is busy it
+ * alone touches tail and text. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -74,8 +74,8 @@ static bool stream_is_over(quipu_status status)
     return status != QUIPU_OK && status != QUIPU_BUSY && status != QUIPU_CANCELLED;
 }
 
-/* On a worker. Reads one batch without waiting and writes its events; what it cannot write is not
- * lost, because the position moves with what was sent. */
+/* On a worker. Reads one batch without waiting and writes its events. A message that cannot be
+ * written ends the stream: the client comes again with the last id that it got. */
 static void stream_run(qp_job *job)
 {
     qp_stream *stream = job->owner;
@@ -194,8 +194,8 @@ static void stream_link(quipu_server *server, qp_stream *stream)
     server->stream_count++;
 }
 
-/* Takes the tail over from the call. From here on the connection's end is the stream's end, and the
- * call's memory serves the head only. */
+/* Takes the tail over from the call. From here on the connection's end is the stream's end; the
+ * call keeps the identity, which streams_check_tokens() looks at. */
 bool qp_stream_begin(qp_conn *conn)
 {
     quipu_server *server = conn->server;
@@ -318,8 +318,8 @@ static void streams_check_tokens(quipu_server *server)
     }
 }
 
-/* Looks for writes of other processes every STREAM_POLL_MS, ends streams whose token is gone, and
- * sends a comment to quiet ones, so that proxies do not close them. */
+/* Follows the changes of the store (stream_follow()), ends streams whose token is gone, and sends a
+ * comment to quiet ones, so that proxies do not close them. */
 void qp_streams_tick(quipu_server *server)
 {
     int64_t now = qp_clock_ns();

@@ -265,7 +265,6 @@ quipu_status qp_token_load(const char *path, qp_token_table **ret_table, quipu_e
     return QUIPU_OK;
 }
 
-/* One more user of a table. */
 qp_token_table *qp_token_hold(qp_token_table *table)
 {
     (void)atomic_fetch_add(&table->references, 1);
@@ -292,7 +291,7 @@ static bool token_equal(const uint8_t *a, const uint8_t *b, size_t size)
     return difference == 0;
 }
 
-/* By this machine's clock, at the very moment of the check. */
+/* By this machine's clock. The moment of the expiry itself is too late. */
 bool qp_token_has_expired(const qp_identity *identity)
 {
     return identity->has_expiry && quipu_time_cmp(identity->expires_at, quipu_time_now()) <= 0;
@@ -350,8 +349,8 @@ static bool token_may_pass(quipu_status status)
     return status == QUIPU_IO || status == QUIPU_NOMEM;
 }
 
-/* One stat() for a request, a read only when the file is another one. The inode is compared too: a
- * file that was replaced within a tick of the clock has another. */
+/* One stat() for a request or a tick with streams, a read only when the file is another one. The
+ * inode is compared too: a file that was replaced within a tick of the clock has another. */
 quipu_status qp_token_refresh(qp_token_book *book, quipu_error *reterr)
 {
     struct stat now = {.st_size = 0};
@@ -395,7 +394,6 @@ static void token_write_time(qp_jsonw *writer, const char *name, quipu_time time
     }
 }
 
-/* One entry, in the order in which people read it. */
 static void token_write_one(qp_jsonw *writer, const qp_identity *identity)
 {
     char hash[2 * QP_SHA256_SIZE + 1];
@@ -719,7 +717,7 @@ quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, qui
     return status;
 }
 
-/* Running servers notice it with their next request, and end its streams. */
+/* Running servers notice it with their next request; a tick ends its streams. */
 quipu_status quipu_token_remove(const char *path, quipu_str id, quipu_error *reterr)
 {
     if (path == NULL || id.n == 0) {

@@ -226,8 +226,8 @@ static quipu_status append_rows(quipu_store *store, ent_db *db, const qp_session
     return status;
 }
 
-/* For writes that hold the row themselves: a turn's record, a fork with messages, an import. The
- * row is written at once, because these callers read it again in the same transaction. */
+/* For works that read the row themselves, not through the session cache: a compaction, the end of a
+ * child session. So the row is written at once. */
 quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratch,
                              const qp_session *row, qp_encoded *encoded, quipu_time now,
                              quipu_error *reterr)

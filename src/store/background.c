@@ -139,7 +139,8 @@ uint64_t qp_background_count(qp_background *background)
     return wakes;
 }
 
-/* Callers hold no other lock: a wake is cheap enough for every append. */
+/* Called by a turn that has appended (qp_memory_wake()), and by background_end() with the gate
+ * held: the gate is taken before this mutex, never behind it. */
 void qp_background_wake(qp_background *background)
 {
     qp_mutex_lock(&background->mutex);

@@ -70,7 +70,6 @@ void qp_batch_move(qp_batch *batch, qp_batch_state to)
     batch->state = to;
 }
 
-/* With the leader's deadline and cancel flag, which bound the wait for the transaction only. */
 quipu_status qp_batch_begin(qp_batch *batch, ent_tx_kind kind)
 {
     qp_group *group = batch->group;
@@ -353,8 +352,8 @@ static void batch_optimistic(qp_batch *batch)
     qp_batch_fall_back(batch);
 }
 
-/* Nothing of the optimistic try is stored, so that it needs no trace. Where no new transaction
- * begins, only the leader is answered; the others lead or join a later batch. */
+/* Nothing of the optimistic try is stored: the errors of its members are cleared. Where no new
+ * transaction begins, only the leader is answered; the others go back to the queue. */
 void qp_batch_fall_back(qp_batch *batch)
 {
     qp_write *own = batch->own;

@@ -53,7 +53,6 @@ typedef struct context_log_read {
 /* ---- lines ------------------------------------------------------------------------------------
  */
 
-/* One text for all of this file. */
 static quipu_status context_log_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for what was sent");
@@ -744,8 +743,8 @@ static quipu_status context_log_store(quipu_store *store, context_log_write *wri
     return qp_store_fail(status, "log what is sent of", write->key, reterr);
 }
 
-/* One small transaction beside the appends of other sessions; repeated, it writes the same row
- * again. */
+/* A small transaction of its own. It names no session, so that it runs EXCLUSIVE; repeated, it
+ * writes the same row again. */
 quipu_status qp_context_log_put(quipu_store *store, quipu_str key, const qp_context_log_new *row,
                                 const quipu_call_options *call, quipu_error *reterr)
 {
@@ -765,7 +764,7 @@ quipu_status qp_context_log_end(quipu_store *store, quipu_str key,
     return context_log_store(store, &write, context_log_end_work, call, reterr);
 }
 
-/* With its session: the log quotes ids of memories and hashes of texts. */
+/* With its session: the log holds system instructions, ids of memories and hashes of texts. */
 quipu_status qp_context_log_remove(ent_db *db, int64_t session_number, quipu_error *reterr)
 {
     assert(session_number > 0 && ent_depth(db) > 0);

@@ -2,7 +2,7 @@
  *
  * Owns quipu_field_get(), which bindings and tests call to marshal structs by the names of their
  * members. Pure: no store, no lock; the table is constant, and its order is that of the schema.
- * Called by: bindings, the server and tests. */
+ * Called by: bindings, the server, src/remote and tests. */
 #include <quipu/fields.h>
 
 #include <assert.h>

@@ -232,7 +232,8 @@ static bool fork_chain_opens(void *ctx, const qp_message *row)
     return !*opens;
 }
 
-/* Looks at a bounded number of messages (QP_FIRST_TURN_MAX): it is asked for at every fork. */
+/* Looks at QP_FIRST_TURN_MAX messages at most: an append asks for it, inside of its transaction,
+ * when the row says turn_seq 0. */
 quipu_status qp_chain_has_turn(ent_db *db, const qp_session *row, int64_t to, bool *ret_has,
                                quipu_error *reterr)
 {

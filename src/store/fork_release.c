@@ -48,7 +48,6 @@ typedef struct release_list {
     size_t room;
 } release_list;
 
-/* One text for all of this file. */
 static quipu_status fork_release_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while looking at forks");
@@ -85,7 +84,6 @@ static int fork_release_compare(const void *left, const void *right)
     return (l->a > r->a) - (l->a < r->a);
 }
 
-/* Numbers of messages; C has no min() for them. */
 static int64_t fork_release_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -4,7 +4,7 @@
  * writes (qp_store_write()). A caller either leads a batch or is answered by another leader;
  * queue.c decides which, batch.c runs the batch.
  * Locks: none but the queue's; the caller that leads has connection, cache and scratch arena to
- * itself. On return the write has its status, and no transaction is open. */
+ * itself. On return the write has its status, and no open transaction contains it. */
 #include "store/group.h"
 
 #include <assert.h>
@@ -62,8 +62,7 @@ static void group_run_outside(qp_group *group, qp_write *own)
 }
 
 /* The door. A caller that finds nobody leading leads: it opens the connection on the first write,
- * runs everybody's work, answers, and passes the lead on. The error is the last try's, and reaches
- * the caller's struct only on failure. */
+ * runs the work of everybody in its batch, answers, and passes the lead on. */
 quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call, qp_work_fn work,
                           void *ctx, quipu_error *reterr)
 {

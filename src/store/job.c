@@ -159,7 +159,7 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
     return status;
 }
 
-/* A look without a claim, to decide whether a worker is worth waking. */
+/* A look in a read transaction: a worker that finds nothing due does not write for a claim. */
 quipu_status qp_job_is_due(const quipu_store *store, ent_db *db, quipu_arena *arena, quipu_str kind,
                            bool *ret_due, quipu_error *reterr)
 {
@@ -326,7 +326,7 @@ quipu_status qp_job_range(const quipu_store *store, ent_db *db, quipu_arena *scr
     return status;
 }
 
-/* Before a long step, so that nobody takes a job over that is still worked on. */
+/* Between two steps of long work, so that nobody takes a job over that is still worked on. */
 quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                           const qp_job_lease *lease, int64_t lease_ms, quipu_error *reterr)
 {
@@ -439,8 +439,9 @@ quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scra
     return job_change_held(store, db, lease, row, &patch, reterr);
 }
 
-/* Deletes the row; a job of the same scope begins with fence 1 again, which is safe because nobody
- * holds a lease of one that does not exist. */
+/* Deletes the row under a lease that the caller has checked. A job of the same scope begins with
+ * fence 1 again; an old lease still does not fit it, because every claim has an owner of its own (a
+ * UUID). */
 quipu_status qp_job_end(const quipu_store *store, ent_db *db, const qp_job_lease *lease,
                         quipu_error *reterr)
 {

@@ -46,8 +46,8 @@ static quipu_status guard_needed(ent_db *db, void *ctx, bool *ret_needed, quipu_
     return status;
 }
 
-/* A migration step: the names that Lango would create are taken, so that an older Lango fails at
- * its opening instead of writing beside quipu's tables. */
+/* A migration step: the names that Lango's migration creates are taken, so that it fails and rolls
+ * back instead of deleting quipu's columns. */
 quipu_status qp_lango_guard_run(ent_db *db, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

@@ -624,7 +624,7 @@ static quipu_status memory_patch_read(memory_call *call, const quipu_memory_patc
     return status == QUIPU_OK && wants_list ? memory_list_begin(call, reterr) : status;
 }
 
-/* See <quipu/memory.h>. One transaction for all ids: all are changed, or none. */
+/* See <quipu/memory.h>. `ret_changed` is read in the transaction that makes the change. */
 quipu_status quipu_memory_update(quipu_store *store, const quipu_memory_patch *patch,
                                  const quipu_call_options *call, quipu_memory_list **ret_changed,
                                  quipu_error *reterr)

@@ -272,8 +272,8 @@ static quipu_status memory_put_row(const memory_put *put, ent_db *db, quipu_aren
     return qp_reflection_create(db, NULL, &row, NULL, reterr);
 }
 
-/* Repeats are found by the hash within the scope, for lines that a worker made; what a program
- * saves itself is always stored. Superseded lines retire in the same transaction. */
+/* Repeats are found by the hash within the scope, for lines that name their origin (workers and MCP
+ * do); others are always stored. A superseded line retires in the same transaction. */
 quipu_status qp_memory_put(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                            const quipu_memory *memory, quipu_str scope, qp_memory_saved *ret_saved,
                            quipu_error *reterr)

@@ -318,7 +318,7 @@ static quipu_status memory_scope_prepare(const quipu_store *store, ent_db *db,
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }
 
-/* Before the first observation of a session: its row, with the watermark at 0. */
+/* For a reflection of a session that was never observed: its row, where there is none. */
 quipu_status qp_memory_scope_ensure(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                                     const qp_session *row, quipu_error *reterr)
 {

@@ -4,7 +4,7 @@
  * (qp_encoded_make()) needs no transaction and no lock, and is where input is refused; placing and
  * inserting run in the transaction of append.c, fork.c or an import, which holds the session's row:
  * numbers and running totals come from it.
- * Called by: append.c, session.c, fork.c, compact.c and the imports. */
+ * Called by: append.c, session.c, state_child.c, compact.c, lango_adopt.c and the imports. */
 #include "store/message.h"
 
 #include <assert.h>
@@ -112,8 +112,8 @@ static quipu_status message_usage(const quipu_message *message, qp_message_new *
     return message_check_usage(message, reterr);
 }
 
-/* Everything that refuses a message by itself, without its session. Order: cheap comparisons first,
- * the walk over texts last. */
+/* What refuses a message by itself, without its session, before a column is made. message_encode()
+ * checks `extra` and the texts that columns hold. */
 static quipu_status message_check(const qp_encoded *encoded, const quipu_message *message,
                                   int64_t bytes_max, bool shared, quipu_error *reterr)
 {
@@ -477,8 +477,8 @@ quipu_status qp_message_take(quipu_messages messages, size_t index, quipu_arena 
     return status;
 }
 
-/* Outside of any lock. One message, the common case, needs no allocation: its row lies in the
- * struct. */
+/* Outside of any lock. The row of one message, the common case, lies in the struct: without calls
+ * and odd texts it needs no allocation. */
 quipu_status qp_encoded_make(qp_encoded *encoded, qp_message_source source, quipu_messages messages,
                              int64_t bytes_max, quipu_error *reterr)
 {
@@ -615,7 +615,8 @@ void qp_header_see(qp_header *header, const qp_message_new *message)
     }
 }
 
-/* What the row gets. Columns that do not change stay out of the UPDATE, and so do their indexes. */
+/* What the row gets. First words, usage and the beginning of the hash chain stay out of the UPDATE
+ * where they do not change. */
 void qp_header_patch(const qp_header *header, qp_session_patch *patch)
 {
     assert(patch != NULL);

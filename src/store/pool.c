@@ -3,7 +3,7 @@
  * Owns the connections and counts them: idle + lent = open_count <= max. Called by store.c for
  * every read outside of the commit group. The mutex guards the counts and the stack of idle
  * connections; it is not held while a connection opens, which may take a round trip to a server.
- * Locks: its own. On return of a give the connection is idle, or closed after a failure. */
+ * Locks: its own. On return of a give the connection is idle, outside of any transaction. */
 #include "store/pool.h"
 
 #include <assert.h>

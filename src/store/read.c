@@ -133,7 +133,8 @@ static bool read_place(void *ctx, const qp_message *row)
     return places->left > 0;
 }
 
-/* The number of the n-th message of a view, counted from the end that the scan begins with. */
+/* The number of the n-th message of a view, counted from the end that the scan begins with.
+ * Summaries do not count. */
 quipu_status qp_view_place(ent_db *db, const qp_chain *chain, const qp_scan *scan, int64_t place,
                            int64_t *ret_seq, quipu_error *reterr)
 {

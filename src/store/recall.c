@@ -42,7 +42,6 @@ typedef struct recall_call {
     recall_results *results;
 } recall_call;
 
-/* One text for all of this file. */
 static quipu_status recall_nomem(quipu_status status, quipu_error *reterr)
 {
     return qp_error_set(reterr, status, "out of memory for a recall");

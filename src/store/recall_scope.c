@@ -25,7 +25,6 @@ typedef struct recall_scope_session {
     ent_opt_int fork_seq;
 } recall_scope_session;
 
-/* One text for all of this file. */
 static quipu_status recall_scope_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the sessions of a recall");
@@ -253,8 +252,9 @@ static quipu_status recall_scope_place(ent_db *db, const quipu_recall_options *o
     return status;
 }
 
-/* One session, or all of an app, a user or the tenant. Parts that forks share are read once, for
- * the session whose key comes first. */
+/* One session, or all of an app, a user or the tenant. Messages that several of them share are read
+ * once: for their holder where it is among them, otherwise for the session whose key comes
+ * first. */
 quipu_status qp_recall_scope_read(const quipu_store *store, ent_db *db,
                                   const quipu_recall_options *options, size_t sessions_max,
                                   quipu_arena *arena, qp_recall_scope *ret_scope,

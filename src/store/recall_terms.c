@@ -348,7 +348,7 @@ static bool recall_terms_has(const int *list, size_t count, int number)
     return count == 0 || at < count;
 }
 
-/* A day without a month is no date: then nothing matches. */
+/* Without a year or a month the question names no date: then nothing matches. */
 bool qp_recall_dates_match(const qp_recall_dates *dates, quipu_time time)
 {
     char text[QP_TIME_RFC3339_SIZE];

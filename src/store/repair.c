@@ -383,7 +383,6 @@ static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena 
         NULL, reterr);
 }
 
-/* A qp_work_fn. */
 static quipu_status repair_job_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {

@@ -88,7 +88,6 @@ typedef struct search_find {
     size_t wanted; /* offset, page and one more */
 } search_find;
 
-/* One text for all of this file. */
 static quipu_status search_find_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");

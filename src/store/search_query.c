@@ -37,8 +37,8 @@ typedef struct search_query_found {
 /* ---- values -----------------------------------------------------------------------------------
  */
 
-/* Filters of a query, "name:value": each sets its condition and reports whether the value is one;
- * otherwise it is searched for as a word. */
+/* Filters of a query, "name:value": each sets its condition and returns whether the value is one. A
+ * value that is none fails the search. */
 static bool search_query_author(quipu_str value, qp_message_where *ret)
 {
     ret->author = ent_eq(value);

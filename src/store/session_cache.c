@@ -85,7 +85,8 @@ static void session_cache_forget(qp_session_cache *cache, qp_cached_session *ent
 }
 
 /* In the batch: `base` is the row as it was read, for the compare-and-set; changes are collected in
- * `row`. Pinned entries are kept in the order of their pinning, which is key order. */
+ * `row`. The list keeps the order of pinning: under LOCKED and OPTIMISTIC key order, under
+ * EXCLUSIVE the order in which works ask. */
 static void session_cache_pin(qp_session_cache *cache, qp_cached_session *entry)
 {
     assert(cache->state != QP_BATCH_NONE);
@@ -239,8 +240,8 @@ static quipu_status session_cache_read(qp_session_cache *cache, ent_db *db, quip
     return row != NULL ? session_cache_keep(cache, row, ret_row, reterr) : QUIPU_OK;
 }
 
-/* Locks and reads the rows in the order of their keys; they are verified then, for later optimistic
- * batches. */
+/* Locks and reads the rows in the order of their keys. A row that is as this process left it
+ * becomes verified, for later optimistic batches. */
 quipu_status qp_session_cache_begin_locked(qp_session_cache *cache, ent_db *db,
                                            const quipu_str *keys, size_t n, quipu_error *reterr)
 {
@@ -286,7 +287,6 @@ quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str
     return QUIPU_OK;
 }
 
-/* Whether a batch may append without a read. */
 bool qp_session_cache_has(qp_session_cache *cache, quipu_str key)
 {
     const qp_cached_session *entry = session_cache_find(cache, key);
@@ -349,8 +349,8 @@ static qp_session_where session_cache_must_match(const qp_session *row)
     return where;
 }
 
-/* Each changed row once, in the order of pinning, which is key order: two processes that flush
- * never wait for each other in a circle. */
+/* Each changed row once, in the order of pinning. Where others write meanwhile that is key order,
+ * so that two processes that flush never wait for each other in a circle. */
 quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

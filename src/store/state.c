@@ -176,7 +176,6 @@ static void state_digest(qp_state_items changes, uint8_t ret[QP_SHA256_SIZE])
     qp_sha256_end(&sha, ret);
 }
 
-/* Of a digest. */
 static bool state_same_bytes(quipu_bytes stored, const void *p, size_t n)
 {
     assert(n > 0);
@@ -295,7 +294,7 @@ quipu_status qp_state_read_scope(const quipu_store *store, ent_db *db, const qp_
     return QUIPU_OK;
 }
 
-/* All three scopes, app first: a caller that merges them lets the later ones win. */
+/* App, user, session: the order of scopes that qp_live states. */
 quipu_status qp_state_read(const quipu_store *store, ent_db *db, const qp_session *row,
                            quipu_arena *arena, qp_state_items *ret_state, quipu_error *reterr)
 {

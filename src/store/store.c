@@ -456,8 +456,7 @@ quipu_status qp_key_check(quipu_str key, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* Adds what was attempted; the key is cut at a character, and its content stays out of logs by not
- * being part of them. */
+/* Adds what was attempted and the session's key, cut at a character. */
 quipu_status qp_store_fail(quipu_status status, const char *doing, quipu_str key,
                            quipu_error *reterr)
 {
@@ -655,7 +654,7 @@ bool qp_call_stops(void *cancel)
     return qp_cancel_is_set(cancel);
 }
 
-/* On the caller's thread, outside of transactions wherever that is possible. */
+/* On the caller's thread. */
 void qp_call_progress(const qp_call *call, int64_t done)
 {
     assert(done >= 0);

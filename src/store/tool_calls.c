@@ -59,7 +59,7 @@ bool qp_tool_calls_are(quipu_str content, quipu_tool_calls calls)
     return follows && tool_calls_fill(content, at);
 }
 
-/* Estimates add up, part by part, as the columns are sent to a model. */
+/* Estimates add up, part by part; an output that is the content counts once, with the content. */
 int64_t qp_tool_calls_estimate(quipu_str content, quipu_tool_calls calls)
 {
     const bool shared = calls.count > 0 && qp_tool_calls_are(content, calls);

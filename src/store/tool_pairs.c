@@ -218,8 +218,8 @@ static quipu_status tool_pairs_walk(qp_pairs *pairs, ent_db *db, const qp_chain 
     return status;
 }
 
-/* Around a place at which a window or a prune may begin: forward from it, and back only where a
- * response could answer a call before it. */
+/* Around a place at which a window may begin or a compaction may end: forward from it, and back
+ * only where a response could answer a call before it. */
 quipu_status qp_pairs_read(qp_pairs *pairs, ent_db *db, const qp_chain *chain, const qp_scan *scan,
                            int64_t at, quipu_error *reterr)
 {
@@ -240,7 +240,7 @@ quipu_status qp_pairs_read(qp_pairs *pairs, ent_db *db, const qp_chain *chain, c
     return status;
 }
 
-/* From the newest message on, until a place is found that cuts no pair. */
+/* Farther back than was read so far, until a place is found that cuts no pair. */
 quipu_status qp_pairs_read_back(qp_pairs *pairs, ent_db *db, const qp_chain *chain,
                                 const qp_scan *scan, quipu_error *reterr)
 {

@@ -99,8 +99,9 @@ void qp_findings_add(qp_findings *findings, quipu_problem_kind kind, int64_t seq
     va_end(args);
 }
 
-/* Counts a problem and passes it on. Callers hold no transaction: the function of the program may
- * take its time, or use the store. */
+/* Counts a problem and passes it on. The store's own checks report between two transactions, so
+ * that the program's function may take its time; the engine's check of the file reports while it
+ * reads. */
 void qp_verify_report(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenant, quipu_str key,
                       int64_t seq, quipu_str text, bool repaired)
 {

@@ -577,7 +577,7 @@ static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_f
     return QUIPU_OK;
 }
 
-/* Rows of the feed are positions of readers: their numbers must be whole. */
+/* A row's number is a reader's position: it must be one that the feed can give. */
 static quipu_status verify_rows_feed(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                      quipu_error *reterr)
 {
