@@ -2,7 +2,8 @@
 // never on load.
 import { get } from "./api.js";
 import { stateTable } from "./state.js";
-import { button, copy, h, instant, number, plural, short, size } from "./dom.js";
+import { button, copy, h, hint, instant, link } from "./dom.js";
+import { number, plural, pretty, short, size } from "./dom.js";
 
 const DISKS = [
 	"A power cut may lose the newest writes.",
@@ -26,11 +27,7 @@ function jobRow(app, job) {
 	return h(
 		"tr",
 		failed ? { class: "differs" } : {},
-		h(
-			"th",
-			{ scope: "row" },
-			h("a", { class: "link", href: app.link(job.key, "memory") }, short(job.key, 60)),
-		),
+		h("th", { scope: "row" }, link(app.link(job.key, "memory"), short(job.key, 60))),
 		h("td", {}, `${number(job.watermark)} of ${number(job.lastSeq)}`),
 		h("td", {}, plural(job.pendingMessages, "message")),
 		h("td", {}, plural(job.observations + job.reflections, "memory", "memories")),
@@ -62,9 +59,7 @@ export async function storeView(app, rest, signal) {
 				"div",
 				{ class: "names" },
 				h("h1", {}, "Store"),
-				button("Copy JSON", () =>
-					copy(JSON.stringify({ stats, jobs: jobs.sessions }, null, 2), "The figures"),
-				),
+				button("Copy JSON", () => copy(pretty({ stats, jobs: jobs.sessions }), "The figures")),
 			),
 			h("p", { class: "sub" }, `${stats.engine} · quipu ${stats.version}`),
 			h(
@@ -118,7 +113,7 @@ export async function storeView(app, rest, signal) {
 			h("h2", {}, "Jobs"),
 			rows.length
 				? stateTable(rows, ["Session", "Observed", "Pending", "Known", "Worker"], "Jobs")
-				: h("p", { class: "hint" }, "No session is observed yet: quipu memory run."),
+				: hint("No session is observed yet: quipu memory run."),
 		),
 	};
 }
