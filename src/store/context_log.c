@@ -744,8 +744,8 @@ static quipu_status context_log_store(quipu_store *store, context_log_write *wri
     return qp_store_fail(status, "log what is sent of", write->key, reterr);
 }
 
-/* One small transaction beside the appends of other sessions; repeated, it writes the same row
- * again. */
+/* One small transaction, which on PostgreSQL must be the only writer; repeated, it writes the same
+ * row again. */
 quipu_status qp_context_log_put(quipu_store *store, quipu_str key, const qp_context_log_new *row,
                                 const quipu_call_options *call, quipu_error *reterr)
 {
