@@ -20,6 +20,7 @@ const REASONS = {
 	compaction: "the history was compacted",
 	window: "the budget was used up: the oldest turns left",
 	history: "messages of it were deleted or changed",
+	pays: "lines of the block were condensed: a shorter one costs less",
 };
 
 /** A part of a content: what it is, and its text. */

@@ -21,6 +21,8 @@ function tile(label, value, more) {
 	);
 }
 
+const health = (isGood, line) => h("li", { class: isGood ? "good" : "poor" }, line);
+
 function jobRow(app, job) {
 	const busy = job.owner ? ["working: ", job.owner] : null;
 	const failed = job.lastError ?? job.reflectError;
@@ -84,10 +86,9 @@ export async function storeView(app, rest, signal) {
 			h(
 				"ul",
 				{ class: "health" },
-				h("li", { class: stats.disks > 0 ? "good" : "poor" }, DISKS[stats.disks] ?? ""),
-				h(
-					"li",
-					{ class: stats.checksums === "on" ? "good" : "poor" },
+				health(stats.disks > 0, DISKS[stats.disks] ?? ""),
+				health(
+					stats.checksums === "on",
 					{
 						on: "Every page has a checksum: damage is found when it is read.",
 						off: "Pages have no checksums here.",
@@ -95,16 +96,14 @@ export async function storeView(app, rest, signal) {
 							"Another program has written without checksums since: quipu upgrade --checksums.",
 					}[stats.checksums],
 				),
-				h(
-					"li",
-					{ class: stats.expired ? "poor" : "good" },
+				health(
+					!stats.expired,
 					stats.expired
 						? `${plural(stats.expired, "session")} expired: quipu sweep deletes them.`
 						: "No session waits to be swept.",
 				),
-				h(
-					"li",
-					{ class: "good" },
+				health(
+					true,
 					stats.unindexed
 						? `${plural(stats.unindexed, "message")} will be indexed by the next search.`
 						: "Every message is in the search index.",
