@@ -84,7 +84,7 @@ export async function deleteDialog(app, key) {
 	const forks = await forksOf(key);
 	const lines = [
 		h("span", {}, h("b", {}, titleOf(session)), ` (${session.key})`),
-		`${plural(session.messageCount, "message")} of about ${number(session.tokenCount)} tokens, its state and its memories are deleted for good.`,
+		`${plural(session.messageCount, "message")} of about ${number(session.tokenCount)} tokens, its state, memories and artifacts are deleted for good.`,
 	];
 	if (forks.length)
 		lines.push(
