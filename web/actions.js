@@ -1,12 +1,13 @@
-// What changes the store: fork, title, delete, and the memories. Offered only to a token that may write; each asks
-// first, and says what it does.
-import { get, send } from "./api.js";
-import { button, dialog, h, note, number, plural, short, titleOf } from "./dom.js";
-import { forksOf } from "./forks.js";
+// What changes the store: fork, title, delete, and the memories. Offered only to a token that may
+// write; each asks first, and says what it does.
+import { send } from "./api.js";
+import { button, dialog, form, h, note, number, plural, short, titleOf } from "./dom.js";
+import { forksOf, sessionOf } from "./forks.js";
 
 /**
  * A form in a dialog: what it does, its fields, and what went wrong. A field is {label, value} and,
- * where they hold, `long`, `optional`, `choices`. Resolves with what `run` did with their values.
+ * where they hold, `long`, `optional`, `choices`. Resolves with what `run` made of their values, or
+ * true; with nothing when it was cancelled.
  */
 function formDialog(title, { lines, fields = [], act, run, danger }) {
 	return dialog(title, (close) => {
@@ -27,17 +28,16 @@ function formDialog(title, { lines, fields = [], act, run, danger }) {
 			input.value = value;
 			return [input, h("label", {}, label, input)];
 		});
-		const submit = async (event) => {
-			event.preventDefault();
+		const submit = async () => {
 			try {
-				close(await run(...inputs.map(([input]) => input.value.trim())));
+				close((await run(...inputs.map(([input]) => input.value.trim()))) ?? true);
 			} catch (error) {
 				wrong.textContent = error.message;
 			}
 		};
-		return h(
-			"form",
-			{ onsubmit: submit },
+		return form(
+			{},
+			submit,
 			lines.map((line) => h("p", {}, line)),
 			inputs.map(([, label]) => label),
 			wrong,
@@ -73,21 +73,18 @@ export async function titleDialog(app, session) {
 		lines: [],
 		fields: [{ label: "Title of the session", value: session.title }],
 		act: "Save",
-		run: async (title) => {
-			await send("PATCH", ["sessions", session.key], { title });
-			return true;
-		},
+		run: (title) => send("PATCH", ["sessions", session.key], { title }),
 	});
 	if (done) app.reload();
 }
 
 /** Names what goes: the session, its messages, its forks. */
 export async function deleteDialog(app, key) {
-	const { session } = await get(["sessions", key], { limit: 0 });
+	const session = await sessionOf(key);
 	const forks = await forksOf(key);
 	const lines = [
 		h("span", {}, h("b", {}, titleOf(session)), ` (${session.key})`),
-		`${plural(session.messageCount, "message")} of about ${number(session.tokenCount)} tokens, its state and its memories are deleted for good.`,
+		`${plural(session.messageCount, "message")} of about ${number(session.tokenCount)} tokens, its state, memories and artifacts are deleted for good.`,
 	];
 	if (forks.length)
 		lines.push(
@@ -97,10 +94,7 @@ export async function deleteDialog(app, key) {
 		lines,
 		act: `Delete ${plural(session.messageCount, "message")}`,
 		danger: true,
-		run: async () => {
-			await send("DELETE", ["sessions", key]);
-			return true;
-		},
+		run: () => send("DELETE", ["sessions", key]),
 	});
 	if (done) {
 		note("Deleted");
@@ -124,7 +118,6 @@ export function retireDialog(memory, change) {
 		run: async (why) => {
 			await change({ retire: true, ...(why ? { why } : {}) });
 			note("Retired");
-			return true;
 		},
 	});
 }
@@ -145,7 +138,6 @@ export function editDialog(memory, change) {
 				...(why ? { why } : {}),
 			});
 			note("Saved");
-			return true;
 		},
 	});
 }

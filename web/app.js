@@ -14,7 +14,8 @@ import { memoryView } from "./memory.js";
 import { usageView } from "./usage.js";
 import { storeView } from "./store.js";
 import { deleteDialog, titleDialog } from "./actions.js";
-import { button, dialog, empty, failure, fill, h, number, plural, titleOf } from "./dom.js";
+import { button, dialog, empty, failure, fill, form, h, link } from "./dom.js";
+import { number, plural, setCurrent, titleOf } from "./dom.js";
 
 const THEMES = ["auto", "light", "dark"];
 const byId = (id) => document.getElementById(id);
@@ -67,11 +68,7 @@ class App {
 		this.theme(localStorage.getItem("quipu-theme") ?? "auto");
 		fill(
 			byId("tools"),
-			button(
-				"Theme",
-				() => this.theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % 3]),
-				{ id: "theme" },
-			),
+			button("Theme", () => this.nextTheme(), { id: "theme" }),
 			button("?", () => this.help(), { "aria-label": "Keys" }),
 		);
 		this.theme(document.documentElement.dataset.theme);
@@ -118,15 +115,11 @@ class App {
 		const input = h("input", { type: "password", autocomplete: "off", required: true });
 		fill(
 			byId("main"),
-			h(
-				"form",
-				{
-					class: "page token",
-					onsubmit: (event) => {
-						event.preventDefault();
-						setToken(input.value.trim());
-						void this.enter();
-					},
+			form(
+				{ class: "page token" },
+				() => {
+					setToken(input.value.trim());
+					void this.enter();
 				},
 				h("h1", {}, "A token, please"),
 				why && h("p", { class: "wrong", role: "alert" }, why),
@@ -146,6 +139,10 @@ class App {
 		input.focus();
 	}
 
+	nextTheme() {
+		this.theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % 3]);
+	}
+
 	theme(name) {
 		const known = THEMES.includes(name) ? name : "auto";
 		document.documentElement.dataset.theme = known;
@@ -161,11 +158,7 @@ class App {
 				{ class: "keys" },
 				KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]),
 			),
-			h(
-				"div",
-				{ class: "choices" },
-				button("Close", () => close(), { class: "primary" }),
-			),
+			h("div", { class: "choices" }, button("Close", () => close(), { class: "primary" })),
 		]);
 	}
 
@@ -187,11 +180,8 @@ class App {
 		const [place, ...rest] = parts;
 		const ticket = ++this.ticket;
 		if (place !== "search") this.sessions.search.value = "";
-		for (const link of byId("places").children) {
-			if (link.getAttribute("href") === `#/${place === "s" ? "" : place}`)
-				link.setAttribute("aria-current", "page");
-			else link.removeAttribute("aria-current");
-		}
+		for (const one of byId("places").children)
+			setCurrent(one, one.getAttribute("href") === `#/${place === "s" ? "" : place}`);
 		if (place === "s" && rest[0]) return this.session(ticket, rest[0], rest.slice(1));
 		this.leave();
 		this.key = null;
@@ -293,11 +283,7 @@ class App {
 			plural(session.messageCount, "message"),
 			`${number(session.tokenCount)} tokens`,
 			session.isFork &&
-				h(
-					"a",
-					{ class: "link", href: this.link(session.key, "forks") },
-					`fork at ${session.forkSeq}`,
-				),
+				link(this.link(session.key, "forks"), `fork at ${session.forkSeq}`),
 		];
 		return h(
 			"div",
@@ -312,9 +298,7 @@ class App {
 						"span",
 						{ class: "changes" },
 						button("Rename", () => titleDialog(this, session)),
-						button("Delete", () => deleteDialog(this, session.key), {
-							class: "danger",
-						}),
+						button("Delete", () => deleteDialog(this, session.key), { class: "danger" }),
 					),
 			),
 			h(
@@ -383,7 +367,7 @@ class App {
 			return true;
 		}
 		if (key === "t") {
-			this.theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % 3]);
+			this.nextTheme();
 			return true;
 		}
 		if (key === "u" && this.key) {

@@ -3,7 +3,8 @@
 import { get, fetchRaw, tail } from "./api.js";
 import { BLOCK, BlockList } from "./list.js";
 import { messageElement } from "./message.js";
-import { button, copy, day, empty, fill, h, note, number, save } from "./dom.js";
+import { button, copy, day, empty, fill, form, h } from "./dom.js";
+import { note, number, numberField, pretty, save } from "./dom.js";
 import { forkDialog } from "./actions.js";
 
 const LIVE = { live: "live", waiting: "reconnecting", ended: "ended" };
@@ -26,11 +27,8 @@ export class Conversation {
 		});
 		this.list.count = Math.max(0, session.nextSeq - this.first);
 		this.state = h("span", { class: "live", role: "status" });
-		this.jumpInput = h("input", {
+		this.jumpInput = numberField("Jump to message number", {
 			class: "jump",
-			inputmode: "numeric",
-			pattern: "[0-9]*",
-			"aria-label": "Jump to message number",
 			placeholder: "# message",
 			size: 9,
 		});
@@ -43,26 +41,19 @@ export class Conversation {
 		this.list.root.addEventListener("click", (event) => this.clicked(event));
 	}
 
-	link(seq) {
-		return this.app.link(this.key, seq);
+	copyLink(seq) {
+		return copy(new URL(this.app.link(this.key, seq), location.href).href, "Link");
 	}
 
 	makeBar() {
-		const go = h(
-			"form",
-			{
-				onsubmit: (event) => {
-					event.preventDefault();
-					const seq = Number(this.jumpInput.value);
-					this.jumpInput.value = "";
-					if (seq > 0) this.goTo(seq);
-				},
-			},
-			this.jumpInput,
-		);
+		const go = () => {
+			const seq = Number(this.jumpInput.value);
+			this.jumpInput.value = "";
+			if (seq > 0) void this.goTo(seq);
+		};
 		return [
 			this.state,
-			go,
+			form({}, go, this.jumpInput),
 			button("Copy JSON", () => this.copyAll(), {
 				title: "Copy the messages on the screen as JSON",
 			}),
@@ -81,11 +72,7 @@ export class Conversation {
 			"span",
 			{ class: "acts" },
 			act("JSON", (seq) => this.copyOne(seq), "Copy as JSON (c)"),
-			act(
-				"Link",
-				(seq) => copy(new URL(this.link(seq), location.href).href, "Link"),
-				"Copy the address of this message (l)",
-			),
+			act("Link", (seq) => this.copyLink(seq), "Copy the address of this message (l)"),
 			act("Prompt", (seq) => this.show("prompt", seq), "What the model saw (p)"),
 			act("State", (seq) => this.show("state", seq), "The state after this message (s)"),
 			this.app.writes &&
@@ -191,7 +178,7 @@ export class Conversation {
 	async copyOne(seq) {
 		const message = this.list.itemAt(seq - this.first);
 		const { newDay, ...plain } = message ?? {};
-		await copy(JSON.stringify(plain, null, 2), `Message ${seq}`);
+		await copy(pretty(plain), `Message ${seq}`);
 	}
 
 	async copyAll() {
@@ -199,7 +186,7 @@ export class Conversation {
 			.inOrder()
 			.flatMap((block) => block.items ?? [])
 			.map(({ newDay, ...plain }) => plain);
-		await copy(JSON.stringify(shown, null, 2), `Messages ${shown[0]?.seq} to ${shown.at(-1)?.seq}`);
+		await copy(pretty(shown), `Messages ${shown[0]?.seq} to ${shown.at(-1)?.seq}`);
 	}
 
 	async export() {
@@ -238,7 +225,7 @@ export class Conversation {
 				if (current) void this.copyOne(seq);
 				return true;
 			case "l":
-				if (current) void copy(new URL(this.link(seq), location.href).href, "Link");
+				if (current) void this.copyLink(seq);
 				return true;
 			case "p":
 			case "s":

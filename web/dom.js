@@ -31,6 +31,34 @@ export function button(label, act, attributes) {
 	return h("button", { type: "button", onclick: act, ...attributes }, label);
 }
 
+/** A form that stays on the page: `act` runs when it is submitted. */
+export function form(attributes, act, ...children) {
+	const submit = (event) => {
+		event.preventDefault();
+		return act();
+	};
+	return h("form", { ...attributes, onsubmit: submit }, ...children);
+}
+
+export const link = (href, ...children) => h("a", { class: "link", href }, ...children);
+export const hint = (...children) => h("p", { class: "hint" }, ...children);
+
+/** A field for the number of a message. */
+export const numberField = (label, attributes) =>
+	h("input", {
+		inputmode: "numeric",
+		pattern: "[0-9]*",
+		"aria-label": label,
+		size: 7,
+		...attributes,
+	});
+
+/** Marks the link to what is shown. */
+export function setCurrent(element, isCurrent) {
+	if (isCurrent) element.setAttribute("aria-current", "page");
+	else element.removeAttribute("aria-current");
+}
+
 // ---- times: in the reader's zone, with the exact instant as the title ----------------------------
 
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
@@ -146,10 +174,16 @@ export async function copy(content, what) {
 
 /** Hands a file to the reader. */
 export function save(blob, name) {
-	const link = h("a", { href: URL.createObjectURL(blob), download: name });
-	link.click();
-	setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+	const file = h("a", { href: URL.createObjectURL(blob), download: name });
+	file.click();
+	setTimeout(() => URL.revokeObjectURL(file.href), 60000);
 }
+
+/** Copies and saves a value as JSON; `make` is asked when a button is pressed. */
+export const jsonButtons = (make, what, name) => [
+	button("Copy JSON", () => copy(pretty(make()), what)),
+	button("Export", () => save(new Blob([pretty(make())]), name)),
+];
 
 /** A dialog with a title; closes by Escape. Resolves with what `close` was given. */
 export function dialog(title, build) {

@@ -3,7 +3,8 @@
 import { get } from "./api.js";
 import { messageElement } from "./message.js";
 import { Changes, scopeOf, stateTable, valueCell } from "./state.js";
-import { button, copy, empty, fill, h, number, plural, short, titleOf, when } from "./dom.js";
+import { button, copy, empty, h, hint, link } from "./dom.js";
+import { number, plural, pretty, short, titleOf, when } from "./dom.js";
 
 const NODES_MAX = 200; // sessions that the tree shows
 const DEPTH_MAX = 64;
@@ -12,7 +13,7 @@ const PAGE = 20;
 export const forksOf = async (key, signal) =>
 	(await get(["sessions"], { parent: key, limit: NODES_MAX, expired: true }, signal)).sessions;
 
-const sessionOf = async (key, signal) =>
+export const sessionOf = async (key, signal) =>
 	(await get(["sessions", key], { limit: 0 }, signal)).session;
 
 /** The session and all that it was forked from, up to the first. */
@@ -118,7 +119,7 @@ function column(app, session, after, signal) {
 		h(
 			"h3",
 			{},
-			h("a", { class: "link", href: app.link(session.key) }, titleOf(session)),
+			link(app.link(session.key), titleOf(session)),
 			h("code", {}, short(session.key, 60)),
 		),
 		list,
@@ -159,7 +160,7 @@ function stateElement(sides) {
 					["Name", "Here", "There", ""],
 					"State of both sessions",
 				)
-			: h("p", { class: "hint" }, "No recorded event changed the state of either session."),
+			: hint("No recorded event changed the state of either session."),
 	];
 }
 
@@ -200,13 +201,11 @@ export async function forksView(app, session, rest, signal) {
 			? await comparison(app, session, line, otherKey, signal)
 			: null;
 	return {
-		bar: [button("Copy JSON", () => copy(JSON.stringify(tree, null, 2), "The tree"))],
-		element: fill(h("div", { class: "stack" }), [
+		bar: [button("Copy JSON", () => copy(pretty(tree), "The tree"))],
+		element: h("div", { class: "stack" }, [
 			h("h2", {}, "Forks"),
 			isAlone
-				? h(
-						"p",
-						{ class: "hint" },
+				? hint(
 						session.isFork
 							? "The session that it was forked from is deleted."
 							: "This session has no forks. A fork shares the past up to a message and goes on alone: press f at a message.",

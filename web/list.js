@@ -3,8 +3,9 @@
 //
 //   above │ block │ block │ block │ below
 //
-// Heights are measured when a block is shown and estimated before. Whenever a height changes, the
-// first visible item keeps its place.
+// Heights are estimated until a block is shown. When one changes, the first visible item keeps its
+// place.
+import { h } from "./dom.js";
 
 export const BLOCK = 50;
 const MOUNTED = 6;
@@ -24,24 +25,13 @@ export class BlockList {
 		this.blocks = new Map(); // number -> {box, items: null while they load, controller}
 		this.heights = new Map(); // number -> pixels
 		this.current = -1; // the item that the keyboard is at
-		this.above = document.createElement("div");
-		this.below = document.createElement("div");
-		this.root = document.createElement("div");
-		this.root.className = "list";
-		this.root.tabIndex = 0;
-		this.root.setAttribute("role", role);
-		this.root.setAttribute("aria-label", label);
-		for (const box of [this.above, this.below]) box.setAttribute("aria-hidden", "true");
-		this.root.append(this.above, this.below);
+		this.above = h("div", { "aria-hidden": "true" });
+		this.below = h("div", { "aria-hidden": "true" });
+		const named = { class: "list", tabindex: 0, role, "aria-label": label };
+		this.root = h("div", named, this.above, this.below);
 		this.root.addEventListener("scroll", () => this.schedule(), { passive: true });
 		for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) {
-			this.root.addEventListener(
-				kind,
-				() => {
-					this.follows = false;
-				},
-				{ passive: true },
-			);
+			this.root.addEventListener(kind, () => (this.follows = false), { passive: true });
 		}
 		this.width = 0;
 		this.observer = new ResizeObserver((entries) => this.measured(entries));
@@ -142,9 +132,7 @@ export class BlockList {
 	}
 
 	mount(number) {
-		const box = document.createElement("div");
-		box.setAttribute("role", "presentation");
-		box.className = "block loading";
+		const box = h("div", { role: "presentation", class: "block loading" });
 		const before = Math.min(...[...this.blocks.keys()].filter((other) => other > number), Infinity);
 		this.root.insertBefore(box, before === Infinity ? this.below : this.blocks.get(before).box);
 		const block = { box, items: null, controller: new AbortController() };

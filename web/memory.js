@@ -2,7 +2,7 @@
 // what became of them. Where the token may write, one can be corrected or retired.
 import { get, send } from "./api.js";
 import { editDialog, retireDialog } from "./actions.js";
-import { button, copy, fill, h, instant, number, plural, save, text } from "./dom.js";
+import { button, fill, h, hint, instant, jsonButtons, link, number, plural, text } from "./dom.js";
 
 const chip = (label, kind = "") => h("span", { class: `chip ${kind}` }, label);
 
@@ -42,9 +42,8 @@ function memoryElement(app, memory, reload) {
 			"p",
 			{ class: "sub" },
 			source &&
-				h(
-					"a",
-					{ class: "link", href: app.link(memory.sessionKey, memory.sourceStart) },
+				link(
+					app.link(memory.sessionKey, memory.sourceStart),
 					memory.sourceStart === memory.sourceEnd
 						? `message ${memory.sourceStart}`
 						: `messages ${memory.sourceStart} to ${memory.sourceEnd}`,
@@ -103,9 +102,7 @@ export async function memoryView(app, session, rest, signal) {
 			list,
 			memories.map((memory) => memoryElement(app, memory, load)),
 			!memories.length &&
-				h(
-					"p",
-					{ class: "hint" },
+				hint(
 					"Nothing is known of this session yet. ",
 					h("code", {}, "quipu memory run"),
 					" observes what was said, by rules or by a model.",
@@ -119,12 +116,8 @@ export async function memoryView(app, session, rest, signal) {
 		get(["memory"], { key }, signal).then((got) => got.sessions[0]),
 		load(),
 	]);
-	const json = () => JSON.stringify(memories, null, 2);
 	return {
-		bar: [
-			button("Copy JSON", () => copy(json(), "The memories")),
-			button("Export", () => save(new Blob([json()]), "memories.json")),
-		],
+		bar: jsonButtons(() => memories, "The memories", "memories.json"),
 		element: h(
 			"div",
 			{ class: "stack" },

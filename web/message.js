@@ -1,5 +1,5 @@
 // A message as an element: who, when, what. Tool calls and thoughts are folded, media is shown.
-import { at, fold, h, number, pretty, save, text } from "./dom.js";
+import { at, button, fold, h, number, pretty, save, short, text } from "./dom.js";
 
 /** Small and stable: the same author has the same colour everywhere. */
 export function colour(name) {
@@ -12,12 +12,9 @@ export function colour(name) {
 const pick = (object, ...names) =>
 	names.map((name) => object?.[name]).find((value) => value !== undefined);
 
-const line = (value, most = 90) => {
-	const flat = (typeof value === "string" ? value : (JSON.stringify(value) ?? "")).replace(
-		/\s+/g,
-		" ",
-	);
-	return flat.length > most ? `${flat.slice(0, most)}…` : flat;
+const line = (value) => {
+	const whole = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+	return short(whole.replace(/\s+/g, " "), 90);
 };
 
 // ---- parts ---------------------------------------------------------------------------------------
@@ -37,18 +34,9 @@ function rawPart(part) {
 	const data = pick(part, "inlineData", "inline_data");
 	const file = pick(part, "fileData", "file_data");
 	const code = pick(part, "executableCode", "executable_code");
-	if (typeof data?.data === "string")
-		return {
-			kind: "data",
-			mime: String(pick(data, "mimeType", "mime_type") ?? ""),
-			data: data.data,
-		};
-	if (file)
-		return {
-			kind: "file",
-			mime: String(pick(file, "mimeType", "mime_type") ?? ""),
-			uri: String(pick(file, "fileUri", "file_uri") ?? ""),
-		};
+	const mime = String(pick(data ?? file, "mimeType", "mime_type") ?? "");
+	if (typeof data?.data === "string") return { kind: "data", mime, data: data.data };
+	if (file) return { kind: "file", mime, uri: String(pick(file, "fileUri", "file_uri") ?? "") };
 	if (typeof code?.code === "string") return { kind: "code", text: code.code };
 	return { kind: "other", value: part };
 }
@@ -124,11 +112,8 @@ function mediaElement(part) {
 	const blob = blobOf(part);
 	const name = part.mime || "data";
 	if (!blob) return h("div", { class: "chip" }, `${name}: not base64`);
-	const chip = h(
-		"button",
-		{ type: "button", class: "chip", onclick: () => save(blob, "part") },
-		`${name} · ${number(blob.size)} bytes · download`,
-	);
+	const facts = `${name} · ${number(blob.size)} bytes`;
+	const chip = button(`${facts} · download`, () => save(blob, "part"), { class: "chip" });
 	if (IMAGES.test(part.mime)) {
 		const url = URL.createObjectURL(blob);
 		const free = () => URL.revokeObjectURL(url);
@@ -147,7 +132,7 @@ function mediaElement(part) {
 	const kind = /^(audio|video)\//.exec(part.mime)?.[1];
 	if (!kind) return chip;
 	return fold(
-		`${name} · ${number(blob.size)} bytes`,
+		facts,
 		() => {
 			const player = h(kind, { class: "media", controls: true });
 			player.src = URL.createObjectURL(blob);
@@ -168,16 +153,11 @@ export function partElement(part) {
 				class: "part thought",
 			});
 		case "call":
-			return fold(
-				[h("b", {}, part.name || "call"), ` ${line(part.value ?? "")}`],
-				() => value(part.value),
-				{ class: "part call" },
-			);
 		case "response":
 			return fold(
-				[h("b", {}, part.name || "response"), ` ${line(part.value ?? "")}`],
+				[h("b", {}, part.name || part.kind), ` ${line(part.value ?? "")}`],
 				() => value(part.value),
-				{ class: "part response" },
+				{ class: `part ${part.kind}` },
 			);
 		case "data":
 			return mediaElement(part);

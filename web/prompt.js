@@ -3,7 +3,8 @@
 // compared line by line.
 import { get } from "./api.js";
 import { changes, linesOf } from "./diff.js";
-import { button, copy, fill, h, note, number, pretty, save, short, text } from "./dom.js";
+import { button, form, h, hint, jsonButtons } from "./dom.js";
+import { note, number, numberField, pretty, short, text } from "./dom.js";
 
 const HEAD = 10; // of a long prompt these many pieces are shown first...
 const TAIL = 60; // ...and these many last
@@ -19,6 +20,7 @@ const REASONS = {
 	compaction: "the history was compacted",
 	window: "the budget was used up: the oldest turns left",
 	history: "messages of it were deleted or changed",
+	pays: "lines of the block were condensed: a shorter one costs less",
 };
 
 /** A part of a content: what it is, and its text. */
@@ -143,22 +145,14 @@ function factsOf(prompt) {
 
 /** Turns by number, another turn to compare with, one turn back and on. */
 function controls(app, key, prompt, at, other) {
-	const field = (label, value) =>
-		h("input", { inputmode: "numeric", pattern: "[0-9]*", size: 7, "aria-label": label, value });
-	const turn = field("Turn of message", at || "");
-	const against = field("Compare with the turn of message", other || "");
+	const turn = numberField("Turn of message", { value: at || "" });
+	const against = numberField("Compare with the turn of message", { value: other || "" });
 	const go = (first, second) => {
 		location.hash = app.link(key, "prompt", first || "next", ...(second ? [second] : []));
 	};
-	return h(
-		"form",
-		{
-			class: "controls",
-			onsubmit(event) {
-				event.preventDefault();
-				go(Number(turn.value), Number(against.value));
-			},
-		},
+	return form(
+		{ class: "controls" },
+		() => go(Number(turn.value), Number(against.value)),
 		prompt && button("‹ Turn before", () => go(prompt.to - 1), { title: "k" }),
 		at > 0 && button("Turn after ›", () => go(at && prompt ? prompt.to + 2 : 0), { title: "j" }),
 		h("label", {}, "Turn of #", turn),
@@ -190,13 +184,9 @@ export async function promptView(app, session, rest, signal) {
 		prompt.reason === "first" ? null : await past(isLogged ? prompt.to - 1 : session.nextSeq - 1);
 	const pieces = piecesOf(prompt);
 	const shared = before ? sharedOf(pieces, piecesOf(before)) : 0;
-	const json = () => JSON.stringify(prompt, null, 2);
-	const view = {
-		bar: [
-			button("Copy JSON", () => copy(json(), "The prompt")),
-			button("Export", () => save(new Blob([json()]), `prompt-${at || "next"}.json`)),
-		],
-		element: [
+	return {
+		bar: jsonButtons(() => prompt, "The prompt", `prompt-${at || "next"}.json`),
+		element: h("div", { class: "stack" }, [
 			controls(app, key, prompt, at, other),
 			asked > 0 &&
 				!isLogged &&
@@ -207,13 +197,11 @@ export async function promptView(app, session, rest, signal) {
 				),
 			other > 0 &&
 				!compared &&
-				h("p", { class: "hint" }, `No prompt is logged for the turn of message ${other}.`),
+				hint(`No prompt is logged for the turn of message ${other}.`),
 			h("h2", {}, isLogged ? `What the model saw, up to message ${prompt.to}` : "The next prompt"),
 			isLogged &&
 				!prompt.exact &&
-				h(
-					"p",
-					{ class: "hint" },
+				hint(
 					"These are not the bytes that were sent: messages or memories of it have changed since.",
 				),
 			factsOf(prompt),
@@ -232,7 +220,7 @@ export async function promptView(app, session, rest, signal) {
 						),
 						piecesElement(pieces, shared),
 					],
-		],
+		]),
 		onkey(pressed) {
 			if (pressed === "j" && !at) note("This is the next prompt");
 			else if (pressed === "j") location.hash = app.link(key, "prompt", prompt.to + 2);
@@ -241,6 +229,4 @@ export async function promptView(app, session, rest, signal) {
 			return pressed === "j" || pressed === "k";
 		},
 	};
-	view.element = fill(h("div", { class: "stack" }), view.element);
-	return view;
 }

@@ -2,7 +2,8 @@
 import { fetchRaw, get } from "./api.js";
 import { BLOCK, BlockList } from "./list.js";
 import { authorOf, colour } from "./message.js";
-import { button, empty, failure, fill, h, instant, number, plural, titleOf, when } from "./dom.js";
+import { button, empty, failure, fill, form, h, instant } from "./dom.js";
+import { number, plural, setCurrent, titleOf, when } from "./dom.js";
 
 const LIVE_MS = 30000; // a session that changed within it is marked as live
 const POLL_MS = 4000;
@@ -37,15 +38,11 @@ export class Sessions {
 			h(
 				"div",
 				{ class: "sidehead" },
-				h(
-					"form",
-					{
-						role: "search",
-						onsubmit: (event) => {
-							event.preventDefault();
-							if (this.search.value.trim())
-								location.hash = `#/search/${encodeURIComponent(this.search.value.trim())}`;
-						},
+				form(
+					{ role: "search" },
+					() => {
+						const words = this.search.value.trim();
+						if (words) location.hash = `#/search/${encodeURIComponent(words)}`;
 					},
 					this.search,
 				),
@@ -63,15 +60,11 @@ export class Sessions {
 			h("label", {}, label, h("input", { name, autocomplete: "off", spellcheck: "false" }));
 		const check = (name, label) =>
 			h("label", { class: "check" }, h("input", { type: "checkbox", name }), label);
-		const form = h(
-			"form",
+		const box = form(
 			{
-				onsubmit(event) {
-					event.preventDefault();
-				},
 				onchange: () => {
 					this.filter = Object.fromEntries(
-						[...new FormData(form)].map(([name, value]) => [
+						[...new FormData(box)].map(([name, value]) => [
 							name,
 							value === "on" ? true : value.trim(),
 						]),
@@ -82,6 +75,7 @@ export class Sessions {
 					this.reset();
 				},
 			},
+			() => {},
 			field("app", "App"),
 			field("user", "User"),
 			field("agent", "Agent"),
@@ -89,7 +83,7 @@ export class Sessions {
 			check("expired", "expired too"),
 		);
 		const summary = h("summary", {}, "Filters");
-		return h("details", { class: "filters" }, summary, form);
+		return h("details", { class: "filters" }, summary, box);
 	}
 
 	reset() {
@@ -168,10 +162,8 @@ export class Sessions {
 
 	/** The open session is the current one. */
 	select() {
-		for (const link of this.list.root.querySelectorAll("a.row")) {
-			if (link.dataset.key === this.app.key) link.setAttribute("aria-current", "page");
-			else link.removeAttribute("aria-current");
-		}
+		for (const row of this.list.root.querySelectorAll("a.row"))
+			setCurrent(row, row.dataset.key === this.app.key);
 	}
 
 	/** Looks at the first page again: on top the rows change in place, else a button offers it. */

@@ -1,19 +1,8 @@
 // The state of a session with blame: each name by its scope, its value, and who set it last. The
 // past comes from recorded events: the newest messages are looked at first, older ones on request.
 import { get } from "./api.js";
-import {
-	button,
-	copy,
-	fill,
-	h,
-	instant,
-	number,
-	plural,
-	pretty,
-	save,
-	short,
-	text,
-} from "./dom.js";
+import { button, fill, form, h, hint, instant, jsonButtons, link } from "./dom.js";
+import { number, numberField, plural, pretty, short, text } from "./dom.js";
 
 export const scopeOf = (name) => /^(app|user):/.exec(name)?.[1] ?? "session";
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -71,9 +60,9 @@ function blame(app, key, change, value, set, changes) {
 	if (who) {
 		const where = who.in ?? key;
 		return [
-			who.seq && h("a", { class: "link", href: app.link(where, who.seq) }, `message ${who.seq}`),
+			who.seq && link(app.link(where, who.seq), `message ${who.seq}`),
 			h("span", {}, who.by || "unknown"),
-			where !== key && h("a", { class: "link", href: app.link(where) }, short(where, 50)),
+			where !== key && link(app.link(where), short(where, 50)),
 			instant(who.at),
 			!who.seq && h("span", { class: "soft" }, "by an event that was not recorded"),
 		];
@@ -159,11 +148,7 @@ export async function stateView(app, session, rest, signal) {
 						["Scope", "Name", "Value", "Set by"],
 						"State",
 					)
-				: h(
-						"p",
-						{ class: "hint" },
-						at ? "No event up to here changed the state." : "The state is empty.",
-					),
+				: hint(at ? "No event up to here changed the state." : "The state is empty."),
 		);
 		fill(
 			timeline,
@@ -191,32 +176,19 @@ export async function stateView(app, session, rest, signal) {
 			: `${plural(changes.list.length, "recorded change")} in the messages from ${number(changes.before)} on.`;
 	};
 	show();
-	const json = () =>
-		JSON.stringify(Object.fromEntries(values().map(([name, value]) => [name, value])), null, 2);
-	const input = h("input", {
-		inputmode: "numeric",
-		pattern: "[0-9]*",
-		size: 7,
-		value: at || "",
-		"aria-label": "State after message",
-	});
+	const input = numberField("State after message", { value: at || "" });
 	return {
-		bar: [
-			button("Copy JSON", () => copy(json(), "The state")),
-			button("Export", () => save(new Blob([json()]), at ? `state-${at}.json` : "state.json")),
-		],
+		bar: jsonButtons(
+			() => Object.fromEntries(values()),
+			"The state",
+			at ? `state-${at}.json` : "state.json",
+		),
 		element: h(
 			"div",
 			{ class: "stack" },
-			h(
-				"form",
-				{
-					class: "controls",
-					onsubmit(event) {
-						event.preventDefault();
-						location.hash = app.link(key, "state", Number(input.value) || "");
-					},
-				},
+			form(
+				{ class: "controls" },
+				() => (location.hash = app.link(key, "state", Number(input.value) || "")),
 				h("label", {}, "State after message #", input),
 				h("button", { type: "submit" }, "Show"),
 				at > 0 && button("Now", () => (location.hash = app.link(key, "state"))),

@@ -2,7 +2,8 @@
 // never on load.
 import { get } from "./api.js";
 import { stateTable } from "./state.js";
-import { button, copy, h, instant, number, plural, short, size } from "./dom.js";
+import { button, copy, h, hint, instant, link } from "./dom.js";
+import { number, plural, pretty, short, size } from "./dom.js";
 
 const DISKS = [
 	"A power cut may lose the newest writes.",
@@ -20,17 +21,15 @@ function tile(label, value, more) {
 	);
 }
 
+const health = (isGood, line) => h("li", { class: isGood ? "good" : "poor" }, line);
+
 function jobRow(app, job) {
 	const busy = job.owner ? ["working: ", job.owner] : null;
 	const failed = job.lastError ?? job.reflectError;
 	return h(
 		"tr",
 		failed ? { class: "differs" } : {},
-		h(
-			"th",
-			{ scope: "row" },
-			h("a", { class: "link", href: app.link(job.key, "memory") }, short(job.key, 60)),
-		),
+		h("th", { scope: "row" }, link(app.link(job.key, "memory"), short(job.key, 60))),
 		h("td", {}, `${number(job.watermark)} of ${number(job.lastSeq)}`),
 		h("td", {}, plural(job.pendingMessages, "message")),
 		h("td", {}, plural(job.observations + job.reflections, "memory", "memories")),
@@ -62,9 +61,7 @@ export async function storeView(app, rest, signal) {
 				"div",
 				{ class: "names" },
 				h("h1", {}, "Store"),
-				button("Copy JSON", () =>
-					copy(JSON.stringify({ stats, jobs: jobs.sessions }, null, 2), "The figures"),
-				),
+				button("Copy JSON", () => copy(pretty({ stats, jobs: jobs.sessions }), "The figures")),
 			),
 			h("p", { class: "sub" }, `${stats.engine} · quipu ${stats.version}`),
 			h(
@@ -89,10 +86,9 @@ export async function storeView(app, rest, signal) {
 			h(
 				"ul",
 				{ class: "health" },
-				h("li", { class: stats.disks > 0 ? "good" : "poor" }, DISKS[stats.disks] ?? ""),
-				h(
-					"li",
-					{ class: stats.checksums === "on" ? "good" : "poor" },
+				health(stats.disks > 0, DISKS[stats.disks] ?? ""),
+				health(
+					stats.checksums === "on",
 					{
 						on: "Every page has a checksum: damage is found when it is read.",
 						off: "Pages have no checksums here.",
@@ -100,16 +96,14 @@ export async function storeView(app, rest, signal) {
 							"Another program has written without checksums since: quipu upgrade --checksums.",
 					}[stats.checksums],
 				),
-				h(
-					"li",
-					{ class: stats.expired ? "poor" : "good" },
+				health(
+					!stats.expired,
 					stats.expired
 						? `${plural(stats.expired, "session")} expired: quipu sweep deletes them.`
 						: "No session waits to be swept.",
 				),
-				h(
-					"li",
-					{ class: "good" },
+				health(
+					true,
 					stats.unindexed
 						? `${plural(stats.unindexed, "message")} will be indexed by the next search.`
 						: "Every message is in the search index.",
@@ -118,7 +112,7 @@ export async function storeView(app, rest, signal) {
 			h("h2", {}, "Jobs"),
 			rows.length
 				? stateTable(rows, ["Session", "Observed", "Pending", "Known", "Worker"], "Jobs")
-				: h("p", { class: "hint" }, "No session is observed yet: quipu memory run."),
+				: hint("No session is observed yet: quipu memory run."),
 		),
 	};
 }

@@ -2,7 +2,7 @@
 // providers reported it. The store sums up as it writes: a question here reads no message.
 import { get } from "./api.js";
 import { stateTable } from "./state.js";
-import { button, copy, fill, h, number, plural, save, short } from "./dom.js";
+import { button, fill, h, jsonButtons, link, number, plural, short } from "./dom.js";
 
 const DAYS = 60; // bars of the chart
 const ROWS = 100; // sessions of the table
@@ -25,17 +25,14 @@ const money = (sum) =>
 		? "no price"
 		: `$${(sum.cost / 1e6).toFixed(sum.cost < 1e6 ? 4 : 2)}${sum.unpriced ? "+" : ""}`;
 
-const cells = (sum) => [
-	h("td", { class: "number" }, number(sum.answers)),
-	h("td", { class: "number" }, number(sum.promptTokens)),
-	h(
-		"td",
-		{ class: "number" },
+const cells = (sum) =>
+	[
+		number(sum.answers),
+		number(sum.promptTokens),
 		sum.promptTokens ? `${Math.round((100 * sum.cachedTokens) / sum.promptTokens)} %` : "–",
-	),
-	h("td", { class: "number" }, number(sum.answerTokens)),
-	h("td", { class: "number" }, money(sum)),
-];
+		number(sum.answerTokens),
+		money(sum),
+	].map((shown) => h("td", { class: "number" }, shown));
 
 const HEADS = ["Answers", "Prompt tokens", "Cached", "Answer tokens", "Cost"];
 
@@ -122,22 +119,13 @@ export async function usageView(app, rest, signal) {
 				h("h2", {}, "By model"),
 				table("Model", sums.model, (name) => name || "not named", byMost),
 				h("h2", {}, "By session"),
-				table(
-					"Session",
-					sums.sessionKey,
-					(key) => h("a", { class: "link", href: app.link(key) }, short(key, 60)),
-					byMost,
-				),
+				table("Session", sums.sessionKey, (key) => link(app.link(key), short(key, 60)), byMost),
 			],
 		);
 	};
 	await load();
-	const json = () =>
-		JSON.stringify(
-			Object.fromEntries(Object.entries(sums).map(([by, map]) => [by, Object.fromEntries(map)])),
-			null,
-			2,
-		);
+	const plain = () =>
+		Object.fromEntries(Object.entries(sums).map(([by, map]) => [by, Object.fromEntries(map)]));
 	return {
 		element: h(
 			"div",
@@ -146,8 +134,7 @@ export async function usageView(app, rest, signal) {
 				"div",
 				{ class: "names" },
 				h("h1", {}, "Usage"),
-				button("Copy JSON", () => copy(json(), "The sums")),
-				button("Export", () => save(new Blob([json()]), "usage.json")),
+				jsonButtons(plain, "The sums", "usage.json"),
 			),
 			status,
 			body,

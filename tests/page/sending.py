@@ -12,7 +12,7 @@ import harness
 import server
 
 WEB = harness.ROOT / "web"
-SIZE_MAX = 120 * 1024
+SIZE_MAX = 120_000  # bytes
 # Ways from text to markup or code, and cookies.
 WAYS = (r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|setHTML"
         r"|DOMParser|createContextualFragment|document\.cookie")
