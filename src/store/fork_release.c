@@ -114,7 +114,7 @@ static quipu_status fork_release_delete(quipu_store *store, ent_db *db, int64_t 
     int64_t count = 0;
     quipu_status status = qp_search_forget(db, session, from, to, reterr);
 
-    assert(session != 0 && from <= to && ent_depth(db) > 0);
+    assert(from <= to && ent_depth(db) > 0);
     if (status == QUIPU_OK) {
         status = qp_vector_remove(db, session, from, to, reterr);
     }
@@ -349,7 +349,7 @@ static quipu_status fork_release_collect(quipu_store *store, ent_db *db, quipu_a
 static quipu_status fork_release_has_forks(ent_db *db, int64_t id, bool *ret_has,
                                            quipu_error *reterr)
 {
-    assert(id != 0);
+    assert(ent_depth(db) > 0); /* `id` is a value of the file */
     return qp_session_exists(db, &(qp_session_where){.parent_id = ent_eq(id)}, ret_has, reterr);
 }
 

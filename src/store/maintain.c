@@ -80,7 +80,7 @@ quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_ne
 {
     quipu_error error = {0};
 
-    assert(made->name.n > 0);
+    assert(made != NULL && ret_row != NULL);
     *ret_row = NULL;
     return qp_row_optional(qp_state_get(db, arena, made->tenant, made->scope, made->app_name,
                                         made->user_id, made->session_number, made->name, ret_row,

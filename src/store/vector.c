@@ -122,6 +122,6 @@ quipu_status qp_vector_remove(ent_db *db, int64_t session, int64_t from, int64_t
 {
     const qp_vector_where where = {.session_number = ent_eq(session), .seq = ent_between(from, to)};
 
-    assert(session != 0 && from <= to && ent_depth(db) > 0);
+    assert(from <= to && ent_depth(db) > 0);
     return qp_vector_delete(db, &where, NULL, reterr);
 }
