@@ -223,6 +223,11 @@ static void conn_run(qp_job *job)
     }
 }
 
+static void conn_refuse_tail(qp_call *call)
+{
+    qp_reply_error(&call->answer, 503, "LIMIT", "there are too many tails: try again later");
+}
+
 /* On the loop's thread, behind conn_run(). Streams of the session that was written to are notified
  * here, before the answer leaves: a client that reads its own answer first still finds the event in
  * its tail. */
@@ -242,6 +247,11 @@ static void conn_done(qp_job *job)
         conn->state = QP_CONN_WRITING;
         qp_conn_close(conn);
     } else if (call->tail == NULL) {
+        conn_answer(conn);
+    } else if (!qp_streams_have_room(conn->server, call->identity)) {
+        /* Others that were checked with it have begun since: the check of the head counts none that
+         * waits for a worker. */
+        conn_refuse_tail(call);
         conn_answer(conn);
     } else if (!qp_stream_begin(conn)) {
         qp_reply_error(&call->answer, 503, "NOMEM", "out of memory");
@@ -272,7 +282,7 @@ static bool conn_check(qp_conn *conn)
         return false;
     }
     if (call->route->kind == QP_ROUTE_STREAM && !qp_streams_have_room(server, call->identity)) {
-        qp_reply_error(&call->answer, 503, "LIMIT", "there are too many tails: try again later");
+        conn_refuse_tail(call);
         return false;
     }
     return qp_route_check(call);
