@@ -451,21 +451,22 @@ static void conn_on_timer(evutil_socket_t fd, short events, void *arg)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-/* Makes what belongs to a connection. false: without memory; the descriptor is closed with the
- * bufferevent, or by the caller where that could not be made. */
+/* Makes what belongs to a connection. false: without memory, and the descriptor is the caller's to
+ * close. The bufferevent, which closes it, comes last: closed twice, it could be another's by then.
+ */
 static bool conn_make(quipu_server *server, int fd, qp_conn *conn)
 {
     struct timeval write_time = conn_time(server->options.request_ms);
 
+    conn->timer = evtimer_new(server->base, conn_on_timer, conn);
+    if (conn->timer == NULL) {
+        return false;
+    }
     conn->bev = server->tls != NULL
                     ? qp_tls_accept(server->tls, server->base, fd)
                     : bufferevent_socket_new(server->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (conn->bev == NULL) {
-        return false;
-    }
-    conn->timer = evtimer_new(server->base, conn_on_timer, conn);
-    if (conn->timer == NULL) {
-        bufferevent_free(conn->bev);
+        event_free(conn->timer);
         return false;
     }
     bufferevent_setcb(conn->bev, conn_on_read, conn_on_write, conn_on_event, conn);
