@@ -266,6 +266,25 @@ static void an_erased_user_leaves_none(void **state)
     quipu_close(store);
 }
 
+static void an_erased_key_without_a_session_leaves_none(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = with_session(path);
+    quipu_erase_options options = QUIPU_ERASE_OPTIONS_INIT;
+    quipu_erasure *erasure = NULL;
+
+    (void)state;
+    (void)save(store, "ana", "gone", "c", "words of a key without a session");
+    options.key = QUIPU_STR("gone");
+    T_OK(quipu_erase(store, &options, NULL, &erasure, NULL));
+    quipu_free(erasure);
+    check_text(store, of("ana", "gone", "c"), NULL);
+    assert_false(mt_files_hold(path, "words of"));
+    check_names(store, of("ana", "s", NULL), "a.0 user:b.0"); /* what has an owner stays */
+    mt_clean(store);
+    quipu_close(store);
+}
+
 static void an_export_carries_artifacts(void **state)
 {
     char path[T_PATH_MAX];
@@ -423,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_blob_goes_with_its_last_owner),
         cmocka_unit_test(a_deleted_session_takes_its_own),
         cmocka_unit_test(an_erased_user_leaves_none),
+        cmocka_unit_test(an_erased_key_without_a_session_leaves_none),
         cmocka_unit_test(an_export_carries_artifacts),
         ST_TEST(everything_has_a_limit),
         cmocka_unit_test(versions_of_a_name_have_a_limit),
