@@ -97,6 +97,7 @@ bool app_page_open(const app_call *call, const app_http *http, const char *token
         return false;
     }
     (void)snprintf(page.note, sizeof(page.note), "the page of process %ld", (long)getpid());
+    options.tenant = app_text_value(call, "tenant"); /* no other token opens its server */
     options.verbs = QUIPU_TOKEN_READ | QUIPU_TOKEN_WRITE;
     options.note = quipu_cstr(page.note);
     options.ttl_ms = PAGE_TOKEN_MS;

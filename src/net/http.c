@@ -229,6 +229,8 @@ static CURLcode http_setup(const qp_http_pool *pool, http_run *run, struct curl_
     HTTP_SET(CURLOPT_NOSIGNAL, 1L);
     HTTP_SET(CURLOPT_PROTOCOLS_STR, "http,https");
     HTTP_SET(CURLOPT_FOLLOWLOCATION, 0L);
+    /* A session's key may be "." or "..": resolved in the path, it would name something else. */
+    HTTP_SET(CURLOPT_PATH_AS_IS, 1L);
     HTTP_SET(CURLOPT_SSL_VERIFYPEER, 1L);
     HTTP_SET(CURLOPT_SSL_VERIFYHOST, 2L);
     HTTP_SET(CURLOPT_HTTPHEADER, headers);

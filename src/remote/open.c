@@ -89,15 +89,17 @@ static bool open_is_loopback(const char *host, size_t size)
 {
     struct in_addr address;
     char name[OPEN_HOST_MAX];
-    size_t n =
-        host[0] == '[' ? size : (size_t)(strcspn(host, ":") < size ? strcspn(host, ":") : size);
+    /* The colons of an address of IPv6 stand between brackets. */
+    const size_t skip = host[0] == '[' ? strcspn(host, "]") : 0;
+    size_t n = skip + strcspn(host + skip, ":");
 
+    n = n < size ? n : size;
     if (n >= sizeof(name)) {
         return false;
     }
     memcpy(name, host, n);
     name[n] = '\0';
-    return strcmp(name, "localhost") == 0 || strncmp(name, "[::1]", 5) == 0 ||
+    return strcmp(name, "localhost") == 0 || strcmp(name, "[::1]") == 0 ||
            (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
 }
 

@@ -223,6 +223,11 @@ static void conn_run(qp_job *job)
     }
 }
 
+static void conn_refuse_tail(qp_call *call)
+{
+    qp_reply_error(&call->answer, 503, "LIMIT", "there are too many tails: try again later");
+}
+
 /* On the loop's thread, behind conn_run(). Streams of the session that was written to are notified
  * here, before the answer leaves: a client that reads its own answer first still finds the event in
  * its tail. */
@@ -242,6 +247,11 @@ static void conn_done(qp_job *job)
         conn->state = QP_CONN_WRITING;
         qp_conn_close(conn);
     } else if (call->tail == NULL) {
+        conn_answer(conn);
+    } else if (!qp_streams_have_room(conn->server, call->identity)) {
+        /* Others that were checked with it have begun since: the check of the head counts none that
+         * waits for a worker. */
+        conn_refuse_tail(call);
         conn_answer(conn);
     } else if (!qp_stream_begin(conn)) {
         qp_reply_error(&call->answer, 503, "NOMEM", "out of memory");
@@ -272,7 +282,7 @@ static bool conn_check(qp_conn *conn)
         return false;
     }
     if (call->route->kind == QP_ROUTE_STREAM && !qp_streams_have_room(server, call->identity)) {
-        qp_reply_error(&call->answer, 503, "LIMIT", "there are too many tails: try again later");
+        conn_refuse_tail(call);
         return false;
     }
     return qp_route_check(call);
@@ -441,21 +451,22 @@ static void conn_on_timer(evutil_socket_t fd, short events, void *arg)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-/* Makes what belongs to a connection. false: without memory; the descriptor is closed with the
- * bufferevent, or by the caller where that could not be made. */
+/* Makes what belongs to a connection. false: without memory, and the descriptor is the caller's to
+ * close. The bufferevent, which closes it, comes last: closed twice, it could be another's by then.
+ */
 static bool conn_make(quipu_server *server, int fd, qp_conn *conn)
 {
     struct timeval write_time = conn_time(server->options.request_ms);
 
+    conn->timer = evtimer_new(server->base, conn_on_timer, conn);
+    if (conn->timer == NULL) {
+        return false;
+    }
     conn->bev = server->tls != NULL
                     ? qp_tls_accept(server->tls, server->base, fd)
                     : bufferevent_socket_new(server->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (conn->bev == NULL) {
-        return false;
-    }
-    conn->timer = evtimer_new(server->base, conn_on_timer, conn);
-    if (conn->timer == NULL) {
-        bufferevent_free(conn->bev);
+        event_free(conn->timer);
         return false;
     }
     bufferevent_setcb(conn->bev, conn_on_read, conn_on_write, conn_on_event, conn);

@@ -254,7 +254,19 @@ quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr)
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-static void memory_put_progress(qp_jsonw *writer, const quipu_memory_progress *progress)
+/* Why a worker failed. A token of one user learns that it did: the text may be that of a model's
+ * provider, with its host and the account of the operator. */
+static void memory_put_error(const qp_call *call, qp_jsonw *writer, const char *name,
+                             quipu_str text)
+{
+    const bool may_know = call->identity->user_id.p == NULL;
+
+    qp_jsonw_put_text(writer, name,
+                      may_know || text.p == NULL ? text : QUIPU_STR("the worker failed"));
+}
+
+static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
+                                const quipu_memory_progress *progress)
 {
     const struct {
         const char *name;
@@ -290,8 +302,8 @@ static void memory_put_progress(qp_jsonw *writer, const quipu_memory_progress *p
     if (progress->has_next_at) {
         qp_jsonw_put_time(writer, "nextAt", progress->next_at);
     }
-    qp_jsonw_put_text(writer, "lastError", progress->last_error);
-    qp_jsonw_put_text(writer, "reflectError", progress->reflect_error);
+    memory_put_error(call, writer, "lastError", progress->last_error);
+    memory_put_error(call, writer, "reflectError", progress->reflect_error);
     qp_jsonw_object_end(writer);
 }
 
@@ -322,7 +334,7 @@ quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr)
     qp_jsonw_key(&writer, QUIPU_STR("sessions"));
     qp_jsonw_array(&writer);
     for (size_t i = 0; i < list->sessions.count; i++) {
-        memory_put_progress(&writer, quipu_memory_progress_at(list->sessions, i));
+        memory_put_progress(call, &writer, quipu_memory_progress_at(list->sessions, i));
     }
     qp_jsonw_array_end(&writer);
     qp_jsonw_put_bool(&writer, "more", list->more);

@@ -100,8 +100,8 @@ struct bufferevent *qp_tls_accept(qp_tls *tls, struct event_base *base, int fd)
                                                      BEV_OPT_CLOSE_ON_FREE)
                     : NULL;
 
+    /* With BEV_OPT_CLOSE_ON_FREE libevent frees `ssl` where it fails, but not the descriptor. */
     if (bev == NULL) {
-        SSL_free(ssl);
         return NULL;
     }
     /* Requests have their own framing: a client that closes without a word has closed. */

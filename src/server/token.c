@@ -186,6 +186,10 @@ static bool token_read_one(token_reading *reading, qp_json_node object, qp_ident
         !token_read_verbs(object, &identity.verbs)) {
         return false;
     }
+    /* Refused in a new token, too: it would be the user of this name in every app. */
+    if (identity.user_id.p != NULL && identity.app_name.p == NULL) {
+        return false;
+    }
     token_hex(identity.hash, sizeof(identity.id) / 2, identity.id);
     *ret_identity = identity;
     return true;

@@ -332,7 +332,18 @@ static void erase_step_again(const erase_step *step)
     step->run->forks.count = step->forks;
 }
 
-/* The transaction for one key. Without a session of this key there may still be memories of it. */
+/* Delete what a key without a session has: its memories, and its artifacts, whosever they are. */
+static quipu_status erase_key(erase_run *run, ent_db *db, quipu_error *reterr)
+{
+    const qp_artifact_where where = {.tenant = ent_eq(run->store->tenant),
+                                     .session_key = ent_eq(run->options.key)};
+    quipu_status status = erase_memories(run, db, run->options.key, reterr);
+
+    assert(run->options.key.n > 0); /* "" stands for the artifacts of users */
+    return status == QUIPU_OK ? qp_artifact_remove(db, &where, NULL, reterr) : status;
+}
+
+/* The transaction for one key. */
 static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -345,8 +356,7 @@ static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     erase_step_again(step);
     run->left = qp_maintenance_remnants(db);
     if (status == QUIPU_OK) {
-        status = row != NULL ? erase_tree(run, db, row, reterr)
-                             : erase_memories(run, db, run->options.key, reterr);
+        status = row != NULL ? erase_tree(run, db, row, reterr) : erase_key(run, db, reterr);
     }
     return status;
 }

@@ -453,7 +453,7 @@ quipu_status qp_fork_hide(ent_db *db, const qp_session *row, quipu_error *reterr
     quipu_status status =
         qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed, reterr);
 
-    assert(row->id != 0 && ent_depth(db) > 0);
+    assert(row != NULL && ent_depth(db) > 0);
     assert(kept == NULL); /* the schema would keep what a deleted session must not have */
     (void)kept;
     assert(status != QUIPU_OK || changed == 1);
@@ -467,7 +467,7 @@ static quipu_status fork_release_whole(quipu_store *store, ent_db *db, quipu_are
 {
     quipu_status status = fork_release_row(store, db, scratch, row, ret_gone, reterr);
 
-    assert(row->id != 0 && ent_depth(db) > 0);
+    assert(row != NULL && ent_depth(db) > 0);
     return status == QUIPU_OK && *ret_gone
                ? fork_release_up(store, db, scratch, row->parent_id, true,
                                  (qp_fork_span){row->first_seq, qp_session_base(row)}, reterr)

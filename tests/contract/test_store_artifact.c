@@ -248,20 +248,41 @@ static void a_deleted_session_takes_its_own(void **state)
     quipu_close(store);
 }
 
+/* Erases a user, or a key; the other one is NULL. */
+static void erase(quipu_store *store, const char *user, const char *key)
+{
+    quipu_erase_options options = QUIPU_ERASE_OPTIONS_INIT;
+
+    options.user_id = quipu_cstr(user);
+    options.key = quipu_cstr(key);
+    T_OK(quipu_erase(store, &options, NULL, NULL, NULL));
+}
+
 static void an_erased_user_leaves_none(void **state)
 {
     char path[T_PATH_MAX];
     quipu_store *store = with_session(path);
-    quipu_erase_options options = QUIPU_ERASE_OPTIONS_INIT;
-    quipu_erasure *erasure = NULL;
 
     (void)state;
     (void)save(store, "ana", "gone", "c", "content of a key without a session");
-    options.user_id = QUIPU_STR("ana");
-    T_OK(quipu_erase(store, &options, NULL, &erasure, NULL));
-    quipu_free(erasure);
+    erase(store, "ana", NULL);
     assert_int_equal(blobs(path), 0);
     assert_false(mt_files_hold(path, "content of"));
+    mt_clean(store);
+    quipu_close(store);
+}
+
+static void an_erased_key_without_a_session_leaves_none(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = with_session(path);
+
+    (void)state;
+    (void)save(store, "ana", "gone", "c", "words of a key without a session");
+    erase(store, NULL, "gone");
+    check_text(store, of("ana", "gone", "c"), NULL);
+    assert_false(mt_files_hold(path, "words of"));
+    check_names(store, of("ana", "s", NULL), "a.0 user:b.0"); /* what has an owner stays */
     mt_clean(store);
     quipu_close(store);
 }
@@ -423,6 +444,7 @@ int main(void)
         cmocka_unit_test(a_blob_goes_with_its_last_owner),
         cmocka_unit_test(a_deleted_session_takes_its_own),
         cmocka_unit_test(an_erased_user_leaves_none),
+        cmocka_unit_test(an_erased_key_without_a_session_leaves_none),
         cmocka_unit_test(an_export_carries_artifacts),
         ST_TEST(everything_has_a_limit),
         cmocka_unit_test(versions_of_a_name_have_a_limit),

@@ -250,6 +250,9 @@ static void an_address_is_a_host_and_its_token_is_elsewhere(void **state)
     remote_refused("http://sessions.example.org", NULL, QUIPU_MISUSE, "https://");
     remote_refused("http://localhost.example.org", NULL, QUIPU_MISUSE, "https://");
     remote_refused("http://127.example.org:80", NULL, QUIPU_MISUSE, "https://");
+    remote_refused("http://[::1].example.org:80", NULL, QUIPU_MISUSE, "https://");
+    remote_refused("http://[::1", NULL, QUIPU_MISUSE, "https://");
+    remote_refused("http://[::2]:80", NULL, QUIPU_MISUSE, "https://");
     options.ttl_ms = 1;
     remote_refused(world->uri, &options, QUIPU_UNSUPPORTED, "a server decides");
     assert_int_equal(setenv("QUIPU_TOKEN", "qpt_wrong", 1), 0);

@@ -78,6 +78,15 @@ class Remote(server.Case):
         self.assertEqual(self.good("GET", path("v1", "sessions", "s"))["session"]["messageCount"],
                          1)
 
+    def test_a_key_of_dots_leads_to_no_other_session(self):
+        """/v1/sessions/./export is not the session "export"."""
+        self.serve()
+        self.append("export", message("e", "of another session"))
+        for key in (".", ".."):
+            out, err = self.remote("export", key, code=None)
+            self.assertNotIn("of another session", out, key)
+            self.assertIn(". or ..", err, key)
+
     def test_what_a_server_does_not_have_is_named(self):
         self.serve()
         self.append("s", message("e"))

@@ -2,10 +2,12 @@
 """quipu serve and quipu token: every route over a real connection, who may ask for what, and what
 of HTTP is accepted."""
 
+import contextlib
 import http.client
 import json
 import os
 import socket
+import sqlite3
 import stat
 import time
 import unittest
@@ -425,6 +427,23 @@ class Rights(server.Case):
         self.assertEqual([one["key"] for one in seen], ["me"])
         for query in ("key=you", "app=other", "app=app&user=you"):
             self.assertEqual(self.ask("GET", f"/v1/memory?{query}", token=token).status, 404)
+
+    def test_a_token_of_a_user_does_not_learn_why_a_worker_failed(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        self.good("POST", "/v1/sessions", {"key": "me", "appName": "app", "userId": "me",
+                                           "sessionId": "1",
+                                           "messages": [message("e", "I prefer trains.")]},
+                  status=201)
+        self.run_quipu("memory", "run", "me")
+        with contextlib.closing(sqlite3.connect(self.store)) as db, db:
+            changed = db.execute("UPDATE jobs SET last_error = 'model.internal: no money' "
+                                 "WHERE scope = 'me' AND kind = 'observe'")
+            self.assertEqual(changed.rowcount, 1)
+        (all_of_it,) = self.good("GET", "/v1/memory")["sessions"]
+        self.assertEqual(all_of_it["lastError"], "model.internal: no money")
+        (seen,) = self.good("GET", "/v1/memory", token=token)["sessions"]
+        self.assertEqual(seen["lastError"], "the worker failed")
 
     def test_a_token_of_a_user_takes_no_key_of_anothers_agent(self):
         token = self.new_token("--app", "app", "--user", "me")

@@ -301,6 +301,19 @@ class Greedy(server.Case):
         self.wait_for_metric("quipu_tails 2")
         self.assertEqual(Tail(self, "s", token=third).status, 200)
 
+    def test_streams_that_are_asked_for_at_once_have_the_same_limit(self):
+        """One worker: all of them have been checked before the first one begins."""
+        self.serve("--token-tails", "2", "--workers", "1")
+        self.append("s", message("e"))
+        request = (f"GET /v1/sessions/s/tail HTTP/1.1\r\nHost: localhost\r\n"
+                   f"Authorization: Bearer {self.token}\r\n\r\n").encode()
+        socks = [self.connect() for _ in range(20)]
+        for sock in socks:
+            sock.sendall(request)
+        lines = [sock.makefile("rb").readline() for sock in socks]
+        statuses = sorted(int(line.split()[1]) for line in lines)
+        self.assertEqual(statuses, [200] * 2 + [503] * 18)
+
 
 class Tls(server.Case):
     """HTTPS by a certificate of the test's own."""

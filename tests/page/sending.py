@@ -123,6 +123,12 @@ class Opening(server.Case):
         self.serve()
         self.assertEqual(self.ask("GET", "/v1/me", token=token).status, 401)
 
+    def test_the_token_is_of_the_tenant_that_is_served(self):
+        _, token = self.open("--tenant", "acme")
+        self.good("GET", "/v1/me", token=token)
+        self.stop()
+        self.assertEqual(self.notes(), [])
+
     def test_a_browser_is_opened_by_a_private_file_without_a_token_on_its_command_line(self):
         bin_folder = self.folder / "bin"
         bin_folder.mkdir()

@@ -191,6 +191,8 @@ static void a_file_holds_tokens_up_to_its_limit(void **state)
     T_STATUS(quipu_token_add(path, &options, token, &error), QUIPU_INVALID);
 }
 
+#define TOKEN_T_HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 static void wrong_files_are_refused_and_stay_as_they_are(void **state)
 {
     static const char *const wrong[] = {
@@ -201,6 +203,9 @@ static void wrong_files_are_refused_and_stay_as_they_are(void **state)
         "{\"quipu\":\"tokens\",\"major\":1,\"tokens\":{}}",
         "{\"quipu\":\"tokens\",\"major\":1,\"tokens\":[{}]}",
         "{\"quipu\":\"tokens\",\"major\":1,\"tokens\":[{\"hash\":\"00\"}]}",
+        /* A user without an app. */
+        "{\"quipu\":\"tokens\",\"major\":1,\"tokens\":[{\"hash\":\"" TOKEN_T_HASH
+        "\",\"user\":\"u\",\"verbs\":[\"read\"]}]}",
     };
     quipu_token_options options = token_options();
     char path[T_PATH_MAX];
