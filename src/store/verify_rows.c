@@ -345,8 +345,8 @@ static quipu_status verify_rows_artifact(rows_walk *walk, const rows_any *any,
     return status;
 }
 
-/* A blob that no artifact has is removed; one whose bytes are not those of its hash is reported, and
- * so is an artifact that states another size than its bytes have. */
+/* A blob that no artifact has is removed; one whose bytes are not those of its hash is reported,
+ * and so is an artifact that states another size than its bytes have. */
 static quipu_status verify_rows_blob(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                      quipu_error *reterr)
 {
