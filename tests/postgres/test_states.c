@@ -32,6 +32,8 @@ static void create_of(quipu_store *store, const char *key, const char *user)
 static quipu_status change(quipu_store *store, const char *key, const char *id, const char *value,
                            int first, int32_t ms)
 {
+    quipu_error err = {0};
+    quipu_status status;
     const qp_state_item names[NAMES] = {{.scope = QP_SCOPE_APP, .name = QUIPU_STR("a")},
                                         {.scope = QP_SCOPE_USER, .name = QUIPU_STR("c")},
                                         {.scope = QP_SCOPE_APP, .name = QUIPU_STR("b")},
@@ -48,8 +50,12 @@ static quipu_status change(quipu_store *store, const char *key, const char *id, 
         items[i].value = quipu_cstr(value);
     }
     call.deadline_ms = ms;
-    return qp_append_also_state(store, quipu_cstr(key), quipu_messages_of(NULL, 0), &also, &call,
-                                NULL, NULL);
+    status = qp_append_also_state(store, quipu_cstr(key), quipu_messages_of(NULL, 0), &also, &call,
+                                  NULL, &err);
+    if (status != QUIPU_OK && ms == PATIENCE_MS) {
+        print_message("%s, event %s: %s (%s)\n", key, id, quipu_status_name(status), err.message);
+    }
+    return status;
 }
 
 static void a_change_does_not_wait_for_a_writer_of_another_session(void **state)
