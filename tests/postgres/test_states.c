@@ -54,6 +54,7 @@ static quipu_status change(quipu_store *store, const char *key, const char *id, 
                                   NULL, &err);
     if (status != QUIPU_OK && ms == PATIENCE_MS) {
         print_message("%s, event %s: %s (%s)\n", key, id, quipu_status_name(status), err.message);
+        (void)fflush(stdout); /* a child ends without it */
     }
     return status;
 }
