@@ -230,14 +230,19 @@ static quipu_status number_make(qp_pg *conn, const char *const values[2], quipu_
 }
 
 /* Locks the counters of these shards in their order and reads them; *ret_found: how many exist.
- * Unless all do, none is kept. */
+ * Where one is missing none is locked: the next try would take it behind the others, out of order,
+ * and could meet a writer that saw all of them. */
 static quipu_status number_try_lock(qp_pg *conn, int32_t table, const char *list, size_t n,
                                     size_t *ret_found, quipu_error *reterr)
 {
+#define NUMBER_THESE                                                                               \
+    " FROM \"" QP_PG_TABLE "\" WHERE \"name\" = ANY (ARRAY(SELECT " NUMBER_NAME                    \
+    " FROM unnest(CAST($2 AS integer[])) s))"
     static const char sql[] =
-        "SELECT CAST(right(\"name\", 4) AS bigint), \"last\" FROM \"" QP_PG_TABLE
-        "\" WHERE \"name\" = ANY (ARRAY(SELECT " NUMBER_NAME
-        " FROM unnest(CAST($2 AS integer[])) s)) ORDER BY \"name\"" QP_PG_ROW_LOCK;
+        "SELECT CAST(right(\"name\", 4) AS bigint), \"last\"" NUMBER_THESE
+        " AND (SELECT count(*)" NUMBER_THESE
+        ") = cardinality(CAST($2 AS integer[])) ORDER BY \"name\"" QP_PG_ROW_LOCK;
+#undef NUMBER_THESE
     const char *values[2] = {conn->numbered[table].name, list};
     qp_pg_call call;
     quipu_status status = number_run(conn, sql, values, 2, &call, reterr);
