@@ -229,8 +229,8 @@ static quipu_status number_make(qp_pg *conn, const char *const values[2], quipu_
     return status;
 }
 
-/* Locks the counters of these shards in their order and reads them; *ret_found: how many exist.
- * Where one is missing none is locked: the next try would take it behind the others, out of order,
+/* Locks the counters of these shards in their order and reads them; *ret_found: n, or 0. Where
+ * one is missing none is locked: the next try would take it behind the others, out of order,
  * and could meet a writer that saw all of them. */
 static quipu_status number_try_lock(qp_pg *conn, int32_t table, const char *list, size_t n,
                                     size_t *ret_found, quipu_error *reterr)

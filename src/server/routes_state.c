@@ -62,30 +62,19 @@ static bool state_may_blame(const qp_call *call, const quipu_state_entry *entry)
 static void state_put_blame(qp_jsonw *writer, const qp_call *call, const quipu_state_entry *entry)
 {
     static const char *const scopes[] = {"", "app", "user", "session"};
-    char at[QP_TIME_RFC3339_SIZE];
 
     qp_jsonw_object(writer);
     qp_jsonw_put(writer, "scope", scopes[entry->scope]);
-    qp_jsonw_key(writer, QUIPU_STR("name"));
-    qp_jsonw_str(writer, entry->name);
+    qp_jsonw_put_text(writer, "name", entry->name);
     qp_jsonw_key(writer, QUIPU_STR("value"));
     qp_jsonw_raw(writer, entry->value.text);
-    if (qp_time_rfc3339(entry->set_at, at, NULL) == QUIPU_OK) {
-        qp_jsonw_put(writer, "setAt", at);
-    }
+    qp_jsonw_put_time(writer, "setAt", entry->set_at);
     if (state_may_blame(call, entry)) {
-        if (entry->set_by.p != NULL) {
-            qp_jsonw_key(writer, QUIPU_STR("setBy"));
-            qp_jsonw_str(writer, entry->set_by);
-        }
+        qp_jsonw_put_text(writer, "setBy", entry->set_by);
         if (entry->set_seq > 0) {
-            qp_jsonw_key(writer, QUIPU_STR("setSeq"));
-            qp_jsonw_i64(writer, entry->set_seq);
+            qp_jsonw_put_i64(writer, "setSeq", entry->set_seq);
         }
-        if (entry->set_in.p != NULL) {
-            qp_jsonw_key(writer, QUIPU_STR("setIn"));
-            qp_jsonw_str(writer, entry->set_in);
-        }
+        qp_jsonw_put_text(writer, "setIn", entry->set_in);
     }
     qp_jsonw_object_end(writer);
 }

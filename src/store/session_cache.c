@@ -287,14 +287,6 @@ quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str
     return QUIPU_OK;
 }
 
-bool qp_session_cache_has(qp_session_cache *cache, quipu_str key)
-{
-    const qp_cached_session *entry = session_cache_find(cache, key);
-
-    assert(cache->state != QP_BATCH_NONE);
-    return entry != NULL && entry->pinned;
-}
-
 /* From here on a missing row may have appeared: created by this transaction itself. */
 void qp_session_cache_created(qp_session_cache *cache)
 {

@@ -61,9 +61,6 @@ QUIPU_MUST_USE quipu_status qp_session_cache_begin_locked(qp_session_cache *cach
 QUIPU_MUST_USE quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str key,
                                                  const qp_session **ret_row, quipu_error *reterr);
 
-/* Whether the open transaction uses a row of this session. */
-bool qp_session_cache_has(qp_session_cache *cache, quipu_str key);
-
 /* The open transaction has inserted a session by a statement of its own: the cache looks again for
  * sessions that it has not found. */
 void qp_session_cache_created(qp_session_cache *cache);
