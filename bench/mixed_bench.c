@@ -180,12 +180,14 @@ static same_db *mixed_open_decoded(const mixed_files *self, const bench_argument
     sqlite3_free(sql);
     mixed_execute(same->db, "CREATE TABLE came.m AS SELECT id >> 32 AS s, role, content, timestamp,"
                             " tool_calls, author, seq, event_id, invocation_id, branch, tokens,"
-                            " tokens_total, extra, mark FROM messages ORDER BY seq, id;"
+                            " tokens_total, extra, mark, salted_hash, model, prompt_tokens,"
+                            " cached_tokens, answer_tokens FROM messages ORDER BY seq, id;"
                             "CREATE UNIQUE INDEX came.m_s ON m (s, seq)");
     sqlite3_finalize(same->messages_between);
     same->messages_between = mixed_prepare(
         same->db, "SELECT role, content, timestamp, tool_calls, author, seq, event_id,"
-                  " invocation_id, branch, tokens, tokens_total, extra, mark FROM came.m WHERE"
+                  " invocation_id, branch, tokens, tokens_total, extra, mark, salted_hash,"
+                  " model, prompt_tokens, cached_tokens, answer_tokens FROM came.m WHERE"
                   " s = ?1 >> 32 AND seq BETWEEN ?1 & 4294967295 AND ?2 & 4294967295"
                   " ORDER BY seq");
     return same;

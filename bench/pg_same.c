@@ -45,9 +45,9 @@ static const struct {
     {"move", "UPDATE sessions SET updated_at=$1,revision=$2,next_seq=$3,message_count=$4,"
              "token_count=$5,last_event_at=$6,turn_seq=$7,head_hash=$10 WHERE part=$8 AND id=$9"},
     {"messages", "SELECT role,content,timestamp,tool_calls,author,seq,event_id,invocation_id,"
-                 "branch,tokens,tokens_total,extra,mark,salted_hash,session_messages FROM "
-                 "messages WHERE "
-                 "part=$1 AND uid=(SELECT uid FROM sessions WHERE part=$1 AND id=$2) AND seq "
+                 "branch,tokens,tokens_total,extra,mark,salted_hash,model,prompt_tokens,"
+                 "cached_tokens,answer_tokens,session_messages FROM messages WHERE part=$1 AND "
+                 "uid=(SELECT uid FROM sessions WHERE part=$1 AND id=$2) AND seq "
                  "BETWEEN $3 AND $4 ORDER BY seq"},
 };
 

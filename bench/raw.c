@@ -57,7 +57,8 @@ raw_db *raw_open(const char *path)
         " fork_seq, fork_parent FROM sessions WHERE tenant = ?1 AND key = ?2");
     raw->messages_of = raw_prepare(
         raw, "SELECT role, content, timestamp, tool_calls, author, seq, event_id, invocation_id,"
-             " branch, tokens, tokens_total, extra, session_messages FROM messages"
+             " branch, tokens, tokens_total, extra, mark, salted_hash, model, prompt_tokens,"
+             " cached_tokens, answer_tokens, session_messages FROM messages"
              " WHERE id BETWEEN ?1 AND ?2 ORDER BY id");
     raw->insert_message = raw_prepare(
         raw,
@@ -143,7 +144,14 @@ static void raw_read_message(raw_db *raw, sqlite3_stmt *stmt, qp_message *row)
     row->tokens = sqlite3_column_int64(stmt, 9);
     row->tokens_total = sqlite3_column_int64(stmt, 10);
     row->extra.text = raw_text(stmt, 11);
-    row->session_id = sqlite3_column_int64(stmt, 12);
+    row->mark = qp_message_mark_parse(raw_text(stmt, 12));
+    row->salted_hash.p = sqlite3_column_blob(stmt, 13);
+    row->salted_hash.n = (size_t)sqlite3_column_bytes(stmt, 13);
+    row->model = raw_text(stmt, 14);
+    row->prompt_tokens = raw_opt_int(stmt, 15);
+    row->cached_tokens = raw_opt_int(stmt, 16);
+    row->answer_tokens = raw_opt_int(stmt, 17);
+    row->session_id = sqlite3_column_int64(stmt, 18);
 }
 
 /* Move a text from the statement to the arena, with a NUL after it. */
@@ -157,6 +165,7 @@ static void raw_keep(quipu_arena *arena, quipu_str *text)
 static void raw_keep_message(quipu_arena *arena, qp_message *row)
 {
     quipu_str event_id = {row->event_id.p, row->event_id.n};
+    quipu_str salted_hash = {row->salted_hash.p, row->salted_hash.n};
 
     raw_keep(arena, &row->content);
     raw_keep(arena, &row->tool_calls.text);
@@ -166,6 +175,9 @@ static void raw_keep_message(quipu_arena *arena, qp_message *row)
     raw_keep(arena, &row->invocation_id);
     raw_keep(arena, &row->branch);
     raw_keep(arena, &row->extra.text);
+    raw_keep(arena, &salted_hash);
+    row->salted_hash.p = salted_hash.p;
+    raw_keep(arena, &row->model);
 }
 
 static void raw_read_session(raw_db *raw, sqlite3_stmt *stmt, quipu_arena *arena, qp_session *row)

@@ -47,8 +47,9 @@ static void same_prepare_reader(same_db *same)
               "fork_seq,turn_seq,fork_parent FROM sessions WHERE tenant=?1 AND key=?2");
     same->messages_between = same_prepare(
         same, "SELECT role,content,timestamp,tool_calls,author,seq,event_id,invocation_id,branch,"
-              "tokens,tokens_total,extra,mark,salted_hash,session_messages FROM messages WHERE id "
-              "BETWEEN ?1 AND ?2 ORDER BY id");
+              "tokens,tokens_total,extra,mark,salted_hash,model,prompt_tokens,cached_tokens,"
+              "answer_tokens,session_messages FROM messages WHERE id BETWEEN ?1 AND ?2 ORDER BY "
+              "id");
 }
 
 static void same_prepare_writer(same_db *same)
@@ -345,6 +346,10 @@ static quipu_message same_decode(same_db *same, sqlite3_stmt *stmt, quipu_arena 
     message.tokens = sqlite3_column_int64(stmt, 9);
     message.tokens_total = sqlite3_column_int64(stmt, 10);
     message.extra.text = same_text(stmt, 11, arena);
+    message.model = same_text(stmt, 14, arena);
+    message.prompt_tokens = sqlite3_column_int64(stmt, 15);
+    message.cached_tokens = sqlite3_column_int64(stmt, 16);
+    message.answer_tokens = sqlite3_column_int64(stmt, 17);
     return message;
 }
 
