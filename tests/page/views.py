@@ -245,6 +245,21 @@ class Conversation(browser.Case):
         page.get_by_label("Back to the sessions").click()
         self.until("() => document.querySelector('#side').offsetParent !== null", page=page)
 
+    def test_on_narrow_screens_no_word_is_crushed_or_cut_off(self):
+        text = "only the seats of the morning are left, and a taxi from the valley at four"
+        self.append("s", {"role": "user", "content": text, "eventId": "e", "author": "researcher"})
+        page = self.enter("s", "s", "1", page=self.new_page(viewport={"width": 390, "height": 780}))
+        self.message(1, page=page).get_by_role("button", name="Fork").wait_for()
+        for part in (".author", ".role", ".acts", "time"):
+            box = page.locator(f".message header {part}").bounding_box()
+            self.assertLess(box["height"], 30, part)
+            self.assertLessEqual(box["x"] + box["width"], 390, part)
+        self.go("search", "seats", page=page)
+        for part in (".snippet", ".where time"):
+            page.locator(part).wait_for()
+            box = page.locator(part).bounding_box()
+            self.assertLessEqual(box["x"] + box["width"], 390, part)
+
     def test_dark_and_light_follow_the_system_and_the_button(self):
         script = "getComputedStyle(document.body).backgroundColor"
         for scheme in ("light", "dark"):
