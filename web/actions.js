@@ -1,7 +1,7 @@
 // What changes the store: fork, title, delete, and the memories. Offered only to a token that may
 // write; each asks first, and says what it does.
 import { send } from "./api.js";
-import { button, dialog, form, h, note, number, plural, short, titleOf } from "./dom.js";
+import { button, dialog, div, form, h, note, number, plural, short, titleOf } from "./dom.js";
 import { forksOf, sessionOf } from "./forks.js";
 
 /**
@@ -16,7 +16,6 @@ function formDialog(title, { lines, fields = [], act, run, danger }) {
 			const input = choices
 				? h(
 						"select",
-						{},
 						choices.map((one) => h("option", { selected: one === value }, one)),
 					)
 				: h(long ? "textarea" : "input", {
@@ -26,7 +25,7 @@ function formDialog(title, { lines, fields = [], act, run, danger }) {
 						rows: long ? 4 : null,
 					});
 			input.value = value;
-			return [input, h("label", {}, label, input)];
+			return [input, h("label", label, input)];
 		});
 		const submit = async () => {
 			try {
@@ -38,12 +37,11 @@ function formDialog(title, { lines, fields = [], act, run, danger }) {
 		return form(
 			{},
 			submit,
-			lines.map((line) => h("p", {}, line)),
+			lines.map((line) => h("p", line)),
 			inputs.map(([, label]) => label),
 			wrong,
-			h(
-				"div",
-				{ class: "choices" },
+			div(
+				"choices",
 				button("Cancel", () => close()),
 				h("button", { type: "submit", class: danger ? "danger" : "primary" }, act),
 			),
@@ -83,7 +81,7 @@ export async function deleteDialog(app, key) {
 	const session = await sessionOf(key);
 	const forks = await forksOf(key);
 	const lines = [
-		h("span", {}, h("b", {}, titleOf(session)), ` (${session.key})`),
+		h("span", h("b", titleOf(session)), ` (${session.key})`),
 		`${plural(session.messageCount, "message")} of about ${number(session.tokenCount)} tokens, its state, memories and artifacts are deleted for good.`,
 	];
 	if (forks.length)
@@ -109,7 +107,7 @@ const PRIORITIES = ["standing", "high", "medium", "low", "done"];
 export function retireDialog(memory, change) {
 	return formDialog("Retire this memory?", {
 		lines: [
-			h("q", {}, short(memory.content, 300)),
+			h("q", short(memory.content, 300)),
 			"It stays in the history and is in no prompt from now on.",
 		],
 		fields: [{ label: "Why", optional: true }],

@@ -1,5 +1,6 @@
 // The server's /v1, as any script could call it. The token comes from the URL's fragment, which
 // browsers never send, and stays in this tab.
+import { exact } from "./dom.js";
 
 const KEPT = "quipu-token";
 let token = sessionStorage.getItem(KEPT) ?? "";
@@ -57,20 +58,22 @@ async function ask(target, options = {}) {
 	}
 	if (!answer.ok) {
 		const body = await answer.json().catch(() => ({}));
-		const failed = new ApiError(
-			answer.status,
-			body.error?.message ?? `The server answered ${answer.status}.`,
-		);
 		if (answer.status === 401) dispatchEvent(new CustomEvent("quipu:token"));
-		throw failed;
+		throw new ApiError(answer.status, body.error?.message ?? `The server answered ${answer.status}.`);
 	}
 	return answer;
 }
 
 export async function get(segments, query, signal) {
 	const answer = await ask(path(segments, query), { signal });
-	return answer.json();
+	return JSON.parse(await answer.text(), exact);
 }
+
+/** For catch(): what is not there, or not any more, is null. */
+export const orNull = (error) => {
+	if (error.status === 404 || error.status === 410) return null;
+	throw error;
+};
 
 /** The answer itself: for its headers, or for bytes. */
 export const fetchRaw = (segments, query, signal) => ask(path(segments, query), { signal });
@@ -78,9 +81,8 @@ export const fetchRaw = (segments, query, signal) => ask(path(segments, query), 
 export async function send(method, segments, body, query) {
 	const answer = await ask(path(segments, query), {
 		method,
-		...(body === undefined
-			? {}
-			: { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } }),
+		body: JSON.stringify(body),
+		headers: body && { "Content-Type": "application/json" },
 	});
 	return answer.status === 204 ? null : answer.json();
 }
@@ -90,15 +92,8 @@ const RETRY_MAX_MS = 8000;
 
 const pause = (ms, signal) =>
 	new Promise((resolve) => {
-		const timer = setTimeout(resolve, ms);
-		signal.addEventListener(
-			"abort",
-			() => {
-				clearTimeout(timer);
-				resolve();
-			},
-			{ once: true },
-		);
+		setTimeout(resolve, ms);
+		signal.addEventListener("abort", resolve, { once: true });
 	});
 
 /** One stream of server-sent events, until it ends. Returns true when the server ended it for good. */
@@ -117,7 +112,7 @@ async function readEvents(body, onEvent) {
 				if (colon > 0) fields[line.slice(0, colon)] = line.slice(colon + 2);
 			}
 			if (fields.event === "end") return true;
-			if (fields.event === "message") onEvent(JSON.parse(fields.data));
+			if (fields.event === "message") onEvent(JSON.parse(fields.data, exact));
 		}
 	}
 }

@@ -4,18 +4,18 @@
 //   #/                       sessions          #/s/KEY           a session's conversation
 //   #/search/WORDS           search            #/s/KEY/SEQ       ...at a message
 //   #/usage  #/store                           #/s/KEY/prompt/SEQ/SEQ, state/SEQ, forks/KEY, memory
-import { get, hasToken, setToken, takeToken } from "./api.js";
+import { ApiError, get, hasToken, setToken, takeToken } from "./api.js";
 import { Conversation } from "./conversation.js";
 import { Sessions, searchView } from "./sessions.js";
 import { promptView } from "./prompt.js";
 import { stateView } from "./state.js";
-import { forksView } from "./forks.js";
+import { forksView, sessionOf } from "./forks.js";
 import { memoryView } from "./memory.js";
 import { usageView } from "./usage.js";
 import { storeView } from "./store.js";
 import { deleteDialog, titleDialog } from "./actions.js";
-import { button, dialog, empty, failure, fill, form, h, link } from "./dom.js";
-import { number, plural, setCurrent, titleOf } from "./dom.js";
+import { button, dialog, div, empty, failure, fill, form, h, link, note, number } from "./dom.js";
+import { plural, run, span, titleOf } from "./dom.js";
 
 const THEMES = ["auto", "light", "dark"];
 const byId = (id) => document.getElementById(id);
@@ -65,16 +65,20 @@ class App {
 
 	async start() {
 		takeToken();
-		this.theme(localStorage.getItem("quipu-theme") ?? "auto");
 		fill(
 			byId("tools"),
 			button("Theme", () => this.nextTheme(), { id: "theme" }),
 			button("?", () => this.help(), { "aria-label": "Keys" }),
 		);
-		this.theme(document.documentElement.dataset.theme);
+		this.theme(localStorage.getItem("quipu-theme"));
 		addEventListener("hashchange", () => void (takeToken() ? this.enter() : this.route()));
 		addEventListener("quipu:token", () => this.askToken("The server does not accept this token."));
 		addEventListener("keydown", (event) => this.onkey(event));
+		addEventListener("unhandledrejection", (event) => {
+			if (!(event.reason instanceof ApiError)) return;
+			event.preventDefault();
+			note(event.reason.message); // an action that failed says why
+		});
 		if (!hasToken()) return this.askToken("");
 		return this.enter();
 	}
@@ -87,11 +91,7 @@ class App {
 			this.whole = me.app === undefined && me.user === undefined;
 		} catch (error) {
 			if (error.status !== 401)
-				fill(
-					byId("main"),
-					failure(error),
-					button("Try again", () => this.enter(), { class: "more" }),
-				);
+				fill(byId("main"), failure(error, () => this.enter()));
 			return;
 		}
 		document.body.classList.remove("asking");
@@ -121,19 +121,18 @@ class App {
 					setToken(input.value.trim());
 					void this.enter();
 				},
-				h("h1", {}, "A token, please"),
+				h("h1", "A token, please"),
 				why && h("p", { class: "wrong", role: "alert" }, why),
 				h(
 					"p",
-					{},
 					"This store is read with a token. ",
-					h("code", {}, "quipu serve --open"),
+					h("code", "quipu serve --open"),
 					" brings one along; ",
-					h("code", {}, "quipu token new"),
+					h("code", "quipu token new"),
 					" makes one.",
 				),
-				h("label", {}, "Token", input),
-				h("div", { class: "choices" }, h("button", { type: "submit", class: "primary" }, "Open")),
+				h("label", "Token", input),
+				div("choices", h("button", { type: "submit", class: "primary" }, "Open")),
 			),
 		);
 		input.focus();
@@ -147,18 +146,13 @@ class App {
 		const known = THEMES.includes(name) ? name : "auto";
 		document.documentElement.dataset.theme = known;
 		localStorage.setItem("quipu-theme", known);
-		const box = byId("theme");
-		if (box) box.textContent = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" }[known];
+		byId("theme").textContent = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" }[known];
 	}
 
 	help() {
 		return dialog("Keys", (close) => [
-			h(
-				"dl",
-				{ class: "keys" },
-				KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]),
-			),
-			h("div", { class: "choices" }, button("Close", () => close(), { class: "primary" })),
+			h("dl", { class: "keys" }, KEYS.map(([key, what]) => [h("dt", h("kbd", key)), h("dd", what)])),
+			div("choices", button("Close", () => close(), { class: "primary" })),
 		]);
 	}
 
@@ -181,7 +175,8 @@ class App {
 		const ticket = ++this.ticket;
 		if (place !== "search") this.sessions.search.value = "";
 		for (const one of byId("places").children)
-			setCurrent(one, one.getAttribute("href") === `#/${place === "s" ? "" : place}`);
+			one.ariaCurrent =
+				one.getAttribute("href") === `#/${place === "s" ? "" : place}` ? "page" : null;
 		if (place === "s" && rest[0]) return this.session(ticket, rest[0], rest.slice(1));
 		this.leave();
 		this.key = null;
@@ -191,7 +186,7 @@ class App {
 		const main = byId("main");
 		const entry = this.places().find(([name]) => name === place);
 		if (entry) {
-			const box = h("div", { class: "page" });
+			const box = div("page");
 			fill(main, box);
 			document.title = `${entry[1]} · quipu`;
 			return this.show(ticket, box, (signal) => entry[2](this, rest, signal));
@@ -202,7 +197,8 @@ class App {
 			if (ticket === this.ticket) fill(main, page);
 		} else {
 			document.body.classList.remove("inside");
-			fill(main, this.welcome());
+			const what = "Choose a session, or search what was said in all of them.";
+			fill(main, empty(what, "Press ? for the keys."));
 		}
 		return undefined;
 	}
@@ -212,7 +208,7 @@ class App {
 		return PLACES.filter(([, , , isWhole]) => this.whole || !isWhole);
 	}
 
-	/** Makes a view and puts it into a box, unless the reader has gone on meanwhile. */
+	/** Puts a view into a box, unless the reader has gone on meanwhile. */
 	async show(ticket, box, make, bar) {
 		const controller = new AbortController();
 		this.view = { stop: () => controller.abort() };
@@ -224,16 +220,10 @@ class App {
 			if (bar) fill(bar, view.bar ?? []);
 			fill(box, view.element);
 		} catch (error) {
-			if (ticket === this.ticket && error.name !== "AbortError") fill(box, failure(error));
+			if (ticket === this.ticket && error.name !== "AbortError")
+				fill(box, failure(error, () => this.route()));
 		}
 		box.removeAttribute("aria-busy");
-	}
-
-	welcome() {
-		return empty(
-			"Choose a session, or search what was said in all of them.",
-			"Press ? for the keys.",
-		);
 	}
 
 	async session(ticket, key, rest) {
@@ -246,15 +236,14 @@ class App {
 		this.key = key;
 		this.sessions.select();
 		document.body.classList.add("inside");
-		let got;
+		let session;
 		try {
-			got = await get(["sessions", key], { limit: 0 });
+			session = await sessionOf(key);
 		} catch (error) {
-			if (ticket === this.ticket) fill(byId("main"), failure(error));
+			if (ticket === this.ticket) fill(byId("main"), failure(error, () => this.route()));
 			return undefined;
 		}
 		if (ticket !== this.ticket) return undefined;
-		const session = got.session;
 		const entry = VIEWS.find(([view]) => view === name) ?? VIEWS[0];
 		document.title = `${titleOf(session)} · quipu`;
 		if (entry[0] === "") {
@@ -274,7 +263,7 @@ class App {
 		);
 	}
 
-	head(session, name, bar) {
+	factsOf(session) {
 		const facts = [
 			session.appName,
 			session.userId,
@@ -285,31 +274,26 @@ class App {
 			session.isFork &&
 				link(this.link(session.key, "forks"), `fork at ${session.forkSeq}`),
 		];
-		return h(
-			"div",
-			{ class: "head" },
-			h(
-				"div",
-				{ class: "names" },
+		return div("facts", h("code", session.key), facts.filter(Boolean).map((fact) => h("span", fact)));
+	}
+
+	head(session, name, bar) {
+		return div(
+			"head",
+			div(
+				"names",
 				h("a", { class: "back", href: "#/", "aria-label": "Back to the sessions" }, "‹"),
-				h("h1", {}, titleOf(session)),
+				h("h1", titleOf(session)),
 				this.writes &&
-					h(
-						"span",
-						{ class: "changes" },
+					span(
+						"changes",
 						button("Rename", () => titleDialog(this, session)),
 						button("Delete", () => deleteDialog(this, session.key), { class: "danger" }),
 					),
 			),
-			h(
-				"div",
-				{ class: "facts" },
-				h("code", {}, session.key),
-				facts.filter(Boolean).map((fact) => h("span", {}, fact)),
-			),
-			h(
-				"div",
-				{ class: "strip" },
+			this.factsOf(session),
+			div(
+				"strip",
 				h(
 					"nav",
 					{ class: "tabs", "aria-label": "Views of the session" },
@@ -324,14 +308,14 @@ class App {
 						),
 					),
 				),
-				h("div", { class: "bar" }, bar),
+				div("bar", bar),
 			),
 		);
 	}
 
 	/** The session that is shown got a message. */
-	touched() {
-		void this.sessions.poll();
+	touched(session) {
+		document.querySelector(".facts").replaceWith(this.factsOf(session));
 	}
 
 	/** Sessions came, went or were renamed. */
@@ -358,22 +342,13 @@ class App {
 	}
 
 	takes(key, target) {
-		if (key === "/") {
-			this.sessions.search.focus();
-			return true;
-		}
-		if (key === "?") {
-			void this.help();
-			return true;
-		}
-		if (key === "t") {
-			this.nextTheme();
-			return true;
-		}
-		if (key === "u" && this.key) {
-			location.hash = "#/";
-			return true;
-		}
+		const acts = {
+			"/": () => this.sessions.search.focus(),
+			"?": () => this.help(),
+			t: () => this.nextTheme(),
+			u: () => (location.hash = "#/"),
+		};
+		if (run(acts, key)) return true;
 		if (/^[1-9]$/.test(key) && this.key && VIEWS[key - 1]) {
 			location.hash = this.link(this.key, VIEWS[key - 1][0]);
 			return true;

@@ -3,8 +3,8 @@
 import { get, fetchRaw, tail } from "./api.js";
 import { BLOCK, BlockList } from "./list.js";
 import { messageElement } from "./message.js";
-import { button, copy, day, empty, fill, form, h } from "./dom.js";
-import { note, number, numberField, pretty, save } from "./dom.js";
+import { button, copy, day, div, empty, fill, form, h, note, number, numberField } from "./dom.js";
+import { pretty, run, save, span } from "./dom.js";
 import { forkDialog } from "./actions.js";
 
 const LIVE = { live: "live", waiting: "reconnecting", ended: "ended" };
@@ -15,8 +15,9 @@ export class Conversation {
 		this.key = key;
 		this.session = session;
 		this.first = session.firstSeq || 1;
+		this.last = session.nextSeq - 1; // what the tail has brought
 		this.fresh = 0; // messages that arrived below the viewport
-		this.controller = new AbortController();
+		this.shown = Promise.resolve(); // when all of them are in the list
 		this.list = new BlockList({
 			load: (block, signal) => this.load(block, signal),
 			render: (message) => messageElement(message, (seq) => app.link(key, seq)),
@@ -35,7 +36,7 @@ export class Conversation {
 		this.pill = button("", () => this.list.toEnd(), { class: "pill", hidden: true });
 		this.bar = this.makeBar();
 		this.tools = this.makeTools();
-		this.element = h("div", { class: "view" }, this.list.root, this.pill);
+		this.element = div("view", this.list.root, this.pill);
 		this.list.root.addEventListener("focusin", (event) => this.touch(event.target));
 		this.list.root.addEventListener("pointerover", (event) => this.touch(event.target));
 		this.list.root.addEventListener("click", (event) => this.clicked(event));
@@ -68,9 +69,8 @@ export class Conversation {
 				title,
 				tabindex: -1,
 			});
-		return h(
-			"span",
-			{ class: "acts" },
+		return span(
+			"acts",
 			act("JSON", (seq) => this.copyOne(seq), "Copy as JSON (c)"),
 			act("Link", (seq) => this.copyLink(seq), "Copy the address of this message (l)"),
 			act("Prompt", (seq) => this.show("prompt", seq), "What the model saw (p)"),
@@ -130,26 +130,55 @@ export class Conversation {
 		const list = this.list;
 		if (list.count === 0) fill(this.list.below, empty("This session has no messages yet."));
 		if (seq) await this.goTo(seq);
-		else list.toEnd();
+		else {
+			list.toEnd();
+			list.root.focus({ preventScroll: true });
+		}
+		if (list.destroyed) return; // the reader has gone on
+		document.addEventListener("visibilitychange", this.follow);
+		this.follow();
+	}
+
+	/** A browser has six connections to a server for all of its tabs: hidden ones hold none. */
+	follow = () => {
+		this.controller?.abort();
+		this.controller = new AbortController();
+		if (document.hidden) return;
 		void tail(
 			this.key,
-			this.session.nextSeq - 1,
+			this.last,
 			this.controller.signal,
 			(message) => this.arrived(message),
 			(state) => this.showState(state),
 		);
-	}
+	};
 
 	stop() {
-		this.controller.abort();
+		document.removeEventListener("visibilitychange", this.follow);
+		this.controller?.abort();
 		this.list.destroy();
 	}
 
 	goTo(seq) {
-		return this.list.jump(seq - this.first);
+		const last = this.first + this.list.count - 1;
+		const there = Math.max(this.first, Math.min(seq, last));
+		if (there !== seq)
+			note(`Message ${seq} is not there: the ${seq > last ? "last" : "first"} is ${there}`);
+		return this.list.jump(there - this.first);
 	}
 
+	/** Blocks that load now may lack the message: it joins them when they are complete. */
 	arrived(message) {
+		this.last = message.seq;
+		this.session.messageCount++;
+		this.session.tokenCount += message.tokens ?? 0;
+		this.app.touched(this.session);
+		this.shown = this.shown
+			.then(() => this.list.settled())
+			.then(() => this.list.destroyed || this.append(message));
+	}
+
+	append(message) {
 		if (this.list.count === 0) {
 			this.first = message.seq;
 			fill(this.list.below);
@@ -158,7 +187,6 @@ export class Conversation {
 		if (message.seq !== this.first + this.list.count) return; // a block that was loaded since has it
 		if (!this.list.append(this.dated(message, last))) this.fresh++;
 		this.viewed();
-		this.app.touched(this.key);
 	}
 
 	viewed() {
@@ -196,46 +224,31 @@ export class Conversation {
 
 	/** Keys of this view; true: taken. */
 	onkey(key) {
-		const seq = this.list.current + this.first;
-		const current = this.list.elementAt(this.list.current);
-		switch (key) {
-			case "j":
-			case "k":
-				this.list.move(key === "j" ? 1 : -1);
-				return true;
-			case "g":
-				this.jumpInput.focus();
-				return true;
-			case "G":
-				this.list.toEnd();
-				this.list.mark(this.list.count - 1);
-				return true;
-			case "Home":
-				void this.list.jump(0);
-				return true;
-			case "End":
-				this.list.toEnd();
-				return true;
-			case "o":
-				current?.querySelectorAll("details").forEach((box, i, all) => {
-					box.open = i === 0 ? !box.open : all[0].open;
-				});
-				return true;
-			case "c":
-				if (current) void this.copyOne(seq);
-				return true;
-			case "l":
-				if (current) void this.copyLink(seq);
-				return true;
-			case "p":
-			case "s":
-				if (current) this.show(key === "p" ? "prompt" : "state", seq);
-				return true;
-			case "f":
-				if (current && this.app.writes) void forkDialog(this.app, this.key, seq);
-				return true;
-			default:
-				return false;
-		}
+		const { app, list } = this;
+		const seq = list.current + this.first;
+		const current = list.elementAt(list.current);
+		const acts = {
+			j: () => list.move(1),
+			k: () => list.move(-1),
+			g: () => this.jumpInput.focus(),
+			G: () => {
+				list.toEnd();
+				list.mark(list.count - 1);
+			},
+			Home: () => list.jump(0),
+			End: () => list.toEnd(),
+			...(current && {
+				o: () =>
+					current.querySelectorAll("details").forEach((box, i, all) => {
+						box.open = i === 0 ? !box.open : all[0].open;
+					}),
+				c: () => this.copyOne(seq),
+				l: () => this.copyLink(seq),
+				p: () => this.show("prompt", seq),
+				s: () => this.show("state", seq),
+				f: () => app.writes && forkDialog(app, this.key, seq),
+			}),
+		};
+		return run(acts, key);
 	}
 }

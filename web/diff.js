@@ -3,8 +3,6 @@
 
 const CELLS_MAX = 4e6; // of the table; beyond it the different middle is shown as a whole
 
-export const linesOf = (text) => String(text).split("\n");
-
 /** Rows of [" ", line], ["-", line] and ["+", line]. */
 export function changes(before, after) {
 	let head = 0;

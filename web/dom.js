@@ -1,10 +1,11 @@
 // Elements, times and texts. Everything that comes from outside becomes a text node here: no view
 // writes markup, and the page's policy (Trusted Types) would refuse it.
 
-/** An element with attributes, listeners (on...) and children; absent children are left out. */
-export function h(tag, attributes, ...children) {
+/** An element with attributes and listeners (on...), if any, and children, but for absent ones. */
+export function h(tag, ...children) {
 	const element = document.createElement(tag);
-	for (const [name, value] of Object.entries(attributes ?? {})) {
+	const attributes = children[0]?.constructor === Object ? children.shift() : {};
+	for (const [name, value] of Object.entries(attributes)) {
 		if (name.startsWith("on")) {
 			element.addEventListener(name.slice(2), value);
 		} else if (name === "href" && !/^(#|blob:)/.test(value)) {
@@ -40,7 +41,11 @@ export function form(attributes, act, ...children) {
 	return h("form", { ...attributes, onsubmit: submit }, ...children);
 }
 
+/** Boxes of a class. */
+export const div = (name, ...children) => h("div", { class: name }, ...children);
+export const span = (name, ...children) => h("span", { class: name }, ...children);
 export const link = (href, ...children) => h("a", { class: "link", href }, ...children);
+export const sub = (...children) => h("p", { class: "sub" }, ...children);
 export const hint = (...children) => h("p", { class: "hint" }, ...children);
 
 /** A field for the number of a message. */
@@ -53,10 +58,11 @@ export const numberField = (label, attributes) =>
 		...attributes,
 	});
 
-/** Marks the link to what is shown. */
-export function setCurrent(element, isCurrent) {
-	if (isCurrent) element.setAttribute("aria-current", "page");
-	else element.removeAttribute("aria-current");
+/** Runs the act of a key; true: it has one. */
+export function run(acts, key) {
+	const act = Object.hasOwn(acts, key) && acts[key];
+	if (act) void act();
+	return Boolean(act);
 }
 
 // ---- times: in the reader's zone, with the exact instant as the title ----------------------------
@@ -107,11 +113,17 @@ export function size(bytes) {
 	return `${at > 0 && bytes < 10 ? bytes.toFixed(1) : Math.round(bytes)} ${units[at]}`;
 }
 
+/** For JSON.parse: a number that a double does not hold stays as it was written. */
+export const exact = (_, value, context) =>
+	typeof value === "number" && JSON.rawJSON && String(value) !== context.source
+		? JSON.rawJSON(context.source)
+		: value;
+
 /** JSON over several lines; a text that is none stays as it is. */
 export function pretty(value) {
 	if (typeof value !== "string") return JSON.stringify(value, null, 2);
 	try {
-		return JSON.stringify(JSON.parse(value), null, 2);
+		return JSON.stringify(JSON.parse(value, exact), null, 2);
 	} catch {
 		return value;
 	}
@@ -144,7 +156,7 @@ export function fold(title, make, attributes) {
 				if (box.open && box.children.length === 1) box.append(...[make()].flat());
 			},
 		},
-		h("summary", {}, title),
+		h("summary", title),
 	);
 	return box;
 }
@@ -212,15 +224,16 @@ export function dialog(title, build) {
 	});
 }
 
-/** What a view shows when it cannot be shown. */
-export function failure(error) {
-	return h("div", { class: "empty", role: "alert" }, h("p", {}, error.message));
+/** What a view shows when it cannot be shown; a failure that may pass offers `again`. */
+export function failure(error, again) {
+	return h(
+		"div",
+		{ class: "empty", role: "alert" },
+		h("p", error.message),
+		again && !(error.status > 0 && error.status < 500) && button("Try again", again),
+	);
 }
 
 export function empty(...lines) {
-	return h(
-		"div",
-		{ class: "empty" },
-		lines.map((line) => h("p", {}, line)),
-	);
+	return div("empty", lines.map((line) => h("p", line)));
 }

@@ -1,10 +1,10 @@
 // The forks of a session as a tree, and two of its sessions side by side: where they part, what was
 // said after that, and what the state became.
-import { get } from "./api.js";
+import { get, orNull } from "./api.js";
 import { messageElement } from "./message.js";
 import { Changes, scopeOf, stateTable, valueCell } from "./state.js";
-import { button, copy, empty, h, hint, link } from "./dom.js";
-import { number, plural, pretty, short, titleOf, when } from "./dom.js";
+import { button, copy, div, empty, h, hint, link, number, plural, pretty, short } from "./dom.js";
+import { span, sub, titleOf, when } from "./dom.js";
 
 const NODES_MAX = 200; // sessions that the tree shows
 const DEPTH_MAX = 64;
@@ -16,12 +16,12 @@ export const forksOf = async (key, signal) =>
 export const sessionOf = async (key, signal) =>
 	(await get(["sessions", key], { limit: 0 }, signal)).session;
 
-/** The session and all that it was forked from, up to the first. */
+/** The session and all that it was forked from, up to the first that is still there. */
 async function lineOf(session, signal) {
 	const line = [session];
-	while (line.at(-1).parentKey && line.length <= DEPTH_MAX)
-		line.push(await sessionOf(line.at(-1).parentKey, signal));
-	return line;
+	while (line.at(-1)?.parentKey && line.length <= DEPTH_MAX)
+		line.push(await sessionOf(line.at(-1).parentKey, signal).catch(orNull));
+	return line.filter(Boolean);
 }
 
 /** The tree below a session, in breadth; {nodes, isWhole}. */
@@ -60,18 +60,15 @@ function treeElement(app, node, session, other) {
 	const { key } = node.session;
 	return h(
 		"li",
-		{},
-		h(
-			"div",
-			{ class: `node${key === session.key ? " this" : ""}` },
+		div(
+			`node${key === session.key ? " this" : ""}`,
 			h(
 				"a",
 				{ class: "link", href: app.link(key), "aria-current": key === session.key ? "true" : null },
 				titleOf(node.session),
 			),
-			h(
-				"span",
-				{ class: "sub" },
+			span(
+				"sub",
 				node.session.forkSeq ? `forked at ${number(node.session.forkSeq)} · ` : "",
 				`${plural(node.session.messageCount, "message")} · `,
 				when(node.session.updatedAt),
@@ -89,17 +86,13 @@ function treeElement(app, node, session, other) {
 				),
 		),
 		node.forks.length > 0 &&
-			h(
-				"ul",
-				{},
-				node.forks.map((one) => treeElement(app, one, session, other)),
-			),
+			h("ul", node.forks.map((one) => treeElement(app, one, session, other))),
 	);
 }
 
 /** What a session said after a message, page by page. */
 function column(app, session, after, signal) {
-	const list = h("div", { class: "column-list" });
+	const list = div("column-list");
 	let last = after;
 	const more = button("More", () => load());
 	const load = async () => {
@@ -116,23 +109,11 @@ function column(app, session, after, signal) {
 	const box = h(
 		"section",
 		{ class: "column", "aria-label": titleOf(session) },
-		h(
-			"h3",
-			{},
-			link(app.link(session.key), titleOf(session)),
-			h("code", {}, short(session.key, 60)),
-		),
+		h("h3", link(app.link(session.key), titleOf(session)), h("code", short(session.key, 60))),
 		list,
 		more,
 	);
 	return { box, load };
-}
-
-/** Session state by recorded events: name -> change. */
-async function recorded(key, signal) {
-	const changes = new Changes(key, undefined, signal);
-	await changes.more();
-	return changes;
 }
 
 function stateElement(sides) {
@@ -142,7 +123,7 @@ function stateElement(sides) {
 		.sort();
 	const from = Math.max(...sides.map((changes) => (changes.isWhole ? 0 : changes.before)));
 	return [
-		from > 0 && h("p", { class: "sub" }, `Only events from message ${from} on were looked at.`),
+		from > 0 && sub(`Only events from message ${from} on were looked at.`),
 		names.length
 			? stateTable(
 					names.map((name) => {
@@ -150,11 +131,11 @@ function stateElement(sides) {
 						const differs = JSON.stringify(a?.value) !== JSON.stringify(b?.value);
 						return h(
 							"tr",
-							differs ? { class: "differs" } : {},
+							{ class: differs && "differs" },
 							h("th", { scope: "row" }, name),
 							valueCell(a?.value),
 							valueCell(b?.value),
-							h("td", {}, differs ? "differs" : "same"),
+							h("td", differs ? "differs" : "same"),
 						);
 					}),
 					["Name", "Here", "There", ""],
@@ -169,23 +150,18 @@ async function comparison(app, session, line, otherKey, signal) {
 	const last = partingOf(line, await lineOf(other, signal));
 	const sides = [session, other].map((one) => column(app, one, last, signal));
 	const [states] = await Promise.all([
-		Promise.all([session, other].map((one) => recorded(one.key, signal))),
+		Promise.all([session, other].map((one) => new Changes(one.key, undefined, signal).more())),
 		...sides.map((side) => side.load()),
 	]);
 	return [
 		h(
 			"h2",
-			{},
 			last
 				? `They share messages up to ${number(last)} and part after it`
 				: "They share no message",
 		),
-		h(
-			"div",
-			{ class: "columns" },
-			sides.map((side) => side.box),
-		),
-		h("h2", {}, "State, by recorded events"),
+		div("columns", sides.map((side) => side.box)),
+		h("h2", "State, by recorded events"),
 		stateElement(states),
 	];
 }
@@ -195,23 +171,23 @@ export async function forksView(app, session, rest, signal) {
 	const line = await lineOf(session, signal);
 	const { tree, isWhole } = await treeOf(line.at(-1), signal);
 	const isAlone = tree.forks.length === 0;
-	const otherKey = rest[0] ?? session.parentKey ?? tree.forks[0]?.session.key;
+	const otherKey = rest[0] ?? line[1]?.key ?? tree.forks[0]?.session.key;
 	const compared =
 		otherKey && otherKey !== session.key
 			? await comparison(app, session, line, otherKey, signal)
 			: null;
 	return {
 		bar: [button("Copy JSON", () => copy(pretty(tree), "The tree"))],
-		element: h("div", { class: "stack" }, [
-			h("h2", {}, "Forks"),
+		element: div("stack", [
+			h("h2", "Forks"),
 			isAlone
 				? hint(
 						session.isFork
-							? "The session that it was forked from is deleted."
+							? "The session that it was forked from is deleted or has expired."
 							: "This session has no forks. A fork shares the past up to a message and goes on alone: press f at a message.",
 					)
 				: h("ul", { class: "tree" }, treeElement(app, tree, session, otherKey)),
-			!isWhole && h("p", { class: "sub" }, `Only ${NODES_MAX} sessions are shown.`),
+			!isWhole && sub(`Only ${NODES_MAX} sessions are shown.`),
 			compared,
 		]),
 	};

@@ -5,7 +5,7 @@
 //
 // Heights are estimated until a block is shown. When one changes, the first visible item keeps its
 // place.
-import { h } from "./dom.js";
+import { failure, h } from "./dom.js";
 
 export const BLOCK = 50;
 const MOUNTED = 6;
@@ -25,8 +25,8 @@ export class BlockList {
 		this.blocks = new Map(); // number -> {box, items: null while they load, controller}
 		this.heights = new Map(); // number -> pixels
 		this.current = -1; // the item that the keyboard is at
-		this.above = h("div", { "aria-hidden": "true" });
-		this.below = h("div", { "aria-hidden": "true" });
+		this.above = h("div");
+		this.below = h("div"); // or why there are none
 		const named = { class: "list", tabindex: 0, role, "aria-label": label };
 		this.root = h("div", named, this.above, this.below);
 		this.root.addEventListener("scroll", () => this.schedule(), { passive: true });
@@ -143,8 +143,13 @@ export class BlockList {
 			})
 			.catch((error) => {
 				if (this.blocks.get(number) !== block || error.name === "AbortError") return;
-				box.className = "block failed";
-				box.textContent = error.message;
+				const again = () => {
+					this.drop(number);
+					this.root.focus();
+					this.update();
+				};
+				box.className = "block";
+				box.replaceChildren(failure(error, again));
 			});
 	}
 

@@ -2,9 +2,10 @@
 // what became of them. Where the token may write, one can be corrected or retired.
 import { get, send } from "./api.js";
 import { editDialog, retireDialog } from "./actions.js";
-import { button, fill, h, hint, instant, jsonButtons, link, number, plural, text } from "./dom.js";
+import { button, div, fill, h, hint, instant, jsonButtons, link, number, plural } from "./dom.js";
+import { span, sub, text } from "./dom.js";
 
-const chip = (label, kind = "") => h("span", { class: `chip ${kind}` }, label);
+const chip = (label, kind = "") => span(`chip ${kind}`, label);
 
 function memoryElement(app, memory, reload) {
 	const retired = memory.retiredAt !== undefined;
@@ -21,7 +22,6 @@ function memoryElement(app, memory, reload) {
 		{ class: `memory${retired ? " retired" : ""}`, "aria-label": memory.kind },
 		h(
 			"header",
-			{},
 			chip(memory.kind, memory.kind),
 			memory.priority && chip(memory.priority, memory.priority),
 			memory.topic && chip(memory.topic),
@@ -30,17 +30,14 @@ function memoryElement(app, memory, reload) {
 			memory.buffered && chip("not sent yet"),
 			app.writes &&
 				!retired &&
-				h(
-					"span",
-					{ class: "changes" },
+				span(
+					"changes",
 					button("Edit", () => change(editDialog)),
 					button("Retire", () => change(retireDialog)),
 				),
 		),
 		text(memory.content),
-		h(
-			"p",
-			{ class: "sub" },
+		sub(
 			source &&
 				link(
 					app.link(memory.sessionKey, memory.sourceStart),
@@ -82,7 +79,7 @@ function progressText(progress) {
 
 export async function memoryView(app, session, rest, signal) {
 	const key = session.key;
-	const list = h("div", { class: "memories" });
+	const list = div("memories");
 	const count = h("p", { class: "sub", role: "status" });
 	let memories = [];
 	const check = (label) => {
@@ -104,7 +101,7 @@ export async function memoryView(app, session, rest, signal) {
 			!memories.length &&
 				hint(
 					"Nothing is known of this session yet. ",
-					h("code", {}, "quipu memory run"),
+					h("code", "quipu memory run"),
 					" observes what was said, by rules or by a model.",
 				),
 		);
@@ -118,12 +115,11 @@ export async function memoryView(app, session, rest, signal) {
 	]);
 	return {
 		bar: jsonButtons(() => memories, "The memories", "memories.json"),
-		element: h(
-			"div",
-			{ class: "stack" },
-			h("h2", {}, "What is known"),
-			progress && h("p", { class: "sub" }, progressText(progress)),
-			h("div", { class: "controls" }, retiredLabel, session.userId && scopeLabel),
+		element: div(
+			"stack",
+			h("h2", "What is known"),
+			progress && sub(progressText(progress)),
+			div("controls", retiredLabel, session.userId && scopeLabel),
 			count,
 			list,
 		),

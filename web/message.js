@@ -1,5 +1,5 @@
 // A message as an element: who, when, what. Tool calls and thoughts are folded, media is shown.
-import { at, button, fold, h, number, pretty, save, short, text } from "./dom.js";
+import { at, button, div, fold, h, number, pretty, save, short, span, text } from "./dom.js";
 
 /** Small and stable: the same author has the same colour everywhere. */
 export function colour(name) {
@@ -85,7 +85,7 @@ export function partsOf(message) {
 function proseElements(content) {
 	return content.split(/^```/m).map((piece, i) => {
 		if (i % 2 === 0)
-			return piece.trim() ? text(piece.replace(/^\n+|\n+$/g, ""), { class: "text" }) : null;
+			return piece.trim() ? text(piece.replace(/^\n+|\n+$/g, "")) : null;
 		const from = piece.indexOf("\n");
 		return text(
 			from < 0 ? piece : piece.slice(from + 1).replace(/\n$/, ""),
@@ -95,7 +95,7 @@ function proseElements(content) {
 	});
 }
 
-const IMAGES = /^image\/(png|jpeg|gif|webp|avif)$/;
+const IMAGES = /^image\/(png|jpe?g|gif|webp|avif)$/i;
 
 function blobOf(part) {
 	try {
@@ -111,7 +111,7 @@ function blobOf(part) {
 function mediaElement(part) {
 	const blob = blobOf(part);
 	const name = part.mime || "data";
-	if (!blob) return h("div", { class: "chip" }, `${name}: not base64`);
+	if (!blob) return div("chip", `${name}: not base64`);
 	const facts = `${name} · ${number(blob.size)} bytes`;
 	const chip = button(`${facts} · download`, () => save(blob, "part"), { class: "chip" });
 	if (IMAGES.test(part.mime)) {
@@ -149,20 +149,20 @@ export function partElement(part) {
 		case "text":
 			return proseElements(part.text);
 		case "thought":
-			return fold([h("b", {}, "thought"), ` ${line(part.text)}`], () => text(part.text), {
+			return fold([h("b", "thought"), ` ${line(part.text)}`], () => text(part.text), {
 				class: "part thought",
 			});
 		case "call":
 		case "response":
 			return fold(
-				[h("b", {}, part.name || part.kind), ` ${line(part.value ?? "")}`],
+				[h("b", part.name || part.kind), ` ${line(part.value ?? "")}`],
 				() => value(part.value),
 				{ class: `part ${part.kind}` },
 			);
 		case "data":
 			return mediaElement(part);
 		case "file":
-			return h("div", { class: "chip" }, `${part.mime} ${part.uri}`);
+			return div("chip", `${part.mime} ${part.uri}`);
 		case "code":
 			return text(part.text, { class: "code" }, "pre");
 		default:
@@ -180,21 +180,17 @@ function eventElements(message) {
 	const next = pick(actions, "transferToAgent", "transfer_to_agent");
 	return [
 		(code || words) &&
-			h("div", { class: "error" }, h("b", {}, `${code ?? "error"}`), ` ${words ?? ""}`),
+			div("error", h("b", `${code ?? "error"}`), ` ${words ?? ""}`),
 		delta &&
 			Object.keys(delta).length > 0 &&
-			fold([h("b", {}, "state"), ` ${Object.keys(delta).join(", ")}`], () => value(delta), {
+			fold([h("b", "state"), ` ${line(Object.keys(delta).join(", "))}`], () => value(delta), {
 				class: "part state",
 			}),
-		next && h("div", { class: "chip" }, `→ ${next}`),
+		next && div("chip", `→ ${next}`),
 		message.mark === "timeout" &&
-			h("div", { class: "error" }, h("b", {}, "cut off"), " the answer did not arrive in whole"),
+			div("error", h("b", "cut off"), " the answer did not arrive in whole"),
 		message.mark === "compaction" &&
-			h(
-				"div",
-				{ class: "chip" },
-				`summary of messages ${message.coversFrom} to ${message.coversTo}`,
-			),
+			div("chip", `summary of messages ${message.coversFrom} to ${message.coversTo}`),
 	];
 }
 
@@ -214,11 +210,10 @@ export function messageElement(message, link) {
 		},
 		h(
 			"header",
-			{},
 			h("a", { class: "seq", href: link(message.seq), tabindex: -1 }, `${message.seq}`),
 			h("b", { class: `author ${colour(author)}` }, author),
-			author !== message.role && h("span", { class: "role" }, message.role),
-			message.tokens ? h("span", { class: "tokens" }, `${number(message.tokens)} tok`) : null,
+			author !== message.role && span("role", message.role),
+			message.tokens > 0 && span("tokens", `${number(message.tokens)} tok`),
 			at(message.timestamp),
 		),
 		parts,

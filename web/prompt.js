@@ -1,10 +1,10 @@
 // What the model saw: the prompt of a turn, built again from the log of what was sent; what it
 // shares with the prompt before is shaded, because a provider's cache can serve it. Two turns are
 // compared line by line.
-import { get } from "./api.js";
-import { changes, linesOf } from "./diff.js";
-import { button, form, h, hint, jsonButtons } from "./dom.js";
-import { note, number, numberField, pretty, short, text } from "./dom.js";
+import { get, orNull } from "./api.js";
+import { changes } from "./diff.js";
+import { button, div, form, h, hint, jsonButtons, note, number, numberField } from "./dom.js";
+import { pretty, short, span, sub, text } from "./dom.js";
 
 const HEAD = 10; // of a long prompt these many pieces are shown first...
 const TAIL = 60; // ...and these many last
@@ -61,7 +61,7 @@ const pieceElement = (piece, isShared) =>
 	h(
 		"section",
 		{ class: `piece ${piece.role}${isShared ? " cached" : ""}` },
-		h("h3", {}, piece.role, isShared && h("span", { class: "tag" }, "cached")),
+		h("h3", piece.role, isShared && span("tag", "cached")),
 		piece.parts.map(([kind, content]) => [
 			kind && h("b", { class: "kind" }, kind),
 			text(content, { class: kind ? "code" : "text" }, kind ? "pre" : "div"),
@@ -71,14 +71,14 @@ const pieceElement = (piece, isShared) =>
 /** All pieces; of a very long prompt the beginning and the end. */
 function piecesElement(pieces, shared) {
 	const make = (piece, i) => pieceElement(piece, i < shared);
-	if (pieces.length <= HEAD + TAIL) return h("div", { class: "pieces" }, pieces.map(make));
+	if (pieces.length <= HEAD + TAIL) return div("pieces", pieces.map(make));
 	const hidden = pieces.length - HEAD - TAIL;
 	const more = button(
 		`Show ${number(hidden)} more pieces`,
 		() => more.replaceWith(...pieces.slice(HEAD, -TAIL).map((piece, i) => make(piece, i + HEAD))),
 		{ class: "more" },
 	);
-	return h("div", { class: "pieces" }, [
+	return div("pieces", [
 		...pieces.slice(0, HEAD).map(make),
 		more,
 		...pieces.slice(-TAIL).map((piece, i) => make(piece, i + pieces.length - TAIL)),
@@ -92,7 +92,7 @@ function diffElement(before, after) {
 			`── ${piece.role}`,
 			...piece.parts.flatMap(([kind, content]) => [
 				...(kind ? [`[${kind}]`] : []),
-				...linesOf(content),
+				...String(content).split("\n"),
 			]),
 		]);
 	const rows = changes(lines(before), lines(after));
@@ -123,7 +123,7 @@ function diffElement(before, after) {
 function factsOf(prompt) {
 	const fact = (name, value, title) =>
 		value !== undefined &&
-		value !== "" && [h("dt", {}, name), h("dd", title ? { title } : {}, value)];
+		value !== "" && [h("dt", name), h("dd", { title }, value)];
 	return h("dl", { class: "factlist" }, [
 		fact("model", [prompt.model, prompt.provider].filter(Boolean).join(" · ")),
 		fact("messages", prompt.to ? `${prompt.from} to ${prompt.to}` : "none"),
@@ -153,27 +153,23 @@ function controls(app, key, prompt, at, other) {
 	return form(
 		{ class: "controls" },
 		() => go(Number(turn.value), Number(against.value)),
-		prompt && button("‹ Turn before", () => go(prompt.to - 1), { title: "k" }),
-		at > 0 && button("Turn after ›", () => go(at && prompt ? prompt.to + 2 : 0), { title: "j" }),
-		h("label", {}, "Turn of #", turn),
-		h("label", {}, "compare with #", against),
+		button("‹ Turn before", () => go(prompt.to - 1), { title: "k" }),
+		at > 0 && button("Turn after ›", () => go(prompt.to + 2), { title: "j" }),
+		h("label", "Turn of #", turn),
+		h("label", "compare with #", against),
 		h("button", { type: "submit" }, "Show"),
 		at > 0 && button("Next prompt", () => go(0)),
 	);
 }
 
 const ask = (key, at, signal) => get(["sessions", key, "context"], at ? { at } : {}, signal);
-const orNull = (error) => {
-	if (error.status === 404) return null;
-	throw error;
-};
 
 /** The prompt of a turn (at), or the next one; `rest` is [SEQ or "next", SEQ to compare with]. */
 export async function promptView(app, session, rest, signal) {
 	const key = session.key;
 	const next = rest[0] === "next" || (!rest[0] && session.nextSeq < 2);
 	const asked = next ? 0 : Number(rest[0] ?? session.nextSeq - 1) || 0;
-	const other = Number(rest[1] ?? 0) || 0;
+	const other = Number(rest[1]) || 0;
 	let prompt = await ask(key, asked, signal).catch(orNull);
 	const isLogged = asked > 0 && prompt !== null;
 	if (!isLogged) prompt ??= await ask(key, 0, signal);
@@ -186,7 +182,7 @@ export async function promptView(app, session, rest, signal) {
 	const shared = before ? sharedOf(pieces, piecesOf(before)) : 0;
 	return {
 		bar: jsonButtons(() => prompt, "The prompt", `prompt-${at || "next"}.json`),
-		element: h("div", { class: "stack" }, [
+		element: div("stack", [
 			controls(app, key, prompt, at, other),
 			asked > 0 &&
 				!isLogged &&
@@ -198,22 +194,18 @@ export async function promptView(app, session, rest, signal) {
 			other > 0 &&
 				!compared &&
 				hint(`No prompt is logged for the turn of message ${other}.`),
-			h("h2", {}, isLogged ? `What the model saw, up to message ${prompt.to}` : "The next prompt"),
+			h("h2", isLogged ? `What the model saw, up to message ${prompt.to}` : "The next prompt"),
 			isLogged &&
 				!prompt.exact &&
-				hint(
-					"These are not the bytes that were sent: messages or memories of it have changed since.",
-				),
+				hint("These are not the bytes that were sent: messages or memories of it have changed since."),
 			factsOf(prompt),
 			compared
 				? [
-						h("h2", {}, `Difference from the turn of message ${other}`),
+						h("h2", `Difference from the turn of message ${other}`),
 						diffElement(compared, prompt),
 					]
 				: [
-						h(
-							"p",
-							{ class: "sub" },
+						sub(
 							before
 								? `${number(shared)} of ${number(pieces.length)} pieces are shaded: the same bytes as in the prompt before, which a cache can serve.`
 								: "Nothing is shaded: no prompt before it is known.",

@@ -1,9 +1,9 @@
 // The list of sessions, the newest change first, and the search over all messages.
-import { fetchRaw, get } from "./api.js";
+import { fetchRaw, get, hasToken } from "./api.js";
 import { BLOCK, BlockList } from "./list.js";
 import { authorOf, colour } from "./message.js";
-import { button, empty, failure, fill, form, h, instant } from "./dom.js";
-import { number, plural, setCurrent, titleOf, when } from "./dom.js";
+import { button, div, empty, failure, fill, form, h, instant, number, plural } from "./dom.js";
+import { span, titleOf, when } from "./dom.js";
 
 const LIVE_MS = 30000; // a session that changed within it is marked as live
 const POLL_MS = 4000;
@@ -35,9 +35,8 @@ export class Sessions {
 			hidden: true,
 		});
 		this.element = [
-			h(
-				"div",
-				{ class: "sidehead" },
+			div(
+				"sidehead",
 				form(
 					{ role: "search" },
 					() => {
@@ -48,16 +47,16 @@ export class Sessions {
 				),
 				this.filters,
 			),
-			h("div", { class: "sidelist" }, this.list.root, this.refresh),
+			div("sidelist", this.list.root, this.refresh),
 		];
 		setInterval(() => {
-			if (!document.hidden && this.first) void this.poll();
+			if (!document.hidden && this.first && hasToken()) void this.poll();
 		}, POLL_MS);
 	}
 
 	makeFilters() {
 		const field = (name, label) =>
-			h("label", {}, label, h("input", { name, autocomplete: "off", spellcheck: "false" }));
+			h("label", label, h("input", { name, autocomplete: "off", spellcheck: "false" }));
 		const check = (name, label) =>
 			h("label", { class: "check" }, h("input", { type: "checkbox", name }), label);
 		const box = form(
@@ -82,7 +81,7 @@ export class Sessions {
 			check("oldestFirst", "oldest first"),
 			check("expired", "expired too"),
 		);
-		const summary = h("summary", {}, "Filters");
+		const summary = h("summary", "Filters");
 		return h("details", { class: "filters" }, summary, box);
 	}
 
@@ -152,9 +151,9 @@ export class Sessions {
 				tabindex: -1,
 				"aria-current": session.key === this.app.key ? "page" : null,
 			},
-			h("span", { class: "title" }, title),
-			h("span", { class: "who" }, `${session.isFork ? "↳ " : ""}${who}`),
-			h("span", { class: "count" }, number(session.messageCount)),
+			span("title", title),
+			span("who", `${session.isFork ? "↳ " : ""}${who}`),
+			span("count", number(session.messageCount)),
 			when(session.updatedAt),
 		);
 		return h("div", { role: "listitem", class: "item" }, link);
@@ -163,7 +162,7 @@ export class Sessions {
 	/** The open session is the current one. */
 	select() {
 		for (const row of this.list.root.querySelectorAll("a.row"))
-			setCurrent(row, row.dataset.key === this.app.key);
+			row.ariaCurrent = row.dataset.key === this.app.key ? "page" : null;
 	}
 
 	/** Looks at the first page again: on top the rows change in place, else a button offers it. */
@@ -181,10 +180,12 @@ export class Sessions {
 			if (this.list.root.scrollTop > 8) {
 				this.refresh.hidden = false;
 			} else {
-				const focused = this.list.root.contains(document.activeElement) ? this.list.current : -1;
+				const at = document.activeElement?.closest?.(".item");
+				const focused = at?.firstChild.dataset.key;
 				this.reset();
 				await this.list.settled();
-				if (focused >= 0) void this.list.jump(focused, { align: "near" });
+				const index = this.first?.findIndex((session) => session.key === focused) ?? -1;
+				if (index >= 0) void this.list.jump(index, { align: "near" });
 			}
 		}
 		for (const link of this.list.root.querySelectorAll("a.row"))
@@ -211,11 +212,9 @@ function marked(snippet) {
 	return snippet.split(MARKS[0]).flatMap((piece, i) => {
 		if (i === 0) return [piece];
 		const [word, ...rest] = piece.split(MARKS[1]);
-		return [h("mark", {}, word), rest.join("")];
+		return [h("mark", word), rest.join("")];
 	});
 }
-
-const PAGE = 50;
 
 /** The hits of a search, best first. */
 export async function searchView(app, words, key) {
@@ -226,7 +225,7 @@ export async function searchView(app, words, key) {
 		const got = await get(["search"], {
 			q: words,
 			key,
-			limit: PAGE,
+			limit: BLOCK,
 			offset,
 			markBefore: MARKS[0],
 			markAfter: MARKS[1],
@@ -240,14 +239,13 @@ export async function searchView(app, words, key) {
 					h(
 						"a",
 						{ class: "hit", href: app.link(hit.key, hit.seq) },
-						h(
-							"span",
-							{ class: "where" },
+						span(
+							"where",
 							h("b", { class: `author ${colour(authorOf(hit))}` }, authorOf(hit)),
-							h("span", { class: "key" }, `${hit.key} #${hit.seq}`),
+							span("key", `${hit.key} #${hit.seq}`),
 							instant(hit.timestamp),
 						),
-						h("span", { class: "snippet" }, marked(hit.snippet)),
+						span("snippet", marked(hit.snippet)),
 					),
 				),
 			),
@@ -256,19 +254,12 @@ export async function searchView(app, words, key) {
 		count.textContent = offset ? plural(offset, "hit") + (got.more ? " so far" : "") : "";
 		if (!offset) hits.append(empty("No message has all of these words."));
 	};
-	const count = h("span", { class: "sub" });
-	const page = h(
-		"div",
-		{ class: "page" },
-		h("h1", {}, "Search: ", h("q", {}, words)),
-		count,
-		hits,
-		more,
-	);
+	const count = span("sub");
+	const page = div("page", h("h1", "Search: ", h("q", words)), count, hits, more);
 	try {
 		await load();
 	} catch (error) {
-		hits.append(failure(error));
+		hits.append(failure(error, () => app.route()));
 	}
 	return page;
 }

@@ -1,11 +1,13 @@
 // The state of a session with blame: each name by its scope, its value, and who set it last. The
 // past comes from recorded events: the newest messages are looked at first, older ones on request.
 import { get } from "./api.js";
-import { button, fill, form, h, hint, instant, jsonButtons, link } from "./dom.js";
-import { number, numberField, plural, pretty, short, text } from "./dom.js";
+import { button, div, fill, form, h, hint, instant, jsonButtons, link, number } from "./dom.js";
+import { numberField, plural, pretty, short, span, sub, text } from "./dom.js";
 
 export const scopeOf = (name) => /^(app|user):/.exec(name)?.[1] ?? "session";
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+const LISTED = 200; // changes
 
 /** The recorded changes of a session's state, newest first; more() looks at older messages. */
 export class Changes {
@@ -26,6 +28,7 @@ export class Changes {
 		this.list.push(...got.changes);
 		this.before = got.next;
 		this.isWhole = got.next === undefined;
+		return this;
 	}
 
 	/** name -> {value, seq, author, timestamp}: the newest change of each. */
@@ -61,16 +64,16 @@ function blame(app, key, change, value, set, changes) {
 		const where = who.in ?? key;
 		return [
 			who.seq && link(app.link(where, who.seq), `message ${who.seq}`),
-			h("span", {}, who.by || "unknown"),
+			h("span", who.by || "unknown"),
 			where !== key && link(app.link(where), short(where, 50)),
 			instant(who.at),
-			!who.seq && h("span", { class: "soft" }, "by an event that was not recorded"),
+			!who.seq && span("soft", "by an event that was not recorded"),
 		];
 	}
 	const why = changes.isWhole
 		? "no recorded event: set at the start, or by a program that records none"
 		: `not by a message from ${changes.before} on`;
-	return [set && instant(set.at), h("span", { class: "soft" }, why)];
+	return [set && instant(set.at), span("soft", why)];
 }
 
 export function stateTable(rows, heads, label) {
@@ -79,17 +82,8 @@ export function stateTable(rows, heads, label) {
 		{ class: "tablebox", tabindex: 0, role: "region", "aria-label": label },
 		h(
 			"table",
-			{},
-			h(
-				"thead",
-				{},
-				h(
-					"tr",
-					{},
-					heads.map((head) => h("th", { scope: "col" }, head)),
-				),
-			),
-			h("tbody", {}, rows),
+			h("thead", h("tr", heads.map((head) => h("th", { scope: "col" }, head)))),
+			h("tbody", rows),
 		),
 	);
 }
@@ -107,17 +101,16 @@ const byScope = ([a], [b]) => order[scopeOf(a)] - order[scopeOf(b)] || (a < b ? 
 /** `rest` is [SEQ]: the state after that message; without it the state now. */
 export async function stateView(app, session, rest, signal) {
 	const key = session.key;
-	const at = Number(rest[0] ?? 0) || 0;
+	const at = Number(rest[0]) || 0;
 	const changes = new Changes(key, at ? at + 1 : undefined, signal);
 	const now = at ? null : await rowsOf(key, signal);
 	await changes.more();
-	const table = h("div", {});
+	const table = h("div");
 	const timeline = h("ol", { class: "timeline", "aria-label": "Recorded changes" });
 	const status = h("p", { class: "sub", role: "status" });
 	const older = button("Look at older messages", async () => {
 		older.disabled = true;
-		await changes.more();
-		older.disabled = false;
+		await changes.more().finally(() => (older.disabled = false));
 		show();
 	});
 	/** [name, value, the newest recorded change, what the row says of who set it] */
@@ -138,8 +131,7 @@ export async function stateView(app, session, rest, signal) {
 						rows.map(([name, value, change, set]) =>
 							h(
 								"tr",
-								{},
-								h("td", {}, h("span", { class: `scope ${scopeOf(name)}` }, scopeOf(name))),
+								h("td", span(`scope ${scopeOf(name)}`, scopeOf(name))),
 								h("th", { scope: "row" }, name),
 								valueCell(value),
 								h("td", { class: "blame" }, blame(app, key, change, value, set, changes)),
@@ -152,28 +144,29 @@ export async function stateView(app, session, rest, signal) {
 		);
 		fill(
 			timeline,
-			changes.list.slice(0, 200).map((change) =>
+			changes.list.slice(0, LISTED).map((change) =>
 				h(
 					"li",
-					{},
 					h(
 						"a",
 						{
 							href: app.link(key, "state", change.seq),
 							"aria-current": change.seq === at ? "true" : null,
 						},
-						h("span", { class: "seq" }, `${change.seq}`),
-						h("b", {}, change.author || "unknown"),
-						h("span", { class: "names" }, Object.keys(change.delta).join(", ")),
+						span("seq", `${change.seq}`),
+						h("b", change.author || "unknown"),
+						span("names", short(Object.keys(change.delta).join(", "), 90)),
 						instant(change.timestamp),
 					),
 				),
 			),
 		);
 		older.hidden = changes.isWhole;
-		status.textContent = changes.isWhole
-			? `${plural(changes.list.length, "recorded change")} in all messages.`
-			: `${plural(changes.list.length, "recorded change")} in the messages from ${number(changes.before)} on.`;
+		const where = changes.isWhole
+			? "in all messages"
+			: `in the messages from ${number(changes.before)} on`;
+		const cut = changes.list.length > LISTED ? `; the newest ${LISTED} are listed` : "";
+		status.textContent = `${plural(changes.list.length, "recorded change")} ${where}${cut}.`;
 	};
 	show();
 	const input = numberField("State after message", { value: at || "" });
@@ -183,29 +176,30 @@ export async function stateView(app, session, rest, signal) {
 			"The state",
 			at ? `state-${at}.json` : "state.json",
 		),
-		element: h(
-			"div",
-			{ class: "stack" },
+		element: div(
+			"stack",
 			form(
 				{ class: "controls" },
 				() => (location.hash = app.link(key, "state", Number(input.value) || "")),
-				h("label", {}, "State after message #", input),
+				h("label", "State after message #", input),
 				h("button", { type: "submit" }, "Show"),
 				at > 0 && button("Now", () => (location.hash = app.link(key, "state"))),
 			),
-			h(
-				"h2",
-				{},
-				at ? `State of the session after message ${at}, from recorded events` : "State now",
-			),
+			h("h2", at ? `State of the session after message ${at}, from recorded events` : "State now"),
 			at > 0 &&
-				h(
-					"p",
-					{ class: "sub" },
-					"Names of the app and the user are left out: other sessions change them, too.",
+				sub("Names of the app and the user are left out: other sessions change them, too."),
+			!at &&
+				session.isFork &&
+				hint(
+					"A fork has no state of its own; its events have what was ",
+					link(
+						app.link(key, "state", session.nextSeq - 1),
+						`recorded up to message ${session.nextSeq - 1}`,
+					),
+					".",
 				),
 			table,
-			h("h2", {}, "Recorded changes"),
+			h("h2", "Recorded changes"),
 			status,
 			timeline,
 			older,

@@ -2,8 +2,8 @@
 // never on load.
 import { get } from "./api.js";
 import { stateTable } from "./state.js";
-import { button, copy, h, hint, instant, link } from "./dom.js";
-import { number, plural, pretty, short, size } from "./dom.js";
+import { button, copy, div, h, hint, instant, link, number, plural, pretty, short } from "./dom.js";
+import { size, span, sub } from "./dom.js";
 
 const DISKS = [
 	"A power cut may lose the newest writes.",
@@ -12,13 +12,7 @@ const DISKS = [
 ];
 
 function tile(label, value, more) {
-	return h(
-		"div",
-		{ class: "tile" },
-		h("span", { class: "sub" }, label),
-		h("b", {}, value),
-		more && h("span", { class: "sub" }, more),
-	);
+	return div("tile", span("sub", label), h("b", value), more && span("sub", more));
 }
 
 const health = (isGood, line) => h("li", { class: isGood ? "good" : "poor" }, line);
@@ -28,11 +22,11 @@ function jobRow(app, job) {
 	const failed = job.lastError ?? job.reflectError;
 	return h(
 		"tr",
-		failed ? { class: "differs" } : {},
+		{ class: failed && "differs" },
 		h("th", { scope: "row" }, link(app.link(job.key, "memory"), short(job.key, 60))),
-		h("td", {}, `${number(job.watermark)} of ${number(job.lastSeq)}`),
-		h("td", {}, plural(job.pendingMessages, "message")),
-		h("td", {}, plural(job.observations + job.reflections, "memory", "memories")),
+		h("td", `${number(job.watermark)} of ${number(job.lastSeq)}`),
+		h("td", plural(job.pendingMessages, "message")),
+		h("td", plural(job.observations + job.reflections, "memory", "memories")),
 		h(
 			"td",
 			{ class: "blame" },
@@ -54,35 +48,28 @@ export async function storeView(app, rest, signal) {
 		.slice(0, 100)
 		.map((job) => jobRow(app, job));
 	return {
-		element: h(
-			"div",
-			{ class: "stack" },
-			h(
-				"div",
-				{ class: "names" },
-				h("h1", {}, "Store"),
+		element: div(
+			"stack",
+			div(
+				"names",
+				h("h1", "Store"),
 				button("Copy JSON", () => copy(pretty({ stats, jobs: jobs.sessions }), "The figures")),
 			),
-			h("p", { class: "sub" }, `${stats.engine} · quipu ${stats.version}`),
-			h(
-				"div",
-				{ class: "tiles" },
+			sub(`${stats.engine} · quipu ${stats.version}`),
+			div(
+				"tiles",
 				tile("Sessions", number(stats.sessions), `${plural(stats.forks, "fork")} among them`),
 				tile("Messages", number(stats.messages), `about ${number(stats.tokens)} tokens`),
 				tile("Size", size(stats.fileBytes), `${size(stats.freeBytes)} of it free`),
 				tile("Log", size(stats.logBytes)),
-				tile(
-					"Longest session",
-					plural(stats.largestMessages, "message"),
-					short(stats.largestKey, 40),
-				),
+				tile("Longest session", plural(stats.largestMessages, "message"), short(stats.largestKey, 40)),
 				tile(
 					"Commits of this server",
 					number(stats.commits),
 					`${plural(stats.writes, "write")}, at most ${number(stats.largestCommit)} in one`,
 				),
 			),
-			h("h2", {}, "Health"),
+			h("h2", "Health"),
 			h(
 				"ul",
 				{ class: "health" },
@@ -109,7 +96,7 @@ export async function storeView(app, rest, signal) {
 						: "Every message is in the search index.",
 				),
 			),
-			h("h2", {}, "Jobs"),
+			h("h2", "Jobs"),
 			rows.length
 				? stateTable(rows, ["Session", "Observed", "Pending", "Known", "Worker"], "Jobs")
 				: hint("No session is observed yet: quipu memory run."),

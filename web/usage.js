@@ -2,7 +2,7 @@
 // providers reported it. The store sums up as it writes: a question here reads no message.
 import { get } from "./api.js";
 import { stateTable } from "./state.js";
-import { button, fill, h, jsonButtons, link, number, plural, short } from "./dom.js";
+import { button, div, fill, h, jsonButtons, link, number, plural, short } from "./dom.js";
 
 const DAYS = 60; // bars of the chart
 const ROWS = 100; // sessions of the table
@@ -39,7 +39,7 @@ const HEADS = ["Answers", "Prompt tokens", "Cached", "Answer tokens", "Cost"];
 function table(label, sums, name, sort) {
 	const rows = [...sums].sort(sort).slice(0, ROWS);
 	return stateTable(
-		rows.map(([key, sum]) => h("tr", {}, h("th", { scope: "row" }, name(key)), cells(sum))),
+		rows.map(([key, sum]) => h("tr", h("th", { scope: "row" }, name(key)), cells(sum))),
 		[label, ...HEADS],
 		`Usage by ${label.toLowerCase()}`,
 	);
@@ -60,7 +60,6 @@ function chart(days) {
 			};
 			return h(
 				"li",
-				{},
 				h("time", { datetime: day }, day),
 				h(
 					"span",
@@ -69,7 +68,7 @@ function chart(days) {
 					part("fresh", sum.promptTokens - sum.cachedTokens),
 					part("answer", sum.answerTokens),
 				),
-				h("span", {}, `${number(sum.promptTokens + sum.answerTokens)} · ${money(sum)}`),
+				h("span", `${number(sum.promptTokens + sum.answerTokens)} · ${money(sum)}`),
 			);
 		}),
 	);
@@ -79,7 +78,7 @@ const byMost = ([, a], [, b]) => b.cost - a.cost || b.promptTokens - a.promptTok
 
 export async function usageView(app, rest, signal) {
 	const sums = { day: new Map(), model: new Map(), sessionKey: new Map() };
-	const body = h("div", { class: "stack" });
+	const body = div("stack");
 	const status = h("p", { class: "sub", role: "status" });
 	let seen = 0;
 	let next;
@@ -104,7 +103,7 @@ export async function usageView(app, rest, signal) {
 		fill(
 			body,
 			all.answers > 0 && [
-				h("h2", {}, "By day"),
+				h("h2", "By day"),
 				h(
 					"p",
 					{ class: "legend" },
@@ -116,9 +115,9 @@ export async function usageView(app, rest, signal) {
 					"answer tokens, in UTC",
 				),
 				chart(sums.day),
-				h("h2", {}, "By model"),
+				h("h2", "By model"),
 				table("Model", sums.model, (name) => name || "not named", byMost),
-				h("h2", {}, "By session"),
+				h("h2", "By session"),
 				table("Session", sums.sessionKey, (key) => link(app.link(key), short(key, 60)), byMost),
 			],
 		);
@@ -127,15 +126,9 @@ export async function usageView(app, rest, signal) {
 	const plain = () =>
 		Object.fromEntries(Object.entries(sums).map(([by, map]) => [by, Object.fromEntries(map)]));
 	return {
-		element: h(
-			"div",
-			{ class: "stack" },
-			h(
-				"div",
-				{ class: "names" },
-				h("h1", {}, "Usage"),
-				jsonButtons(plain, "The sums", "usage.json"),
-			),
+		element: div(
+			"stack",
+			div("names", h("h1", "Usage"), jsonButtons(plain, "The sums", "usage.json")),
 			status,
 			body,
 			more,

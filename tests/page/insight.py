@@ -184,6 +184,25 @@ class States(Demo):
         self.assertEqual(row[2], "5")
         self.assertIn("not recorded", row[3])
 
+    def test_a_fork_says_where_its_state_is(self):
+        self.view("s", BUS, "state")
+        self.page.get_by_role("link", name="recorded up to message 9").click()
+        self.page.get_by_role("heading", name="State of the session after message 9").wait_for()
+        self.assertIn("bus", [row[1] for row in self.rows()])
+
+    def test_many_changes_and_names_are_cut_and_counted(self):
+        self.append("many", *[event(i, [], members={"actions": {"stateDelta": {"n": i}}})
+                              for i in range(250)],
+                    event("wide", [], members={"actions": {"stateDelta": {
+                        f"name{i}": i for i in range(3000)}}}))
+        self.view("s", "many", "state")
+        self.page.get_by_text("251 recorded changes in all messages; the newest 200 are listed.")\
+            .wait_for()
+        self.assertEqual(self.page.locator(".timeline li").count(), 200)
+        self.assertLess(len(self.page.locator(".timeline a").first.inner_text()), 200)
+        self.go("s", "many", 251)
+        self.assertLess(len(self.message(251).locator("summary").inner_text()), 200)
+
     def test_a_long_history_is_looked_at_in_parts(self):
         self.append("long", event(1, [], members={"actions": {"stateDelta": {"first": 1}}}),
                     *[message(f"m{i}") for i in range(2100)],
@@ -230,6 +249,15 @@ class Forks(Demo):
         tree.get_by_role("link", name="Compare with a").or_(
             tree.locator("a.action").nth(0)).first.click()
         self.whole()
+
+    def test_a_fork_of_a_session_that_has_expired_is_shown(self):
+        self.append("old", *[message(f"o{i}") for i in range(3)])
+        self.good("POST", path("v1", "sessions", "old", "fork"), {"key": "young", "seq": 2},
+                  status=201)
+        self.good("PATCH", path("v1", "sessions", "old"), {"ttlMs": 1})
+        self.view("s", "young", "forks")
+        self.page.get_by_text("The session that it was forked from is deleted or has expired.")\
+            .wait_for()
 
     def test_a_session_without_forks_says_how_to_make_one(self):
         self.view("s", "night watch", "forks")

@@ -60,6 +60,17 @@ class Sessions(browser.Case):
         self.until("() => document.querySelector('.row')?.textContent.startsWith('words of old')")
         self.until("() => document.querySelector('.row').classList.contains('now')")
 
+    def test_the_keyboard_stays_at_its_session_when_another_one_comes_up(self):
+        for key in ("a", "b", "c"):
+            self.append(key, message(f"e-{key}", f"words of {key}"))
+        self.enter()
+        self.page.locator("body").press("j")
+        self.page.keyboard.press("j")
+        self.until("() => document.activeElement.textContent.startsWith('words of b')")
+        self.append("a", message("again"))
+        self.until("() => document.querySelector('.row')?.dataset.key === 'a'")
+        self.until("() => document.activeElement.textContent.startsWith('words of b')")
+
     def test_words_are_found_and_marked_also_beside_brackets(self):
         self.append("s", message("e1", "The [old] ferry leaves at nine."), message("e2", "Noted."))
         self.enter()
@@ -171,6 +182,117 @@ class Conversation(browser.Case):
         self.good("DELETE", path("v1", "sessions", "s"), status=204)
         self.page.get_by_text("ended", exact=True).wait_for()
 
+    def test_an_action_on_a_session_that_is_gone_says_why(self):
+        self.fill(2)
+        self.enter("s", "s")
+        self.page.get_by_text("live", exact=True).wait_for()
+        self.good("DELETE", path("v1", "sessions", "s"), status=204)
+        self.page.get_by_text("ended", exact=True).wait_for()
+        for name in ("Export", "Delete"):
+            self.page.evaluate("() => { document.getElementById('note').textContent = ''; }")
+            self.page.get_by_role("button", name=name).click()
+            self.page.locator("#note", has_text="no such session").wait_for()
+
+    def test_what_failed_while_the_server_was_away_can_be_tried_again(self):
+        self.fill(500)
+        self.enter("s", "s")
+        self.message(500)
+        self.away = True
+        self.stop(signal.SIGKILL, -signal.SIGKILL)
+        self.page.get_by_text("reconnecting").wait_for()
+        again = self.page.get_by_role("button", name="Try again")
+        self.page.keyboard.press("Home")
+        again.first.wait_for()  # of a block
+        self.serve(listen=f"127.0.0.1:{self.port}")
+        again.first.click()
+        self.message(1)
+        self.stop(signal.SIGKILL, -signal.SIGKILL)
+        self.page.keyboard.press("3")
+        again.wait_for()  # of a view
+        self.serve(listen=f"127.0.0.1:{self.port}")
+        again.click()
+        self.page.get_by_role("heading", name="State now").wait_for()
+
+    def test_the_figures_above_a_conversation_grow_with_it(self):
+        self.fill(3)
+        self.enter("s", "s")
+        self.page.get_by_text("live", exact=True).wait_for()
+        lists = []
+        self.page.on("request", lambda one: "/v1/sessions?" in one.url and lists.append(one.url))
+        for i in range(4, 44):
+            self.append("s", message(f"more-{i}", f"text {i}"))
+        self.page.locator(".facts", has_text="43 messages").wait_for()
+        made = self.good("GET", path("v1", "sessions", "s"))["session"]
+        self.assertIn(f"{made['tokenCount']} tokens", self.page.locator(".facts").inner_text())
+        self.assertLess(len(lists), 40)  # a message is no reason to ask for the list
+
+    def test_a_message_that_comes_while_older_ones_load_is_shown(self):
+        self.fill(3)
+        self.page.add_init_script("""
+          const real = window.fetch;
+          window.fetch = async (target, options) => {
+            const answer = await real(target, options);
+            if (String(target).includes("limit=51") && !window.release)
+              await new Promise((resolve) => { window.release = resolve; });
+            return answer;
+          };""")
+        self.enter("s", "s")
+        self.until("() => window.release")
+        self.append("s", message("late", "text 4"))
+        self.page.locator(".facts", has_text="4 messages").wait_for()
+        self.page.evaluate("() => window.release()")
+        self.message(4).get_by_text("text 4").wait_for()
+        self.assertEqual(self.seqs(), [1, 2, 3, 4])
+
+    def test_an_address_of_a_message_that_is_not_there_says_so(self):
+        self.fill(60)
+        self.run_quipu("compact", "s", "--summary", "They talked.", "--through", "20")
+        self.run_quipu("prune", "s", "-y")
+        self.enter("s", "s", 5)
+        self.page.locator("#note", has_text="Message 5 is not there: the first is 21").wait_for()
+        self.until("() => document.activeElement.dataset.seq === '21'")
+        self.go("s", "s", 999)
+        self.page.locator("#note", has_text="Message 999 is not there: the last is 61").wait_for()
+
+    def test_numbers_are_shown_as_they_were_written(self):
+        large, key = "9007199254740993", "adk:a/u/1"  # more than a double holds
+        self.good("POST", "/v1/sessions", {"key": key, "appName": "a", "userId": "u",
+                                           "sessionId": "1"}, status=201)
+        self.append(key, event(1, ["c"], toolCalls=[
+            {"id": "c", "name": "f", "input": f'{{"id": {large}, "x": 1.0}}'}]))
+        self.good("PATCH", path("v1", "sessions", key, "state"), {"id": int(large)})
+        self.enter("s", key)
+        self.message(1).locator("summary").click()
+        shown = self.message(1).locator("pre").inner_text()
+        self.assertEqual(shown, f'{{\n  "id": {large},\n  "x": 1.0\n}}')
+        self.go("s", key, "prompt")
+        self.page.locator(".piece pre", has_text=large).wait_for()
+        self.go("s", key, "state")
+        self.page.locator("td.value", has_text=large).wait_for()
+
+    def test_a_hidden_tab_leaves_its_connection_to_others(self):
+        self.fill(3)
+        self.enter("s", "s")
+        self.page.get_by_text("live", exact=True).wait_for()
+        self.wait_for_metric("quipu_tails 1")
+        hide = """hidden => {
+          Object.defineProperty(document, "hidden", { configurable: true, value: hidden });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+        self.page.evaluate(hide, True)
+        self.wait_for_metric("quipu_tails 0")
+        self.append("s", message("late", "text 4"))
+        self.page.evaluate(hide, False)
+        self.message(4)
+        self.page.get_by_text("live", exact=True).wait_for()
+
+    def test_what_is_empty_is_said_to_screen_readers(self):
+        self.good("POST", "/v1/sessions", {"key": "s"}, status=201)
+        self.enter("s", "s")
+        self.page.get_by_text("live", exact=True).wait_for()
+        self.assertIn("This session has no messages yet.",
+                      self.page.locator("main").aria_snapshot())
+
     def test_the_keyboard_is_enough(self):
         self.fill(120)
         self.append("t", event(1, ["c"], toolCalls=[{"id": "c", "name": "f", "input": "{}"}]))
@@ -181,7 +303,7 @@ class Conversation(browser.Case):
         self.until("() => document.activeElement.textContent.includes('text 1')")
         self.page.keyboard.press("Enter")
         self.message(120)
-        self.page.locator("main").focus()
+        self.until("() => document.querySelector('.view').contains(document.activeElement)")
         self.page.keyboard.press("g")
         self.page.keyboard.type("60")
         self.page.keyboard.press("Enter")
@@ -198,9 +320,12 @@ class Conversation(browser.Case):
         self.assertEqual(self.page.evaluate("document.documentElement.dataset.theme"), "light")
         self.page.keyboard.press("u")
         self.until("() => location.hash === '#/'")
+        self.go("usage")
+        self.page.get_by_role("heading", name="Usage").wait_for()
+        self.page.keyboard.press("u")
+        self.until("() => location.hash === '#/'")
         self.go("s", "t")
         self.message(1)
-        self.page.locator("main").focus()
         self.page.keyboard.press("j")
         self.until("() => document.activeElement.dataset.seq === '1'")
         self.page.keyboard.press("o")
@@ -302,6 +427,19 @@ class Tokens(browser.Case):
         ids = [line["id"] for line in self.run_quipu("token", "ls", "--json").lines()]
         self.run_quipu("token", "rm", ids[-1])
         self.page.get_by_label("Token").wait_for()
+
+    def test_a_token_that_is_being_typed_stays(self):
+        self.append("s", message("e"))
+        token = self.new_token()
+        self.page.clock.install()
+        self.enter("s", "s", token=token)
+        self.message(1)
+        ids = [line["id"] for line in self.run_quipu("token", "ls", "--json").lines()]
+        self.run_quipu("token", "rm", ids[-1])
+        self.page.get_by_label("Token").fill("qpt_half")
+        self.page.clock.run_for(20000)
+        self.page.evaluate("() => fetch('v1/me')")
+        self.assertEqual(self.page.get_by_label("Token").input_value(), "qpt_half")
 
     def test_a_token_of_a_user_sees_its_own_sessions_and_no_way_to_write(self):
         for user in ("me", "you"):
