@@ -125,8 +125,8 @@ static quipu_status usage_answer(qp_call *call, uint32_t by, const quipu_usage_r
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
-/* The scope is applied before the key is looked at: a key outside of it is answered as one that does
- * not exist. */
+/* The scope is applied before the key is looked at: a key outside of it is answered as one that
+ * does not exist. */
 quipu_status qp_route_usage(qp_call *call, quipu_error *reterr)
 {
     quipu_usage_query query = QUIPU_USAGE_QUERY_INIT;
