@@ -378,9 +378,13 @@ function(quipu_add_scripts)
   endif()
 
   # The page in a browser, in an environment of its own, too.
+  # Two entries, which run side by side: what is long, and the rest.
   if(TARGET qp_server AND NOT QUIPU_SANITIZE)
-    quipu_test_register(page.browser page "script;long" "${QUIPU_PYTHON}" "${root}/page/run.py")
-    set_tests_properties(page.browser PROPERTIES TIMEOUT 3600)
+    quipu_test_register(page.browser page "script;long" "${QUIPU_PYTHON}" "${root}/page/run.py"
+                        --without large.)
+    quipu_test_register(page.large page "script;long" "${QUIPU_PYTHON}" "${root}/page/run.py"
+                        large.)
+    set_tests_properties(page.browser page.large PROPERTIES TIMEOUT 3600)
   endif()
 
   # The server against the OpenAPI document that it serves, in an environment of its own.
@@ -449,6 +453,16 @@ function(quipu_add_scripts)
   endif()
 endfunction()
 
+# What takes longest begins first, so that nothing long runs alone at the end. CTest knows the costs
+# by itself only where it has run before.
+set(quipu_tests_that_take_long
+    python.package page.browser page.large crash.store_faults openapi.schemathesis
+    contract.store_verify_nomem contract.store_corruption_long contract.store_copy_thread
+    contract.store_copy_thread.pg contract.store_export contract.store_export.pg
+    contract.store_verify contract.store_older contract.store_older.pg contract.store_message
+    contract.store_lango contract.rule.pg crash.store_faults_maintain postgres.batch_thread
+    postgres.unresponsive go.go)
+
 # quipu_add_tests(): everything above, for every folder of tests/.
 function(quipu_add_tests)
   file(GLOB lib CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/lib/*.c")
@@ -473,4 +487,9 @@ function(quipu_add_tests)
   quipu_add_cluster()
   quipu_add_mcp_front()
   quipu_add_scripts()
+  foreach(name IN LISTS quipu_tests_that_take_long)
+    if(TEST ${name})
+      set_tests_properties(${name} PROPERTIES COST 100)
+    endif()
+  endforeach()
 endfunction()

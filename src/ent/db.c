@@ -309,6 +309,7 @@ quipu_status ent_commit(ent_db *db, quipu_error *reterr)
         }
     }
     if (status == QUIPU_OK) {
+        assert(db->broken == QUIPU_OK);
         db->depth--;
     } else if (db->depth == 1) {
         ent_rollback(db);

@@ -283,6 +283,7 @@ static void diff_references(diff_work *work, const ent_entity *entity, const qp_
         if (edge->kind != ENT_TO_ONE) {
             continue;
         }
+        assert(edge->field < entity->field_count);
         column = diff_column(table, &entity->fields[edge->field]);
         if (owner != NULL && edge->field == entity->shard->number - 1) {
             column = qp_shape_column(table, owner->fields[owner->shard->key - 1].column);
@@ -395,6 +396,7 @@ static bool diff_table(diff_work *work, const ent_entity *entity)
 
 done:
     fits = work->problem.status == QUIPU_OK;
+    assert(work->n >= n); /* what other tables need was not touched */
     if (!fits) {
         work->n = n;
     }
@@ -471,6 +473,7 @@ static quipu_status diff_free_name(const diff_work *work, const char *name, cons
     size_t size = strlen(name) + 16;
     char *text = NULL;
 
+    assert(name[0] != '\0');
     if (!diff_name_taken(work, name)) {
         *ret_name = name;
         return QUIPU_OK;

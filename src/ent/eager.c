@@ -105,6 +105,7 @@ static quipu_status eager_to_arena(eager_edge *e, char **ret_rows, quipu_error *
     quipu_status status =
         qp_find_to_arena(e->db, e->edge->to, e->parents->arena, e->count, ret_rows, reterr);
 
+    assert(e->parents->depth < ENT_EAGER_MAX); /* qp_eager_load() has refused deeper ones */
     if (status == QUIPU_OK && e->count != 0) {
         status = qp_eager_load(e->db,
                                &(qp_eager_level){.arena = e->parents->arena,

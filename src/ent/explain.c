@@ -76,6 +76,7 @@ static const ent_field *explain_item(const ent_entity *entity, const char *item,
             *ret_rest = rest;
         }
     }
+    assert(found == NULL || *ret_rest > item);
     return found;
 }
 
@@ -90,6 +91,7 @@ static bool explain_hidden(const ent_entity *entity, const char *item, const cha
 
     *ret_name = NULL;
     if (shard != NULL && owner != NULL && rest == NULL) {
+        assert(shard->number != 0 && owner->shard->key != 0); /* how an owner is found */
         rest = explain_skip(item, owner->fields[owner->shard->key - 1].column);
         *ret_name = entity->fields[shard->number - 1].name;
     }
@@ -147,6 +149,7 @@ static const char *explain_reference(const ent_entity *entity)
             if (name != NULL) {
                 return NULL;
             }
+            assert(entity->edges[i].field < entity->field_count);
             name = entity->fields[entity->edges[i].field].name;
         }
     }

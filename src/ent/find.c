@@ -141,6 +141,7 @@ void qp_find_in_chunks(ent_db *db)
 /* An edge member that is not NULL names an edge. */
 bool qp_query_has_edges(const ent_entity *entity, const void *query)
 {
+    assert(query != NULL || entity->edge_count == 0);
     for (size_t i = 0; i < entity->edge_count; i++) {
         const void *with;
         memcpy(&with, (const char *)query + entity->edges[i].query, sizeof(with));
@@ -196,6 +197,7 @@ static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *e
     bool snapshot = db->depth == 0 && qp_query_has_edges(entity, query);
     quipu_status status = QUIPU_OK;
 
+    assert(db->broken == QUIPU_OK); /* qp_db_enter_read() refuses a broken transaction */
     if (snapshot) {
         status = db->engine->begin(db->conn, 0, QP_TX_DEFERRED, reterr);
     }

@@ -162,6 +162,7 @@ bool qp_match_holds(const qp_match_query *query, const bool *seen)
     bool holds = false;
     bool wanted = false; /* the alternative wants something */
 
+    assert(query->phrase_count == 0 || seen != NULL);
     for (size_t i = 0; i < query->phrase_count; i++) {
         const qp_match_phrase *phrase = &query->phrases[i];
 

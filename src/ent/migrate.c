@@ -122,6 +122,7 @@ static quipu_status migrate_hash_schema(qp_migration *m, quipu_error *reterr)
     quipu_status status;
 
     if (!migrate_has_shards(m)) {
+        assert(strlen(m->schema->hash) < sizeof(m->schema_hash)); /* a cut one fits no file */
         (void)snprintf(m->schema_hash, sizeof(m->schema_hash), "%s", m->schema->hash);
         return QUIPU_OK;
     }

@@ -84,6 +84,8 @@ static size_t nfc_pair_of(uint32_t point)
     const size_t end =
         run + 1 < qp_nfc_runs_count ? qp_nfc_runs[run + 1] & 0xfff : qp_nfc_pairs_count;
     const size_t way = point - (qp_nfc_runs[run] >> 12);
+
+    assert(place < end && end <= qp_nfc_pairs_count);
     return way < end - place ? place + way : NFC_NONE;
 }
 
@@ -254,6 +256,7 @@ static void nfc_decompose(uint32_t point, nfc_run *run)
  * short. */
 static void nfc_order(nfc_run *run)
 {
+    assert(run->n <= QP_NFC_RUN_MAX + NFC_DECOMPOSED_MAX);
     for (size_t i = 1; i < run->n; i++) {
         const uint32_t point = run->points[i];
         const uint8_t class = run->classes[i];

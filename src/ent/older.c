@@ -159,6 +159,7 @@ static void older_put_hidden(const qp_migration *m, const ent_entity *entity, qp
         older_put_as(sql, QP_SHARD_COLUMN);
     }
     if (owner != NULL) {
+        assert(owner->shard->key != 0);
         qp_buf_puts(sql, ",");
         older_put_absent(m, &owner->fields[owner->shard->key - 1], sql);
     }
@@ -216,6 +217,7 @@ static quipu_status older_write_from(qp_migration *m, const qp_file_shape *shape
         return qp_error_set(reterr, status, "cannot write what stands for table \"%s\"",
                             entity->table);
     }
+    assert(text.p != NULL);
     *ret_from = text.p;
     return QUIPU_OK;
 }
@@ -321,6 +323,7 @@ static size_t older_columns(const qp_diff *diff, size_t at)
 {
     size_t n = 0;
 
+    assert(at < diff->change_count);
     while (at + n < diff->change_count && diff->changes[at + n].kind == QP_DDL_COLUMN &&
            diff->changes[at + n].entity == diff->changes[at].entity) {
         n++;

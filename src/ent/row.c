@@ -62,6 +62,7 @@ static_assert(offsetof(ent_patch_int, op) == 0 && offsetof(ent_patch_text, op) =
 static QP_NOINLINE quipu_status row_refuse(const ent_entity *entity, const ent_field *field,
                                            const qp_value *value, quipu_error *reterr)
 {
+    assert(value->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) == 0);
     if (value->kind == QP_TEXT) {
         size_t n = value->as.text.n < ROW_SHOWN_MAX ? value->as.text.n : ROW_SHOWN_MAX;
         return qp_error_field(reterr, QUIPU_CORRUPT, entity->name, field->name, "type",
@@ -92,6 +93,7 @@ QP_INLINE quipu_status row_put_text(quipu_str text, quipu_arena *arena, char *me
 {
     quipu_str kept = {text.p, text.n};
 
+    assert(text.p != NULL); /* an engine gives an empty text an address, too */
     if (arena != NULL) {
         char *copy = qp_arena_take(arena, text.n + 1);
         if (QP_UNLIKELY(copy == NULL)) {
@@ -109,6 +111,7 @@ QP_INLINE quipu_status row_put_text(quipu_str text, quipu_arena *arena, char *me
 static quipu_status row_put_bytes(quipu_bytes bytes, quipu_arena *arena, char *member,
                                   quipu_error *reterr)
 {
+    assert(bytes.p != NULL);
     if (arena != NULL) {
         void *copy = qp_arena_take(arena, bytes.n + 1);
         if (copy == NULL) {

@@ -139,6 +139,7 @@ static void schema_text_rule(qp_buf *out, const ent_field *field)
     if (rule == NULL) {
         return;
     }
+    assert(field->type == ENT_FLOAT ? rule->float_min <= rule->float_max : rule->min <= rule->max);
     qp_buf_puts(out, field->type == ENT_INT || field->type == ENT_FLOAT ? " range(" : " len(");
     if (field->type == ENT_FLOAT) {
         schema_text_float(out, rule->float_min);
@@ -220,6 +221,7 @@ static void schema_text_inverse(qp_buf *out, const ent_entity *entity, const ent
     const ent_field *field = &entity->fields[edge->field];
     const ent_edge *owner = schema_text_owner(entity, edge);
 
+    assert(edge->kind == ENT_TO_ONE && edge->field < entity->field_count);
     if (owner == NULL) {
         qp_buf_fail(out, QUIPU_INVALID);
         return;

@@ -556,6 +556,7 @@ static quipu_status search_row_next(ent_iter *iter, qp_cached *cached, size_t ke
     bool more = true;
     quipu_status status = QUIPU_OK;
 
+    assert(cached->busy && cached->hits != NULL && keys > 0 && keys <= QP_SEARCH_KEYS_MAX);
     *ret_row = false;
     while (status == QUIPU_OK && !*ret_row && more) {
         status = qp_cached_step(iter->db, cached, ret_values, ret_row, &iter->error);

@@ -271,6 +271,7 @@ static void snippet_write(const snippet_window *window, quipu_str text, snippet_
 {
     size_t at = shown.start;
 
+    assert(shown.start <= shown.end && shown.end <= text.n);
     for (size_t i = 0; i < window->count; i++) {
         size_t start = window->words[i].start > at ? window->words[i].start : at;
         size_t end;

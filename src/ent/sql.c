@@ -427,6 +427,7 @@ static void sql_after(sql_writer *w, sql_term *terms, size_t n, bool any_where)
  * their default. */
 static void sql_order(sql_writer *w, const sql_term *terms, size_t n)
 {
+    assert(n <= SQL_TERMS_MAX);
     for (size_t i = 0; i < n; i++) {
         sql_puts(w, i == 0 ? " ORDER BY " : ",");
         qp_sql_name(w->sql, terms[i].column);
@@ -545,6 +546,7 @@ static void sql_get(sql_writer *w)
         sql_owner_is(w);
         first = 2; /* a cluster's owner comes first in all its keys */
     }
+    assert(n > 0 && first <= n);
     for (size_t i = first; i < n; i++) {
         sql_puts(w, i == (known ? 0 : first) ? "" : " AND ");
         sql_compare(w, columns[i], "=");
@@ -771,6 +773,7 @@ static void sql_search_row(sql_writer *w, bool of_hit)
 {
     const size_t n = qp_search_keys(w->engine, w->entity);
 
+    assert(n > 0); /* else the statement would read every row */
     for (size_t i = 0; i < n; i++) {
         sql_puts(w, i > 0 ? " AND " : " WHERE ");
         qp_sql_name(w->sql, sql_search_key(w, i));

@@ -120,6 +120,7 @@ static quipu_status update_patch(qp_plan *plan, const void *patch, quipu_error *
     qp_value now = {.kind = QP_NULL};
     unsigned kept = 0; /* flags of fields that the patch leaves alone */
 
+    assert(plan->bind_count == 0); /* SET stands before WHERE, and so do its values */
     for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
         const unsigned op = update_op(&entity->fields[i], patch);
 

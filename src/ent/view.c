@@ -231,6 +231,7 @@ static uint64_t view_bits(double number)
  * stored. */
 static bool view_same(const ent_field *field, const qp_value *a, const qp_value *b)
 {
+    assert((field->flags & ENT_F_DEFAULT) != 0); /* times and UUIDs have no constant one */
     switch (field->type) {
     case ENT_INT:
         return a->as.i == b->as.i;

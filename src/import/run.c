@@ -231,7 +231,8 @@ quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
     qp_import import = {
         .store = store, .options = QUIPU_SOURCE_OPTIONS_INIT, .source = {.db = db, .path = path}};
     qp_call within;
-    quipu_status status = qp_maintain_enter(store, call, &within, reterr);
+    quipu_status status =
+        qp_maintain_enter_as("quipu_source_import", store, call, -1, &within, reterr);
 
     if (status == QUIPU_OK) {
         status = run_options(&import, options, reterr);

@@ -11,6 +11,8 @@
 #define SHOW_CALL_TOKENS 100 /* of each text of a tool call in a message that is cut... */
 #define SHOW_CALLS_MAX 20    /* ...and how many of them are shown */
 
+/* The schema of a session in every tool that shows one. A member that is not required is left out
+ * where it has no value, because models pay for each name that they read. */
 const qp_mcp_field qp_mcp_session_fields[] = {
     {.name = "key", .kind = QP_MCP_TEXT, .required = true, .help = "names the session in calls"},
     {.name = "title", .kind = QP_MCP_TEXT},

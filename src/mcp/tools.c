@@ -309,6 +309,9 @@ static const qp_mcp_field tools_fork_output[] = {
     {.name = NULL},
 };
 
+/* Descriptions are read by models: each says when to use the tool and when another one. Tools that
+ * return messages say that these are data: users and other models wrote them. Reading tools come
+ * first; those with QP_MCP_WRITES are offered only where the operator allowed it. */
 const qp_mcp_tool qp_mcp_tools[] = {
     {"search_sessions", "Search sessions",
      "Find messages by words, in all stored sessions or in one. Use it when you know words that "

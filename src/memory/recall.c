@@ -53,7 +53,7 @@ quipu_status qp_recall_weighted(quipu_store *store, const quipu_recall_options *
     qp_vector_question meaning = {.count = 0};
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as("quipu_recall", store, call, &within, reterr);
 
     if (status == QUIPU_OK && ret_results == NULL) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "a recall needs a place for the results");

@@ -17,6 +17,7 @@
 
 /* ---- /v1 ------------------------------------------------------------------------------------- */
 
+/* Lists leave the bytes out: a list costs what its names cost. */
 static void artifact_put(qp_jsonw *writer, const quipu_artifact *artifact, bool with_data)
 {
     static const char *const kinds[] = {"data", "data", "text", "uri"};
@@ -169,6 +170,7 @@ static quipu_status artifact_read(qp_call *call, qp_json_node body, quipu_artifa
     return status;
 }
 
+/* The body is read before the session is looked up: a malformed one costs no read of the store. */
 quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact artifact = {.session_key = call->key};
@@ -194,6 +196,7 @@ quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr)
     return status;
 }
 
+/* All versions of the name. One that is not there is deleted, too: a repeat gets the same 204. */
 quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;

@@ -1,4 +1,8 @@
-/* What answers used, by session, model and day. Runs on workers. */
+/* What answers used, by session, model and day: one call of the library as one response.
+ *
+ * Owns: the names of groups and figures in the response. Called by: route.c, on a worker's thread.
+ * Locks: none; the call reads one snapshot. What is counted lies in the identity's scope: its app
+ * and user are put into the query before it runs. */
 #include <string.h>
 
 #include "base/error.h"
@@ -8,7 +12,7 @@
 
 #define USAGE_DAY_SECONDS 86400
 
-/* Reads "day,model,session" into flags; an absent text is "model". */
+/* Reads "day,model,session" into flags. "all" has no bit: it stands for one row in total. */
 static quipu_status usage_by(quipu_str text, uint32_t *ret_flags, quipu_error *reterr)
 {
     static const struct {
@@ -41,7 +45,8 @@ static quipu_status usage_by(quipu_str text, uint32_t *ret_flags, quipu_error *r
     return QUIPU_OK;
 }
 
-/* The day of a parameter; 0 without it. */
+/* The day of a parameter; 0 without it. An instant on the first day of 1970 would be 0, too, and
+ * counts as none: nothing was used then. */
 static int64_t usage_day(const qp_call *call, const char *name)
 {
     quipu_time time;
@@ -62,6 +67,7 @@ static void usage_put_day(qp_jsonw *writer, int64_t day)
     }
 }
 
+/* A group shows only the members that it was grouped by: the others are no single value. */
 static void usage_put_row(qp_jsonw *writer, uint32_t by, const quipu_usage_row *row)
 {
     const struct {
@@ -95,6 +101,7 @@ static void usage_put_row(qp_jsonw *writer, uint32_t by, const quipu_usage_row *
     qp_jsonw_object_end(writer);
 }
 
+/* `next` is there while sessions are left: the client sends it back as `after`. */
 static quipu_status usage_answer(qp_call *call, uint32_t by, const quipu_usage_report *report,
                                  quipu_error *reterr)
 {
@@ -118,6 +125,8 @@ static quipu_status usage_answer(qp_call *call, uint32_t by, const quipu_usage_r
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
+/* The scope is applied before the key is looked at: a key outside of it is answered as one that
+ * does not exist. */
 quipu_status qp_route_usage(qp_call *call, quipu_error *reterr)
 {
     quipu_usage_query query = QUIPU_USAGE_QUERY_INIT;

@@ -28,6 +28,8 @@ static quipu_status tls_refuse(const char *what, quipu_error *reterr)
                         reason != NULL ? reason : "it is no PEM file");
 }
 
+/* A key that every user can read is lost already, so that the server does not start with it. The
+ * group may: Debian's certificates belong to a group of the servers that use them. */
 static quipu_status tls_check_key(const char *key, quipu_error *reterr)
 {
     struct stat about;
@@ -43,6 +45,7 @@ static quipu_status tls_check_key(const char *key, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* The chain, not the certificate alone: clients do not fetch what is between it and a root. */
 static quipu_status tls_read(SSL_CTX *context, const char *certificate, const char *key,
                              quipu_error *reterr)
 {
@@ -74,6 +77,7 @@ quipu_status qp_tls_open(const char *certificate, const char *key, qp_tls **ret_
         qp_tls_free(tls);
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for TLS");
     }
+    /* Renegotiation lets a client make the server compute at will; compression leaks lengths. */
     (void)SSL_CTX_set_options(tls->context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     status = tls_read(tls->context, certificate, key, reterr);
     if (status != QUIPU_OK) {
@@ -84,6 +88,7 @@ quipu_status qp_tls_open(const char *certificate, const char *key, qp_tls **ret_
     return QUIPU_OK;
 }
 
+/* Connections hold references of their own to the context. */
 void qp_tls_free(qp_tls *tls)
 {
     if (tls != NULL) {
@@ -92,6 +97,7 @@ void qp_tls_free(qp_tls *tls)
     }
 }
 
+/* Returns before the handshake, which the loop goes on with as bytes come. */
 struct bufferevent *qp_tls_accept(qp_tls *tls, struct event_base *base, int fd)
 {
     SSL *ssl = SSL_new(tls->context);
@@ -109,6 +115,7 @@ struct bufferevent *qp_tls_accept(qp_tls *tls, struct event_base *base, int fd)
     return bev;
 }
 
+/* One way: the client's own end is not waited for, because it may never come. */
 void qp_tls_end(struct bufferevent *bev)
 {
     (void)SSL_shutdown(bufferevent_openssl_get_ssl(bev));

@@ -464,7 +464,7 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
     append_call append = {
         .store = store, .key = key, .expected_revision = also->expected_revision, .also = also};
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);

@@ -556,7 +556,8 @@ static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query
 {
     artifact_call read = {.store = store, .query = QUIPU_ARTIFACT_QUERY_INIT};
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(
+        needs_name ? "quipu_artifact_get" : "quipu_artifact_find", store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
         status =

@@ -79,7 +79,9 @@ quipu_status qp_batch_begin(qp_batch *batch, ent_tx_kind kind)
     /* Only the wait for the lock is bounded: a member that is taken is carried through, which local
      * I/O bounds. */
     group->removed = (qp_removed){0, 0};
-    qp_feed_clear(&group->feed);
+    if (group->feed.count > 0) { /* a store without a feed has none */
+        qp_feed_clear(&group->feed);
+    }
     qp_call_watch(batch->own->call, group->db);
     status = ent_begin(group->db, kind, batch->own->reterr);
     ent_watch(group->db, 0, NULL, NULL);

@@ -16,7 +16,7 @@
 
 /* `deadline_ns` is on the clock of qp_clock_ns(). */
 typedef struct qp_call {
-    const char *name; /* of the function that entered the store */
+    const char *name; /* what the user asked for: a public call, or what several have in common */
     int64_t deadline_ns;
     quipu_cancel *cancel;
     quipu_progress_fn progress; /* or NULL */

@@ -28,6 +28,7 @@
 
 /* One call of this file: its arguments, and what it returns. */
 typedef struct compact_call {
+    const char *name; /* of the public call */
     quipu_store *store;
     quipu_str key;
     quipu_str text;
@@ -278,7 +279,7 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
                                 const quipu_call_options *given, quipu_error *reterr)
 {
     qp_call within;
-    quipu_status status = qp_store_enter(store, given, &within, reterr);
+    quipu_status status = qp_store_enter_as(call->name, store, given, &within, reterr);
 
     assert(work != compact_work || call->text.p != NULL);
     if (status == QUIPU_OK) {
@@ -307,7 +308,8 @@ quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t co
                                    quipu_str summary, const quipu_call_options *call,
                                    int64_t *ret_seq, quipu_error *reterr)
 {
-    compact_call compact = {.store = store,
+    compact_call compact = {.name = __func__,
+                            .store = store,
                             .key = key,
                             .covers_to = covers_to,
                             .text = summary.p != NULL ? summary : QUIPU_STR("")};
@@ -324,7 +326,7 @@ quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t co
 quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key,
                                      const quipu_call_options *call, quipu_error *reterr)
 {
-    compact_call compact = {.store = store, .key = key};
+    compact_call compact = {.name = __func__, .store = store, .key = key};
 
     return qp_store_fail(compact_run(store, &compact, compact_undo_work, call, reterr),
                          "undo the compaction of", key, reterr);
@@ -334,7 +336,7 @@ quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key,
 quipu_status quipu_session_prune(quipu_store *store, quipu_str key, const quipu_call_options *call,
                                  int64_t *ret_removed, quipu_error *reterr)
 {
-    compact_call compact = {.store = store, .key = key};
+    compact_call compact = {.name = __func__, .store = store, .key = key};
     quipu_status status = compact_run(store, &compact, compact_prune_work, call, reterr);
 
     assert(status != QUIPU_OK || compact.removed >= 0);

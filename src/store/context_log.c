@@ -21,6 +21,7 @@
 #include "store/memory_scope.h"
 #include "store/message.h"
 
+#define CONTEXT_LOG_NAME "quipu_turn and quipu_context_get" /* who asks, as errors show it */
 #define CONTEXT_LOG_TOKENS_MAX (INT64_C(1) << 36) /* of a prompt: its factor overflows nothing */
 #define CONTEXT_LOG_TAILS_MAX 4096                /* rows between a block and the newest row */
 #define CONTEXT_LOG_REFLECTIONS 64                /* the newest so many are offered... */
@@ -546,7 +547,7 @@ quipu_status qp_context_past_read(quipu_store *store, quipu_str key, int64_t at,
     qp_context_past past = {.row = NULL};
     context_log_read read = {.store = store, .key = key, .at = at, .arena = arena, .past = &past};
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(CONTEXT_LOG_NAME, store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);
@@ -656,7 +657,7 @@ quipu_status qp_context_offer_read(quipu_store *store, quipu_str key,
     qp_context_offer offer = {.high = {.count = 0}};
     context_log_read read = {.store = store, .key = key, .arena = arena, .offer = &offer};
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(CONTEXT_LOG_NAME, store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);
@@ -733,7 +734,7 @@ static quipu_status context_log_store(quipu_store *store, context_log_write *wri
                                       const quipu_call_options *call, quipu_error *reterr)
 {
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(CONTEXT_LOG_NAME, store, call, &within, reterr);
 
     assert((write->row != NULL) != (write->outcome != NULL));
     if (status == QUIPU_OK) {

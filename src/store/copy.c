@@ -384,10 +384,11 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
 static quipu_status copy_enter(copy_run *run, const quipu_copy_options *options,
                                const quipu_call_options *call, quipu_error *reterr)
 {
-    quipu_status status = qp_maintain_enter(run->source, call, &run->within, reterr);
+    static const char name[] = "quipu_store_copy";
+    quipu_status status = qp_maintain_enter_as(name, run->source, call, -1, &run->within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_maintain_enter(run->target, call, &run->there, reterr);
+        status = qp_maintain_enter_as(name, run->target, call, -1, &run->there, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_options_read(&run->options, sizeof(run->options), options, "quipu_copy_options",

@@ -623,7 +623,8 @@ static quipu_status erase_enter(erase_run *run, const quipu_erase_options *optio
                                 const quipu_call_options *call, qp_call *ret_within,
                                 quipu_error *reterr)
 {
-    quipu_status status = qp_maintain_enter(run->store, call, ret_within, reterr);
+    quipu_status status =
+        qp_maintain_enter_as("quipu_erase", run->store, call, -1, ret_within, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_options_read(&run->options, sizeof(run->options), options,

@@ -13,6 +13,7 @@
 
 /* One call: learning, or with an estimate below QUIPU_FACTOR_TOKENS_MIN only reading. */
 typedef struct factor_call {
+    const char *name; /* of the public call */
     const quipu_store *store;
     quipu_str model;
     int64_t estimated;
@@ -122,7 +123,7 @@ static quipu_status factor_run(quipu_store *store, factor_call *factor,
 {
     bool learns = factor->estimated >= QUIPU_FACTOR_TOKENS_MIN;
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(factor->name, store, call, &within, reterr);
 
     /* The output is checked before the work: a call that learned and could not answer would be
      * repeated. */
@@ -149,7 +150,7 @@ quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
                                     const quipu_call_options *call, quipu_model_factor *ret_factor,
                                     quipu_error *reterr)
 {
-    factor_call factor = {.model = model};
+    factor_call factor = {.name = __func__, .model = model};
 
     if (ret_factor == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a factor needs a place");
@@ -162,7 +163,7 @@ quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model, int64
                                       int64_t reported, const quipu_call_options *call,
                                       quipu_model_factor *ret_factor, quipu_error *reterr)
 {
-    factor_call factor = {.model = model};
+    factor_call factor = {.name = __func__, .model = model};
 
     if (estimated < 0 || reported < 1) {
         return qp_error_set(reterr, QUIPU_MISUSE,

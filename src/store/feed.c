@@ -73,9 +73,8 @@ typedef struct qp_queued_change {
 
 void qp_feed_clear(qp_feed_queue *queue)
 {
-    if (queue->count > 0) {
-        quipu_arena_reset(&queue->arena);
-    }
+    assert(queue->count > 0 && queue->first != NULL);
+    quipu_arena_reset(&queue->arena);
     queue->first = queue->last = NULL;
     queue->count = 0;
 }
@@ -343,7 +342,7 @@ static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end
     for (;;) {
         uint64_t seen = qp_change_signal_count(&store->signal);
         qp_call within;
-        quipu_status status = qp_store_enter(store, call, &within, reterr);
+        quipu_status status = qp_store_enter_as("quipu_feed_read", store, call, &within, reterr);
 
         if (status == QUIPU_OK) {
             status = qp_store_read(store, &within, feed_read_work, read, reterr);

@@ -18,7 +18,7 @@ typedef struct qp_feed_queue {
     quipu_arena arena; /* of the changes and their texts */
 } qp_feed_queue;
 
-/* Forgets the changes of a transaction that is over. */
+/* Forgets the changes of a transaction that is over; there are some. */
 void qp_feed_clear(qp_feed_queue *queue);
 
 /* Writes all changes, in the order in which they were made. May wait for another writer's feed, and

@@ -72,17 +72,10 @@ static void hash_chain_field(qp_blake2b *blake, const ent_field *field, const qp
     }
 }
 
-/* Whether a field is part of the hash. */
-static bool hash_chain_has(const ent_field *field)
-{
-    return (field->flags & ENT_F_LOCAL) == 0 && field->row != offsetof(qp_message, tokens) &&
-           field->row != offsetof(qp_message, tokens_total) &&
-           field->row != offsetof(qp_message, salted_hash);
-}
-
-/* Whether a message has no value for a field, by the first bytes of the member alone: most fields
- * of most messages. An enum and a required number are always looked at. */
-static bool hash_chain_lacks(const ent_field *field, const char *member, bool optional)
+/* Whether a field adds nothing to the hash: the message has no value for it, which the first bytes
+ * of the member say for most fields of most messages, or the field is left out by the rule above.
+ * An enum and a required number are always looked at. */
+static bool hash_chain_skips(const ent_field *field, const char *member, bool optional)
 {
     const void *p = field;
     bool has = true;
@@ -93,7 +86,10 @@ static bool hash_chain_lacks(const ent_field *field, const char *member, bool op
     } else if (optional && field->type == ENT_INT) {
         memcpy(&has, member, sizeof(has));
     }
-    return p == NULL || !has;
+    return p == NULL || !has || (field->flags & ENT_F_LOCAL) != 0 ||
+           field->row == offsetof(qp_message, tokens) ||
+           field->row == offsetof(qp_message, tokens_total) ||
+           field->row == offsetof(qp_message, salted_hash);
 }
 
 /* The link behind `before`; `is_new`: the message is a qp_message_new, else a qp_message. */
@@ -110,7 +106,7 @@ static void hash_chain_link(const void *message, bool is_new, const uint8_t salt
         const bool optional = (field->flags & (is_new ? ENT_F_OPT_NEW : ENT_F_NULLABLE)) != 0;
         const char *member = (const char *)message + (is_new ? field->create : field->row);
 
-        if (hash_chain_lacks(field, member, optional) || !hash_chain_has(field)) {
+        if (hash_chain_skips(field, member, optional)) {
             continue;
         }
         const qp_value value = qp_opt_value(field, member, optional);

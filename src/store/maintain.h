@@ -9,9 +9,7 @@
 #define qp_maintain_enter(store, call, ret, reterr)                                                \
     qp_maintain_enter_as(__func__, store, call, -1, ret, reterr)
 
-/* The same with a deadline for a call that names none; one of -1 has none. */
-#define qp_maintain_enter_by(store, call, deadline_ms, ret, reterr)                                \
-    qp_maintain_enter_as(__func__, store, call, deadline_ms, ret, reterr)
+/* As qp_store_enter_as(), with a deadline for a call that names none; one of -1 has none. */
 QUIPU_MUST_USE quipu_status qp_maintain_enter_as(const char *name, quipu_store *store,
                                                  const quipu_call_options *call,
                                                  int32_t deadline_ms, qp_call *ret,

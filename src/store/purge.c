@@ -298,7 +298,8 @@ quipu_status qp_purge_run(quipu_store *store, const qp_call *call, int64_t steps
 {
     purge_worker worker = {.store = store, .steps = steps, .arena = QUIPU_ARENA_INIT};
     /* How long and for whom; not what the call's own work touched. */
-    const qp_call own = {.deadline_ns = call->deadline_ns,
+    const qp_call own = {.name = call->name,
+                         .deadline_ns = call->deadline_ns,
                          .cancel = call->cancel,
                          .now = call->now,
                          .store = call->store};

@@ -462,7 +462,7 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
     quipu_history *history = NULL;
     quipu_error error = {0};
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, call, &within, reterr);
 
     assert(given->want != NULL);
     create.last_update = within.now;

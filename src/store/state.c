@@ -340,7 +340,7 @@ quipu_status qp_state_of_user(quipu_store *store, quipu_str app_name, quipu_str 
     state_user_call user = {
         .store = store, .user = {.app_name = app_name, .user_id = user_id}, .arena = arena};
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_store_read(store, &within, state_user_work, &user, reterr);

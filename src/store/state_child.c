@@ -135,7 +135,7 @@ quipu_status qp_child_finish(quipu_store *store, qp_child_end *end, const quipu_
 {
     state_child_call finish = {.store = store, .end = end};
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, call, &within, reterr);
 
     assert(!quipu_str_eq(end->parent, end->child));
     assert(end->messages != NULL || end->count == 0);

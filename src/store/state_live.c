@@ -118,7 +118,7 @@ quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *
 {
     state_live_call get = {.store = store, .key = key, .want = want};
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);
@@ -245,7 +245,7 @@ quipu_status qp_live_find(quipu_store *store, quipu_str app_name, quipu_str user
     state_live_search search = {
         .store = store, .app_name = app_name, .user_id = user_id, .arena = arena};
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_store_read(store, &within, state_live_search_work, &search, reterr);

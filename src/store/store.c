@@ -261,7 +261,7 @@ void qp_store_leave(qp_call *call)
 quipu_status qp_store_check(quipu_store *store, quipu_error *reterr)
 {
     qp_call call;
-    quipu_status status = qp_store_enter(store, NULL, &call, reterr);
+    quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, NULL, &call, reterr);
 
     qp_store_leave(&call);
     return status;
@@ -314,19 +314,16 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* Several public calls share an inner function, whose name says nothing to their callers. */
+/* The name is that of the public call (qp_store_enter_as()): inner ones say nothing to users. */
 quipu_status qp_store_check_local(const quipu_store *store, const qp_call *call,
                                   quipu_error *reterr)
 {
-    static const char public_head[] = "quipu_";
-    const bool named =
-        call->name != NULL && strncmp(call->name, public_head, sizeof(public_head) - 1) == 0;
-
+    assert(call->name != NULL);
     return qp_store_is_remote(store)
                ? qp_error_set(reterr, QUIPU_UNSUPPORTED,
                               "a store behind a server does not have %s: use the store's file or "
                               "database",
-                              named ? call->name : "this call")
+                              call->name)
                : QUIPU_OK;
 }
 

@@ -55,12 +55,15 @@ QUIPU_MUST_USE quipu_status qp_store_new(const qp_connector *connector, ent_db *
 
 /* At the start of every call: is the store fit for use in this process, and is there time? From
  * then on the store is not closed until qp_store_leave(), which must follow on every way out, also
- * when this failed. Calls may be nested. */
+ * when this failed. Calls may be nested. `name` is what the user asked for, as errors show it: the
+ * public call. A public function enters by the macro; a function that works for several names the
+ * one that it works for. */
 QUIPU_MUST_USE quipu_status qp_store_enter_as(const char *name, quipu_store *store,
                                               const quipu_call_options *call, qp_call *ret,
                                               quipu_error *reterr);
 #define qp_store_enter(store, call, ret, reterr)                                                   \
     qp_store_enter_as(__func__, store, call, ret, reterr)
+#define QP_SESSIONS_OF_ADK "sessions of ADK" /* the name for what src/adk asks for */
 void qp_store_leave(qp_call *call);
 
 /* Whether quipu_close() waits for the calls that are inside. Calls that wait for changes (tails,

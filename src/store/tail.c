@@ -168,7 +168,7 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
     tail_look look = {tail, history};
     quipu_error error = {0};
     qp_call within;
-    quipu_status status = qp_store_enter(tail->store, call, &within, &error);
+    quipu_status status = qp_store_enter_as("quipu_tail_next", tail->store, call, &within, &error);
 
     assert(tail->ended.status == QUIPU_OK);
     if (status == QUIPU_OK) {

@@ -106,7 +106,7 @@ static quipu_status upgrade_checksums(quipu_store *store, const quipu_call_optio
     if (status != QUIPU_OK) {
         return status;
     }
-    status = qp_maintain_enter(store, call, &within, reterr);
+    status = qp_maintain_enter_as("quipu_store_upgrade", store, call, -1, &within, reterr);
     if (status == QUIPU_OK) {
         assert(problems.count == 0);
         status = qp_maintain_write(store, &within, upgrade_seal_work, NULL, reterr);

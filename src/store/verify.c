@@ -889,8 +889,8 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
                                quipu_verified *ret_verified, quipu_error *reterr)
 {
     qp_call within;
-    quipu_status status =
-        qp_maintain_enter_by(run->store, call, QUIPU_VERIFY_DEADLINE_MS, &within, reterr);
+    quipu_status status = qp_maintain_enter_as("quipu_store_verify", run->store, call,
+                                               QUIPU_VERIFY_DEADLINE_MS, &within, reterr);
 
     assert(run->done.sessions == 0 && run->done.problems == 0);
     if (status == QUIPU_OK) {

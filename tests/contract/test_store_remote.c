@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <quipu/adk.h>
 #include <quipu/memory.h>
 
 #include "lib/t_server.h"
@@ -211,13 +212,34 @@ static void a_tail_goes_on_after_its_server_was_killed(void **state)
 
 static void a_call_that_is_not_served_names_itself(void **state)
 {
+    const quipu_session_ref ref = {QUIPU_STR("app"), QUIPU_STR("user"), QUIPU_STR("s")};
     remote_world *world = *state;
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
+    quipu_service *service = NULL;
+    quipu_live *live = NULL;
     quipu_error err = {0};
 
     T_STATUS(quipu_store_sweep(world->store, NULL, NULL, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "quipu_store_sweep"));
     T_STATUS(quipu_memory_start(world->store, NULL, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "quipu_memory_start"));
+    /* These reach the store through functions that several public calls share. */
+    T_STATUS(
+        quipu_session_compact(world->store, QUIPU_STR("s"), 1, QUIPU_STR("x"), NULL, NULL, &err),
+        QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "quipu_session_compact"));
+    T_STATUS(quipu_session_prune(world->store, QUIPU_STR("s"), NULL, NULL, &err),
+             QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "quipu_session_prune"));
+    T_STATUS(quipu_store_verify(world->store, 0, NULL, NULL, NULL, NULL, &err), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "quipu_store_verify"));
+    T_STATUS(quipu_model_factor_get(world->store, QUIPU_STR("m"), NULL, &factor, &err),
+             QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "quipu_model_factor_get"));
+    T_OK(quipu_service_new(world->store, NULL, &service, NULL));
+    T_STATUS(quipu_service_get(service, &ref, NULL, NULL, &live, &err), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "sessions of ADK"));
+    quipu_service_free(service);
 }
 
 static void remote_refused(const char *uri, const quipu_open_options *options,

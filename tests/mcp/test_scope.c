@@ -7,6 +7,8 @@
 
 /* Every secret begins with this word, and no other text has it. */
 #define SCOPE_SECRET "hidden"
+#define SCOPE_ABSENT "adk:none/none/0" /* no session has this key */
+#define SCOPE_TOOLS_MIN 4              /* tools that take a session, at least: no loop is empty */
 
 /* Sessions of two users of one app, of another app, and one of nobody. Only "adk:shop/ann/1" has no
  * secret. */
@@ -84,31 +86,97 @@ static bool scope_takes_session(const qp_mcp_tool *tool)
     return false;
 }
 
-/* Asks every offered tool for a session outside, and for one that does not exist: the answers are
- * the same but for the key. */
-static void scope_try_session(mcp_world *world, const char *key)
+/* The last response with every mention of a key replaced by one word, so that responses about two
+ * keys can be compared; free with test_free(). */
+static char *scope_response_without(const mcp_world *world, const char *key)
 {
-    char arguments[400];
-    char uri[200];
+    static const char word[] = "KEY";
+    const char *at = qp_buf_str(&world->response).p;
+    char *text = test_malloc(world->response.n * sizeof(word) + 1);
+    size_t n = 0;
 
-    for (const qp_mcp_tool *tool = qp_mcp_tools; tool->name != NULL; tool++) {
-        if (!qp_mcp_tool_is_offered(&world->server, tool) || !scope_takes_session(tool)) {
-            continue;
+    while (*at != '\0') {
+        const bool is_key = strncmp(at, key, strlen(key)) == 0;
+
+        if (is_key) {
+            memcpy(text + n, word, sizeof(word) - 1);
+        } else {
+            text[n] = *at;
         }
-        scope_arguments(tool, key, arguments, sizeof(arguments));
-        mcp_call(world, tool->name, arguments);
-        mcp_has(world, "\"isError\":true");
-        mcp_has(world, "NOT_FOUND: there is no session");
-        mcp_lacks(world, "words of");
+        n += is_key ? sizeof(word) - 1 : 1;
+        at += is_key ? strlen(key) : 1;
     }
+    text[n] = '\0';
+    return text;
+}
+
+/* Reads the resource of a session. */
+static void scope_read_resource(mcp_world *world, const char *key)
+{
+    char uri[200];
     qp_buf encoded;
+
     qp_buf_init(&encoded, 1000);
     qp_mcp_uri_put(quipu_cstr(key), &encoded);
     (void)snprintf(uri, sizeof(uri), "\"uri\":\"%s\"", qp_buf_str(&encoded).p);
     qp_buf_free(&encoded);
     mcp_ask(world, "resources/read", uri);
+}
+
+/* Asks every offered tool for a session outside, and for one that does not exist: the responses are
+ * the same but for the key. */
+static void scope_try_session(mcp_world *world, const char *key)
+{
+    char arguments[400];
+    size_t asked = 0;
+
+    for (const qp_mcp_tool *tool = qp_mcp_tools; tool->name != NULL; tool++) {
+        char *outside;
+        char *absent;
+
+        if (!qp_mcp_tool_is_offered(&world->server, tool) || !scope_takes_session(tool)) {
+            continue;
+        }
+        scope_arguments(tool, SCOPE_ABSENT, arguments, sizeof(arguments));
+        mcp_call(world, tool->name, arguments);
+        absent = scope_response_without(world, SCOPE_ABSENT);
+        scope_arguments(tool, key, arguments, sizeof(arguments));
+        mcp_call(world, tool->name, arguments);
+        outside = scope_response_without(world, key);
+        assert_string_equal(outside, absent);
+        assert_non_null(strstr(outside, "\"isError\":true"));
+        assert_non_null(strstr(outside, "NOT_FOUND: there is no session"));
+        assert_null(strstr(outside, "words of"));
+        test_free(outside);
+        test_free(absent);
+        asked++;
+    }
+    assert_true(asked >= SCOPE_TOOLS_MIN);
+    scope_read_resource(world, key);
     mcp_has(world, "\"error\":{\"code\":-32602,\"message\":\"Resource not found");
     mcp_lacks(world, "words of");
+}
+
+/* The same questions about the session inside are answered: what scope_try_session() meets is the
+ * scope and no mistake in its arguments. Tools that only read: the others would change what the
+ * following ones see. */
+static void scope_try_own(mcp_world *world, const char *key)
+{
+    char arguments[400];
+    size_t asked = 0;
+
+    for (const qp_mcp_tool *tool = qp_mcp_tools; tool->name != NULL; tool++) {
+        if (qp_mcp_tool_is_offered(&world->server, tool) && scope_takes_session(tool) &&
+            (tool->flags & QP_MCP_WRITES) == 0) {
+            scope_arguments(tool, key, arguments, sizeof(arguments));
+            mcp_call(world, tool->name, arguments);
+            assert_null(strstr(qp_buf_str(&world->response).p, "NOT_FOUND"));
+            asked++;
+        }
+    }
+    assert_true(asked >= SCOPE_TOOLS_MIN / 2);
+    scope_read_resource(world, key);
+    mcp_has(world, "open words of Ann");
 }
 
 /* Nothing that tools and lists return without a session has the word. */
@@ -148,6 +216,7 @@ static void one_session_is_all_that_its_server_shows(void **state)
     scope_fill(world);
     scope_serve(world, NULL, NULL, "adk:shop/ann/1");
     scope_try_all(world);
+    scope_try_own(world, "adk:shop/ann/1");
     scope_try_session(world, "adk:shop/ann/2");
     scope_try_session(world, "adk:shop/bob/1");
     scope_try_session(world, "adk:bank/ann/1");

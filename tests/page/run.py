@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The tests of the page in a real Chromium: Debian's, driven by playwright.
 
-    run.py [NAME...]    make the environment, run the tests: all, or those that contain a NAME
+    run.py [NAME...]         make the environment, run the tests: all, or those that contain a NAME
+    run.py --without NAME    all but those that contain it
 
 The environment lies in $QUIPU_BINARY_DIR/page and is kept until the pinned versions change. Without
 Chromium, or where pip cannot install, the tests are skipped. QUIPU_LONG=1 runs the long forms."""
 
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -28,9 +30,17 @@ def skip(why):
 
 
 def environment():
-    """A virtual environment with the pinned packages; gives its Python."""
+    """A virtual environment with the pinned packages, made by the first of those that run side by
+    side; gives its Python."""
     build = pathlib.Path(os.environ.get("QUIPU_BINARY_DIR", ROOT / "build" / "debug")).resolve()
     folder = build / "page"
+    with open(build / "page.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return make_environment(folder)
+
+
+def make_environment(folder):
+    """Under the lock."""
     python = folder / "bin" / "python"
     stamp = folder / "pinned"
     wanted = HERE / "requirements.txt"
@@ -49,12 +59,15 @@ def environment():
 
 
 def suite(names):
-    """All tests, or those whose name contains one of the names."""
+    """All tests, or those whose name contains one of the names, or all but those."""
+    without = names[:1] == ["--without"]
+    names = names[1:] if without else names
+
     def pick(tests):
         for test in tests:
             if isinstance(test, unittest.TestSuite):
                 yield from pick(test)
-            elif not names or any(name in test.id() for name in names):
+            elif not names or any(name in test.id() for name in names) != without:
                 yield test
 
     return unittest.TestSuite(pick(unittest.defaultTestLoader.loadTestsFromNames(SUITES)))
