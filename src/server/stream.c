@@ -297,23 +297,25 @@ static bool stream_is_allowed(qp_conn *conn, qp_token_table *table)
 }
 
 /* Ends the streams of tokens that were removed or have expired: at once, for what is still to be
- * sent is no longer theirs either. A file that cannot be read now decides nothing; the next tick
- * tries again. */
+ * sent is no longer theirs either. A file that cannot be read now removes nobody, and the next tick
+ * tries again; tokens expire meanwhile all the same. */
 static void streams_check_tokens(quipu_server *server)
 {
     quipu_error error;
     quipu_status status = qp_token_refresh(&server->tokens, &error);
 
-    if (status == QUIPU_IO || status == QUIPU_NOMEM) {
-        return;
-    }
-    if (status != QUIPU_OK) {
+    const bool is_known = status != QUIPU_IO && status != QUIPU_NOMEM;
+
+    if (status != QUIPU_OK && is_known) {
         QP_LOG(&server->log, QUIPU_LOG_ERROR, "server", "token_file", QP_LOG_STATUS(status));
     }
     for (qp_stream *stream = server->streams, *next; stream != NULL; stream = next) {
+        qp_conn *conn = stream->conn;
+
         next = stream->next;
-        if (!stream->conn->is_gone && !stream_is_allowed(stream->conn, server->tokens.table)) {
-            qp_conn_close(stream->conn);
+        if (!conn->is_gone &&
+            !stream_is_allowed(conn, is_known ? server->tokens.table : conn->held)) {
+            qp_conn_close(conn);
         }
     }
 }
