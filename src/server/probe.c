@@ -24,8 +24,7 @@
 static qp_probe *probe_of(const qp_call *call)
 {
     assert(call->route->kind == QP_ROUTE_PROBE);
-    return call->route->handler == qp_route_health ? &call->server->health
-                                                   : &call->server->figures;
+    return call->route->handler == qp_route_health ? &call->server->health : &call->server->figures;
 }
 
 bool qp_probe_begin(qp_call *call)
@@ -38,7 +37,8 @@ bool qp_probe_begin(qp_call *call)
     if (probe->is_running || age_ns <= PROBE_FRESH_NS) {
         return false;
     }
-    if (!qp_pool_is_free(&server->pool) && (probe == &server->figures || age_ns <= PROBE_STALE_NS)) {
+    if (!qp_pool_is_free(&server->pool) &&
+        (probe == &server->figures || age_ns <= PROBE_STALE_NS)) {
         return false;
     }
     probe->is_running = true;

@@ -401,6 +401,34 @@ class Limits(server.Case):
         for sock in waiting:
             self.assertTrue(sock.recv(4096).startswith(b"HTTP/1.1 200 "))
 
+    def test_tails_leave_requests_a_part_of_the_queue(self):
+        """The only worker waits for a lock, and more tails want to look than the queue holds."""
+        self.serve("--workers", "1", "--queue", "2")
+        self.append("s", message("e0"))
+        tails = [Tail(self, "s") for _ in range(8)]
+        for tail in tails:
+            self.assertIsNotNone(tail.next())
+        other = sqlite3.connect(self.store, isolation_level=None)
+        other.execute("begin immediate")
+        self.addCleanup(other.close)
+        body = json.dumps({"messages": [message("e1")]})
+        waiting = self.connect()
+        waiting.sendall((
+            f"POST /v1/sessions/s/messages HTTP/1.1\r\nHost: localhost\r\n"
+            f"Authorization: Bearer {self.token}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
+        end = time.monotonic() + 6  # all of them have looked then
+        while time.monotonic() < end:
+            self.assertNotIn(b"quipu_queue_length 2\n", self.ask("GET", "/metrics").body)
+        self.wait_for_metric("quipu_queue_length 1")
+        get = self.connect()
+        get.sendall((f"GET /v1/sessions/s HTTP/1.1\r\nHost: localhost\r\n"
+                     f"Authorization: Bearer {self.token}\r\n\r\n").encode())
+        self.wait_for_metric("quipu_queue_length 2")
+        other.execute("rollback")
+        for sock in (waiting, get):
+            self.assertTrue(sock.recv(4096).startswith(b"HTTP/1.1 200 "))
+
     def test_health_says_that_the_store_takes_no_writes(self):
         self.serve("--workers", "4")
         self.good("GET", "/healthz", token=None)
