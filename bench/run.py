@@ -58,8 +58,8 @@ def read_bars(path):
             raise SystemExit(f"{path}:{number}: want: name max|min value unit needs against")
         if bar.kind not in SIGN or bar.name in bars:
             raise SystemExit(f"{path}:{number}: neither max nor min, or named twice: {bar.name}")
-        if not re.fullmatch(r"-|(program|python|server):\S+", bar.needs):
-            raise SystemExit(f"{path}:{number}: needs is -, program:, python: or server:NAME")
+        if not re.fullmatch(r"-|(program|python|pip|server):\S+", bar.needs):
+            raise SystemExit(f"{path}:{number}: needs is -, program:, python:, pip: or server:NAME")
         bars[bar.name] = bar
     return bars
 

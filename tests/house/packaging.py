@@ -34,6 +34,13 @@ def run(*command, **more):
     return done.stdout
 
 
+def mirror():
+    """Where this machine's own packages come from."""
+    found = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages",
+                "Codename: bookworm")
+    return found.splitlines()[0]
+
+
 class Debian(unittest.TestCase):
     """The packages."""
 
@@ -142,7 +149,9 @@ class Debian(unittest.TestCase):
 
         def test_a_fresh_debian_installs_the_packages(self):
             root = self.folder / "debian"
-            run("debootstrap", "--variant=minbase", "bookworm", root)
+            run("debootstrap", "--variant=minbase", "bookworm", root, mirror())
+            for path in pathlib.Path("/etc/apt/apt.conf.d").iterdir():  # a proxy, for one
+                shutil.copy(path, root / "etc/apt/apt.conf.d")
             shutil.copytree(self.folder / "deb", root / "deb")
             names = [f"/deb/{path.name}" for path in self.debs.values()]
             run("chroot", root, "apt-get", "install", "-y", "--no-install-recommends", *names)
