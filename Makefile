@@ -6,7 +6,7 @@ CLUSTER_KILLS ?= 5
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
 .PHONY: bench-go bench-lango bench-recall install clean format deps release bench-python
-.PHONY: test-adk-upstream test-mcp screenshots
+.PHONY: test-adk-upstream test-mcp screenshots deb
 .PHONY: test-cluster test-cluster-nightly
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make bench-lango  Lango's store before and after ent and the pure-Go driver, and quipu"
 	@echo "make screenshots  every view of the page, in build/screenshots (docs/page.md)"
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
+	@echo "make deb         build/deb: libquipu, libquipu-dev, quipu and quipu-server for Debian"
 	@echo "make format      clang-format-19 over our own files"
 	@echo "make deps        install every Debian package that is missing"
 	@echo "make clean       remove build/"
@@ -132,6 +133,11 @@ bench-lango: release
 
 install: release
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+
+deb:
+	@tools/deps.sh deb
+	$(call build_release)
+	@$(PYTHON) tools/deb.py build/release build/deb
 
 format:
 	@$(PYTHON) tools/check_format.py --fix

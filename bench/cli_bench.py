@@ -40,10 +40,10 @@ def uuid(number):
     return f"01890000-0000-7000-8000-{number:012x}"
 
 
-def export_lines(sessions, messages):
-    """An export of so many sessions with so many messages each."""
+def export_lines(counts):
+    """An export of a session for each count of messages."""
     yield {"quipu": "export", "major": 1, "minor": 0}
-    for number in range(1, sessions + 1):
+    for number, messages in enumerate(counts, 1):
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1_774_000_000 + number))
         text = f"Message of session {number}, about a train to Cusco."
         count = len(text) // 4
@@ -56,20 +56,21 @@ def export_lines(sessions, messages):
             yield {"type": "message", "role": "user", "content": text, "timestamp": at,
                    "seq": seq, "event_id": uuid(number << 24 | seq), "tokens": count,
                    "tokens_total": count * seq}
-    yield {"type": "end", "sessions": sessions, "messages": sessions * messages, "states": 0,
+    yield {"type": "end", "sessions": len(counts), "messages": sum(counts), "states": 0,
            "memories": 0}
 
 
-def write_export(path, sessions, messages):
+def write_export(path, counts):
+    """The same into a file; sessions are named session-1 and so on."""
     with open(path, "w", encoding="utf-8") as stream:
-        for item in export_lines(sessions, messages):
+        for item in export_lines(counts):
             stream.write(json.dumps(item) + "\n")
 
 
 def measure_sessions(quipu, folder, blocks):
     """Start and list, on a store of many sessions."""
     store, export = folder / "many.db", folder / "many.jsonl"
-    write_export(export, SESSIONS, 1)
+    write_export(export, [1] * SESSIONS)
     cpu_ns([quipu, "import", "--quiet", "--store", str(store), str(export)])
     export.unlink()
     ls = [quipu, "ls", "--store", str(store)]
@@ -92,7 +93,7 @@ def measure_sessions(quipu, folder, blocks):
 def measure_transfer(quipu, folder, blocks):
     """Export and import of one long session."""
     store, export = folder / "long.db", folder / "long.jsonl"
-    write_export(export, 1, MESSAGES)
+    write_export(export, [MESSAGES])
     exports, imports = [], []
     for _ in range(blocks):
         for path in folder.glob("long.db*"):

@@ -20,6 +20,7 @@ import tempfile
 import cli_bench
 import entgen_bench
 import page_bench
+import server_bench
 import stats
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -57,8 +58,8 @@ def read_bars(path):
             raise SystemExit(f"{path}:{number}: want: name max|min value unit needs against")
         if bar.kind not in SIGN or bar.name in bars:
             raise SystemExit(f"{path}:{number}: neither max nor min, or named twice: {bar.name}")
-        if not re.fullmatch(r"-|(program|python|server):\S+", bar.needs):
-            raise SystemExit(f"{path}:{number}: needs is -, program:, python: or server:NAME")
+        if not re.fullmatch(r"-|(program|python|pip|server):\S+", bar.needs):
+            raise SystemExit(f"{path}:{number}: needs is -, program:, python:, pip: or server:NAME")
         bars[bar.name] = bar
     return bars
 
@@ -194,12 +195,15 @@ def count_instructions(program, results, bars):
 
 
 def is_there(needs):
-    """Whether what a bar needs is there: "-", "program:", "python:MODULE" or "server:NAME"."""
+    """Whether what a bar needs is there: "-", "program:", "python:MODULE",
+    "pip:NAME" or "server:NAME"."""
     kind, _, name = needs.partition(":")
     if kind == "program":
         return shutil.which(name) is not None
     if kind == "server":
         return SERVER in os.environ
+    if kind == "pip":
+        return server_bench.environment() is not None
     return kind != "python" or importlib.util.find_spec(name) is not None
 
 
@@ -341,6 +345,7 @@ def measure(args, bars):
             args.entgen, ROOT / "include", args.compiler, counting, blocks
         ),
         "cli": lambda blocks: cli_bench.measure(args.quipu, blocks),
+        "server": lambda blocks: server_bench.measure(args.quipu, blocks),
         "page": lambda blocks: page_bench.measure(ROOT / "build/release/bin/quipu", blocks),
     }
     for script, run in scripts.items():

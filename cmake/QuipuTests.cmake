@@ -442,6 +442,12 @@ function(quipu_add_scripts)
       quipu_test_register(house.guide house script "${QUIPU_PYTHON}" "${root}/house/guide.py"
                           "${PROJECT_BINARY_DIR}/stage")
       set_tests_properties(house.guide PROPERTIES FIXTURES_REQUIRED stage PROCESSORS 2)
+      if(TARGET quipu_server)
+        quipu_test_register(house.packaging house "script;long" "${QUIPU_PYTHON}"
+                            "${root}/house/packaging.py" -v)
+        # Behind the fixture, not beside it: both install.
+        set_tests_properties(house.packaging PROPERTIES FIXTURES_REQUIRED stage TIMEOUT 3600)
+      endif()
       if(TEST pg.start)
         quipu_test_register(house.guide.pg house "script;pg" "${QUIPU_PYTHON}"
                             "${root}/house/guide.py" "${PROJECT_BINARY_DIR}/stage")

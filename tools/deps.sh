@@ -5,8 +5,9 @@
 set -eu
 
 usage() {
-    echo "usage: tools/deps.sh run|bench|test|check|cross|cluster"
+    echo "usage: tools/deps.sh run|deb|bench|test|check|cross|cluster"
     echo "  run    what 'make run' and 'make install' need"
+    echo "  deb    run, and what 'make deb' needs"
     echo "  bench  run, and what 'make bench' needs"
     echo "  test   run, and what 'make test' needs"
     echo "  check  test, and what 'make check' needs"
@@ -16,9 +17,10 @@ usage() {
 
 run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev libcurl4-openssl-dev libevent-dev"
 run="$run libssl-dev"
+deb="$run python3 dpkg-dev"
 bench="$run python3 valgrind"
 test="$run g++ libcmocka-dev libjansson-dev clang-19 clang-format-19 libclang-rt-19-dev"
-test="$test libpq-dev postgresql-15 pgbouncer abigail-tools"
+test="$test dpkg-dev debootstrap systemd libpq-dev postgresql-15 pgbouncer abigail-tools"
 test="$test sqlite3 python3 python3-dev python3-venv openssl zsh fish groff-base chromium"
 check="$test clang-tidy-19 cppcheck"
 cross="$test gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
@@ -28,6 +30,7 @@ cluster="$test patroni python3-etcd etcd-server iproute2 nftables"
 
 case "${1:-}" in
     run) wanted=$run ;;
+    deb) wanted=$deb ;;
     bench) wanted=$bench ;;
     test) wanted=$test ;;
     check) wanted=$check ;;

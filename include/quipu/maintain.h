@@ -198,6 +198,8 @@ typedef enum quipu_checksums {
     QUIPU_CHECKSUMS_STALE /* another program has written to the file without them since */
 } quipu_checksums;
 
+#define QUIPU_COMMIT_SIZES 9 /* sizes of commits that are counted apart */
+
 typedef struct quipu_stats {
     uint32_t struct_size;
     int64_t sessions; /* of the tenant, expired ones too */
@@ -222,12 +224,25 @@ typedef struct quipu_stats {
     quipu_checksums checksums;
     int64_t artifacts;      /* versions of artifacts... */
     int64_t artifact_bytes; /* ...and the bytes that they have; the same content of a user once */
+    /* Commits by their size: element i counts those of more than 2^(i-1) and at most 2^i calls. */
+    int64_t commit_sizes[QUIPU_COMMIT_SIZES];
+    int64_t syncs; /* of database files and their logs, by all stores of this process; a server's
+                    * are not counted */
+    int64_t jobs_pending; /* of memory: sessions that a worker has to observe or to reflect on... */
+    int64_t jobs_leased;  /* ...those of them that a worker is at... */
+    int64_t jobs_failed;  /* ...and those whose last try failed */
+    uint32_t flags;       /* in: QUIPU_STATS_QUICK or 0 */
 } quipu_stats;
 
 #define QUIPU_STATS_INIT QUIPU_INIT(quipu_stats)
 
+/* Reads neither sessions nor artifacts: their figures are 0, and the call costs the same in a store
+ * of any size. */
+#define QUIPU_STATS_QUICK 1u
+
 /**
- * Count and measure. Reads every session's header.
+ * Count and measure. Reads every session's header, unless `flags` of *ret_stats is
+ * QUIPU_STATS_QUICK.
  *
  * Ownership: *ret_stats is the caller's.
  * Threads:   any, same store.

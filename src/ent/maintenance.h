@@ -18,6 +18,7 @@ typedef struct qp_sizes {
     int64_t free_bytes;       /* of free pages inside of the file */
     int64_t log_bytes;        /* of the write-ahead log beside the file */
     int64_t durability_level; /* disks that hold a commit when it returns: see quipu_stats */
+    int64_t syncs; /* by this process, of all its databases; 0 where the engine cannot know */
 } qp_sizes;
 
 /* Whether the database's pages have checksums. */

@@ -45,12 +45,12 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
     int64_t page = 0;
     int64_t count = 0;
     int64_t unused = 0;
-    int64_t syncs = 0;
+    int64_t level = 0;
     int rc = qp_sqlite_query_int(self->db, "PRAGMA main.page_size", 0, &page);
 
     assert(ret != NULL);
     if (rc == SQLITE_OK) {
-        rc = qp_sqlite_query_int(self->db, "PRAGMA main.synchronous", 0, &syncs);
+        rc = qp_sqlite_query_int(self->db, "PRAGMA main.synchronous", 0, &level);
     }
     if (rc == SQLITE_OK) {
         rc = qp_sqlite_query_int(self->db, "PRAGMA main.page_count", 0, &count);
@@ -65,7 +65,8 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
                       .file_bytes = memory ? page * count : maintenance_bytes(file),
                       .free_bytes = page * unused,
                       .log_bytes = memory ? 0 : maintenance_bytes(sqlite3_filename_wal(file)),
-                      .durability_level = !memory && syncs >= MAINTENANCE_SYNCS_FULL};
+                      .durability_level = !memory && level >= MAINTENANCE_SYNCS_FULL,
+                      .syncs = qp_page_vfs_syncs()};
     return QUIPU_OK;
 }
 

@@ -23,6 +23,9 @@ typedef struct qp_page_state {
  * call. NULL: no memory, or there is no such VFS. The name lives as long as the process. */
 const char *qp_page_vfs(const char *below);
 
+/* How often files were synced through the layer, by all connections of this process. */
+int64_t qp_page_vfs_syncs(void);
+
 /* What is known about the main database's file; false where the connection has no file of this
  * layer: a database in memory, or another VFS. */
 bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret);

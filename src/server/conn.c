@@ -205,21 +205,29 @@ static void conn_sent(qp_conn *conn)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* On a worker, or on the loop for routes that need no store. A handler that fails leaves its answer
- * to the table of statuses. */
+/* A handler that fails leaves its answer to the table of statuses. */
+static void conn_handle(qp_call *call)
+{
+    quipu_error error = {.status = QUIPU_OK};
+    quipu_status status = call->route->handler(call, &error);
+
+    if (status != QUIPU_OK) {
+        qp_reply_failure(&call->answer, status, &error);
+    }
+}
+
+/* On a worker. */
 static void conn_run(qp_job *job)
 {
     qp_conn *conn = job->owner;
-    qp_call *call = &conn->call;
-    quipu_error error = {.status = QUIPU_OK};
-    quipu_status status;
 
     if (atomic_load(&conn->has_left)) {
         return; /* nobody waits for it, and nobody was promised anything */
     }
-    status = call->route->handler(call, &error);
-    if (status != QUIPU_OK) {
-        qp_reply_failure(&call->answer, status, &error);
+    if (conn->call.route->kind == QP_ROUTE_PROBE) {
+        qp_probe_run(&conn->call);
+    } else {
+        conn_handle(&conn->call);
     }
 }
 
@@ -237,7 +245,10 @@ static void conn_done(qp_job *job)
     qp_call *call = &conn->call;
 
     assert(conn->state == QP_CONN_WAITING);
-    if (!job->has_run) {
+    if (call->route->kind == QP_ROUTE_PROBE) {
+        qp_probe_end(call);
+        conn_handle(call);
+    } else if (!job->has_run) {
         qp_reply_error(&call->answer, 503, "CANCELLED", "the server stops: try again");
     }
     if (call->route->need == QP_NEED_WRITE && call->answer.status < 300 && call->key.p != NULL) {
@@ -314,25 +325,40 @@ static void conn_begin(qp_conn *conn)
     }
 }
 
+/* The queue is full. What asks about the server itself is answered all the same: that is when
+ * people want to know. */
+static void conn_answer_busy(qp_conn *conn)
+{
+    qp_call *call = &conn->call;
+
+    if (call->route->kind == QP_ROUTE_PROBE) {
+        qp_probe_end(call);
+        conn_handle(call);
+    } else {
+        conn->server->metrics.queue_full++;
+        qp_reply_error(&call->answer, 503, "BUSY", "the server is busy: try again");
+    }
+    conn_answer(conn);
+}
+
 /* A request is complete, and its head was found right: runs it here or on a worker. */
 static void conn_execute(qp_conn *conn)
 {
     quipu_server *server = conn->server;
     qp_call *call = &conn->call;
+    const bool is_probe = call->route->kind == QP_ROUTE_PROBE;
 
     assert(conn->state == QP_CONN_READING && conn->is_checked);
     conn->begun_ns = qp_clock_ns();
-    if (call->route->kind == QP_ROUTE_LOOP) {
-        conn_run(&conn->job);
+    if (call->route->kind == QP_ROUTE_LOOP || (is_probe && !qp_probe_begin(call))) {
+        conn_handle(call);
         conn_answer(conn);
         return;
     }
     conn->job.run = conn_run;
     conn->job.done = conn_done;
     if (!qp_pool_submit(&server->pool, &conn->job)) {
-        server->metrics.queue_full++;
-        qp_reply_error(&call->answer, 503, "BUSY", "the server is busy: try again");
-        conn_answer(conn);
+        conn_answer_busy(conn);
         return;
     }
     conn->state = QP_CONN_WAITING; /* it reads on, up to CONN_READ_MAX, to notice a client's end */

@@ -1,9 +1,9 @@
 /* Counters, in the text format of Prometheus: requests by route and class, a histogram of
- * latencies, and gauges of what is open.
+ * latencies, gauges of what is open, and figures of the store.
  *
- * Owns: nothing; the counters are the server's. Called by: conn.c behind every answer, and the
- * route /metrics. Locks: none; only the loop's thread writes and reads them, which is why /metrics
- * is a route of the loop. */
+ * Owns: nothing; the counters are the server's, and the store's figures those of its last probe.
+ * Called by: conn.c behind every answer, and the route /metrics. Locks: none; only the loop's
+ * thread writes and reads them, which is why /metrics is answered by the loop. */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -83,6 +83,51 @@ static void metrics_put_latency(qp_buf *text, const qp_metrics *metrics)
                   metrics->latency_count);
 }
 
+/* Sizes of commits: how many calls shared a transaction and its sync. */
+static void metrics_put_commits(qp_buf *text, const quipu_stats *figures)
+{
+    int64_t below = 0;
+
+    qp_buf_puts(text, "# HELP quipu_commit_writes Calls in a commit.\n"
+                      "# TYPE quipu_commit_writes histogram\n");
+    for (size_t i = 0; i < QUIPU_COMMIT_SIZES; i++) {
+        below += figures->commit_sizes[i];
+        qp_buf_printf(text, "quipu_commit_writes_bucket{le=\"%d\"} %" PRId64 "\n", 1 << i, below);
+    }
+    qp_buf_printf(text,
+                  "quipu_commit_writes_bucket{le=\"+Inf\"} %" PRId64
+                  "\nquipu_commit_writes_sum %" PRId64 "\nquipu_commit_writes_count %" PRId64 "\n",
+                  below, figures->writes, below);
+}
+
+/* Figures of a store that does not answer are left out: what is old is no figure. */
+static void metrics_put_store(qp_buf *text, const quipu_server *server)
+{
+    const quipu_stats *figures = &server->figures_last;
+    const bool is_up = server->figures.has_ended && qp_probe_status(&server->figures) == QUIPU_OK;
+
+    metrics_put(text, "store_up", "gauge", "Whether the store answered when it was asked last.",
+                is_up);
+    if (!is_up) {
+        return;
+    }
+    metrics_put_commits(text, figures);
+    metrics_put(text, "syncs_total", "counter", "Syncs of database files; not those of a server.",
+                figures->syncs);
+    metrics_put(text, "store_bytes", "gauge", "Size of the store.", figures->file_bytes);
+    metrics_put(text, "store_log_bytes", "gauge", "Size of its write-ahead log.",
+                figures->log_bytes);
+    metrics_put(text, "store_free_bytes", "gauge", "Unused bytes inside the store.",
+                figures->free_bytes);
+    metrics_put(text, "store_readers", "gauge", "Open reading connections.", figures->readers);
+    metrics_put(text, "memory_jobs_pending", "gauge", "Sessions that workers of memory have to do.",
+                figures->jobs_pending);
+    metrics_put(text, "memory_jobs_leased", "gauge", "Those of them that a worker is at.",
+                figures->jobs_leased);
+    metrics_put(text, "memory_jobs_failed", "gauge", "Those of them whose last try failed.",
+                figures->jobs_failed);
+}
+
 quipu_status qp_route_metrics(qp_call *call, quipu_error *reterr)
 {
     quipu_server *server = call->server;
@@ -106,6 +151,7 @@ quipu_status qp_route_metrics(qp_call *call, quipu_error *reterr)
                 metrics->turned_away);
     metrics_put(text, "connections", "gauge", "Open connections.", (int64_t)server->conn_count);
     metrics_put(text, "tails", "gauge", "Open streams.", (int64_t)server->stream_count);
+    metrics_put_store(text, server);
     call->answer.type = "text/plain; version=0.0.4; charset=utf-8";
     call->answer.status = 200;
     return qp_buf_status(text);

@@ -67,10 +67,12 @@ static void *pool_work(void *arg)
             qp_cond_wait(&pool->work, &pool->mutex);
             continue;
         }
+        pool->busy++;
         qp_mutex_unlock(&pool->mutex);
         job->run(job);
         job->has_run = true;
         qp_mutex_lock(&pool->mutex);
+        pool->busy--;
         pool_put(&pool->finished, job);
         if (pool->finished.count == 1) {
             pool_wake(pool);
@@ -154,6 +156,16 @@ size_t qp_pool_waiting(qp_pool *pool)
     count = pool->queue.count;
     qp_mutex_unlock(&pool->mutex);
     return count;
+}
+
+bool qp_pool_is_free(qp_pool *pool)
+{
+    bool is_free;
+
+    qp_mutex_lock(&pool->mutex);
+    is_free = pool->busy + pool->queue.count < pool->thread_count;
+    qp_mutex_unlock(&pool->mutex);
+    return is_free;
 }
 
 /* What is queued moves to `finished` without having run (has_run stays false), so that its owners

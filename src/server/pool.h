@@ -29,6 +29,7 @@ typedef struct qp_pool {
     qp_cond work;      /* the queue is not empty, or the pool stops */
     qp_job_list queue; /* under the mutex, as what follows */
     qp_job_list finished;
+    size_t busy; /* workers at a job */
     bool stops;
     size_t queue_max;
     int wake_fd; /* gets a byte when `finished` stops being empty */
@@ -47,6 +48,9 @@ void qp_pool_finish(qp_pool *pool);
 
 /* How many jobs wait for a worker. */
 size_t qp_pool_waiting(qp_pool *pool);
+
+/* Whether a worker would take a job at once. */
+bool qp_pool_is_free(qp_pool *pool);
 
 /* Ends the workers behind the jobs that they are at; what is queued is not run. Then calls `done`
  * of all. */

@@ -14,6 +14,7 @@
 #include "server/page.h"
 
 #define RESPONSE_DATE_SIZE 32
+#define RESPONSE_HTTPS_ONLY_S 31536000 /* a year: how long a browser uses HTTPS alone */
 
 /* What a browser may do with an answer: nothing, for it is data... */
 #define RESPONSE_POLICY "default-src 'none'"
@@ -106,6 +107,12 @@ void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size)
                                   "Referrer-Policy: no-referrer\r\n"
                                   "Cross-Origin-Opener-Policy: same-origin\r\n",
                                   answer->asset->etag);
+    }
+    /* Only under the name that clients call it by: a browser would ask every other server of
+     * "localhost" by HTTPS, too. */
+    if (conn->server->tls != NULL && conn->server->public_host[0] != '\0') {
+        (void)evbuffer_add_printf(output, "Strict-Transport-Security: max-age=%d\r\n",
+                                  RESPONSE_HTTPS_ONLY_S);
     }
     if (answer->status != 204 && answer->status != 304) {
         (void)evbuffer_add_printf(output, "Content-Type: %s\r\n", answer->type);

@@ -34,6 +34,7 @@ typedef struct qp_parameter {
 typedef enum qp_route_kind {
     QP_ROUTE_WORKER, /* it calls the store */
     QP_ROUTE_LOOP,   /* it needs nothing but the server's own memory */
+    QP_ROUTE_PROBE,  /* the same, behind a worker's question to the store unless that is fresh */
     QP_ROUTE_STREAM  /* on a worker, and it goes on as server-sent events */
 } qp_route_kind;
 

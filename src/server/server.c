@@ -428,7 +428,6 @@ static void server_free(quipu_server *server)
     quipu_service_free(server->adk);
     qp_token_release(server->tokens.table);
     qp_tls_free(server->tls);
-    qp_mutex_done(&server->health.mutex);
     qp_free(server);
 }
 
@@ -474,8 +473,7 @@ quipu_status quipu_server_start(quipu_store *store, const quipu_server_options *
         return qp_error_set(reterr, QUIPU_MISUSE, "a store and room for the server are required");
     }
     server = qp_calloc(1, sizeof(*server));
-    if (server == NULL || qp_mutex_init(&server->health.mutex) != QUIPU_OK) {
-        qp_free(server);
+    if (server == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
     }
     server->store = store;

@@ -1,5 +1,6 @@
 /* A running server: what its files share. One thread runs the loop and owns everything here but the
- * pool's lists and the health record; workers see the store, the service and the tables of fields.
+ * pool's lists and what a probe has found; workers see the store, the service and the tables of
+ * fields.
  *
  *   accept ─▶ connection ─▶ reader ─▶ route ─▶ token ─▶ queue ─▶ worker ─▶ store
  *                 ▲                     └─ refused at once          │
@@ -9,6 +10,8 @@
 #define QP_SERVER_SERVER_H
 
 #include <stdatomic.h>
+
+#include <quipu/maintain.h>
 
 #include "base/log.h"
 #include "base/thread.h"
@@ -47,13 +50,15 @@ typedef struct qp_metrics {
     int64_t turned_away;  /* connections beyond the limit */
 } qp_metrics;
 
-/* The last write of /healthz. */
-typedef struct qp_health {
-    qp_mutex mutex;
-    bool is_writing; /* a worker is at it; others answer with the last result */
-    int64_t checked_ns;
-    quipu_status status;
-} qp_health;
+/* A question to the store that one worker at a time asks (probe.c). */
+typedef struct qp_probe {
+    bool is_running; /* a worker is at it; others answer with the last result */
+    bool has_ended;  /* at least once */
+    int64_t begun_ns;
+    int64_t ended_ns;
+    quipu_status found;  /* the worker's; CANCELLED: it did not come to it */
+    quipu_status status; /* of the last one that ended */
+} qp_probe;
 
 struct quipu_server {
     quipu_store *store;
@@ -94,7 +99,10 @@ struct quipu_server {
     quipu_cancel *watch_cancel;
     _Atomic int64_t changes; /* the number of the last one */
     qp_metrics metrics;
-    qp_health health;
+    qp_probe health;
+    qp_probe figures;          /* for /metrics */
+    quipu_stats figures_found; /* the worker's */
+    quipu_stats figures_last;  /* of the last probe that succeeded */
 };
 
 /* ---- auth.c ---------------------------------------------------------------------------------- */
@@ -135,6 +143,21 @@ void qp_watch_stop(quipu_server *server);
 
 /* Looks after all streams: those of sessions that other processes write to, and quiet ones. */
 void qp_streams_tick(quipu_server *server);
+
+/* ---- probe.c --------------------------------------------------------------------------------- */
+
+#define QP_PROBE_DEADLINE_MS 5000 /* of a question to the store */
+
+/* On the loop: whether a worker is to run the probe of the call's route. Then qp_probe_end() must
+ * follow, on the loop too, whether it ran or not. */
+QUIPU_MUST_USE bool qp_probe_begin(qp_call *call);
+void qp_probe_end(qp_call *call);
+
+/* On a worker. */
+void qp_probe_run(qp_call *call);
+
+/* The last result, or BUSY while a worker is at it for far too long. */
+quipu_status qp_probe_status(const qp_probe *probe);
 
 /* ---- metrics.c ------------------------------------------------------------------------------- */
 

@@ -34,8 +34,7 @@ typedef struct qp_stream {
     struct qp_stream *before;
     qp_conn *conn;
     quipu_tail *tail;
-    quipu_str key; /* in `arena` */
-    quipu_arena arena;
+    quipu_str key; /* in `bytes` */
     bool is_busy;
     bool is_dirty;
     int64_t looked_ns; /* when it last looked... */
@@ -45,6 +44,7 @@ typedef struct qp_stream {
     qp_buf text;
     bool has_more; /* behind the batch */
     bool has_ended;
+    char bytes[];
 } qp_stream;
 
 /* ---- on a worker ----------------------------------------------------------------------------- */
@@ -108,16 +108,25 @@ static size_t stream_behind(const qp_stream *stream)
     return evbuffer_get_length(bufferevent_get_output(stream->conn->bev));
 }
 
-/* Looks for messages, unless a worker is at it, the client is behind, or the queue is full; then it
- * stays dirty, and the next occasion tries again. */
+/* Streams take at most half of the queue: thousands of tails that look at once must not make the
+ * server refuse requests. */
+static bool stream_may_wait(quipu_server *server)
+{
+    return 2 * qp_pool_waiting(&server->pool) < (size_t)server->options.queue_max;
+}
+
+/* Looks for messages, unless a worker is at it, the client is behind, or the streams' part of the
+ * queue is full; then it stays dirty, and the next occasion tries again. */
 static void stream_look(qp_stream *stream)
 {
+    quipu_server *server = stream->conn->server;
+
     stream->is_dirty = true;
     stream->looked_ns = qp_clock_ns();
-    stream->seen = atomic_load(&stream->conn->server->changes);
+    stream->seen = atomic_load(&server->changes);
     if (stream->is_busy || stream->conn->state != QP_CONN_STREAMING ||
-        stream_behind(stream) > STREAM_AHEAD_MAX ||
-        !qp_pool_submit(&stream->conn->server->pool, &stream->job)) {
+        stream_behind(stream) > STREAM_AHEAD_MAX || !stream_may_wait(server) ||
+        !qp_pool_submit(&server->pool, &stream->job)) {
         return;
     }
     stream->is_busy = true;
@@ -199,13 +208,15 @@ static void stream_link(quipu_server *server, qp_stream *stream)
 bool qp_stream_begin(qp_conn *conn)
 {
     quipu_server *server = conn->server;
-    qp_stream *stream = qp_calloc(1, sizeof(*stream));
+    const quipu_str key = conn->call.key;
+    qp_stream *stream = qp_calloc(1, sizeof(*stream) + key.n);
 
     assert(conn->state == QP_CONN_WAITING && conn->call.tail != NULL);
-    if (stream == NULL || quipu_arena_copy(&stream->arena, conn->call.key, &stream->key)) {
-        qp_free(stream);
+    if (stream == NULL) {
         return false;
     }
+    memcpy(stream->bytes, key.p, key.n);
+    stream->key = (quipu_str){stream->bytes, key.n};
     stream->conn = conn;
     stream->tail = conn->call.tail;
     stream->job.owner = stream;
@@ -250,7 +261,6 @@ bool qp_stream_free(qp_stream *stream)
     stream->conn->stream = NULL;
     quipu_tail_close(stream->tail);
     qp_buf_free(&stream->text);
-    quipu_arena_free(&stream->arena);
     qp_free(stream);
     return true;
 }
@@ -297,23 +307,25 @@ static bool stream_is_allowed(qp_conn *conn, qp_token_table *table)
 }
 
 /* Ends the streams of tokens that were removed or have expired: at once, for what is still to be
- * sent is no longer theirs either. A file that cannot be read now decides nothing; the next tick
- * tries again. */
+ * sent is no longer theirs either. A file that cannot be read now removes nobody, and the next tick
+ * tries again; tokens expire meanwhile all the same. */
 static void streams_check_tokens(quipu_server *server)
 {
     quipu_error error;
     quipu_status status = qp_token_refresh(&server->tokens, &error);
 
-    if (status == QUIPU_IO || status == QUIPU_NOMEM) {
-        return;
-    }
-    if (status != QUIPU_OK) {
+    const bool is_known = status != QUIPU_IO && status != QUIPU_NOMEM;
+
+    if (status != QUIPU_OK && is_known) {
         QP_LOG(&server->log, QUIPU_LOG_ERROR, "server", "token_file", QP_LOG_STATUS(status));
     }
     for (qp_stream *stream = server->streams, *next; stream != NULL; stream = next) {
+        qp_conn *conn = stream->conn;
+
         next = stream->next;
-        if (!stream->conn->is_gone && !stream_is_allowed(stream->conn, server->tokens.table)) {
-            qp_conn_close(stream->conn);
+        if (!conn->is_gone &&
+            !stream_is_allowed(conn, is_known ? server->tokens.table : conn->held)) {
+            qp_conn_close(conn);
         }
     }
 }

@@ -28,6 +28,21 @@ static quipu_status commit_status(quipu_status status, quipu_error *error)
     return QUIPU_UNKNOWN;
 }
 
+static_assert(1 << (QUIPU_COMMIT_SIZES - 1) == QUIPU_GROUP_MAX,
+              "the last size is the largest group");
+
+/* Where a commit of so many callers is counted: the powers of two are upper bounds. */
+static size_t commit_size(int64_t writes)
+{
+    size_t at = 0;
+
+    assert(writes > 0 && writes <= QUIPU_GROUP_MAX);
+    while ((INT64_C(1) << at) < writes) {
+        at++;
+    }
+    return at;
+}
+
 /* Counts what the commit held, and notifies the waiters for changes, also of a commit that only
  * may have been one. */
 static void commit_report(const qp_batch *batch, bool committed)
@@ -48,6 +63,7 @@ static void commit_report(const qp_batch *batch, bool committed)
         qp_mutex_lock(&group->queue.mutex);
         group->counts.commits++;
         group->counts.writes += writes;
+        group->counts.sizes[commit_size(writes)]++;
         group->counts.largest = writes > group->counts.largest ? writes : group->counts.largest;
         qp_mutex_unlock(&group->queue.mutex);
     }

@@ -15,9 +15,10 @@
 /* What a group did since it began; guarded by the queue's mutex. */
 typedef struct qp_group_counts {
     int64_t commits;
-    int64_t writes;    /* callers whose work they held */
-    int64_t largest;   /* callers in one commit */
-    int64_t exclusive; /* batches that kept every other writer out */
+    int64_t writes;                    /* callers whose work they held */
+    int64_t largest;                   /* callers in one commit */
+    int64_t sizes[QUIPU_COMMIT_SIZES]; /* commits by their callers: see quipu_stats */
+    int64_t exclusive;                 /* batches that kept every other writer out */
 } qp_group_counts;
 
 /* What the open transaction has removed: fork_release.c holds it within the limits of a step. */

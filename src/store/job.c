@@ -160,6 +160,32 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
 }
 
 /* A look in a read transaction: a worker that finds nothing due does not write for a claim. */
+quipu_status qp_job_count_kind(const quipu_store *store, ent_db *db, quipu_str kind,
+                               qp_job_counts *counts, quipu_error *reterr)
+{
+    const struct {
+        qp_job_where where;
+        int64_t *sum;
+    } asked[] = {
+        {{.next_at = ENT_NOT_NULL}, &counts->pending},
+        {{.next_at = ent_gt(quipu_time_now()), .owner = ENT_NOT_NULL}, &counts->leased},
+        {{.next_at = ENT_NOT_NULL, .last_error = ENT_NOT_NULL}, &counts->failed},
+    };
+    quipu_status status = QUIPU_OK;
+
+    assert(kind.n > 0);
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]) && status == QUIPU_OK; i++) {
+        qp_job_where where = asked[i].where;
+        int64_t found = 0;
+
+        where.tenant = ent_eq(store->tenant);
+        where.kind = ent_eq(kind);
+        status = qp_job_count(db, &where, &found, reterr);
+        *asked[i].sum += found;
+    }
+    return status;
+}
+
 quipu_status qp_job_is_due(const quipu_store *store, ent_db *db, quipu_arena *arena, quipu_str kind,
                            bool *ret_due, quipu_error *reterr)
 {

@@ -18,9 +18,9 @@
  *
  * Owns: entity Job. Called by memory_scope.c, memory_reflect.c and purge.c; session_delete.c and
  * erase.c remove a scope's rows.
- * Transactions: every function but qp_job_is_due(), which only reads, expects an open
- * one, and leaves the commit to its caller: what a worker stores is in the same transaction as
- * qp_job_commit(). */
+ * Transactions: every function but qp_job_is_due() and qp_job_count_kind(), which only read,
+ * expects an open one, and leaves the commit to its caller: what a worker stores is in the same
+ * transaction as qp_job_commit(). */
 #ifndef QP_STORE_JOB_H
 #define QP_STORE_JOB_H
 
@@ -67,6 +67,17 @@ bool qp_job_is_sound(const qp_job *row);
 /* Whether some job of a kind is due: a worker that finds none need not lock anything. */
 QUIPU_MUST_USE quipu_status qp_job_is_due(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                           quipu_str kind, bool *ret_due, quipu_error *reterr);
+
+/* How many jobs of a kind are not idle. */
+typedef struct qp_job_counts {
+    int64_t pending; /* all of them */
+    int64_t leased;  /* a worker is at them */
+    int64_t failed;  /* their last try failed */
+} qp_job_counts;
+
+/* Adds the jobs of a kind to *counts. Reads what is to do, by an index, and no idle job. */
+QUIPU_MUST_USE quipu_status qp_job_count_kind(const quipu_store *store, ent_db *db, quipu_str kind,
+                                              qp_job_counts *counts, quipu_error *reterr);
 
 /* What a worker asks for. */
 typedef struct qp_job_claim {

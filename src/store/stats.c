@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/sum.h"
 #include "ent/maintenance.h"
+#include "store/job.h"
 #include "store/maintain.h"
 
 _Static_assert((int)QUIPU_CHECKSUMS_OFF == (int)QP_CHECKSUMS_OFF &&
@@ -22,6 +23,7 @@ _Static_assert((int)QUIPU_CHECKSUMS_OFF == (int)QP_CHECKSUMS_OFF &&
 typedef struct stats_call {
     quipu_store *store;
     quipu_time now;
+    bool is_quick;
     quipu_stats stats;
 } stats_call;
 
@@ -112,6 +114,21 @@ static quipu_status stats_artifacts(stats_call *call, ent_db *db, quipu_error *r
     return status == QUIPU_OK ? ended : status;
 }
 
+/* Jobs that workers of memory have still to do; purges are the store's own. */
+static quipu_status stats_jobs(stats_call *call, ent_db *db, quipu_error *reterr)
+{
+    qp_job_counts counts = {0};
+    quipu_status status = qp_job_count_kind(call->store, db, QP_JOB_OBSERVE, &counts, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_job_count_kind(call->store, db, QP_JOB_REFLECT, &counts, reterr);
+    }
+    call->stats.jobs_pending = counts.pending;
+    call->stats.jobs_leased = counts.leased;
+    call->stats.jobs_failed = counts.failed;
+    return status;
+}
+
 /* Sizes must be asked outside of a transaction; the scan that follows is one statement, and so one
  * snapshot. */
 static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
@@ -128,7 +145,8 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     *stats = (quipu_stats){.file_bytes = sizes.file_bytes,
                            .free_bytes = sizes.free_bytes,
                            .log_bytes = sizes.log_bytes,
-                           .durability_level = sizes.durability_level};
+                           .durability_level = sizes.durability_level,
+                           .syncs = sizes.syncs};
     if (status == QUIPU_OK) {
         status = qp_maintenance_checksums(db, &checksums, reterr);
         stats->checksums = (quipu_checksums)checksums;
@@ -137,9 +155,12 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
         status = qp_maintenance_engine(db, stats->engine, sizeof(stats->engine), reterr);
     }
     if (status == QUIPU_OK) {
+        status = stats_jobs(call, db, reterr);
+    }
+    if (status == QUIPU_OK && !call->is_quick) {
         status = stats_sessions(call, db, reterr);
     }
-    return status == QUIPU_OK ? stats_artifacts(call, db, reterr) : status;
+    return status == QUIPU_OK && !call->is_quick ? stats_artifacts(call, db, reterr) : status;
 }
 
 /* What is counted in this process, not in the file: other processes have figures of their own. */
@@ -154,7 +175,21 @@ static void stats_connections(quipu_store *store, quipu_stats *stats)
         stats->commits = counts.commits;
         stats->writes = counts.writes;
         stats->largest_commit = counts.largest;
+        memcpy(stats->commit_sizes, counts.sizes, sizeof(counts.sizes));
     }
+}
+
+/* What the caller asks for; an older one has no flags. */
+static quipu_status stats_flags(const quipu_stats *ret_stats, bool *ret_quick, quipu_error *reterr)
+{
+    const size_t end = offsetof(quipu_stats, flags) + sizeof(ret_stats->flags);
+    const uint32_t flags = ret_stats->struct_size >= end ? ret_stats->flags : 0;
+
+    if ((flags & ~QUIPU_STATS_QUICK) != 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "quipu_stats.flags is QUIPU_STATS_QUICK or 0");
+    }
+    *ret_quick = flags != 0;
+    return QUIPU_OK;
 }
 
 /* A call without a deadline has none, as all of <quipu/maintain.h>: the scan may take long. */
@@ -172,11 +207,15 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *cal
         status = qp_output_check(ret_stats, "quipu_stats", reterr);
     }
     if (status == QUIPU_OK) {
+        status = stats_flags(ret_stats, &stats.is_quick, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = qp_store_read_apart(store, &within, stats_work, &stats, reterr);
     }
     if (status == QUIPU_OK) {
         assert(ret_stats != NULL);
         stats_connections(store, &stats.stats);
+        stats.stats.flags = stats.is_quick ? QUIPU_STATS_QUICK : 0;
         qp_output_put(ret_stats, &stats.stats, sizeof(stats.stats));
     }
     qp_store_leave(&within);

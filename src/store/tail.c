@@ -9,6 +9,7 @@
 #include "store/tail.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -20,11 +21,11 @@
 /* A position in one life of a session: the uid shows when another session has taken the key. */
 struct quipu_tail {
     quipu_store *store;
-    quipu_arena arena;
-    quipu_str key;
+    quipu_str key; /* in `bytes` */
     quipu_uuid uid;
     int64_t after_seq;
     quipu_error ended; /* status OK: not yet */
+    char bytes[];      /* a chunk of an arena would be ten times as large, for each of many tails */
 };
 
 /* One read of a tail, for its work. */
@@ -261,14 +262,15 @@ quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_se
     if (status != QUIPU_OK) {
         return status;
     }
-    tail = qp_calloc(1, sizeof(*tail));
-    if (tail == NULL || quipu_arena_copy(&tail->arena, key, &tail->key) != QUIPU_OK) {
-        qp_free(tail);
+    tail = qp_calloc(1, sizeof(*tail) + key.n);
+    if (tail == NULL) {
         quipu_free(history);
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a tail");
     }
     assert(history != NULL && history->session != NULL);
     tail->store = store;
+    memcpy(tail->bytes, key.p, key.n);
+    tail->key = (quipu_str){tail->bytes, key.n};
     tail->uid = history->session->uid;
     tail->after_seq = after_seq;
     if (!qp_store_is_remote(store)) {
@@ -330,7 +332,6 @@ void quipu_tail_close(quipu_tail *tail)
         if (!qp_store_is_remote(tail->store)) {
             qp_change_signal_leave(&tail->store->signal);
         }
-        quipu_arena_free(&tail->arena);
         qp_free(tail);
     }
 }

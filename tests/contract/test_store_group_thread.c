@@ -417,6 +417,8 @@ static void group_holds_its_maximum_and_one_more_waits_for_the_next(void **state
     stats = crowd_run(alone + QUIPU_GROUP_MAX);
     assert_int_equal(stats.largest_commit, QUIPU_GROUP_MAX);
     assert_int_equal(stats.commits, 2 + alone); /* the first made the session */
+    assert_int_equal(stats.commit_sizes[0], 1 + alone);
+    assert_int_equal(stats.commit_sizes[QUIPU_COMMIT_SIZES - 1], 1);
     stats = crowd_run(alone + QUIPU_GROUP_MAX + 1);
     assert_true(stats.largest_commit <= QUIPU_GROUP_MAX);
     assert_true(stats.commits >=

@@ -456,6 +456,42 @@ static void verify_finds_a_job_without_a_session_and_repair_removes_it(void **st
     mt_clean(store);
 }
 
+/* Pending, leased and failed, as quipu_store_stats() reports them. */
+static void job_counted(quipu_store *store, int64_t pending, int64_t leased, int64_t failed)
+{
+    quipu_stats stats = QUIPU_STATS_INIT;
+
+    stats.flags = QUIPU_STATS_QUICK;
+    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    assert_int_equal(stats.jobs_pending, pending);
+    assert_int_equal(stats.jobs_leased, leased);
+    assert_int_equal(stats.jobs_failed, failed);
+}
+
+static void statistics_count_what_workers_have_to_do(void **state)
+{
+    quipu_store *store = *state;
+    job_call held;
+
+    job_counted(store, 0, 0, 0);
+    job_due(store, JOB_SCOPE, 1, 5);
+    job_due(store, QUIPU_STR("other"), 1, 5);
+    job_counted(store, 2, 0, 0);
+    assert_true(job_claim(store, JOB_SCOPE, &held));
+    job_counted(store, 2, 1, 0);
+    qp_time_step(2 * JOB_LEASE_MS); /* nobody renewed it */
+    job_counted(store, 2, 0, 0);
+    held.why = QUIPU_STR("no money");
+    T_OK(job_run(store, &held, OP_FAIL, NULL));
+    job_counted(store, 2, 0, 1);
+    job_done(&held);
+    qp_time_step(4 * JOB_LEASE_MS);
+    assert_true(job_claim(store, JOB_SCOPE, &held));
+    T_OK(job_commit(store, &held, 5));
+    job_counted(store, 1, 0, 0);
+    job_done(&held);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,6 +507,7 @@ int main(void)
         JOB_TEST(a_commit_that_is_rolled_back_leaves_the_job_to_do),
         JOB_TEST(failures_wait_twice_as_long_each_time_and_keep_their_reason),
         JOB_TEST(a_reason_is_cut_between_characters_at_its_limit),
+        JOB_TEST(statistics_count_what_workers_have_to_do),
         JOB_TEST(a_claim_does_not_outlive_its_session),
         JOB_TEST(verify_finds_a_job_without_a_session_and_repair_removes_it),
         cmocka_unit_test(a_worker_that_is_killed_leaves_its_job_to_the_next),

@@ -215,6 +215,42 @@ static void encryption_is_unsupported_and_no_key_is_asked_for(void **state)
 /* ---- statistics -------------------------------------------------------------------------------
  */
 
+/* Quick statistics have what is counted anyway, and nothing of sessions. */
+static void check_quick(quipu_store *store, const quipu_stats *whole)
+{
+    quipu_stats quick = QUIPU_STATS_INIT;
+    int64_t commits = 0;
+
+    quick.flags = QUIPU_STATS_QUICK;
+    T_OK(quipu_store_stats(store, NULL, &quick, NULL));
+    assert_int_equal(quick.sessions, 0);
+    assert_int_equal(quick.messages, 0);
+    assert_int_equal(quick.file_bytes, whole->file_bytes);
+    assert_int_equal(quick.commits, whole->commits);
+    assert_int_equal(quick.flags, QUIPU_STATS_QUICK);
+    for (size_t i = 0; i < QUIPU_COMMIT_SIZES; i++) {
+        commits += quick.commit_sizes[i];
+    }
+    assert_int_equal(commits, quick.commits);
+    assert_true(quick.commit_sizes[0] > 0);
+    quick.flags = QUIPU_STATS_QUICK << 1;
+    T_STATUS(quipu_store_stats(store, NULL, &quick, NULL), QUIPU_MISUSE);
+    quick.struct_size = offsetof(quipu_stats, flags); /* an older caller's: no flags */
+    T_OK(quipu_store_stats(store, NULL, &quick, NULL));
+    assert_int_equal(quick.sessions, whole->sessions);
+}
+
+/* A file is synced by this process for every durable commit. */
+static void check_syncs(quipu_store *store)
+{
+    quipu_stats before = stats_of(store);
+    quipu_stats after;
+
+    st_append(store, "root", "and another");
+    after = stats_of(store);
+    assert_true(t_pg() ? after.syncs == 0 : after.syncs > before.syncs);
+}
+
 static void stats_count_and_measure(void **state)
 {
     char path[T_PATH_MAX];
@@ -243,6 +279,8 @@ static void stats_count_and_measure(void **state)
     st_append(store, "root", "one more");
     stats = stats_of(store);
     assert_int_equal(stats.commits, commits + 1);
+    check_quick(store, &stats);
+    check_syncs(store);
     T_OK(t_session_erase(store, QUIPU_STR("root"), 0, NULL, NULL, &err));
     assert_int_equal(stats_of(store).log_bytes, 0);
     T_STATUS(quipu_store_stats(store, NULL, NULL, &err), QUIPU_MISUSE);

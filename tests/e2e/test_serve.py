@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import socket
 import sqlite3
 import stat
@@ -339,6 +340,43 @@ class Routes(server.Case):
         ):
             self.assertIn(line + "\n", text)
         self.wait_for_metric("quipu_connections 1")
+
+    def figure(self, name):
+        """One figure of the metrics; None when it is missing."""
+        text = self.ask("GET", "/metrics").body.decode()
+        found = re.search(rf"^quipu_{re.escape(name)} (\S+)$", text, re.MULTILINE)
+        return float(found[1]) if found else None
+
+    def wait_for_figure(self, name, holds):
+        """The store is asked at most once a second."""
+        end = time.monotonic() + harness.WAIT_S
+        while (value := self.figure(name)) is None or not holds(value):
+            self.assertLess(time.monotonic(), end, (name, value))
+        return value
+
+    def test_metrics_show_commits_syncs_and_the_size_of_the_store(self):
+        names = ("commit_writes_count", "commit_writes_sum", 'commit_writes_bucket{le="1"}',
+                 'commit_writes_bucket{le="+Inf"}', "syncs_total", "store_log_bytes")
+        before = {name: self.figure(name) for name in names}
+        self.assertEqual(self.figure("store_up"), 1)
+        for i in range(5):
+            self.append("s", message(f"e{i}", "x" * 100000))
+        for name in names[:4]:
+            self.wait_for_figure(name, lambda value, name=name: value == before[name] + 5)
+        for name in names[4:]:
+            self.wait_for_figure(name, lambda value, name=name: value > before[name])
+
+    def test_metrics_show_the_jobs_of_memory(self):
+        self.append("s", message("e", "I prefer trains."))
+        self.run_quipu("memory", "run", "s")
+        for name in ("pending", "leased", "failed"):
+            self.assertEqual(self.figure(f"memory_jobs_{name}"), 0)
+        with contextlib.closing(sqlite3.connect(self.store)) as db, db:
+            changed = db.execute("UPDATE jobs SET next_at = updated_at, last_error = 'no money' "
+                                 "WHERE kind = 'observe'")
+            self.assertEqual(changed.rowcount, 1)
+        self.wait_for_figure("memory_jobs_pending", lambda value: value == 1)
+        self.assertEqual(self.figure("memory_jobs_failed"), 1)
 
     def test_the_log_has_no_word_of_a_conversation(self):
         self.stop()

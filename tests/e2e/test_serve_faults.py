@@ -252,6 +252,30 @@ class Tails(server.Case):
         fresh.rename(file)
         self.assertIsNone(tail.next())
 
+    def test_a_tail_ends_when_its_token_expires_and_the_file_cannot_be_read(self):
+        self.append("s", message("e", "one"))
+        token = self.new_token("--verbs", "read")
+        kept = Tail(self, "s")
+        file = self.folder / (self.store.name + ".tokens")
+        tokens = json.loads(file.read_text())
+        at = time.time() + 5
+        tokens["tokens"][-1]["expires"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+        kept_file, loop = self.folder / "kept", self.folder / "loop"
+        kept_file.write_text(json.dumps(tokens))
+        kept_file.chmod(0o600)
+        loop.symlink_to(file)  # in the file's place nobody can open it
+        os.link(kept_file, self.folder / "fresh")
+        (self.folder / "fresh").rename(file)
+        tail = Tail(self, "s", token=token)
+        for one in (tail, kept):
+            self.assertEqual(self.texts(one, 1), ["one"])
+        loop.rename(file)
+        self.assertIsNone(tail.next())
+        self.assertGreaterEqual(time.time(), int(at))
+        kept_file.rename(file)
+        self.append("s", message("e2", "two"))  # the tails of others go on
+        self.assertEqual(self.texts(kept, 1), ["two"])
+
     def test_a_stop_ends_tails(self):
         self.append("s", message("e", "one"))
         tail = Tail(self, "s")
@@ -353,6 +377,72 @@ class Limits(server.Case):
         self.assertTrue(taken)
         keys = {one["key"] for one in self.good("GET", "/v1/sessions")["sessions"]}
         self.assertEqual(keys, taken | {"s"})
+
+    def test_health_and_metrics_take_no_worker_from_others(self):
+        """The only worker waits for a lock and the queue is full: both are answered, and however
+        many ask for the health, one waits."""
+        self.serve("--workers", "1", "--queue", "1")
+        self.append("s", message("e0"))
+        self.good("GET", "/healthz", token=None)
+        self.ask("GET", "/metrics")
+        other = sqlite3.connect(self.store, isolation_level=None)
+        other.execute("begin immediate")
+        self.addCleanup(other.close)
+        body = json.dumps({"messages": [message("e1")]})
+        post = (f"POST /v1/sessions/s/messages HTTP/1.1\r\nHost: localhost\r\n"
+                f"Authorization: Bearer {self.token}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
+        waiting = []
+        while len(waiting) < 2 or b"quipu_queue_length 1\n" not in self.ask("GET", "/metrics").body:
+            waiting.append(self.connect())
+            waiting[-1].sendall(post)  # refused, if the worker has not taken the one before yet
+        end = time.monotonic() + 2  # longer than a result is fresh
+        while time.monotonic() < end:
+            self.good("GET", "/healthz", token=None)
+        self.assertIn(b"quipu_store_up 1\n", self.ask("GET", "/metrics").body)
+        other.execute("rollback")
+        self.assertTrue(waiting[0].recv(4096).startswith(b"HTTP/1.1 200 "))
+
+    def test_tails_leave_requests_a_part_of_the_queue(self):
+        """The only worker waits for a lock, and more tails want to look than the queue holds."""
+        self.serve("--workers", "1", "--queue", "2")
+        self.append("s", message("e0"))
+        tails = [Tail(self, "s") for _ in range(8)]
+        for tail in tails:
+            self.assertIsNotNone(tail.next())
+        other = sqlite3.connect(self.store, isolation_level=None)
+        other.execute("begin immediate")
+        self.addCleanup(other.close)
+        body = json.dumps({"messages": [message("e1")]})
+        waiting = self.connect()
+        waiting.sendall((
+            f"POST /v1/sessions/s/messages HTTP/1.1\r\nHost: localhost\r\n"
+            f"Authorization: Bearer {self.token}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
+        end = time.monotonic() + 6  # all of them have looked then
+        while time.monotonic() < end:
+            self.assertNotIn(b"quipu_queue_length 2\n", self.ask("GET", "/metrics").body)
+        self.wait_for_metric("quipu_queue_length 1")
+        get = self.connect()
+        get.sendall((f"GET /v1/sessions/s HTTP/1.1\r\nHost: localhost\r\n"
+                     f"Authorization: Bearer {self.token}\r\n\r\n").encode())
+        self.wait_for_metric("quipu_queue_length 2")
+        other.execute("rollback")
+        for sock in (waiting, get):
+            self.assertTrue(sock.recv(4096).startswith(b"HTTP/1.1 200 "))
+
+    def test_health_says_that_the_store_takes_no_writes(self):
+        self.serve("--workers", "4")
+        self.good("GET", "/healthz", token=None)
+        other = sqlite3.connect(self.store, isolation_level=None)
+        other.execute("begin immediate")
+        self.addCleanup(other.close)
+        end = time.monotonic() + harness.WAIT_S
+        while self.ask("GET", "/healthz", token=None).status != 503:
+            self.assertLess(time.monotonic(), end)
+        other.execute("rollback")
+        while self.ask("GET", "/healthz", token=None).status != 200:
+            self.assertLess(time.monotonic(), end)
 
     def test_a_request_that_does_not_come_in_time_ends(self):
         self.serve("--timeout", "1", "--idle", "1")

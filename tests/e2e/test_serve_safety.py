@@ -408,6 +408,13 @@ class Tls(server.Case):
             answer = self.ask("GET", "/v1/sessions", headers={"Host": host},
                               connection=self.client())
             self.assertEqual(answer.status, status)
+            self.assertEqual(answer.headers["Strict-Transport-Security"], "max-age=31536000")
+
+    def test_a_server_without_a_public_name_binds_no_browser_to_https(self):
+        """A browser would ask every server of "localhost" by HTTPS from then on."""
+        self.serve_tls()
+        answer = self.ask("GET", "/v1/sessions", connection=self.client())
+        self.assertNotIn("Strict-Transport-Security", answer.headers)
 
     def test_a_wrong_certificate_is_refused_with_the_reason(self):
         other = self.folder / "other.pem"

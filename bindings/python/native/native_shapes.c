@@ -247,6 +247,8 @@ static const qpy_member shapes_stats[] = {
     SHOW(quipu_stats, largest_commit),   SHOW(quipu_stats, unindexed),
     SHOW(quipu_stats, expired),          SHOW(quipu_stats, durability_level),
     SHOW(quipu_stats, engine),           ONE_OF(quipu_stats, checksums, "off|on|stale"),
+    SHOW(quipu_stats, syncs),            SHOW(quipu_stats, jobs_pending),
+    SHOW(quipu_stats, jobs_leased),      SHOW(quipu_stats, jobs_failed),
 };
 
 static const qpy_member shapes_problem[] = {

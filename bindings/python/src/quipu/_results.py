@@ -346,6 +346,10 @@ class Stats:
     durability_level: int
     engine: str
     checksums: Literal["off", "on", "stale"]
+    syncs: int
+    jobs_pending: int
+    jobs_leased: int
+    jobs_failed: int
     upgrade: str
 
 
