@@ -1,6 +1,6 @@
 /* Workers of memory that are killed while their model thinks leave leases behind that nobody ends
- * for minutes. Turns of those sessions go on all the same, and when the leases are over each message
- * is observed once. On every engine. */
+ * for minutes. Turns of those sessions go on all the same, and when the leases are over each
+ * message is observed once. On every engine. */
 #include "agent/script.h"
 
 #include <signal.h>
