@@ -730,7 +730,7 @@ static void workers_that_are_killed_skip_no_message_and_observe_none_twice(void 
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     uint64_t random = t_seed();
-    const int rounds = t_long() ? 200 : 9;
+    const int rounds = t_long() ? 70 : 9; /* ten of each number of workers */
     int kills = 0;
 
     (void)state;
