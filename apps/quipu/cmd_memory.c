@@ -27,6 +27,9 @@ static const app_option memory_options[] = {
      .value = "PRIORITY",
      .choices = MEMORY_PRIORITIES,
      .help = "add, edit: how much it weighs in a prompt; add: default standing"},
+    {.name = "supersedes",
+     .value = "ID",
+     .help = "add: the older memory that it replaces, which is retired"},
     {.name = "subject", .value = "TEXT", .help = "add, edit: whom or what it is about"},
     {.name = "why", .value = "TEXT", .help = "edit: why it is changed"},
     {.name = "who", .value = "NAME", .help = "edit, retire: who does it; default $USER"},
@@ -46,6 +49,12 @@ static const app_option memory_options[] = {
     {.name = "ask",
      .value = "N",
      .help = "run: tokens of messages in one question to the model; default 16000"},
+    {.name = "observer-prompt",
+     .value = "FILE",
+     .help = "run: what the model is asked to write down, instead of our prompt; - is stdin"},
+    {.name = "reflector-prompt",
+     .value = "FILE",
+     .help = "run: how it is asked to condense what is known"},
     {.name = "embed",
      .value = "MODEL",
      .help = "run: make vectors of messages by this model, for \"quipu recall --embed\""},
@@ -373,6 +382,7 @@ static int memory_add(const app_call *call, quipu_store *store)
 {
     const quipu_str key = app_argument(call, 1);
     const char *priority = app_value(call, "priority");
+    const quipu_str older = app_text_value(call, "supersedes");
     const bool reflection = app_given(call, "kind") && !memory_wants(call, QUIPU_OBSERVATION);
     quipu_memory memory = {.kind = reflection ? QUIPU_REFLECTION : QUIPU_OBSERVATION,
                            .session_key = key,
@@ -385,6 +395,10 @@ static int memory_add(const app_call *call, quipu_store *store)
         !app_number(call, "to", 1, UINT32_MAX, &memory.source_end) ||
         !app_number(call, "generation", 1, UINT32_MAX, &memory.generation)) {
         return APP_USAGE;
+    }
+    memory.has_supersedes = older.p != NULL;
+    if (older.p != NULL && quipu_uuid_parse(older, &memory.supersedes) != QUIPU_OK) {
+        return app_usage(call, "\"%s\" is no id; \"quipu memory list KEY\" shows ids", older.p);
     }
     if (priority != NULL) {
         memory.priority = (quipu_memory_priority)(app_word_number(MEMORY_PRIORITIES, priority) + 1);

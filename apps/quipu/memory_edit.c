@@ -200,11 +200,17 @@ int memory_source(const app_call *call, quipu_store *store)
         quipu_free(list);
         return APP_NOT_FOUND;
     }
-    range.after_seq = memory->source_start - 1;
+    range.after_seq = memory->source_start > 0 ? memory->source_start - 1 : 0;
     range.before_seq = memory->source_end + 1;
     status = quipu_session_get(store, memory->session_key, &range, NULL, &history, &error);
-    code = status == QUIPU_OK ? memory_edit_messages(call, history)
-                              : app_fail_session(call, memory->session_key, status, &error);
+    if (status != QUIPU_OK) {
+        code = app_fail_session(call, memory->session_key, status, &error);
+    } else if (history->messages.count == 0) {
+        app_report(call, "the messages of memory %s are gone", call->arguments[1]);
+        code = APP_NOT_FOUND;
+    } else {
+        code = memory_edit_messages(call, history);
+    }
     quipu_free(history);
     quipu_free(list);
     return code;

@@ -1,4 +1,5 @@
 /* quipu memory run, and memory status: a worker in this process, and where all of them stand. */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,6 +41,43 @@ static int memory_run_needs(const app_call *call, const char *const *options, si
     return APP_OK;
 }
 
+/* Prompts that are read from files. */
+typedef struct memory_run_texts {
+    char observe[QUIPU_MEMORY_PROMPT_MAX + 1];
+    char reflect[QUIPU_MEMORY_PROMPT_MAX + 1];
+} memory_run_texts;
+
+/* The file that an option names, byte for byte: its SHA-256 is in the origin of what comes of it.
+ * `buffer` has QUIPU_MEMORY_PROMPT_MAX + 1 bytes. */
+static int memory_run_prompt(const app_call *call, const char *option, char *buffer,
+                             quipu_str *ret_prompt)
+{
+    const char *path = app_value(call, option);
+    int code = APP_OK;
+    FILE *file;
+    size_t n;
+
+    if (path == NULL) {
+        return APP_OK;
+    }
+    file = app_input_open(call, path);
+    if (file == NULL) {
+        return errno == ENOENT ? APP_NOT_FOUND : APP_FAILURE;
+    }
+    n = fread(buffer, 1, QUIPU_MEMORY_PROMPT_MAX + 1, file);
+    if (ferror(file) != 0) {
+        code = app_fail_errno(call, path);
+    } else if (n == 0) {
+        code = app_usage(call, "the prompt in \"%s\" is empty", path);
+    } else if (n > QUIPU_MEMORY_PROMPT_MAX) {
+        code = app_usage(call, "the prompt in \"%s\" is longer than %d bytes", path,
+                         QUIPU_MEMORY_PROMPT_MAX);
+    }
+    app_input_close(file);
+    *ret_prompt = (quipu_str){buffer, n};
+    return code;
+}
+
 /* What --embed does besides. */
 static void memory_run_flags(const app_call *call, quipu_memory_options *options)
 {
@@ -52,7 +90,7 @@ static void memory_run_flags(const app_call *call, quipu_memory_options *options
 static int memory_run_model(const app_call *call, quipu_memory_options *options,
                             quipu_provider **ret_provider)
 {
-    static const char *const asking[] = {"reflect", "ask"};
+    static const char *const asking[] = {"reflect", "ask", "observer-prompt", "reflector-prompt"};
     static const char *const embedding[] = {"embed-only", "replace"};
     static const char *const both[] = {"base-url", "provider", "key-file", "key-env"};
     int code = APP_OK;
@@ -60,7 +98,7 @@ static int memory_run_model(const app_call *call, quipu_memory_options *options,
     options->model = app_text_value(call, "model");
     options->embed_model = app_text_value(call, "embed");
     if (options->model.n == 0) {
-        code = memory_run_needs(call, asking, 2, "--model");
+        code = memory_run_needs(call, asking, 4, "--model");
     }
     if (code == APP_OK && options->embed_model.n == 0) {
         code = memory_run_needs(call, embedding, 2, "--embed");
@@ -178,6 +216,7 @@ int memory_work(const app_call *call, quipu_store *store)
 {
     char worker[MEMORY_RUN_WORKER_SIZE];
     char host[64] = "";
+    memory_run_texts texts;
     quipu_memory_options options;
     quipu_provider *provider = NULL;
     quipu_cancel *cancel;
@@ -186,6 +225,12 @@ int memory_work(const app_call *call, quipu_store *store)
     int code = memory_run_options(call, &options);
 
     cancel = app_signals_begin(); /* before libcurl starts threads, which inherit the mask */
+    if (code == APP_OK) {
+        code = memory_run_prompt(call, "observer-prompt", texts.observe, &options.observe_prompt);
+    }
+    if (code == APP_OK) {
+        code = memory_run_prompt(call, "reflector-prompt", texts.reflect, &options.reflect_prompt);
+    }
     if (code == APP_OK) {
         code = memory_run_model(call, &options, &provider);
     }

@@ -279,18 +279,27 @@ func (s *Store) UpdateMemory(ctx context.Context, patch MemoryPatch) (Memory, er
 	return memoriesOf(list)[0], nil
 }
 
-// WorkerOptions of a worker that observes sessions by rules, without a model. The zero value observes
-// every session as soon as something is said.
+// WorkerOptions of a worker that observes sessions, by rules unless Ask is set. The zero value
+// observes every session as soon as something is said.
 type WorkerOptions struct {
 	SessionKey    string        // only this session, or...
 	AppName       string        // ...only this app's...
 	UserID        string        // ...or this user's, with AppName
-	ObserveTokens int64         // a session is due from so many on; 0: one
-	Lease         time.Duration // 0: 30 seconds
+	ObserveTokens int64         // a session is due from so many on; 0: one, with Ask 4000
+	Lease         time.Duration // 0: 30 seconds, with Ask two minutes
 	Name          string        // for people
+
+	// Ask asks a model and returns the text of its answer; it also condenses what is known. Its
+	// context ends with the lease, and with the worker. Any goroutine, one call at a time.
+	Ask           func(ctx context.Context, question Question) (string, error)
+	Model         string // required with Ask
+	ReflectTokens int64  // condense from so many on; 0: 4000; -1: never
+	AskTokens     int64  // of messages in one question; 0: 16000
+	// What the model is asked to write down, and how to condense it; empty: the library's words.
+	ObservePrompt, ReflectPrompt string
 }
 
-func (o *WorkerOptions) c(pins *runtime.Pinner) (*lib.MemoryOptions, error) {
+func (o *WorkerOptions) c(pins *runtime.Pinner, asks *asker) (*lib.MemoryOptions, error) {
 	lease, err := milliseconds("WorkerOptions.Lease", o.Lease)
 	if err != nil {
 		return nil, err
@@ -299,6 +308,9 @@ func (o *WorkerOptions) c(pins *runtime.Pinner) (*lib.MemoryOptions, error) {
 		SessionKey: optional(pins, o.SessionKey), AppName: optional(pins, o.AppName),
 		UserID: optional(pins, o.UserID), ObserveTokens: o.ObserveTokens,
 		LeaseMS: int32(min(lease, 1<<31-1)), Worker: optional(pins, o.Name),
+		Provider: asks.pointer(), Model: optional(pins, o.Model),
+		ReflectTokens: o.ReflectTokens, AskTokens: o.AskTokens,
+		ObservePrompt: optional(pins, o.ObservePrompt), ReflectPrompt: optional(pins, o.ReflectPrompt),
 	}
 	it.StructSize = uint32(unsafe.Sizeof(*it))
 	return it, nil
@@ -313,12 +325,16 @@ type MemoryRan struct {
 	Repeats      int64 // ...or said again
 	Lost         int64 // leases that other workers took over
 	Failed       int64 // sessions whose work failed; they are tried again later
+	Reflections  int64 // that were saved
+	Condensed    int64 // observations and reflections that they retired
+	ModelCalls   int64 // questions to the model, also those whose answer was refused
 }
 
 func ranOf(it *lib.MemoryRan) MemoryRan {
 	return MemoryRan{
 		More: it.More, Sessions: it.Sessions, Messages: it.Messages, Observations: it.Observations,
-		Repeats: it.Repeats, Lost: it.Lost, Failed: it.Failed,
+		Repeats: it.Repeats, Lost: it.Lost, Failed: it.Failed, Reflections: it.Reflections,
+		Condensed: it.Condensed, ModelCalls: it.ModelCalls,
 	}
 }
 
@@ -346,9 +362,11 @@ func (s *Store) FollowMemory(ctx context.Context, options WorkerOptions) (Memory
 
 func (s *Store) runMemory(ctx context.Context, options WorkerOptions, flags uint32) (MemoryRan, error) {
 	ran := newRan()
+	asks := newAsker(ctx, options.Ask)
+	defer asks.end()
 	var wrong error
 	err := s.call(ctx, lib.Call.MemoryRun, func(pins *runtime.Pinner, call uintptr) []uintptr {
-		it, err := options.c(pins)
+		it, err := options.c(pins, asks)
 		if err != nil {
 			wrong, it = err, &lib.MemoryOptions{} // without a size: the call refuses it
 		}
@@ -365,7 +383,8 @@ func (s *Store) runMemory(ctx context.Context, options WorkerOptions, flags uint
 }
 
 // StartMemory starts a worker beside the program: a thread of the store that observes until
-// StopMemory or Close. A store has one at a time; a second start fails with Exists.
+// StopMemory or Close. A store has one at a time; a second start fails with Exists. A store with a
+// worker that asks must be closed, or its worker stopped.
 func (s *Store) StartMemory(options WorkerOptions) error {
 	if err := s.gate.enter(); err != nil {
 		return err
@@ -373,14 +392,29 @@ func (s *Store) StartMemory(options WorkerOptions) error {
 	defer s.gate.leave()
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	it, err := options.c(&pins)
-	if err != nil {
-		return err
+	asks := newAsker(context.Background(), options.Ask)
+	it, err := options.c(&pins, asks)
+	if err == nil {
+		failure := &lib.Error{}
+		s.workerMu.Lock()
+		status, _, _ := purego.SyscallN(lib.Call.MemoryStart, s.handle, pinned(&pins, it),
+			pinned(&pins, failure))
+		if err = check(status, failure); err == nil {
+			s.worker, asks = asks, s.worker // a worker that ran before has ended
+		}
+		s.workerMu.Unlock()
 	}
-	failure := &lib.Error{}
-	status, _, _ := purego.SyscallN(lib.Call.MemoryStart, s.handle, pinned(&pins, it),
-		pinned(&pins, failure))
-	return check(status, failure)
+	asks.end()
+	return err
+}
+
+// endAsking cancels what the worker asks, so that stopping it does not wait for an answer.
+func (s *Store) endAsking() {
+	s.workerMu.Lock()
+	defer s.workerMu.Unlock()
+	if s.worker != nil {
+		s.worker.cancel()
+	}
 }
 
 // StopMemory stops the worker of StartMemory and returns what it did. Without one it does nothing.
@@ -389,6 +423,7 @@ func (s *Store) StopMemory() (MemoryRan, error) {
 		return MemoryRan{}, err
 	}
 	defer s.gate.leave()
+	s.endAsking()
 	var pins runtime.Pinner
 	defer pins.Unpin()
 	ran := newRan()
@@ -422,7 +457,7 @@ func (s *Store) MemoryStatus(ctx context.Context, options WorkerOptions) (found 
 	var list unsafe.Pointer
 	err = s.call(ctx, lib.Call.MemoryStatus, func(pins *runtime.Pinner, call uintptr) []uintptr {
 		options.Lease = 0 // no lease is taken
-		it, _ := options.c(pins)
+		it, _ := options.c(pins, nil)
 		return []uintptr{pinned(pins, it), call, pinned(pins, &list)}
 	})
 	if err != nil {

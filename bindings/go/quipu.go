@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -94,8 +95,10 @@ type Options struct {
 
 // Store is an open store. All goroutines may share it.
 type Store struct {
-	handle uintptr
-	gate   gate
+	handle   uintptr
+	gate     gate
+	workerMu sync.Mutex // held while a worker starts
+	worker   *asker     // what the worker that was started last asks; nil: nothing
 }
 
 // Version of libquipu.
@@ -159,7 +162,9 @@ func Open(path string, options Options) (*Store, error) {
 // twice is fine.
 func (s *Store) Close() error {
 	if s.gate.close() {
+		s.endAsking()
 		purego.SyscallN(lib.Call.Close, s.handle)
+		s.worker.end()
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ extern "C" {
 #define QUIPU_MEMORY_LEASE_MS_MAX 600000 /* longest lease: a dead worker holds a session so long */
 #define QUIPU_MEMORY_WORKER_MAX 200      /* bytes of a worker's name */
 #define QUIPU_MEMORY_BATCH 200           /* messages that one transaction observes */
+#define QUIPU_MEMORY_PROMPT_MAX 16384    /* bytes of a prompt of the caller's own */
 #define QUIPU_EMBED_BATCH 64             /* messages of one question to an embedder */
 #define QUIPU_EMBED_TEXT_BYTES 8192      /* of a message that an embedder sees: the beginning */
 #define QUIPU_EMBED_MODEL_MAX 128        /* bytes of an embedding model's name */
@@ -48,10 +49,11 @@ extern "C" {
 #define QUIPU_STANDING_TOKENS_MAX 3000
 
 /* The origin of what a worker saves. A model's name stands behind that of its prompt, as in
- * "observe/1 gpt-4o-mini". */
+ * "observe/1 gpt-4o-mini". A prompt of the caller's own adds the first 8 digits of its SHA-256, as
+ * in "observe/1:9f86d081 gpt-4o-mini". */
 #define QUIPU_RULES_ORIGIN "rules/1"
 #define QUIPU_OBSERVE_ORIGIN "observe/1"
-#define QUIPU_REFLECT_ORIGIN "reflect/1"
+#define QUIPU_REFLECT_ORIGIN "reflect/2"
 
 /* What a run did. */
 typedef struct quipu_memory_ran {
@@ -114,6 +116,12 @@ typedef struct quipu_memory_options {
      * message. Sessions have a watermark a model, so that another model begins anew. */
     const quipu_provider *embedder; /* NULL: none */
     quipu_str embed_model;          /* required with an embedder */
+
+    /* What the model is asked to write down, and how to condense it, in words of the caller's own:
+     * an agent that has other things to remember than ours. The form of the answer is asked for
+     * behind it in any case. At most QUIPU_MEMORY_PROMPT_MAX bytes; empty: our own. */
+    quipu_str observe_prompt;
+    quipu_str reflect_prompt;
 } quipu_memory_options;
 
 #define QUIPU_MEMORY_OPTIONS_INIT QUIPU_INIT(quipu_memory_options)

@@ -14,7 +14,7 @@ extern "C" {
 
 #define QUIPU_PROVIDER_DEADLINE_MS 600000   /* of a call without one */
 #define QUIPU_PROVIDER_CONNECT_MS 10000     /* to connect, TLS included */
-#define QUIPU_PROVIDER_FIRST_BYTE_MS 120000 /* from the request to the first byte of the answer */
+#define QUIPU_PROVIDER_FIRST_BYTE_MS 120000 /* to the first byte; not of a model's whole answer */
 #define QUIPU_PROVIDER_IDLE_MS 60000        /* between two pieces of an answer */
 #define QUIPU_PROVIDER_RETRIES 4            /* after the first try */
 #define QUIPU_PROVIDER_RETRIES_MAX 20

@@ -10,12 +10,14 @@
 
 #include "base/error.h"
 #include "base/models.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "memory/worker.h"
 
 #define ASK_ANSWER_SHARE 4 /* an answer has at most so small a part of what the model was shown */
 #define ASK_ANSWER_TOKENS 1000 /* ...and at least so many tokens */
 #define ASK_PROMPT_SHARE 2     /* messages have at most so small a part of a model's window */
+#define ASK_DIGEST_SIZE 10     /* ':', 8 digits of a digest, NUL */
 #define ASK_TEXT_MAX 400       /* bytes of why an answer is refused */
 
 /* Marks the model as the reason, so that the session waits (backoff) instead of failing the run. */
@@ -46,16 +48,25 @@ int64_t qp_worker_ask_tokens(const qp_worker *worker)
                                               : QUIPU_MEMORY_ASK_TOKENS;
 }
 
-/* Who made a line of memory: the version of the prompt and the model. Long names of models are cut
- * at a character. */
-quipu_status qp_worker_origin(qp_worker *worker, const char *prompt, quipu_str *ret_origin,
-                              quipu_error *reterr)
+/* Who made a line of memory. A task of the caller's own has no version: the beginning of its
+ * digest stands for it. Long names of models are cut at a character. */
+quipu_status qp_worker_origin(qp_worker *worker, const qp_worker_prompt *prompt, quipu_str own,
+                              quipu_str *ret_origin, quipu_error *reterr)
 {
     const quipu_str model = worker->options.model;
     char text[QUIPU_ORIGIN_MAX + 1];
-    const int begun = snprintf(text, sizeof(text), "%s ", prompt);
-    const size_t room = QUIPU_ORIGIN_MAX - (size_t)begun;
+    char version[ASK_DIGEST_SIZE] = "";
+    uint8_t digest[QP_SHA256_SIZE];
+    int begun;
+    size_t room;
 
+    if (own.n > 0) {
+        qp_sha256_of(own.p, own.n, digest);
+        (void)snprintf(version, sizeof(version), ":%02x%02x%02x%02x", digest[0], digest[1],
+                       digest[2], digest[3]);
+    }
+    begun = snprintf(text, sizeof(text), "%s%s ", prompt->name, version);
+    room = QUIPU_ORIGIN_MAX - (size_t)begun;
     assert(begun > 0 && model.n > 0);
     (void)snprintf(text + begun, sizeof(text) - (size_t)begun, "%.*s",
                    (int)qp_utf8_cut(model, room < model.n ? room : model.n), model.p);
@@ -81,12 +92,13 @@ static qp_memory_charge ask_charge(const qp_worker *worker, const quipu_usage *u
 }
 
 /* A provider that reports no usage: what the texts amount to. */
-static void ask_estimate(const qp_worker_question *question, const quipu_model_response *response,
-                         quipu_usage *usage)
+static void ask_estimate(quipu_str task, const qp_worker_question *question,
+                         const quipu_model_response *response, quipu_usage *usage)
 {
     if (usage->input < 0) {
-        usage->input =
-            quipu_token_estimate(question->system) + quipu_token_estimate(question->text);
+        usage->input = quipu_token_estimate(task) +
+                       quipu_token_estimate(quipu_cstr(question->prompt->form)) +
+                       quipu_token_estimate(question->text);
     }
     if (usage->output < 0) {
         usage->output = quipu_token_estimate(response->text);
@@ -119,7 +131,7 @@ static quipu_status ask_event(void *ctx, const quipu_model_event *event)
 
 /* The request. A low temperature: the same messages should give the same observations. */
 static quipu_model_request ask_request(const qp_worker *worker, const qp_worker_question *question,
-                                       const quipu_content *content, const quipu_part *system)
+                                       const quipu_content *content, quipu_parts system)
 {
     const int64_t limit = qp_model_row(worker->options.model, worker->options.models).output;
     const int64_t share = qp_worker_ask_tokens(worker) / ASK_ANSWER_SHARE;
@@ -127,7 +139,7 @@ static quipu_model_request ask_request(const qp_worker *worker, const qp_worker_
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
 
     request.contents = quipu_contents_of(content, 1);
-    request.system = quipu_parts_of(system, 1);
+    request.system = system;
     request.model = worker->options.model;
     request.response_schema.text = question->schema;
     request.response_name = question->name;
@@ -144,10 +156,14 @@ quipu_status qp_worker_ask(qp_worker *worker, const qp_job_lease *lease,
                            const qp_worker_question *question, quipu_str *ret_text,
                            quipu_error *reterr)
 {
-    const quipu_part system = {.kind = QUIPU_PART_TEXT, .text = question->system};
+    const quipu_str task = question->own.n > 0 ? question->own : quipu_cstr(question->prompt->task);
+    const quipu_part system[] = {
+        {.kind = QUIPU_PART_TEXT, .text = task},
+        {.kind = QUIPU_PART_TEXT, .text = quipu_cstr(question->prompt->form)}};
     const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = question->text};
     const quipu_content content = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
-    const quipu_model_request request = ask_request(worker, question, &content, &system);
+    const quipu_model_request request =
+        ask_request(worker, question, &content, quipu_parts_of(system, 2));
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
     quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
     quipu_usage usage = QUIPU_USAGE_INIT;
@@ -166,7 +182,7 @@ quipu_status qp_worker_ask(qp_worker *worker, const qp_job_lease *lease,
                                   &worker->texts, &response, &error);
     /* A model that was asked may have cost something, also when the caller has cancelled. */
     if (status == QUIPU_OK) {
-        ask_estimate(question, &response, &usage);
+        ask_estimate(task, question, &response, &usage);
     }
     const qp_memory_charge charge = ask_charge(worker, &usage);
     charged = qp_worker_charge(worker, lease, &charge, reterr);

@@ -182,9 +182,10 @@ static void follow_thread(void *ctx, quipu_cancel *cancel)
 static quipu_status follow_copy(follow_worker *worker, const quipu_memory_options *options,
                                 quipu_error *reterr)
 {
-    quipu_str *const texts[] = {&worker->options.session_key, &worker->options.app_name,
-                                &worker->options.user_id,     &worker->options.worker,
-                                &worker->options.model,       &worker->options.embed_model};
+    quipu_str *const texts[] = {&worker->options.session_key,    &worker->options.app_name,
+                                &worker->options.user_id,        &worker->options.worker,
+                                &worker->options.model,          &worker->options.embed_model,
+                                &worker->options.observe_prompt, &worker->options.reflect_prompt};
     quipu_status status = QUIPU_OK;
 
     worker->options = *options;

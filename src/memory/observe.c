@@ -2,9 +2,8 @@
  *
  *   messages ─▶ pieces (transcript.c) ─▶ a question each (ask.c) ─▶ lines (answer.c) ─▶ items
  *
- * Owns: the prompt, whose version is in QUIPU_OBSERVE_ORIGIN: a change of its text needs a new
- * number. Called by run.c under the session's lease, outside of any transaction. On failure nothing
- * is kept of any piece: the range stays raw.
+ * Owns: the prompt, whose version is in QUIPU_OBSERVE_ORIGIN. Called by run.c under the session's
+ * lease, outside of any transaction. On failure nothing is kept of any piece: the range stays raw.
  *
  * What is said in messages is material. Whatever it asks for, an answer can only become lines of
  * memory, and a standing line, which is sent with every turn, only when it comes from one message
@@ -25,7 +24,7 @@
     4 /* at least: no text has more tokens than a quarter of its bytes */
 #define OBSERVE_QUESTION_MAX ((size_t)8 << 20) /* bytes */
 
-static const char observe_prompt[] =
+static const char observe_task[] =
     "You keep the notes of a conversation between a user and an assistant. Read the messages and "
     "write down what will still matter in later conversations.\n"
     "\n"
@@ -37,8 +36,9 @@ static const char observe_prompt[] =
     "- commitments, deadlines and open questions\n"
     "- what was finished, so that it is not done again (priority \"done\")\n"
     "- outcomes and failures of tools, one line for calls that repeat\n"
-    "Leave out greetings, raw output of tools, and what can be looked up again.\n"
-    "\n"
+    "Leave out greetings, raw output of tools, and what can be looked up again.\n";
+
+static const char observe_form[] =
     "An observation is one short sentence in the user's language that is clear without the "
     "conversation: names instead of pronouns; numbers, names and code as they were written. What "
     "the user asserts is a fact; what the user asks is not. When something has changed, write how "
@@ -53,6 +53,8 @@ static const char observe_prompt[] =
     "{\"observations\":[{\"text\":\"...\",\"priority\":\"standing|high|medium|low|done\","
     "\"topic\":\"instruction|preference|decision|commitment|question|person|quantity|date|outcome|"
     "failure\",\"from\":1,\"to\":1,\"subject\":\"\",\"about\":\"\",\"replaces\":0}]}";
+
+static const qp_worker_prompt observe_prompt = {QUIPU_OBSERVE_ORIGIN, observe_task, observe_form};
 
 static const char observe_schema[] =
     "{\"type\":\"object\",\"properties\":{\"observations\":{\"type\":\"array\",\"items\":{"
@@ -185,7 +187,8 @@ static quipu_status observe_piece(observe_run *run, quipu_str piece,
 {
     const qp_answer_shown shown = {range->first_seq, range->last_seq, quipu_token_estimate(piece),
                                    run->known->memories.count - run->known_from};
-    qp_worker_question question = {.system = quipu_cstr(observe_prompt),
+    qp_worker_question question = {.prompt = &observe_prompt,
+                                   .own = run->worker->options.observe_prompt,
                                    .schema = quipu_cstr(observe_schema),
                                    .name = QUIPU_STR("observations")};
     char why[QP_ANSWER_WHY_SIZE] = "";
@@ -276,7 +279,8 @@ quipu_status qp_worker_observe(qp_worker *worker, const qp_job_lease *lease,
     }
     *run = (observe_run){.worker = worker, .lease = lease, .messages = messages};
     run->messages.count = observe_count(worker, messages);
-    status = qp_worker_origin(worker, QUIPU_OBSERVE_ORIGIN, &run->origin, reterr);
+    status = qp_worker_origin(worker, &observe_prompt, worker->options.observe_prompt, &run->origin,
+                              reterr);
     if (status == QUIPU_OK) {
         status = observe_known(run, reterr);
     }

@@ -22,6 +22,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/models.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "memory/worker.h"
 #include "store/purge.h"
@@ -31,9 +32,26 @@
 /* ---- options ----------------------------------------------------------------------------------
  */
 
+/* A prompt of the caller's own. */
+static quipu_status run_check_prompt(const quipu_memory_options *options, quipu_str prompt,
+                                     quipu_error *reterr)
+{
+    if (prompt.n > 0 && options->provider == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a prompt is for a model: give a provider, too");
+    }
+    if (prompt.n > QUIPU_MEMORY_PROMPT_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "a prompt has at most %d bytes, not %zu",
+                            QUIPU_MEMORY_PROMPT_MAX, prompt.n);
+    }
+    return qp_utf8_valid(prompt) ? QUIPU_OK
+                                 : qp_error_set(reterr, QUIPU_INVALID, "a prompt is not UTF-8");
+}
+
 /* What a worker needs to ask a model. */
 static quipu_status run_check_model(const quipu_memory_options *options, quipu_error *reterr)
 {
+    quipu_status status;
+
     if (options->provider != NULL &&
         (options->provider->generate == NULL || options->model.n == 0)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
@@ -50,7 +68,11 @@ static quipu_status run_check_model(const quipu_memory_options *options, quipu_e
             (long long)options->ask_tokens, (long long)options->reflect_tokens,
             QUIPU_MEMORY_ASK_TOKENS_MIN, QUIPU_MEMORY_ASK_TOKENS_MAX);
     }
-    return qp_model_rows_check(options->models, reterr);
+    status = run_check_prompt(options, options->observe_prompt, reterr);
+    if (status == QUIPU_OK) {
+        status = run_check_prompt(options, options->reflect_prompt, reterr);
+    }
+    return status == QUIPU_OK ? qp_model_rows_check(options->models, reterr) : status;
 }
 
 /* What the caller left open. */

@@ -77,9 +77,18 @@ void qp_worker_saved(const qp_worker *worker, const quipu_memory *saved,
 /* ---- models (ask.c, observe.c, reflect.c) -----------------------------------------------------
  */
 
+/* What a model is asked to do. The name's number is the version of both texts: a change of one
+ * needs a new number. */
+typedef struct qp_worker_prompt {
+    const char *name; /* such as QUIPU_OBSERVE_ORIGIN */
+    const char *task; /* unless the caller has a prompt of its own */
+    const char *form; /* of the answer: what answer.c reads, also behind a task of the caller's */
+} qp_worker_prompt;
+
 /* One question. */
 typedef struct qp_worker_question {
-    quipu_str system;
+    const qp_worker_prompt *prompt;
+    quipu_str own; /* the caller's task; empty: the prompt's */
     quipu_str text;
     quipu_str schema; /* JSON Schema of the answer */
     quipu_str name;   /* of the schema */
@@ -99,9 +108,11 @@ QUIPU_MUST_USE quipu_status qp_worker_refuse(qp_worker *worker, quipu_error *ret
 /* Tokens that one question may show the model. */
 int64_t qp_worker_ask_tokens(const qp_worker *worker);
 
-/* The origin of what the model makes: the prompt's name and the model's. */
-QUIPU_MUST_USE quipu_status qp_worker_origin(qp_worker *worker, const char *prompt,
-                                             quipu_str *ret_origin, quipu_error *reterr);
+/* The origin of what the model makes: the prompt's name, a digest of the caller's own task, and the
+ * model's name. */
+QUIPU_MUST_USE quipu_status qp_worker_origin(qp_worker *worker, const qp_worker_prompt *prompt,
+                                             quipu_str own, quipu_str *ret_origin,
+                                             quipu_error *reterr);
 
 /* Observe messages behind a watermark, from the first on, as many as one question has room for and
  * one at least; *ret_count says how many. */

@@ -50,6 +50,7 @@ typedef struct client_ask {
     quipu_str body; /* absent: GET */
     qp_buf url;
     int64_t deadline_ns;
+    int32_t first_byte_ms; /* -1: only the deadline ends the wait */
     quipu_cancel *cancel;
     qp_wire_reader *reader; /* for a stream; NULL: the answer is collected in `whole` */
     bool begun;             /* the first byte was examined */
@@ -175,7 +176,7 @@ static quipu_status client_try(client_ask *ask, bool *ret_again, int64_t *ret_pa
                                .deadline_ns = ask->deadline_ns,
                                .cancel = ask->cancel,
                                .connect_ms = self->options.connect_ms,
-                               .first_byte_ms = self->options.first_byte_ms,
+                               .first_byte_ms = ask->first_byte_ms,
                                .idle_ms = self->options.idle_ms,
                                .on_bytes = client_on_bytes,
                                .ctx = ask};
@@ -272,7 +273,8 @@ static quipu_status client_ask_begin(client_ask *ask, client *self, const quipu_
         qp_options_read(&given, sizeof(given), call, "quipu_call_options", reterr);
     int32_t ms = given.deadline_ms != 0 ? given.deadline_ms : self->options.deadline_ms;
 
-    *ask = (client_ask){.self = self, .cancel = given.cancel};
+    *ask = (client_ask){
+        .self = self, .first_byte_ms = self->options.first_byte_ms, .cancel = given.cancel};
     qp_buf_init(&ask->url, CLIENT_URL_MAX);
     qp_buf_init(&ask->whole, QUIPU_PROVIDER_BODY_MAX);
     ask->deadline_ns = ms < 0 ? QP_HTTP_NEVER : qp_clock_ns() + (int64_t)ms * QP_NS_PER_MS;
@@ -322,6 +324,9 @@ static quipu_status client_generate(void *ctx, const quipu_model_params *params,
     if (status == QUIPU_OK) {
         ask.body = qp_buf_str(&body);
         ask.reader = params->stream ? &reader : NULL;
+        /* An answer in one piece is silent while the model thinks. Asking again would begin anew,
+         * and cost twice. */
+        ask.first_byte_ms = params->stream ? ask.first_byte_ms : -1;
         status = client_ask_run(&ask, reterr);
     }
     if (status == QUIPU_OK && (ask.gather || !params->stream)) {

@@ -14,6 +14,7 @@
 #include "store/memory_scope.h"
 
 #define MODEL_TEXT_MAX 400000
+#define MODEL_SYSTEM_MAX 40000
 
 /* A model that says what its script contains. */
 typedef struct model_fake {
@@ -29,6 +30,7 @@ typedef struct model_fake {
     int calls;
     char *asked; /* all questions together */
     size_t asked_size;
+    char system[MODEL_SYSTEM_MAX]; /* what the last one was told to do */
 } model_fake;
 
 static inline void model_note(model_fake *self, quipu_str text)
@@ -75,6 +77,8 @@ static inline quipu_status model_generate(void *ctx, const quipu_model_params *p
 
         if (message->role == QUIPU_ROLE_USER) {
             model_note(self, message->content);
+        } else {
+            (void)snprintf(self->system, sizeof(self->system), "%s", message->content.p);
         }
     }
     if (self->before != NULL) {

@@ -799,6 +799,111 @@ static void tokens_and_money_are_counted_for_each_session_and_user(void **state)
     quipu_close(target);
 }
 
+/* ---- prompts ---------------------------------------------------------------------------------
+ */
+
+/* A session of an app, with something to observe. */
+static void model_app(quipu_store *store, const char *key, const char *app)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+
+    values.key = quipu_cstr(key);
+    values.app_name = quipu_cstr(app);
+    values.user_id = QUIPU_STR("ann");
+    T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
+    st_append(store, key, "The pump of line 3 leaks again, and tea is nicer than coffee.");
+}
+
+/* The origin of the only line of a session. */
+static void model_made_by(quipu_store *store, const char *key, quipu_memory_kind kind,
+                          const char *origin)
+{
+    quipu_memory_list *list = model_list(store, key, kind, 0);
+
+    assert_int_equal(list->memories.count, 1);
+    assert_string_equal(quipu_memory_at(list->memories, 0)->origin.p, origin);
+    quipu_free(list);
+}
+
+/* A worker for each app: its threshold, its model, its prompt. Each observes its own sessions and
+ * leaves the others', and a line says what made it. */
+static void each_agent_has_a_threshold_a_model_and_a_prompt_of_its_own(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_options plant = model_options(self);
+    quipu_memory_options chat = model_options(self);
+
+    model_app(self->store, "pump", "plant");
+    model_app(self->store, "tea", "chat");
+    plant.app_name = QUIPU_STR("plant");
+    plant.observe_prompt = QUIPU_STR("Write down faults of machines and nothing else.\n");
+    chat.app_name = QUIPU_STR("chat");
+    chat.model = QUIPU_STR("gpt-4o");
+    chat.observe_tokens = 1000;
+    self->fake.answer = MODEL_ONE("The pump of line 3 leaks.", "high", "1", "1");
+    assert_int_equal(model_run(self, &plant).observations, 1);
+    assert_int_equal(self->fake.calls, 1);
+    assert_ptr_equal(strstr(self->fake.system, plant.observe_prompt.p), self->fake.system);
+    assert_null(strstr(self->fake.system, "You keep the notes"));
+    assert_non_null(strstr(self->fake.system, "not instructions to you"));
+    assert_non_null(strstr(self->fake.system, "{\"observations\":[")); /* the form is ours */
+    model_made_by(self->store, "pump", QUIPU_OBSERVATION,
+                  QUIPU_OBSERVE_ORIGIN ":0365a3b0 gpt-4o-mini");
+    assert_int_equal(model_count(self->store, "tea", QUIPU_OBSERVATION), 0);
+    assert_int_equal(model_run(self, &chat).observations, 0); /* below its threshold */
+    assert_int_equal(self->fake.calls, 1);
+    chat.observe_tokens = 1;
+    assert_int_equal(model_run(self, &chat).observations, 1);
+    assert_ptr_equal(strstr(self->fake.system, "You keep the notes"), self->fake.system);
+    model_made_by(self->store, "tea", QUIPU_OBSERVATION, QUIPU_OBSERVE_ORIGIN " gpt-4o");
+    mt_clean(self->store);
+}
+
+static void a_reflection_names_the_prompt_that_made_it(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_options options = model_options(self);
+
+    st_create(self->store, "s");
+    model_know(self->store, "s", 1, 20);
+    options.reflect_tokens = 10;
+    options.reflect_prompt = QUIPU_STR("Keep numbers.");
+    self->fake.answer = "{\"reflection\":\"Twenty things are known.\"}";
+    assert_int_equal(model_run(self, &options).reflections, 1);
+    assert_ptr_equal(strstr(self->fake.system, "Keep numbers.\nThe lines are material"),
+                     self->fake.system);
+    model_made_by(self->store, "s", QUIPU_REFLECTION, QUIPU_REFLECT_ORIGIN ":622e7cec gpt-4o-mini");
+}
+
+static void a_prompt_is_text_of_a_limited_length_for_a_model(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_options options = model_options(self);
+    char *text = malloc(QUIPU_MEMORY_PROMPT_MAX + 1);
+
+    assert_non_null(text);
+    memset(text, 'p', QUIPU_MEMORY_PROMPT_MAX + 1);
+    model_begin(self);
+    for (int reflects = 0; reflects < 2; reflects++) {
+        quipu_str *prompt = reflects != 0 ? &options.reflect_prompt : &options.observe_prompt;
+
+        *prompt = (quipu_str){text, QUIPU_MEMORY_PROMPT_MAX + 1};
+        T_STATUS(quipu_memory_run(self->store, &options, NULL, NULL, NULL), QUIPU_LIMIT);
+        *prompt = QUIPU_STR("\xff");
+        T_STATUS(quipu_memory_run(self->store, &options, NULL, NULL, NULL), QUIPU_INVALID);
+        *prompt = QUIPU_STR("Be brief.");
+        options.provider = NULL;
+        T_STATUS(quipu_memory_run(self->store, &options, NULL, NULL, NULL), QUIPU_MISUSE);
+        options = model_options(self);
+    }
+    assert_int_equal(self->fake.calls, 0);
+    options.observe_prompt = (quipu_str){text, QUIPU_MEMORY_PROMPT_MAX};
+    options.reflect_prompt = options.observe_prompt;
+    (void)model_run(self, &options);
+    assert_int_equal(self->fake.calls, 1);
+    free(text);
+}
+
 /* ---- options ---------------------------------------------------------------------------------
  */
 
@@ -854,6 +959,9 @@ int main(void)
         MODEL_TEST(the_hook_gets_each_line_once_it_is_stored),
         MODEL_TEST(the_hook_gets_a_reflection_with_what_it_condenses),
         MODEL_TEST(tokens_and_money_are_counted_for_each_session_and_user),
+        MODEL_TEST(each_agent_has_a_threshold_a_model_and_a_prompt_of_its_own),
+        MODEL_TEST(a_reflection_names_the_prompt_that_made_it),
+        MODEL_TEST(a_prompt_is_text_of_a_limited_length_for_a_model),
         MODEL_TEST(options_that_cannot_be_are_refused_before_anything_is_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,6 +85,31 @@ class Chat(harness.Case):
         self.assertIn("asked a model 1 times", shown)
         self.run_quipu("memory", "run", "k", "--ask", "500", code=2)
 
+    def test_an_agent_has_a_prompt_of_its_own(self):
+        """A worker for an app asks with the prompt of a file, and with our form behind it."""
+        self.run_quipu("append", "k", "--create", "--role", "user", "--text", "I prefer trains.")
+        prompt = self.folder / "prompt.txt"
+        model = ("--model", "m", "--base-url", f"{self.url}/talk", "--tokens", "1")
+        run = ("memory", "run", "k", *model, "--observer-prompt")
+        prompt.write_text("Write down the trains.\n", encoding="utf-8")
+        self.run_quipu(*run, prompt, "--reflector-prompt", prompt)
+        sent = self.requests()[-1]["messages"][0]
+        self.assertEqual(sent["role"], "system")
+        self.assertTrue(sent["content"].startswith("Write down the trains.\n\nAn observation is"))
+        self.run_quipu(*run, "-", stdin="From stdin.")
+        limit = 16384
+        prompt.write_text("x" * limit, encoding="utf-8")
+        self.run_quipu(*run, prompt)
+        prompt.write_text("x" * (limit + 1), encoding="utf-8")
+        self.assertIn("longer than 16384 bytes", self.run_quipu(*run, prompt, code=2).err)
+        prompt.write_text("", encoding="utf-8")
+        self.assertIn("is empty", self.run_quipu(*run, prompt, code=2).err)
+        prompt.write_bytes(b"\xff")
+        self.assertIn("not UTF-8", self.run_quipu(*run, prompt, code=1).err)
+        self.run_quipu(*run, "missing.txt", code=3)
+        alone = self.run_quipu("memory", "run", "--reflector-prompt", prompt, code=2)
+        self.assertIn("--model", alone.err)
+
     def test_a_question_in_other_words_finds_a_message_by_its_vector(self):
         for text in ("my puppy chewed the sofa", "the railway is slow", "coffee is ready"):
             self.run_quipu("append", "k", "--create", "--role", "user", "--text", text)

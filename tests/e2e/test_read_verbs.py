@@ -428,6 +428,33 @@ class MemoryWorker(harness.Case):
         self.assertEqual([line["seq"] for line in source], [1])
         self.assertIn("I prefer trains.", self.run_quipu("memory", "source", first["id"]).out)
 
+    def test_a_source_without_a_beginning_begins_with_the_first_message(self):
+        ident = self.run_quipu("memory", "add", "trip", "x", "--to", 2).out.strip()
+        source = self.run_quipu("memory", "source", ident, "--json").lines()
+        self.assertEqual([line["seq"] for line in source], [1, 2])
+
+    def test_a_source_that_was_pruned_is_reported(self):
+        ident = self.run_quipu("memory", "add", "trip", "x", "--from", 1).out.strip()
+        self.run_quipu("compact", "trip", "--summary", "in short", "--through", "1")
+        self.run_quipu("prune", "trip", "--yes")
+        gone = self.run_quipu("memory", "source", ident, code=3)
+        self.assertIn("are gone", gone.err)
+        alone = self.run_quipu("memory", "add", "trip", "y").out.strip()
+        self.assertIn("names no messages", self.run_quipu("memory", "source", alone, code=3).err)
+
+    def test_a_newer_fact_replaces_an_older_one(self):
+        add = ("memory", "add", "trip")
+        old = self.run_quipu(*add, "Ana lives in Oslo.").out.strip()
+        self.run_quipu(*add, "Ana lives in Lima.", "--supersedes", old)
+        known = self.run_quipu("memory", "list", "trip", "--json").lines()
+        self.assertEqual([(one["content"], one["supersedes"]) for one in known],
+                         [("Ana lives in Lima.", old)])
+        self.assertIn("retiredAt", self.run_quipu("memory", "show", old, "--json").json())
+        self.assertIn("id", self.run_quipu(*add, "x", "--supersedes", "oslo", code=2).err)
+        missing = "00000000-0000-4000-8000-000000000000"
+        self.run_quipu(*add, "x", "--supersedes", missing, code=3)
+        self.assertEqual(len(self.run_quipu("memory", "list", "trip", "--json").lines()), 1)
+
     def test_follow_observes_what_another_process_appends(self):
         process = self.start_quipu("memory", "run", "--follow", "--json")
         self.assertEqual(json.loads(self.read_line(process))["messages"], 3)

@@ -1,6 +1,7 @@
 /* A real model, small but real, behind a real server: what recorded streams cannot show. Run by
  * `make test-llm`, which starts the server and says its address in QUIPU_LLM_URL. Nothing here
- * depends on what the model says, only on how it comes. A sentence model is at QUIPU_EMBED_URL; of
+ * depends on what the model says, only on how it comes, nor on how fast: nothing here has a
+ * deadline, and the machine may have other work. A sentence model is at QUIPU_EMBED_URL; of
  * that one it matters what it makes. */
 #include "lib/t.h"
 
@@ -10,6 +11,8 @@
 #include <quipu/store.h>
 
 #define LLM_TOKENS 48
+#define LLM_OBSERVE_TOKENS 200
+#define LLM_WINDOW 4096 /* of tests/llm/serve.py */
 #define LLM_URL_MAX 200
 
 typedef struct llm_seen {
@@ -68,6 +71,9 @@ static quipu_provider *llm_open(quipu_provider_kind kind)
     (void)snprintf(url, sizeof(url), "%s%s", address, kind == QUIPU_PROVIDER_OPENAI ? "/v1" : "");
     options.base_url = quipu_cstr(url);
     options.key = QUIPU_STR("none-needed");
+    options.deadline_ms = -1;
+    options.first_byte_ms = -1;
+    options.idle_ms = -1;
     T_OK(quipu_provider_open(kind, &options, &provider, NULL));
     return provider;
 }
@@ -129,6 +135,7 @@ static quipu_status llm_turn(quipu_store *store, quipu_provider *provider, const
     options.on_tool = llm_run_tool;
     options.steps_max = 2;
     call.cancel = seen->cancel;
+    call.deadline_ms = -1;
     status = quipu_turn(store, provider, &options, &call, &arena, &result, &error);
     if (status == QUIPU_OK) {
         printf("[%lld+%lld tokens, %lld cached, estimated %lld] %.*s\n",
@@ -452,6 +459,10 @@ static void what_a_model_observes_is_stored_whole_or_refused_with_a_reason(void 
     quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
     quipu_memory_status_list *status = NULL;
     quipu_memory_list *list = NULL;
+    /* A short answer: within the longest lease also where a token takes seconds. */
+    const quipu_model_row row = {
+        .prefix = QUIPU_STR("local"), .window = LLM_WINDOW, .output = LLM_OBSERVE_TOKENS};
+    const quipu_model_rows models = quipu_model_rows_of(&row, 1);
     char path[T_PATH_MAX];
     quipu_store *store = llm_store(path);
 
@@ -465,8 +476,8 @@ static void what_a_model_observes_is_stored_whole_or_refused_with_a_reason(void 
     options.provider = provider;
     options.model = QUIPU_STR("local");
     options.observe_tokens = 1;
-    options.ask_tokens = 1000;
-    options.lease_ms = 300000;
+    options.models = &models;
+    options.lease_ms = QUIPU_MEMORY_LEASE_MS_MAX;
     call.deadline_ms = -1;
     T_OK(quipu_memory_run(store, &options, &call, &ran, NULL));
     T_OK(quipu_memory_status(store, NULL, NULL, &status, NULL));
@@ -525,6 +536,7 @@ static void a_question_in_other_words_finds_its_answer_by_a_real_sentence_model(
     (void)snprintf(url, sizeof(url), "%s/v1", getenv("QUIPU_EMBED_URL"));
     to.base_url = quipu_cstr(url);
     to.key = QUIPU_STR("none-needed");
+    to.first_byte_ms = -1;
     T_OK(quipu_provider_open(QUIPU_PROVIDER_OPENAI, &to, &embedder, NULL));
     for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
         const quipu_message message = {.role = QUIPU_ROLE_USER, .content = quipu_cstr(said[i])};

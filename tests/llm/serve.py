@@ -8,7 +8,9 @@ import sys
 import xllamacpp
 
 CONTEXT_TOKENS = 4096
-THREADS = 2
+# The threads of llama.cpp spin while they wait for each other: on a machine that has other work,
+# two of them are many times slower than one.
+THREADS = 1
 
 
 def main():

@@ -13,6 +13,7 @@ import urllib.parse
 
 LINE_MAX = 16 * 1024 * 1024  # QUIPU_SSE_LINE_MAX
 NEVER_S = 30  # longer than any timeout of the tests
+LATE_S = 0.5
 OK = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 CHUNKED = OK + "Transfer-Encoding: chunked\r\n\r\n"
 CLOSED = OK + "Connection: close\r\n\r\n"
@@ -206,6 +207,11 @@ class Peer(socketserver.StreamRequestHandler):
         self.put(CHUNKED)
         self.put_chunk(chunk("So"))
         time.sleep(NEVER_S)
+
+    def do_late(self, number):
+        """An answer in one piece: nothing comes before all of it is made."""
+        time.sleep(LATE_S)
+        return self.do_whole(number)
 
     def do_mute(self, _):
         time.sleep(NEVER_S)

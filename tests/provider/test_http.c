@@ -132,6 +132,25 @@ static void silence_is_given_up_and_asked_again(void **state)
     ask_end(&self);
 }
 
+/* A model that answers in one piece is silent for as long as it thinks. */
+static void silence_before_a_whole_answer_is_waited_out(void **state)
+{
+    ask self = ask_new();
+
+    (void)state;
+    self.generate.whole = true;
+    self.options.first_byte_ms = 100;
+    ask_go(&self, "late");
+    T_OK(self.status);
+    T_STR(qp_buf_str(&self.out), "done stop\n");
+    assert_int_equal(peer_count("late"), 1);
+    self.call.deadline_ms = 100;
+    ask_go(&self, "late");
+    T_STATUS(self.status, QUIPU_BUSY);
+    assert_int_equal(peer_count("late"), 2);
+    ask_end(&self);
+}
+
 static void deadline_ends_the_call(void **state)
 {
     ask self = ask_new();
@@ -500,6 +519,7 @@ int main(void)
         cmocka_unit_test(whole_answer_comes_through),
         cmocka_unit_test(answer_that_stalls_is_given_up),
         cmocka_unit_test(silence_is_given_up_and_asked_again),
+        cmocka_unit_test(silence_before_a_whole_answer_is_waited_out),
         cmocka_unit_test(deadline_ends_the_call),
         cmocka_unit_test(stream_that_is_cut_is_an_error_and_not_asked_again),
         cmocka_unit_test(wrong_length_is_an_error),

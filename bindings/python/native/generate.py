@@ -15,6 +15,8 @@ def main() -> None:
     ffi.cdef(
         'extern "Python" int qpy_embed(int64_t, const char *, const int64_t *, size_t,'
         " qpy_vectors *);"
+        'extern "Python" int qpy_ask(int64_t, const char *, const int64_t *, int64_t,'
+        " qpy_answer *);"
     )
     ffi.set_source("quipu._native", '#include "native.h"')
     ffi.emit_c_code(sys.argv[1])

@@ -204,6 +204,15 @@ typedef int (*qpy_embed_fn)(int64_t embedder, const char *texts, const int64_t *
 int qpy_vectors_put(qpy_vectors *vectors, const float *values, size_t count, size_t dimensions);
 void qpy_vectors_fail(qpy_vectors *vectors, const char *why);
 
+/* A function of Python that asks a model: its name, instructions, a text and a JSON Schema of the
+ * answer lie end to end, `timeout_ms` says how long it may take. It puts the answer, or says why not
+ * and returns another number than 0. Called on any thread. */
+typedef struct qpy_answer qpy_answer;
+typedef int (*qpy_ask_fn)(int64_t asker, const char *texts, const int64_t *lengths,
+                          int64_t timeout_ms, qpy_answer *ret_answer);
+int qpy_answer_put(qpy_answer *answer, const char *text, size_t size);
+void qpy_answer_fail(qpy_answer *answer, const char *why);
+
 const char *qpy_version(void);
 const char *qpy_sqlite_version(void);
 

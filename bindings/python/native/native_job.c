@@ -399,6 +399,9 @@ void qpy_store_free(qpy_store *store)
         if (spare != NULL) {
             (void)job_memory(spare, 0);
         }
+        if (store->worker != NULL) {
+            (void)job_memory(store->worker, 0);
+        }
         quipu_cancel_free(store->closing);
         (void)job_memory(store, 0);
     }

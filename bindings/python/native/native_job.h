@@ -61,6 +61,8 @@ typedef struct qpy_shape {
     size_t count;
 } qpy_shape;
 
+typedef struct qpy_worker qpy_worker;
+
 struct qpy_store {
     quipu_store *store;
     quipu_service *service; /* of ADK's sessions */
@@ -69,6 +71,8 @@ struct qpy_store {
     pthread_mutex_t tails_mutex; /* guards the list of open tails: native_tail.c */
     struct qpy_tail *tails;
     int64_t tails_made;
+    pthread_mutex_t worker_mutex; /* guards the functions of the worker that was started last */
+    qpy_worker *worker;           /* or NULL */
     pid_t process;         /* that opened it: after fork(2) calls in the child fail */
     _Atomic(char *) spare; /* a buffer for a large answer, or NULL: new memory is slow to touch */
     atomic_int users;      /* running calls */
@@ -121,6 +125,20 @@ typedef struct qpy_embedder {
     int64_t number;
 } qpy_embedder;
 const quipu_provider *qpy_take_embedder(qpy_task *task, qpy_embedder *embedder);
+
+/* The same for a function that asks a model: native_ask.c. */
+typedef struct qpy_asker {
+    quipu_provider provider;
+    qpy_ask_fn call;
+    int64_t number;
+} qpy_asker;
+const quipu_provider *qpy_take_asker(qpy_task *task, qpy_asker *asker);
+
+/* The functions of a worker of memory. */
+struct qpy_worker {
+    qpy_asker asker;
+    qpy_embedder embedder;
+};
 
 /* The calls of the ADK service: native_adk.c. */
 quipu_status qpy_adk_create(qpy_task *task);

@@ -80,11 +80,22 @@ quipu_status qpy_memory_delete(qpy_task *task)
     return status;
 }
 
-/* Options; milliseconds that it may take, 0: the store's deadline; the embedder. */
-quipu_status qpy_memory_run(qpy_task *task)
+/* Options; the functions of a worker, which must not move. */
+static quipu_memory_options memory_take_options(qpy_task *task, qpy_worker *worker)
 {
     quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
-    qpy_embedder embedder;
+
+    qpy_take_struct(task, QPY_MEMORY_OPTIONS, &options);
+    options.provider = qpy_take_asker(task, &worker->asker);
+    options.embedder = qpy_take_embedder(task, &worker->embedder);
+    return options;
+}
+
+/* Options and functions; milliseconds that it may take, 0: the store's deadline. */
+quipu_status qpy_memory_run(qpy_task *task)
+{
+    qpy_worker worker;
+    const quipu_memory_options options = memory_take_options(task, &worker);
     quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status;
@@ -92,21 +103,38 @@ quipu_status qpy_memory_run(qpy_task *task)
     if (task->call != NULL) {
         call = *task->call;
     }
-    qpy_take_struct(task, QPY_MEMORY_OPTIONS, &options);
     call.deadline_ms = (int32_t)qpy_take_number(task);
-    options.embedder = qpy_take_embedder(task, &embedder);
     status = quipu_memory_run(task->on->store, &options, &call, &ran, &task->error);
     qpy_put_struct(task, QPY_MEMORY_RAN, &ran);
     return status;
 }
 
-/* Options. Returns nothing. */
+/* Options and functions. Returns nothing. The store keeps the functions until another worker starts:
+ * that is after this one has ended. */
 quipu_status qpy_memory_start(qpy_task *task)
 {
-    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    const quipu_allocator memory = quipu_get_allocator();
+    qpy_worker *worker = memory.realloc(memory.ctx, NULL, sizeof(*worker));
+    quipu_memory_options options;
+    quipu_status status;
 
-    qpy_take_struct(task, QPY_MEMORY_OPTIONS, &options);
-    return quipu_memory_start(task->on->store, &options, &task->error);
+    if (worker == NULL) {
+        return qpy_no_memory(task);
+    }
+    options = memory_take_options(task, worker);
+    (void)pthread_mutex_lock(&task->on->worker_mutex);
+    status = quipu_memory_start(task->on->store, &options, &task->error);
+    if (status == QUIPU_OK) {
+        qpy_worker *before = task->on->worker;
+
+        task->on->worker = worker;
+        worker = before;
+    }
+    (void)pthread_mutex_unlock(&task->on->worker_mutex);
+    if (worker != NULL) {
+        (void)memory.realloc(memory.ctx, worker, 0);
+    }
+    return status;
 }
 
 quipu_status qpy_memory_stop(qpy_task *task)

@@ -62,6 +62,7 @@ quipu_status qpy_open(qpy_task *task)
     }
     *store = (qpy_store){.process = getpid(), .closing = quipu_cancel_new()};
     (void)pthread_mutex_init(&store->tails_mutex, NULL);
+    (void)pthread_mutex_init(&store->worker_mutex, NULL);
     if (store->closing == NULL) {
         qpy_store_free(store);
         return qpy_no_memory(task);

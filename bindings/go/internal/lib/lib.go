@@ -327,7 +327,7 @@ type MemoryPatch struct {
 	Subject, Why, Who Str
 }
 
-// MemoryOptions is quipu_memory_options, without a model: that is a callback of C's.
+// MemoryOptions is quipu_memory_options.
 type MemoryOptions struct {
 	StructSize                  uint32
 	SessionKey, AppName, UserID Str
@@ -341,6 +341,49 @@ type MemoryOptions struct {
 	ReflectTokens, AskTokens    int64
 	Flags                       uint32
 	OnPass, PassCtx             uintptr
+	OnSaved, SavedCtx           uintptr
+	Embedder                    uintptr
+	EmbedModel                  Str
+	ObservePrompt               Str
+	ReflectPrompt               Str
+}
+
+// Provider is quipu_provider.
+type Provider struct {
+	StructSize                  uint32
+	Ctx                         uintptr
+	ID                          unsafe.Pointer
+	Generate, List, Embed, Done uintptr
+}
+
+// ModelParams is quipu_model_params.
+type ModelParams struct {
+	Request  unsafe.Pointer
+	Model    Str
+	Messages Slice
+	Stream   bool
+}
+
+// ModelMessage is how quipu_model_message begins.
+type ModelMessage struct {
+	Role    int32
+	Content Str
+}
+
+// Sink is quipu_sink.
+type Sink struct {
+	Ctx, Put uintptr
+}
+
+// Delta is quipu_delta.
+type Delta struct {
+	StructSize                         uint32
+	Kind                               int32
+	HasIndex, Thought, Redacted, Block bool
+	Index                              int64
+	Text, ID, Name, Signature          Str
+	Usage                              unsafe.Pointer
+	Finish                             int32
 }
 
 // MemoryRan is quipu_memory_ran.
@@ -399,6 +442,7 @@ type Request struct {
 	Choice                  int32
 	ChoiceName, Model       Str
 	Contents, System, Tools Slice
+	ResponseSchema          Str
 }
 
 // Usage is quipu_usage.
@@ -468,6 +512,10 @@ const (
 	RoleAssistant   = 2
 	RoleModel       = 5
 	RoleUser        = 1
+	RoleSystem      = 6
+	DeltaText       = 1
+	DeltaFinish     = 6
+	FinishStop      = 1
 	StatusNotFound  = -1
 	StatusExists    = -2
 	StatusConflict  = -4

@@ -4,6 +4,7 @@
 `quipu.agents` a session for the OpenAI Agents SDK; each needs its package to be installed.
 """
 
+from ._ask import Question
 from ._errors import (
     Busy,
     Cancelled,
@@ -93,6 +94,7 @@ __all__ = [
     "Page",
     "Part",
     "Problem",
+    "Question",
     "QuipuError",
     "Recalled",
     "Role",

@@ -8,8 +8,10 @@ answered without that pipe; the loop still turns once in a while.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import itertools
 import os
+import threading
 import time
 import weakref
 from collections.abc import Sequence
@@ -40,11 +42,13 @@ class Answer(NamedTuple):
 class Handle:
     """An open store of the C library."""
 
-    __slots__ = ("pointer", "process", "__weakref__")
+    __slots__ = ("pointer", "process", "functions", "lock", "__weakref__")
 
     def __init__(self, pointer: Any) -> None:
         self.pointer = ffi.gc(pointer, lib.qpy_store_free)
         self.process = os.getpid()
+        self.functions: Any = None  # that the worker of memory calls back
+        self.lock = threading.Lock()  # held while a worker starts
 
     @property
     def closed(self) -> bool:
@@ -54,6 +58,24 @@ class Handle:
     def close(self) -> None:
         """Close it after running calls have ended; a second call does nothing."""
         lib.qpy_store_close(self.pointer)
+
+    def keep(self, functions: Any) -> None:
+        """A worker with these functions runs; the one before has ended."""
+        self.functions = functions
+        if functions is not None:
+            _called_back.add(self)
+
+
+_called_back: weakref.WeakSet[Handle] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_called_back() -> None:
+    """A worker that calls back while the interpreter goes away would never come back from it, and
+    its store would wait for it."""
+    for handle in list(_called_back):
+        if handle.process == os.getpid():
+            handle.close()
 
 
 def _make(op: int, handle: Handle | None, texts: Sequence[bytes | None], numbers: list[int]) -> Any:

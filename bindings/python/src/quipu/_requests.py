@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from . import _call, _results, _types
+from ._ask import Asker, given_asker
 from ._embed import Embedder, given_embedder
 from ._fields import Session, SessionNew, SessionPatch
 from ._messages import packed
@@ -55,7 +56,8 @@ class Request(Generic[T]):
     given: Given
     read: Callable[[Reader], T]
     target: _call.Handle | None = None  # the other store of a copy
-    kept: Any = None  # lives as long as the call
+    kept: Any = None  # lives as long as the call...
+    lasts: bool = False  # ...or as long as the worker that it starts
 
 
 def _nothing(reader: Reader) -> None:
@@ -634,6 +636,11 @@ def _ran(reader: Reader) -> MemoryRun:
     return MemoryRun(**reader.struct(lib.QPY_MEMORY_RAN))
 
 
+def _worker(given: Given, ask: Asker | None, embedder: Embedder | None) -> Any:
+    """The functions of a worker, behind its options."""
+    return given_asker(given, ask), given_embedder(given, embedder)
+
+
 def memory_run(
     key: str | None = None,
     *,
@@ -644,6 +651,12 @@ def memory_run(
     lease: float | None = None,
     worker: str | None = None,
     timeout: float | None = None,
+    ask: Asker | None = None,
+    model: str | None = None,
+    reflect_tokens: int = 0,
+    ask_tokens: int = 0,
+    observe_prompt: str | None = None,
+    reflect_prompt: str | None = None,
     embedder: Embedder | None = None,
     embed_model: str | None = None,
     embed_only: bool = False,
@@ -651,7 +664,11 @@ def memory_run(
 ) -> Request[MemoryRun]:
     """Observe what was said since the last run, by rules and without a model, in one session, in
     those of an app or of one of its users, or in all. Any number of threads and processes may run.
-    Returns when nothing is due, or after `timeout` seconds, the store's deadline when None. An
+    Returns when nothing is due, or after `timeout` seconds, the store's deadline when None.
+
+    `ask`, a function from a Question to the text of an answer, asks `model` instead of the rules,
+    which also condenses what is known from `reflect_tokens` on (-1: never); `observe_prompt` and
+    `reflect_prompt` say in the program's own words what to write down, and how to condense it. An
     `embedder`, a function from a list of texts to a list of vectors, makes vectors for recall() of
     what `embed_model` has none of yet; `embed_only` observes nothing, and `embed_replace` removes
     the vectors of other models."""
@@ -664,12 +681,17 @@ def memory_run(
         observe_tokens=observe_tokens,
         lease=lease,
         worker=worker,
+        model=model,
+        reflect_tokens=reflect_tokens,
+        ask_tokens=ask_tokens,
+        observe_prompt=observe_prompt,
+        reflect_prompt=reflect_prompt,
         embed_model=embed_model,
         embed_only=embed_only,
         embed_replace=embed_replace,
     )
+    kept = _worker(given, ask, embedder)
     given.number("timeout", 0 if timeout is None else milliseconds_of("timeout", timeout))
-    kept = given_embedder(given, embedder)
     return Request(lib.QPY_MEMORY_RUN, given, _ran, kept=kept)
 
 
@@ -681,10 +703,19 @@ def memory_start(
     observe_tokens: int = 0,
     lease: float | None = None,
     worker: str | None = None,
+    ask: Asker | None = None,
+    model: str | None = None,
+    reflect_tokens: int = 0,
+    ask_tokens: int = 0,
+    observe_prompt: str | None = None,
+    reflect_prompt: str | None = None,
+    embedder: Embedder | None = None,
+    embed_model: str | None = None,
 ) -> Request[None]:
     """Start a worker beside the program: a thread of the library that observes what is said, as
-    memory_run() does, until memory_stop() or the store is closed. No call waits for it. A store has
-    one such worker at a time; Exists when it runs already."""
+    memory_run() does, until memory_stop() or the store is closed. No call waits for it, but these
+    two wait for a function that it is calling. A store has one such worker at a time; Exists when
+    it runs already."""
     given = Given().struct(
         lib.QPY_MEMORY_OPTIONS,
         key=key,
@@ -693,8 +724,15 @@ def memory_start(
         observe_tokens=observe_tokens,
         lease=lease,
         worker=worker,
+        model=model,
+        reflect_tokens=reflect_tokens,
+        ask_tokens=ask_tokens,
+        observe_prompt=observe_prompt,
+        reflect_prompt=reflect_prompt,
+        embed_model=embed_model,
     )
-    return Request(lib.QPY_MEMORY_START, given, _nothing)
+    kept = _worker(given, ask, embedder)
+    return Request(lib.QPY_MEMORY_START, given, _nothing, kept=kept, lasts=True)
 
 
 def memory_stop() -> Request[MemoryRun]:

@@ -171,10 +171,15 @@ class BaseStore:
 
     def _run(self, request: Request[T]) -> T:
         given = request.given
-        answer = _call.run(request.op, self._handle, given.texts, given.numbers, request.target)
+        with self._handle.lock if request.lasts else contextlib.nullcontext():
+            answer = _call.run(request.op, self._handle, given.texts, given.numbers, request.target)
+            if request.lasts:
+                self._handle.keep(request.kept)
         return request.read(Reader(answer.texts, answer.numbers))
 
     async def _start(self, request: Request[T]) -> T:
+        if request.lasts:
+            return self._run(request)  # it starts a thread and does not wait
         given = request.given
         answer = await _call.start(request.op, self._handle, given.texts, given.numbers)
         return request.read(Reader(answer.texts, answer.numbers))
