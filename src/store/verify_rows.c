@@ -545,13 +545,15 @@ static quipu_status verify_rows_vector(rows_walk *walk, const rows_any *any, row
 }
 
 /* A job is derived: one that is damaged, or whose session is not there, is removed and made again
- * when something is due. The scope of a purge is a session's number, that of others its key. */
+ * when something is due. The scope of a purge is a session's number, that of others its key. A
+ * tenant finds its own jobs only, so that one which stands under another is never done. */
 static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                     quipu_error *reterr)
 {
     const qp_job *row = &any->job;
     const bool purges = quipu_str_eq(row->kind, QP_JOB_PURGE);
     const qp_session *owner = NULL;
+    const char *why = NULL; /* the row is not sound */
     bool known = true;
     quipu_status status = QUIPU_OK;
 
@@ -567,12 +569,17 @@ static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_f
     if (status != QUIPU_OK || !known) {
         return status;
     }
-    finding->orphan = owner == NULL || !qp_job_is_sound(row);
+    if (owner == NULL) {
+        why = "is about a session that is not there";
+    } else if (!quipu_str_eq(owner->tenant, row->tenant)) {
+        why = "is about a session of another tenant";
+    } else if (!qp_job_is_sound(row)) {
+        why = "has a number or a lease that it cannot have";
+    }
+    finding->orphan = why != NULL;
     if (finding->orphan) {
         qp_problem_say(finding->text, "a job \"%.*s\" %s",
-                       (int)qp_utf8_cut(row->kind, VERIFY_ROWS_NAME), row->kind.p,
-                       owner == NULL ? "is about a session that is not there"
-                                     : "has a number or a lease that it cannot have");
+                       (int)qp_utf8_cut(row->kind, VERIFY_ROWS_NAME), row->kind.p, why);
     }
     return QUIPU_OK;
 }

@@ -128,6 +128,7 @@ static const damage damages[] = {
      QUIPU_PROBLEM_MEMORY, "", true},
     {"UPDATE jobs SET scope = '922337203685477579z' WHERE kind = 'purge'", QUIPU_PROBLEM_MEMORY, "",
      true},
+    {"UPDATE jobs SET tenant = 'other' WHERE kind = 'purge'", QUIPU_PROBLEM_MEMORY, "", true},
     {"UPDATE jobs SET scope = '', next_at = updated_at", QUIPU_PROBLEM_MEMORY, NULL, false},
     {"UPDATE jobs SET scope = 'nobody' WHERE kind = 'observe'", QUIPU_PROBLEM_MEMORY, "nobody",
      true},
