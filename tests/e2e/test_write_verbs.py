@@ -641,9 +641,9 @@ class Sound(Verbs):
         self.run_quipu("doctor")
 
     def hold(self):
-        """Another program that has the store open."""
-        self.session("one", "hello")
-        self.read_line(self.start_quipu("tail", "-f", "-n", 1, "one"))
+        """Another program that has the store open for writing, with its log."""
+        self.session("one", "I prefer tea.")
+        self.read_line(self.start_quipu("memory", "run", "--follow", "--json"))
 
     def test_doctor_names_a_file_that_is_open_under_another_name(self):
         self.hold()
