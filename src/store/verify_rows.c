@@ -621,15 +621,23 @@ static quipu_status verify_rows_factor(rows_walk *walk, const rows_any *any, row
     return QUIPU_OK;
 }
 
-/* The rules of its fields say all: any uid can have been removed. */
+/* Any uid can have been removed. A row that is not found by its key accounts for nothing: SQLite
+ * keeps values of any type, and one of another type reads like the text that it is not equal to. */
 static quipu_status verify_rows_removal(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                         quipu_error *reterr)
 {
+    const qp_removal *row = &any->removal;
+    bool exists = false;
+    quipu_status status = qp_removal_exists(
+        walk->db, &(qp_removal_where){.tenant = ent_eq(row->tenant), .uid = ent_eq(row->uid)},
+        &exists, reterr);
+
     assert(any != NULL && finding != NULL);
-    (void)walk;
-    (void)reterr;
-    finding->tenant = any->removal.tenant;
-    return QUIPU_OK;
+    finding->tenant = row->tenant;
+    if (status == QUIPU_OK && !exists) {
+        qp_problem_say(finding->text, "a removal is not found by its key");
+    }
+    return status;
 }
 
 static const rows_table verify_rows_tables[] = {

@@ -147,6 +147,7 @@ static const damage damages[] = {
     {"UPDATE context_log SET from_tokens = -1", QUIPU_PROBLEM_MEMORY, "plain", true},
     {"UPDATE context_log SET session_number = 4711", QUIPU_PROBLEM_MEMORY, "", true},
     {"UPDATE removals SET removed_at = 'once'", QUIPU_PROBLEM_SESSION, "", false},
+    {"UPDATE removals SET tenant = x''", QUIPU_PROBLEM_SESSION, "", false},
     {"UPDATE sessions SET tenant = 'other' WHERE key = 'of hidden'", QUIPU_PROBLEM_FORK, NULL,
      false},
     {"UPDATE sessions SET hashed_from = 9223372036854775807 WHERE key = 'plain'",
