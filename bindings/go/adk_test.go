@@ -53,9 +53,18 @@ func TestCloseReleasesTheFileWhileSessionsAreHeld(t *testing.T) {
 }
 
 func TestEveryCallAfterCloseFailsAndWritesNothing(t *testing.T) {
+	everyCallAfterCloseFails(t, storePath)
+}
+
+func TestEveryCallAfterCloseFailsAndWritesNothingToAServer(t *testing.T) {
+	everyCallAfterCloseFails(t, func(t *testing.T) string { return postgres(t, "") })
+}
+
+// everyCallAfterCloseFails checks it on fresh stores; place says where they are.
+func everyCallAfterCloseFails(t *testing.T, place func(t *testing.T) string) {
 	for _, closed := range []string{"store", "session service"} {
 		t.Run(closed, func(t *testing.T) {
-			path := storePath(t)
+			path := place(t)
 			store, service := openService(t, path, ServiceOptions{})
 			live := create(t, service, "s")
 			listed, err := service.List(t.Context(), &session.ListRequest{AppName: "app"})

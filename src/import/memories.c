@@ -16,7 +16,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "gen/lango.h"
+#include "store/lango.h"
 
 /* All memories of the file, sorted; they lie in the source's scratch arena. */
 typedef struct memories_call {
@@ -111,36 +111,35 @@ static quipu_status memories_read(memories_call *call, quipu_error *reterr)
     return status;
 }
 
-/* Whether an observation's numbers can be counted from 1. */
-static quipu_status memories_check(const qp_lango_observation *old, quipu_error *reterr)
+/* The rules of a save, for all of them: the first pass finds what would stop the second, before
+ * anything is written. */
+static quipu_status memories_check(const memories_call *call, quipu_error *reterr)
 {
-    char id[QUIPU_UUID_TEXT_SIZE];
+    quipu_status status = QUIPU_OK;
 
-    if (old->source_end_index < INT64_MAX &&
-        qp_memory_numbers(old->token_count, old->source_start_index, old->source_end_index, 0,
-                          NULL) == QUIPU_OK) {
-        return QUIPU_OK;
+    for (size_t i = 0; i < call->observation_count && status == QUIPU_OK; i++) {
+        status = qp_lango_observation_check(&call->observations[i], reterr);
+        if (status == QUIPU_OK) {
+            status = qp_key_check(call->observations[i].session_key, reterr);
+        }
     }
-    quipu_uuid_format(old->id, id);
-    return qp_error_set(reterr, QUIPU_INVALID,
-                        "the observation %s has %lld tokens and the messages %lld to %lld, which "
-                        "cannot be; correct or delete it in the source",
-                        id, (long long)old->token_count, (long long)old->source_start_index,
-                        (long long)old->source_end_index);
+    for (size_t i = 0; i < call->reflection_count && status == QUIPU_OK; i++) {
+        status = qp_lango_reflection_check(&call->reflections[i], reterr);
+        if (status == QUIPU_OK) {
+            status = qp_key_check(call->reflections[i].session_key, reterr);
+        }
+    }
+    return status;
 }
 
 /* Creates one observation, or checks that the store has the same. Lango counts messages from 0, the
- * store from 1. `number` is the position in the sorted list: the same in each import. */
+ * store from 1; memories_check() has seen that there is a number behind the last. `number` is the
+ * position in the sorted list: the same in each import. */
 static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_arena *scratch,
                                          size_t i, quipu_error *reterr)
 {
     const qp_lango_observation *old = &call->observations[i];
     const qp_observation *row = NULL;
-    quipu_status status = memories_check(old, reterr);
-
-    if (status != QUIPU_OK) {
-        return status;
-    }
     const qp_observation_new made = {.id = ent_some(old->id),
                                      .session_key = old->session_key,
                                      .content = old->content,
@@ -150,7 +149,7 @@ static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_
                                      .created_at = ent_some(old->created_at),
                                      .tenant = call->import->store->tenant,
                                      .number = (int64_t)i + 1};
-    status = qp_observation_get(db, scratch, old->id, &row, reterr);
+    quipu_status status = qp_observation_get(db, scratch, old->id, &row, reterr);
 
     if (status == QUIPU_NOT_FOUND) {
         call->written++;
@@ -220,6 +219,9 @@ quipu_status qp_import_memories(qp_import *import, bool write, quipu_error *rete
         return QUIPU_OK;
     }
     status = memories_read(&call, reterr);
+    if (status == QUIPU_OK) {
+        status = memories_check(&call, reterr);
+    }
     call.written = (int64_t)(call.observation_count + call.reflection_count);
     if (status == QUIPU_OK && write && call.written > 0) {
         status = qp_import_write(import, memories_work, &call, reterr);

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "memory/answer.h"
 #include "memory/transcript.h"
 #include "memory/worker.h"
@@ -103,7 +104,8 @@ static quipu_status observe_known(observe_run *run, quipu_error *reterr)
     }
     run->known_from = run->known->memories.count;
     while (run->known_from > 0) {
-        tokens += quipu_memory_at(run->known->memories, run->known_from - 1)->token_count;
+        tokens =
+            qp_sum(tokens, quipu_memory_at(run->known->memories, run->known_from - 1)->token_count);
         if (tokens > OBSERVE_KNOWN_TOKENS) {
             break;
         }

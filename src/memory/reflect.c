@@ -46,8 +46,8 @@ static void reflect_fit(const qp_worker *worker, qp_memory_known *known)
     size_t count = 0;
 
     while (count < known->count &&
-           (count < 2 || tokens + known->items[count].token_count <= room)) {
-        tokens += known->items[count].token_count;
+           (count < 2 || qp_sum(tokens, known->items[count].token_count) <= room)) {
+        tokens = qp_sum(tokens, known->items[count].token_count);
         count++;
     }
     known->count = count;

@@ -82,6 +82,21 @@ static quipu_status open_auth(qp_remote_server *server, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* ---- the certificates ------------------------------------------------------------------------ */
+
+/* Copied: the environment may change while the store is open. */
+static quipu_status open_ca_file(qp_remote_server *server, quipu_error *reterr)
+{
+    const char *given = getenv(OPEN_CA_FILE);
+    quipu_str copy = QP_STR_ABSENT;
+
+    if (given != NULL && quipu_arena_copy(&server->arena, quipu_cstr(given), &copy) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
+    }
+    server->pool.ca_file = copy.p;
+    return QUIPU_OK;
+}
+
 /* ---- the address ----------------------------------------------------------------------------- */
 
 /* Whether "host:port" is on this machine by its spelling: names that begin alike are not. */
@@ -113,8 +128,11 @@ static quipu_status open_address(qp_remote_server *server, const char *uri, quip
     if (strncmp(uri, OPEN_UNIX, strlen(OPEN_UNIX)) == 0) {
         const char *path = uri + strlen(OPEN_UNIX);
 
-        if (path[0] == '\0' || quipu_arena_copy(&server->arena, quipu_cstr(path), &copy)) {
+        if (path[0] == '\0') {
             return qp_error_set(reterr, QUIPU_MISUSE, "unix: needs the path of a socket");
+        }
+        if (quipu_arena_copy(&server->arena, quipu_cstr(path), &copy) != QUIPU_OK) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
         }
         server->pool.unix_path = copy.p;
         server->pool.direct = true;
@@ -212,8 +230,8 @@ quipu_status qp_remote_open(const char *uri, const quipu_open_options *options,
         qp_free(server);
         return status;
     }
-    server->pool.ca_file = getenv(OPEN_CA_FILE);
-    status = open_address(server, uri, reterr);
+    status = open_ca_file(server, reterr);
+    status = status == QUIPU_OK ? open_address(server, uri, reterr) : status;
     status = status == QUIPU_OK ? open_auth(server, reterr) : status;
     status = status == QUIPU_OK ? open_check_clear(server, reterr) : status;
     status = status == QUIPU_OK ? open_tables(server, reterr) : status;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "base/uuid.h"
 #include "remote/remote.h"
 
@@ -29,7 +30,7 @@ static void session_count(qp_buf *list, size_t begin, int64_t total)
 
         memcpy(&message, list->p + at - sizeof(message), sizeof(message));
         message.tokens_total = total;
-        total -= message.tokens;
+        total = qp_difference(total, message.tokens);
         memcpy(list->p + at - sizeof(message), &message, sizeof(message));
     }
 }
@@ -149,7 +150,7 @@ static bool session_goes_on(const quipu_range *range, int64_t got, int64_t after
 {
     return (range->flags & QUIPU_RANGE_HEADER) == 0 && !session_is_last(range) &&
            (range->limit == 0 || got < range->limit) &&
-           (range->before_seq == 0 || after + 1 < range->before_seq);
+           (range->before_seq == 0 || after < range->before_seq - 1);
 }
 
 /* A range in pages, oldest first. Messages are only added at the end, so that pages fit
@@ -159,8 +160,8 @@ quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read 
 {
     const quipu_range *range = read->range;
     int64_t after = range->after_seq;
+    int64_t from = 0;
     int64_t got = 0;
-    int64_t before = -1;
     bool more = true;
     quipu_status status = QUIPU_OK;
     qp_buf list;
@@ -170,14 +171,14 @@ quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read 
                             QUIPU_BATCH_MAX);
     }
     qp_buf_init(&list, SESSION_LIST_MAX);
-    /* A page that added nothing is the last one, whatever the server says. */
-    while (status == QUIPU_OK && more && got > before) {
-        before = got;
+    while (status == QUIPU_OK && more) {
+        from = after;
         status =
             session_page(ctx, call, read, session_limit(range, got), &after, &list, &more, reterr);
         read->history->more_after = more;
         got = (int64_t)(list.n / sizeof(quipu_message));
-        more = more && session_goes_on(range, got, after);
+        /* A page that does not lead on is the last one, whatever the server says. */
+        more = more && after > from && session_goes_on(range, got, after);
     }
     if (status == QUIPU_OK && (range->flags & QUIPU_RANGE_HEADER) != 0) {
         const bool any = read->session->next_seq > read->session->first_seq;

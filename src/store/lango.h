@@ -29,6 +29,13 @@ quipu_bytes qp_lango_event_id(int64_t id, char ret_id[QP_LANGO_EVENT_ID_SIZE]);
  * made in the buffer. */
 QUIPU_MUST_USE quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret);
 
+/* Whether the numbers of a memory can be quipu's. An observation's messages are counted from 0 by
+ * Lango and from 1 by quipu: the last number that there is has none above it. QUIPU_INVALID. */
+QUIPU_MUST_USE quipu_status qp_lango_observation_check(const qp_lango_observation *old,
+                                                       quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_lango_reflection_check(const qp_lango_reflection *old,
+                                                      quipu_error *reterr);
+
 /* The step "lango-adopt": sessions and messages are rebuilt as quipu's own (messages numbered in
  * their true order, times in UTC), observations and reflections get their times and source numbers
  * corrected; every other table is left alone. Messages without a session get one of their own.

@@ -33,6 +33,7 @@
 #include "gen/quipu.h"
 #include "store/header.h"
 #include "store/lango.h"
+#include "store/maintain.h"
 #include "store/tool_calls.h"
 
 #define ADOPT_EXTRA_MAX ((size_t)512 << 20) /* above what a row of Lango's can need in base64 */
@@ -643,6 +644,38 @@ static quipu_status adopt_messages(ent_db *db, bool again, const adopt_backup *b
 /* ---- memory -----------------------------------------------------------------------------------
  */
 
+/* Names the row: its owner corrects it in the file. */
+quipu_status qp_lango_observation_check(const qp_lango_observation *old, quipu_error *reterr)
+{
+    char id[QUIPU_UUID_TEXT_SIZE];
+
+    if (old->source_end_index < INT64_MAX &&
+        qp_memory_numbers(old->token_count, old->source_start_index, old->source_end_index, 0,
+                          NULL) == QUIPU_OK) {
+        return QUIPU_OK;
+    }
+    quipu_uuid_format(old->id, id);
+    return qp_error_set(reterr, QUIPU_INVALID,
+                        "the observation %s has %lld tokens and the messages %lld to %lld, which "
+                        "cannot be; correct or delete it in the source",
+                        id, (long long)old->token_count, (long long)old->source_start_index,
+                        (long long)old->source_end_index);
+}
+
+quipu_status qp_lango_reflection_check(const qp_lango_reflection *old, quipu_error *reterr)
+{
+    char id[QUIPU_UUID_TEXT_SIZE];
+
+    if (qp_memory_numbers(old->token_count, 0, 0, old->generation, NULL) == QUIPU_OK) {
+        return QUIPU_OK;
+    }
+    quipu_uuid_format(old->id, id);
+    return qp_error_set(reterr, QUIPU_INVALID,
+                        "the reflection %s has %lld tokens and the generation %lld, which cannot "
+                        "be; correct or delete it in the source",
+                        id, (long long)old->token_count, (long long)old->generation);
+}
+
 /* Their table fits quipu's. The times become UTC by being written again, and position p of a
  * message, from 0, becomes its number p + 1. */
 static quipu_status adopt_observations(ent_db *db, quipu_error *reterr)
@@ -658,9 +691,12 @@ static quipu_status adopt_observations(ent_db *db, quipu_error *reterr)
         qp_lango_observation_patch patch = {.created_at = ent_set(list.items[i].created_at),
                                             .source_start_index = ent_add(1),
                                             .source_end_index = ent_add(1)};
-        status = qp_lango_observation_update(
-            db, &(qp_lango_observation_where){.id = ent_eq(list.items[i].id)}, &patch, NULL,
-            reterr);
+        status = qp_lango_observation_check(&list.items[i], reterr);
+        if (status == QUIPU_OK) {
+            status = qp_lango_observation_update(
+                db, &(qp_lango_observation_where){.id = ent_eq(list.items[i].id)}, &patch, NULL,
+                reterr);
+        }
     }
     quipu_arena_free(&arena);
     return status;
@@ -677,8 +713,12 @@ static quipu_status adopt_reflections(ent_db *db, quipu_error *reterr)
     assert(ent_depth(db) > 0);
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         qp_lango_reflection_patch patch = {.created_at = ent_set(list.items[i].created_at)};
-        status = qp_lango_reflection_update(
-            db, &(qp_lango_reflection_where){.id = ent_eq(list.items[i].id)}, &patch, NULL, reterr);
+        status = qp_lango_reflection_check(&list.items[i], reterr);
+        if (status == QUIPU_OK) {
+            status = qp_lango_reflection_update(
+                db, &(qp_lango_reflection_where){.id = ent_eq(list.items[i].id)}, &patch, NULL,
+                reterr);
+        }
     }
     quipu_arena_free(&arena);
     return status;

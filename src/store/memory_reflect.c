@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "store/memory.h"
 #include "store/memory_scope.h"
 
@@ -73,7 +74,7 @@ quipu_status qp_memory_known_due(const quipu_store *store, ent_db *db, quipu_are
         const qp_reflection *row = &rows.thought.items[i];
 
         if (memory_reflect_takes((int)row->priority, row->origin)) {
-            sum += row->token_count;
+            sum = qp_sum(sum, row->token_count);
             count++;
         }
     }
@@ -81,7 +82,7 @@ quipu_status qp_memory_known_due(const quipu_store *store, ent_db *db, quipu_are
         const qp_observation *row = &rows.seen.items[i];
 
         if (memory_reflect_takes((int)row->priority, row->origin)) {
-            sum += row->token_count;
+            sum = qp_sum(sum, row->token_count);
             count++;
         }
     }
@@ -107,7 +108,7 @@ static void memory_reflect_keep(qp_memory_known *known, quipu_memory_kind kind,
     assert(known->count < QP_MEMORY_REFLECT_MAX);
     *item = (quipu_memory){.kind = kind};
     ent_view_read(view, row, item);
-    known->tokens += item->token_count;
+    known->tokens = qp_sum(known->tokens, item->token_count);
     known->count++;
 }
 

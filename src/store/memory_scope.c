@@ -153,8 +153,8 @@ quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_are
      * repair may have lowered the session's total below that of the watermark: then all counts. */
     if (mark.last_seq > mark.watermark) {
         mark.pending_tokens =
-            row->token_count -
-            (mark.watermark_tokens <= row->token_count ? mark.watermark_tokens : 0);
+            qp_difference(row->token_count,
+                          mark.watermark_tokens <= row->token_count ? mark.watermark_tokens : 0);
     }
     *ret = mark;
     return QUIPU_OK;
@@ -572,13 +572,13 @@ static quipu_status memory_scope_limit(const memory_scope_commit *commit, ent_db
     quipu_status status = memory_scope_standing(commit->store, db, scratch, scope, &list, reterr);
 
     for (size_t i = 0; i < list.n; i++) {
-        tokens += list.items[i].token_count;
+        tokens = qp_sum(tokens, list.items[i].token_count);
     }
     for (size_t i = 0; i < list.n && status == QUIPU_OK && tokens > allowed; i++) {
         const qp_observation *row = &list.items[i];
 
         if (row->origin.n > 0) {
-            tokens -= row->token_count;
+            tokens = qp_difference(tokens, row->token_count);
             status = qp_observation_update(
                 db,
                 &(qp_observation_where){.tenant = ent_eq(commit->store->tenant),

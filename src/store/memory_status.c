@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/result.h"
+#include "base/sum.h"
 #include "store/memory_scope.h"
 
 typedef struct memory_status_list {
@@ -100,7 +101,7 @@ static quipu_status memory_status_counts(const memory_status_call *call, ent_db 
         status = qp_observation_find(db, scratch, &standing, &list, reterr);
     }
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
-        item->standing_tokens += list.items[i].token_count;
+        item->standing_tokens = qp_sum(item->standing_tokens, list.items[i].token_count);
     }
     return status;
 }

@@ -545,13 +545,15 @@ static quipu_status verify_rows_vector(rows_walk *walk, const rows_any *any, row
 }
 
 /* A job is derived: one that is damaged, or whose session is not there, is removed and made again
- * when something is due. The scope of a purge is a session's number, that of others its key. */
+ * when something is due. The scope of a purge is a session's number, that of others its key. A
+ * tenant finds its own jobs only, so that one which stands under another is never done. */
 static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                     quipu_error *reterr)
 {
     const qp_job *row = &any->job;
     const bool purges = quipu_str_eq(row->kind, QP_JOB_PURGE);
     const qp_session *owner = NULL;
+    const char *why = NULL; /* the row is not sound */
     bool known = true;
     quipu_status status = QUIPU_OK;
 
@@ -567,12 +569,17 @@ static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_f
     if (status != QUIPU_OK || !known) {
         return status;
     }
-    finding->orphan = owner == NULL || !qp_job_is_sound(row);
+    if (owner == NULL) {
+        why = "is about a session that is not there";
+    } else if (!quipu_str_eq(owner->tenant, row->tenant)) {
+        why = "is about a session of another tenant";
+    } else if (!qp_job_is_sound(row)) {
+        why = "has a number or a lease that it cannot have";
+    }
+    finding->orphan = why != NULL;
     if (finding->orphan) {
         qp_problem_say(finding->text, "a job \"%.*s\" %s",
-                       (int)qp_utf8_cut(row->kind, VERIFY_ROWS_NAME), row->kind.p,
-                       owner == NULL ? "is about a session that is not there"
-                                     : "has a number or a lease that it cannot have");
+                       (int)qp_utf8_cut(row->kind, VERIFY_ROWS_NAME), row->kind.p, why);
     }
     return QUIPU_OK;
 }
@@ -614,15 +621,23 @@ static quipu_status verify_rows_factor(rows_walk *walk, const rows_any *any, row
     return QUIPU_OK;
 }
 
-/* The rules of its fields say all: any uid can have been removed. */
+/* Any uid can have been removed. A row that is not found by its key accounts for nothing: SQLite
+ * keeps values of any type, and one of another type reads like the text that it is not equal to. */
 static quipu_status verify_rows_removal(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                         quipu_error *reterr)
 {
+    const qp_removal *row = &any->removal;
+    bool exists = false;
+    quipu_status status = qp_removal_exists(
+        walk->db, &(qp_removal_where){.tenant = ent_eq(row->tenant), .uid = ent_eq(row->uid)},
+        &exists, reterr);
+
     assert(any != NULL && finding != NULL);
-    (void)walk;
-    (void)reterr;
-    finding->tenant = any->removal.tenant;
-    return QUIPU_OK;
+    finding->tenant = row->tenant;
+    if (status == QUIPU_OK && !exists) {
+        qp_problem_say(finding->text, "a removal is not found by its key");
+    }
+    return status;
 }
 
 static const rows_table verify_rows_tables[] = {

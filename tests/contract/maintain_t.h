@@ -143,16 +143,19 @@ static inline void mt_state(const char *path, qp_state_scope scope, const char *
     quipu_arena_free(&arena);
 }
 
-static inline bool mt_find(const char *bytes, size_t size, const char *text)
+static inline bool mt_find_bytes(const char *bytes, size_t size, quipu_str wanted)
 {
-    size_t n = strlen(text);
-
-    for (size_t i = 0; i + n <= size; i++) {
-        if (bytes[i] == text[0] && memcmp(bytes + i, text, n) == 0) {
+    for (size_t i = 0; i + wanted.n <= size; i++) {
+        if (bytes[i] == wanted.p[0] && memcmp(bytes + i, wanted.p, wanted.n) == 0) {
             return true;
         }
     }
     return false;
+}
+
+static inline bool mt_find(const char *bytes, size_t size, const char *text)
+{
+    return mt_find_bytes(bytes, size, quipu_cstr(text));
 }
 
 #ifdef QUIPU_POSTGRES
@@ -183,14 +186,9 @@ static inline bool mt_rows_hold(const char *uri, const char *text)
 }
 #endif
 
-/* Whether the file, its log or its shared memory holds the text, or any row of a server. */
-static inline bool mt_files_hold(const char *path, const char *text)
+/* Whether the file, its log or its shared memory holds the bytes. */
+static inline bool mt_files_hold_bytes(const char *path, quipu_str wanted)
 {
-#ifdef QUIPU_POSTGRES
-    if (et_is_server(path)) {
-        return mt_rows_hold(path, text);
-    }
-#endif
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
     bool found = false;
 
@@ -200,11 +198,22 @@ static inline bool mt_files_hold(const char *path, const char *text)
         snprintf(name, sizeof(name), "%s%s", t_store_file(path), suffixes[i]);
         if (t_file_exists(name)) {
             char *bytes = t_file_read(name, &size);
-            found = found || mt_find(bytes, size, text);
+            found = found || mt_find_bytes(bytes, size, wanted);
             free(bytes);
         }
     }
     return found;
+}
+
+/* Whether a text is in the files, or in any row of a server. */
+static inline bool mt_files_hold(const char *path, const char *text)
+{
+#ifdef QUIPU_POSTGRES
+    if (et_is_server(path)) {
+        return mt_rows_hold(path, text);
+    }
+#endif
+    return mt_files_hold_bytes(path, quipu_cstr(text));
 }
 
 /* ---- problems -------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Lango's files brought into a store that exists: the same as adopting them, beside what is there.
  */
 #include "contract/import_t.h"
+#include "contract/maintain_t.h"
 #include "lib/short.h"
 
 static quipu_history *import_history(quipu_store *store, const char *key)
@@ -170,6 +171,60 @@ static void an_observation_of_the_last_number_comes_in_and_one_behind_it_is_refu
     quipu_close(store);
 }
 
+/* What no program of Lango's writes: the sums of the import would overflow, or verify would find
+ * the rows afterwards. The first pass finds each, also in a dry run. */
+static void impossible_numbers_of_a_memory_stop_the_import_before_anything_is_written(void **state)
+{
+    static const char *const updates[] = {
+        "observations SET source_start_index = 9223372036854775807",
+        "observations SET source_end_index = 9223372036854775807",
+        "observations SET source_start_index = -1",
+        "observations SET source_start_index = (-9223372036854775807 - 1)",
+        "observations SET source_end_index = (-9223372036854775807 - 1)",
+        "observations SET source_start_index = 9223372036854775807, "
+        "source_end_index = 9223372036854775807",
+        "observations SET token_count = -1",
+        "observations SET token_count = (-9223372036854775807 - 1)",
+        "reflections SET token_count = -1",
+        "reflections SET token_count = (-9223372036854775807 - 1)",
+        "reflections SET generation = -1",
+        "reflections SET generation = (-9223372036854775807 - 1)",
+    };
+    quipu_source_options dry = QUIPU_SOURCE_OPTIONS_INIT;
+    quipu_store *store = st_open_new(NULL, NULL);
+
+    (void)state;
+    dry.flags = QUIPU_SOURCE_DRY_RUN;
+    for (size_t i = 0; i < sizeof(updates) / sizeof(updates[0]); i++) {
+        char path[T_PATH_MAX];
+        char sql[256];
+        quipu_error err = {0};
+
+        t_fixture("lango-mattn.db", path);
+        (void)snprintf(sql, sizeof(sql), "UPDATE %s", updates[i]);
+        import_exec(path, sql);
+        T_STATUS(quipu_source_import(store, path, &dry, NULL, NULL, &err), QUIPU_INVALID);
+        import_refused(store, path, QUIPU_INVALID, "cannot be; correct or delete it");
+    }
+    quipu_close(store);
+}
+
+static void memories_at_their_limits_come_in_and_verify_clean(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, NULL);
+
+    (void)state;
+    t_fixture("lango-mattn.db", path);
+    import_exec(path, "UPDATE observations SET source_end_index = 9223372036854775806, "
+                      "token_count = 9223372036854775807;"
+                      "UPDATE reflections SET token_count = 9223372036854775807, "
+                      "generation = 9223372036854775807");
+    assert_int_equal(import_ok(store, path, NULL).memories, 5);
+    mt_clean(store);
+    quipu_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +234,8 @@ int main(void)
         cmocka_unit_test(an_early_file_without_authors_and_memory_comes_in),
         cmocka_unit_test(the_file_itself_stays_as_it_was),
         cmocka_unit_test(an_observation_of_the_last_number_comes_in_and_one_behind_it_is_refused),
+        cmocka_unit_test(impossible_numbers_of_a_memory_stop_the_import_before_anything_is_written),
+        cmocka_unit_test(memories_at_their_limits_come_in_and_verify_clean),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

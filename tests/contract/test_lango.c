@@ -493,6 +493,35 @@ static void time_that_is_none_stops_the_adoption_and_changes_nothing(void **stat
     assert_int_equal(lango_number(path, "PRAGMA application_id"), 0);
 }
 
+/* SQLite would make a float of the number behind the last one, which no program reads back. */
+static void number_that_a_memory_cannot_have_stops_the_adoption_and_changes_nothing(void **state)
+{
+    static const char *const updates[] = {
+        "UPDATE observations SET source_end_index = 9223372036854775807",
+        "UPDATE observations SET source_start_index = (-9223372036854775807 - 1)",
+        "UPDATE observations SET token_count = -1",
+        "UPDATE reflections SET token_count = (-9223372036854775807 - 1)",
+        "UPDATE reflections SET generation = -1",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(updates) / sizeof(updates[0]); i++) {
+        char path[T_PATH_MAX];
+        quipu_error err = {0};
+
+        t_fixture(lango_files[0], path);
+        lango_exec(path, updates[i]);
+        ent_db *db = lango_open(path, 0);
+        T_STATUS(lango_adopt(db, NULL, &err), QUIPU_INVALID);
+        assert_non_null(strstr(err.message, "cannot be; correct or delete it"));
+        ent_close(db);
+        assert_int_equal(lango_number(path, "SELECT count(*) FROM sqlite_schema WHERE name = "
+                                            "'ent_journal'"),
+                         0);
+        assert_int_equal(lango_number(path, "PRAGMA application_id"), 0);
+    }
+}
+
 static void two_tenants_may_use_one_key_in_an_adopted_file(void **state)
 {
     char path[T_PATH_MAX];
@@ -543,6 +572,7 @@ int main(void)
         cmocka_unit_test(unknown_columns_of_a_newer_lango_survive),
         cmocka_unit_test(file_from_before_authors_and_observations_is_adopted),
         cmocka_unit_test(time_that_is_none_stops_the_adoption_and_changes_nothing),
+        cmocka_unit_test(number_that_a_memory_cannot_have_stops_the_adoption_and_changes_nothing),
         cmocka_unit_test(two_tenants_may_use_one_key_in_an_adopted_file),
         cmocka_unit_test(session_numbers_go_on_where_lango_stopped),
     };

@@ -2,6 +2,8 @@
  * and a head that was kept elsewhere finds what a store has lost since. */
 #include "contract/maintain_t.h"
 
+#include "store/hash_chain.h"
+
 /* The heads of all sessions, or of one. */
 static mt_stream hc_heads(quipu_store *store, const char *key)
 {
@@ -403,6 +405,59 @@ static void a_session_that_was_deleted_differs_from_one_that_is_lost(void **stat
     quipu_close(store);
 }
 
+/* Whether the salt or the hash of a message stands anywhere; a server shows bytes in hex. */
+static bool hc_left(const char *path, const uint8_t *bytes, size_t n)
+{
+    char hex[2 * QP_SALTED_HASH_SIZE + 1];
+
+    assert_true(n <= QP_SALTED_HASH_SIZE);
+    if (!et_is_server(path)) {
+        return mt_files_hold_bytes(path, (quipu_str){(const char *)bytes, n});
+    }
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    }
+    return mt_files_hold(path, hex);
+}
+
+/* Without its salt nobody can try whether a guessed text has the hash of a head that was kept. */
+static void an_erased_session_leaves_no_salt_and_no_hash(void **state)
+{
+    enum { COUNT = 3 };
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_erase_options erase = QUIPU_ERASE_OPTIONS_INIT;
+    quipu_erasure *receipt = NULL;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_message_list list = {0};
+    ent_db *db;
+
+    (void)state;
+    st_create(store, "erased");
+    st_append_many(store, "erased", COUNT);
+    db = et_connect(path, 0);
+    T_OK(qp_message_find(db, &arena, &(qp_message_query){.limit = COUNT}, &list, NULL));
+    ent_close(db);
+    assert_int_equal(list.n, COUNT);
+    st_create(store, "kept");
+    st_append_many(store, "kept", COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(list.items[i].salted_hash.n, QP_SALTED_HASH_SIZE);
+        assert_true(hc_left(path, list.items[i].salted_hash.p, QP_SALTED_HASH_SIZE));
+    }
+    erase.key = QUIPU_STR("erased");
+    T_OK(quipu_erase(store, &erase, NULL, &receipt, NULL));
+    quipu_free(receipt);
+    for (size_t i = 0; i < COUNT; i++) {
+        const uint8_t *salt = list.items[i].salted_hash.p;
+
+        assert_false(hc_left(path, salt, QP_SALT_SIZE));
+        assert_false(hc_left(path, salt + QP_SALT_SIZE, QP_SALTED_HASH_SIZE - QP_SALT_SIZE));
+    }
+    quipu_arena_free(&arena);
+    quipu_close(store);
+}
+
 static void a_repair_begins_a_chain_anew_and_says_so(void **state)
 {
     char path[T_PATH_MAX];
@@ -463,6 +518,42 @@ static void the_chain_of_an_older_file_begins_with_its_next_message(void **state
     quipu_close(store);
 }
 
+/* The export of an older program has no hashes: nothing is made up for its messages. */
+static void an_import_without_hashes_begins_a_chain_with_the_next_message(void **state)
+{
+    quipu_store *store = *state;
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
+    quipu_session_page *page = NULL;
+    char path[T_PATH_MAX];
+    char key[64];
+    uint8_t hash[32];
+
+    t_path(t_tmpdir(), "older.db", path);
+    t_file_copy(QUIPU_SOURCE_DIR "/tests/fixtures/older/985549f.db", path);
+    quipu_store *older = st_open(path);
+    mt_stream exported = mt_export(older, NULL);
+    quipu_close(older);
+    assert_false(mt_find(exported.p, exported.n, "_hash\""));
+    (void)mt_import(store, &exported);
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    assert_int_equal(verified.problems, 0);
+    assert_true(verified.messages > 0 && verified.unhashed == verified.messages);
+    T_OK(quipu_session_list(store, NULL, NULL, &page, NULL));
+    const quipu_str first = quipu_session_info_at(page->sessions, 0)->key;
+    (void)snprintf(key, sizeof(key), "%.*s", (int)first.n, first.p);
+    quipu_free(page);
+    assert_int_equal(hc_info(store, key, hash).hashed_from, 0);
+    const int64_t seq = st_append(store, key, "hashed");
+    assert_int_equal(hc_info(store, key, hash).hashed_from, seq);
+    mt_stream head = hc_heads(store, key);
+    hc_proves(store, &head);
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    assert_int_equal(verified.problems, 0);
+    assert_int_equal(verified.unhashed, verified.messages - 1);
+    mt_free(&head);
+    mt_free(&exported);
+}
+
 static void what_is_no_head_is_refused(void **state)
 {
     static const char *const lines[] = {
@@ -512,8 +603,11 @@ int main(void)
         cmocka_unit_test(verify_finds_a_message_that_was_changed),
         cmocka_unit_test(a_head_finds_a_tail_that_is_lost),
         cmocka_unit_test(a_session_that_was_deleted_differs_from_one_that_is_lost),
+        cmocka_unit_test(an_erased_session_leaves_no_salt_and_no_hash),
         cmocka_unit_test(a_repair_begins_a_chain_anew_and_says_so),
         cmocka_unit_test(the_chain_of_an_older_file_begins_with_its_next_message),
+        cmocka_unit_test_setup_teardown(
+            an_import_without_hashes_begins_a_chain_with_the_next_message, st_setup, st_teardown),
         cmocka_unit_test_setup_teardown(what_is_no_head_is_refused, st_setup, st_teardown),
     };
 

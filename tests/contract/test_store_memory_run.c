@@ -280,6 +280,33 @@ static void standing_lines_stay_within_their_allowance(void **state)
     assert_int_equal(run_status(store, "s").standing_tokens, standing);
 }
 
+/* A saved memory may count as many tokens as there are numbers: two of them are no fewer. */
+static void token_counts_at_their_limit_add_up_to_the_limit(void **state)
+{
+    quipu_store *store = *state;
+    quipu_memory own = {.kind = QUIPU_OBSERVATION,
+                        .session_key = QUIPU_STR("s"),
+                        .token_count = INT64_MAX,
+                        .priority = QUIPU_PRIORITY_STANDING};
+    quipu_memory_list *list;
+
+    st_create(store, "s");
+    own.content = QUIPU_STR("one");
+    T_OK(quipu_memory_save(store, quipu_memories_of(&own, 1), NULL, NULL, NULL));
+    own.content = QUIPU_STR("two");
+    T_OK(quipu_memory_save(store, quipu_memories_of(&own, 1), NULL, NULL, NULL));
+    assert_true(run_status(store, "s").standing_tokens == INT64_MAX);
+    st_append(store, "s", "Always mention the weather.");
+    (void)run_all(store);
+    list = run_list(store, "s", 0);
+    assert_int_equal(list->memories.count, 3);
+    /* Beyond its allowance, the session has no room for what a rule made. */
+    assert_int_equal(quipu_memory_at(list->memories, 2)->priority, QUIPU_PRIORITY_HIGH);
+    assert_int_equal(quipu_memory_at(list->memories, 0)->priority, QUIPU_PRIORITY_STANDING);
+    quipu_free(list);
+    mt_clean(store);
+}
+
 static void an_import_keeps_watermarks_and_observes_nothing_again(void **state)
 {
     quipu_store *store = *state;
@@ -765,6 +792,7 @@ int main(void)
         RUN_TEST(a_summary_and_pruned_messages_are_passed_over),
         RUN_TEST(an_expired_session_is_passed_over),
         RUN_TEST(standing_lines_stay_within_their_allowance),
+        RUN_TEST(token_counts_at_their_limit_add_up_to_the_limit),
         RUN_TEST(an_import_keeps_watermarks_and_observes_nothing_again),
         RUN_TEST(erasing_a_user_leaves_no_scope_behind),
         RUN_TEST(a_run_of_one_session_or_user_leaves_the_others),

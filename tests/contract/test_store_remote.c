@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include <quipu/memory.h>
 
 #include "lib/t_server.h"
+#include "remote/remote.h"
 
 #define K QUIPU_STR("k")
 #define REMOTE_APPENDS 300
@@ -301,6 +304,162 @@ static void nobody_at_an_address_is_an_error_at_once(void **state)
     remote_refused("unix:/nonexistent/quipu.sock", NULL, QUIPU_IO, "onnect");
 }
 
+/* ---- answers that no server of ours gives ---------------------------------------------------- */
+
+#define FAKE_REQUEST_MAX 16384
+
+/* A server that greets, and gives the same answer to every other request. */
+typedef struct fake_server {
+    char uri[T_PATH_MAX];
+    const char *answer;
+    int fd;
+    atomic_int asked; /* besides the greeting */
+    pthread_t thread;
+} fake_server;
+
+/* Reads the head of a GET and answers it; each connection is for one request. */
+static void fake_answer(fake_server *fake, int fd)
+{
+    char text[FAKE_REQUEST_MAX];
+    size_t n = 0;
+    ssize_t got = 1;
+
+    text[0] = '\0';
+    while (strstr(text, "\r\n\r\n") == NULL && got > 0 && n < sizeof(text) - 1) {
+        got = read(fd, text + n, sizeof(text) - 1 - n);
+        n += got > 0 ? (size_t)got : 0;
+        text[n] = '\0';
+    }
+    const bool greets = strncmp(text, "GET /v1/me ", 11) == 0;
+    const char *answer = greets ? "{}" : fake->answer;
+
+    fake->asked += greets ? 0 : 1;
+    (void)dprintf(fd, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
+                  strlen(answer), answer);
+    (void)close(fd);
+}
+
+/* Until its socket is shut down. */
+static void *fake_run(void *arg)
+{
+    fake_server *fake = arg;
+    int fd;
+
+    while ((fd = accept(fake->fd, NULL, NULL)) >= 0) {
+        fake_answer(fake, fd);
+    }
+    return NULL;
+}
+
+static void fake_start(fake_server *fake, const char *answer)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char path[T_PATH_MAX];
+
+    *fake = (fake_server){.answer = answer};
+    t_path(t_tmpdir(), "fake", path);
+    assert_true(strlen(path) < sizeof(address.sun_path));
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    (void)snprintf(fake->uri, sizeof(fake->uri), "unix:%s", address.sun_path);
+    fake->fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fake->fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fake->fd, 8), 0);
+    assert_int_equal(pthread_create(&fake->thread, NULL, fake_run, fake), 0);
+}
+
+static void fake_stop(fake_server *fake)
+{
+    (void)shutdown(fake->fd, SHUT_RDWR);
+    assert_int_equal(pthread_join(fake->thread, NULL), 0);
+    (void)close(fake->fd);
+}
+
+/* What a server says is input: the running totals end at the limit of their type. */
+static void totals_of_any_server_do_not_overflow(void **state)
+{
+    fake_server fake;
+    quipu_store *store;
+    quipu_history *history;
+
+    (void)state;
+    fake_start(&fake, "{\"session\":{},\"tokensTotal\":-9223372036854775807,\"messages\":["
+                      "{\"role\":\"user\",\"content\":\"a\",\"seq\":1,\"tokens\":1},"
+                      "{\"role\":\"user\",\"content\":\"b\",\"seq\":2,"
+                      "\"tokens\":9223372036854775807},"
+                      "{\"role\":\"user\",\"content\":\"c\",\"seq\":3,\"tokens\":2}]}");
+    store = st_open(fake.uri);
+    history = st_get(store, "k", NULL);
+    assert_int_equal(history->messages.count, 3);
+    assert_true(quipu_message_at(history->messages, 2)->tokens_total == -INT64_MAX);
+    assert_true(quipu_message_at(history->messages, 1)->tokens_total == INT64_MIN);
+    assert_true(quipu_message_at(history->messages, 0)->tokens_total == INT64_MIN);
+    quipu_free(history);
+    quipu_close(store);
+    fake_stop(&fake);
+}
+
+/* No message stands behind the last number that there is. */
+static void range_ends_behind_the_last_number_of_any_server(void **state)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    fake_server fake;
+    quipu_store *store;
+    quipu_history *history;
+
+    (void)state;
+    fake_start(&fake, "{\"session\":{},\"moreAfter\":true,\"messages\":["
+                      "{\"role\":\"user\",\"content\":\"a\","
+                      "\"seq\":9223372036854775807}]}");
+    store = st_open(fake.uri);
+    range.before_seq = INT64_MAX;
+    history = st_get(store, "k", &range);
+    assert_int_equal(history->messages.count, 1);
+    assert_int_equal(fake.asked, 1);
+    quipu_free(history);
+    quipu_close(store);
+    fake_stop(&fake);
+}
+
+/* The same page, again and again. */
+static void server_that_does_not_lead_on_is_asked_twice(void **state)
+{
+    fake_server fake;
+    quipu_store *store;
+    quipu_history *history;
+
+    (void)state;
+    fake_start(&fake, "{\"session\":{},\"moreAfter\":true,\"messages\":["
+                      "{\"role\":\"user\",\"content\":\"a\",\"seq\":7}]}");
+    store = st_open(fake.uri);
+    history = st_get(store, "k", NULL);
+    assert_true(history->more_after);
+    assert_int_equal(fake.asked, 2);
+    quipu_free(history);
+    quipu_close(store);
+    fake_stop(&fake);
+}
+
+/* The text that putenv() was given is the environment's: changing it changes the variable. */
+static void the_file_of_certificates_is_that_of_the_opening(void **state)
+{
+    static char variable[] = "QUIPU_CA_FILE=/first";
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    const remote_world *world = *state;
+    const qp_remote_server *server;
+    qp_remote remote;
+    quipu_error err = {0};
+
+    options.deadline_ms = -1; /* src/front has filled in the default for other callers */
+    assert_int_equal(putenv(variable), 0);
+    T_OK(qp_remote_open(world->uri, &options, &remote, &err));
+    server = remote.ctx;
+    memcpy(variable, "QUIPU_CA_FILE=/other", sizeof(variable));
+    assert_string_equal(getenv("QUIPU_CA_FILE"), "/other");
+    assert_string_equal(server->pool.ca_file, "/first");
+    remote.close(remote.ctx);
+    assert_int_equal(unsetenv("QUIPU_CA_FILE"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +470,10 @@ int main(void)
         REMOTE_TEST(a_call_that_is_not_served_names_itself),
         REMOTE_TEST(an_address_is_a_host_and_its_token_is_elsewhere),
         REMOTE_TEST(nobody_at_an_address_is_an_error_at_once),
+        REMOTE_TEST(the_file_of_certificates_is_that_of_the_opening),
+        cmocka_unit_test(totals_of_any_server_do_not_overflow),
+        cmocka_unit_test(server_that_does_not_lead_on_is_asked_twice),
+        cmocka_unit_test(range_ends_behind_the_last_number_of_any_server),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

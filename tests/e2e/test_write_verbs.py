@@ -640,6 +640,25 @@ class Sound(Verbs):
         os.unlink(f"{self.store}.link")
         self.run_quipu("doctor")
 
+    def hold(self):
+        """Another program that has the store open for writing, with its log."""
+        self.session("one", "I prefer tea.")
+        self.read_line(self.start_quipu("memory", "run", "--follow", "--json"))
+
+    def test_doctor_names_a_file_that_is_open_under_another_name(self):
+        self.hold()
+        moved = self.store.with_name("moved.db")
+        os.rename(self.store, moved)
+        found = self.run_quipu("doctor", "--json", "--store", moved, code=1).out
+        self.assertIn("open under another name", found)
+
+    def test_doctor_names_a_file_that_replaced_an_open_one(self):
+        self.hold()
+        copy = self.store.with_name("copy.db")
+        copy.write_bytes(self.store.read_bytes())
+        os.replace(copy, self.store)
+        self.assertIn("has replaced", self.run_quipu("doctor", "--json", code=1).out)
+
     def test_what_cannot_be_repaired_fails(self):
         self.session("k", "a", "b", "c")
         self.damage("DELETE FROM messages WHERE seq = 2")

@@ -14,6 +14,7 @@
 #include "ent_sqlite/page_seal.h"
 #include "ent_sqlite/page_vfs.h"
 
+#define PV_RESERVED_AT 20 /* in the header: the bytes that SQLite leaves alone in each page */
 #define PAGE 4096
 #define FLIPS 400
 
@@ -516,6 +517,8 @@ static void plain_sqlite_reads_the_file(void **state)
 {
     char path[T_PATH_MAX];
     char before[T_PATH_MAX];
+    char *header = NULL;
+    size_t size = 0;
     sqlite3 *db = NULL;
 
     (void)state;
@@ -523,6 +526,10 @@ static void plain_sqlite_reads_the_file(void **state)
     t_path(t_tmpdir(), "before.db", before);
     pv_make(path, 0);
     t_file_copy(path, before);
+    header = t_file_read(path, &size);
+    assert_true(size > PV_RESERVED_AT);
+    assert_int_equal(header[PV_RESERVED_AT], 48); /* room for encryption: no second rewrite */
+    free(header);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(pv_number(db, "SELECT count(*) FROM small"), 3000);
     assert_int_equal(pv_number(db, "SELECT integrity_check = 'ok' FROM pragma_integrity_check"), 1);

@@ -9,6 +9,7 @@
 #include <quipu/server.h>
 
 #include "base/thread.h"
+#include "base/time.h"
 #include "server/pool.h"
 #include "server/token.h"
 
@@ -125,6 +126,31 @@ static void an_identity_is_found_again_until_its_rights_change(void **state)
     assert_null(qp_token_again(table, &before));
     before.hash[0] ^= 1;
     assert_null(qp_token_again(table, &before));
+    qp_token_release(table);
+}
+
+/* Steps of the wall clock, forward and back: an expiry is a time, not a countdown. */
+static void a_token_expires_by_the_clock(void **state)
+{
+    quipu_token_options options = token_options();
+    char path[T_PATH_MAX];
+    char token[QUIPU_TOKEN_SIZE];
+    qp_token_table *table = NULL;
+    quipu_error error;
+
+    (void)state;
+    token_path(path);
+    options.ttl_ms = 3600000;
+    T_OK(quipu_token_add(path, &options, token, &error));
+    T_OK(qp_token_load(path, &table, &error));
+    assert_non_null(qp_token_find(table, QUIPU_STR(""), quipu_cstr(token)));
+    qp_time_step(options.ttl_ms - 60000);
+    assert_non_null(qp_token_find(table, QUIPU_STR(""), quipu_cstr(token)));
+    qp_time_step(options.ttl_ms);
+    assert_null(qp_token_find(table, QUIPU_STR(""), quipu_cstr(token)));
+    qp_time_step(-options.ttl_ms);
+    assert_non_null(qp_token_find(table, QUIPU_STR(""), quipu_cstr(token)));
+    qp_time_step(0);
     qp_token_release(table);
 }
 
@@ -446,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_token_is_found_by_its_text_and_by_nothing_else),
         cmocka_unit_test(a_token_counts_for_its_own_tenant_alone),
         cmocka_unit_test(an_identity_is_found_again_until_its_rights_change),
+        cmocka_unit_test(a_token_expires_by_the_clock),
         cmocka_unit_test(tokens_added_at_once_are_all_kept),
         cmocka_unit_test(a_file_holds_tokens_up_to_its_limit),
         cmocka_unit_test(wrong_files_are_refused_and_stay_as_they_are),
