@@ -25,11 +25,11 @@ static void hits_add(qp_hits_query *query, const qp_match_phrase *phrase, qp_mat
     qp_match_query *spelled = &query->spelled;
 
     query->ranks[spelled->phrase_count] = rank;
-    spelled->phrases[spelled->phrase_count++] = (qp_match_phrase){
-        .first = words.first,
-        .count = words.count,
-        .prefix = phrase->prefix,
-        .alternative = phrase->alternative};
+    spelled->phrases[spelled->phrase_count++] =
+        (qp_match_phrase){.first = words.first,
+                          .count = words.count,
+                          .prefix = phrase->prefix,
+                          .alternative = phrase->alternative};
 }
 
 /* One alternative: phrases `first` to before `end`. Without a wanted phrase it matches nothing, and
@@ -213,8 +213,7 @@ void qp_hits_rank(qp_hit *hits, size_t n)
         most += idf[j] * (QP_BM25_K1 + 1);
     }
     for (size_t i = 0; i < n; i++) {
-        const double relative =
-            words > 0 ? (double)hits[i].words * (double)n / (double)words : 1;
+        const double relative = words > 0 ? (double)hits[i].words * (double)n / (double)words : 1;
         double score = 0;
 
         for (size_t j = 0; j < QP_HITS_PHRASES_MAX; j++) {

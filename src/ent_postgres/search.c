@@ -169,8 +169,8 @@ static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
     search_key(sql, entity, at);
 }
 
-/* The first key is an expression in the window's order, so that no plan walks the primary key in the
- * hope for early matches: words that rarely stand together would cost the whole table. */
+/* The first key is an expression in the window's order, so that no plan walks the primary key in
+ * the hope for early matches: words that rarely stand together would cost the whole table. */
 static void search_put_window(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);

@@ -65,10 +65,11 @@ typedef struct find_session {
     bool has_forks;
 } find_session;
 
-/* A hit and the session that it is reported for. */
+/* A hit, the session that it is reported for, and the age of the one that holds it. */
 typedef struct find_hit {
     ent_hit hit;
     const find_session *session;
+    quipu_time created;
 } find_hit;
 
 /* Where hits are read from: parts of sessions, one after the other, or everywhere. */
@@ -322,7 +323,7 @@ static int search_find_compare(const void *left, const void *right)
 {
     const find_hit *l = left;
     const find_hit *r = right;
-    int order = quipu_time_cmp(l->session->created, r->session->created);
+    int order = quipu_time_cmp(l->created, r->created);
 
     if (order == 0) {
         order = qp_str_cmp(l->session->key, r->session->key);
@@ -335,6 +336,7 @@ static quipu_status search_find_add(search_find *find, const find_source *source
                                     const ent_hit *hit, quipu_error *reterr)
 {
     const find_session *session = NULL;
+    find_session *holder = NULL;
     bool holds = false;
     quipu_status status = search_find_for(find, source, hit, &session, reterr);
 
@@ -342,8 +344,13 @@ static quipu_status search_find_add(search_find *find, const find_source *source
         status =
             qp_hits_holds(find->db, &qp_message_entity, find->query.words, hit, &holds, reterr);
     }
+    /* In one session numbers are the age. */
+    if (status == QUIPU_OK && holds && source->session == NULL) {
+        status = search_find_session(find, hit->key, &holder, reterr);
+    }
     if (status == QUIPU_OK && holds) {
-        find->hits[find->count++] = (find_hit){*hit, session};
+        find->hits[find->count++] =
+            (find_hit){*hit, session, holder != NULL ? holder->created : (quipu_time){0, 0}};
     }
     return status;
 }
