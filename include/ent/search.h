@@ -18,7 +18,7 @@ extern "C" {
 typedef struct ent_hit {
     int64_t key; /* the row's int key; of a cluster, its first field */
     int64_t seq; /* the second field of a cluster, else 0 */
-    double rank; /* larger is better; by bm25, in PostgreSQL by ts_rank */
+    double rank; /* from 0 to 1, larger is better: by BM25 among the hits of its window */
 } ent_hit;
 
 /* What a snippet marks, and how. */

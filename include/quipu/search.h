@@ -55,7 +55,7 @@ typedef struct quipu_search_hit {
     quipu_str author;
     quipu_time timestamp;
     quipu_str snippet; /* the part that contains the words, each between the marks */
-    double rank;       /* larger is better; by bm25, in PostgreSQL by ts_rank */
+    double rank;       /* from 0 to 1, larger is better; see quipu_search() */
 } quipu_search_hit;
 
 QUIPU_SLICE(quipu_search_hits, quipu_search_hit)
@@ -82,8 +82,15 @@ typedef struct quipu_search_results {
  * NOT, and `after:TIME` and `before:TIME` (a day in UTC such as 2026-03-01, or a time as
  * quipu_time_parse() reads it). A query has at most 16. In quotes they are words like any other.
  *
+ * Hits are ranked by BM25, with the same ranks in every engine: more of the words, rarer words (by
+ * how many of the hits have them), and shorter messages come first. The first 16 words and phrases
+ * count. A search by app, user, session or tenant is ranked by its own hits alone: neither rank nor
+ * order depends on what others wrote. Equal ranks: the oldest session first, then by number.
+ *
  * Hits are ranked in windows of QUIPU_SEARCH_WINDOW, so that common words cost no more than others:
- * first the matches of the sessions that were created last, best first, then the next as many.
+ * first the matches of the sessions that were created last, best first, then the next as many. (In
+ * PostgreSQL a search without app and session takes sessions in another order than SQLite where it
+ * has more hits than a window.)
  *
  * A message that forks share is found once: for the session in the options, else for the session
  * that holds it or, when that session does not show it any more, for the first fork that does.

@@ -1,5 +1,5 @@
 /* BM25, the one ranking by words of this library: recall uses it for the messages of a scope
- * (store/recall_rank.c), full-text search in SQLite for hits (ent_sqlite/search_rank.c). */
+ * (store/recall_rank.c), full-text search for hits (hits.c). */
 #ifndef QP_ENT_BM25_H
 #define QP_ENT_BM25_H
 

@@ -86,9 +86,8 @@ static bool cache_evict(ent_db *db)
     return oldest != NULL;
 }
 
-/* The kinds that the columns of a statement's rows are read as, by its operation. The third column
- * of hits exists only where the engine rechecks; its kind does no harm elsewhere. An indexed row
- * fits: the fields of a key are integers and are not searched. */
+/* The kinds that the columns of a statement's rows are read as, by its operation. An indexed
+ * row fits: the fields of a key are integers and are not searched. */
 static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_entity *entity,
                         unsigned operation)
 {
@@ -102,8 +101,8 @@ static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_en
     case QP_OP_HITS:
         n = qp_search_keys(engine, entity);
         memset(cached->kinds, QP_INT, n);
-        cached->kinds[n] = QP_FLOAT;
-        cached->kinds[n + 1] = QP_BOOL;
+        cached->kinds[n] = engine->searcher->reads_texts ? QP_BOOL : QP_BYTES;
+        memset(cached->kinds + n + 1, QP_TEXT, cached->columns - n - 1);
         return;
     case QP_OP_INDEX:
     case QP_OP_TEXTS:

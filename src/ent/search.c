@@ -1,6 +1,6 @@
 /* Full-text search: maintaining an index by hand, hits by rank, snippets. The engine writes the
- * heads of the statements (search_engine.h); conditions are planned as everywhere; snippets are
- * made here, from the row's texts.
+ * heads of the statements (search_engine.h); conditions are planned as everywhere; hits.c ranks;
+ * snippets are made here, from the row's texts.
  *
  * Owns: the order of calls to a qp_searcher.
  * Called by: users of include/ent; src/store/search.c (indexing) and search_find.c (hits,
@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "ent/db.h"
 #include "ent/find.h"
+#include "ent/hits.h"
 #include "ent/match.h"
 #include "ent/older.h"
 #include "ent/plan.h"
@@ -336,15 +337,20 @@ static int64_t search_tie(qp_plan *plan, char *where)
 /* An iterator over hits, window by window.
  *
  *   keys    9 8 7 6 | 5 4 3 2 | 1        one execution of the statement a window: at most
- *   hits    7 9 6 8 | 2 5 3 4 | 1        ENT_HITS_WINDOW rows, by rank; `below` is then 9, 5, 1
+ *   hits    7 9 6 8 | 2 5 3 4 | 1        ENT_HITS_WINDOW rows; `below` is then 9, 5, 1
  *
  * It lies in the statement's own arena, since the connection's scratch memory is reused while the
  * iterator runs. */
 typedef struct search_hits {
-    qp_match_query query;               /* for a recheck... */
-    bool rechecks;                      /* ...of every hit: see forms.h */
+    qp_match_query query;               /* of a row whose index may lack something */
+    qp_hits_query ranking;              /* of every row */
+    quipu_str words;                    /* of every hit that is taken, beyond ASCII */
     int64_t left;                       /* hits that the caller still wants */
-    int64_t rows;                       /* of the window, so far... */
+    qp_hit *window;                     /* of ent_hits_next(), ranked, from... */
+    size_t next;                        /* ...here... */
+    size_t count;                       /* ...to here */
+    bool started;                       /* a window was read... */
+    int64_t rows;                       /* ...of so many rows... */
     int64_t lowest[QP_SEARCH_KEYS_MAX]; /* ...and the lowest key among them */
     size_t below;                       /* where the window's bound stands among... */
     size_t bind_count;
@@ -404,14 +410,17 @@ static quipu_status search_keep(ent_db *db, qp_cached *cached, quipu_str words, 
     if (hits == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
     }
-    *hits = (search_hits){.left = limit > 0 ? limit : INT64_MAX,
-                          .rechecks = !qp_forms_is_ascii(words),
-                          .below = below,
-                          .bind_count = n};
+    *hits = (search_hits){.left = limit > 0 ? limit : INT64_MAX, .below = below, .bind_count = n};
     memcpy(hits->binds, db->plan.binds, n * sizeof(*hits->binds));
     cached->hits = hits;
-    return qp_match_query_make(&cached->keep, words, qp_search_is_cjk(db->engine, cached->entity),
-                               &hits->query, reterr);
+    if (quipu_arena_copy(&cached->keep, words, &hits->words) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
+    }
+    status = qp_match_query_make(&cached->keep, words, qp_search_is_cjk(db->engine, cached->entity),
+                                 &hits->query, reterr);
+    return status == QUIPU_OK
+               ? qp_hits_query_make(&cached->keep, &hits->query, &hits->ranking, reterr)
+               : status;
 }
 
 /* Counts a row of the window and notes the lowest key. */
@@ -488,9 +497,10 @@ quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str word
     return QUIPU_OK;
 }
 
-/* The searched texts of one row, in Form C; none when it is gone. */
+/* The searched texts of one row; none when it is gone. */
 typedef struct search_row {
     quipu_arena *arena; /* holds them */
+    bool composed;      /* in Form C; else as they were written */
     quipu_str texts[ENT_FIELDS_MAX];
     size_t count;
 } search_row;
@@ -522,7 +532,12 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
     for (size_t i = 0; status == QUIPU_OK && is_row && i < entity->search_count; i++) {
         row->texts[i] = QUIPU_STR("");
         if (values[i].kind == QP_TEXT) {
-            status = qp_forms_c(row->arena, values[i].as.text, &row->texts[i])
+            const bool copied =
+                row->composed
+                    ? qp_forms_c(row->arena, values[i].as.text, &row->texts[i])
+                    : quipu_arena_copy(row->arena, values[i].as.text, &row->texts[i]) == QUIPU_OK;
+
+            status = copied
                          ? QUIPU_OK
                          : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a searched text");
         }
@@ -532,97 +547,201 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
     return status;
 }
 
-/* Whether a hit has the phrases. A row that is gone has no texts and is no hit. Its own arena: the
- * connection's scratch memory holds what the plan needs. */
-static quipu_status search_recheck(ent_iter *iter, const qp_match_query *query, const ent_hit *hit,
-                                   bool *ret_found)
+/* Whether texts have the phrases, in Form C both. */
+static quipu_status search_recheck(quipu_arena *arena, const qp_match_query *query,
+                                   const qp_value *texts, size_t n, bool *ret_found,
+                                   quipu_error *reterr)
+{
+    quipu_str composed[ENT_FIELDS_MAX];
+
+    assert(n <= ENT_FIELDS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        composed[i] = QUIPU_STR("");
+        if (texts[i].kind == QP_TEXT && !qp_forms_c(arena, texts[i].as.text, &composed[i])) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a searched text");
+        }
+    }
+    return qp_match_texts(arena, query, composed, n, ret_found, reterr);
+}
+
+/* A row of hits of an engine that reads texts: whether it may lack phrases, then the texts. A row
+ * that is gone has none, and stays a hit: the reader of its row reports the damage. */
+static quipu_status search_hit_by_texts(ent_iter *iter, quipu_arena *arena, const search_hits *hits,
+                                        const qp_value *values, qp_hit *ret_hit, bool *ret_found)
+{
+    const size_t n = iter->entity->search_count;
+    quipu_str texts[ENT_FIELDS_MAX];
+    quipu_status status;
+
+    *ret_found = true;
+    for (size_t i = 0; i < n; i++) {
+        texts[i] = values[1 + i].kind == QP_TEXT ? values[1 + i].as.text : QUIPU_STR("");
+    }
+    status = qp_hits_count(arena, &hits->ranking, texts, n, ret_hit, &iter->error);
+    if (status == QUIPU_OK && values[0].as.b) {
+        status = search_recheck(arena, &hits->query, values + 1, n, ret_found, &iter->error);
+    }
+    quipu_arena_reset(arena);
+    return status;
+}
+
+/* A row of hits of an engine that counts in its index. FTS5 (3.40.1) may report a hit of a
+ * phrase in two spellings with the places of neither, so that such a query is counted by the text.
+ */
+static quipu_status search_hit_by_index(ent_iter *iter, quipu_arena *arena, const search_hits *hits,
+                                        quipu_bytes numbers, qp_hit *ret_hit)
+{
+    search_row row = {.arena = arena};
+    quipu_status status = QUIPU_OK;
+
+    if (!hits->ranking.respelled) {
+        qp_hits_set(&hits->ranking, numbers, ret_hit);
+        return QUIPU_OK;
+    }
+    status = search_texts(iter->db, iter->entity, &ret_hit->at, &row, &iter->error);
+    if (status == QUIPU_OK) {
+        status = qp_hits_count(arena, &hits->ranking, row.texts, row.count, ret_hit, &iter->error);
+    }
+    quipu_arena_reset(arena);
+    return status;
+}
+
+/* One window: every row of one execution of the statement. */
+static quipu_status search_window(ent_iter *iter, qp_cached *cached, qp_hit *ret_hits,
+                                  size_t *ret_n)
+{
+    const qp_engine *engine = iter->db->engine;
+    const bool packs = engine->packs_clusters && (iter->entity->flags & ENT_E_CLUSTER) != 0;
+    const size_t keys = qp_search_keys(engine, iter->entity);
+    qp_value values[QP_SEARCH_KEYS_MAX + 1 + ENT_FIELDS_MAX];
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    bool is_row = false;
+    quipu_status status = qp_cached_step(iter->db, cached, values, &is_row, &iter->error);
+
+    assert(keys <= QP_SEARCH_KEYS_MAX && *ret_n == 0);
+    while (status == QUIPU_OK && is_row) {
+        qp_hit *hit = &ret_hits[*ret_n];
+        bool found = true;
+
+        search_count(cached->hits, values, keys);
+        hit->at = (ent_hit){.key = packs ? values[0].as.i >> 32 : values[0].as.i,
+                            .seq = packs      ? values[0].as.i & ENT_CLUSTER_SEQ_MAX
+                                   : keys > 1 ? values[1].as.i
+                                              : 0};
+        if (engine->searcher->reads_texts) {
+            status = search_hit_by_texts(iter, &arena, cached->hits, values + keys, hit, &found);
+        } else {
+            status = search_hit_by_index(iter, &arena, cached->hits, values[keys].as.bytes, hit);
+        }
+        *ret_n += found ? 1 : 0;
+        if (status == QUIPU_OK) {
+            status = qp_cached_step(iter->db, cached, values, &is_row, &iter->error);
+        }
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* See hits.h. A window of rows that all lack the phrases is passed over. */
+bool qp_hits_next_window(ent_iter *iter, qp_hit *ret_hits, size_t *ret_n)
+{
+    qp_cached *cached = iter->statement;
+    bool more = true;
+
+    *ret_n = 0;
+    if (cached == NULL || iter->status != QUIPU_OK) {
+        return false;
+    }
+    while (iter->status == QUIPU_OK && more && *ret_n == 0) {
+        if (cached->hits->started) {
+            iter->status =
+                search_next_window(iter->db, cached, qp_search_keys(iter->db->engine, iter->entity),
+                                   &more, &iter->error);
+        }
+        cached->hits->started = true;
+        if (iter->status == QUIPU_OK && more) {
+            iter->status = search_window(iter, cached, ret_hits, ret_n);
+        }
+    }
+    if (iter->status != QUIPU_OK || *ret_n == 0) {
+        qp_cache_release(iter->db, cached, iter->status);
+        iter->statement = NULL;
+        return false;
+    }
+    return true;
+}
+
+/* See hits.h. Another statement on the same connection, while that of the hits may be open; an
+ * arena of its own, because the connection's scratch memory holds what the plan needs. */
+quipu_status qp_hits_holds(ent_db *db, const ent_entity *entity, quipu_str words,
+                           const ent_hit *hit, bool *ret_holds, quipu_error *reterr)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
-    search_row row = {.arena = &scratch};
-    quipu_status status = search_texts(iter->db, iter->entity, hit, &row, &iter->error);
+    search_row row = {.arena = &scratch, .composed = true};
+    qp_match_query query;
+    quipu_status status = QUIPU_OK;
 
-    assert(query != NULL);
+    *ret_holds = true;
+    if (qp_forms_is_ascii(words)) {
+        return QUIPU_OK;
+    }
+    status = search_texts(db, entity, hit, &row, reterr);
     if (status == QUIPU_OK) {
-        status = qp_match_texts(&scratch, query, row.texts, row.count, ret_found, &iter->error);
+        status = qp_match_query_make(&scratch, words, qp_search_is_cjk(db->engine, entity), &query,
+                                     reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_match_texts(&scratch, &query, row.texts, row.count, ret_holds, reterr);
     }
     quipu_arena_free(&scratch);
     return status;
 }
 
-/* The next row of the window, or of the next one; *ret_row false: there is none. */
-static quipu_status search_row_next(ent_iter *iter, qp_cached *cached, size_t keys,
-                                    qp_value *ret_values, bool *ret_row)
+/* The next window, ranked; its memory is taken with the first. */
+static quipu_status search_ranked_window(ent_iter *iter, search_hits *hits, quipu_arena *keep)
 {
-    bool more = true;
-    quipu_status status = QUIPU_OK;
-
-    assert(cached->busy && cached->hits != NULL && keys > 0 && keys <= QP_SEARCH_KEYS_MAX);
-    *ret_row = false;
-    while (status == QUIPU_OK && !*ret_row && more) {
-        status = qp_cached_step(iter->db, cached, ret_values, ret_row, &iter->error);
-        if (status == QUIPU_OK && !*ret_row) {
-            status = search_next_window(iter->db, cached, keys, &more, &iter->error);
-        }
+    if (hits->window == NULL) {
+        hits->window = qp_arena_take(keep, ENT_HITS_WINDOW * sizeof(*hits->window));
     }
-    if (status == QUIPU_OK && *ret_row) {
-        search_count(cached->hits, ret_values, keys);
+    if (hits->window == NULL) {
+        return qp_error_set(&iter->error, QUIPU_NOMEM, "out of memory for a search");
     }
-    return status;
-}
-
-/* The next hit that holds. rank is negated: engines return smaller numbers for better hits, callers
- * get larger ones. Columns: the key's one or two, the rank, and whether to recheck. */
-static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_hit, bool *ret_row)
-{
-    ent_db *db = iter->db;
-    const bool packs = db->engine->packs_clusters && (iter->entity->flags & ENT_E_CLUSTER) != 0;
-    const size_t keys = qp_search_keys(db->engine, iter->entity);
-    qp_value values[QP_SEARCH_KEYS_MAX + 2];
-    bool found = false;
-    quipu_status status = QUIPU_OK;
-
-    assert(keys <= QP_SEARCH_KEYS_MAX);
-    while (status == QUIPU_OK && !found) {
-        status = search_row_next(iter, cached, keys, values, ret_row);
-        if (status != QUIPU_OK || !*ret_row) {
-            return status;
-        }
-        *ret_hit = (ent_hit){.key = packs ? values[0].as.i >> 32 : values[0].as.i,
-                             .rank = -values[keys].as.f};
-        if (packs) {
-            ret_hit->seq = values[0].as.i & ENT_CLUSTER_SEQ_MAX;
-        } else if (keys > 1) {
-            ret_hit->seq = values[1].as.i;
-        }
-        found =
-            !cached->hits->rechecks && (!db->engine->searcher->rechecks || !values[keys + 1].as.b);
-        if (!found) {
-            status = search_recheck(iter, &cached->hits->query, ret_hit, &found);
-        }
+    hits->next = 0;
+    if (qp_hits_next_window(iter, hits->window, &hits->count)) {
+        qp_hits_rank(hits->window, hits->count);
     }
-    return status;
+    return iter->status;
 }
 
 /* Releases the statement at the end, like ent_iter_next(). False at the end, and after an error,
  * which ent_iter_end() reports. */
 bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
 {
-    bool is_row = false;
+    bool found = false;
     qp_cached *cached;
 
     if (iter == NULL || ret_hit == NULL || iter->statement == NULL || iter->status != QUIPU_OK) {
         return false;
     }
     cached = iter->statement;
-    if (cached->hits->left-- > 0) {
-        iter->status = search_step(iter, cached, ret_hit, &is_row);
+    while (!found && iter->statement != NULL && cached->hits->left > 0 &&
+           iter->status == QUIPU_OK) {
+        search_hits *hits = cached->hits;
+
+        if (hits->next == hits->count) {
+            iter->status = search_ranked_window(iter, hits, &cached->keep);
+            continue;
+        }
+        *ret_hit = hits->window[hits->next++].at;
+        iter->status =
+            qp_hits_holds(iter->db, iter->entity, hits->words, ret_hit, &found, &iter->error);
+        hits->left -= found ? 1 : 0;
     }
-    if (iter->status != QUIPU_OK || !is_row) {
+    if (!found && iter->statement != NULL) {
         qp_cache_release(iter->db, cached, iter->status);
         iter->statement = NULL;
-        return false;
     }
-    return true;
+    return found;
 }
 
 /* ---- snippets ---------------------------------------------------------------------------------
@@ -637,7 +756,7 @@ static quipu_status search_snippet(ent_db *db, quipu_arena *arena, const ent_ent
 {
     ent_marks marks = *given;
     quipu_arena scratch = QUIPU_ARENA_INIT;
-    search_row row = {.arena = &scratch};
+    search_row row = {.arena = &scratch, .composed = true};
     quipu_str snippet = {"", 0};
     qp_match_query query;
     quipu_status status = search_texts(db, entity, hit, &row, reterr);

@@ -29,15 +29,14 @@ typedef struct qp_searcher {
     const char *unindex_end;
     /* Empties the index. */
     void (*put_clear)(qp_buf *sql, const ent_entity *entity);
-    /* SELECT of key and rank of the rows that match the words bound as 1; ends inside of the WHERE
-     * of a subquery. A smaller rank is better. With `rechecks`, a third column says that the row
-     * may lack the phrases, so that its texts have to be rechecked. */
+    /* SELECT of the rows that match the words bound as 1; ends inside of a WHERE. Columns: the key,
+     * then what ranks the row: its numbers as qp_hits_set() takes them; with `reads_texts` whether
+     * the index may lack some of its words, so that its texts have to be rechecked, and these. */
     void (*put_hits)(qp_buf *sql, const ent_entity *entity);
     /* One column of the row's integer key, inside put_hits. */
     void (*put_key)(qp_buf *sql, const ent_entity *entity, size_t at);
-    /* Ends the subquery, which gives the ENT_HITS_WINDOW rows with the highest keys. The order of
-     * hits: by rank, then by key. */
-    void (*put_order)(qp_buf *sql, const ent_entity *entity);
+    /* Ends the statement: the ENT_HITS_WINDOW rows with the highest keys, in any order. */
+    void (*put_window)(qp_buf *sql, const ent_entity *entity);
 
     /* Takes the next row of put_index, values in the order of its columns; NULL: that was the last.
      * NULL function: the statement of put_index does it all. */
@@ -48,7 +47,7 @@ typedef struct qp_searcher {
      * of the owner of a cluster, of the rows whose number is at most that field. Reads only. */
     quipu_status (*check)(void *conn, const ent_entity *entity, const ent_field *reaches,
                           quipu_error *reterr);
-    bool rechecks;
+    bool reads_texts; /* the index does not say how often a row has a phrase */
     /* Only entities that say `manual` have an index, and all of them are cut as `cjk`. */
     bool manual_only;
     /* Removing a row leaves its words in the index's storage. Each call rids it of some, inside of

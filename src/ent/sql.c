@@ -815,14 +815,14 @@ static void sql_hits_below(sql_writer *w)
 }
 
 /* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions
- * are on the row, which is then looked up. Of the rows that are left one window is ranked, those
- * with the highest keys: put_hits opens a subquery, put_order ends it.
+ * are on the row, which is then looked up. Of the rows that are left one window is read, those
+ * with the highest keys.
  *
- *   SELECT * FROM (SELECT rowid,quipu_rank("messages_search",(SELECT max(id) ...),?1) AS rank
+ *   SELECT rowid,quipu_counts("messages_search")
  *     FROM "messages_search" WHERE "messages_search" MATCH ?1
  *     AND "messages_search".rowid>=?2 AND ("messages_search".rowid)<=(?4)
  *     AND EXISTS (SELECT 1 FROM "messages" WHERE "id"="messages_search".rowid AND "author"=?5)
- *     ORDER BY rowid DESC LIMIT 8192) AS h ORDER BY rank,rowid
+ *     ORDER BY rowid DESC LIMIT 1024
  */
 static void sql_hits(sql_writer *w)
 {
@@ -852,7 +852,7 @@ static void sql_hits(sql_writer *w)
         (void)sql_level(w, " AND ");
         sql_puts(w, ")");
     }
-    searcher->put_order(w->sql, w->entity);
+    searcher->put_window(w->sql, w->entity);
     sql_chunked(w);
 }
 
@@ -879,7 +879,8 @@ static size_t sql_search(sql_writer *w, unsigned operation)
         return 0;
     case QP_OP_HITS:
         sql_hits(w);
-        return qp_search_keys(w->engine, w->entity) + (searcher->rechecks ? 2 : 1);
+        return qp_search_keys(w->engine, w->entity) + 1 +
+               (searcher->reads_texts ? w->entity->search_count : 0);
     default:
         assert(operation == QP_OP_TEXTS);
         sql_texts(w);

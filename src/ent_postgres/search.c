@@ -25,6 +25,7 @@
 #define SEARCH_BYTES_MAX ((size_t)16 << 20) /* a batch and the words of one more row fit */
 #define SEARCH_PAGE 32                      /* rows that a check reads at a time */
 #define SEARCH_SQL_MAX 8192
+#define SEARCH_WINDOW "h" /* the name of the subquery that chooses the window */
 
 /* Rows whose words wait to be inserted into an index, or to be compared with it. */
 typedef struct qp_pg_index_batch {
@@ -110,17 +111,50 @@ static void search_put_clear(qp_buf *sql, const ent_entity *entity)
     search_table(sql, entity);
 }
 
+/* The text of a row of the window, from the entity's table. */
+static void search_text(qp_buf *sql, const ent_entity *entity, size_t field)
+{
+    const ent_entity *owner = qp_shard_owner(entity);
+    qp_buf number;
+
+    qp_buf_init(&number, SEARCH_SQL_MAX);
+    qp_buf_puts(&number, SEARCH_WINDOW ".");
+    search_key(&number, entity, 0);
+    qp_buf_puts(sql, ",(SELECT ");
+    qp_sql_name(sql, entity->fields[field].column);
+    qp_buf_puts(sql, " FROM ");
+    qp_sql_name(sql, entity->table);
+    qp_buf_puts(sql, " AS t WHERE ");
+    for (size_t i = 0; i < entity->key_count; i++) {
+        qp_buf_puts(sql, i > 0 ? " AND t." : "t.");
+        search_key(sql, entity, i);
+        qp_buf_puts(sql, "=" SEARCH_WINDOW ".");
+        search_key(sql, entity, i);
+    }
+    if (owner != NULL && qp_buf_status(&number) == QUIPU_OK) {
+        qp_buf_puts(sql, " AND ");
+        qp_shard_put_owned(sql, entity, NULL, qp_buf_str(&number).p);
+    }
+    qp_buf_puts(sql, ")");
+    qp_buf_fail(sql, qp_buf_status(&number));
+    qp_buf_free(&number);
+}
+
 /* $1 is an array of two tsqueries, see qp_pg_encode_words(): with phrases, and with their words in
  * any order. A partial row that has all words is a hit that has to be rechecked, where the two
- * differ. ts_rank with normalization 1 divides by 1 + log of the length; src/ent wants smaller to
- * be better. */
+ * differ. A tsvector cannot say how often a row has a phrase without being unnested, which costs
+ * more than its text; ts_rank() knows nothing of other rows. So the texts of the window are read,
+ * which search_put_window() has chosen: a scalar subquery for each is run for these rows only. */
 static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
     qp_buf_puts(sql, "SELECT ");
     search_keys(sql, entity);
-    qp_buf_puts(sql, ",-ts_rank(\"words\",CAST($1[2] AS tsquery),1) AS \"rank\","
-                     "\"partial\" AND $1[1]<>$1[2] FROM (SELECT * FROM ");
+    qp_buf_puts(sql, ",\"partial\" AND $1[1]<>$1[2]");
+    for (size_t i = 0; i < entity->search_count; i++) {
+        search_text(sql, entity, entity->search_fields[i]);
+    }
+    qp_buf_puts(sql, " FROM (SELECT * FROM ");
     search_table(sql, entity);
     qp_buf_puts(sql, " WHERE (\"words\" @@ CAST($1[1] AS tsquery) "
                      "OR (\"partial\" AND \"words\" @@ CAST($1[2] AS tsquery)))");
@@ -135,10 +169,9 @@ static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
     search_key(sql, entity, at);
 }
 
-/* Ties are broken by key, so that pages are stable. The first key is an expression in the window's
- * order, so that no plan walks the primary key in the hope for early matches: words that rarely
- * stand together would cost the whole table. */
-static void search_put_order(qp_buf *sql, const ent_entity *entity)
+/* The first key is an expression in the window's order, so that no plan walks the primary key in
+ * the hope for early matches: words that rarely stand together would cost the whole table. */
+static void search_put_window(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
     for (size_t i = 0; i < entity->key_count; i++) {
@@ -146,8 +179,7 @@ static void search_put_order(qp_buf *sql, const ent_entity *entity)
         search_key(sql, entity, i);
         qp_buf_puts(sql, " DESC");
     }
-    qp_buf_printf(sql, " LIMIT %d) AS h ORDER BY \"rank\",", ENT_HITS_WINDOW);
-    search_keys(sql, entity);
+    qp_buf_printf(sql, " LIMIT %d) AS " SEARCH_WINDOW, ENT_HITS_WINDOW);
 }
 
 /* ---- the batch ----------------------------------------------------------------------------------
@@ -586,11 +618,11 @@ const qp_searcher qp_pg_searcher = {
     .put_clear = search_put_clear,
     .put_hits = search_put_hits,
     .put_key = search_put_key,
-    .put_order = search_put_order,
+    .put_window = search_put_window,
     .add_row = search_add_rows,
     .discard_rows = search_discard_rows,
     .check = search_check,
-    .rechecks = true,
+    .reads_texts = true,
     .manual_only = true,
 };
 

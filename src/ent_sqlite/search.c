@@ -67,28 +67,17 @@ static void search_put_clear(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, ") VALUES ('delete-all')");
 }
 
-/* FROM and the match, whose expression is parameter 1. */
-static void search_from(qp_buf *sql, const ent_entity *entity)
+/* The match's expression is parameter 1; the counts are those of search_count.c. */
+static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
-    qp_buf_puts(sql, " FROM ");
+    qp_buf_puts(sql, "SELECT rowid," QP_SQLITE_COUNTS "(");
+    search_index(sql, entity);
+    qp_buf_puts(sql, ") FROM ");
     search_index(sql, entity);
     qp_buf_puts(sql, " WHERE ");
     search_index(sql, entity);
     qp_buf_puts(sql, " MATCH ?1");
-}
-
-/* The auxiliary function of search_rank.c, which is given the highest key and the expression:
- * smaller is better. */
-static void search_put_hits(qp_buf *sql, const ent_entity *entity)
-{
-    assert(sql != NULL);
-    qp_buf_puts(sql, "SELECT * FROM (SELECT rowid," QP_SQLITE_RANK "(");
-    search_index(sql, entity);
-    qp_buf_puts(sql, ",(SELECT max(id) FROM ");
-    qp_sqlite_put_suffixed(sql, entity->table, QP_SQLITE_SEARCH_SUFFIX "_docsize");
-    qp_buf_puts(sql, "),?1) AS rank");
-    search_from(sql, entity);
 }
 
 /* The rowid is the only column of the key. */
@@ -100,12 +89,12 @@ static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
     qp_buf_puts(sql, ".rowid");
 }
 
-/* Ties are broken by key, so that pages are stable. The column of a subquery keeps its name. */
-static void search_put_order(qp_buf *sql, const ent_entity *entity)
+/* FTS5 reads the keys of a word in either order. */
+static void search_put_window(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
     (void)entity;
-    qp_buf_printf(sql, " ORDER BY rowid DESC LIMIT %d) AS h ORDER BY rank,rowid", ENT_HITS_WINDOW);
+    qp_buf_printf(sql, " ORDER BY rowid DESC LIMIT %d", ENT_HITS_WINDOW);
 }
 
 const qp_searcher qp_sqlite_searcher = {
@@ -115,7 +104,7 @@ const qp_searcher qp_sqlite_searcher = {
     .put_clear = search_put_clear,
     .put_hits = search_put_hits,
     .put_key = search_put_key,
-    .put_order = search_put_order,
+    .put_window = search_put_window,
     .check = qp_sqlite_search_check,
     .clean = qp_sqlite_search_clean,
     .discard = qp_sqlite_search_discard,

@@ -25,12 +25,12 @@ quipu_status qp_sqlite_search_clean(void *conn, const ent_entity *entity, bool f
 /* tokenizer.c: SQLite's FTS5, or NULL when this SQLite is built without it. */
 fts5_api *qp_sqlite_fts5(qp_sqlite *conn);
 
-/* Register QP_SQLITE_TOKENIZER and QP_SQLITE_RANK, which every connection needs before it can use
+/* Register QP_SQLITE_TOKENIZER and QP_SQLITE_COUNTS, which every connection needs before it can use
  * such an index; succeeds without FTS5, too. Gives SQLite's result code. */
 int qp_sqlite_register_tokenizer(qp_sqlite *conn);
 
-/* search_rank.c: the function that ranks hits. */
-#define QP_SQLITE_RANK "quipu_rank"
-int qp_sqlite_register_rank(fts5_api *api);
+/* search_count.c: the function that counts the phrases of a hit. */
+#define QP_SQLITE_COUNTS "quipu_counts"
+int qp_sqlite_register_counts(fts5_api *api);
 
 #endif

@@ -85,5 +85,5 @@ int qp_sqlite_register_tokenizer(qp_sqlite *conn)
     }
     assert(api->iVersion >= 2);
     const int rc = api->xCreateTokenizer(api, QP_SQLITE_TOKENIZER, NULL, &tokenizer, NULL);
-    return rc == SQLITE_OK ? qp_sqlite_register_rank(api) : rc;
+    return rc == SQLITE_OK ? qp_sqlite_register_counts(api) : rc;
 }

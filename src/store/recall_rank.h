@@ -44,6 +44,7 @@ typedef struct qp_recall_part {
     int64_t from;
     int64_t to;
     size_t group;
+    quipu_time created; /* the session of the group */
 } qp_recall_part;
 
 /* One message on its way into the ranker; texts are borrowed. */

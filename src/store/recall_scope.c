@@ -23,6 +23,7 @@ typedef struct recall_scope_session {
     int64_t next_seq;
     ent_opt_int parent_id;
     ent_opt_int fork_seq;
+    quipu_time created;
 } recall_scope_session;
 
 static quipu_status recall_scope_nomem(quipu_error *reterr)
@@ -45,6 +46,7 @@ static quipu_status recall_scope_keep(const qp_session *row, quipu_arena *arena,
     kept.next_seq = row->next_seq;
     kept.parent_id = row->parent_id;
     kept.fork_seq = row->fork_seq;
+    kept.created = row->created_at;
     status = quipu_arena_copy(arena, row->key, &kept.key);
     if (status == QUIPU_OK) {
         qp_buf_put(sessions, (quipu_str){(const char *)&kept, sizeof(kept)});
@@ -137,8 +139,14 @@ static quipu_status recall_scope_parts(ent_db *db, const recall_scope_session *s
     assert(ent_depth(db) > 0 && session->id != 0);
     for (size_t i = 0; i < chain.count && status == QUIPU_OK; i++) {
         const qp_segment *segment = &chain.segments[i];
-        const qp_recall_part part = {segment->session, segment->from, segment->to, group};
+        qp_recall_part part;
 
+        memset(&part, 0, sizeof(part)); /* its padding is copied, too */
+        part.holder = segment->session;
+        part.from = segment->from;
+        part.to = segment->to;
+        part.group = group;
+        part.created = session->created;
         qp_buf_put(segment->session == session->id ? own : shared,
                    (quipu_str){(const char *)&part, sizeof(part)});
     }

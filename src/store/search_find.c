@@ -16,6 +16,13 @@
  *    keys      ····[ 9 ]···[ 7 ][ 6 ]·······[ 3 ]····     those of other sessions are not read
  *    windows       └───── 1 ───────┘        └─ 2 ──       of ENT_HITS_WINDOW hits and more
  *
+ * How rare a word is, is counted among the hits of a window (ent/hits.h). Where others have
+ * messages that the caller must not see, theirs are left out first: a rank, and an order, must not
+ * say what others write.
+ *
+ *    window ──▶ without others' ──▶ ranked ──▶ page     by app, user, session, named tenant
+ *    window ──▶ ranked ──▶ shown ──▶ page               everything: reads sessions of the page only
+ *
  * Owns: quipu_search().
  * Called by: callers of the public API.
  * Transactions: each run is one snapshot on a reading connection; the walk writes.
@@ -28,6 +35,7 @@
 #include "base/error.h"
 #include "base/result.h"
 #include "base/str.h"
+#include "ent/hits.h"
 #include "store/fork_chain.h"
 #include "store/recall_scope.h"
 #include "store/search.h"
@@ -51,17 +59,31 @@ typedef struct find_session {
     struct find_session *next; /* in its bucket */
     int64_t id;
     int64_t first_seq;
+    quipu_time created;
     quipu_str key; /* absent: what it shows is not asked for */
     bool forks_known;
     bool has_forks;
 } find_session;
 
-/* A hit, the key of the session that it is reported for, and the window that it was ranked in. */
+/* A hit, the session that it is reported for, and the age of the one that holds it. */
 typedef struct find_hit {
     ent_hit hit;
-    quipu_str key;
-    size_t window;
+    const find_session *session;
+    quipu_time created;
 } find_hit;
+
+/* Where hits are read from: parts of sessions, one after the other, or everywhere. */
+typedef struct find_source {
+    qp_message_where where;
+    const qp_recall_part *parts; /* NULL: everywhere, as one part */
+    size_t part_count;
+    size_t next;                 /* part */
+    const find_session *session; /* that all hits are reported for; NULL: each its own */
+    bool open;                   /* `iter` is in the midst of a part */
+    ent_iter iter;
+    qp_hit *window;
+    size_t count;
+} find_source;
 
 static_assert((int)QUIPU_SEARCH_WINDOW == (int)ENT_HITS_WINDOW, "the public name of the same");
 
@@ -83,6 +105,7 @@ typedef struct search_find {
     quipu_arena *scratch;
     quipu_arena rows; /* emptied after each row */
     find_session **sessions;
+    find_session asked; /* the one session that is searched */
     find_hit *hits;
     size_t count;
     size_t wanted; /* offset, page and one more */
@@ -138,6 +161,7 @@ static quipu_status search_find_session(search_find *find, int64_t id, find_sess
     status = qp_session_get(find->db, &find->rows, id, &row, reterr);
     if (status == QUIPU_OK) {
         made->first_seq = row->first_seq;
+        made->created = row->created_at;
         if (search_find_fits(find, row) &&
             quipu_arena_copy(find->scratch, row->key, &made->key) != QUIPU_OK) {
             status = search_find_nomem(reterr);
@@ -152,20 +176,20 @@ static quipu_status search_find_session(search_find *find, int64_t id, find_sess
 }
 
 static quipu_status search_find_forks(search_find *find, find_session *session, int64_t seq,
-                                      int depth, quipu_str *ret_key, quipu_error *reterr);
+                                      int depth, const find_session **ret, quipu_error *reterr);
 
-/* The session's own key when it shows the message, else that of a fork that does, else absent. One
- * hit is reported for one session, however many forks show it. */
+/* The session itself when it shows the message, else a fork that does, else NULL. One hit is
+ * reported for one session, however many forks show it. */
 static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq, int depth,
-                                      quipu_str *ret_key, quipu_error *reterr)
+                                      const find_session **ret, quipu_error *reterr)
 {
     find_session *session = NULL;
     quipu_status status = search_find_session(find, id, &session, reterr);
 
-    *ret_key = QP_STR_ABSENT;
+    *ret = NULL;
     assert(status != QUIPU_OK || session != NULL);
     if (status == QUIPU_OK && session->key.p != NULL && seq >= session->first_seq) {
-        *ret_key = session->key;
+        *ret = session;
         return QUIPU_OK;
     }
     /* Asked once a session: most have no forks, and a common word has many hits in one session. */
@@ -175,7 +199,7 @@ static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq
         session->forks_known = true;
     }
     return status == QUIPU_OK && session->has_forks && depth < QP_CHAIN_MAX
-               ? search_find_forks(find, session, seq, depth, ret_key, reterr)
+               ? search_find_forks(find, session, seq, depth, ret, reterr)
                : status;
 }
 
@@ -183,7 +207,7 @@ static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq
  * one that shows it is reported. */
 /* NOLINTNEXTLINE(misc-no-recursion): forks are at most QP_CHAIN_MAX deep */
 static quipu_status search_find_forks(search_find *find, find_session *session, int64_t seq,
-                                      int depth, quipu_str *ret_key, quipu_error *reterr)
+                                      int depth, const find_session **ret, quipu_error *reterr)
 {
     const qp_session_query query = {
         .order = {QP_SESSION_BY_ID(ASC)},
@@ -192,9 +216,9 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
     qp_session_list forks = {0};
     quipu_status status = qp_session_find(find->db, &arena, &query, &forks, reterr);
 
-    assert(depth < QP_CHAIN_MAX && ret_key->p == NULL);
-    for (size_t i = 0; i < forks.n && status == QUIPU_OK && ret_key->p == NULL; i++) {
-        status = search_find_shown(find, forks.items[i].id, seq, depth + 1, ret_key, reterr);
+    assert(depth < QP_CHAIN_MAX && *ret == NULL);
+    for (size_t i = 0; i < forks.n && status == QUIPU_OK && *ret == NULL; i++) {
+        status = search_find_shown(find, forks.items[i].id, seq, depth + 1, ret, reterr);
     }
     quipu_arena_free(&arena);
     return status;
@@ -203,66 +227,155 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
 /* ---- taking hits -----------------------------------------------------------------------------
  */
 
-/* One statement's hits: how many are taken, and what was met. */
-typedef struct find_taking {
-    quipu_str key; /* all hits are of this session, whose segments are in the where; else absent */
-    size_t wanted; /* hits that are shown */
-    size_t limit;  /* hits that are read; 0: any number */
-    size_t read;
-    int64_t lowest_seq; /* of these */
-} find_taking;
-
-/* Take hits until as many as are wanted are shown. They come from the engine window by window, each
- * best first, equal ranks in the order of the keys (ent_hits_begin()). */
-static quipu_status search_find_take(search_find *find, const qp_message_where *where,
-                                     find_taking *taking, quipu_error *reterr)
+/* Whether others have messages that the caller must not see: a store has one tenant without a name,
+ * who runs it. */
+static bool search_find_is_scoped(const search_find *find)
 {
-    const size_t room = find->count + taking->wanted;
-    ent_iter iter;
-    ent_hit hit;
-    quipu_status status = qp_message_hits_begin(find->db, find->query.words, where,
-                                                (int64_t)taking->limit, &iter, reterr);
-
-    assert(taking->wanted > 0);
-    taking->read = 0;
-    taking->lowest_seq = INT64_MAX;
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && find->count < room && ent_hits_next(&iter, &hit)) {
-        quipu_str shown = taking->key;
-
-        /* A search in one session has resolved its segments: every hit in them is shown. */
-        if (shown.p == NULL) {
-            status = search_find_shown(find, hit.key, hit.seq, 0, &shown, reterr);
-        }
-        if (shown.p != NULL) {
-            assert(find->count < room);
-            find->hits[find->count++] = (find_hit){hit, shown, taking->read / ENT_HITS_WINDOW};
-        }
-        taking->read++;
-        taking->lowest_seq = hit.seq < taking->lowest_seq ? hit.seq : taking->lowest_seq;
-    }
-    quipu_status ended = ent_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
+    return find->options.app_name.p != NULL || find->options.session_key.p != NULL ||
+           find->store->tenant.n > 0;
 }
 
-/* For qsort(): by window, then the better rank first, then by session and number, so that pages are
- * stable. */
+/* The session that a hit is reported for; NULL: none. */
+static quipu_status search_find_for(search_find *find, const find_source *source,
+                                    const ent_hit *hit, const find_session **ret,
+                                    quipu_error *reterr)
+{
+    /* A search in one session has resolved its segments: every hit in them is shown. */
+    if (source->session != NULL) {
+        *ret = source->session;
+        return QUIPU_OK;
+    }
+    return search_find_shown(find, hit->key, hit->seq, 0, ret, reterr);
+}
+
+/* Keeps those of the n hits behind the window's last one that are shown. */
+static quipu_status search_find_keep(search_find *find, find_source *source, size_t n,
+                                     quipu_error *reterr)
+{
+    const qp_hit *read = source->window + source->count;
+    const bool scoped = search_find_is_scoped(find);
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
+        const find_session *shown = NULL;
+
+        if (scoped) {
+            status = search_find_for(find, source, &read[i].at, &shown, reterr);
+        }
+        if (!scoped || shown != NULL) {
+            source->window[source->count++] = read[i];
+        }
+    }
+    return status;
+}
+
+/* Begins with the next part; false: there is none. */
+static bool search_find_open(search_find *find, find_source *source, quipu_status *status,
+                             quipu_error *reterr)
+{
+    const qp_recall_part *part = source->parts != NULL ? &source->parts[source->next] : NULL;
+
+    if (source->open || source->next == source->part_count || *status != QUIPU_OK) {
+        return source->open && *status == QUIPU_OK;
+    }
+    if (part != NULL) {
+        source->where.session_id = ent_eq(part->holder);
+        source->where.seq = ent_between(part->from, part->to);
+    }
+    source->next++;
+    *status = qp_message_hits_begin(find->db, find->query.words, &source->where, 0, &source->iter,
+                                    reterr);
+    source->open = *status == QUIPU_OK;
+    return source->open;
+}
+
+/* Whether all hits were read. */
+static bool search_find_at_end(const find_source *source)
+{
+    return !source->open && source->next == source->part_count;
+}
+
+/* Reads the next window: part after part, until there are ENT_HITS_WINDOW hits. Hits that are not
+ * shown count as read, so that a window is bounded by what is read. */
+static quipu_status search_find_window(search_find *find, find_source *source, quipu_error *reterr)
+{
+    size_t read = 0;
+    quipu_status status = QUIPU_OK;
+
+    source->count = 0;
+    while (read < ENT_HITS_WINDOW && search_find_open(find, source, &status, reterr)) {
+        size_t n = 0;
+
+        if (qp_hits_next_window(&source->iter, source->window + source->count, &n)) {
+            read += n;
+            status = search_find_keep(find, source, n, reterr);
+        } else {
+            source->open = false;
+            status = ent_iter_end(&source->iter, reterr);
+        }
+    }
+    return status;
+}
+
+/* For qsort(), among hits of one rank: the oldest session first, then by number. Nothing here
+ * depends on the engine. */
 static int search_find_compare(const void *left, const void *right)
 {
-    const size_t windows[2] = {((const find_hit *)left)->window, ((const find_hit *)right)->window};
-    const ent_hit *l = &((const find_hit *)left)->hit;
-    const ent_hit *r = &((const find_hit *)right)->hit;
+    const find_hit *l = left;
+    const find_hit *r = right;
+    int order = quipu_time_cmp(l->created, r->created);
 
-    if (windows[0] != windows[1]) {
-        return windows[0] < windows[1] ? -1 : 1;
+    if (order == 0) {
+        order = qp_str_cmp(l->session->key, r->session->key);
     }
-    if (l->rank != r->rank) {
-        return l->rank > r->rank ? -1 : 1;
+    return order != 0 ? order : (l->hit.seq > r->hit.seq) - (l->hit.seq < r->hit.seq);
+}
+
+/* Adds a hit that is shown and holds. */
+static quipu_status search_find_add(search_find *find, const find_source *source,
+                                    const ent_hit *hit, quipu_error *reterr)
+{
+    const find_session *session = NULL;
+    find_session *holder = NULL;
+    bool holds = false;
+    quipu_status status = search_find_for(find, source, hit, &session, reterr);
+
+    if (status == QUIPU_OK && session != NULL) {
+        status =
+            qp_hits_holds(find->db, &qp_message_entity, find->query.words, hit, &holds, reterr);
     }
-    return l->key != r->key ? (l->key > r->key) - (l->key < r->key)
-                            : (l->seq > r->seq) - (l->seq < r->seq);
+    /* In one session numbers are the age. */
+    if (status == QUIPU_OK && holds && source->session == NULL) {
+        status = search_find_session(find, hit->key, &holder, reterr);
+    }
+    if (status == QUIPU_OK && holds) {
+        find->hits[find->count++] =
+            (find_hit){*hit, session, holder != NULL ? holder->created : (quipu_time){0, 0}};
+    }
+    return status;
+}
+
+/* Ranks the window and adds its hits until there are as many as are wanted, all of one rank
+ * together. */
+static quipu_status search_find_take(search_find *find, find_source *source, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    size_t i = 0;
+
+    qp_hits_rank(source->window, source->count);
+    while (i < source->count && find->count < find->wanted && status == QUIPU_OK) {
+        const double rank = source->window[i].at.rank;
+        const size_t start = find->count;
+
+        for (; i < source->count && source->window[i].at.rank == rank && status == QUIPU_OK; i++) {
+            status = search_find_add(find, source, &source->window[i].at, reterr);
+        }
+        if (find->count > start + 1) {
+            qsort(find->hits + start, find->count - start, sizeof(*find->hits),
+                  search_find_compare);
+        }
+    }
+    return status;
 }
 
 /* The conditions on the message itself: those of the options, and those of the query. A field has
@@ -296,131 +409,112 @@ static qp_message_where search_find_where(const search_find *find, qp_message_wh
     return where;
 }
 
-/* Room for so many hits. */
-static quipu_status search_find_room(search_find *find, size_t count, quipu_error *reterr)
+/* Room for a window, and for the hits that are wanted and as many of the last rank as a window
+ * may have. */
+static quipu_status search_find_room(search_find *find, find_source *source, quipu_error *reterr)
 {
+    const size_t window = (size_t)2 * ENT_HITS_WINDOW;
+
     assert(find->count == 0);
-    find->hits = qp_arena_take(find->scratch, count * sizeof(*find->hits));
-    return find->hits != NULL ? QUIPU_OK : search_find_nomem(reterr);
+    find->hits = qp_arena_take(find->scratch, (find->wanted + window) * sizeof(*find->hits));
+    source->window = qp_arena_take(find->scratch, window * sizeof(*source->window));
+    return find->hits != NULL && source->window != NULL ? QUIPU_OK : search_find_nomem(reterr);
 }
 
-/* For qsort(): the highest keys first. */
+/* For qsort(): the newest session first, and its last messages. Numbers of sessions are not used:
+ * they differ between engines. */
 static int search_find_by_newest(const void *left, const void *right)
 {
     const qp_recall_part *l = left;
     const qp_recall_part *r = right;
+    const int order = quipu_time_cmp(r->created, l->created);
 
-    return l->holder != r->holder ? (l->holder < r->holder) - (l->holder > r->holder)
-                                  : (l->from < r->from) - (l->from > r->from);
+    if (order != 0) {
+        return order;
+    }
+    return l->group != r->group ? (l->group > r->group) - (l->group < r->group)
+                                : (l->from < r->from) - (l->from > r->from);
 }
 
-/* One window of the scope's hits: part after part, until there are ENT_HITS_WINDOW of them. The
- * hits of a part that has more come in windows of their own. *next and that part's `to` move behind
- * what was taken. */
-static quipu_status search_find_window(search_find *find, qp_message_where *where,
-                                       const qp_recall_scope *scope, size_t *next,
-                                       quipu_error *reterr)
-{
-    const size_t start = find->count;
-    quipu_status status = QUIPU_OK;
-
-    while (*next < scope->part_count && find->count - start < ENT_HITS_WINDOW &&
-           status == QUIPU_OK) {
-        find_taking taking = {QP_STR_ABSENT, ENT_HITS_WINDOW, ENT_HITS_WINDOW, 0, 0};
-        qp_recall_part *part = &scope->parts[*next];
-
-        where->session_id = ent_eq(part->holder);
-        where->seq = ent_between(part->from, part->to);
-        status = search_find_take(find, where, &taking, reterr);
-        part->to = taking.read == ENT_HITS_WINDOW ? taking.lowest_seq - 1 : part->from - 1;
-        *next += part->to < part->from ? 1 : 0;
-    }
-    if (find->count > start) {
-        qsort(find->hits + start, find->count - start, sizeof(*find->hits), search_find_compare);
-    }
-    return status;
-}
-
-/* The hits of an app's sessions, or of a user's, without those of others. */
-static quipu_status search_find_scoped(search_find *find, qp_message_where *where,
-                                       const qp_recall_scope *scope, quipu_error *reterr)
-{
-    size_t next = 0;
-    quipu_status status =
-        search_find_room(find, find->wanted + (size_t)2 * ENT_HITS_WINDOW, reterr);
-
-    assert(scope->count <= SEARCH_FIND_SESSIONS_MAX);
-    if (scope->part_count > 0) {
-        qsort(scope->parts, scope->part_count, sizeof(*scope->parts), search_find_by_newest);
-    }
-    while (next < scope->part_count && find->count < find->wanted && status == QUIPU_OK) {
-        status = search_find_window(find, where, scope, &next, reterr);
-    }
-    return status;
-}
-
-/* The hits of all sessions. One window is read to learn whether a query for an app has more: which
- * way is taken must not depend on the page, since their orders differ then. */
-static quipu_status search_find_everywhere(search_find *find, qp_message_where *where,
-                                           quipu_error *reterr)
+/* Hits of an app in all sessions fill a window: the app's sessions are asked one by one instead,
+ * unless they are many. */
+static quipu_status search_find_narrow(search_find *find, find_source *source, quipu_error *reterr)
 {
     const quipu_recall_options options = {.app_name = find->options.app_name,
                                           .user_id = find->options.user_id};
-    find_taking taking = {.key = QP_STR_ABSENT, .wanted = find->wanted};
-    qp_recall_scope scope = {.count = SEARCH_FIND_SESSIONS_MAX + 1};
-    quipu_status status = search_find_room(find, find->wanted + ENT_HITS_WINDOW, reterr);
+    qp_recall_scope scope = {0};
+    quipu_status status = qp_recall_scope_read(
+        find->store, find->db, &options, SEARCH_FIND_SESSIONS_MAX, find->scratch, &scope, reterr);
 
-    if (status == QUIPU_OK && options.app_name.p != NULL) {
-        taking.wanted = taking.limit = ENT_HITS_WINDOW;
-        status = search_find_take(find, where, &taking, reterr);
-        if (status != QUIPU_OK || taking.read < ENT_HITS_WINDOW) {
-            return status;
-        }
-        status = qp_recall_scope_read(find->store, find->db, &options, SEARCH_FIND_SESSIONS_MAX,
-                                      find->scratch, &scope, reterr);
-        find->count = 0;
-        taking = (find_taking){.key = QP_STR_ABSENT, .wanted = find->wanted};
+    if (status != QUIPU_OK || scope.count > SEARCH_FIND_SESSIONS_MAX) {
+        return status;
+    }
+    if (source->open) {
+        source->open = false;
+        status = ent_iter_end(&source->iter, reterr);
+    }
+    if (scope.part_count > 0) {
+        qsort(scope.parts, scope.part_count, sizeof(*scope.parts), search_find_by_newest);
+    }
+    source->parts = scope.parts;
+    source->part_count = scope.part_count;
+    source->next = 0;
+    return status == QUIPU_OK ? search_find_window(find, source, reterr) : status;
+}
+
+/* Window after window until there are as many hits as are wanted. Which way is taken must not
+ * depend on the page, since the orders differ. */
+static quipu_status search_find_read(search_find *find, find_source *source, quipu_error *reterr)
+{
+    quipu_status status = search_find_window(find, source, reterr);
+
+    if (status == QUIPU_OK && source->parts == NULL && find->options.app_name.p != NULL &&
+        !search_find_at_end(source)) {
+        status = search_find_narrow(find, source, reterr);
     }
     if (status == QUIPU_OK) {
-        status = scope.count <= SEARCH_FIND_SESSIONS_MAX
-                     ? search_find_scoped(find, where, &scope, reterr)
-                     : search_find_take(find, where, &taking, reterr);
+        status = search_find_take(find, source, reterr);
+    }
+    while (status == QUIPU_OK && find->count < find->wanted && !search_find_at_end(source)) {
+        status = search_find_window(find, source, reterr);
+        if (status == QUIPU_OK) {
+            status = search_find_take(find, source, reterr);
+        }
     }
     return status;
 }
 
-/* The hits of one session. A fork has a segment in each ancestor: the best of each are taken, then
- * sorted together. */
-static quipu_status search_find_chain(search_find *find, qp_message_where *where,
-                                      const qp_chain *chain, quipu_error *reterr)
+/* The hits of the page and of those before it. A session's own segments are its parts, the newest
+ * first; an empty chain has none. */
+static quipu_status search_find_hits(search_find *find, const qp_session *row,
+                                     const qp_chain *chain, quipu_error *reterr)
 {
-    /* Room for the wanted hits of every segment, which are merged. */
-    quipu_status status = search_find_room(find, find->wanted * chain->count + 1, reterr);
-
-    for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
-        const qp_segment *part = &chain->segments[i];
-        find_taking taking = {.key = find->options.session_key, .wanted = find->wanted};
-
-        where->session_id = ent_eq(part->session);
-        where->seq = ent_between(part->from, part->to);
-        status = search_find_take(find, where, &taking, reterr);
-    }
-    if (status == QUIPU_OK && chain->count > 1) {
-        assert(find->count <= find->wanted * chain->count);
-        qsort(find->hits, find->count, sizeof(*find->hits), search_find_compare);
-    }
-    return status;
-}
-
-/* The hits of the page and of those before it. */
-static quipu_status search_find_hits(search_find *find, const qp_chain *chain, quipu_error *reterr)
-{
+    qp_recall_part parts[QP_CHAIN_MAX];
     qp_message_where also;
-    qp_message_where where = search_find_where(find, &also);
+    find_source source = {.where = search_find_where(find, &also), .part_count = 1};
+    quipu_status status = search_find_room(find, &source, reterr);
 
-    assert(find->count == 0);
-    return chain != NULL ? search_find_chain(find, &where, chain, reterr)
-                         : search_find_everywhere(find, &where, reterr);
+    assert(find->count == 0 && (row == NULL || chain->count <= QP_CHAIN_MAX));
+    if (row != NULL) {
+        for (size_t i = 0; i < chain->count; i++) {
+            const qp_segment *from = &chain->segments[chain->count - 1 - i];
+
+            parts[i] =
+                (qp_recall_part){.holder = from->session, .from = from->from, .to = from->to};
+        }
+        source.parts = parts;
+        source.part_count = chain->count;
+        find->asked = (find_session){.key = find->options.session_key};
+        source.session = &find->asked;
+    }
+    if (status == QUIPU_OK) {
+        status = search_find_read(find, &source, reterr);
+    }
+    if (source.open) {
+        quipu_status ended = ent_iter_end(&source.iter, status == QUIPU_OK ? reterr : NULL);
+        status = status == QUIPU_OK ? ended : status;
+    }
+    return status;
 }
 
 /* ---- the page --------------------------------------------------------------------------------
@@ -438,7 +532,7 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
     quipu_search_hit hit = {.seq = found->hit.seq, .rank = found->hit.rank};
     qp_message_iter iter;
     qp_message row;
-    bool copied = quipu_arena_copy(arena, found->key, &hit.session_key) == QUIPU_OK;
+    bool copied = quipu_arena_copy(arena, found->session->key, &hit.session_key) == QUIPU_OK;
     bool stored = false;
     quipu_status status = qp_message_iter_begin(find->db, &query, &iter, reterr);
 
@@ -571,7 +665,7 @@ static quipu_status search_find_run(search_find *find, quipu_error *reterr)
         }
     }
     if (status == QUIPU_OK) {
-        status = search_find_hits(find, scoped ? &chain : NULL, reterr);
+        status = search_find_hits(find, row, &chain, reterr);
     }
     /* "Nothing" is an answer only of a sound index. */
     if (status == QUIPU_OK && find->count == 0) {

@@ -1,5 +1,5 @@
-/* Recall on real conversations: four questions of LongMemEval, each about one of some 50 sessions,
- * answered alike by the engine under test and by a second store in memory. */
+/* Recall and search on real conversations: four questions of LongMemEval, each about one of some 50
+ * sessions, answered alike by the engine under test and by a second store in memory. */
 #include "contract/recall_t.h"
 
 #include <jansson.h>
@@ -70,6 +70,44 @@ static void fixture_question(quipu_store *store, quipu_store *reference, const c
     quipu_free(theirs);
 }
 
+/* Exact search for one of the question's words or another: both stores return the same. */
+static void fixture_search(quipu_store *store, quipu_store *reference, const char *user,
+                           const char *question)
+{
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *ours = NULL;
+    quipu_search_results *theirs = NULL;
+    quipu_error err = {0};
+    char query[2048];
+    size_t n = 0;
+
+    for (const char *at = question; *at != '\0'; at++) {
+        assert_true(n + 8 < sizeof(query));
+        if (*at == ' ') {
+            n += (size_t)snprintf(query + n, sizeof(query) - n, " OR ");
+        } else {
+            query[n++] = *at;
+        }
+    }
+    options.query = (quipu_str){query, n};
+    options.app_name = QUIPU_STR("app");
+    options.user_id = quipu_cstr(user);
+    options.limit = FIXTURE_LIMIT;
+    T_OK(quipu_search(store, &options, NULL, &ours, &err));
+    T_OK(quipu_search(reference, &options, NULL, &theirs, &err));
+    assert_true(ours->hits.count > 0);
+    assert_int_equal(ours->hits.count, theirs->hits.count);
+    for (size_t i = 0; i < ours->hits.count; i++) {
+        const quipu_search_hit *a = quipu_search_hit_at(ours->hits, i);
+        const quipu_search_hit *b = quipu_search_hit_at(theirs->hits, i);
+
+        assert_true(quipu_str_eq(a->session_key, b->session_key) && a->seq == b->seq);
+        assert_memory_equal(&a->rank, &b->rank, sizeof(a->rank));
+    }
+    quipu_free(ours);
+    quipu_free(theirs);
+}
+
 static void the_session_that_answers_comes_first_on_every_engine(void **state)
 {
     quipu_store *store = *state;
@@ -104,6 +142,8 @@ static void the_session_that_answers_comes_first_on_every_engine(void **state)
         (void)snprintf(user, sizeof(user), "u%d", i);
         fixture_question(store, reference, user,
                          json_string_value(json_object_get(lines[i], "question")));
+        fixture_search(store, reference, user,
+                       json_string_value(json_object_get(lines[i], "question")));
         json_decref(lines[i]);
     }
     quipu_close(reference);

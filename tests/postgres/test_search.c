@@ -1,15 +1,34 @@
-/* Search in PostgreSQL finds what it finds in SQLite, also in messages that are larger than what
- * the server's index can hold of one. */
+/* Search in PostgreSQL finds what it finds in SQLite, in the same order, also in messages that are
+ * larger than what the server's index can hold of one. */
 #include "contract/search_t.h"
 
 #include "base/buf.h"
 #include "ent_postgres/search.h"
 
-/* The same store in both engines. */
+/* The same store in both engines: session a of nobody, b and c of two users of an app, and d, a
+ * fork of c for the user of b. */
 typedef struct twins {
     quipu_store *server;
     quipu_store *file;
 } twins;
+
+static void twins_create(quipu_store *store)
+{
+    quipu_session_new b = st_values("b");
+    quipu_session_new c = st_values("c");
+    quipu_session_new d = st_values("d");
+    quipu_error err = {0};
+
+    st_create(store, "a");
+    b.app_name = c.app_name = d.app_name = QUIPU_STR("app");
+    b.user_id = d.user_id = QUIPU_STR("ann");
+    c.user_id = QUIPU_STR("bob");
+    T_OK(quipu_session_create(store, &b, NULL, NULL, &err));
+    T_OK(quipu_session_create(store, &c, NULL, NULL, &err));
+    st_append(store, "c", "red red green");
+    st_append(store, "c", "a red thing that is longer, and green");
+    T_OK(quipu_session_fork(store, QUIPU_STR("c"), 1, &d, NULL, NULL, &err));
+}
 
 static twins twins_open(void)
 {
@@ -20,8 +39,8 @@ static twins twins_open(void)
     t_path(t_tmpdir(), "twin.db", path);
     (void)remove(path);
     T_OK(quipu_open(path, NULL, &both.file, &err));
-    st_create(both.server, "a");
-    st_create(both.file, "a");
+    twins_create(both.server);
+    twins_create(both.file);
     return both;
 }
 
@@ -31,65 +50,56 @@ static void twins_close(twins *both)
     quipu_close(both->file);
 }
 
+static void twins_append_to(twins *both, const char *key, const char *text)
+{
+    st_append(both->server, key, text);
+    st_append(both->file, key, text);
+}
+
 static void twins_append(twins *both, const char *text)
 {
-    st_append(both->server, "a", text);
-    st_append(both->file, "a", text);
+    twins_append_to(both, "a", text);
 }
 
-static int by_number(const void *left, const void *right)
+/* Whether both find the same hits in the same order, with the same ranks and snippets. */
+static void check_asked(twins *both, const quipu_search_options *options)
 {
-    const int64_t l = *(const int64_t *)left;
-    const int64_t r = *(const int64_t *)right;
+    quipu_search_results *server = search_with(both->server, options);
+    quipu_search_results *file = search_with(both->file, options);
 
-    return (l > r) - (l < r);
-}
-
-/* The numbers of the messages that a query finds, and their snippets, in the order of the former.
- */
-static size_t numbers(quipu_store *store, const char *query, int64_t ret[QUIPU_SEARCH_LIMIT_MAX],
-                      qp_buf *snippets)
-{
-    quipu_search_options options = ask(query);
-    quipu_search_results *results;
-    size_t n;
-
-    options.limit = QUIPU_SEARCH_LIMIT_MAX;
-    results = search_with(store, &options);
-    n = results->hits.count;
-    for (size_t i = 0; i < n; i++) {
-        ret[i] = quipu_search_hit_at(results->hits, i)->seq;
+    if (server->hits.count != file->hits.count || server->more != file->more) {
+        fail_msg("\"%.*s\" finds %zu, and %zu in SQLite", (int)options->query.n, options->query.p,
+                 server->hits.count, file->hits.count);
     }
-    qsort(ret, n, sizeof(*ret), by_number);
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = 0; j < n; j++) {
-            if (quipu_search_hit_at(results->hits, j)->seq == ret[i]) {
-                qp_buf_put(snippets, quipu_search_hit_at(results->hits, j)->snippet);
-                qp_buf_putc(snippets, '\n');
-            }
+    for (size_t i = 0; i < file->hits.count; i++) {
+        const quipu_search_hit *one = quipu_search_hit_at(server->hits, i);
+        const quipu_search_hit *other = quipu_search_hit_at(file->hits, i);
+
+        if (!quipu_str_eq(one->session_key, other->session_key) || one->seq != other->seq ||
+            memcmp(&one->rank, &other->rank, sizeof(one->rank)) != 0 ||
+            !quipu_str_eq(one->snippet, other->snippet)) {
+            fail_msg("\"%.*s\", hit %zu: %.*s:%lld %.17g, and %.*s:%lld %.17g in SQLite",
+                     (int)options->query.n, options->query.p, i, (int)one->session_key.n,
+                     one->session_key.p, (long long)one->seq, one->rank, (int)other->session_key.n,
+                     other->session_key.p, (long long)other->seq, other->rank);
         }
     }
-    quipu_free(results);
-    return n;
+    quipu_free(server);
+    quipu_free(file);
 }
 
+/* Everywhere, for a user, and in a fork. */
 static void check_same(twins *both, const char *query)
 {
-    static int64_t server[QUIPU_SEARCH_LIMIT_MAX];
-    static int64_t file[QUIPU_SEARCH_LIMIT_MAX];
-    qp_buf server_text;
-    qp_buf file_text;
+    quipu_search_options options = ask(query);
 
-    qp_buf_init(&server_text, 64 << 20);
-    qp_buf_init(&file_text, 64 << 20);
-    size_t n = numbers(both->server, query, server, &server_text);
-    size_t expected = numbers(both->file, query, file, &file_text);
-    if (n != expected || memcmp(server, file, n * sizeof(*file)) != 0) {
-        fail_msg("\"%s\" finds %zu, and %zu in SQLite", query, n, expected);
-    }
-    assert_string_equal(qp_buf_str(&server_text).p, qp_buf_str(&file_text).p);
-    qp_buf_free(&server_text);
-    qp_buf_free(&file_text);
+    options.limit = QUIPU_SEARCH_LIMIT_MAX;
+    check_asked(both, &options);
+    options.app_name = QUIPU_STR("app");
+    options.user_id = QUIPU_STR("ann");
+    check_asked(both, &options);
+    options.session_key = QUIPU_STR("d");
+    check_asked(both, &options);
 }
 
 static const char *const parts[] = {"red",
@@ -142,8 +152,10 @@ static void every_query_finds_what_it_finds_in_sqlite(void **state)
 
     (void)state;
     for (int i = 0; i < 150; i++) {
+        const char *const keys[] = {"a", "b", "c", "d"};
+
         compose(&seed, false, text, sizeof(text));
-        twins_append(&both, text);
+        twins_append_to(&both, keys[t_random_below(&seed, 4)], text);
     }
     for (int64_t i = t_count(400, 20000); i > 0; i--) {
         compose(&seed, true, text, sizeof(text));
@@ -160,8 +172,10 @@ static void every_query_with_operators_finds_what_it_finds_in_sqlite(void **stat
 
     (void)state;
     for (int i = 0; i < 150; i++) {
+        const char *const keys[] = {"a", "b", "c", "d"};
+
         compose(&seed, false, text, sizeof(text));
-        twins_append(&both, text);
+        twins_append_to(&both, keys[t_random_below(&seed, 4)], text);
     }
     for (int64_t i = t_count(400, 20000); i > 0; i--) {
         size_t n = 0;
@@ -173,6 +187,41 @@ static void every_query_with_operators_finds_what_it_finds_in_sqlite(void **stat
                                   operators[t_random_below(&seed, 4)]);
         }
         check_same(&both, text);
+    }
+    twins_close(&both);
+}
+
+/* More hits than a window, in sessions of one user among those of another. */
+static void windows_are_the_same_as_in_sqlite(void **state)
+{
+    twins both = twins_open();
+    quipu_search_options options = ask("common OR rare");
+    static quipu_message batch[QUIPU_SEARCH_WINDOW - 100];
+    static char texts[QUIPU_SEARCH_WINDOW - 100][64];
+    const size_t n = sizeof(batch) / sizeof(batch[0]);
+    const char *const keys[] = {"b", "c", "d", "b", "d", "c"};
+    uint64_t seed = t_seed();
+    quipu_error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        for (size_t j = 0; j < n; j++) {
+            (void)snprintf(texts[j], sizeof(texts[j]), "%s %s %s",
+                           t_random_below(&seed, 20) == 0 ? "rare" : "common",
+                           t_random_below(&seed, 3) == 0 ? "common" : "and",
+                           t_random_below(&seed, 2) == 0 ? "more of it" : "");
+            batch[j] = st_says(QUIPU_ROLE_USER, texts[j]);
+        }
+        T_OK(quipu_message_append(both.server, quipu_cstr(keys[i]), quipu_messages_of(batch, n),
+                                  NULL, NULL, NULL, &err));
+        T_OK(quipu_message_append(both.file, quipu_cstr(keys[i]), quipu_messages_of(batch, n), NULL,
+                                  NULL, NULL, &err));
+    }
+    options.app_name = QUIPU_STR("app");
+    options.user_id = QUIPU_STR("ann");
+    options.limit = QUIPU_SEARCH_LIMIT_MAX;
+    for (; options.offset < 4 * QUIPU_SEARCH_LIMIT_MAX; options.offset += options.limit) {
+        check_asked(&both, &options);
     }
     twins_close(&both);
 }
@@ -303,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_query_finds_what_it_finds_in_sqlite),
         cmocka_unit_test(every_query_with_operators_finds_what_it_finds_in_sqlite),
+        cmocka_unit_test(windows_are_the_same_as_in_sqlite),
         cmocka_unit_test(what_is_excluded_is_looked_for_in_the_whole_text),
         cmocka_unit_test(phrases_are_found_behind_the_last_place_of_an_index),
         cmocka_unit_test(a_page_is_full_though_some_rows_are_looked_at_in_vain),
