@@ -225,15 +225,17 @@ class Library:
 
 def measure_layer(quipu, folder, store, blocks):
     """What HTTP adds to a get, and to an append."""
-    found = {"get": [], "null": [], "library": []}
+    found = {"get": [], "worker": [], "loop": [], "library": []}
     library = Library(store.path)
     with store.served() as server:
         client = Client(server.port)
-        get, null = store.ask("GET", GET), request("GET", "/readyz")
+        get, loop = store.ask("GET", GET), request("GET", "/readyz")
+        ping = store.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"})
         client.ask(get)
         for _ in range(blocks):
             found["get"].append(server.cost_ns(lambda: client.ask(get), REQUESTS))
-            found["null"].append(server.cost_ns(lambda: client.ask(null), REQUESTS))
+            found["worker"].append(server.cost_ns(lambda: client.ask(ping), REQUESTS))
+            found["loop"].append(server.cost_ns(lambda: client.ask(loop), REQUESTS))
             found["library"].append(library.get_ns(REQUESTS))
         library.close()
         taken = []
@@ -244,12 +246,17 @@ def measure_layer(quipu, folder, store, blocks):
     own = subprocess.run([quipu, "bench", "--json", "--quiet", "--store", folder / "bench.db"],
                          check=True, capture_output=True, text=True)
     alone = json.loads(own.stdout)["append_full"]
-    above = [get - null for get, null in zip(found["get"], found["null"])]
+    above = {name: [get - other for get, other in zip(found["get"], found[name])]
+             for name in ("loop", "worker")}
     return [
-        pair("server.get", above, found["library"],
+        pair("server.get", above["loop"], found["library"],
              f"the last 50 of {SHORT} messages, without the loop's own cost"),
+        pair("server.get_handler", above["worker"], found["library"],
+             "the same, without the way to a worker and back either"),
         line("server.get_us", "us", [ns / 1e3 for ns in found["get"]], "the same, with it"),
-        line("server.null_us", "us", [ns / 1e3 for ns in found["null"]], "/readyz"),
+        line("server.worker_us", "us", [ns / 1e3 for ns in found["worker"]],
+             "MCP's ping, by a worker that asks no store"),
+        line("server.loop_us", "us", [ns / 1e3 for ns in found["loop"]], "/readyz, by no worker"),
         line("server.append_x", "x", [statistics.median(taken) / 1e3 / alone["p50_us"]],
              "wall time, p50, durable; against the library's call"),
     ]
@@ -390,7 +397,8 @@ def measure_tails(store, blocks):
         for sock in socks:
             sock.close()
     return [line("server.live_tails_ms", "ms", costs[1:], f"an append, {LIVE_TAILS:,} tails"),
-            line("server.idle_tails_mb", "MB", [idle], f"resident, for {IDLE_TAILS:,}, by {fit:,} tails")]
+            line("server.idle_tails_mb", "MB", [idle],
+                 f"resident, for {IDLE_TAILS:,}, by {fit:,} tails")]
 
 
 # ---- start ---------------------------------------------------------------------------------------

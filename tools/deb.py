@@ -46,7 +46,9 @@ def build_time():
         return int(os.environ["SOURCE_DATE_EPOCH"])
     done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True,
                           text=True, check=False)
-    return int(done.stdout) if done.returncode == 0 else int((ROOT / "CHANGELOG.md").stat().st_mtime)
+    if done.returncode == 0:
+        return int(done.stdout)
+    return int((ROOT / "CHANGELOG.md").stat().st_mtime)
 
 
 def put(path, data, mode=0o644):

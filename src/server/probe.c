@@ -1,8 +1,8 @@
 /* Probes: what /healthz and /metrics ask the store. Anybody may ask for the health, and a monitor
  * asks for figures while the store is in trouble, so that neither may take the workers, or wait for
- * them: a worker that is free is asked at most once a second for each probe, and every other request
- * is answered by the loop with what was found last. Only a result that is too old to say that the
- * store is healthy makes a request wait for a worker like any other.
+ * them: a worker that is free is asked at most once a second for each probe, and every other
+ * request is answered by the loop with what was found last. Only a result that is too old to say
+ * that the store is healthy makes a request wait for a worker like any other.
  *
  *   idle ──qp_probe_begin()──▶ running (a worker: qp_probe_run()) ──qp_probe_end()──▶ idle
  *

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Packaging: the Debian packages of this build are installed into a root of their own and run, the
-systemd unit is checked by systemd itself, and the container file by rules of ours. QUIPU_LONG=1 installs the packages into a fresh Debian, too."""
+systemd unit is checked by systemd itself, and the container file by a few rules here.
+QUIPU_LONG=1 installs the packages into a fresh Debian, too."""
 
 import http.client
 import os
@@ -50,7 +51,8 @@ class Debian(unittest.TestCase):
         cls.addClassCleanup(cls.home.cleanup)
         cls.folder = pathlib.Path(cls.home.name)
         # Not compressed: what takes long, and is dpkg's affair.
-        patch = unittest.mock.patch.dict(os.environ, DPKG_DEB_COMPRESSOR_TYPE="none")
+        patch = unittest.mock.patch.dict(os.environ, DPKG_DEB_COMPRESSOR_TYPE="none",
+                                         SOURCE_DATE_EPOCH="1700000000")
         patch.start()
         cls.addClassCleanup(patch.stop)
         run(sys.executable, ROOT / "tools/deb.py", BUILD, cls.folder / "deb")
@@ -205,7 +207,8 @@ def container_faults(text):
                 faults.append(f"{image} has no version")
         if name == "USER":
             users.append(arguments)
-        if name in ("ENTRYPOINT", "CMD") and not re.fullmatch(r'\["[^"]+"(, "[^"]+")*\]', arguments):
+        is_list = re.fullmatch(r'\["[^"]+"(, "[^"]+")*\]', arguments)
+        if name in ("ENTRYPOINT", "CMD") and not is_list:
             faults.append(f"{name} needs a list: a shell would get the signals")
         if name == "COPY" and (source := re.match(r"--from=(\S+)", arguments)):
             if source[1] not in stages[:-1]:
