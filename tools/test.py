@@ -26,7 +26,7 @@ OUTPUT_BYTES_MAX = "50000000"
 SKIPPED_ITSELF = "SKIP_RETURN_CODE"  # how CTest's report says that a test chose to skip
 FAST_CHECKS = (
     "format", "layers", "style", "words", "measures", "headers", "symbols", "generated",
-    "requirements",
+    "requirements", "amalgamation",
 )
 
 CASE_OK = re.compile(r"^\[ +OK \] (\S+)", re.M)

@@ -289,7 +289,8 @@ static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t ta
 }
 
 /* A session's watermark moves to `to`; `row` is what is stored now. */
-static quipu_status search_move(ent_db *db, const qp_session *row, int64_t to, quipu_error *reterr)
+static quipu_status search_advance(ent_db *db, const qp_session *row, int64_t to,
+                                   quipu_error *reterr)
 {
     const qp_session_patch patch = {.indexed_seq = ent_set(to),
                                     .index_pending =
@@ -339,7 +340,7 @@ static quipu_status search_whole(qp_search_walk *walk, ent_db *db, const qp_sess
     int64_t to = 0;
     quipu_status status = search_session(walk, db, row, budget, &to, reterr);
 
-    return status == QUIPU_OK && to != 0 ? search_move(db, row, to, reterr) : status;
+    return status == QUIPU_OK && to != 0 ? search_advance(db, row, to, reterr) : status;
 }
 
 /* One transaction of the walk: session after session until the budget is used up. */
@@ -465,7 +466,7 @@ static quipu_status search_move_all(ent_db *db, quipu_arena *scratch, search_mov
         status = qp_session_lock(db, scratch, &query, &list, reterr);
         if (status == QUIPU_OK && list.n > 0) {
             assert(list.items[0].indexed_seq == moved[i].row->indexed_seq);
-            status = search_move(db, &list.items[0], moved[i].to, reterr);
+            status = search_advance(db, &list.items[0], moved[i].to, reterr);
         }
     }
     ent_watch(db, 0, NULL, NULL);
