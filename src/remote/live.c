@@ -140,9 +140,9 @@ static size_t live_unique(qp_live *items, size_t count)
         qsort(items, count, sizeof(*items), live_compare);
     }
     for (size_t i = 0; i < count; i++) {
-        if (i + 1 == count || memcmp(items[i].history->session->uid.b,
-                                     items[i + 1].history->session->uid.b,
-                                     sizeof(quipu_uuid)) != 0) {
+        if (i + 1 == count ||
+            memcmp(items[i].history->session->uid.b, items[i + 1].history->session->uid.b,
+                   sizeof(quipu_uuid)) != 0) {
             items[kept++] = items[i];
         }
     }

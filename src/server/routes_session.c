@@ -33,7 +33,7 @@ static quipu_status routes_put_stateful(qp_call *call, qp_jsonw *writer,
     if (status == QUIPU_OK && quipu_str_eq(history->session->app_name, listed->app_name) &&
         quipu_str_eq(history->session->user_id, listed->user_id)) {
         qp_jsonw_object(writer);
-        qp_fields_members(writer, &call->server->session_fields, history->session);
+        qp_fields_session(writer, call, history->session);
         qp_fields_state(writer, call, history);
         qp_jsonw_object_end(writer);
     }
@@ -53,7 +53,9 @@ static quipu_status routes_put_sessions(qp_call *call, qp_jsonw *writer, quipu_s
         if (stateful) {
             status = routes_put_stateful(call, writer, quipu_session_info_at(list, i), reterr);
         } else {
-            qp_fields_write(writer, &call->server->session_fields, quipu_session_info_at(list, i));
+            qp_jsonw_object(writer);
+            qp_fields_session(writer, call, quipu_session_info_at(list, i));
+            qp_jsonw_object_end(writer);
         }
     }
     qp_jsonw_array_end(writer);
@@ -114,7 +116,9 @@ static quipu_status routes_answer_session(qp_call *call, int http_status,
     qp_jsonw_begin(&writer, &call->answer.body);
     qp_jsonw_object(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("session"));
-    qp_fields_write(&writer, &call->server->session_fields, history->session);
+    qp_jsonw_object(&writer);
+    qp_fields_session(&writer, call, history->session);
+    qp_jsonw_object_end(&writer);
     if (with_messages) {
         qp_jsonw_key(&writer, QUIPU_STR("messages"));
         status = qp_fields_messages(&writer, history->messages, &call->arena, reterr);
@@ -425,8 +429,9 @@ static quipu_status routes_read_append(qp_call *call, qp_json_node body, routes_
         }
     }
     if (status == QUIPU_OK && append->messages.count == 0 && options->event == NULL) {
-        status = qp_error_set(reterr, QUIPU_INVALID,
-                              "messages or an event are required, and messages not empty");
+        status =
+            qp_error_set(reterr, QUIPU_INVALID,
+                         "messages is required and must not be empty, unless there is an event");
     }
     return status;
 }

@@ -11,8 +11,24 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "server/server.h"
 
 /* ---- writing --------------------------------------------------------------------------------- */
+
+void qp_fields_session(qp_jsonw *writer, qp_call *call, const quipu_session_info *info)
+{
+    quipu_session_info shown = *info;
+    const quipu_str key = call->key;
+
+    if (shown.parent_key.p != NULL && qp_call_is_scoped(call)) {
+        call->key = shown.parent_key;
+        if (qp_call_check_session(call, NULL) != QUIPU_OK) {
+            shown.parent_key = QP_STR_ABSENT;
+        }
+        call->key = key;
+    }
+    qp_fields_members(writer, &call->server->session_fields, &shown);
+}
 
 /* The library's own form of a message, which export and tail have, too. */
 quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu_arena *arena,

@@ -15,6 +15,10 @@ QUIPU_MUST_USE quipu_status qp_fields_set(const qp_json_fields *fields, void *to
                                           qp_json_node name, qp_json_node value, quipu_arena *arena,
                                           quipu_error *reterr);
 
+/* Writes the members of a session. The key of a fork's parent is left out when the parent is not in
+ * the identity's scope: a user's session may be made from another's. */
+void qp_fields_session(qp_jsonw *writer, qp_call *call, const quipu_session_info *info);
+
 /* Writes messages as an array. */
 QUIPU_MUST_USE quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages,
                                                quipu_arena *arena, quipu_error *reterr);
