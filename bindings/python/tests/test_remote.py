@@ -27,8 +27,8 @@ def address(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         [PROGRAM, "token", "new", "--tokens", tokens], capture_output=True, text=True, check=True
     )
     monkeypatch.setenv("QUIPU_TOKEN", made.stdout.strip())
-    command = [PROGRAM, "serve", "--store", tmp_path / "store.db", "--tokens", tokens]
-    command += ["--listen", "127.0.0.1:0", "--log", "error"]
+    command: list[str | pathlib.Path] = [PROGRAM, "serve", "--store", tmp_path / "store.db"]
+    command += ["--tokens", tokens, "--listen", "127.0.0.1:0", "--log", "error"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         line = server.stdout.readline()
