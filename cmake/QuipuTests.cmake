@@ -129,6 +129,8 @@ endfunction()
 
 # What also runs on stores behind a server of quipu: the calls that a remote store has.
 set(quipu_tests_of_a_server
+    contract.adk_answer contract.adk_live contract.adk_rules contract.adk_service
+    contract.adk_snapshot contract.store_settings contract.store_state
     contract.store_call contract.store_fork contract.store_list contract.store_message
     contract.store_recall contract.store_search contract.store_search_query contract.store_session
     contract.store_tail contract.store_title contract.store_window)

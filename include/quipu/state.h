@@ -31,6 +31,28 @@ typedef struct quipu_state_entry {
 
 QUIPU_SLICE(quipu_state_entries, quipu_state_entry)
 
+/* A name that is set or, without a value, removed. */
+typedef struct quipu_state_change {
+    quipu_scope scope;
+    quipu_str name; /* without the scope's prefix */
+    quipu_json value;
+} quipu_state_change;
+
+QUIPU_SLICE(quipu_state_changes, quipu_state_change)
+
+/* What an append changes beside messages: quipu_append_options.event. It is stored with the
+ * messages, or nothing is. Of two changes of one name the later one counts. */
+typedef struct quipu_state_event {
+    uint32_t struct_size;
+    quipu_state_changes changes;
+    /* Of an append without messages; otherwise the last message says them. */
+    quipu_str event_id; /* required: the same id again changes nothing */
+    quipu_str author;
+    quipu_time time;
+} quipu_state_event;
+
+#define QUIPU_STATE_EVENT_INIT QUIPU_INIT(quipu_state_event)
+
 typedef struct quipu_state_list {
     quipu_state_entries entries; /* by scope and name */
 } quipu_state_list;

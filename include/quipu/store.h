@@ -287,6 +287,9 @@ typedef struct quipu_history {
     quipu_messages messages;
     bool more_before; /* older messages exist */
     bool more_after;  /* newer messages exist */
+    /* With QUIPU_RANGE_STATE, from the same snapshot: <quipu/state.h>. Otherwise NULL and zero. */
+    const struct quipu_state_list *state;
+    quipu_time last_event_at; /* of its last event; of its creation when it has none */
 } quipu_history;
 
 /* ---- sessions -------------------------------------------------------------------------------- */
@@ -305,6 +308,8 @@ typedef struct quipu_session_new {
     int64_t ttl_ms;          /* 0: the store's; -1: never expires */
     quipu_messages messages; /* initial history */
     quipu_str title;         /* at most QUIPU_TITLE_MAX bytes */
+    /* Its first state, stored with it: <quipu/state.h>. A fork has none. NULL: none. */
+    const struct quipu_state_changes *state;
 } quipu_session_new;
 
 #define QUIPU_SESSION_NEW_INIT QUIPU_INIT(quipu_session_new)
@@ -354,6 +359,7 @@ typedef struct quipu_range {
 #define QUIPU_RANGE_HEADER 1u /* the session only, no messages */
 #define QUIPU_RANGE_LAST 2u   /* `limit` takes the newest, not the oldest */
 #define QUIPU_RANGE_VIEW 4u   /* the default view: see <quipu/history.h> */
+#define QUIPU_RANGE_STATE 8u  /* the state, too: see quipu_history */
 
 /**
  * Read a session and its messages from one snapshot: all of them (`range` NULL), the last N, a
@@ -487,6 +493,10 @@ typedef struct quipu_append_options {
     /* Changed together with the append, by bits of QUIPU_SET_*, in its transaction and with its
      * revision; a repeated append changes nothing. NULL: none. */
     const quipu_session_patch *settings;
+    /* Changes of state, in the append's transaction; with them the batch may be empty:
+     * <quipu/state.h>. NULL: none. */
+    const struct quipu_state_event *event;
+    const quipu_uuid *uid; /* QUIPU_CONFLICT unless it is the session's; NULL: do not check */
 } quipu_append_options;
 
 #define QUIPU_APPEND_OPTIONS_INIT QUIPU_INIT_WITH(quipu_append_options, expected_revision, -1)
@@ -499,6 +509,7 @@ typedef struct quipu_appended {
     bool repeated;     /* every message existed already: nothing was written */
     int64_t first_seq; /* of the batch; for a repeated batch, the number it got first */
     int64_t revision;
+    quipu_time time; /* of the last message; zero for a repeated batch and for an empty one */
 } quipu_appended;
 
 #define QUIPU_APPENDED_INIT QUIPU_INIT(quipu_appended)
@@ -519,7 +530,7 @@ typedef struct quipu_appended {
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT, QUIPU_EXISTS, QUIPU_INVALID,
  *            QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN (repeat with the same event ids to
  *            settle it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE (also an empty batch).
+ *            QUIPU_MISUSE (also an empty batch without an event).
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_append(

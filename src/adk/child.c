@@ -185,8 +185,12 @@ static quipu_status child_begin(quipu_live *parent, quipu_str agent,
     qp_live_want want = {.range = QUIPU_RANGE_INIT};
     qp_live live = {.history = NULL};
     quipu_live *child = NULL;
-    quipu_status status = child_id(parent->ref.session_id, agent, arena, &ref.session_id, reterr);
+    /* Behind a server there is no merge: then no child begins, either. */
+    quipu_status status = qp_store_check_here(parent->service->store, "quipu_live_spawn", reterr);
 
+    if (status == QUIPU_OK) {
+        status = child_id(parent->ref.session_id, agent, arena, &ref.session_id, reterr);
+    }
     if (status == QUIPU_OK) {
         status = qp_ref_key(parent->service, &ref, false, arena, &ref, &values.key, reterr);
     }

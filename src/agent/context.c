@@ -12,6 +12,7 @@
 #include "base/option.h"
 #include "base/result.h"
 #include "base/str.h"
+#include "memory/follow.h"
 #include "model/message.h"
 
 #define CONTEXT_FLAGS (QUIPU_CONTEXT_LOG | QUIPU_CONTEXT_AS_BEFORE)
@@ -353,6 +354,10 @@ quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *
         return qp_error_set(reterr, QUIPU_MISUSE, "a context needs a store, options and a place");
     }
     turn->provider = &run.provider;
+    status = qp_memory_check_local(store, "quipu_context_get", reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
     status = context_read(&run, options, call, reterr);
     if (status == QUIPU_OK) {
         run.provider.id = run.options.provider.p;

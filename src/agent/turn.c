@@ -440,6 +440,9 @@ quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
     }
     status = qp_output_check(ret_result, "quipu_turn_result", reterr);
     if (status == QUIPU_OK) {
+        status = qp_memory_check_local(store, "quipu_turn", reterr);
+    }
+    if (status == QUIPU_OK) {
         status = turn_init(&turn, options, call, reterr);
     }
     if (status == QUIPU_OK) {

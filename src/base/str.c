@@ -259,3 +259,32 @@ uint64_t qp_hash64(quipu_str text, uint64_t seed)
     h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
     return h ^ h >> 32;
 }
+
+/* Such a text could leave its place if it ever became part of a path in a file system, and proxies
+ * resolve it before they pass a request on. */
+bool qp_text_has_dots(quipu_str text)
+{
+    size_t begin = 0;
+
+    for (size_t i = 0; i <= text.n; i++) {
+        if (i == text.n || text.p[i] == '/' || text.p[i] == '\\') {
+            size_t n = i - begin;
+
+            if ((n == 1 || n == 2) && text.p[begin] == '.' && text.p[begin + n - 1] == '.') {
+                return true;
+            }
+            begin = i + 1;
+        }
+    }
+    return false;
+}
+
+bool qp_text_is_segment(quipu_str text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if ((unsigned char)text.p[i] < 0x20 || text.p[i] == 0x7f) {
+            return false;
+        }
+    }
+    return text.n > 0 && !qp_text_has_dots(text);
+}

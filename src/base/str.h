@@ -58,6 +58,13 @@ QP_INLINE_FAST bool qp_utf8_valid(quipu_str text)
 /* The largest length <= size_max that does not split a character. */
 size_t qp_utf8_cut(quipu_str text, size_t size_max);
 
+/* Whether "." or ".." stands between the slashes of a text: it is refused as part of a path. */
+bool qp_text_has_dots(quipu_str text);
+
+/* Whether a text, escaped, can be a segment of a URL's path at a server: it is not empty and has
+ * neither dots as above nor control bytes. */
+bool qp_text_is_segment(quipu_str text);
+
 /* Write a code point as UTF-8 (1 to 4 bytes); gives the length. */
 size_t qp_utf8_put(uint32_t point, char ret_bytes[4]);
 

@@ -68,7 +68,4 @@ typedef struct qp_http_refusal {
 quipu_str qp_http_header(const qp_http_request *request, const char *name);
 quipu_str qp_http_parameter(const qp_http_request *request, const char *name);
 
-/* Whether "." or ".." stands between the slashes of a text: it is refused as part of a path. */
-bool qp_http_has_dots(quipu_str text);
-
 #endif

@@ -66,25 +66,6 @@ static bool target_decode(char *from, size_t size, bool plus_is_space, quipu_str
     return qp_utf8_valid(*ret_text);
 }
 
-/* Such a text could leave its place if it ever became part of a path in a file system, and proxies
- * resolve it before they pass a request on. */
-bool qp_http_has_dots(quipu_str text)
-{
-    size_t begin = 0;
-
-    for (size_t i = 0; i <= text.n; i++) {
-        if (i == text.n || text.p[i] == '/' || text.p[i] == '\\') {
-            size_t n = i - begin;
-
-            if ((n == 1 || n == 2) && text.p[begin] == '.' && text.p[begin + n - 1] == '.') {
-                return true;
-            }
-            begin = i + 1;
-        }
-    }
-    return false;
-}
-
 /* The path, which begins with a slash. */
 static bool target_path(char *text, size_t size, qp_http_request *request,
                         qp_http_refusal *ret_refusal)
@@ -104,7 +85,7 @@ static bool target_path(char *text, size_t size, qp_http_request *request,
         if (!target_decode(text + begin, i - begin, false, segment)) {
             return qp_http_refuse(ret_refusal, 400, "the path has a wrong escape");
         }
-        if (qp_http_has_dots(*segment)) {
+        if (qp_text_has_dots(*segment)) {
             return qp_http_refuse(ret_refusal, 400, "the path has . or .. in it");
         }
         request->segment_count++;

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "memory/worker.h"
+#include "store/state.h"
 
 #define FOLLOW_LOOK_MS 1000        /* how often it looks for changes */
 #define FOLLOW_PASS_MS 30000       /* how long one pass may take... */
@@ -199,6 +200,11 @@ static quipu_status follow_copy(follow_worker *worker, const quipu_memory_option
     worker->options.pass_ctx = worker;
     return status == QUIPU_OK ? QUIPU_OK
                               : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a worker");
+}
+
+quipu_status qp_memory_check_local(quipu_store *store, const char *name, quipu_error *reterr)
+{
+    return qp_store_check_here(store, name, reterr);
 }
 
 /* See <quipu/memory.h>. Options are checked before the thread starts, so that the caller learns of

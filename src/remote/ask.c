@@ -55,6 +55,7 @@ void qp_remote_begin(qp_remote_ask *ask, void *server, const qp_call *call, cons
     for (size_t i = 0; i < count; i++) {
         qp_buf_putc(&ask->url, '/');
         ask_escape(&ask->url, segments[i]);
+        ask->no_place = ask->no_place || !qp_text_is_segment(segments[i]);
     }
 }
 
@@ -92,7 +93,8 @@ void qp_remote_number(qp_remote_ask *ask, const char *name, int64_t value)
 {
     char text[24];
 
-    (void)snprintf(text, sizeof(text), "%lld", (long long)value);
+    (void)snprintf(text, sizeof(text), "%lld",
+                   (long long)(value < QP_REMOTE_NUMBER_MAX ? value : QP_REMOTE_NUMBER_MAX));
     qp_remote_text(ask, name, value != 0 ? quipu_cstr(text) : QP_STR_ABSENT);
 }
 
@@ -162,6 +164,14 @@ static quipu_status ask_failure(qp_remote_ask *ask, int http_status, quipu_error
     return status;
 }
 
+quipu_status qp_remote_unread(const qp_remote_ask *ask, quipu_error *reterr)
+{
+    return ask->writes ? qp_error_set(reterr, QUIPU_UNKNOWN,
+                                      "the server did it, and its answer cannot be read: repeat "
+                                      "with the same event ids")
+                       : qp_remote_malformed(reterr);
+}
+
 quipu_status qp_remote_malformed(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_IO, "the server's answer is not what this version expects");
@@ -218,7 +228,7 @@ static ask_try ask_once(qp_remote_ask *ask, quipu_error *reterr)
             answer.http_status == 503 && (try.status != QUIPU_UNKNOWN || ask->repeatable);
         return try;
     }
-    if (answer.was_sent && ask->writes && try.status != QUIPU_NOMEM) {
+    if (answer.was_sent && ask->writes) {
         const quipu_status cause = try.status;
 
         try.status = qp_error_set(reterr, QUIPU_UNKNOWN,
@@ -251,8 +261,16 @@ quipu_status qp_remote_run(qp_remote_ask *ask, quipu_error *reterr)
     bool is_unknown = false;
     ask_try try;
 
+    if (ask->no_place) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND,
+                            "a server has no key with control characters, or with . or .. between "
+                            "slashes");
+    }
     if (qp_buf_status(&ask->url) != QUIPU_OK || qp_buf_status(&ask->body) != QUIPU_OK) {
-        return qp_error_set(reterr, QUIPU_LIMIT, "the request to the server is too large");
+        const quipu_status url = qp_buf_status(&ask->url);
+
+        return qp_error_set(reterr, url != QUIPU_OK ? url : qp_buf_status(&ask->body),
+                            "the request to the server is too large");
     }
     do {
         error = (quipu_error){0};
@@ -274,7 +292,7 @@ quipu_status qp_remote_run(qp_remote_ask *ask, quipu_error *reterr)
     }
     if (ask->answer.n > 0 &&
         qp_json_parse(&ask->doc, qp_buf_str(&ask->answer), NULL, NULL) != QUIPU_OK) {
-        return qp_remote_malformed(reterr);
+        return qp_remote_unread(ask, reterr);
     }
     return QUIPU_OK;
 }

@@ -8,70 +8,6 @@
 #include "remote/remote.h"
 
 #define FIND_LIST_MAX ((size_t)1 << 34)
-#define FIND_BUDGET_MAX INT64_C(1000000000000) /* what a server takes, and more than any session */
-
-/* ---- members --------------------------------------------------------------------------------- */
-
-static bool find_flag(qp_json_node object, const char *name)
-{
-    return qp_json_kind_of(qp_json_get(object, quipu_cstr(name))) == QP_JSON_TRUE;
-}
-
-static int64_t find_number(qp_json_node object, const char *name)
-{
-    int64_t number = 0;
-
-    (void)qp_json_int64(qp_json_get(object, quipu_cstr(name)), &number);
-    return number;
-}
-
-static double find_double(qp_json_node object, const char *name)
-{
-    double number = 0;
-
-    (void)qp_json_double(qp_json_get(object, quipu_cstr(name)), &number);
-    return number;
-}
-
-/* A text in the arena; absent: there is none, or no memory, which *ret_good says. */
-static quipu_str find_text(qp_json_node object, const char *name, quipu_arena *arena,
-                           bool *ret_good)
-{
-    qp_json_node node = qp_json_get(object, quipu_cstr(name));
-    quipu_str text = QP_STR_ABSENT;
-
-    if (qp_json_kind_of(node) == QP_JSON_STRING &&
-        qp_json_text_copy(node, arena, &text) != QUIPU_OK) {
-        *ret_good = false;
-    }
-    return text;
-}
-
-static quipu_time find_time(qp_json_node object, const char *name, quipu_arena *arena,
-                            bool *ret_good)
-{
-    quipu_str text = find_text(object, name, arena, ret_good);
-    quipu_time time = {0, 0};
-
-    if (text.p == NULL || quipu_time_parse(text, &time) != QUIPU_OK) {
-        *ret_good = false;
-    }
-    return time;
-}
-
-static quipu_role find_role(qp_json_node object)
-{
-    static const char *const names[] = {"user", "assistant", "tool", "function", "model", "system"};
-    qp_json_node role = qp_json_get(object, QUIPU_STR("role"));
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (qp_json_kind_of(role) == QP_JSON_STRING &&
-            qp_json_text_is(role, quipu_cstr(names[i]))) {
-            return (quipu_role)(i + 1);
-        }
-    }
-    return (quipu_role)0;
-}
 
 /* ---- window ---------------------------------------------------------------------------------- */
 
@@ -89,9 +25,7 @@ quipu_status qp_remote_window(void *ctx, const qp_call *call, quipu_str key,
 
     qp_buf_init(&list, FIND_LIST_MAX);
     qp_remote_begin(&ask, ctx, call, "GET", segments, 3);
-    qp_remote_number(&ask, "budget",
-                     options->token_budget < FIND_BUDGET_MAX ? options->token_budget
-                                                             : FIND_BUDGET_MAX);
+    qp_remote_number(&ask, "budget", options->token_budget);
     qp_remote_flag(&ask, "cut", (options->flags & QUIPU_WINDOW_CUT) != 0);
     status = qp_remote_run(&ask, reterr);
     root = qp_json_root(&ask.doc);
@@ -105,10 +39,10 @@ quipu_status qp_remote_window(void *ctx, const qp_call *call, quipu_str key,
     }
     if (status == QUIPU_OK) {
         ret_window->session = ret_session;
-        ret_window->tokens = find_number(root, "tokens");
-        ret_window->more_before = find_flag(root, "moreBefore");
-        ret_window->over_budget = find_flag(root, "overBudget");
-        ret_window->cut = find_flag(root, "cut");
+        ret_window->tokens = qp_answer_number(root, "tokens");
+        ret_window->more_before = qp_answer_flag(root, "moreBefore");
+        ret_window->over_budget = qp_answer_flag(root, "overBudget");
+        ret_window->cut = qp_answer_flag(root, "cut");
         status = qp_remote_messages_end(&list, arena, &ret_window->messages, reterr);
     }
     qp_buf_free(&list);
@@ -118,22 +52,18 @@ quipu_status qp_remote_window(void *ctx, const qp_call *call, quipu_str key,
 
 /* ---- hits ------------------------------------------------------------------------------------ */
 
-/* Room for the hits of an answer; NULL: reported. */
-static void *find_room(qp_json_node hits, size_t size, quipu_arena *arena, quipu_status *status,
-                       quipu_error *reterr)
+static quipu_role find_role(qp_json_node object)
 {
-    void *room = NULL;
+    static const char *const names[] = {"user", "assistant", "tool", "function", "model", "system"};
+    qp_json_node role = qp_json_get(object, QUIPU_STR("role"));
 
-    if (*status == QUIPU_OK && qp_json_kind_of(hits) != QP_JSON_ARRAY) {
-        *status = qp_remote_malformed(reterr);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (qp_json_kind_of(role) == QP_JSON_STRING &&
+            qp_json_text_is(role, quipu_cstr(names[i]))) {
+            return (quipu_role)(i + 1);
+        }
     }
-    if (*status == QUIPU_OK) {
-        room = quipu_arena_alloc(arena, qp_json_count(hits) * size + 1);
-        *status = room != NULL
-                      ? QUIPU_OK
-                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a server's answer");
-    }
-    return room;
+    return (quipu_role)0;
 }
 
 static void find_put_time(qp_remote_ask *ask, const char *name, bool has, quipu_time time)
@@ -145,18 +75,32 @@ static void find_put_time(qp_remote_ask *ask, const char *name, bool has, quipu_
     }
 }
 
+static bool find_take_found(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
+{
+    bool good = true;
+
+    (void)ctx;
+    *(quipu_search_hit *)item =
+        (quipu_search_hit){.session_key = qp_answer_text(row, "key", arena, &good),
+                           .seq = qp_answer_number(row, "seq"),
+                           .role = find_role(row),
+                           .author = qp_answer_text(row, "author", arena, &good),
+                           .timestamp = qp_answer_time(row, "timestamp", arena, &good),
+                           .snippet = qp_answer_text(row, "snippet", arena, &good),
+                           .rank = qp_answer_double(row, "rank")};
+    return good;
+}
+
 quipu_status qp_remote_search(void *ctx, const qp_call *call, const quipu_search_options *options,
                               quipu_arena *arena, quipu_search_results *ret_results,
                               quipu_error *reterr)
 {
+    static const qp_answer_kind kind = {sizeof(quipu_search_hit), find_take_found};
     const quipu_str segments[] = {QUIPU_STR("search")};
     quipu_search_hit *hits;
-    qp_remote_ask ask;
-    qp_json_node array;
-    qp_json_iter each;
-    quipu_status status;
-    bool is_good = true;
     size_t count = 0;
+    qp_remote_ask ask;
+    quipu_status status;
 
     qp_remote_begin(&ask, ctx, call, "GET", segments, 1);
     qp_remote_words(&ask, options->query);
@@ -172,56 +116,47 @@ quipu_status qp_remote_search(void *ctx, const qp_call *call, const quipu_search
     qp_remote_number(&ask, "limit", options->limit);
     qp_remote_number(&ask, "offset", options->offset);
     status = qp_remote_run(&ask, reterr);
-    array = qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("hits"));
-    hits = find_room(array, sizeof(*hits), arena, &status, reterr);
-    each = qp_json_each(array);
-    while (status == QUIPU_OK && is_good && qp_json_next(&each)) {
-        hits[count++] =
-            (quipu_search_hit){.session_key = find_text(each.value, "key", arena, &is_good),
-                               .seq = find_number(each.value, "seq"),
-                               .role = find_role(each.value),
-                               .author = find_text(each.value, "author", arena, &is_good),
-                               .timestamp = find_time(each.value, "timestamp", arena, &is_good),
-                               .snippet = find_text(each.value, "snippet", arena, &is_good),
-                               .rank = find_double(each.value, "rank")};
-    }
+    hits = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("hits")), &kind, NULL,
+                          arena, &count, &status, reterr);
     if (status == QUIPU_OK) {
         ret_results->hits = quipu_search_hits_of(hits, count);
-        ret_results->more = find_flag(qp_json_root(&ask.doc), "more");
-        status = is_good ? QUIPU_OK : qp_remote_malformed(reterr);
+        ret_results->more = qp_answer_flag(qp_json_root(&ask.doc), "more");
     }
     qp_remote_end(&ask);
     return status;
 }
 
-static quipu_recall_hit find_recalled(qp_json_node object, quipu_arena *arena, bool *ret_good)
+static bool find_take_recalled(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
-    return (quipu_recall_hit){.session_key = find_text(object, "key", arena, ret_good),
-                              .seq = find_number(object, "seq"),
-                              .role = find_role(object),
-                              .event_id = find_text(object, "eventId", arena, ret_good),
-                              .author = find_text(object, "author", arena, ret_good),
-                              .timestamp = find_time(object, "timestamp", arena, ret_good),
-                              .content = find_text(object, "content", arena, ret_good),
-                              .tokens = find_number(object, "tokens"),
-                              .score = find_double(object, "score"),
-                              .from_words = find_double(object, "fromWords"),
-                              .from_neighbours = find_double(object, "fromNeighbours"),
-                              .from_session = find_double(object, "fromSession")};
+    bool good = true;
+
+    (void)ctx;
+    *(quipu_recall_hit *)item =
+        (quipu_recall_hit){.session_key = qp_answer_text(row, "key", arena, &good),
+                           .seq = qp_answer_number(row, "seq"),
+                           .role = find_role(row),
+                           .event_id = qp_answer_text(row, "eventId", arena, &good),
+                           .author = qp_answer_text(row, "author", arena, &good),
+                           .timestamp = qp_answer_time(row, "timestamp", arena, &good),
+                           .content = qp_answer_text(row, "content", arena, &good),
+                           .tokens = qp_answer_number(row, "tokens"),
+                           .score = qp_answer_double(row, "score"),
+                           .from_words = qp_answer_double(row, "fromWords"),
+                           .from_neighbours = qp_answer_double(row, "fromNeighbours"),
+                           .from_session = qp_answer_double(row, "fromSession")};
+    return good;
 }
 
 quipu_status qp_remote_recall(void *ctx, const qp_call *call, const quipu_recall_options *options,
                               quipu_arena *arena, quipu_recall_results *ret_results,
                               quipu_error *reterr)
 {
+    static const qp_answer_kind kind = {sizeof(quipu_recall_hit), find_take_recalled};
     const quipu_str segments[] = {QUIPU_STR("recall")};
     quipu_recall_hit *hits;
-    qp_remote_ask ask;
-    qp_json_node root;
-    qp_json_iter each;
-    quipu_status status;
-    bool is_good = true;
     size_t count = 0;
+    qp_remote_ask ask;
+    quipu_status status;
 
     qp_remote_begin(&ask, ctx, call, "GET", segments, 1);
     qp_remote_words(&ask, options->question);
@@ -233,18 +168,15 @@ quipu_status qp_remote_recall(void *ctx, const qp_call *call, const quipu_recall
     qp_remote_number(&ask, "from", options->from_seq);
     qp_remote_number(&ask, "before", options->before_seq);
     status = qp_remote_run(&ask, reterr);
-    root = qp_json_root(&ask.doc);
-    hits = find_room(qp_json_get(root, QUIPU_STR("hits")), sizeof(*hits), arena, &status, reterr);
-    each = qp_json_each(qp_json_get(root, QUIPU_STR("hits")));
-    while (status == QUIPU_OK && is_good && qp_json_next(&each)) {
-        hits[count++] = find_recalled(each.value, arena, &is_good);
-    }
+    hits = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("hits")), &kind, NULL,
+                          arena, &count, &status, reterr);
     if (status == QUIPU_OK) {
+        const qp_json_node root = qp_json_root(&ask.doc);
+
         ret_results->hits = quipu_recall_hits_of(hits, count);
-        ret_results->sessions = find_number(root, "sessions");
-        ret_results->messages = find_number(root, "messages");
-        ret_results->terms = find_number(root, "terms");
-        status = is_good ? QUIPU_OK : qp_remote_malformed(reterr);
+        ret_results->sessions = qp_answer_number(root, "sessions");
+        ret_results->messages = qp_answer_number(root, "messages");
+        ret_results->terms = qp_answer_number(root, "terms");
     }
     qp_remote_end(&ask);
     return status;
@@ -300,23 +232,25 @@ static quipu_status find_write(void *ctx, const void *bytes, size_t size)
     return lines->write(lines->ctx, bytes, size);
 }
 
-/* A server exports one session. */
+/* The whole store, or one session. */
 quipu_status qp_remote_dump(void *ctx, const qp_call *call, const quipu_export_options *options,
                             quipu_write_fn write, void *write_ctx, quipu_transfer *ret_done,
                             quipu_error *reterr)
 {
-    const quipu_str segments[] = {QUIPU_STR("sessions"), options->key, QUIPU_STR("export")};
+    const quipu_str one[] = {QUIPU_STR("sessions"), options->key, QUIPU_STR("export")};
+    const bool is_whole = options->key.p == NULL;
     find_lines lines = {.write = write, .ctx = write_ctx, .done = ret_done};
     qp_remote_ask ask;
     quipu_status status;
 
-    if (options->key.p == NULL || (options->flags & ~QUIPU_EXPORT_FLAT) != 0) {
+    if (!is_whole && (options->flags & QUIPU_EXPORT_HEADS) != 0) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "quipu_store_export of a store behind a server writes one session: "
-                            "name its key, and no heads");
+                            "quipu_store_export of a store behind a server writes the heads of all "
+                            "sessions: name no key");
     }
-    qp_remote_begin(&ask, ctx, call, "GET", segments, 3);
+    qp_remote_begin(&ask, ctx, call, "GET", is_whole ? &one[2] : one, is_whole ? 1 : 3);
     qp_remote_flag(&ask, "flat", (options->flags & QUIPU_EXPORT_FLAT) != 0);
+    qp_remote_flag(&ask, "heads", (options->flags & QUIPU_EXPORT_HEADS) != 0);
     ask.write = find_write;
     ask.write_ctx = &lines;
     status = qp_remote_run(&ask, reterr);

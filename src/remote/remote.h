@@ -6,10 +6,11 @@
 #include "net/http.h"
 #include "store/remote.h"
 
-#define QP_REMOTE_URL_MAX 16384                  /* bytes of a request's URL */
-#define QP_REMOTE_BODY_MAX ((size_t)256 << 20)   /* bytes of a request */
-#define QP_REMOTE_ANSWER_MAX ((size_t)512 << 20) /* bytes of an answer that is kept */
-#define QP_REMOTE_TOKEN_MAX 4096                 /* bytes of a token */
+#define QP_REMOTE_URL_MAX 16384                     /* bytes of a request's URL */
+#define QP_REMOTE_BODY_MAX ((size_t)256 << 20)      /* bytes of a request */
+#define QP_REMOTE_ANSWER_MAX ((size_t)512 << 20)    /* bytes of an answer that is kept */
+#define QP_REMOTE_TOKEN_MAX 4096                    /* bytes of a token */
+#define QP_REMOTE_NUMBER_MAX INT64_C(1000000000000) /* of a parameter: more than any session has */
 
 /* A server. Constant after qp_remote_open(), but for the pool, which locks by itself. */
 typedef struct qp_remote_server {
@@ -30,6 +31,7 @@ typedef struct qp_remote_ask {
     bool writes;     /* a lost answer leaves the outcome unknown... */
     bool repeatable; /* ...unless the same request may be sent again */
     bool has_query;
+    bool no_place; /* a segment cannot be part of a path: no such thing is at a server */
     qp_buf url;
     qp_buf body; /* empty: none */
     qp_buf answer;
@@ -45,7 +47,8 @@ void qp_remote_begin(qp_remote_ask *ask, void *server, const qp_call *call, cons
                      const quipu_str *segments, size_t count);
 void qp_remote_end(qp_remote_ask *ask);
 
-/* Adds a parameter; an absent text and a number of 0 are left out. */
+/* Adds a parameter; an absent text and a number of 0 are left out, and a number is at most
+ * QP_REMOTE_NUMBER_MAX. */
 void qp_remote_text(qp_remote_ask *ask, const char *name, quipu_str value);
 void qp_remote_words(qp_remote_ask *ask, quipu_str words); /* "q", which is never left out */
 void qp_remote_number(qp_remote_ask *ask, const char *name, int64_t value);
@@ -59,21 +62,59 @@ QUIPU_MUST_USE quipu_status qp_remote_run(qp_remote_ask *ask, quipu_error *reter
 /* An answer that is not what its route says. */
 quipu_status qp_remote_malformed(quipu_error *reterr);
 
-/* ---- session.c, find.c ----------------------------------------------------------------------- */
+/* A good answer that cannot be read, for want of memory too: behind a write QUIPU_UNKNOWN. */
+quipu_status qp_remote_unread(const qp_remote_ask *ask, quipu_error *reterr);
+
+/* Sends the body that was written, as a write, unless `status` says that writing it failed. */
+QUIPU_MUST_USE quipu_status qp_remote_send(qp_remote_ask *ask, const qp_jsonw *writer,
+                                           quipu_status status, quipu_error *reterr);
+
+/* ---- answer.c: members of an answer ---------------------------------------------------------- */
+
+/* A member that is missing is false, 0 or absent. Texts, JSON and times go to the arena; *good
+ * becomes false when there is no memory for one, or it is no time. */
+bool qp_answer_flag(qp_json_node object, const char *name);
+int64_t qp_answer_number(qp_json_node object, const char *name);
+double qp_answer_double(qp_json_node object, const char *name);
+quipu_str qp_answer_text(qp_json_node object, const char *name, quipu_arena *arena, bool *good);
+quipu_json qp_answer_json(qp_json_node object, const char *name, quipu_arena *arena, bool *good);
+bool qp_answer_has_time(qp_json_node object, const char *name, quipu_arena *arena,
+                        quipu_time *ret_time, bool *good);
+quipu_time qp_answer_time(qp_json_node object, const char *name, quipu_arena *arena, bool *good);
+
+quipu_status qp_answer_nomem(quipu_error *reterr);
+
+/* Rows of an array: `size` bytes each, filled in by `take`, which says whether the row is good. */
+typedef struct qp_answer_kind {
+    size_t size;
+    bool (*take)(qp_json_node row, const void *ctx, quipu_arena *arena, void *item);
+} qp_answer_kind;
+
+/* Reads all rows to the arena, and gives the first. Does nothing unless *status is good; it says
+ * then what came of it. */
+void *qp_answer_rows(qp_json_node array, const qp_answer_kind *kind, const void *ctx,
+                     quipu_arena *arena, size_t *ret_count, quipu_status *status,
+                     quipu_error *reterr);
+
+/* ---- session.c, live.c, find.c --------------------------------------------------------------- */
 
 quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read *read,
                            quipu_error *reterr);
 quipu_status qp_remote_create(void *ctx, const qp_call *call, const quipu_session_new *values,
-                              quipu_error *reterr);
+                              qp_state_items changes, quipu_error *reterr);
 quipu_status qp_remote_fork(void *ctx, const qp_call *call, quipu_str key, int64_t seq,
                             const quipu_session_new *values, quipu_error *reterr);
 quipu_status qp_remote_update(void *ctx, const qp_call *call, quipu_str key,
                               const quipu_session_patch *patch, int64_t *ret_revision,
                               quipu_error *reterr);
 quipu_status qp_remote_remove(void *ctx, const qp_call *call, quipu_str key, quipu_error *reterr);
-quipu_status qp_remote_append(void *ctx, const qp_call *call, quipu_str key,
-                              quipu_messages messages, const quipu_append_options *options,
+quipu_status qp_remote_append(void *ctx, const qp_call *call, const qp_remote_batch *append,
                               quipu_appended *ret_appended, quipu_error *reterr);
+quipu_status qp_remote_find(void *ctx, const qp_call *call, quipu_str app_name, quipu_str user_id,
+                            quipu_arena *arena, qp_live_list *ret_list, quipu_error *reterr);
+quipu_status qp_remote_user_state(void *ctx, const qp_call *call, quipu_str app_name,
+                                  quipu_str user_id, quipu_arena *arena, qp_state_items *ret_state,
+                                  quipu_error *reterr);
 quipu_status qp_remote_list(void *ctx, const qp_call *call, const quipu_list_options *options,
                             quipu_arena *arena, quipu_session_page *ret_page, quipu_error *reterr);
 quipu_status qp_remote_window(void *ctx, const qp_call *call, quipu_str key,
@@ -93,6 +134,13 @@ quipu_status qp_remote_dump(void *ctx, const qp_call *call, const quipu_export_o
 /* The messages of an answer, added to a list of quipu_message; their texts go to the arena. */
 QUIPU_MUST_USE quipu_status qp_remote_messages(qp_json_node answer, quipu_arena *arena,
                                                qp_buf *list, quipu_error *reterr);
+
+/* The state of an answer, as rows, and when the last event was. */
+QUIPU_MUST_USE quipu_status qp_remote_state(qp_json_node answer, quipu_arena *arena,
+                                            quipu_history *history, quipu_error *reterr);
+
+/* Writes changes of state as a member of an object. */
+void qp_remote_put_changes(qp_jsonw *writer, const char *name, qp_state_items changes);
 
 /* The messages of a list, in the arena. */
 QUIPU_MUST_USE quipu_status qp_remote_messages_end(const qp_buf *list, quipu_arena *arena,

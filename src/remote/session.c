@@ -16,11 +16,6 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static quipu_status session_nomem(quipu_error *reterr)
-{
-    return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a server's answer");
-}
-
 /* The running totals of the messages from byte `begin` of the list on: an answer has that of its
  * last one, and a summary, which counts nothing, may stand before the others. */
 static void session_count(qp_buf *list, size_t begin, int64_t total)
@@ -58,7 +53,7 @@ quipu_status qp_remote_messages(qp_json_node answer, quipu_arena *arena, qp_buf 
                    (quipu_str){(const char *)quipu_message_at(one, 0), sizeof(quipu_message)});
     }
     if (qp_buf_status(list) != QUIPU_OK) {
-        return session_nomem(reterr);
+        return qp_answer_nomem(reterr);
     }
     (void)qp_json_int64(qp_json_get(answer, QUIPU_STR("tokensTotal")), &total);
     session_count(list, begin, total);
@@ -71,7 +66,7 @@ quipu_status qp_remote_messages_end(const qp_buf *list, quipu_arena *arena,
     quipu_message *messages = quipu_arena_alloc(arena, list->n + 1);
 
     if (messages == NULL) {
-        return session_nomem(reterr);
+        return qp_answer_nomem(reterr);
     }
     if (list->n > 0) {
         memcpy(messages, list->p, list->n);
@@ -100,6 +95,7 @@ static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote
     qp_remote_number(&ask, "before", read->range->before_seq);
     qp_remote_flag(&ask, "last", (flags & QUIPU_RANGE_LAST) != 0 && read->range->limit > 0);
     qp_remote_flag(&ask, "view", (flags & QUIPU_RANGE_VIEW) != 0);
+    qp_remote_flag(&ask, "state", (flags & QUIPU_RANGE_STATE) != 0);
     status = qp_remote_run(&ask, reterr);
     root = qp_json_root(&ask.doc);
     if (status == QUIPU_OK &&
@@ -110,10 +106,12 @@ static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote
     if (status == QUIPU_OK && limit > 0) {
         status = qp_remote_messages(root, read->arena, list, reterr);
     }
-    *ret_more = qp_json_kind_of(qp_json_get(root, QUIPU_STR("moreAfter"))) == QP_JSON_TRUE;
+    if (status == QUIPU_OK && (flags & QUIPU_RANGE_STATE) != 0) {
+        status = qp_remote_state(root, read->arena, read->history, reterr);
+    }
+    *ret_more = qp_answer_flag(root, "moreAfter");
     if (is_first) {
-        read->history->more_before =
-            qp_json_kind_of(qp_json_get(root, QUIPU_STR("moreBefore"))) == QP_JSON_TRUE;
+        read->history->more_before = qp_answer_flag(root, "moreBefore");
     }
     if (status == QUIPU_OK && list->n >= sizeof(quipu_message)) {
         quipu_message last;
@@ -153,10 +151,10 @@ static bool session_goes_on(const quipu_range *range, int64_t got, int64_t after
            (range->before_seq == 0 || after < range->before_seq - 1);
 }
 
-/* A range in pages, oldest first. Messages are only added at the end, so that pages fit
+/* All pages of a range, oldest first. Messages are only added at the end, so that pages fit
  * together. */
-quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read *read,
-                           quipu_error *reterr)
+static quipu_status session_pages(void *ctx, const qp_call *call, const qp_remote_read *read,
+                                  qp_buf *list, quipu_error *reterr)
 {
     const quipu_range *range = read->range;
     int64_t after = range->after_seq;
@@ -164,22 +162,72 @@ quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read 
     int64_t got = 0;
     bool more = true;
     quipu_status status = QUIPU_OK;
-    qp_buf list;
 
-    if (session_is_last(range) && range->limit > QUIPU_BATCH_MAX) {
-        return qp_error_set(reterr, QUIPU_LIMIT, "a server gives at most the last %d messages",
-                            QUIPU_BATCH_MAX);
-    }
-    qp_buf_init(&list, SESSION_LIST_MAX);
     while (status == QUIPU_OK && more) {
         from = after;
         status =
-            session_page(ctx, call, read, session_limit(range, got), &after, &list, &more, reterr);
+            session_page(ctx, call, read, session_limit(range, got), &after, list, &more, reterr);
         read->history->more_after = more;
-        got = (int64_t)(list.n / sizeof(quipu_message));
+        got = (int64_t)(list->n / sizeof(quipu_message));
         /* A page that does not lead on is the last one, whatever the server says. */
         more = more && after > from && session_goes_on(range, got, after);
     }
+    return status;
+}
+
+/* The last messages, more than one request gives: their numbers follow from the session's end.
+ * Others that are added meanwhile come along, and the oldest are left out for them. */
+static quipu_status session_last(void *ctx, const qp_call *call, const qp_remote_read *read,
+                                 qp_buf *list, quipu_error *reterr)
+{
+    quipu_range range = *read->range;
+    const qp_remote_read own = {read->key, &range, read->arena, read->session, read->history};
+    const int64_t most = range.limit;
+    bool more = false;
+    int64_t after = 0;
+    int64_t begin;
+    int64_t end;
+    size_t over;
+    quipu_status status;
+
+    if ((range.flags & QUIPU_RANGE_VIEW) != 0) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "a server gives at most the last %d messages of a view",
+                            QUIPU_BATCH_MAX);
+    }
+    status = session_page(ctx, call, read, 0, &after, list, &more, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    end = read->session->next_seq;
+    end = range.before_seq > 0 && range.before_seq < end ? range.before_seq : end;
+    begin = qp_difference(qp_difference(end, 1), most);
+    range.after_seq = begin > range.after_seq ? begin : range.after_seq;
+    range.flags &= ~(uint32_t)QUIPU_RANGE_LAST;
+    range.limit = 0;
+    status = session_pages(ctx, call, &own, list, reterr);
+    over = list->n / sizeof(quipu_message);
+    over = over > (uint64_t)most ? over - (size_t)most : 0;
+    if (status == QUIPU_OK && over > 0) {
+        over *= sizeof(quipu_message);
+        memmove(list->p, list->p + over, list->n - over);
+        qp_buf_cut(list, list->n - over);
+        read->history->more_before = true;
+    }
+    return status;
+}
+
+quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read *read,
+                           quipu_error *reterr)
+{
+    const quipu_range *range = read->range;
+    quipu_status status;
+    qp_buf list;
+
+    qp_buf_init(&list, SESSION_LIST_MAX);
+    status = session_is_last(range) && range->limit > QUIPU_BATCH_MAX
+                 ? session_last(ctx, call, read, &list, reterr)
+                 : session_pages(ctx, call, read, &list, reterr);
     if (status == QUIPU_OK && (range->flags & QUIPU_RANGE_HEADER) != 0) {
         const bool any = read->session->next_seq > read->session->first_seq;
 
@@ -192,16 +240,23 @@ quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read 
     return status;
 }
 
+static bool session_take_info(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
+{
+    const qp_remote_server *server = ctx;
+
+    *(quipu_session_info *)item = (quipu_session_info){.next_seq = 0};
+    return qp_fields_take(&server->info, row, arena, item);
+}
+
 quipu_status qp_remote_list(void *ctx, const qp_call *call, const quipu_list_options *options,
                             quipu_arena *arena, quipu_session_page *ret_page, quipu_error *reterr)
 {
-    const qp_remote_server *server = ctx;
+    static const qp_answer_kind kind = {sizeof(quipu_session_info), session_take_info};
     const quipu_str segments[] = {SESSIONS};
-    quipu_session_info *sessions = NULL;
+    quipu_session_info *sessions;
     qp_remote_ask ask;
-    qp_json_node array;
-    qp_json_iter each;
     quipu_status status;
+    bool good = true;
     size_t count = 0;
 
     qp_remote_begin(&ask, ctx, call, "GET", segments, 1);
@@ -216,27 +271,12 @@ quipu_status qp_remote_list(void *ctx, const qp_call *call, const quipu_list_opt
     qp_remote_flag(&ask, "oldestFirst", (options->flags & QUIPU_LIST_OLDEST_FIRST) != 0);
     qp_remote_flag(&ask, "expired", (options->flags & QUIPU_LIST_EXPIRED) != 0);
     status = qp_remote_run(&ask, reterr);
-    array = qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("sessions"));
+    sessions = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("sessions")), &kind,
+                              ctx, arena, &count, &status, reterr);
     if (status == QUIPU_OK) {
-        sessions = quipu_arena_alloc(arena, qp_json_count(array) * sizeof(*sessions) + 1);
-        status = sessions != NULL ? QUIPU_OK : session_nomem(reterr);
-    }
-    each = qp_json_each(array);
-    while (status == QUIPU_OK && qp_json_next(&each)) {
-        sessions[count] = (quipu_session_info){.next_seq = 0};
-        status = qp_fields_take(&server->info, each.value, arena, &sessions[count++])
-                     ? QUIPU_OK
-                     : qp_remote_malformed(reterr);
-    }
-    if (status == QUIPU_OK) {
-        qp_json_node next = qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("next"));
-
         ret_page->sessions = quipu_session_infos_of(sessions, count);
-        ret_page->next = QP_STR_ABSENT;
-        if (qp_json_kind_of(next) == QP_JSON_STRING &&
-            qp_json_text_copy(next, arena, &ret_page->next) != QUIPU_OK) {
-            status = session_nomem(reterr);
-        }
+        ret_page->next = qp_answer_text(qp_json_root(&ask.doc), "next", arena, &good);
+        status = good ? QUIPU_OK : qp_answer_nomem(reterr);
     }
     qp_remote_end(&ask);
     return status;
@@ -310,20 +350,9 @@ static quipu_status session_put_messages(qp_jsonw *writer, quipu_messages messag
     return status;
 }
 
-/* Sends the body that was written, unless writing it failed. */
-static quipu_status session_send(qp_remote_ask *ask, const qp_jsonw *writer, quipu_status status,
-                                 quipu_error *reterr)
-{
-    ask->writes = true;
-    if (status == QUIPU_OK && qp_jsonw_end(writer) != QUIPU_OK) {
-        status = qp_error_set(reterr, QUIPU_LIMIT, "the request to the server is too large");
-    }
-    return status == QUIPU_OK ? qp_remote_run(ask, reterr) : status;
-}
-
 /* Not repeatable: the second try would find the session of the first. */
 quipu_status qp_remote_create(void *ctx, const qp_call *call, const quipu_session_new *values,
-                              quipu_error *reterr)
+                              qp_state_items changes, quipu_error *reterr)
 {
     const qp_remote_server *server = ctx;
     const quipu_str segments[] = {SESSIONS};
@@ -338,8 +367,11 @@ quipu_status qp_remote_create(void *ctx, const qp_call *call, const quipu_sessio
     if (values->messages.count > 0) {
         status = session_put_messages(&writer, values->messages, reterr);
     }
+    if (changes.count > 0) {
+        qp_remote_put_changes(&writer, "state", changes);
+    }
     qp_jsonw_object_end(&writer);
-    status = session_send(&ask, &writer, status, reterr);
+    status = qp_remote_send(&ask, &writer, status, reterr);
     qp_remote_end(&ask);
     return status;
 }
@@ -359,7 +391,7 @@ quipu_status qp_remote_fork(void *ctx, const qp_call *call, quipu_str key, int64
     qp_fields_members(&writer, &server->fresh, values);
     qp_jsonw_put_i64(&writer, "seq", seq);
     qp_jsonw_object_end(&writer);
-    status = session_send(&ask, &writer, QUIPU_OK, reterr);
+    status = qp_remote_send(&ask, &writer, QUIPU_OK, reterr);
     qp_remote_end(&ask);
     return status;
 }
@@ -400,11 +432,11 @@ quipu_status qp_remote_update(void *ctx, const qp_call *call, quipu_str key,
         qp_jsonw_put_i64(&writer, "expectedRevision", patch->expected_revision);
     }
     qp_jsonw_object_end(&writer);
-    status = session_send(&ask, &writer, QUIPU_OK, reterr);
+    status = qp_remote_send(&ask, &writer, QUIPU_OK, reterr);
     if (status == QUIPU_OK &&
         qp_json_int64(qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("revision")), ret_revision) !=
             QP_JSON_EXACT) {
-        status = qp_remote_malformed(reterr);
+        status = qp_remote_unread(&ask, reterr);
     }
     qp_remote_end(&ask);
     return status;
@@ -419,18 +451,71 @@ quipu_status qp_remote_remove(void *ctx, const qp_call *call, quipu_str key, qui
 
     qp_remote_begin(&ask, ctx, call, "DELETE", segments, 2);
     ask.writes = ask.repeatable = true;
-    status = qp_remote_run(&ask, reterr);
+    status = ask.no_place ? QUIPU_OK : qp_remote_run(&ask, reterr);
     qp_remote_end(&ask);
     return status;
 }
 
-/* Every message has an event id, so that what a lost connection leaves open is settled by sending
- * the same again. With an expected revision the second try could conflict with the first. */
-quipu_status qp_remote_append(void *ctx, const qp_call *call, quipu_str key,
-                              quipu_messages messages, const quipu_append_options *options,
+/* The uid that the session must have, and changes of state. */
+static void session_put_also(qp_jsonw *writer, const qp_append_also *also, bool has_messages)
+{
+    char uid[QUIPU_UUID_TEXT_SIZE];
+
+    if (also->has_uid) {
+        quipu_uuid_format(also->uid, uid);
+        qp_jsonw_put(writer, "uid", uid);
+    }
+    if (has_messages && also->changes.count == 0) {
+        return;
+    }
+    qp_jsonw_key(writer, QUIPU_STR("event"));
+    qp_jsonw_object(writer);
+    qp_remote_put_changes(writer, "changes", also->changes);
+    if (!has_messages) {
+        qp_jsonw_put_text(writer, "eventId", also->event_id);
+        qp_jsonw_put_text(writer, "author", also->author);
+        qp_jsonw_put_time(writer, "time", also->time);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static quipu_status session_put_append(qp_remote_ask *ask, qp_jsonw *writer,
+                                       const qp_remote_batch *append, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    qp_jsonw_object(writer);
+    if (append->creates) {
+        qp_jsonw_put_bool(writer, "create", true);
+    }
+    if (append->expected_revision >= 0) {
+        qp_jsonw_put_i64(writer, "expectedRevision", append->expected_revision);
+    }
+    if (append->settings != NULL) {
+        qp_jsonw_key(writer, QUIPU_STR("settings"));
+        qp_jsonw_object(writer);
+        session_put_patch(writer, &ask->body, ask->server, append->settings);
+        qp_jsonw_object_end(writer);
+    }
+    if (append->also != NULL) {
+        session_put_also(writer, append->also, append->messages.count > 0);
+    }
+    if (append->messages.count > 0) {
+        status = session_put_messages(writer, append->messages, reterr);
+    }
+    qp_jsonw_object_end(writer);
+    return status;
+}
+
+/* Every message has an event id, and so has an event without one: what a lost connection leaves
+ * open is settled by sending the same again, also with an expected revision, which is compared
+ * behind the ids. */
+quipu_status qp_remote_append(void *ctx, const qp_call *call, const qp_remote_batch *append,
                               quipu_appended *ret_appended, quipu_error *reterr)
 {
-    const quipu_str segments[] = {SESSIONS, key, QUIPU_STR("messages")};
+    const quipu_str segments[] = {SESSIONS, append->key, QUIPU_STR("messages")};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    bool good = true;
     quipu_status status;
     qp_remote_ask ask;
     qp_jsonw writer;
@@ -438,32 +523,22 @@ quipu_status qp_remote_append(void *ctx, const qp_call *call, quipu_str key,
 
     qp_remote_begin(&ask, ctx, call, "POST", segments, 3);
     qp_jsonw_begin(&writer, &ask.body);
-    qp_jsonw_object(&writer);
-    if ((options->flags & QUIPU_APPEND_CREATE) != 0) {
-        qp_jsonw_put_bool(&writer, "create", true);
-    }
-    if (options->expected_revision >= 0) {
-        qp_jsonw_put_i64(&writer, "expectedRevision", options->expected_revision);
-    }
-    if (options->settings != NULL) {
-        qp_jsonw_key(&writer, QUIPU_STR("settings"));
-        qp_jsonw_object(&writer);
-        session_put_patch(&writer, &ask.body, ctx, options->settings);
-        qp_jsonw_object_end(&writer);
-    }
-    status = session_put_messages(&writer, messages, reterr);
-    qp_jsonw_object_end(&writer);
+    status = session_put_append(&ask, &writer, append, reterr);
     ask.repeatable = true;
-    status = session_send(&ask, &writer, status, reterr);
+    status = qp_remote_send(&ask, &writer, status, reterr);
     root = qp_json_root(&ask.doc);
     if (status == QUIPU_OK && (qp_json_int64(qp_json_get(root, QUIPU_STR("firstSeq")),
                                              &ret_appended->first_seq) != QP_JSON_EXACT ||
                                qp_json_int64(qp_json_get(root, QUIPU_STR("revision")),
                                              &ret_appended->revision) != QP_JSON_EXACT)) {
-        status = qp_remote_malformed(reterr);
+        status = qp_remote_unread(&ask, reterr);
     }
-    ret_appended->repeated =
-        qp_json_kind_of(qp_json_get(root, QUIPU_STR("repeated"))) == QP_JSON_TRUE;
+    if (status == QUIPU_OK) {
+        ret_appended->repeated = qp_answer_flag(root, "repeated");
+        (void)qp_answer_has_time(root, "time", &arena, &ret_appended->time, &good);
+        status = good ? QUIPU_OK : qp_remote_unread(&ask, reterr);
+    }
+    quipu_arena_free(&arena);
     qp_remote_end(&ask);
     return status;
 }

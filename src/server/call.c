@@ -15,6 +15,7 @@
 
 #include "base/adk_key.h"
 #include "base/error.h"
+#include "base/str.h"
 
 /* How a status of the library is answered. The closed list of base.h, in its order. */
 static const struct {
@@ -259,9 +260,10 @@ quipu_status qp_call_check_new_key(const qp_call *call, quipu_str key, quipu_str
     bool is_own;
     qp_buf own;
 
-    if (qp_http_has_dots(key)) {
+    if (key.n > 0 && !qp_text_is_segment(key)) {
         return qp_error_set(reterr, QUIPU_INVALID,
-                            "a key with . or .. between slashes cannot be part of a path");
+                            "a key with control characters, or with . or .. between slashes, "
+                            "cannot be part of a path");
     }
     if (!qp_call_is_scoped(call) || key.n < head.n || memcmp(key.p, head.p, head.n) != 0) {
         return QUIPU_OK;

@@ -223,9 +223,10 @@ static void openapi_field(qp_jsonw *writer, const struct qp_field_name *item)
     qp_jsonw_object_end(writer);
 }
 
-/* An object of settings; `more` is its other member and `rule` what else it must keep, as JSON. */
+/* An object of settings; `more` are its other members and `rule` what else it must keep, as JSON.
+ */
 static void openapi_settings(qp_jsonw *writer, const char *name, const qp_json_fields *fields,
-                             const char *more_name, const char *more, const char *rule_name,
+                             const char *const (*more)[2], size_t more_count, const char *rule_name,
                              const char *rule)
 {
     openapi_open(writer, name);
@@ -238,8 +239,10 @@ static void openapi_settings(qp_jsonw *writer, const char *name, const qp_json_f
     for (size_t i = 0; i < fields->count; i++) {
         openapi_field(writer, &fields->items[i]);
     }
-    qp_jsonw_key(writer, quipu_cstr(more_name));
-    qp_jsonw_raw(writer, quipu_cstr(more));
+    for (size_t i = 0; i < more_count; i++) {
+        qp_jsonw_key(writer, quipu_cstr(more[i][0]));
+        qp_jsonw_raw(writer, quipu_cstr(more[i][1]));
+    }
     qp_jsonw_object_end(writer);
     qp_jsonw_object_end(writer);
 }
@@ -273,12 +276,39 @@ static void openapi_adk_schemas(qp_jsonw *writer)
     }
 }
 
+/* The body of an append, and changes of state, which a new session may have, too. */
+static void openapi_append(qp_jsonw *writer)
+{
+    qp_jsonw_key(writer, QUIPU_STR("Append"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,\"anyOf\":["
+                                   "{\"required\":[\"messages\"],\"properties\":{\"messages\":"
+                                   "{\"minItems\":1}}},{\"required\":[\"event\"]}],"
+                                   "\"properties\":{\"messages\":{\"type\":\"array\",\"items\":{\"$"
+                                   "ref\":\"#/components/schemas/Message\"}},"
+                                   "\"create\":{\"type\":\"boolean\"},\"expectedRevision\":"
+                                   "{\"type\":\"integer\"},\"settings\":{\"type\":\"object\"},"
+                                   "\"uid\":{\"type\":\"string\",\"format\":\"uuid\"},\"event\":"
+                                   "{\"type\":\"object\",\"additionalProperties\":false,"
+                                   "\"properties\":{\"changes\":{\"$ref\":"
+                                   "\"#/components/schemas/Changes\"},\"eventId\":{\"type\":"
+                                   "\"string\"},\"author\":{\"type\":\"string\"},\"time\":"
+                                   "{\"type\":\"string\",\"format\":\"date-time\"}}}}}"));
+    qp_jsonw_key(writer, QUIPU_STR("Changes"));
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"array\",\"items\":{\"type\":\"object\","
+                                   "\"additionalProperties\":false,\"required\":[\"scope\","
+                                   "\"name\"],\"properties\":{\"scope\":{\"enum\":[\"app\","
+                                   "\"user\",\"session\"]},\"name\":{\"type\":\"string\"},"
+                                   "\"value\":{}}}}"));
+}
+
 /* Settings come from the tables of fields that the start of the server has read. */
 static void openapi_components(qp_jsonw *writer, const quipu_server *server)
 {
-    static const char messages[] = "{\"type\":\"array\",\"items\":{\"$ref\":"
-                                   "\"#/components/schemas/Message\"}}";
-    static const char number[] = "{\"type\":\"integer\"}";
+    static const char *const new_more[][2] = {
+        {"messages", "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/Message\"}}"},
+        {"state", "{\"$ref\":\"#/components/schemas/Changes\"}"}};
+    static const char *const fork_more[][2] = {{"seq", "{\"type\":\"integer\",\"minimum\":0}"}};
+    static const char *const patch_more[][2] = {{"expectedRevision", "{\"type\":\"integer\"}"}};
 
     openapi_open(writer, "components");
     openapi_open(writer, "securitySchemes");
@@ -288,19 +318,13 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
     qp_jsonw_object_end(writer);
     qp_jsonw_object_end(writer);
     openapi_open(writer, "schemas");
-    openapi_settings(writer, "SessionNew", &server->new_fields, "messages", messages, "required",
+    openapi_settings(writer, "SessionNew", &server->new_fields, new_more, 2, "required",
                      "[\"key\"]");
-    openapi_settings(writer, "Fork", &server->new_fields, "seq",
-                     "{\"type\":\"integer\",\"minimum\":0}", "required", "[\"key\",\"seq\"]");
-    openapi_settings(writer, "SessionPatch", &server->patch_fields, "expectedRevision", number,
-                     "minProperties", "1");
-    qp_jsonw_key(writer, QUIPU_STR("Append"));
-    qp_jsonw_raw(writer,
-                 QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,\"required\":"
-                           "[\"messages\"],\"properties\":{\"messages\":{\"type\":\"array\","
-                           "\"minItems\":1,\"items\":{\"$ref\":\"#/components/schemas/Message\"}},"
-                           "\"create\":{\"type\":\"boolean\"},\"expectedRevision\":"
-                           "{\"type\":\"integer\"},\"settings\":{\"type\":\"object\"}}}"));
+    openapi_settings(writer, "Fork", &server->new_fields, fork_more, 1, "required",
+                     "[\"key\",\"seq\"]");
+    openapi_settings(writer, "SessionPatch", &server->patch_fields, patch_more, 1, "minProperties",
+                     "1");
+    openapi_append(writer);
     qp_jsonw_key(writer, QUIPU_STR("Message"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"required\":[\"role\"],\"properties\":"
                                    "{\"role\":{\"enum\":[\"user\",\"assistant\",\"tool\","

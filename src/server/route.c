@@ -42,6 +42,7 @@ static const qp_parameter route_list[] = {
     TEXT("metadataText", "with this text; without it: with any value"),
     FLAG("oldestFirst", "the oldest change first"),
     FLAG("expired", "expired sessions too"),
+    FLAG("state", "each with its state, as getSession has it; expired ones are left out"),
     END,
 };
 
@@ -51,6 +52,7 @@ static const qp_parameter route_get[] = {
     NUMBER("limit", 0, QUIPU_BATCH_MAX, "at most this many messages; 0: the session alone"),
     FLAG("last", "the newest messages, not the oldest"),
     FLAG("view", "what a model should see: after a compaction, its summary and what follows"),
+    FLAG("state", "the state of the same moment, as rows, and when the last event was"),
     END,
 };
 
@@ -130,6 +132,12 @@ static const qp_parameter route_state[] = {
     END,
 };
 
+static const qp_parameter route_user_state[] = {
+    TEXT("app", "the app; without it: the token's, or none"),
+    TEXT("user", "the user; without it: the token's, or none"),
+    END,
+};
+
 static const qp_parameter route_usage[] = {
     TEXT("by", "all, or some of day, model, session with commas between them; without it: model"),
     TEXT("key", "only of this session"),
@@ -144,6 +152,12 @@ static const qp_parameter route_usage[] = {
 
 static const qp_parameter route_export[] = {
     FLAG("flat", "a fork with the messages that it shares, as a session of its own"),
+    END,
+};
+
+static const qp_parameter route_export_all[] = {
+    FLAG("flat", "forks with the messages that they share, as sessions of their own"),
+    FLAG("heads", "instead, the head of each session: see docs/integrity.md"),
     END,
 };
 
@@ -194,12 +208,17 @@ const qp_route qp_routes[] = {
      QP_ROUTE_LOOP, qp_route_identity},
     {QP_HTTP_GET, "/v1/stats", QP_NEED_WHOLE, "stats", "How much is in the store", NULL, NULL,
      QP_ROUTE_WORKER, qp_route_stats},
+    {QP_HTTP_GET, "/v1/export", QP_NEED_WHOLE, "exportStore", "The whole store as JSON Lines",
+     route_export_all, NULL, QP_ROUTE_WORKER, qp_route_export},
     {QP_HTTP_GET, "/v1/memory", QP_NEED_READ, "listMemoryProgress",
      "How far sessions are observed, and by which worker", route_progress, NULL, QP_ROUTE_WORKER,
      qp_route_memory_progress},
     {QP_HTTP_GET, "/v1/usage", QP_NEED_READ, "getUsage",
      "What the answers of sessions used: tokens and money", route_usage, NULL, QP_ROUTE_WORKER,
      qp_route_usage},
+    {QP_HTTP_GET, "/v1/state", QP_NEED_READ, "getUserState",
+     "The state that all sessions of a user of an app see", route_user_state, NULL, QP_ROUTE_WORKER,
+     qp_route_user_state},
     {QP_HTTP_GET, "/v1/search", QP_NEED_READ, "search", "Find messages that have all words",
      route_search, NULL, QP_ROUTE_WORKER, qp_route_search},
     {QP_HTTP_GET, "/v1/recall", QP_NEED_READ, "recall", "Find messages that answer a question",

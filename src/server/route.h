@@ -84,6 +84,7 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_user_state(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_export(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_tail(qp_call *call, quipu_error *reterr);

@@ -221,7 +221,7 @@ static quipu_status adk_create(qp_call *call, const qp_adk_body *body, quipu_str
     quipu_live *live = NULL;
     quipu_status status = adk_check_scope(call, reterr);
 
-    if (status == QUIPU_OK && qp_http_has_dots(session_id)) {
+    if (status == QUIPU_OK && qp_text_has_dots(session_id)) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "an id that is . or .. cannot be in a path");
     }
     if (status == QUIPU_OK) {

@@ -61,7 +61,9 @@ quipu_status qp_route_window(qp_call *call, quipu_error *reterr)
     qp_jsonw_put_bool(&writer, "cut", window->cut);
     qp_jsonw_put_i64(&writer, "tokensTotal", qp_fields_tokens(window->messages));
     qp_jsonw_key(&writer, QUIPU_STR("session"));
-    qp_fields_write(&writer, &call->server->session_fields, window->session);
+    qp_jsonw_object(&writer);
+    qp_fields_session(&writer, call, window->session);
+    qp_jsonw_object_end(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("messages"));
     status = qp_fields_messages(&writer, window->messages, &call->arena, reterr);
     qp_jsonw_object_end(&writer);

@@ -9,11 +9,58 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "server/route.h"
 #include "server/server.h"
 #include "server/session_json.h"
 
 #define ROUTES_MESSAGES_DEFAULT 100 /* messages of a GET without a limit */
+
+/* A session of a list with its state, read anew: both are of one moment. One that is gone since, or
+ * is another's under the same key, is left out. */
+static quipu_status routes_put_stateful(qp_call *call, qp_jsonw *writer,
+                                        const quipu_session_info *listed, quipu_error *reterr)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    range.flags = QUIPU_RANGE_HEADER | QUIPU_RANGE_STATE;
+    status = quipu_session_get(call->store, listed->key, &range, &call->limits, &history, reterr);
+    if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_OK && quipu_str_eq(history->session->app_name, listed->app_name) &&
+        quipu_str_eq(history->session->user_id, listed->user_id)) {
+        qp_jsonw_object(writer);
+        qp_fields_session(writer, call, history->session);
+        qp_fields_state(writer, call, history);
+        qp_jsonw_object_end(writer);
+    }
+    quipu_free(history);
+    return status;
+}
+
+/* The sessions of a page, as an array. */
+static quipu_status routes_put_sessions(qp_call *call, qp_jsonw *writer, quipu_session_infos list,
+                                        quipu_error *reterr)
+{
+    const bool stateful = qp_call_flag(call, "state");
+    quipu_status status = QUIPU_OK;
+
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < list.count && status == QUIPU_OK; i++) {
+        if (stateful) {
+            status = routes_put_stateful(call, writer, quipu_session_info_at(list, i), reterr);
+        } else {
+            qp_jsonw_object(writer);
+            qp_fields_session(writer, call, quipu_session_info_at(list, i));
+            qp_jsonw_object_end(writer);
+        }
+    }
+    qp_jsonw_array_end(writer);
+    return status;
+}
 
 /* A page; "next" is the position that the next request gives as "after". Forks are listed by a
  * parent that must itself be in the scope. */
@@ -48,19 +95,14 @@ quipu_status qp_route_session_list(qp_call *call, quipu_error *reterr)
     qp_jsonw_begin(&writer, &call->answer.body);
     qp_jsonw_object(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("sessions"));
-    qp_jsonw_array(&writer);
-    for (size_t i = 0; i < page->sessions.count; i++) {
-        qp_fields_write(&writer, &call->server->session_fields,
-                        quipu_session_info_at(page->sessions, i));
-    }
-    qp_jsonw_array_end(&writer);
+    status = routes_put_sessions(call, &writer, page->sessions, reterr);
     if (page->next.p != NULL) {
         qp_jsonw_key(&writer, QUIPU_STR("next"));
         qp_jsonw_str(&writer, page->next);
     }
     qp_jsonw_object_end(&writer);
     quipu_free(page);
-    return qp_reply_json(&call->answer, 200, &writer, reterr);
+    return status == QUIPU_OK ? qp_reply_json(&call->answer, 200, &writer, reterr) : status;
 }
 
 /* {"session":...}, with the messages and what lies around them if `with_messages`. */
@@ -74,7 +116,9 @@ static quipu_status routes_answer_session(qp_call *call, int http_status,
     qp_jsonw_begin(&writer, &call->answer.body);
     qp_jsonw_object(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("session"));
-    qp_fields_write(&writer, &call->server->session_fields, history->session);
+    qp_jsonw_object(&writer);
+    qp_fields_session(&writer, call, history->session);
+    qp_jsonw_object_end(&writer);
     if (with_messages) {
         qp_jsonw_key(&writer, QUIPU_STR("messages"));
         status = qp_fields_messages(&writer, history->messages, &call->arena, reterr);
@@ -82,21 +126,27 @@ static quipu_status routes_answer_session(qp_call *call, int http_status,
         qp_jsonw_put_bool(&writer, "moreAfter", history->more_after);
         qp_jsonw_put_i64(&writer, "tokensTotal", qp_fields_tokens(history->messages));
     }
+    if (history->state != NULL) {
+        qp_fields_state(&writer, call, history);
+    }
     qp_jsonw_object_end(&writer);
     return status == QUIPU_OK ? qp_reply_json(&call->answer, http_status, &writer, reterr) : status;
 }
 
-/* Fills in a new session from the body: its settings, and messages or a fork's seq where `seq` or
- * `messages` are not NULL. */
+/* Fills in a new session from the body: its settings and, without `seq`, messages and state; with
+ * it, where a fork begins. */
 static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_session_new *values,
-                                    quipu_messages *messages, int64_t *seq, quipu_error *reterr)
+                                    quipu_state_changes *state, int64_t *seq, quipu_error *reterr)
 {
     qp_json_iter each = qp_json_each(body);
     quipu_status status = QUIPU_OK;
 
     while (status == QUIPU_OK && qp_json_next(&each)) {
-        if (messages != NULL && qp_json_text_is(each.key, QUIPU_STR("messages"))) {
-            status = qp_body_messages(each.value, &call->arena, messages, reterr);
+        if (seq == NULL && qp_json_text_is(each.key, QUIPU_STR("messages"))) {
+            status = qp_body_messages(each.value, &call->arena, &values->messages, reterr);
+        } else if (seq == NULL && qp_json_text_is(each.key, QUIPU_STR("state"))) {
+            status = qp_body_changes(call, each.value, state, reterr);
+            values->state = state;
         } else if (seq != NULL && qp_json_text_is(each.key, QUIPU_STR("seq"))) {
             status = qp_body_number("seq", each.value, seq, reterr);
         } else {
@@ -117,12 +167,13 @@ static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_sess
 quipu_status qp_route_session_create(qp_call *call, quipu_error *reterr)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_state_changes state = quipu_state_changes_of(NULL, 0);
     quipu_history *history = NULL;
     qp_json_doc doc;
     quipu_status status = qp_body_parse(call, &doc, reterr);
 
     if (status == QUIPU_OK) {
-        status = routes_read_new(call, qp_json_root(&doc), &values, &values.messages, NULL, reterr);
+        status = routes_read_new(call, qp_json_root(&doc), &values, &state, NULL, reterr);
     }
     if (status == QUIPU_OK) {
         status = quipu_session_create(call->store, &values, &call->limits, &history, reterr);
@@ -180,7 +231,8 @@ quipu_status qp_route_session_get(qp_call *call, quipu_error *reterr)
     range.limit = qp_call_number(call, "limit", ROUTES_MESSAGES_DEFAULT);
     range.flags = (range.limit == 0 ? QUIPU_RANGE_HEADER : 0) |
                   (qp_call_flag(call, "last") ? QUIPU_RANGE_LAST : 0) |
-                  (qp_call_flag(call, "view") ? QUIPU_RANGE_VIEW : 0);
+                  (qp_call_flag(call, "view") ? QUIPU_RANGE_VIEW : 0) |
+                  (qp_call_flag(call, "state") ? QUIPU_RANGE_STATE : 0);
     if (status == QUIPU_OK) {
         status = quipu_session_get(call->store, call->key, &range, &call->limits, &history, reterr);
     }
@@ -296,31 +348,90 @@ static quipu_status routes_read_settings(qp_call *call, qp_json_node value,
     return status;
 }
 
-/* The body of an append: {"messages":[...],"create":true,"expectedRevision":7,"settings":{...}}. */
-static quipu_status routes_read_append(qp_call *call, qp_json_node body, quipu_messages *messages,
-                                       quipu_append_options *options, quipu_session_patch *settings,
+/* What a body of an append says. */
+typedef struct routes_append {
+    quipu_messages messages;
+    quipu_append_options options; /* refers to the others */
+    quipu_session_patch settings;
+    quipu_state_event event;
+    quipu_uuid uid;
+} routes_append;
+
+/* {"changes":[...],"eventId":"...","author":"...","time":"..."}: changes of state. */
+static quipu_status routes_read_event(qp_call *call, qp_json_node value, quipu_state_event *event,
+                                      quipu_error *reterr)
+{
+    qp_json_iter each = qp_json_each(value);
+    quipu_str time = QP_STR_ABSENT;
+    quipu_status status = qp_json_kind_of(value) == QP_JSON_OBJECT
+                              ? qp_body_check_repeats(value, "event", reterr)
+                              : qp_error_set(reterr, QUIPU_INVALID, "event is an object");
+
+    while (status == QUIPU_OK && qp_json_next(&each)) {
+        if (qp_json_text_is(each.key, QUIPU_STR("changes"))) {
+            status = qp_body_changes(call, each.value, &event->changes, reterr);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("eventId"))) {
+            status = qp_body_text("eventId", each.value, &call->arena, &event->event_id, reterr);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("author"))) {
+            status = qp_body_text("author", each.value, &call->arena, &event->author, reterr);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("time"))) {
+            status = qp_body_text("time", each.value, &call->arena, &time, reterr);
+        } else {
+            status = qp_body_unknown(reterr);
+        }
+    }
+    event->time = quipu_time_now();
+    if (status == QUIPU_OK && time.p != NULL && quipu_time_parse(time, &event->time) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "time must be a time, as RFC 3339 writes it");
+    }
+    return status;
+}
+
+static quipu_status routes_read_uid(qp_call *call, qp_json_node value, routes_append *append,
+                                    quipu_error *reterr)
+{
+    quipu_str text = QP_STR_ABSENT;
+    quipu_status status = qp_body_text("uid", value, &call->arena, &text, reterr);
+
+    if (status == QUIPU_OK && quipu_uuid_parse(text, &append->uid) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "uid must be a UUID");
+    }
+    append->options.uid = &append->uid;
+    return status;
+}
+
+/* {"messages":[...],"create":true,"expectedRevision":7,"settings":{...},"event":{...},"uid":""}. */
+static quipu_status routes_read_append(qp_call *call, qp_json_node body, routes_append *append,
                                        quipu_error *reterr)
 {
+    quipu_append_options *options = &append->options;
     qp_json_iter each = qp_json_each(body);
     quipu_status status = QUIPU_OK;
 
     while (status == QUIPU_OK && qp_json_next(&each)) {
         if (qp_json_text_is(each.key, QUIPU_STR("messages"))) {
-            status = qp_body_messages(each.value, &call->arena, messages, reterr);
+            status = qp_body_messages(each.value, &call->arena, &append->messages, reterr);
         } else if (qp_json_text_is(each.key, QUIPU_STR("expectedRevision"))) {
             status =
                 qp_body_number("expectedRevision", each.value, &options->expected_revision, reterr);
         } else if (qp_json_text_is(each.key, QUIPU_STR("create"))) {
             status = routes_read_create(each.value, options, reterr);
         } else if (qp_json_text_is(each.key, QUIPU_STR("settings"))) {
-            status = routes_read_settings(call, each.value, settings, reterr);
-            options->settings = settings->set != 0 ? settings : NULL;
+            status = routes_read_settings(call, each.value, &append->settings, reterr);
+            options->settings = append->settings.set != 0 ? &append->settings : NULL;
+        } else if (qp_json_text_is(each.key, QUIPU_STR("event"))) {
+            status = routes_read_event(call, each.value, &append->event, reterr);
+            options->event = &append->event;
+        } else if (qp_json_text_is(each.key, QUIPU_STR("uid"))) {
+            status = routes_read_uid(call, each.value, append, reterr);
         } else {
             status = qp_body_unknown(reterr);
         }
     }
-    if (status == QUIPU_OK && messages->count == 0) {
-        status = qp_error_set(reterr, QUIPU_INVALID, "messages is required and must not be empty");
+    if (status == QUIPU_OK && append->messages.count == 0 && options->event == NULL) {
+        status =
+            qp_error_set(reterr, QUIPU_INVALID,
+                         "messages is required and must not be empty, unless there is an event");
     }
     return status;
 }
@@ -341,24 +452,23 @@ static quipu_status routes_check_append(qp_call *call, const quipu_append_option
  * already. firstSeq is the number of the first one in both cases. */
 quipu_status qp_route_session_append(qp_call *call, quipu_error *reterr)
 {
-    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
-    quipu_session_patch settings = QUIPU_SESSION_PATCH_INIT;
+    routes_append append = {.options = QUIPU_APPEND_OPTIONS_INIT,
+                            .settings = QUIPU_SESSION_PATCH_INIT,
+                            .event = QUIPU_STATE_EVENT_INIT};
     quipu_appended appended = QUIPU_APPENDED_INIT;
-    quipu_messages messages = quipu_messages_of(NULL, 0);
     qp_jsonw writer;
     qp_json_doc doc;
     quipu_status status = qp_body_parse(call, &doc, reterr);
 
     if (status == QUIPU_OK) {
-        status =
-            routes_read_append(call, qp_json_root(&doc), &messages, &options, &settings, reterr);
+        status = routes_read_append(call, qp_json_root(&doc), &append, reterr);
     }
     if (status == QUIPU_OK) {
-        status = routes_check_append(call, &options, reterr);
+        status = routes_check_append(call, &append.options, reterr);
     }
     if (status == QUIPU_OK) {
-        status = quipu_message_append(call->store, call->key, messages, &options, &call->limits,
-                                      &appended, reterr);
+        status = quipu_message_append(call->store, call->key, append.messages, &append.options,
+                                      &call->limits, &appended, reterr);
     }
     qp_json_free(&doc);
     if (status != QUIPU_OK) {
@@ -366,12 +476,12 @@ quipu_status qp_route_session_append(qp_call *call, quipu_error *reterr)
     }
     qp_jsonw_begin(&writer, &call->answer.body);
     qp_jsonw_object(&writer);
-    qp_jsonw_key(&writer, QUIPU_STR("firstSeq"));
-    qp_jsonw_i64(&writer, appended.first_seq);
-    qp_jsonw_key(&writer, QUIPU_STR("revision"));
-    qp_jsonw_i64(&writer, appended.revision);
-    qp_jsonw_key(&writer, QUIPU_STR("repeated"));
-    qp_jsonw_bool(&writer, appended.repeated);
+    qp_jsonw_put_i64(&writer, "firstSeq", appended.first_seq);
+    qp_jsonw_put_i64(&writer, "revision", appended.revision);
+    qp_jsonw_put_bool(&writer, "repeated", appended.repeated);
+    if (!appended.repeated && append.messages.count > 0) {
+        qp_jsonw_put_time(&writer, "time", appended.time);
+    }
     qp_jsonw_object_end(&writer);
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }

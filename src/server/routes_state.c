@@ -59,17 +59,17 @@ static bool state_may_blame(const qp_call *call, const quipu_state_entry *entry)
            quipu_str_eq(entry->set_in, call->key);
 }
 
-static void state_put_blame(qp_jsonw *writer, const qp_call *call, const quipu_state_entry *entry)
-{
-    static const char *const scopes[] = {"", "app", "user", "session"};
+static const char *const state_scopes[] = {"", "app", "user", "session"}; /* by quipu_scope */
 
+static void state_put_row(qp_jsonw *writer, const qp_call *call, const quipu_state_entry *entry)
+{
     qp_jsonw_object(writer);
-    qp_jsonw_put(writer, "scope", scopes[entry->scope]);
+    qp_jsonw_put(writer, "scope", state_scopes[entry->scope]);
     qp_jsonw_put_text(writer, "name", entry->name);
     qp_jsonw_key(writer, QUIPU_STR("value"));
     qp_jsonw_raw(writer, entry->value.text);
-    qp_jsonw_put_time(writer, "setAt", entry->set_at);
     if (state_may_blame(call, entry)) {
+        qp_jsonw_put_time(writer, "setAt", entry->set_at);
         qp_jsonw_put_text(writer, "setBy", entry->set_by);
         if (entry->set_seq > 0) {
             qp_jsonw_put_i64(writer, "setSeq", entry->set_seq);
@@ -77,6 +77,22 @@ static void state_put_blame(qp_jsonw *writer, const qp_call *call, const quipu_s
         qp_jsonw_put_text(writer, "setIn", entry->set_in);
     }
     qp_jsonw_object_end(writer);
+}
+
+static void state_put_rows(qp_jsonw *writer, const qp_call *call, quipu_state_entries entries)
+{
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < entries.count; i++) {
+        state_put_row(writer, call, quipu_state_entry_at(entries, i));
+    }
+    qp_jsonw_array_end(writer);
+}
+
+void qp_fields_state(qp_jsonw *writer, const qp_call *call, const quipu_history *history)
+{
+    qp_jsonw_key(writer, QUIPU_STR("state"));
+    state_put_rows(writer, call, history->state->entries);
+    qp_jsonw_put_time(writer, "lastEventAt", history->last_event_at);
 }
 
 /* {"blame":[...]}: the names as rows, of one snapshot. */
@@ -95,11 +111,7 @@ static quipu_status state_blame(qp_call *call, quipu_error *reterr)
     qp_jsonw_begin(&writer, &call->answer.body);
     qp_jsonw_object(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("blame"));
-    qp_jsonw_array(&writer);
-    for (size_t i = 0; i < list->entries.count; i++) {
-        state_put_blame(&writer, call, quipu_state_entry_at(list->entries, i));
-    }
-    qp_jsonw_array_end(&writer);
+    state_put_rows(&writer, call, list->entries);
     qp_jsonw_object_end(&writer);
     quipu_free(list);
     return qp_reply_json(&call->answer, 200, &writer, reterr);
@@ -181,6 +193,96 @@ quipu_status qp_call_check_state(qp_call *call, quipu_json names, quipu_error *r
     }
     qp_json_free(&doc);
     return status;
+}
+
+/* ---- changes in bodies ----------------------------------------------------------------------- */
+
+/* One row; `value` may be null, which is a value. */
+static quipu_status state_read_change(qp_call *call, qp_json_node row, quipu_state_change *change,
+                                      quipu_error *reterr)
+{
+    qp_json_iter each = qp_json_each(row);
+    quipu_status status = QUIPU_OK;
+
+    while (status == QUIPU_OK && qp_json_next(&each)) {
+        if (qp_json_text_is(each.key, QUIPU_STR("name"))) {
+            status = qp_body_text("name", each.value, &call->arena, &change->name, reterr);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("value"))) {
+            change->value.text = qp_json_raw(each.value);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("scope"))) {
+            for (int scope = QUIPU_SCOPE_APP; scope <= QUIPU_SCOPE_SESSION; scope++) {
+                if (qp_json_kind_of(each.value) == QP_JSON_STRING &&
+                    qp_json_text_is(each.value, quipu_cstr(state_scopes[scope]))) {
+                    change->scope = (quipu_scope)scope;
+                }
+            }
+        } else {
+            status = qp_body_unknown(reterr);
+        }
+    }
+    if (status == QUIPU_OK && (change->scope < QUIPU_SCOPE_APP || change->name.p == NULL)) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "a change of state has a scope (app, user or session) and a name");
+    }
+    if (status == QUIPU_OK && change->scope == QUIPU_SCOPE_APP &&
+        call->identity->user_id.p != NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a token of one user may not change the state of the app");
+    }
+    return status;
+}
+
+quipu_status qp_body_changes(qp_call *call, qp_json_node array, quipu_state_changes *ret_changes,
+                             quipu_error *reterr)
+{
+    const size_t count = qp_json_count(array);
+    qp_json_iter each = qp_json_each(array);
+    quipu_state_change *changes;
+    quipu_status status = QUIPU_OK;
+    size_t at = 0;
+
+    if (qp_json_kind_of(array) != QP_JSON_ARRAY) {
+        return qp_error_set(reterr, QUIPU_INVALID, "changes of state are an array");
+    }
+    changes = quipu_arena_alloc(&call->arena, count * sizeof(*changes) + 1);
+    if (changes == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+    }
+    while (status == QUIPU_OK && qp_json_next(&each)) {
+        changes[at] = (quipu_state_change){.name = QP_STR_ABSENT};
+        status = qp_body_check_repeats(each.value, "a change of state", reterr);
+        if (status == QUIPU_OK) {
+            status = state_read_change(call, each.value, &changes[at++], reterr);
+        }
+    }
+    *ret_changes = quipu_state_changes_of(changes, count);
+    return status;
+}
+
+/* ---- state of a user ------------------------------------------------------------------------- */
+
+/* {"state":{...}}: the names that all sessions of a user of an app see, without "user:". */
+quipu_status qp_route_user_state(qp_call *call, quipu_error *reterr)
+{
+    quipu_str app = qp_call_text(call, "app");
+    quipu_str user = qp_call_text(call, "user");
+    quipu_json state = {QP_STR_ABSENT};
+    quipu_status status = qp_call_scope(call, &app, &user, reterr);
+    qp_jsonw writer;
+
+    if (status == QUIPU_OK) {
+        status = quipu_service_user_state(call->service, app, user, &call->limits, &call->arena,
+                                          &state, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("state"));
+    qp_jsonw_raw(&writer, state.text);
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
 /* null removes a name. The check of app: names comes before the session is opened, so that a
@@ -329,12 +431,13 @@ static quipu_status state_hand_over(FILE *file, qp_reply *answer, quipu_error *r
     return QUIPU_OK;
 }
 
-/* Writes to a file without a name, which the loop sends: neither a large session nor a slow client
- * costs memory, and no worker waits for a client. */
+/* Of one session or, without a key, of the store. Writes to a file without a name, which the loop
+ * sends: neither a large session nor a slow client costs memory, and no worker waits for a client.
+ */
 quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
 {
     quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
-    quipu_status status = qp_call_check_session(call, reterr);
+    quipu_status status = call->key.p != NULL ? qp_call_check_session(call, reterr) : QUIPU_OK;
     FILE *file;
 
     if (status != QUIPU_OK) {
@@ -346,7 +449,9 @@ quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
     }
     options.key = call->key;
     /* Ancestors of a fork may lie outside of the scope: flat, they are no part of the export. */
-    options.flags = qp_call_flag(call, "flat") || qp_call_is_scoped(call) ? QUIPU_EXPORT_FLAT : 0;
+    options.flags =
+        (qp_call_flag(call, "flat") || qp_call_is_scoped(call) ? QUIPU_EXPORT_FLAT : 0) |
+        (qp_call_flag(call, "heads") ? QUIPU_EXPORT_HEADS : 0);
     status = quipu_store_export(call->store, &options, state_write_file, file, &call->limits, NULL,
                                 reterr);
     if (status == QUIPU_OK) {

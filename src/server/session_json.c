@@ -11,8 +11,24 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "server/server.h"
 
 /* ---- writing --------------------------------------------------------------------------------- */
+
+void qp_fields_session(qp_jsonw *writer, qp_call *call, const quipu_session_info *info)
+{
+    quipu_session_info shown = *info;
+    const quipu_str key = call->key;
+
+    if (shown.parent_key.p != NULL && qp_call_is_scoped(call)) {
+        call->key = shown.parent_key;
+        if (qp_call_check_session(call, NULL) != QUIPU_OK) {
+            shown.parent_key = QP_STR_ABSENT;
+        }
+        call->key = key;
+    }
+    qp_fields_members(writer, &call->server->session_fields, &shown);
+}
 
 /* The library's own form of a message, which export and tail have, too. */
 quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu_arena *arena,
@@ -42,7 +58,7 @@ int64_t qp_fields_tokens(quipu_messages messages)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Two programs could read a repeated member in two ways, so that none is accepted. */
-static quipu_status json_check_repeats(qp_json_node object, const char *what, quipu_error *reterr)
+quipu_status qp_body_check_repeats(qp_json_node object, const char *what, quipu_error *reterr)
 {
     bool repeats = false;
     quipu_status status = qp_json_repeats(object, &repeats);
@@ -70,7 +86,8 @@ quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *r
     if (status == QUIPU_OK && qp_json_kind_of(qp_json_root(doc)) != QP_JSON_OBJECT) {
         status = qp_error_set(reterr, QUIPU_INVALID, "the body must be a JSON object");
     }
-    return status == QUIPU_OK ? json_check_repeats(qp_json_root(doc), "the body", reterr) : status;
+    return status == QUIPU_OK ? qp_body_check_repeats(qp_json_root(doc), "the body", reterr)
+                              : status;
 }
 
 /* 1.0 and 1e3 are whole numbers, too: the value must be exact, not its spelling. */
@@ -85,6 +102,19 @@ quipu_status qp_body_number(const char *name, qp_json_node value, int64_t *ret_n
     }
     *ret_number = number;
     return QUIPU_OK;
+}
+
+quipu_status qp_body_text(const char *name, qp_json_node value, quipu_arena *arena,
+                          quipu_str *ret_text, quipu_error *reterr)
+{
+    if (qp_json_kind_of(value) != QP_JSON_STRING) {
+        return qp_error_field(reterr, QUIPU_INVALID, "body", name, "type", "%s must be a text",
+                              name);
+    }
+    return qp_json_text_copy(value, arena, ret_text) == QUIPU_OK
+               ? QUIPU_OK
+               : qp_error_field(reterr, QUIPU_INVALID, "body", name, "text",
+                                "%s must be a text without NUL and lone surrogates", name);
 }
 
 /* Ignoring it would hide a misspelled setting. */
@@ -171,7 +201,7 @@ quipu_status qp_body_messages(qp_json_node array, quipu_arena *arena, quipu_mess
     }
     while (qp_json_next(&each)) {
         quipu_messages one;
-        quipu_status status = json_check_repeats(each.value, "a message", reterr);
+        quipu_status status = qp_body_check_repeats(each.value, "a message", reterr);
 
         if (status == QUIPU_OK) {
             status = quipu_message_parse(qp_json_raw(each.value), arena, &one, reterr);

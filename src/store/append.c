@@ -35,10 +35,11 @@ typedef struct append_call {
     quipu_session_patch settings;
     ent_opt_int ttl_ms;
     quipu_appended result;
-    bool is_retry;  /* the work has run before, and may have been stored then */
-    bool creates;   /* the session, when there is none */
-    bool has_uid;   /* `uid` is drawn */
-    quipu_uuid uid; /* of a session that the append creates */
+    qp_append_also own; /* `also` of a call that brings an event */
+    bool is_retry;      /* the work has run before, and may have been stored then */
+    bool creates;       /* the session, when there is none */
+    bool has_uid;       /* `uid` is drawn */
+    quipu_uuid uid;     /* of a session that the append creates */
 } append_call;
 
 /* Look one event id up in one cluster: *ret_seq is 0 when it is not there, or not among the numbers
@@ -339,9 +340,6 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
             .at = now};
 
         status = qp_state_apply(store, db, row, call->also->changes, &origin, reterr);
-        if (call->encoded.count > 0) {
-            call->also->time = patch.last_event_at.v;
-        }
     }
     if (status == QUIPU_OK && call->has_settings) {
         qp_session_settings_put(&call->settings, call->ttl_ms, now, &patch);
@@ -349,6 +347,7 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
     if (status == QUIPU_OK) {
         qp_session_cache_change(&store->group.sessions, row, &patch);
         call->result = result;
+        call->result.time = call->encoded.count > 0 ? patch.last_event_at.v : (quipu_time){0, 0};
     }
     if (status == QUIPU_OK && (store->cap_messages > 0 || store->cap_tokens > 0)) {
         status = append_cap(store, db, scratch, row, reterr);
@@ -422,30 +421,75 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status == QUIPU_OK ? append_work(call, db, scratch, reterr) : status;
 }
 
-/* The end of both calls: writes what was encoded unless `status` says that it is refused already,
- * and leaves the store. */
-static quipu_status append_run(append_call *append, qp_call *within, quipu_status status,
-                               quipu_appended *ret_appended, quipu_error *reterr)
+/* Writes what was encoded, in this store. */
+static quipu_status append_here(append_call *append, qp_call *within, quipu_error *reterr)
 {
     const quipu_store *store = append->store;
+    const qp_state_items none = {NULL, 0};
+    quipu_status status;
 
-    assert(within->store == NULL || within->store == store);
-    if (status == QUIPU_OK) {
-        const qp_state_items none = {NULL, 0};
+    qp_store_beside(store, append->key, append->also == NULL ? none : append->also->changes,
+                    within);
+    within->coalesces = true;
+    within->idempotent = true; /* by the event ids */
+    status = append->creates
+                 ? qp_session_write_new(append->store, within, append_create_work, append, reterr)
+                 : qp_store_write(append->store, within, append_work, append, reterr);
+    /* The cap may have released more than one transaction removes. One step: the caller waits with
+     * a turn. */
+    if (status == QUIPU_OK && (store->cap_messages > 0 || store->cap_tokens > 0)) {
+        qp_purge_after(append->store, within, 1);
+    }
+    return status;
+}
 
-        qp_store_beside(store, append->key, append->also == NULL ? none : append->also->changes,
-                        within);
-        within->coalesces = true;
-        within->idempotent = true; /* by the event ids */
-        status =
-            append->creates
-                ? qp_session_write_new(append->store, within, append_create_work, append, reterr)
-                : qp_store_write(append->store, within, append_work, append, reterr);
-        /* The cap may have released more than one transaction removes. One step: the caller waits
-         * with a turn. */
-        if (status == QUIPU_OK && (store->cap_messages > 0 || store->cap_tokens > 0)) {
-            qp_purge_after(append->store, within, 1);
+/* An append at a server. */
+static quipu_status append_ask(append_call *append, const qp_call *call, quipu_messages messages,
+                               quipu_error *reterr)
+{
+    const qp_remote *remote = &append->store->remote;
+    const qp_remote_batch asked = {.key = append->key,
+                                   .messages = messages,
+                                   .creates = append->creates,
+                                   .expected_revision = append->expected_revision,
+                                   .settings = append->has_settings ? &append->settings : NULL,
+                                   .also = append->also};
+    quipu_status status = qp_store_writable(append->store, reterr);
+
+    append->result = (quipu_appended)QUIPU_APPENDED_INIT;
+    return status == QUIPU_OK ? remote->append(remote->ctx, call, &asked, &append->result, reterr)
+                              : status;
+}
+
+/* After a conflict at a server: the session's revision, if it says so. */
+static void append_ask_revision(const append_call *append, const qp_call *call)
+{
+    quipu_range header = QUIPU_RANGE_INIT;
+    qp_history *history = qp_history_new();
+
+    header.flags = QUIPU_RANGE_HEADER;
+    if (history != NULL) {
+        if (qp_history_ask(append->store, call, append->key, &header, history, NULL) == QUIPU_OK) {
+            append->also->revision = history->session.revision;
         }
+        quipu_free(&history->pub);
+    }
+}
+
+/* The end of both calls: writes what was encoded unless `status` says that it is refused already,
+ * and leaves the store. */
+static quipu_status append_run(append_call *append, qp_call *within, quipu_messages messages,
+                               quipu_status status, quipu_appended *ret_appended,
+                               quipu_error *reterr)
+{
+    assert(within->store == NULL || within->store == append->store);
+    if (status == QUIPU_OK && qp_store_is_remote(append->store)) {
+        status = append_ask(append, within, messages, reterr);
+        if (status == QUIPU_CONFLICT && append->also != NULL) {
+            append_ask_revision(append, within);
+        }
+    } else if (status == QUIPU_OK) {
+        status = append_here(append, within, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));
@@ -455,8 +499,25 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
     return status == QUIPU_OK ? QUIPU_OK : qp_store_fail(status, "append to", append->key, reterr);
 }
 
-/* For the ADK room: messages and changes of state in one transaction. An event that only changes
- * state has no message to carry its id, so it needs one of its own to be repeatable. */
+/* Checks what an append brings beside messages. An event that only changes state has no message to
+ * carry its id, so it needs one of its own to be repeatable. */
+static quipu_status append_check_also(const quipu_store *store, const qp_append_also *also,
+                                      bool has_messages, quipu_error *reterr)
+{
+    quipu_status status = qp_state_check(also->changes, store->message_bytes_max, reterr);
+
+    if (status == QUIPU_OK && !has_messages &&
+        (also->event_id.n == 0 || also->event_id.n > QUIPU_EVENT_ID_MAX ||
+         !qp_time_valid(also->time))) {
+        status = qp_error_field(reterr, QUIPU_LIMIT, "StateEvent", "event_id", "len",
+                                "an event that only changes state needs an id of 1 to %d bytes and "
+                                "a time",
+                                QUIPU_EVENT_ID_MAX);
+    }
+    return status;
+}
+
+/* For the ADK room: messages and changes of state in one transaction. */
 quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messages messages,
                                   qp_append_also *also, const quipu_call_options *call,
                                   quipu_appended *ret_appended, quipu_error *reterr)
@@ -470,40 +531,16 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
         status = qp_key_check(key, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_state_check(also->changes, store->message_bytes_max, reterr);
-    }
-    if (status == QUIPU_OK && messages.count == 0 &&
-        (also->event_id.n == 0 || also->event_id.n > QUIPU_EVENT_ID_MAX ||
-         !qp_time_valid(also->time))) {
-        status = qp_error_field(reterr, QUIPU_LIMIT, "StateEvent", "event_id", "len",
-                                "an event that only changes state needs an id of 1 to %d bytes and "
-                                "a time",
-                                QUIPU_EVENT_ID_MAX);
+        status = append_check_also(store, also, messages.count > 0, reterr);
     }
     if (status == QUIPU_OK) {
         status =
             qp_encoded_make(&append.encoded, also->made ? QP_MESSAGES_PARSED : QP_MESSAGES_GIVEN,
                             messages, store->message_bytes_max, reterr);
     }
-    return append_run(&append, &within, status, ret_appended, reterr);
-}
-
-/* An append at a server. */
-static quipu_status append_ask(append_call *append, const qp_call *call, quipu_messages messages,
-                               const quipu_append_options *options, quipu_appended *ret_appended,
-                               quipu_error *reterr)
-{
-    const qp_remote *remote = &append->store->remote;
-    quipu_append_options own = *options;
-    quipu_status status = qp_store_writable(append->store, reterr);
-
-    own.settings = append->has_settings ? &append->settings : NULL; /* of this library's size */
-    if (status == QUIPU_OK) {
-        status =
-            remote->append(remote->ctx, call, append->key, messages, &own, &append->result, reterr);
-    }
-    if (status == QUIPU_OK && ret_appended != NULL) {
-        qp_output_put(ret_appended, &append->result, sizeof(append->result));
+    status = append_run(&append, &within, messages, status, ret_appended, reterr);
+    if (status == QUIPU_OK && messages.count > 0 && !append.result.repeated) {
+        also->time = append.result.time;
     }
     return status;
 }
@@ -528,6 +565,65 @@ static quipu_status append_settings(append_call *append, const quipu_session_pat
                               : status;
 }
 
+/* Reads and checks the event and the uid of an append. */
+static quipu_status append_event(append_call *append, const quipu_append_options *options,
+                                 bool has_messages, quipu_arena *arena, quipu_error *reterr)
+{
+    quipu_state_event event = QUIPU_STATE_EVENT_INIT;
+    qp_append_also *also = &append->own;
+    quipu_status status = QUIPU_OK;
+
+    if (options->uid != NULL && append->creates) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "an append that may create its session cannot know its uid");
+    }
+    if (options->event != NULL) {
+        status =
+            qp_options_read(&event, sizeof(event), options->event, "quipu_state_event", reterr);
+    }
+    *also = (qp_append_also){.author = event.author,
+                             .event_id = event.event_id,
+                             .time = event.time,
+                             .has_uid = options->uid != NULL,
+                             .expected_revision = options->expected_revision};
+    if (options->uid != NULL) {
+        also->uid = *options->uid;
+    }
+    if (status == QUIPU_OK) {
+        status = qp_state_given(&event.changes, arena, &also->changes, reterr);
+    }
+    append->also = also;
+    return status == QUIPU_OK ? append_check_also(append->store, also, has_messages, reterr)
+                              : status;
+}
+
+/* Reads and checks the options of an append; what the arena owns is needed until it has run. */
+static quipu_status append_options(append_call *append, const quipu_append_options *options,
+                                   bool has_messages, quipu_arena *arena, quipu_error *reterr)
+{
+    quipu_append_options opt = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_status status = QUIPU_OK;
+
+    if (options != NULL) {
+        status = qp_options_read(&opt, sizeof(opt), options, "quipu_append_options", reterr);
+    }
+    if (status == QUIPU_OK && opt.settings != NULL) {
+        status = append_settings(append, opt.settings, reterr);
+    }
+    if (status == QUIPU_OK &&
+        ((!has_messages && opt.event == NULL) || (opt.flags & ~QUIPU_APPEND_CREATE) != 0 ||
+         opt.expected_revision < -1)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "append needs at least one message or an event, known flags and an "
+                              "expected revision of -1 or more");
+    }
+    append->creates = (opt.flags & QUIPU_APPEND_CREATE) != 0;
+    append->expected_revision = opt.expected_revision;
+    return status == QUIPU_OK && (opt.event != NULL || opt.uid != NULL)
+               ? append_event(append, &opt, has_messages, arena, reterr)
+               : status;
+}
+
 /* See <quipu/store.h>. Everything that can be checked and encoded without the store is done here,
  * before any lock: other callers of the group never wait for it. */
 quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messages messages,
@@ -536,41 +632,26 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
                                   quipu_error *reterr)
 {
     append_call append = {.store = store, .key = key};
-    quipu_append_options opt = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);
     }
-    if (status == QUIPU_OK && options != NULL) {
-        status = qp_options_read(&opt, sizeof(opt), options, "quipu_append_options", reterr);
-    }
     if (status == QUIPU_OK && ret_appended != NULL) {
         status = qp_output_check(ret_appended, "quipu_appended", reterr);
     }
-    if (status == QUIPU_OK && opt.settings != NULL) {
-        status = append_settings(&append, opt.settings, reterr);
-    }
-    if (status == QUIPU_OK && (messages.count == 0 || (opt.flags & ~QUIPU_APPEND_CREATE) != 0 ||
-                               opt.expected_revision < -1)) {
-        status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "append needs at least one message, known flags and an expected "
-                              "revision of -1 or more");
+    if (status == QUIPU_OK) {
+        status = append_options(&append, options, messages.count > 0, &arena, reterr);
     }
     if (status == QUIPU_OK) {
-        append.expected_revision = opt.expected_revision;
         status = qp_encoded_make(&append.encoded, QP_MESSAGES_GIVEN, messages,
                                  store->message_bytes_max, reterr);
     }
-    append.creates = (opt.flags & QUIPU_APPEND_CREATE) != 0;
-    if (status == QUIPU_OK && qp_store_is_remote(store)) {
-        status = append_ask(&append, &within, messages, &opt, ret_appended, reterr);
-        qp_encoded_free(&append.encoded);
-        qp_store_leave(&within);
-        return qp_store_fail(status, "append to", key, reterr);
-    }
-    return append_run(&append, &within, status, ret_appended, reterr);
+    status = append_run(&append, &within, messages, status, ret_appended, reterr);
+    quipu_arena_free(&arena);
+    return status;
 }
 
 /* See <quipu/store.h>. An append with all defaults that creates its session. */

@@ -25,6 +25,15 @@ static void message_json_text(qp_jsonw *writer, quipu_str name, quipu_str text)
     }
 }
 
+/* The same where an empty text is not the same as none. */
+static void message_json_given(qp_jsonw *writer, quipu_str name, quipu_str text)
+{
+    if (text.p != NULL) {
+        qp_jsonw_key(writer, name);
+        qp_jsonw_str(writer, text);
+    }
+}
+
 /* Zero is the reader's default. */
 static void message_json_number(qp_jsonw *writer, quipu_str name, int64_t value)
 {
@@ -61,8 +70,8 @@ static quipu_status message_json_write(const quipu_message *message, const char 
     }
     message_json_text(&writer, QUIPU_STR("author"), message->author);
     message_json_text(&writer, QUIPU_STR("eventId"), message->event_id);
-    message_json_text(&writer, QUIPU_STR("invocationId"), message->invocation_id);
-    message_json_text(&writer, QUIPU_STR("branch"), message->branch);
+    message_json_given(&writer, QUIPU_STR("invocationId"), message->invocation_id);
+    message_json_given(&writer, QUIPU_STR("branch"), message->branch);
     message_json_number(&writer, QUIPU_STR("seq"), message->seq);
     message_json_number(&writer, QUIPU_STR("tokens"), message->tokens);
     message_json_text(&writer, QUIPU_STR("mark"),

@@ -16,8 +16,9 @@
 #include "base/error.h"
 #include "store/last_change.h"
 #include "store/message.h"
+#include "store/state_internal.h"
 
-#define READ_FLAGS (QUIPU_RANGE_HEADER | QUIPU_RANGE_LAST | QUIPU_RANGE_VIEW)
+#define READ_FLAGS (QUIPU_RANGE_HEADER | QUIPU_RANGE_LAST | QUIPU_RANGE_VIEW | QUIPU_RANGE_STATE)
 
 /* A result with an arena of its own, which quipu_free() frees as a whole. */
 qp_history *qp_history_new(void)
@@ -398,11 +399,20 @@ quipu_status qp_history_ask(quipu_store *store, const qp_call *call, quipu_str k
 static quipu_status read_get_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     read_get *get = ctx;
+    qp_history *history = get->history;
+    quipu_status status;
 
-    assert(get->history != NULL);
+    assert(history != NULL);
     (void)scratch;
-    return qp_history_read(get->store, db, get->key, &get->range, quipu_time_now(), get->history,
-                           reterr);
+    status =
+        qp_history_read(get->store, db, get->key, &get->range, quipu_time_now(), history, reterr);
+    if (status == QUIPU_OK && (get->range.flags & QUIPU_RANGE_STATE) != 0) {
+        history->pub.state = &history->state;
+        history->pub.last_event_at = qp_live_time(history->row);
+        status = qp_state_entries(get->store, db, history->row, &history->head.arena,
+                                  &history->state.entries, reterr);
+    }
+    return status;
 }
 
 static quipu_status read_get_run(read_get *get, quipu_store *store, const qp_call *call,

@@ -5,6 +5,8 @@
 #ifndef QP_STORE_READ_H
 #define QP_STORE_READ_H
 
+#include <quipu/state.h>
+
 #include "base/result.h"
 #include "store/fork_chain.h"
 #include "store/store.h"
@@ -14,6 +16,7 @@ typedef struct qp_history {
     qp_result head;
     quipu_history pub;
     quipu_session_info session; /* of pub */
+    quipu_state_list state;     /* of pub, if it was asked for */
     const qp_session *row;      /* in the arena */
     size_t bytes_max;           /* the range ends before a message that exceeds it; 0: no bound */
 } qp_history;

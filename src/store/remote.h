@@ -15,6 +15,7 @@
 #include <quipu/store.h>
 
 #include "store/call.h"
+#include "store/state.h"
 
 /* One request for messages: what quipu_session_get() and tails ask for. */
 typedef struct qp_remote_read {
@@ -25,24 +26,39 @@ typedef struct qp_remote_read {
     quipu_history *history;
 } qp_remote_read;
 
+/* One append: what quipu_message_append() and live sessions ask for. */
+typedef struct qp_remote_batch {
+    quipu_str key;
+    quipu_messages messages;
+    bool creates;
+    int64_t expected_revision;           /* -1: do not check */
+    const quipu_session_patch *settings; /* or NULL */
+    const qp_append_also *also;          /* or NULL */
+} qp_remote_batch;
+
 typedef struct qp_remote {
     void *ctx;
     void (*close)(void *ctx);
     quipu_status (*get)(void *ctx, const qp_call *call, const qp_remote_read *read,
                         quipu_error *reterr);
     quipu_status (*create)(void *ctx, const qp_call *call, const quipu_session_new *values,
-                           quipu_error *reterr);
+                           qp_state_items changes, quipu_error *reterr);
     quipu_status (*fork)(void *ctx, const qp_call *call, quipu_str key, int64_t seq,
                          const quipu_session_new *values, quipu_error *reterr);
     quipu_status (*update)(void *ctx, const qp_call *call, quipu_str key,
                            const quipu_session_patch *patch, int64_t *ret_revision,
                            quipu_error *reterr);
     quipu_status (*remove)(void *ctx, const qp_call *call, quipu_str key, quipu_error *reterr);
-    quipu_status (*append)(void *ctx, const qp_call *call, quipu_str key, quipu_messages messages,
-                           const quipu_append_options *options, quipu_appended *ret_appended,
-                           quipu_error *reterr);
+    quipu_status (*append)(void *ctx, const qp_call *call, const qp_remote_batch *append,
+                           quipu_appended *ret_appended, quipu_error *reterr);
     quipu_status (*list)(void *ctx, const qp_call *call, const quipu_list_options *options,
                          quipu_arena *arena, quipu_session_page *ret_page, quipu_error *reterr);
+    /* The sessions of an app, or of one of its users, with their state: qp_live_find(). */
+    quipu_status (*find)(void *ctx, const qp_call *call, quipu_str app_name, quipu_str user_id,
+                         quipu_arena *arena, qp_live_list *ret_list, quipu_error *reterr);
+    quipu_status (*user_state)(void *ctx, const qp_call *call, quipu_str app_name,
+                               quipu_str user_id, quipu_arena *arena, qp_state_items *ret_state,
+                               quipu_error *reterr);
     quipu_status (*window)(void *ctx, const qp_call *call, quipu_str key,
                            const quipu_window_options *options, quipu_arena *arena,
                            quipu_session_info *ret_session, quipu_window *ret_window,

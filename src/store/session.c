@@ -97,6 +97,7 @@ typedef struct session_create {
     bool reuse;          /* an existing session will do */
     qp_history *history; /* or NULL */
     bool created;
+    quipu_arena arena;        /* of `changes` that the caller gave */
     qp_state_items changes;   /* of state, when it is created */
     const qp_live_want *want; /* the state comes back too, in `live`; or NULL */
     quipu_time last_update;   /* that the caller gave for a session without messages, or {0, 0} */
@@ -296,6 +297,12 @@ static quipu_status session_prepare(quipu_store *store, const quipu_session_new 
         status = qp_encoded_make(&create->encoded, QP_MESSAGES_GIVEN, values->messages,
                                  store->message_bytes_max, reterr);
     }
+    if (status == QUIPU_OK && values->state != NULL) {
+        status = qp_state_given(values->state, &create->arena, &create->changes, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_state_check(create->changes, store->message_bytes_max, reterr);
+    }
     /* Drawn once, before the transaction: a retried batch creates the same session. */
     if (status == QUIPU_OK && qp_uuid_v7(&create->uid) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
@@ -321,6 +328,17 @@ static void session_create_end(session_create *create, quipu_status status,
         quipu_free(&create->history->pub);
     }
     qp_encoded_free(&create->encoded);
+    quipu_arena_free(&create->arena);
+}
+
+/* The session as a server has it, into the caller's history. */
+static quipu_status session_ask(session_create *create, const qp_call *call, quipu_error *reterr)
+{
+    assert(create->history != NULL);
+    return create->want != NULL ? qp_live_ask(create->store, call, create->values.key, create->want,
+                                              create->history, &create->live, reterr)
+                                : qp_history_ask(create->store, call, create->values.key,
+                                                 &create->range, create->history, reterr);
 }
 
 /* A create at a server, and the session as it is then. */
@@ -331,13 +349,11 @@ static quipu_status session_create_ask(session_create *create, const qp_call *ca
     quipu_status status = qp_store_writable(create->store, reterr);
 
     if (status == QUIPU_OK) {
-        status = remote->create(remote->ctx, call, &create->values, reterr);
+        status = remote->create(remote->ctx, call, &create->values, create->changes, reterr);
     }
     create->created = status == QUIPU_OK;
-    return status == QUIPU_OK && create->history != NULL
-               ? qp_history_ask(create->store, call, create->values.key, &create->range,
-                                create->history, reterr)
-               : status;
+    return status == QUIPU_OK && create->history != NULL ? session_ask(create, call, reterr)
+                                                         : status;
 }
 
 /* Get or create at a server. Another client may be between the two requests, in both orders. */
@@ -351,8 +367,9 @@ static quipu_status session_reuse_ask(session_create *create, const qp_call *cal
 
     header.flags = QUIPU_RANGE_HEADER;
     for (int i = 0; i < 2 && own != NULL; i++) {
-        status = qp_history_ask(create->store, call, create->values.key,
-                                create->history != NULL ? &create->range : &header, own, reterr);
+        status = create->history != NULL ? session_ask(create, call, reterr)
+                                         : qp_history_ask(create->store, call, create->values.key,
+                                                          &header, own, reterr);
         if (status != QUIPU_NOT_FOUND && status != QUIPU_EXPIRED) {
             break;
         }
@@ -467,12 +484,12 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
     assert(given->want != NULL);
     create.last_update = within.now;
     if (status == QUIPU_OK) {
-        status = qp_state_check(given->changes, store->message_bytes_max, reterr);
-    }
-    if (status == QUIPU_OK) {
         status = session_prepare(store, given->values, true, &create, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && qp_store_is_remote(store)) {
+        status = given->reuse ? session_reuse_ask(&create, &within, reterr)
+                              : session_create_ask(&create, &within, reterr);
+    } else if (status == QUIPU_OK) {
         quipu_status peek = given->reuse
                                 ? qp_store_read(store, &within, session_peek_work, &create, &error)
                                 : QUIPU_NOT_FOUND;

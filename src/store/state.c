@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/option.h"
 #include "base/sha256.h"
 #include "base/str.h"
 #include "store/state_internal.h"
@@ -53,6 +54,32 @@ quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max, quipu_err
                               "(message_bytes_max)",
                               (long long)bytes, (long long)bytes_max);
     }
+    return QUIPU_OK;
+}
+
+quipu_status qp_state_given(const quipu_state_changes *given, quipu_arena *arena,
+                            qp_state_items *ret_changes, quipu_error *reterr)
+{
+    quipu_state_changes own = *given;
+    quipu_status status = QP_SLICE_READ(&own, quipu_state_change, arena, reterr);
+    qp_state_item *items;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    items = quipu_arena_alloc(arena, own.count * sizeof(*items) + 1);
+    if (items == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for changes of state");
+    }
+    for (size_t i = 0; i < own.count; i++) {
+        const quipu_state_change *change = quipu_state_change_at(own, i);
+
+        if (change->scope < QUIPU_SCOPE_APP || change->scope > QUIPU_SCOPE_SESSION) {
+            return qp_error_set(reterr, QUIPU_MISUSE, "a change of state has no scope");
+        }
+        items[i] = (qp_state_item){(qp_scope)change->scope, change->name, change->value.text};
+    }
+    *ret_changes = (qp_state_items){items, own.count};
     return QUIPU_OK;
 }
 
@@ -343,7 +370,10 @@ quipu_status qp_state_of_user(quipu_store *store, quipu_str app_name, quipu_str 
     quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_store_read(store, &within, state_user_work, &user, reterr);
+        status = qp_store_is_remote(store)
+                     ? store->remote.user_state(store->remote.ctx, &within, app_name, user_id,
+                                                arena, &user.state, reterr)
+                     : qp_store_read(store, &within, state_user_work, &user, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_state = user.state;

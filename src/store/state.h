@@ -28,6 +28,11 @@ typedef struct qp_state_items {
  * fork(2). Any other call says the same by itself. */
 QUIPU_MUST_USE quipu_status qp_store_check(quipu_store *store, quipu_error *reterr);
 
+/* QUIPU_UNSUPPORTED, with the name of the public call: the store is behind a server, which has
+ * nothing that the call needs. For calls of several steps, before the first one. */
+QUIPU_MUST_USE quipu_status qp_store_check_here(quipu_store *store, const char *name,
+                                                quipu_error *reterr);
+
 /* ---- appending --------------------------------------------------------------------------------
  */
 

@@ -34,22 +34,18 @@ static quipu_str state_get_text(quipu_str text)
     return text.n > 0 ? text : QP_STR_ABSENT;
 }
 
-static quipu_status state_get_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+quipu_status qp_state_entries(const quipu_store *store, ent_db *db, const qp_session *row,
+                              quipu_arena *arena, quipu_state_entries *ret_entries,
+                              quipu_error *reterr)
 {
-    state_get_call *call = ctx;
-    quipu_arena *arena = &call->list->head.arena;
     qp_state_list scopes[QP_SCOPE_SESSION + 1] = {0};
     quipu_state_entry *entries = NULL;
-    const qp_session *row = NULL;
     size_t count = 0;
-    quipu_status status =
-        qp_session_load(call->store, db, scratch, call->key, quipu_time_now(), &row, reterr);
+    quipu_status status = QUIPU_OK;
 
     assert(ent_depth(db) > 0);
-    quipu_arena_free(arena); /* of a try before */
     for (int scope = QP_SCOPE_APP; scope <= QP_SCOPE_SESSION && status == QUIPU_OK; scope++) {
-        status =
-            qp_state_rows(call->store, db, row, (qp_scope)scope, arena, &scopes[scope], reterr);
+        status = qp_state_rows(store, db, row, (qp_scope)scope, arena, &scopes[scope], reterr);
         count += scopes[scope].n;
     }
     if (status == QUIPU_OK && count > 0) {
@@ -74,8 +70,40 @@ static quipu_status state_get_work(void *ctx, ent_db *db, quipu_arena *scratch, 
                                                    .set_in = state_get_text(state->set_in)};
         }
     }
-    call->list->pub.entries = quipu_state_entries_of(entries, count);
+    *ret_entries = quipu_state_entries_of(entries, count);
     return QUIPU_OK;
+}
+
+static quipu_status state_get_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    state_get_call *call = ctx;
+    quipu_arena *arena = &call->list->head.arena;
+    const qp_session *row = NULL;
+    quipu_status status =
+        qp_session_load(call->store, db, scratch, call->key, quipu_time_now(), &row, reterr);
+
+    quipu_arena_free(arena); /* of a try before */
+    return status == QUIPU_OK
+               ? qp_state_entries(call->store, db, row, arena, &call->list->pub.entries, reterr)
+               : status;
+}
+
+/* The state at a server, by a read of the session. */
+static quipu_status state_get_ask(state_get_call *get, quipu_store *store, const qp_call *call,
+                                  quipu_error *reterr)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_session_info session;
+    quipu_history history = {.session = &session};
+    const qp_remote_read read = {get->key, &range, &get->list->head.arena, &session, &history};
+    quipu_status status;
+
+    range.flags = QUIPU_RANGE_HEADER | QUIPU_RANGE_STATE;
+    status = store->remote.get(store->remote.ctx, call, &read, reterr);
+    if (status == QUIPU_OK) {
+        get->list->pub = *history.state;
+    }
+    return status;
 }
 
 quipu_status quipu_state_get(quipu_store *store, quipu_str key, const quipu_call_options *call,
@@ -93,8 +121,10 @@ quipu_status quipu_state_get(quipu_store *store, quipu_str key, const quipu_call
     }
     if (status == QUIPU_OK) {
         get.list = qp_result_new(sizeof(*get.list));
-        status = get.list != NULL ? qp_store_read(store, &within, state_get_work, &get, reterr)
-                                  : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for state");
+        status = get.list == NULL ? qp_error_set(reterr, QUIPU_NOMEM, "out of memory for state")
+                 : qp_store_is_remote(store)
+                     ? state_get_ask(&get, store, &within, reterr)
+                     : qp_store_read(store, &within, state_get_work, &get, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_list = &get.list->pub;

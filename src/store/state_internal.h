@@ -4,6 +4,8 @@
 #ifndef QP_STORE_STATE_INTERNAL_H
 #define QP_STORE_STATE_INTERNAL_H
 
+#include <quipu/state.h>
+
 #include "store/read.h"
 #include "store/state.h"
 #include "store/store.h"
@@ -11,6 +13,11 @@
 /* Names and values that can be stored. QUIPU_INVALID, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max,
                                            quipu_error *reterr);
+
+/* The changes of a caller in this room's form, in the arena; their texts are borrowed.
+ * QUIPU_MISUSE: a scope is none. */
+QUIPU_MUST_USE quipu_status qp_state_given(const quipu_state_changes *given, quipu_arena *arena,
+                                           qp_state_items *ret_changes, quipu_error *reterr);
 
 /* Who changes state: the author of an event, and its message; 0: it is none. */
 typedef struct qp_state_origin {
@@ -56,10 +63,23 @@ QUIPU_MUST_USE quipu_status qp_state_read(const quipu_store *store, ent_db *db,
                                           const qp_session *row, quipu_arena *arena,
                                           qp_state_items *ret_state, quipu_error *reterr);
 
+/* The same with who set each name last, for callers of the library. */
+QUIPU_MUST_USE quipu_status qp_state_entries(const quipu_store *store, ent_db *db,
+                                             const qp_session *row, quipu_arena *arena,
+                                             quipu_state_entries *ret_entries, quipu_error *reterr);
+
+/* When a session's last event was; without one, when the session was created. */
+quipu_time qp_live_time(const qp_session *row);
+
 /* Read a session, its messages and its state from the open transaction into `history`. */
 QUIPU_MUST_USE quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
                                          const qp_live_want *want, qp_history *history,
                                          qp_live *ret_live, quipu_error *reterr);
+
+/* The same from the server of a remote store. */
+QUIPU_MUST_USE quipu_status qp_live_ask(quipu_store *store, const qp_call *call, quipu_str key,
+                                        const qp_live_want *want, qp_history *history,
+                                        qp_live *ret_live, quipu_error *reterr);
 
 /* Lets a write to a session, with these changes of state, run beside the writes of others. With
  * a history cap it locks the session's family as well, because a cap looks at forks. */

@@ -12,7 +12,7 @@
 #define STATE_LIVE_BATCH 256 /* messages looked at together, backwards, for those after a time */
 
 /* When ADK's last event was; a session without one shows its creation. */
-static quipu_time state_live_time(const qp_session *row)
+quipu_time qp_live_time(const qp_session *row)
 {
     return row->last_event_at.has ? row->last_event_at.v : row->created_at;
 }
@@ -80,8 +80,82 @@ quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
     }
     if (status == QUIPU_OK) {
         assert(history->row != NULL);
-        live.last_event_at = state_live_time(history->row);
+        live.last_event_at = qp_live_time(history->row);
         status = qp_state_read(store, db, history->row, &history->head.arena, &live.state, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_live = live;
+    }
+    return status;
+}
+
+/* ---- from a server ---------------------------------------------------------------------------
+ */
+
+/* The state of a server's answer as this room has it. */
+static quipu_status state_live_items(const quipu_history *history, quipu_arena *arena,
+                                     qp_state_items *ret_state, quipu_error *reterr)
+{
+    const quipu_state_entries entries = history->state->entries;
+    qp_state_item *items = quipu_arena_alloc(arena, entries.count * sizeof(*items) + 1);
+
+    if (items == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for state");
+    }
+    for (size_t i = 0; i < entries.count; i++) {
+        const quipu_state_entry *entry = quipu_state_entry_at(entries, i);
+
+        items[i] = (qp_state_item){(qp_scope)entry->scope, entry->name, entry->value.text};
+    }
+    *ret_state = (qp_state_items){items, entries.count};
+    return QUIPU_OK;
+}
+
+/* Leaves those from a time on, the newest `limit` of them, of all messages. */
+static quipu_status state_live_cut(const qp_live_want *want, quipu_arena *arena,
+                                   quipu_history *history, quipu_error *reterr)
+{
+    const size_t all = history->messages.count;
+    const size_t most = want->range.limit > 0 && (uint64_t)want->range.limit < all
+                            ? (size_t)want->range.limit
+                            : all;
+    quipu_message *kept = quipu_arena_alloc(arena, most * sizeof(*kept) + 1);
+    size_t left = most;
+
+    if (kept == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for messages");
+    }
+    for (size_t i = all; i > 0 && left > 0; i--) {
+        const quipu_message *message = quipu_message_at(history->messages, i - 1);
+
+        if (quipu_time_cmp(message->timestamp, want->after) >= 0) {
+            kept[--left] = *message;
+        }
+    }
+    history->messages = quipu_messages_of(kept + left, most - left);
+    history->more_before = most - left < all;
+    return QUIPU_OK;
+}
+
+/* No request asks for a time: with one, all messages come, and those before it are left out here.
+ */
+quipu_status qp_live_ask(quipu_store *store, const qp_call *call, quipu_str key,
+                         const qp_live_want *want, qp_history *history, qp_live *ret_live,
+                         quipu_error *reterr)
+{
+    const quipu_range all = QUIPU_RANGE_INIT;
+    quipu_range range = want->has_after ? all : want->range;
+    qp_live live = {.history = &history->pub};
+    quipu_status status;
+
+    range.flags |= QUIPU_RANGE_STATE;
+    status = qp_history_ask(store, call, key, &range, history, reterr);
+    if (status == QUIPU_OK && want->has_after) {
+        status = state_live_cut(want, &history->head.arena, &history->pub, reterr);
+    }
+    if (status == QUIPU_OK) {
+        live.last_event_at = history->pub.last_event_at;
+        status = state_live_items(&history->pub, &history->head.arena, &live.state, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_live = live;
@@ -125,9 +199,11 @@ quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *
     }
     if (status == QUIPU_OK) {
         get.history = qp_history_new();
-        status = get.history != NULL
-                     ? qp_store_read(store, &within, state_live_work, &get, reterr)
-                     : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session");
+        status = get.history == NULL
+                     ? qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session")
+                 : qp_store_is_remote(store)
+                     ? qp_live_ask(store, &within, key, want, get.history, &get.live, reterr)
+                     : qp_store_read(store, &within, state_live_work, &get, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_live = get.live;
@@ -191,8 +267,8 @@ static quipu_status state_live_one(state_live_search *search, ent_db *db, const 
         status = qp_session_show(db, search->arena, row, info, reterr);
     }
     *history = (quipu_history){.session = info};
-    *ret = (qp_live){
-        .history = history, .last_event_at = state_live_time(row), .state = search->shared};
+    *ret =
+        (qp_live){.history = history, .last_event_at = qp_live_time(row), .state = search->shared};
     return status == QUIPU_OK ? qp_state_read_scope(search->store, db, row, QP_SCOPE_SESSION,
                                                     search->arena, &ret->state, reterr)
                               : status;
@@ -248,7 +324,10 @@ quipu_status qp_live_find(quipu_store *store, quipu_str app_name, quipu_str user
     quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_store_read(store, &within, state_live_search_work, &search, reterr);
+        status = qp_store_is_remote(store)
+                     ? store->remote.find(store->remote.ctx, &within, app_name, user_id, arena,
+                                          &search.list, reterr)
+                     : qp_store_read(store, &within, state_live_search_work, &search, reterr);
     }
     if (status == QUIPU_OK) {
         assert(search.list.items != NULL || search.list.count == 0);

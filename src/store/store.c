@@ -327,6 +327,18 @@ quipu_status qp_store_check_local(const quipu_store *store, const qp_call *call,
                : QUIPU_OK;
 }
 
+quipu_status qp_store_check_here(quipu_store *store, const char *name, quipu_error *reterr)
+{
+    qp_call within;
+    quipu_status status = qp_store_enter_as(name, store, NULL, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_store_check_local(store, &within, reterr);
+    }
+    qp_store_leave(&within);
+    return status;
+}
+
 /* A work that wants a snapshot, for store_snapshot_work(). */
 typedef struct store_snapshot {
     qp_work_fn work;

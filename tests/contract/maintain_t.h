@@ -245,8 +245,11 @@ static inline mt_problems mt_verify(quipu_store *store)
     mt_problems heard = {0};
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
-    quipu_status status = quipu_store_verify(store, 0, mt_hear, &heard, NULL, &verified, &err);
+    quipu_store *own = t_server() ? st_open(t_server_file()) : NULL; /* beside its server */
+    quipu_status status =
+        quipu_store_verify(own != NULL ? own : store, 0, mt_hear, &heard, NULL, &verified, &err);
 
+    quipu_close(own);
     if (status != QUIPU_OK) {
         fail_msg("verify: %s (%s)", quipu_status_name(status), err.message);
     }

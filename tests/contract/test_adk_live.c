@@ -372,6 +372,12 @@ static void swept_append(void *ctx)
     t_fault_pause(false);
     status = try_append(sweep->session, event, &err);
     t_fault_pause(true);
+    /* A server may have stored what there is no memory to read the answer of: the same event
+     * again settles it. */
+    if (t_server() && status == QUIPU_UNKNOWN) {
+        status = try_append(sweep->session, event, &err);
+        assert_int_equal(status, QUIPU_OK);
+    }
     assert_true(status == QUIPU_OK || status == QUIPU_NOMEM);
     const size_t added = status == QUIPU_OK ? 1 : 0;
     assert_int_equal(quipu_live_event_count(sweep->session), before + added);

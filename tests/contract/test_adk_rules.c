@@ -104,6 +104,9 @@ static void a_session_id_is_needed_to_get_and_to_delete(void **state)
         /* White space is an id for Go only; Python makes one up at create. */
         T_STATUS(quipu_service_get(world->service, &blank, NULL, NULL, &session, NULL),
                  turn_ == 0 ? QUIPU_INVALID : QUIPU_NOT_FOUND);
+        if (turn_ == 1 && t_server()) {
+            continue; /* no path can have such a key, so that a server refuses to create it */
+        }
         session = adk_create(world, "u", " \t\n", NULL);
         quipu_session_ref ref;
         T_OK(t_live_identity(session, &world->arena, &ref, NULL, NULL));

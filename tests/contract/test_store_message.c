@@ -124,7 +124,7 @@ static void tool_calls_come_back_exactly(void **state)
 
 static void every_field_comes_back(void **state)
 {
-    T_NOT_SERVED("an empty text and none are the same in JSON");
+    T_NOT_SERVED("extra is the same tree, and not the same spelling");
     quipu_store *store = *state;
     quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
                              .has_timestamp = true,

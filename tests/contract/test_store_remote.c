@@ -1,7 +1,7 @@
 /* A store behind a server: what happens when the server is killed, hangs or refuses, and what an
  * address must be. That the calls answer as those of a file is checked by the other suites of this
  * folder, with QUIPU_TEST_ENGINE=server. */
-#include "contract/store_t.h"
+#include "contract/maintain_t.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include <quipu/adk.h>
+#include <quipu/agent.h>
 #include <quipu/memory.h>
+#include <quipu/state.h>
 
 #include "lib/t_server.h"
 #include "remote/remote.h"
@@ -245,6 +247,139 @@ static void a_call_that_is_not_served_names_itself(void **state)
     quipu_service_free(service);
 }
 
+/* What an export of a store says. */
+static mt_stream remote_export(quipu_store *store, uint32_t flags)
+{
+    quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
+
+    options.flags = flags;
+    return mt_export(store, &options);
+}
+
+static void an_export_of_the_store_has_the_bytes_of_its_files(void **state)
+{
+    static const uint32_t flags[] = {0, QUIPU_EXPORT_FLAT, QUIPU_EXPORT_HEADS};
+    remote_world *world = *state;
+    quipu_store *file;
+
+    T_OK(remote_append(world->store, 0, NULL, NULL));
+    T_OK(remote_append(world->store, 1, NULL, NULL));
+    mt_fork(world->store, "k", 1, "fork");
+    file = st_open(world->path);
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        mt_stream served = remote_export(world->store, flags[i]);
+        mt_stream own = remote_export(file, flags[i]);
+
+        assert_int_equal(served.n, own.n);
+        assert_memory_equal(served.p, own.p, own.n);
+        mt_free(&served);
+        mt_free(&own);
+    }
+    quipu_close(file);
+}
+
+/* Changes of state, the event's id and the session's life, without ADK. */
+static void an_append_brings_changes_of_state(void **state)
+{
+    remote_world *world = *state;
+    const quipu_state_change change = {
+        QUIPU_SCOPE_SESSION, QUIPU_STR("n"), {QUIPU_STR("[1, null]")}};
+    quipu_state_event event = QUIPU_STATE_EVENT_INIT;
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_appended appended = QUIPU_APPENDED_INIT;
+    const quipu_messages none = quipu_messages_of(NULL, 0);
+    quipu_uuid uid = {{1}};
+    quipu_state_list *list = NULL;
+
+    T_OK(remote_append(world->store, 0, NULL, NULL));
+    event.changes = quipu_state_changes_of(&change, 1);
+    event.author = QUIPU_STR("ada");
+    event.time = quipu_time_now();
+    options.event = &event;
+    T_STATUS(quipu_message_append(world->store, K, none, &options, NULL, NULL, NULL), QUIPU_LIMIT);
+    event.event_id = QUIPU_STR("e");
+    options.uid = &uid;
+    T_STATUS(quipu_message_append(world->store, K, none, &options, NULL, NULL, NULL),
+             QUIPU_CONFLICT);
+    options.uid = NULL;
+    T_OK(quipu_message_append(world->store, K, none, &options, NULL, &appended, NULL));
+    assert_false(appended.repeated);
+    T_OK(quipu_message_append(world->store, K, none, &options, NULL, &appended, NULL));
+    assert_true(appended.repeated);
+    T_OK(quipu_state_get(world->store, K, NULL, &list, NULL));
+    assert_int_equal(list->entries.count, 1);
+    T_STR(quipu_state_entry_at(list->entries, 0)->value.text, "[1, null]");
+    T_STR(quipu_state_entry_at(list->entries, 0)->set_by, "ada");
+    quipu_free(list);
+}
+
+/* More than one request gives: the numbers of the last ones are computed. */
+static void the_last_messages_may_be_more_than_a_request_gives(void **state)
+{
+    remote_world *world = *state;
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history;
+
+    for (int i = 0; i < 3; i++) {
+        T_OK(remote_append(world->store, i, NULL, NULL));
+    }
+    range.flags = QUIPU_RANGE_LAST;
+    range.limit = QUIPU_BATCH_MAX + 1;
+    history = st_get(world->store, "k", &range);
+    assert_int_equal(history->messages.count, 3);
+    assert_false(history->more_before);
+    quipu_free(history);
+    range.before_seq = 3;
+    history = st_get(world->store, "k", &range);
+    assert_int_equal(history->messages.count, 2);
+    quipu_free(history);
+}
+
+static void no_server_has_a_key_that_no_path_can_have(void **state)
+{
+    static const char *const keys[] = {"a\tb", "..", "a/../b", "\x7f"};
+    remote_world *world = *state;
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const quipu_session_new values = st_values(keys[i]);
+
+        T_STATUS(quipu_session_create(world->store, &values, NULL, NULL, NULL), QUIPU_INVALID);
+        T_STATUS(st_get_status(world->store, keys[i]), QUIPU_NOT_FOUND);
+        T_OK(quipu_session_delete(world->store, quipu_cstr(keys[i]), NULL, NULL));
+    }
+}
+
+/* A model that must not be asked. */
+static quipu_status remote_generate(void *ctx, const quipu_model_params *params,
+                                    const quipu_call_options *call, const quipu_sink *sink,
+                                    quipu_error *reterr)
+{
+    (void)ctx, (void)params, (void)call, (void)sink, (void)reterr;
+    fail_msg("a turn that is refused asked its model");
+    return QUIPU_IO;
+}
+
+static void a_turn_is_refused_before_it_stores_anything(void **state)
+{
+    remote_world *world = *state;
+    quipu_provider provider = QUIPU_PROVIDER_INIT;
+    quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
+    quipu_part part = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("hello")};
+    quipu_content input = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
+    quipu_session_page *page = NULL;
+    quipu_error err = {0};
+
+    provider.generate = remote_generate;
+    options.key = K;
+    options.input = quipu_contents_of(&input, 1);
+    T_STATUS(quipu_turn(world->store, &provider, &options, NULL, NULL, NULL, &err),
+             QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "quipu_turn"));
+    T_OK(quipu_session_list(world->store, NULL, NULL, &page, NULL));
+    assert_int_equal(page->sessions.count, 0);
+    quipu_free(page);
+}
+
 static void remote_refused(const char *uri, const quipu_open_options *options,
                            quipu_status expected, const char *text)
 {
@@ -468,6 +603,11 @@ int main(void)
         REMOTE_TEST(a_flag_ends_a_call_that_waits_for_a_server),
         REMOTE_TEST(a_tail_goes_on_after_its_server_was_killed),
         REMOTE_TEST(a_call_that_is_not_served_names_itself),
+        REMOTE_TEST(an_export_of_the_store_has_the_bytes_of_its_files),
+        REMOTE_TEST(an_append_brings_changes_of_state),
+        REMOTE_TEST(the_last_messages_may_be_more_than_a_request_gives),
+        REMOTE_TEST(no_server_has_a_key_that_no_path_can_have),
+        REMOTE_TEST(a_turn_is_refused_before_it_stores_anything),
         REMOTE_TEST(an_address_is_a_host_and_its_token_is_elsewhere),
         REMOTE_TEST(nobody_at_an_address_is_an_error_at_once),
         REMOTE_TEST(the_file_of_certificates_is_that_of_the_opening),

@@ -85,7 +85,7 @@ class Remote(server.Case):
         for key in (".", ".."):
             out, err = self.remote("export", key, code=None)
             self.assertNotIn("of another session", out, key)
-            self.assertIn(". or ..", err, key)
+            self.assertIn("there is no session", err, key)
 
     def test_what_a_server_does_not_have_is_named(self):
         self.serve()

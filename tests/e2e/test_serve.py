@@ -396,6 +396,49 @@ class Routes(server.Case):
 class Rights(server.Case):
     """Who may ask for what."""
 
+    def test_a_fork_of_anothers_session_does_not_name_it(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        for user in ("me", "you"):
+            self.good("POST", "/v1/sessions", {"key": user, "appName": "app", "userId": user,
+                                               "messages": [message("e")]}, status=201)
+            self.good("POST", path("v1", "sessions", user, "fork"), {
+                "key": f"from {user}", "seq": 1, "appName": "app", "userId": "me"}, status=201)
+        for source, key in (("me", "from me"), ("you", "from you")):
+            target = path("v1", "sessions", key)
+            self.assertEqual(self.good("GET", target)["session"]["parentKey"], source)
+            shown = [self.good("GET", target, token=token)["session"],
+                     self.good("GET", target + "/window?budget=9", token=token)["session"]]
+            shown += [one for state in ("", "?state=true") for one in self.good(
+                "GET", "/v1/sessions" + state, token=token)["sessions"] if one["key"] == key]
+            self.assertEqual([one.get("parentKey") for one in shown],
+                             [source if source == "me" else None] * 4, key)
+
+    def test_a_user_brings_no_state_of_the_app_by_any_way(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        mine = [{"scope": "user", "name": "u", "value": 1}]
+        apps = [{"scope": "app", "name": "a", "value": 1}]
+        self.good("POST", "/v1/sessions", {"key": "me", "state": mine}, status=201, token=token)
+        target = path("v1", "sessions", "me")
+        for method, where, body in (
+                ("POST", "/v1/sessions", {"key": "b", "state": apps}),
+                ("POST", target + "/messages", {"messages": [message("e")],
+                                                "event": {"changes": apps}}),
+                ("POST", target + "/messages", {"event": {"changes": apps, "eventId": "x"}})):
+            answer = self.ask(method, where, body, token=token)
+            self.assertEqual(answer.status, 400, (where, answer.body))
+        self.assertEqual(self.good("GET", target)["session"]["messageCount"], 0)
+        # The whole store's token may; and who set it, or when, is not for the user's.
+        self.good("POST", "/v1/sessions", {"key": "you", "appName": "app", "userId": "you",
+                                           "state": apps}, status=201)
+        (app, user) = self.good("GET", target + "?state=true", token=token)["state"]
+        self.assertEqual(app, {"scope": "app", "name": "a", "value": 1})
+        self.assertEqual((user["name"], "setAt" in user), ("u", True))
+        self.assertEqual(self.good("GET", "/v1/state", token=token)["state"], {"u": 1})
+        for query in ("user=you", "app=other"):
+            self.assertEqual(self.ask("GET", "/v1/state?" + query, token=token).status, 404)
+
     def test_a_token_of_a_user_sees_and_changes_that_user_alone(self):
         token = self.new_token("--app", "app", "--user", "me")
         self.serve()

@@ -11,11 +11,18 @@
 
 #define SERVER_LINE_MAX 1024
 
+static char server_file[T_PATH_MAX];
+
 bool t_server(void)
 {
     const char *engine = getenv("QUIPU_TEST_ENGINE");
 
     return engine != NULL && strcmp(engine, "server") == 0;
+}
+
+const char *t_server_file(void)
+{
+    return server_file;
 }
 
 /* Starts the program with its output in a pipe; gives the reading end. */
@@ -82,6 +89,7 @@ pid_t t_server_start(const char *path, char ret_uri[T_PATH_MAX])
     int n = snprintf(ret_uri, T_PATH_MAX, "unix:%s.sock", path);
 
     assert_true(n > 0 && n < T_PATH_MAX);
+    (void)snprintf(server_file, sizeof(server_file), "%s", path);
     (void)snprintf(store, sizeof(store), "%s", path);
     server_token(tokens);
     /* The pipe stays open: the server writes its one line to it. */

@@ -10,6 +10,9 @@
 /* Whether stores are behind servers. */
 bool t_server(void);
 
+/* The file of the store that was served last. */
+const char *t_server_file(void);
+
 /* Serves the store in the file `path` until this process ends; gives its address and its id. */
 pid_t t_server_start(const char *path, char ret_uri[T_PATH_MAX]);
 

@@ -1,0 +1,267 @@
+/* Sessions with their state at a server (remote.h): what live sessions read and list. Called
+ * through the store's table, from any thread; owns nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "remote/remote.h"
+
+#define LIVE_PAGE 1000 /* sessions of one request */
+#define LIVE_LIST_MAX ((size_t)1 << 34)
+#define LIVE_ODD '\x01' /* before the JSON text of a name that a column cannot hold */
+
+/* ---- rows of state --------------------------------------------------------------------------- */
+
+static const char *const live_scopes[] = {"", "app", "user", "session"}; /* by quipu_scope */
+
+static quipu_scope live_scope(qp_json_node row)
+{
+    const qp_json_node scope = qp_json_get(row, QUIPU_STR("scope"));
+
+    for (int i = QUIPU_SCOPE_APP; i <= QUIPU_SCOPE_SESSION; i++) {
+        if (qp_json_kind_of(scope) == QP_JSON_STRING &&
+            qp_json_text_is(scope, quipu_cstr(live_scopes[i]))) {
+            return (quipu_scope)i;
+        }
+    }
+    return (quipu_scope)0;
+}
+
+static bool live_take_entry(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
+{
+    quipu_state_entry *entry = item;
+    bool good = true;
+
+    (void)ctx;
+    *entry = (quipu_state_entry){.scope = live_scope(row),
+                                 .name = qp_answer_text(row, "name", arena, &good),
+                                 .value = qp_answer_json(row, "value", arena, &good),
+                                 .set_by = qp_answer_text(row, "setBy", arena, &good),
+                                 .set_seq = qp_answer_number(row, "setSeq"),
+                                 .set_in = qp_answer_text(row, "setIn", arena, &good)};
+    /* Not told to a token that may not know who it was. */
+    (void)qp_answer_has_time(row, "setAt", arena, &entry->set_at, &good);
+    return good && entry->scope != 0 && entry->name.p != NULL && entry->value.text.p != NULL;
+}
+
+quipu_status qp_remote_state(qp_json_node answer, quipu_arena *arena, quipu_history *history,
+                             quipu_error *reterr)
+{
+    static const qp_answer_kind kind = {sizeof(quipu_state_entry), live_take_entry};
+    quipu_state_list *list = quipu_arena_alloc(arena, sizeof(*list));
+    quipu_status status = list != NULL ? QUIPU_OK : qp_answer_nomem(reterr);
+    quipu_state_entry *entries;
+    bool good = true;
+    size_t count = 0;
+
+    entries = qp_answer_rows(qp_json_get(answer, QUIPU_STR("state")), &kind, NULL, arena, &count,
+                             &status, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    list->entries = quipu_state_entries_of(entries, count);
+    history->state = list;
+    history->last_event_at = qp_answer_time(answer, "lastEventAt", arena, &good);
+    return good ? QUIPU_OK : qp_remote_malformed(reterr);
+}
+
+void qp_remote_put_changes(qp_jsonw *writer, const char *name, qp_state_items changes)
+{
+    qp_jsonw_key(writer, quipu_cstr(name));
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < changes.count; i++) {
+        const qp_state_item *change = &changes.items[i];
+
+        qp_jsonw_object(writer);
+        qp_jsonw_put(writer, "scope", live_scopes[change->scope]);
+        qp_jsonw_put_text(writer, "name", change->name);
+        if (change->value.p != NULL) {
+            qp_jsonw_key(writer, QUIPU_STR("value"));
+            qp_jsonw_raw(writer, change->value);
+        }
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+/* One session of a page. */
+static bool live_take_session(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
+{
+    const qp_remote_server *server = ctx;
+    quipu_history *history = quipu_arena_alloc(arena, sizeof(*history));
+    quipu_session_info *info = quipu_arena_alloc(arena, sizeof(*info));
+    qp_live *live = item;
+    const quipu_state_entry *entries;
+    qp_state_item *items;
+    size_t count;
+
+    if (history == NULL || info == NULL) {
+        return false;
+    }
+    *info = (quipu_session_info){.next_seq = 0};
+    *history = (quipu_history){.session = info};
+    if (!qp_fields_take(&server->info, row, arena, info) ||
+        qp_remote_state(row, arena, history, NULL) != QUIPU_OK) {
+        return false;
+    }
+    entries = history->state->entries.items;
+    count = history->state->entries.count;
+    items = quipu_arena_alloc(arena, count * sizeof(*items) + 1);
+    for (size_t i = 0; items != NULL && i < count; i++) {
+        items[i] =
+            (qp_state_item){(qp_scope)entries[i].scope, entries[i].name, entries[i].value.text};
+    }
+    *live = (qp_live){
+        .history = history, .state = {items, count}, .last_event_at = history->last_event_at};
+    return items != NULL;
+}
+
+/* By uid and, of one session that two pages have, the newer reading last. */
+static int live_compare(const void *a, const void *b)
+{
+    const quipu_session_info *one = ((const qp_live *)a)->history->session;
+    const quipu_session_info *two = ((const qp_live *)b)->history->session;
+    const int order = memcmp(one->uid.b, two->uid.b, sizeof(one->uid.b));
+
+    return order != 0 ? order : (one->revision > two->revision) - (one->revision < two->revision);
+}
+
+/* Leaves one reading of each session. The oldest change comes first, so that a session that changes
+ * while pages are read moves to one that is still to come: it may be there twice, and never lacks.
+ */
+static size_t live_unique(qp_live *items, size_t count)
+{
+    size_t kept = 0;
+
+    if (count > 0) {
+        qsort(items, count, sizeof(*items), live_compare);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (i + 1 == count ||
+            memcmp(items[i].history->session->uid.b, items[i + 1].history->session->uid.b,
+                   sizeof(quipu_uuid)) != 0) {
+            items[kept++] = items[i];
+        }
+    }
+    return kept;
+}
+
+/* One page behind the cursor *after, which moves on; absent: it was the last one. */
+static quipu_status live_page(void *ctx, const qp_call *call, quipu_str app_name, quipu_str user_id,
+                              quipu_arena *arena, quipu_str *after, qp_buf *list,
+                              quipu_error *reterr)
+{
+    static const qp_answer_kind kind = {sizeof(qp_live), live_take_session};
+    const quipu_str segments[] = {QUIPU_STR("sessions")};
+    qp_live *items;
+    bool good = true;
+    size_t count = 0;
+    qp_remote_ask ask;
+    quipu_status status;
+
+    qp_remote_begin(&ask, ctx, call, "GET", segments, 1);
+    qp_remote_text(&ask, "app", app_name);
+    qp_remote_text(&ask, "user", user_id);
+    qp_remote_text(&ask, "after", *after);
+    qp_remote_number(&ask, "limit", LIVE_PAGE);
+    qp_remote_flag(&ask, "oldestFirst", true);
+    qp_remote_flag(&ask, "state", true);
+    status = qp_remote_run(&ask, reterr);
+    items = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("sessions")), &kind, ctx,
+                           arena, &count, &status, reterr);
+    if (status == QUIPU_OK) {
+        qp_buf_put(list, (quipu_str){(const char *)items, count * sizeof(*items)});
+        *after = qp_answer_text(qp_json_root(&ask.doc), "next", arena, &good);
+        status = good && qp_buf_status(list) == QUIPU_OK ? QUIPU_OK : qp_answer_nomem(reterr);
+    }
+    qp_remote_end(&ask);
+    return status;
+}
+
+quipu_status qp_remote_find(void *ctx, const qp_call *call, quipu_str app_name, quipu_str user_id,
+                            quipu_arena *arena, qp_live_list *ret_list, quipu_error *reterr)
+{
+    quipu_str after = QP_STR_ABSENT;
+    qp_live *items = NULL;
+    quipu_status status;
+    qp_buf list;
+
+    qp_buf_init(&list, LIVE_LIST_MAX);
+    do {
+        status = live_page(ctx, call, app_name, user_id, arena, &after, &list, reterr);
+    } while (status == QUIPU_OK && after.p != NULL);
+    if (status == QUIPU_OK) {
+        items = quipu_arena_alloc(arena, list.n + 1);
+        status = items != NULL ? QUIPU_OK : qp_answer_nomem(reterr);
+    }
+    if (status == QUIPU_OK) {
+        if (list.n > 0) {
+            memcpy(items, list.p, list.n);
+        }
+        *ret_list = (qp_live_list){items, live_unique(items, list.n / sizeof(*items))};
+    }
+    qp_buf_free(&list);
+    return status;
+}
+
+/* ---- the state of a user --------------------------------------------------------------------- */
+
+/* A name as the store has it: one that no column can hold is its JSON text (src/adk/delta.c). */
+static bool live_name(qp_json_node key, quipu_arena *arena, quipu_str *ret_name)
+{
+    const quipu_str raw = qp_json_raw(key);
+    char *odd;
+
+    if (qp_json_text_copy(key, arena, ret_name) == QUIPU_OK &&
+        (ret_name->n == 0 || ret_name->p[0] != LIVE_ODD)) {
+        return true;
+    }
+    odd = quipu_arena_alloc(arena, raw.n + 1);
+    if (odd == NULL) {
+        return false;
+    }
+    odd[0] = LIVE_ODD;
+    memcpy(odd + 1, raw.p, raw.n);
+    *ret_name = (quipu_str){odd, raw.n + 1};
+    return true;
+}
+
+quipu_status qp_remote_user_state(void *ctx, const qp_call *call, quipu_str app_name,
+                                  quipu_str user_id, quipu_arena *arena, qp_state_items *ret_state,
+                                  quipu_error *reterr)
+{
+    const quipu_str segments[] = {QUIPU_STR("state")};
+    qp_state_item *items = NULL;
+    qp_remote_ask ask;
+    qp_json_node state;
+    qp_json_iter each;
+    quipu_status status;
+    size_t count = 0;
+
+    qp_remote_begin(&ask, ctx, call, "GET", segments, 1);
+    qp_remote_text(&ask, "app", app_name);
+    qp_remote_text(&ask, "user", user_id);
+    status = qp_remote_run(&ask, reterr);
+    state = qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("state"));
+    if (status == QUIPU_OK) {
+        items = quipu_arena_alloc(arena, qp_json_count(state) * sizeof(*items) + 1);
+        status = items != NULL ? QUIPU_OK : qp_answer_nomem(reterr);
+    }
+    each = qp_json_each(state);
+    while (status == QUIPU_OK && qp_json_next(&each)) {
+        items[count] = (qp_state_item){.scope = QP_SCOPE_USER};
+        if (!live_name(each.key, arena, &items[count].name) ||
+            quipu_arena_copy(arena, qp_json_raw(each.value), &items[count].value) != QUIPU_OK) {
+            status = qp_answer_nomem(reterr);
+        }
+        count++;
+    }
+    if (status == QUIPU_OK) {
+        *ret_state = (qp_state_items){items, count};
+    }
+    qp_remote_end(&ask);
+    return status;
+}
