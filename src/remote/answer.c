@@ -38,6 +38,7 @@ quipu_str qp_answer_text(qp_json_node object, const char *name, quipu_arena *are
     return text;
 }
 
+/* The bytes as the server wrote them: numbers keep their spelling, and null is a value. */
 quipu_json qp_answer_json(qp_json_node object, const char *name, quipu_arena *arena, bool *good)
 {
     qp_json_node node = qp_json_get(object, quipu_cstr(name));
@@ -50,6 +51,7 @@ quipu_json qp_answer_json(qp_json_node object, const char *name, quipu_arena *ar
     return json;
 }
 
+/* A member that may be missing, which is no fault; one that is there must be a time. */
 bool qp_answer_has_time(qp_json_node object, const char *name, quipu_arena *arena,
                         quipu_time *ret_time, bool *good)
 {
@@ -61,6 +63,7 @@ bool qp_answer_has_time(qp_json_node object, const char *name, quipu_arena *aren
     return text.p != NULL && *good;
 }
 
+/* A time that every answer of the route has. */
 quipu_time qp_answer_time(qp_json_node object, const char *name, quipu_arena *arena, bool *good)
 {
     quipu_time time = {0, 0};
@@ -74,6 +77,7 @@ quipu_status qp_answer_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a server's answer");
 }
 
+/* Takes the room for all rows at once: their count is known before the first one is read. */
 void *qp_answer_rows(qp_json_node array, const qp_answer_kind *kind, const void *ctx,
                      quipu_arena *arena, size_t *ret_count, quipu_status *status,
                      quipu_error *reterr)
@@ -101,6 +105,7 @@ void *qp_answer_rows(qp_json_node array, const qp_answer_kind *kind, const void 
     return items;
 }
 
+/* A body that became too large, or had no memory, was not sent: then nothing is unknown. */
 quipu_status qp_remote_send(qp_remote_ask *ask, const qp_jsonw *writer, quipu_status status,
                             quipu_error *reterr)
 {

@@ -40,7 +40,7 @@ static bool live_take_entry(qp_json_node row, const void *ctx, quipu_arena *aren
                                  .set_by = qp_answer_text(row, "setBy", arena, &good),
                                  .set_seq = qp_answer_number(row, "setSeq"),
                                  .set_in = qp_answer_text(row, "setIn", arena, &good)};
-    /* Not told to a token that may not know who it was. */
+    /* A token that may not know who set it gets no time, either. */
     (void)qp_answer_has_time(row, "setAt", arena, &entry->set_at, &good);
     return good && entry->scope != 0 && entry->name.p != NULL && entry->value.text.p != NULL;
 }
@@ -66,6 +66,8 @@ quipu_status qp_remote_state(qp_json_node answer, quipu_arena *arena, quipu_hist
     return good ? QUIPU_OK : qp_remote_malformed(reterr);
 }
 
+/* In the order of the changes, which counts when a name comes twice. The values go out byte for
+ * byte: the server compares repeated events by them. */
 void qp_remote_put_changes(qp_jsonw *writer, const char *name, qp_state_items changes)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
@@ -181,6 +183,8 @@ static quipu_status live_page(void *ctx, const qp_call *call, quipu_str app_name
     return status;
 }
 
+/* Pages until the server names no cursor. Each page is of another moment; each session with its
+ * state is of one. */
 quipu_status qp_remote_find(void *ctx, const qp_call *call, quipu_str app_name, quipu_str user_id,
                             quipu_arena *arena, qp_live_list *ret_list, quipu_error *reterr)
 {

@@ -387,6 +387,7 @@ static quipu_status routes_read_event(qp_call *call, qp_json_node value, quipu_s
     return status;
 }
 
+/* The life of the session that the client knows: a key may have been deleted and made again. */
 static quipu_status routes_read_uid(qp_call *call, qp_json_node value, routes_append *append,
                                     quipu_error *reterr)
 {

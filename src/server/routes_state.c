@@ -88,6 +88,7 @@ static void state_put_rows(qp_jsonw *writer, const qp_call *call, quipu_state_en
     qp_jsonw_array_end(writer);
 }
 
+/* Behind "session" in the answer: what a live session of a client begins with. */
 void qp_fields_state(qp_jsonw *writer, const qp_call *call, const quipu_history *history)
 {
     qp_jsonw_key(writer, QUIPU_STR("state"));

@@ -15,6 +15,7 @@
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Reads the parent's header for scoped tokens alone: others may see every key. */
 void qp_fields_session(qp_jsonw *writer, qp_call *call, const quipu_session_info *info)
 {
     quipu_session_info shown = *info;

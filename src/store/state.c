@@ -57,6 +57,8 @@ quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max, quipu_err
     return QUIPU_OK;
 }
 
+/* A slice of another version's items is converted first (decision 23). The texts stay the caller's,
+ * who waits until the write is done. */
 quipu_status qp_state_given(const quipu_state_changes *given, quipu_arena *arena,
                             qp_state_items *ret_changes, quipu_error *reterr)
 {

@@ -34,6 +34,7 @@ static quipu_str state_get_text(quipu_str text)
     return text.n > 0 ? text : QP_STR_ABSENT;
 }
 
+/* Three ranges of rows of the open snapshot, in the order of the scopes, as one list. */
 quipu_status qp_state_entries(const quipu_store *store, ent_db *db, const qp_session *row,
                               quipu_arena *arena, quipu_state_entries *ret_entries,
                               quipu_error *reterr)

@@ -1,4 +1,4 @@
-"""A store behind `quipu serve`: all of ADK's contract over an address, and what a server refuses."""
+"""A store behind `quipu serve`: ADK's contract over an address, and what a server refuses."""
 
 from __future__ import annotations
 
