@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The library as one file compiles: no two rooms give a static function or a type the same name, and
-no file relies on an include of its neighbour. Only parsed here; make test-cross builds and runs it."""
+"""The library as one file compiles: no two rooms give a static function or a type the same name,
+and no file relies on an include of its neighbour. Only parsed here; make test-cross builds it, and
+runs the contract suites on it."""
 
 import pathlib
 import subprocess

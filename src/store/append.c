@@ -456,6 +456,7 @@ static quipu_status append_ask(append_call *append, const qp_call *call, quipu_m
                                    .also = append->also};
     quipu_status status = qp_store_writable(append->store, reterr);
 
+    assert(qp_store_is_remote(append->store) && remote->append != NULL);
     append->result = (quipu_appended)QUIPU_APPENDED_INIT;
     return status == QUIPU_OK ? remote->append(remote->ctx, call, &asked, &append->result, reterr)
                               : status;
@@ -467,6 +468,7 @@ static void append_ask_revision(const append_call *append, const qp_call *call)
     quipu_range header = QUIPU_RANGE_INIT;
     qp_history *history = qp_history_new();
 
+    assert(append->also != NULL);
     header.flags = QUIPU_RANGE_HEADER;
     if (history != NULL) {
         if (qp_history_ask(append->store, call, append->key, &header, history, NULL) == QUIPU_OK) {

@@ -348,6 +348,7 @@ static quipu_status session_create_ask(session_create *create, const qp_call *ca
     const qp_remote *remote = &create->store->remote;
     quipu_status status = qp_store_writable(create->store, reterr);
 
+    assert(qp_store_is_remote(create->store) && remote->create != NULL);
     if (status == QUIPU_OK) {
         status = remote->create(remote->ctx, call, &create->values, create->changes, reterr);
     }
