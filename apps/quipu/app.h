@@ -47,6 +47,7 @@
     X(tail)                                                                                        \
     X(search)                                                                                      \
     X(recall)                                                                                      \
+    X(state)                                                                                       \
     X(stats)                                                                                       \
     X(memory)                                                                                      \
     X(context)                                                                                     \
@@ -448,6 +449,10 @@ typedef struct app_table {
 
 /* Prints rows of `count` cells; the first call prints the titles and fixes the widths. */
 void app_table_print(app_table *table, const quipu_str *cells, size_t rows);
+
+/* A number, and a time to the minute, as cells in the arena. */
+quipu_status app_cell_number(quipu_arena *arena, int64_t value, quipu_str *ret_cell);
+quipu_status app_cell_time(quipu_arena *arena, quipu_time time, quipu_str *ret_cell);
 
 /* The width of tables: the terminal's, or 0 for a pipe, where nothing is cut. */
 int app_table_width(void);

@@ -1,14 +1,11 @@
 /* quipu ls: the sessions of a store by their last change. Reads page by page with a cursor, so that
  * each page costs the same wherever it is in the list. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "app.h"
-#include "render.h"
 
 #define LS_LIMIT_DEFAULT 50
-#define LS_PAGE 1000    /* sessions read at a time when there is no limit */
-#define LS_TIME_SIZE 17 /* "YYYY-MM-DD HH:MM" and its NUL */
+#define LS_PAGE 1000 /* sessions read at a time when there is no limit */
 
 static const app_option ls_options[] = {
     {.name = "limit",
@@ -87,31 +84,20 @@ static void ls_json(const quipu_session_info *session)
     app_json_close(&json, '}');
 }
 
-/* A number as a cell. */
-static quipu_status ls_number(quipu_arena *arena, int64_t value, quipu_str *ret_cell)
-{
-    char text[APP_NUMBER_SIZE];
-
-    snprintf(text, sizeof(text), "%" PRId64, value);
-    return quipu_arena_copy(arena, quipu_cstr(text), ret_cell);
-}
-
 /* One row of the table; numbers become texts in the arena. */
 static quipu_status ls_cells(quipu_arena *arena, const quipu_session_info *session,
                              quipu_str cells[LS_COLUMNS])
 {
-    char changed[LS_TIME_SIZE];
-    quipu_status status = ls_number(arena, session->message_count, &cells[LS_MESSAGES]);
+    quipu_status status = app_cell_number(arena, session->message_count, &cells[LS_MESSAGES]);
 
-    app_time_text(session->updated_at, changed, sizeof(changed));
     cells[LS_KEY] = session->key;
     cells[LS_WHO] = session->agent_id.n > 0 ? session->agent_id : session->app_name;
     cells[LS_TITLE] = session->title.n > 0 ? session->title : session->first_words;
     if (status == QUIPU_OK) {
-        status = ls_number(arena, session->token_count, &cells[LS_TOKENS]);
+        status = app_cell_number(arena, session->token_count, &cells[LS_TOKENS]);
     }
     if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, quipu_cstr(changed), &cells[LS_CHANGED]);
+        status = app_cell_time(arena, session->updated_at, &cells[LS_CHANGED]);
     }
     return status;
 }
