@@ -51,9 +51,11 @@
     X(stats)                                                                                       \
     X(memory)                                                                                      \
     X(context)                                                                                     \
+    X(window)                                                                                      \
     X(mcp)                                                                                         \
     X(chat)                                                                                        \
     X(append)                                                                                      \
+    X(set)                                                                                         \
     X(fork)                                                                                        \
     X(rewind)                                                                                      \
     X(compact)                                                                                     \
@@ -171,6 +173,9 @@ bool app_size(const app_call *call, const char *name, int64_t least, int64_t *re
 /* An option's time, in any form that quipu_time_parse() reads, or an age such as 30s, 15m, 2h, 7d.
  * False, reported: it is neither. */
 bool app_instant(const app_call *call, const char *name, bool *ret_given, quipu_time *ret_time);
+
+/* An option's duration in milliseconds, such as 30s, 15m, 2h, 7d; otherwise as app_number(). */
+bool app_duration(const app_call *call, const char *name, int64_t *ret_ms);
 
 /* An argument as text; absent when it is not there. */
 quipu_str app_argument(const app_call *call, int number);

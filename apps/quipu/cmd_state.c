@@ -16,7 +16,10 @@
 #define STATE_NAME_MAX 1024             /* bytes of a name, with its prefix */
 
 static const app_option state_options[] = {
-    {.name = "scope", .value = "SCOPE", .choices = STATE_SCOPES, .help = "only names of this scope"},
+    {.name = "scope",
+     .value = "SCOPE",
+     .choices = STATE_SCOPES,
+     .help = "only names of this scope"},
     {.name = "at",
      .value = "SEQ",
      .help = "the session's names as they were after this message, by recorded events"},
@@ -184,7 +187,7 @@ static int state_list(const app_call *call, quipu_store *store, quipu_arena *are
  */
 
 /* Opens the session of the key with its state. The ADK service finds sessions by app, user and id:
- * the uid tells whether that is the session of the key. A fork has its parent's names. */
+ * the uid says whether that is the session of the key. A fork has its parent's names. */
 static int state_open(const app_call *call, quipu_store *store, quipu_service *service,
                       quipu_arena *arena, quipu_live **ret_live)
 {
@@ -214,8 +217,9 @@ static int state_open(const app_call *call, quipu_store *store, quipu_service *s
         return app_fail_session(call, key, status, &error);
     }
     if (!same) {
-        app_report(call, "%s: this session has no state of its own: that of a fork stays with the "
-                         "session that it was made from",
+        app_report(call,
+                   "%s: this session has no state of its own: that of a fork stays with the "
+                   "session that it was made from",
                    key.p);
         return APP_FAILURE;
     }
@@ -326,9 +330,8 @@ static int state_try(const app_call *call, quipu_live *live, quipu_arena *arena)
                    name.p, call->arguments[0], call->arguments[0]);
         return APP_NOT_FOUND;
     }
-    if (!app_given(call, "text") &&
-        quipu_live_set(live, QUIPU_STR("temp:value"), (quipu_json){value}, NULL, &error) !=
-            QUIPU_OK) {
+    if (!app_given(call, "text") && quipu_live_set(live, QUIPU_STR("temp:value"),
+                                                   (quipu_json){value}, NULL, &error) != QUIPU_OK) {
         return app_usage(call, "the value is not JSON: \"%s\"; with --text it is taken as a text",
                          value.p);
     }

@@ -40,8 +40,8 @@ static quipu_status past_begin(past_job *job, quipu_error *reterr)
         status = quipu_service_new(job->memory, &options, &job->service, reterr);
     }
     if (status == QUIPU_OK) {
-        status = quipu_service_create(job->service, &ref, (quipu_json){{NULL, 0}}, NULL,
-                                      &job->live, reterr);
+        status = quipu_service_create(job->service, &ref, (quipu_json){{NULL, 0}}, NULL, &job->live,
+                                      reterr);
     }
     return status;
 }
@@ -161,8 +161,7 @@ static quipu_status past_collect(const past_job *job, quipu_arena *arena,
     quipu_state_list *list = NULL;
     quipu_state_entry *entries = NULL;
     size_t count = 0;
-    quipu_status status =
-        quipu_state_get(job->memory, QUIPU_STR(PAST_KEY), NULL, &list, reterr);
+    quipu_status status = quipu_state_get(job->memory, QUIPU_STR(PAST_KEY), NULL, &list, reterr);
 
     if (status == QUIPU_OK) {
         entries = quipu_arena_alloc(arena, (list->entries.count + 1) * sizeof(*entries));

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The verbs that show and change what a session has beside its messages: state. Each as text and as
-JSON, at 40, 80 and 120 columns, read-only, in another tenant, with bad input."""
+"""The verbs that show and change what a session has beside its messages: state, set, window, and
+the filters of ls. Each as text and as JSON, at 40, 80 and 120 columns, read-only, in another
+tenant, with bad input."""
 
 import json
 import re
@@ -10,6 +11,7 @@ import harness
 TRIP = "adk:travel/ana/trip-to-cusco"
 HOSTILE = "\x1b]0;owned\x07\u202e"
 NAME_MAX = 1024  # STATE_NAME_MAX
+TITLE_MAX = 512  # QUIPU_TITLE_MAX
 
 
 def wide(text):
@@ -195,6 +197,175 @@ class State(Verbs):
     def test_the_examples_of_the_help_run(self):
         self.session("trip", "One", "Two", "Three")
         self.check_examples("state")
+
+
+class Set(Verbs):
+    def setUp(self):
+        super().setUp()
+        self.session("trip", "Hello")
+
+    def settings(self, *args):
+        return self.run_quipu("ls", "--json", *args).lines()[0]
+
+    def test_only_what_is_named_changes(self):
+        self.run_quipu("set", "trip", "--title", "Cusco", "--model", "m1", "--agent", "a1")
+        self.run_quipu("set", "trip", "--metadata", '{"tag": "travel"}')
+        found = self.settings()
+        self.assertEqual((found["title"], found["model"], found["agent"], found["metadata"]),
+                         ("Cusco", "m1", "a1", {"tag": "travel"}))
+        self.assertEqual(len(self.run_quipu("ls", "--json", "--meta", "tag=travel").lines()), 1)
+        self.run_quipu("set", "trip", "--title", "Two days")
+        found = self.settings()
+        self.assertEqual((found["title"], found["model"]), ("Two days", "m1"))
+        self.assertEqual(found["messages"], 1)
+
+    def test_an_empty_text_removes_a_setting(self):
+        self.run_quipu("set", "trip", "--title", "Cusco", "--model", "m1", "--metadata", '{"a":1}')
+        self.run_quipu("set", "trip", "--title", "", "--model=", "--metadata", "")
+        found = self.settings()
+        self.assertFalse(found.get("title") or found.get("model") or found.get("metadata"))
+
+    def test_a_session_can_get_an_end_and_lose_it(self):
+        self.run_quipu("set", "trip", "--ttl", "12h")
+        self.assertIn("expires", self.settings())
+        self.run_quipu("set", "trip", "--ttl", "never")
+        self.assertNotIn("expires", self.settings())
+
+    def test_the_revision_is_printed_and_can_be_asked_for(self):
+        before = self.settings()["revision"]
+        done = self.run_quipu("set", "trip", "--title", "a", "--if-revision", before,
+                              "--json").json()
+        self.assertEqual(done, {"key": "trip", "revision": self.settings()["revision"]})
+        self.run_quipu("set", "trip", "--title", "b", "--if-revision", before, code=4)
+        self.assertEqual(self.settings()["title"], "a")
+        self.assertIn("trip is changed", self.run_quipu("set", "trip", "--title", "c").out)
+
+    def test_bad_input_changes_nothing(self):
+        before = self.settings()
+        for args in ((), ("--ttl", ""), ("--ttl", "0s"), ("--ttl", "-1h"), ("--ttl", "12"),
+                     ("--ttl", "forever"), ("--title", "a", "--if-revision", "x")):
+            self.assertNotEqual(self.run_quipu("set", "trip", *args, code=2).err, "")
+        for args in (("--title", "x" * (TITLE_MAX + 1)), ("--metadata", "{"),
+                     ("--metadata", "[1]"), ("--title", "\udcff")):
+            result = self.run_quipu("set", "trip", *args, code=1)
+            self.assert_harmless(result.err)
+        self.assertEqual(self.settings(), before)
+        self.run_quipu("set", "trip", "--title", "x" * TITLE_MAX)
+        self.assertEqual(self.settings()["title"], "x" * TITLE_MAX)
+
+    def test_a_missing_session_is_named_and_a_tenant_has_its_own(self):
+        missing = self.run_quipu("set", "tirp", "--title", "a", code=3)
+        self.assertIn('did you mean "trip"?', missing.err)
+        self.run_quipu("set", "trip", "--title", "a", "--tenant", "other", code=3)
+        self.session("mine", "Hello", args=("--tenant", "other"))
+        self.run_quipu("set", "mine", "--title", "theirs", "--tenant", "other")
+        self.assertEqual(self.settings("--tenant", "other")["title"], "theirs")
+
+    def test_the_examples_of_the_help_run(self):
+        self.check_examples("set")
+
+
+class ListFilters(Verbs):
+    def setUp(self):
+        super().setUp()
+        harness.make_store(self, {key: [] for key in ("old", "older")})
+        for number in range(6):
+            self.session(f"k{number}", f"Question {number} about {'trains' if number % 2 else 'x'}")
+        self.run_quipu("set", "k0", "--title", "Two days in CUSCO")
+
+    def keys(self, *args):
+        return [line["key"] for line in self.run_quipu("ls", "--json", *args).lines()]
+
+    def test_a_title_or_without_one_the_first_words_are_found(self):
+        self.assertEqual(self.keys("--title", "cusco"), ["k0"])
+        self.assertEqual(self.keys("--title", "Question 0"), [])
+        self.assertEqual(self.keys("--title", "TRAINS"), ["k5", "k3", "k1"])
+        self.assertEqual(self.keys("--title", "nothing"), [])
+        self.assertEqual(len(self.keys("--title", "")), 8)
+
+    def test_a_filtered_list_goes_on_where_it_ended(self):
+        seen = []
+        cursor = []
+        for _ in range(3):
+            result = self.run_quipu("ls", "--json", "-n", 1, "--title", "trains", *cursor)
+            seen += [line["key"] for line in result.lines()]
+            more = re.search(r"--after (\S+)", result.err)
+            cursor = ["--after", more.group(1)] if more else []
+        self.assertEqual(seen, ["k5", "k3", "k1"])
+
+    def test_since_leaves_out_what_changed_before(self):
+        recent = {"k0", "k1", "k2", "k3", "k4", "k5"}
+        self.assertEqual(set(self.keys("--since", "1h")), recent)
+        self.assertEqual(set(self.keys("--since", "1h", "--oldest")), recent)
+        self.assertEqual(self.keys("--since", harness.instant(2), "--oldest")[0], "older")
+        self.assertNotIn("old", self.keys("--since", harness.instant(2)))
+        self.assertEqual(self.keys("--since", "2999-01-01T00:00:00Z"), [])
+        for bad in ("", "x", "7x", "-1d"):
+            self.assertIn("--since", self.run_quipu("ls", f"--since={bad}", code=2).err)
+
+    def test_a_filtered_table_fits_and_reading_is_enough(self):
+        self.check_table("ls", "--title", "trains")
+        self.check_reads("ls", "--title", "trains", "--since", "1h")
+        self.check_examples("ls")
+
+
+class Window(Verbs):
+    """Turns of 100 tokens each: a question of 50, and an answer of 50."""
+
+    def setUp(self):
+        super().setUp()
+        harness.make_store(self, {"trip": [
+            {"role": role, "content": f"{number} ".ljust(200, "x")}
+            for number in range(3) for role in ("user", "assistant")]})
+
+    def window(self, *args):
+        return self.run_quipu("window", "trip", *args, "--json").json()
+
+    def test_the_newest_whole_turns_that_fit_are_shown(self):
+        found = self.window("--budget", 250)
+        self.assertEqual([line["seq"] for line in found["messages"]], [3, 4, 5, 6])
+        self.assertEqual((found["tokens"], found["token_budget"]), (200, 250))
+        self.assertEqual((found["more_before"], found["over_budget"], found["cut"]),
+                         (True, False, False))
+        self.assertEqual(found["messages"][0]["role"], "user")
+        self.assertEqual(sum(line["tokens"] for line in found["messages"]), 200)
+        whole = self.window("--budget", 300)
+        self.assertEqual((len(whole["messages"]), whole["more_before"]), (6, False))
+        self.assertEqual(len(self.window("--budget", 299)["messages"]), 4)
+
+    def test_a_turn_above_the_budget_is_whole_or_cut(self):
+        found = self.window("--budget", 60)
+        self.assertEqual((len(found["messages"]), found["over_budget"]), (2, True))
+        found = self.window("--budget", 60, "--cut")
+        self.assertEqual(([line["seq"] for line in found["messages"]], found["cut"]), ([6], True))
+        self.assertIn("exceeds the budget", self.run_quipu("window", "trip", "--budget", 60).err)
+
+    def test_the_budget_is_the_models_by_default(self):
+        self.assertEqual(self.window()["token_budget"], 32000)
+        self.run_quipu("set", "trip", "--model", "gpt-4o")
+        self.assertGreater(self.window()["token_budget"], 0)
+
+    def test_bad_numbers_and_keys_are_named(self):
+        for bad in ("0", "-1", "x", "", "9223372036854775808"):
+            result = self.run_quipu("window", "trip", f"--budget={bad}", code=2)
+            self.assertIn("--budget", result.err)
+        self.assertEqual(len(self.window("--budget", 2**63 - 1)["messages"]), 6)
+        for args in (("--budget", 9), ()):
+            missing = self.run_quipu("window", "tirp", *args, code=3)
+            self.assertIn('did you mean "trip"?', missing.err)
+
+    def test_a_session_without_messages_has_an_empty_window(self):
+        self.run_quipu("fork", "trip", "empty", "--at", 0)
+        found = self.run_quipu("window", "empty", "--budget", 9, "--json").json()
+        self.assertEqual((found["messages"], found["tokens"]), ([], 0))
+
+    def test_a_table_fits_and_reading_is_enough(self):
+        self.session("trip", HOSTILE * 30, "列車" * 90)
+        self.check_table("window", "trip", "--budget", 4000)
+        self.check_reads("window", "trip", "--budget", 100)
+        self.assert_harmless(self.run_quipu("window", "trip", "--json").out)
+        self.run_quipu("window", "trip", "--tenant", "other", code=3)
+        self.check_examples("window")
 
 
 if __name__ == "__main__":
