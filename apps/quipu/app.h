@@ -47,12 +47,15 @@
     X(tail)                                                                                        \
     X(search)                                                                                      \
     X(recall)                                                                                      \
+    X(state)                                                                                       \
     X(stats)                                                                                       \
     X(memory)                                                                                      \
     X(context)                                                                                     \
+    X(window)                                                                                      \
     X(mcp)                                                                                         \
     X(chat)                                                                                        \
     X(append)                                                                                      \
+    X(set)                                                                                         \
     X(fork)                                                                                        \
     X(rewind)                                                                                      \
     X(compact)                                                                                     \
@@ -170,6 +173,9 @@ bool app_size(const app_call *call, const char *name, int64_t least, int64_t *re
 /* An option's time, in any form that quipu_time_parse() reads, or an age such as 30s, 15m, 2h, 7d.
  * False, reported: it is neither. */
 bool app_instant(const app_call *call, const char *name, bool *ret_given, quipu_time *ret_time);
+
+/* An option's duration in milliseconds, such as 30s, 15m, 2h, 7d; otherwise as app_number(). */
+bool app_duration(const app_call *call, const char *name, int64_t *ret_ms);
 
 /* An argument as text; absent when it is not there. */
 quipu_str app_argument(const app_call *call, int number);
@@ -448,6 +454,10 @@ typedef struct app_table {
 
 /* Prints rows of `count` cells; the first call prints the titles and fixes the widths. */
 void app_table_print(app_table *table, const quipu_str *cells, size_t rows);
+
+/* A number, and a time to the minute, as cells in the arena. */
+quipu_status app_cell_number(quipu_arena *arena, int64_t value, quipu_str *ret_cell);
+quipu_status app_cell_time(quipu_arena *arena, quipu_time time, quipu_str *ret_cell);
 
 /* The width of tables: the terminal's, or 0 for a pipe, where nothing is cut. */
 int app_table_width(void);

@@ -1,14 +1,12 @@
 /* quipu ls: the sessions of a store by their last change. Reads page by page with a cursor, so that
  * each page costs the same wherever it is in the list. */
-#include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "app.h"
-#include "render.h"
 
 #define LS_LIMIT_DEFAULT 50
-#define LS_PAGE 1000    /* sessions read at a time when there is no limit */
-#define LS_TIME_SIZE 17 /* "YYYY-MM-DD HH:MM" and its NUL */
+#define LS_PAGE 1000 /* sessions read at a time when there is no limit */
 
 static const app_option ls_options[] = {
     {.name = "limit",
@@ -21,6 +19,12 @@ static const app_option ls_options[] = {
     {.name = "agent", .value = "ID", .help = "only sessions of this agent"},
     {.name = "forks-of", .value = "KEY", .help = "only forks of this session"},
     {.name = "meta", .value = "NAME[=TEXT]", .help = "only sessions with this in their metadata"},
+    {.name = "title",
+     .value = "TEXT",
+     .help = "only sessions with this in their title or, without one, their first words"},
+    {.name = "since",
+     .value = "TIME",
+     .help = "only sessions changed since: a time, or an age: 7d"},
     {.name = "expired", .help = "include expired sessions"},
     {.name = "after", .value = "CURSOR", .help = "continue where an earlier list ended"},
     {.name = NULL},
@@ -43,9 +47,44 @@ typedef struct ls_job {
     char cursor[APP_MESSAGE_MAX]; /* of the next page; "": there is none */
     int64_t left;                 /* sessions still to show; -1: no limit */
     bool json;
+    quipu_str title; /* to be found in what the column TITLE shows; absent: anything */
+    bool has_since;
+    quipu_time since;
+    bool ended; /* newest first: all that follow are older than `since` */
     app_table table;
     quipu_arena arena;
 } ls_job;
+
+/* What a session is called in a list. */
+static quipu_str ls_title(const quipu_session_info *session)
+{
+    return session->title.n > 0 ? session->title : session->first_words;
+}
+
+/* Whether a text has another one in it; letters of ASCII count as small ones. */
+static bool ls_holds(quipu_str text, quipu_str part)
+{
+    for (size_t i = 0; i + part.n <= text.n; i++) {
+        if (strncasecmp(text.p + i, part.p, part.n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the filters that the library does not have choose a session. */
+static bool ls_chooses(ls_job *job, const quipu_session_info *session)
+{
+    const quipu_time changed = session->updated_at;
+    const bool older =
+        job->has_since &&
+        (changed.s < job->since.s || (changed.s == job->since.s && changed.ns < job->since.ns));
+
+    if (older && (job->options.flags & QUIPU_LIST_OLDEST_FIRST) == 0) {
+        job->ended = true;
+    }
+    return !older && (job->title.p == NULL || ls_holds(ls_title(session), job->title));
+}
 
 /* All fields of a session, one JSON object a line. */
 static void ls_json(const quipu_session_info *session)
@@ -87,40 +126,30 @@ static void ls_json(const quipu_session_info *session)
     app_json_close(&json, '}');
 }
 
-/* A number as a cell. */
-static quipu_status ls_number(quipu_arena *arena, int64_t value, quipu_str *ret_cell)
-{
-    char text[APP_NUMBER_SIZE];
-
-    snprintf(text, sizeof(text), "%" PRId64, value);
-    return quipu_arena_copy(arena, quipu_cstr(text), ret_cell);
-}
-
 /* One row of the table; numbers become texts in the arena. */
 static quipu_status ls_cells(quipu_arena *arena, const quipu_session_info *session,
                              quipu_str cells[LS_COLUMNS])
 {
-    char changed[LS_TIME_SIZE];
-    quipu_status status = ls_number(arena, session->message_count, &cells[LS_MESSAGES]);
+    quipu_status status = app_cell_number(arena, session->message_count, &cells[LS_MESSAGES]);
 
-    app_time_text(session->updated_at, changed, sizeof(changed));
     cells[LS_KEY] = session->key;
     cells[LS_WHO] = session->agent_id.n > 0 ? session->agent_id : session->app_name;
-    cells[LS_TITLE] = session->title.n > 0 ? session->title : session->first_words;
+    cells[LS_TITLE] = ls_title(session);
     if (status == QUIPU_OK) {
-        status = ls_number(arena, session->token_count, &cells[LS_TOKENS]);
+        status = app_cell_number(arena, session->token_count, &cells[LS_TOKENS]);
     }
     if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, quipu_cstr(changed), &cells[LS_CHANGED]);
+        status = app_cell_time(arena, session->updated_at, &cells[LS_CHANGED]);
     }
     return status;
 }
 
-/* A page as rows. Widths are fixed by the first page. */
-static quipu_status ls_table(ls_job *job, const quipu_session_page *page)
+/* The chosen sessions of a page, as rows or as JSON. Widths are fixed by the first page. */
+static quipu_status ls_print(ls_job *job, const quipu_session_page *page)
 {
-    quipu_str *cells;
     quipu_status status = QUIPU_OK;
+    quipu_str *cells;
+    size_t rows = 0;
 
     quipu_arena_reset(&job->arena);
     cells =
@@ -129,16 +158,29 @@ static quipu_status ls_table(ls_job *job, const quipu_session_page *page)
         return QUIPU_NOMEM;
     }
     for (size_t i = 0; i < page->sessions.count && status == QUIPU_OK; i++) {
-        status =
-            ls_cells(&job->arena, quipu_session_info_at(page->sessions, i), cells + i * LS_COLUMNS);
+        const quipu_session_info *session = quipu_session_info_at(page->sessions, i);
+
+        if (!ls_chooses(job, session)) {
+            continue;
+        }
+        if (job->json) {
+            ls_json(session);
+        } else {
+            status = ls_cells(&job->arena, session, cells + rows * LS_COLUMNS);
+        }
+        rows++;
     }
-    if (status == QUIPU_OK && page->sessions.count > 0) {
-        app_table_print(&job->table, cells, page->sessions.count);
+    if (status == QUIPU_OK && rows > 0 && !job->json) {
+        app_table_print(&job->table, cells, rows);
+    }
+    if (job->left > 0) {
+        job->left -= (int64_t)rows;
     }
     return status;
 }
 
-/* One page, behind the cursor. */
+/* One page, behind the cursor. It is never longer than what is left to show, so that the cursor
+ * behind it skips no session that a filter chooses. */
 static quipu_status ls_page(ls_job *job, quipu_error *error)
 {
     quipu_session_page *page = NULL;
@@ -150,17 +192,10 @@ static quipu_status ls_page(ls_job *job, quipu_error *error)
     if (status != QUIPU_OK) {
         return status;
     }
-    for (size_t i = 0; i < page->sessions.count && job->json; i++) {
-        ls_json(quipu_session_info_at(page->sessions, i));
-    }
-    if (!job->json) {
-        status = ls_table(job, page);
-    }
-    if (job->left > 0) {
-        job->left -= (int64_t)page->sessions.count;
-    }
+    status = ls_print(job, page);
     if (snprintf(job->cursor, sizeof(job->cursor), "%s",
-                 page->next.p != NULL ? page->next.p : "") >= (int)sizeof(job->cursor)) {
+                 page->next.p != NULL && !job->ended ? page->next.p : "") >=
+        (int)sizeof(job->cursor)) {
         status = QUIPU_LIMIT;
     }
     quipu_free(page);
@@ -214,9 +249,11 @@ static int ls_run(const app_call *call)
                             .count = LS_COLUMNS}};
     int code;
 
-    if (!app_number(call, "limit", 0, INT64_MAX, &job.left)) {
+    if (!app_number(call, "limit", 0, INT64_MAX, &job.left) ||
+        !app_instant(call, "since", &job.has_since, &job.since)) {
         return APP_USAGE;
     }
+    job.title = app_text_value(call, "title");
     job.left = job.left == 0 ? -1 : job.left;
     job.options.flags = (app_given(call, "oldest") ? QUIPU_LIST_OLDEST_FIRST : 0) |
                         (app_given(call, "expired") ? QUIPU_LIST_EXPIRED : 0);
@@ -240,6 +277,9 @@ const app_verb app_verb_ls = {
     .group = APP_GROUP_READ,
     .arguments = "",
     .summary = "list the sessions",
+    .note = "Examples:\n"
+            "  quipu ls --title cusco --since 7d\n"
+            "  quipu ls --user ana --json",
     .common = APP_READS,
     .options = ls_options,
     .run = ls_run,

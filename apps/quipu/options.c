@@ -365,8 +365,8 @@ bool app_size(const app_call *call, const char *name, int64_t least, int64_t *re
     return true;
 }
 
-/* An age such as 15m, as a time before now. */
-static bool options_age(const char *text, quipu_time *ret_time)
+/* A number of seconds, minutes, hours or days, such as 15m. */
+static bool options_seconds(const char *text, int64_t *ret_seconds)
 {
     static const char letters[] = "smhd";
     static const int64_t seconds[] = {1, 60, 3600, 86400};
@@ -379,8 +379,36 @@ static bool options_age(const char *text, quipu_time *ret_time)
         count > most / seconds[letter - letters]) {
         return false;
     }
+    *ret_seconds = count * seconds[letter - letters];
+    return true;
+}
+
+/* An age, as a time before now. */
+static bool options_age(const char *text, quipu_time *ret_time)
+{
+    int64_t seconds = 0;
+
+    if (!options_seconds(text, &seconds)) {
+        return false;
+    }
     *ret_time = quipu_time_now();
-    ret_time->s -= count * seconds[letter - letters];
+    ret_time->s -= seconds;
+    return true;
+}
+
+bool app_duration(const app_call *call, const char *name, int64_t *ret_ms)
+{
+    const char *given = app_value(call, name);
+    int64_t seconds = 0;
+
+    if (given == NULL) {
+        return true;
+    }
+    if (!options_seconds(given, &seconds) || seconds == 0) {
+        app_usage(call, "--%s must be a duration such as 30m, 12h or 7d, not \"%s\"", name, given);
+        return false;
+    }
+    *ret_ms = seconds * 1000;
     return true;
 }
 

@@ -1,10 +1,14 @@
 /* Tables that fit the terminal: shrinkable columns are cut, the widest first; then optional ones
  * are left out. In a pipe nothing is cut. */
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "app.h"
+#include "render.h"
+
+#define TABLE_TIME_SIZE 17 /* "YYYY-MM-DD HH:MM" and its NUL */
 
 /* A pipe has no width; COLUMNS forces one, for tests and scripts. */
 int app_table_width(void)
@@ -24,6 +28,22 @@ void app_size_text(int64_t bytes, char ret_text[APP_NUMBER_SIZE])
         unit++;
     }
     snprintf(ret_text, APP_NUMBER_SIZE, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+quipu_status app_cell_number(quipu_arena *arena, int64_t value, quipu_str *ret_cell)
+{
+    char text[APP_NUMBER_SIZE];
+
+    snprintf(text, sizeof(text), "%" PRId64, value);
+    return quipu_arena_copy(arena, quipu_cstr(text), ret_cell);
+}
+
+quipu_status app_cell_time(quipu_arena *arena, quipu_time time, quipu_str *ret_cell)
+{
+    char text[TABLE_TIME_SIZE];
+
+    app_time_text(time, text, sizeof(text));
+    return quipu_arena_copy(arena, quipu_cstr(text), ret_cell);
 }
 
 /* The width of a line when shrinkable columns are at most `least` wide. */

@@ -47,7 +47,9 @@ REBUILD = "BEGIN;" + "".join(
 
 READING = (("ls",), ("ls", "--json"), ("show", "travel"), ("show", "--json", "travel"),
            ("tail", "travel"), ("export",), ("stats",), ("verify",), ("doctor",),
-           ("memory", "list", "travel"), ("backup", "copy.db"), ("init",))
+           ("memory", "list", "travel"),
+           ("state", "travel"), ("window", "travel"), ("ls", "--title", "a", "--since", "1d"),
+           ("backup", "copy.db"), ("init",))
 
 
 class Older(harness.Case):
