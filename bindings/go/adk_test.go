@@ -28,12 +28,13 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-func TestCloseReleasesTheFileWhileSessionsAreHeld(t *testing.T) {
-	path := storePath(t)
+// closeHoldingSessions opens and closes a store so many times, while what its sessions hold is kept.
+func closeHoldingSessions(t *testing.T, uri string, rounds int) {
+	t.Helper()
 	var held []session.Session
 	before := descriptors(t)
-	for i := range 50 {
-		store, service := openService(t, path, ServiceOptions{})
+	for i := range rounds {
+		store, service := openService(t, uri, ServiceOptions{})
 		live := create(t, service, fmt.Sprint(i))
 		mustAppend(t, service, live, say("here"))
 		held = append(held, live)
@@ -42,7 +43,7 @@ func TestCloseReleasesTheFileWhileSessionsAreHeld(t *testing.T) {
 		}
 	}
 	if after := descriptors(t); after > before {
-		t.Errorf("%d descriptors before 50 rounds, %d after", before, after)
+		t.Errorf("%d descriptors before %d rounds, %d after", before, rounds, after)
 	}
 	for _, live := range held {
 		if got := texts(live); !reflect.DeepEqual(got, []string{"here"}) {
@@ -50,6 +51,10 @@ func TestCloseReleasesTheFileWhileSessionsAreHeld(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(held)
+}
+
+func TestCloseReleasesTheFileWhileSessionsAreHeld(t *testing.T) {
+	closeHoldingSessions(t, storePath(t), 50)
 }
 
 func TestEveryCallAfterCloseFailsAndWritesNothing(t *testing.T) {

@@ -2,16 +2,11 @@ package quipu
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
-	"runtime"
 	"strings"
 	"testing"
-
-	"google.golang.org/adk/v2/session"
 )
 
 const (
@@ -49,25 +44,5 @@ func postgres(t *testing.T, configuration string) string {
 // A store that kept its connections until the garbage collector came would fill up the server, which
 // admits fewer than there are rounds.
 func TestCloseFreesTheServersConnectionsWhileSessionsAreHeld(t *testing.T) {
-	uri := postgres(t, "max_connections = 20")
-	var held []session.Session
-	before := descriptors(t)
-	for i := range 30 {
-		store, service := openService(t, uri, ServiceOptions{})
-		live := create(t, service, fmt.Sprint(i))
-		mustAppend(t, service, live, say("here"))
-		held = append(held, live)
-		if err := errors.Join(service.Close(), store.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if after := descriptors(t); after > before {
-		t.Errorf("%d descriptors before 30 rounds, %d after", before, after)
-	}
-	for _, live := range held {
-		if got := texts(live); !reflect.DeepEqual(got, []string{"here"}) {
-			t.Fatalf("a session that outlives its store has %q", got)
-		}
-	}
-	runtime.KeepAlive(held)
+	closeHoldingSessions(t, postgres(t, "max_connections = 20"), 30)
 }

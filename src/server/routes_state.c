@@ -33,22 +33,26 @@ static quipu_status state_open(qp_call *call, quipu_live **ret_live, quipu_error
     return status;
 }
 
-/* The merged state as the session sees it: its own, its user's and its app's. */
-static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *reterr)
+/* {"state":{...}} */
+static quipu_status state_reply(qp_call *call, quipu_json state, quipu_error *reterr)
 {
-    quipu_json state;
     qp_jsonw writer;
-    quipu_status status = quipu_live_state(live, QP_STR_ABSENT, &call->arena, &state, reterr);
 
-    if (status != QUIPU_OK) {
-        return status;
-    }
     qp_jsonw_begin(&writer, &call->answer.body);
     qp_jsonw_object(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("state"));
     qp_jsonw_raw(&writer, state.text);
     qp_jsonw_object_end(&writer);
     return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
+/* The merged state as the session sees it: its own, its user's and its app's. */
+static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *reterr)
+{
+    quipu_json state;
+    quipu_status status = quipu_live_state(live, QP_STR_ABSENT, &call->arena, &state, reterr);
+
+    return status == QUIPU_OK ? state_reply(call, state, reterr) : status;
 }
 
 /* Whether the identity may know who set an entry: a token of one user learns nothing about the
@@ -269,21 +273,12 @@ quipu_status qp_route_user_state(qp_call *call, quipu_error *reterr)
     quipu_str user = qp_call_text(call, "user");
     quipu_json state = {QP_STR_ABSENT};
     quipu_status status = qp_call_scope(call, &app, &user, reterr);
-    qp_jsonw writer;
 
     if (status == QUIPU_OK) {
         status = quipu_service_user_state(call->service, app, user, &call->limits, &call->arena,
                                           &state, reterr);
     }
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    qp_jsonw_begin(&writer, &call->answer.body);
-    qp_jsonw_object(&writer);
-    qp_jsonw_key(&writer, QUIPU_STR("state"));
-    qp_jsonw_raw(&writer, state.text);
-    qp_jsonw_object_end(&writer);
-    return qp_reply_json(&call->answer, 200, &writer, reterr);
+    return status == QUIPU_OK ? state_reply(call, state, reterr) : status;
 }
 
 /* null removes a name. The check of app: names comes before the session is opened, so that a
