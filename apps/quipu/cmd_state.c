@@ -8,7 +8,6 @@
 
 #include "app.h"
 #include "fork.h"
-#include "render.h"
 #include "state_past.h"
 #include "text.h"
 

@@ -222,6 +222,7 @@ static void a_call_that_is_not_served_names_itself(void **state)
     quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
     quipu_service *service = NULL;
     quipu_live *live = NULL;
+    quipu_live *child = NULL;
     quipu_error err = {0};
 
     T_STATUS(quipu_store_sweep(world->store, NULL, NULL, &err), QUIPU_UNSUPPORTED);
@@ -242,8 +243,11 @@ static void a_call_that_is_not_served_names_itself(void **state)
              QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "quipu_model_factor_get"));
     T_OK(quipu_service_new(world->store, NULL, &service, NULL));
-    T_STATUS(quipu_service_get(service, &ref, NULL, NULL, &live, &err), QUIPU_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "sessions of ADK"));
+    T_OK(quipu_service_create(service, &ref, (quipu_json){{NULL, 0}}, NULL, &live, NULL));
+    T_STATUS(quipu_live_spawn(live, QUIPU_STR("agent"), NULL, NULL, &child, &err),
+             QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "quipu_live_spawn"));
+    quipu_live_free(live);
     quipu_service_free(service);
 }
 
