@@ -17,10 +17,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SKIP = 77
 # One more than there are processors: many tests wait for a server, a browser or a deadline.
 JOBS = str((os.cpu_count() or 2) + 1)
-# Where the files of make test lie, if it has so much room: most tests wait for fsync more than for
-# anything else. What a crash does to a file is tested below the file system (tests/crash).
-MEMORY = pathlib.Path("/dev/shm")
-MEMORY_BYTES_MIN = 4 << 30
 # A passed test's whole output is kept: the names of skipped cases stand in it.
 OUTPUT_BYTES_MAX = "50000000"
 SKIPPED_ITSELF = "SKIP_RETURN_CODE"  # how CTest's report says that a test chose to skip
@@ -301,16 +297,6 @@ def summary(done):
     return 1 if failed else 0
 
 
-def folder_for_files(what):
-    """The folder that the tests' own folders are made in; TMPDIR of the caller wins. The long forms
-    run on a disk."""
-    if what == "test" and "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK):
-        room = os.statvfs(MEMORY)
-        if room.f_bavail * room.f_frsize >= MEMORY_BYTES_MIN:
-            return MEMORY
-    return None
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("test", "check-fast", "check", "test-long", "test-cross"))
@@ -319,9 +305,8 @@ def main():
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
         os.environ.pop(name, None)
     # Tests that kill their own processes cannot tidy up behind them; this does, for the whole run.
-    with tempfile.TemporaryDirectory(prefix="quipu-", dir=folder_for_files(args.what)) as folder:
+    with tempfile.TemporaryDirectory(prefix="quipu-") as folder:
         os.environ["TMPDIR"] = folder
-        os.chmod(folder, 0o711)  # the PostgreSQL server's user goes through it
         code = summary(list(stages(args.what)))
     sys.exit(code)
 

@@ -57,12 +57,7 @@ thaw) signal CONT ;;
 start)
     stop # what an interrupted run left behind
     mkdir -p "$folder"
-    base=${TMPDIR:-/tmp}
-    # A socket's path has about a hundred bytes, and the server's user must reach it.
-    if [ ${#base} -gt 60 ] || ! as_user test -x "$base"; then
-        base=/tmp
-    fi
-    data=$(mktemp -d "$base/quipu-pg.XXXXXX")
+    data=$(mktemp -d "/tmp/quipu-pg.XXXXXX") # short: a socket's path has about a hundred bytes
     echo "$data" >"$folder/data"
     if [ "$(id -u)" = 0 ]; then
         chown "$(id -un postgres 2>/dev/null || echo nobody)" "$data"
