@@ -7,7 +7,6 @@
 
 #include <quipu/model.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "memory/recall.h"

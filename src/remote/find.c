@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "base/time.h"
 #include "remote/remote.h"
 
@@ -11,13 +10,11 @@
 
 /* ---- window ---------------------------------------------------------------------------------- */
 
-quipu_status qp_remote_window(void *ctx, const qp_call *call, quipu_str key,
-                              const quipu_window_options *options, quipu_arena *arena,
-                              quipu_session_info *ret_session, quipu_window *ret_window,
+quipu_status qp_remote_window(void *ctx, const qp_call *call, const qp_remote_budget *read,
                               quipu_error *reterr)
 {
     const qp_remote_server *server = ctx;
-    const quipu_str segments[] = {QUIPU_STR("sessions"), key, QUIPU_STR("window")};
+    const quipu_str segments[] = {QUIPU_STR("sessions"), read->key, QUIPU_STR("window")};
     qp_remote_ask ask;
     qp_json_node root;
     quipu_status status;
@@ -25,25 +22,25 @@ quipu_status qp_remote_window(void *ctx, const qp_call *call, quipu_str key,
 
     qp_buf_init(&list, FIND_LIST_MAX);
     qp_remote_begin(&ask, ctx, call, "GET", segments, 3);
-    qp_remote_number(&ask, "budget", options->token_budget);
-    qp_remote_flag(&ask, "cut", (options->flags & QUIPU_WINDOW_CUT) != 0);
+    qp_remote_number(&ask, "budget", read->options->token_budget);
+    qp_remote_flag(&ask, "cut", (read->options->flags & QUIPU_WINDOW_CUT) != 0);
     status = qp_remote_run(&ask, reterr);
     root = qp_json_root(&ask.doc);
     if (status == QUIPU_OK &&
-        !qp_fields_take(&server->info, qp_json_get(root, QUIPU_STR("session")), arena,
-                        ret_session)) {
+        !qp_fields_take(&server->info, qp_json_get(root, QUIPU_STR("session")), read->arena,
+                        read->session)) {
         status = qp_remote_malformed(reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_remote_messages(root, arena, &list, reterr);
+        status = qp_remote_messages(root, read->arena, &list, reterr);
     }
     if (status == QUIPU_OK) {
-        ret_window->session = ret_session;
-        ret_window->tokens = qp_answer_number(root, "tokens");
-        ret_window->more_before = qp_answer_flag(root, "moreBefore");
-        ret_window->over_budget = qp_answer_flag(root, "overBudget");
-        ret_window->cut = qp_answer_flag(root, "cut");
-        status = qp_remote_messages_end(&list, arena, &ret_window->messages, reterr);
+        read->window->session = read->session;
+        read->window->tokens = qp_answer_number(root, "tokens");
+        read->window->more_before = qp_answer_flag(root, "moreBefore");
+        read->window->over_budget = qp_answer_flag(root, "overBudget");
+        read->window->cut = qp_answer_flag(root, "cut");
+        status = qp_remote_messages_end(&list, read->arena, &read->window->messages, reterr);
     }
     qp_buf_free(&list);
     qp_remote_end(&ask);

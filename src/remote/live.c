@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/str.h"
 #include "remote/remote.h"
 
@@ -50,11 +49,14 @@ quipu_status qp_remote_state(qp_json_node answer, quipu_arena *arena, quipu_hist
 {
     static const qp_answer_kind kind = {sizeof(quipu_state_entry), live_take_entry};
     quipu_state_list *list = quipu_arena_alloc(arena, sizeof(*list));
-    quipu_status status = list != NULL ? QUIPU_OK : qp_answer_nomem(reterr);
+    quipu_status status = QUIPU_OK;
     quipu_state_entry *entries;
     bool good = true;
     size_t count = 0;
 
+    if (list == NULL) {
+        return qp_answer_nomem(reterr);
+    }
     entries = qp_answer_rows(qp_json_get(answer, QUIPU_STR("state")), &kind, NULL, arena, &count,
                              &status, reterr);
     if (status != QUIPU_OK) {
@@ -151,10 +153,17 @@ static size_t live_unique(qp_live *items, size_t count)
     return kept;
 }
 
-/* One page behind the cursor *after, which moves on; absent: it was the last one. */
-static quipu_status live_page(void *ctx, const qp_call *call, quipu_str app_name, quipu_str user_id,
-                              quipu_arena *arena, quipu_str *after, qp_buf *list,
-                              quipu_error *reterr)
+/* Sessions that are read page by page. */
+typedef struct live_list {
+    quipu_str app_name;
+    quipu_str user_id;
+    quipu_arena *arena;
+    quipu_str after; /* the cursor; absent: at the beginning, or the page was the last one */
+    qp_buf items;    /* of qp_live */
+} live_list;
+
+/* One page behind the cursor, which moves on. */
+static quipu_status live_page(void *ctx, const qp_call *call, live_list *list, quipu_error *reterr)
 {
     static const qp_answer_kind kind = {sizeof(qp_live), live_take_session};
     const quipu_str segments[] = {QUIPU_STR("sessions")};
@@ -165,19 +174,20 @@ static quipu_status live_page(void *ctx, const qp_call *call, quipu_str app_name
     quipu_status status;
 
     qp_remote_begin(&ask, ctx, call, "GET", segments, 1);
-    qp_remote_text(&ask, "app", app_name);
-    qp_remote_text(&ask, "user", user_id);
-    qp_remote_text(&ask, "after", *after);
+    qp_remote_text(&ask, "app", list->app_name);
+    qp_remote_text(&ask, "user", list->user_id);
+    qp_remote_text(&ask, "after", list->after);
     qp_remote_number(&ask, "limit", LIVE_PAGE);
     qp_remote_flag(&ask, "oldestFirst", true);
     qp_remote_flag(&ask, "state", true);
     status = qp_remote_run(&ask, reterr);
     items = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("sessions")), &kind, ctx,
-                           arena, &count, &status, reterr);
+                           list->arena, &count, &status, reterr);
     if (status == QUIPU_OK) {
-        qp_buf_put(list, (quipu_str){(const char *)items, count * sizeof(*items)});
-        *after = qp_answer_text(qp_json_root(&ask.doc), "next", arena, &good);
-        status = good && qp_buf_status(list) == QUIPU_OK ? QUIPU_OK : qp_answer_nomem(reterr);
+        qp_buf_put(&list->items, (quipu_str){(const char *)items, count * sizeof(*items)});
+        list->after = qp_answer_text(qp_json_root(&ask.doc), "next", list->arena, &good);
+        status =
+            good && qp_buf_status(&list->items) == QUIPU_OK ? QUIPU_OK : qp_answer_nomem(reterr);
     }
     qp_remote_end(&ask);
     return status;
@@ -188,26 +198,25 @@ static quipu_status live_page(void *ctx, const qp_call *call, quipu_str app_name
 quipu_status qp_remote_find(void *ctx, const qp_call *call, quipu_str app_name, quipu_str user_id,
                             quipu_arena *arena, qp_live_list *ret_list, quipu_error *reterr)
 {
-    quipu_str after = QP_STR_ABSENT;
+    live_list list = {.app_name = app_name, .user_id = user_id, .arena = arena};
     qp_live *items = NULL;
     quipu_status status;
-    qp_buf list;
 
-    qp_buf_init(&list, LIVE_LIST_MAX);
+    qp_buf_init(&list.items, LIVE_LIST_MAX);
     do {
-        status = live_page(ctx, call, app_name, user_id, arena, &after, &list, reterr);
-    } while (status == QUIPU_OK && after.p != NULL);
+        status = live_page(ctx, call, &list, reterr);
+    } while (status == QUIPU_OK && list.after.p != NULL);
     if (status == QUIPU_OK) {
-        items = quipu_arena_alloc(arena, list.n + 1);
+        items = quipu_arena_alloc(arena, list.items.n + 1);
         status = items != NULL ? QUIPU_OK : qp_answer_nomem(reterr);
     }
-    if (status == QUIPU_OK) {
-        if (list.n > 0) {
-            memcpy(items, list.p, list.n);
+    if (items != NULL) {
+        if (list.items.n > 0) {
+            memcpy(items, list.items.p, list.items.n);
         }
-        *ret_list = (qp_live_list){items, live_unique(items, list.n / sizeof(*items))};
+        *ret_list = (qp_live_list){items, live_unique(items, list.items.n / sizeof(*items))};
     }
-    qp_buf_free(&list);
+    qp_buf_free(&list.items);
     return status;
 }
 
@@ -255,7 +264,7 @@ quipu_status qp_remote_user_state(void *ctx, const qp_call *call, quipu_str app_
         status = items != NULL ? QUIPU_OK : qp_answer_nomem(reterr);
     }
     each = qp_json_each(state);
-    while (status == QUIPU_OK && qp_json_next(&each)) {
+    while (items != NULL && status == QUIPU_OK && qp_json_next(&each)) {
         items[count] = (qp_state_item){.scope = QP_SCOPE_USER};
         if (!live_name(each.key, arena, &items[count].name) ||
             quipu_arena_copy(arena, qp_json_raw(each.value), &items[count].value) != QUIPU_OK) {

@@ -117,9 +117,7 @@ quipu_status qp_remote_user_state(void *ctx, const qp_call *call, quipu_str app_
                                   quipu_error *reterr);
 quipu_status qp_remote_list(void *ctx, const qp_call *call, const quipu_list_options *options,
                             quipu_arena *arena, quipu_session_page *ret_page, quipu_error *reterr);
-quipu_status qp_remote_window(void *ctx, const qp_call *call, quipu_str key,
-                              const quipu_window_options *options, quipu_arena *arena,
-                              quipu_session_info *ret_session, quipu_window *ret_window,
+quipu_status qp_remote_window(void *ctx, const qp_call *call, const qp_remote_budget *read,
                               quipu_error *reterr);
 quipu_status qp_remote_search(void *ctx, const qp_call *call, const quipu_search_options *options,
                               quipu_arena *arena, quipu_search_results *ret_results,

@@ -75,10 +75,9 @@ quipu_status qp_remote_messages_end(const qp_buf *list, quipu_arena *arena,
     return QUIPU_OK;
 }
 
-/* One page of a range. *after moves behind it; *ret_more: another page follows. */
+/* One page of a range. *after moves behind it; the history says whether another page follows. */
 static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote_read *read,
-                                 int64_t limit, int64_t *after, qp_buf *list, bool *ret_more,
-                                 quipu_error *reterr)
+                                 int64_t limit, int64_t *after, qp_buf *list, quipu_error *reterr)
 {
     const qp_remote_server *server = ctx;
     const quipu_str segments[] = {SESSIONS, read->key};
@@ -109,7 +108,7 @@ static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote
     if (status == QUIPU_OK && (flags & QUIPU_RANGE_STATE) != 0) {
         status = qp_remote_state(root, read->arena, read->history, reterr);
     }
-    *ret_more = qp_answer_flag(root, "moreAfter");
+    read->history->more_after = qp_answer_flag(root, "moreAfter");
     if (is_first) {
         read->history->more_before = qp_answer_flag(root, "moreBefore");
     }
@@ -165,12 +164,10 @@ static quipu_status session_pages(void *ctx, const qp_call *call, const qp_remot
 
     while (status == QUIPU_OK && more) {
         from = after;
-        status =
-            session_page(ctx, call, read, session_limit(range, got), &after, list, &more, reterr);
-        read->history->more_after = more;
+        status = session_page(ctx, call, read, session_limit(range, got), &after, list, reterr);
         got = (int64_t)(list->n / sizeof(quipu_message));
         /* A page that does not lead on is the last one, whatever the server says. */
-        more = more && after > from && session_goes_on(range, got, after);
+        more = read->history->more_after && after > from && session_goes_on(range, got, after);
     }
     return status;
 }
@@ -183,7 +180,6 @@ static quipu_status session_last(void *ctx, const qp_call *call, const qp_remote
     quipu_range range = *read->range;
     const qp_remote_read own = {read->key, &range, read->arena, read->session, read->history};
     const int64_t most = range.limit;
-    bool more = false;
     int64_t after = 0;
     int64_t begin;
     int64_t end;
@@ -195,7 +191,7 @@ static quipu_status session_last(void *ctx, const qp_call *call, const qp_remote
                             "a server gives at most the last %d messages of a view",
                             QUIPU_BATCH_MAX);
     }
-    status = session_page(ctx, call, read, 0, &after, list, &more, reterr);
+    status = session_page(ctx, call, read, 0, &after, list, reterr);
     if (status != QUIPU_OK) {
         return status;
     }

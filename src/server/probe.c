@@ -102,7 +102,7 @@ void qp_probe_end(qp_call *call)
 /* A worker that does not come back is a failure, too, as soon as it exceeds its deadline. */
 quipu_status qp_probe_status(const qp_probe *probe)
 {
-    const int64_t patience_ns = 2 * QP_PROBE_DEADLINE_MS * QP_NS_PER_MS;
+    const int64_t patience_ns = QP_NS_PER_MS * 2 * QP_PROBE_DEADLINE_MS;
 
     if (probe->is_running && qp_clock_ns() - probe->begun_ns > patience_ns) {
         return QUIPU_BUSY;

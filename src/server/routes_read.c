@@ -11,7 +11,7 @@
 
 #include "base/jsonw.h"
 #include "server/route.h"
-#include "server/server.h"
+#include "server/session_json.h"
 
 /* The names of roles, as quipu_message_json() writes them, by number. */
 static const char *const read_roles[] = {"",         "user",  "assistant", "tool",

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "base/time.h"
 #include "base/uuid.h"
 #include "mcp/live.h"
 #include "server/adk_json.h"

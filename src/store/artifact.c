@@ -14,7 +14,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/result.h"
 #include "base/str.h"
 #include "store/size.h"
@@ -446,7 +445,7 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     if (status == QUIPU_OK && row == NULL) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such artifact or version");
     }
-    if (status != QUIPU_OK) {
+    if (status != QUIPU_OK || row == NULL) {
         return status;
     }
     status =
@@ -542,7 +541,7 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
             status = artifact_list_rows(call, db, &users, items, &count, reterr);
         }
     }
-    if (status == QUIPU_OK && count > 1) {
+    if (status == QUIPU_OK && items != NULL) {
         qsort(items, count, sizeof(*items), artifact_compare);
     }
     call->result->pub.artifacts = quipu_artifacts_of(items, count);
@@ -579,7 +578,7 @@ static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query
                      ? qp_store_read(store, &within, work, &read, reterr)
                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for artifacts");
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && ret_list != NULL) {
         *ret_list = &read.result->pub;
     } else if (read.result != NULL) {
         quipu_free(&read.result->pub);

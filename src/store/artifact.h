@@ -14,7 +14,7 @@
 #include "base/sha256.h"
 #include "gen/quipu.h"
 
-#define QP_HASH_TEXT_SIZE (2 * QP_SHA256_SIZE) /* hexadecimal digits, without a NUL */
+#define QP_HASH_TEXT_SIZE ((size_t)2 * QP_SHA256_SIZE) /* hexadecimal digits, without a NUL */
 
 /* The hash of bytes as artifacts have it. */
 void qp_artifact_hash(quipu_bytes data, char ret_text[QP_HASH_TEXT_SIZE]);

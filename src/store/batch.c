@@ -165,6 +165,7 @@ static quipu_status batch_flush(qp_batch *batch, quipu_error *reterr)
     qp_group *group = batch->group;
     quipu_status status = qp_session_cache_flush(&group->sessions, group->db, reterr);
 
+    assert(batch->own != NULL);
     if (status == QUIPU_OK && group->feed.count > 0) {
         qp_call_watch(batch->own->call, group->db);
         status = qp_feed_flush(&group->feed, group->db, reterr);

@@ -26,6 +26,15 @@ typedef struct qp_remote_read {
     quipu_history *history;
 } qp_remote_read;
 
+/* One request for the newest messages within a budget: what quipu_window_get() asks for. */
+typedef struct qp_remote_budget {
+    quipu_str key;
+    const quipu_window_options *options;
+    quipu_arena *arena; /* of the result */
+    quipu_session_info *session;
+    quipu_window *window;
+} qp_remote_budget;
+
 /* One append: what quipu_message_append() and live sessions ask for. */
 typedef struct qp_remote_batch {
     quipu_str key;
@@ -59,9 +68,7 @@ typedef struct qp_remote {
     quipu_status (*user_state)(void *ctx, const qp_call *call, quipu_str app_name,
                                quipu_str user_id, quipu_arena *arena, qp_state_items *ret_state,
                                quipu_error *reterr);
-    quipu_status (*window)(void *ctx, const qp_call *call, quipu_str key,
-                           const quipu_window_options *options, quipu_arena *arena,
-                           quipu_session_info *ret_session, quipu_window *ret_window,
+    quipu_status (*window)(void *ctx, const qp_call *call, const qp_remote_budget *read,
                            quipu_error *reterr);
     quipu_status (*search)(void *ctx, const qp_call *call, const quipu_search_options *options,
                            quipu_arena *arena, quipu_search_results *ret_results,

@@ -293,6 +293,20 @@ static quipu_status window_check(const quipu_window_options *options, quipu_erro
     return QUIPU_OK;
 }
 
+/* The window at a server. */
+static quipu_status window_ask(const quipu_store *store, const qp_call *call, quipu_str key,
+                               window_call *window, quipu_error *reterr)
+{
+    const qp_remote_budget read = {.key = key,
+                                   .options = &window->options,
+                                   .arena = &window->result->head.arena,
+                                   .session = &window->result->session,
+                                   .window = &window->result->pub};
+
+    assert(qp_store_is_remote(store));
+    return store->remote.window(store->remote.ctx, call, &read, reterr);
+}
+
 /* Without a lock: appends go on while the window is read, and it shows the snapshot at its
  * beginning. */
 quipu_status quipu_window_read(quipu_store *store, quipu_str key,
@@ -322,9 +336,7 @@ quipu_status quipu_window_read(quipu_store *store, quipu_str key,
         status = window.result == NULL
                      ? qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a window")
                  : qp_store_is_remote(store)
-                     ? store->remote.window(store->remote.ctx, &within, key, &window.options,
-                                            &window.result->head.arena, &window.result->session,
-                                            &window.result->pub, reterr)
+                     ? window_ask(store, &within, key, &window, reterr)
                      : qp_store_read(store, &within, window_work, &window, reterr);
     }
     if (status == QUIPU_OK) {
