@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "remote/remote.h"
 
 #define LIVE_PAGE 1000 /* sessions of one request */
@@ -108,7 +107,7 @@ static bool live_take_session(qp_json_node row, const void *ctx, quipu_arena *ar
     *info = (quipu_session_info){.next_seq = 0};
     *history = (quipu_history){.session = info};
     if (!qp_fields_take(&server->info, row, arena, info) ||
-        qp_remote_state(row, arena, history, NULL) != QUIPU_OK) {
+        qp_remote_state(row, arena, history, NULL) != QUIPU_OK || history->state == NULL) {
         return false;
     }
     entries = history->state->entries.items;

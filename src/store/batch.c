@@ -19,11 +19,11 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "ent/db.h"
-#include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/group.h"
 #include "store/shard.h"
 #include "store/state.h"
+#include "store/store.h"
 
 /* A commit that costs less is not worth waiting for more members. */
 #define BATCH_WAIT_MIN_NS 50000

@@ -209,6 +209,7 @@ typedef struct search_batch {
     quipu_store *store;
     qp_search_walk before;
     qp_search_walk after;
+    search_budget budget; /* what is left of it, in a batch beside others */
     /* Sessions of a batch beside other writers; none: the batch is exclusive. */
     int64_t ids[SEARCH_LOCKED_SESSIONS];
     bool hidden[SEARCH_LOCKED_SESSIONS];
@@ -502,8 +503,8 @@ static quipu_status search_locked_row(search_batch *batch, ent_db *db, quipu_are
 /* Indexes session number `i` of the batch. *ret_moved: its watermark, if that waits for the row's
  * lock; otherwise `to` is 0. */
 static quipu_status search_locked_session(search_batch *batch, ent_db *db, quipu_arena *scratch,
-                                          size_t i, size_t key, search_budget *budget,
-                                          search_moved *ret_moved, quipu_error *reterr)
+                                          size_t i, size_t key, search_moved *ret_moved,
+                                          quipu_error *reterr)
 {
     const qp_session *row = NULL;
     quipu_status status = search_locked_row(batch, db, scratch, i, key, &row, reterr);
@@ -518,8 +519,8 @@ static quipu_status search_locked_session(search_batch *batch, ent_db *db, quipu
         return QUIPU_OK;
     }
     return batch->rows_first || batch->hidden[i]
-               ? search_whole(&batch->after, db, row, budget, reterr)
-               : search_session(&batch->after, db, row, budget, &ret_moved->to, reterr);
+               ? search_whole(&batch->after, db, row, &batch->budget, reterr)
+               : search_session(&batch->after, db, row, &batch->budget, &ret_moved->to, reterr);
 }
 
 /* The batch under its locks. */
@@ -527,7 +528,6 @@ static quipu_status search_locked_work(void *ctx, ent_db *db, quipu_arena *scrat
                                        quipu_error *reterr)
 {
     search_batch *batch = ctx;
-    search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false};
     search_moved moved[SEARCH_LOCKED_SESSIONS + 1];
     size_t moved_count = 0;
     quipu_status status = QUIPU_OK;
@@ -535,14 +535,14 @@ static quipu_status search_locked_work(void *ctx, ent_db *db, quipu_arena *scrat
 
     assert(ent_depth(db) > 0 && batch->count > 0 && batch->count <= SEARCH_LOCKED_SESSIONS);
     batch->after = batch->before;
-    for (size_t i = 0; i < batch->count && budget.messages > 0 && status == QUIPU_OK; i++) {
-        status =
-            search_locked_session(batch, db, scratch, i, key, &budget, &moved[moved_count], reterr);
+    batch->budget = (search_budget){QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false};
+    for (size_t i = 0; i < batch->count && batch->budget.messages > 0 && status == QUIPU_OK; i++) {
+        status = search_locked_session(batch, db, scratch, i, key, &moved[moved_count], reterr);
         key += batch->hidden[i] ? 0 : 1;
         moved_count += moved[moved_count].to != 0 ? 1 : 0;
     }
     /* The budget was enough for all of them: an end without another look. */
-    batch->after.ended = batch->are_last && budget.messages > 0 &&
+    batch->after.ended = batch->are_last && batch->budget.messages > 0 &&
                          batch->after.done == batch->ids[batch->count - 1] &&
                          batch->after.holder >= batch->after.holder_count;
     return status == QUIPU_OK ? search_move_all(db, scratch, moved, moved_count, reterr) : status;

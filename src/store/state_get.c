@@ -59,7 +59,7 @@ quipu_status qp_state_entries(const quipu_store *store, ent_db *db, const qp_ses
     }
     count = 0;
     for (int scope = QP_SCOPE_APP; scope <= QP_SCOPE_SESSION; scope++) {
-        for (size_t i = 0; i < scopes[scope].n; i++) {
+        for (size_t i = 0; entries != NULL && i < scopes[scope].n; i++) {
             const qp_state *state = &scopes[scope].items[i];
 
             entries[count++] = (quipu_state_entry){.scope = (quipu_scope)scope,
@@ -127,7 +127,7 @@ quipu_status quipu_state_get(quipu_store *store, quipu_str key, const quipu_call
                      ? state_get_ask(&get, store, &within, reterr)
                      : qp_store_read(store, &within, state_get_work, &get, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && ret_list != NULL) {
         *ret_list = &get.list->pub;
     } else if (get.list != NULL) {
         quipu_free(&get.list->pub);

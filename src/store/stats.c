@@ -183,6 +183,8 @@ static void stats_connections(quipu_store *store, quipu_stats *stats)
 static quipu_status stats_flags(const quipu_stats *ret_stats, bool *ret_quick, quipu_error *reterr)
 {
     const size_t end = offsetof(quipu_stats, flags) + sizeof(ret_stats->flags);
+
+    assert(ret_stats != NULL);
     const uint32_t flags = ret_stats->struct_size >= end ? ret_stats->flags : 0;
 
     if ((flags & ~QUIPU_STATS_QUICK) != 0) {

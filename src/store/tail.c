@@ -366,7 +366,7 @@ quipu_status quipu_change_wait(quipu_store *store, int64_t seen, int64_t timeout
     if (status == QUIPU_OK && seen > 0) {
         status = qp_wait_change(store, (uint64_t)seen - 1, end_ns, within.cancel, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && ret_seen != NULL) {
         *ret_seen = (int64_t)qp_change_signal_count(&store->signal) + 1;
     }
     qp_store_leave(&within);
