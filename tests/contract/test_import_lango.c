@@ -181,8 +181,8 @@ static void impossible_numbers_of_a_memory_stop_the_import_before_anything_is_wr
         "observations SET source_start_index = -1",
         "observations SET source_start_index = (-9223372036854775807 - 1)",
         "observations SET source_end_index = (-9223372036854775807 - 1)",
-        "observations SET source_start_index = 9223372036854775807, "
-        "source_end_index = 9223372036854775807",
+        ("observations SET source_start_index = 9223372036854775807, "
+         "source_end_index = 9223372036854775807"),
         "observations SET token_count = -1",
         "observations SET token_count = (-9223372036854775807 - 1)",
         "reflections SET token_count = -1",
