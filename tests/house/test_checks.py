@@ -157,6 +157,12 @@ class Style(Tree):
         self.put("src/base/a.c", HEAD + "int a;\n" * 1000)
         self.fails("style", "file-lines is 1001")
 
+    def test_file_of_655360_bytes_passes_and_one_more_fails(self):
+        self.put("tests/fixtures/a.txt", "x" * 655360)
+        self.passes("style")
+        self.put("tests/fixtures/a.txt", "x" * 655361)
+        self.fails("style", "tests/fixtures/a.txt", "655361 bytes")
+
     def test_complexity_of_15_passes_and_16_fails(self):
         branch = "    if (x) {\n        x++;\n    }\n"
         self.put("src/base/a.c", self.function(17, branch))
