@@ -13,8 +13,10 @@ KINDS = ("*.c", "*.h", "*.md", "*.[1-9]", "*.py", "*.sh", "*.ent", "*.js", "*.cm
 WORDS = (
     (r"tells?|told|telling", "says, reports, returns, writes, distinguishes"),
     (r"whoever|those who", "the subject's name: the caller, the writer, a program"),
-    (r"is none of", "is not, is outside of"),
-    (r"of ours", "the owner's name: quipu, this program, the schema"),
+    (r"is none of|none of (?:its|their)", "is not, is outside of, has no, takes none"),
+    (r"of ours|of theirs", "the owner's name: quipu, this program, the schema"),
+    (r"knows of", "has, stores, has recorded"),
+    (r"gave up|given up", "released, dropped, stopped, abandoned"),
     (r"believ(?:e|es|ed|ing)", "optimistic, assume"),
     (r"unsay|unsaid", "clear"),
     (r"keeper", "maintenance"),

@@ -147,7 +147,7 @@ def suite(name, preset, ctest_args=(), targets=(), timeout_s=300):
         report.unlink(missing_ok=True)
         command = ["ctest", "--test-dir", f"build/{preset}", "-j", JOBS, "--output-on-failure"]
         command += ["--no-tests=ignore", "--output-junit", str(report), *ctest_args]
-        command += ["--timeout", str(timeout_s)]  # of a test that has none of its own
+        command += ["--timeout", str(timeout_s)]  # of a test that has no limit of its own
         command += ["--test-output-size-passed", OUTPUT_BYTES_MAX]
         command += ["--test-output-size-failed", OUTPUT_BYTES_MAX]
         code = run([*without_aslr(preset), *command])

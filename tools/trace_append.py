@@ -16,7 +16,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FLAGS = "-std=c11 -O0 -g -no-pie -finstrument-functions -D_DEFAULT_SOURCE".split()
-FLAGS += ["-D_POSIX_C_SOURCE=200809L", f"-I{ROOT}/include", f"-I{ROOT}/src"]
+FLAGS += ["-D_POSIX_C_SOURCE=200809L", "-Iinclude", "-Isrc"]
+FLAGS += [f"-fdebug-prefix-map={ROOT}=."]  # places without the folder
 LEFT_OUT = {"net", "remote", "provider", "http", "mcp", "server"}  # no part of an append to a file
 BELOW = "src/ent_sqlite/page_"  # the page layer: SQLite calls it, nobody else
 
@@ -40,9 +41,11 @@ def build(folder, postgres):
     jobs = []
     for number, source in enumerate([*sources(postgres), ROOT / "tools" / "trace_append.c"]):
         objects.append(folder / f"{number}.o")
-        jobs.append(["gcc", *flags, "-c", str(source), "-o", str(objects[-1])])
+        jobs.append(
+            ["gcc", *flags, "-c", str(source.relative_to(ROOT)), "-o", str(objects[-1])]
+        )
     for at in range(0, len(jobs), 8):
-        running = [subprocess.Popen(job) for job in jobs[at : at + 8]]
+        running = [subprocess.Popen(job, cwd=ROOT) for job in jobs[at : at + 8]]
         if any([process.wait() != 0 for process in running]):
             sys.exit("trace_append: a source does not compile")
     program = folder / "trace_append"
@@ -70,8 +73,8 @@ def main():
     files = {}
     seen = set()  # an inline function of a header has a copy in every source
     for function, place in zip(found[::2], found[1::2]):
-        path = pathlib.Path(place.split(":")[0])
-        name = str(path.resolve().relative_to(ROOT))
+        path = (ROOT / place.split(":")[0]).resolve()
+        name = str(path.relative_to(ROOT))
         if name.startswith("tools/"):  # the tracer's own copies of inline functions
             continue
         names = files.setdefault(name, [])

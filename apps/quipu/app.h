@@ -118,7 +118,7 @@ typedef struct app_verb {
     const char *summary;       /* one line, begins in lower case */
     const char *note;          /* more lines for --help, after the options; NULL: none */
     uint32_t common;           /* APP_STORE... */
-    const app_option *options; /* ends with a NULL name; NULL: none of its own */
+    const app_option *options; /* ends with a NULL name; NULL: the verb has no options */
     int (*run)(const struct app_call *call);
 } app_verb;
 

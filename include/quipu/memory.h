@@ -63,12 +63,12 @@ typedef struct quipu_memory_ran {
     int64_t messages;     /* that were read, each once */
     int64_t observations; /* that were saved... */
     int64_t repeats;      /* ...or said again */
-    int64_t lost;         /* leases that other workers took over; nothing of theirs was saved */
-    int64_t failed;       /* sessions whose work failed; they are tried again later */
-    int64_t reflections;  /* that were saved */
-    int64_t condensed;    /* observations and reflections that they retired */
-    int64_t model_calls;  /* questions to the model, also those whose answer was refused */
-    int64_t embedded;     /* messages whose vectors were stored */
+    int64_t lost;        /* leases that other workers took over; what they produced was not saved */
+    int64_t failed;      /* sessions whose work failed; they are tried again later */
+    int64_t reflections; /* that were saved */
+    int64_t condensed;   /* observations and reflections that they retired */
+    int64_t model_calls; /* questions to the model, also those whose answer was refused */
+    int64_t embedded;    /* messages whose vectors were stored */
 } quipu_memory_ran;
 
 #define QUIPU_MEMORY_RAN_INIT QUIPU_INIT(quipu_memory_ran)

@@ -82,7 +82,7 @@ static quipu_str decode_slice(qp_json_node node)
 }
 
 /* Writes a column's text as a JSON string, restoring its odd characters. The writer gets a quote,
- * so that it writes the comma and knows of the value; the quote is then replaced by the real
+ * so that it writes the comma and registers the value; the quote is then replaced by the real
  * string. `from` is the place of the text in its column: odd characters are counted from the
  * column's start. */
 static void decode_text(decode_event *event, qp_odd *odd, quipu_str text, size_t from)

@@ -18,7 +18,7 @@
 #define REPAIR_ANSWER "{\"error\":\"tool call was interrupted and did not complete\"}"
 
 /* Calls without a response that an answer appended now could still be paired with: older ones stay
- * open for good. The list points into `messages`, which must outlive it; list.calls is the caller's
+ * open for ever. The list points into `messages`, which must outlive it; list.calls is the caller's
  * to free. */
 quipu_status qp_open_calls_find(const quipu_message *messages, size_t count, qp_open_calls *ret)
 {

@@ -59,7 +59,7 @@ static int64_t view_tokens(const quipu_message *message)
     return qp_tool_calls_estimate(message->content, message->calls);
 }
 
-/* Whether a message calls tools and none of its calls is answered. Linear in the calls of the view;
+/* Whether a message calls tools and no call of it is answered. Linear in the calls of the view;
  * asked only for the few messages at a cut. */
 static bool view_is_unanswered(const view_pairs *pairs, size_t message)
 {

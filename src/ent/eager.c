@@ -11,7 +11,7 @@
  *
  * Invariant: a level's rows are in the arena, and do not move, before anything points to them. On
  * failure the caller rewinds the arena, lists and pointers included.
- * Owns: nothing; rows lie in the caller's arena. Locks: none of its own; the transaction is the
+ * Owns: nothing; rows lie in the caller's arena. Locks: takes none; the transaction is the
  * caller's. */
 #include "ent/find.h"
 

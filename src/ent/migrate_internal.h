@@ -27,7 +27,7 @@ typedef struct qp_rebuild {
     bool ended;
 } qp_rebuild;
 
-/* What the migration knows of a step. The journal fills `applied` and `ran`, the step's own
+/* What the migration found out about a step. The journal fills `applied` and `ran`, the step's own
  * question `needed`; a step that runs adds what it did. */
 typedef struct qp_step_state {
     char hash[QP_SCHEMA_HASH_SIZE]; /* of its text */

@@ -52,7 +52,7 @@ bool qp_pg_backoff(qp_pg *conn, int64_t deadline_ns)
                                 QP_BACKOFF_MS_MAX - QP_BACKOFF_MS_MIN);
 }
 
-/* The notice receiver. Notices are not shown; one of them means that COMMIT gave up waiting for a
+/* The notice receiver. Notices are not shown; one of them means that COMMIT stopped waiting for a
  * synchronous standby. It is recognized by the function that
  * raised it: the message is translated, and its SQLSTATE (01000 or 57P01) has other uses. */
 static void connect_notice(void *ctx, const PGresult *notice)
@@ -535,7 +535,7 @@ static bool connect_retry(qp_pg *conn, connect_answer answer, bool waits, int at
     }
 }
 
-/* Rounds over the hosts until one answers for good. */
+/* Rounds over the hosts until one gives a final answer. */
 quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);

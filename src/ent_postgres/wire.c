@@ -203,7 +203,7 @@ static bool wire_must_cancel(qp_pg *conn, const qp_pg_call *call, int64_t now_ns
  *   4. no answer for 15 s      ping
  *
  * The ping (a second connection) comes first because PQcancel() connects without a timeout: against
- * a stopped postmaster whose kernel still accepts, it would block for good, and TCP keepalives do
+ * a stopped postmaster whose kernel still accepts, it would block for ever, and TCP keepalives do
  * not see such a server either. */
 static bool wire_check(qp_pg *conn, const qp_pg_call *call, wire_wait_state *wait)
 {
@@ -466,7 +466,7 @@ static quipu_status wire_fail_deferred(qp_pg *conn, const qp_pg_call *call, quip
 }
 
 /* One Sync, one wait, all answers. Failures that concern the connection are handled here, so that
- * no caller sees them twice: a lost connection is dropped, unknown prepared names are given up, and
+ * no caller sees them twice: a lost connection is dropped, unknown prepared names are dropped, and
  * a server that refuses writes (25006, a standby or a demoted primary) is left for another host. */
 quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
 {

@@ -4,7 +4,7 @@
  * Owns: page_file, one for each main file and write-ahead log that SQLite opens through it. Every
  * other kind of file (rollback journals, temporary files) is the VFS's below, untouched.
  * Called by: SQLite, on the thread that uses the connection; open.c and others through page_vfs.h.
- * Locks: none of its own but SQLite's application mutex while it is registered. Reads and writes
+ * Locks: none but SQLite's application mutex while it is registered. Reads and writes
  * happen under the locks that SQLite holds for them.
  *
  *      SQLite's page cache ── commit ──▶ the log ── checkpoint ──▶ sealed ──▶ main file

@@ -7,7 +7,7 @@
  *      │                                    ▲               └─LF─▶ CHUNK_DATA                  │
  *      │                                    └── DATA_LF ◀── DATA_CR ◀─┘                        │
  *      └───────────────────────────── qp_http_reader_next() ◀──────────────────────────────────┘
- *   any state ──refused──▶ FAILED, for good
+ *   any state ──refused──▶ FAILED, which has no way out
  *
  * Each decision depends on the bytes read so far and never on how they were cut. Owns two buffers
  * with limits: a client cannot make it grow. Called by: the server's connections, each on its

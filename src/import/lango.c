@@ -149,7 +149,7 @@ static quipu_status lango_message(qp_source *source, const qp_source_session *se
     return qp_source_fail(source, "the message", row, status, reterr);
 }
 
-/* Lango has no state of apps or users; what it knows of a session is metadata. */
+/* Lango has no state of apps or users; what it stores about a session is metadata. */
 static quipu_status lango_shared(qp_source *source, qp_source_shared_fn fn, void *ctx,
                                  quipu_error *reterr)
 {

@@ -70,7 +70,7 @@ typedef struct qp_mcp_headers {
     quipu_str name;             /* Mcp-Name */
 } qp_mcp_headers;
 
-/* What a transport knows of a client. Zeroed for a new one. */
+/* What a transport has about a client. Zeroed for a new one. */
 typedef struct qp_mcp_peer {
     qp_mcp_version legacy;         /* the revision that it agreed on */
     const qp_mcp_headers *headers; /* of this message; NULL: the transport has none */

@@ -135,7 +135,7 @@ static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_ki
  *   role   parts                        item
  *   user   no response                  TURN
  *   tool   neither response nor call    RESPONSE, without id and name
- *   any    others                       none of its own
+ *   any    others                       nothing
  */
 static qp_tool_item_kind convert_alone(const quipu_content *content, quipu_role role)
 {

@@ -24,7 +24,7 @@ typedef struct qp_change_signal {
     qp_mutex mutex;                /* guards what follows, but for the atomics */
     qp_cond changed;               /* `changes` moved, or another thread may poll */
     atomic_int listeners;          /* 0: a commit need not notify */
-    atomic_bool is_waited_on;      /* quipu_change_wait() is one of them, for good */
+    atomic_bool is_waited_on;      /* quipu_change_wait() is one of them until the close */
     uint64_t changes;              /* commits noticed so far */
     ent_db *db;                    /* the connection that polls; opened by the first wait */
     qp_change_watch watch;         /* of the file; opened with the connection */

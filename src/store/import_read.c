@@ -2,7 +2,7 @@
  *
  * Owns: the buffer of a qp_line_reader.
  * Called by: import.c, import_lines.c, on the caller's thread.
- * Locks: none of its own. A group that outgrows the buffer is read while the import holds the write
+ * Locks: takes none. A group that outgrows the buffer is read while the import holds the write
  * lock.
  * On return: every byte of the stream is part of exactly one line; the last needs no line break.
  *

@@ -430,7 +430,7 @@ quipu_status qp_job_release(const quipu_store *store, ent_db *db, quipu_arena *s
         return status;
     }
     assert(row != NULL && row->owner.p != NULL);
-    /* The claim that gave up without a failure is no try. */
+    /* The claim that was released without a failure is no try. */
     patch.tries = ent_set(row->tries > 0 ? row->tries - 1 : 0);
     return job_change_held(store, db, lease, row, &patch, reterr);
 }

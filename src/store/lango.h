@@ -1,4 +1,4 @@
-/* Files that Lango (Go, ent) wrote: reading them in place, and adopting them for good.
+/* Files that Lango (Go, ent) wrote: reading them in place, and adopting them permanently.
  *
  * Owns: how a row of Lango's becomes one of quipu's, so that adopting a file in place and importing
  * it into another store give the same sessions.

@@ -183,7 +183,7 @@ static quipu_status memory_put_rethink(const memory_put *put, ent_db *db, quipu_
 }
 
 /* Retire what the memory replaces. One that is retired already keeps its time and reason; what was
- * condensed may still be in a prompt, and is retired for good. */
+ * condensed may still be in a prompt, and is retired permanently. */
 static quipu_status memory_put_supersede(const quipu_store *store, ent_db *db,
                                          const quipu_memory *memory, quipu_error *reterr)
 {

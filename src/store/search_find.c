@@ -43,7 +43,7 @@
 
 #define SEARCH_FIND_BUCKETS 256 /* of the sessions that a search has met */
 /* Sessions of a scope that are asked one by one. With more of them, a window of everybody's hits
- * has enough of theirs, or asking would cost more than ranking the others' as well. */
+ * has enough of those, or asking would cost more than ranking the others' as well. */
 #define SEARCH_FIND_SESSIONS_MAX 1024
 
 /* The results and their memory: the head that quipu_free() knows, then the public struct. */

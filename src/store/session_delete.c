@@ -472,7 +472,7 @@ static quipu_status session_delete_sweep_step(session_delete_sweep *sweep, const
                           sweep, reterr);
 }
 
-/* What these and earlier removals left, also in a store that knows of none. A sweep that has
+/* What these and earlier removals left, also in a store that has recorded none. A sweep that has
  * removed sessions has succeeded: the rest is for the next one. */
 static quipu_status session_delete_purge(quipu_store *store, const qp_call *call, int64_t removed,
                                          quipu_error *reterr)

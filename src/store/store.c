@@ -7,7 +7,7 @@
  *    calls == CLOSES | n    quipu_close() waits for n calls; the last one to leave sets `left`
  *
  * Called by: src/front (qp_store_new), the public calls of this room, src/import.
- * Locks: none of its own. A work gets a connection that belongs to its thread until it returns: one
+ * Locks: takes none. A work gets a connection that belongs to its thread until it returns: one
  * of the pool, or the writing one by leading the commit group.
  * On return: no transaction is open on the connection that was used, and its watch is cleared. */
 #include "base/port.h"

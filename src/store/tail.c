@@ -340,7 +340,7 @@ void quipu_tail_close(quipu_tail *tail)
  */
 
 /* Numbers are the signal's counts plus 1: 0 is that of a caller who has none. The first call makes
- * the store a listener of its own for good, so that commits between two waits are counted. */
+ * the store a listener of its own until its end, so that commits between two waits are counted. */
 quipu_status quipu_change_wait(quipu_store *store, int64_t seen, int64_t timeout_ms,
                                const quipu_call_options *call, int64_t *ret_seen,
                                quipu_error *reterr)

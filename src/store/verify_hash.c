@@ -2,7 +2,7 @@
  *
  * Owns: what a chain has to look like.
  * Called by: verify.c, with the messages that the session holds in the order of their numbers.
- * Transactions: none of its own.
+ * Transactions: begins none.
  * On return: the first thing that does not fit is a finding. Behind it the chain is followed by the
  * stored hashes: one changed message is one finding, not one for every message behind it. */
 #include "store/verify_hash.h"
