@@ -59,6 +59,9 @@ static void context_json_part(app_json *json, const quipu_part *part)
         app_json_text(json, "data", part->mime);
         app_json_int(json, "bytes", (int64_t)part->data.n);
         break;
+    case QUIPU_PART_OTHER:
+        app_json_raw(json, "part", part->json.text);
+        break;
     }
     app_json_close(json, '}');
 }
@@ -159,6 +162,10 @@ static void context_print_part(const quipu_part *part)
         printf("[%zu bytes of ", part->data.n);
         app_put(stdout, part->mime);
         fputs("]\n", stdout);
+        break;
+    case QUIPU_PART_OTHER:
+        app_put(stdout, part->json.text);
+        fputc('\n', stdout);
         break;
     }
 }

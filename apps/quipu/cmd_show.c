@@ -5,6 +5,7 @@
 #include <quipu/adk.h>
 
 #include "app.h"
+#include "media.h"
 #include "render.h"
 
 #define SHOW_PAGE_FIRST 100 /* messages of the first page: it should appear quickly */
@@ -17,6 +18,7 @@ static const app_option show_options[] = {
     {.name = "view", .help = "what a model sees: from the newest summary on"},
     {.name = "unfold", .help = "show tool calls and their answers in full"},
     {.name = "raw", .help = "the original events, one JSON object a line"},
+    {.name = "save", .value = "DIR", .help = "write the images and files of the messages to DIR"},
     {.name = "width", .value = "COLUMNS", .help = "line width; default: the terminal, at most 120"},
     {.name = "no-pager", .help = "do not page through $PAGER"},
     {.name = NULL},
@@ -32,6 +34,8 @@ typedef struct show_job {
     bool json;
     bool raw;
     app_render render;
+    app_media_folder media; /* of --save */
+    int code;               /* of the first file that could not be written */
     quipu_arena arena;
 } show_job;
 
@@ -55,6 +59,33 @@ static quipu_status show_json_line(show_job *job, quipu_messages messages, size_
     return status;
 }
 
+/* ---- media ------------------------------------------------------------------------------------
+ */
+
+/* Writes the media of a page; messages without `extra` have none. */
+static int show_save(show_job *job, const quipu_history *page, size_t count)
+{
+    quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
+    int code = APP_OK;
+
+    dialect.key_case = QUIPU_KEYS_CAMEL;
+    for (size_t i = 0; i < count && code == APP_OK && job->media.fd >= 0; i++) {
+        const quipu_message *message = quipu_message_at(page->messages, i);
+        const app_tree *event = NULL;
+        quipu_json json = {{NULL, 0}};
+        quipu_error error = {0};
+
+        quipu_arena_reset(&job->arena);
+        if (message->extra.text.n > 0 &&
+            quipu_message_to_event(page->messages, i, &dialect, &job->arena, &json, &error) ==
+                QUIPU_OK &&
+            app_tree_read(json.text, &job->arena, &event) == QUIPU_OK) {
+            code = app_media_save(&job->media, message->seq, event);
+        }
+    }
+    return code;
+}
+
 /* ---- pages -----------------------------------------------------------------------------------
  */
 
@@ -73,6 +104,9 @@ static quipu_status show_page(show_job *job, const quipu_history *page, size_t *
         status = show_json_line(job, page->messages, i, error);
     }
     *ret_done = i;
+    if (status == QUIPU_OK && job->code == APP_OK) {
+        job->code = show_save(job, page, i);
+    }
     return status;
 }
 
@@ -161,7 +195,12 @@ static int show_all(show_job *job)
         quipu_free(page);
     }
     app_pager_end(&pager);
-    return status == QUIPU_OK ? APP_OK : app_fail_session(job->call, job->key, status, &error);
+    const int code = app_media_close(&job->media);
+
+    if (status != QUIPU_OK) {
+        return app_fail_session(job->call, job->key, status, &error);
+    }
+    return job->code != APP_OK ? job->code : code;
 }
 
 /* ---- the verb --------------------------------------------------------------------------------
@@ -175,7 +214,8 @@ static int show_run(const app_call *call)
                     .key = app_argument(call, 0),
                     .range = QUIPU_RANGE_INIT,
                     .json = app_given(call, "json"),
-                    .raw = app_given(call, "raw")};
+                    .raw = app_given(call, "raw"),
+                    .media = {.fd = -1}};
     int code;
 
     if (!app_number(call, "last", 1, UINT32_MAX, &job.last) ||
@@ -190,10 +230,13 @@ static int show_run(const app_call *call)
                               .columns = (int)width,
                               .unfold = app_given(call, "unfold")};
     code = app_open(call, APP_NEED_READ, &job.store);
+    if (code == APP_OK && app_given(call, "save")) {
+        code = app_media_open(call, app_value(call, "save"), &job.media);
+    }
     if (code == APP_OK) {
         code = show_all(&job);
-        quipu_close(job.store);
     }
+    quipu_close(job.store);
     quipu_arena_free(&job.arena);
     return code;
 }
@@ -205,7 +248,7 @@ const app_verb app_verb_show = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "show a conversation",
-    .common = APP_READS,
+    .common = APP_READS | APP_QUIET,
     .options = show_options,
     .run = show_run,
 };

@@ -10,6 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "render_parts.h"
+
 #define RENDER_MARGIN_MAX 16
 #define RENDER_BESIDE_MIN 60 /* narrower screens print an answer below its call */
 #define RENDER_DAY_S 86400
@@ -281,28 +283,29 @@ static void render_call(const app_render *render, const quipu_tool_call *call, q
     }
 }
 
-/* All calls of a message; answers found are remembered, so that they are not printed again. */
-static void render_all_calls(app_render *render, quipu_messages list)
+/* A call of the first message; an answer found is remembered, so that it is not printed again. */
+static void render_one_call(app_render *render, quipu_messages list, size_t number)
 {
     const quipu_tool_calls calls = quipu_message_at(list, 0)->calls;
 
-    for (size_t i = 0; i < calls.count; i++) {
-        const render_answer answer = render_find(list, i);
+    if (number < calls.count) {
+        const render_answer answer = render_find(list, number);
 
-        render_call(render, quipu_tool_call_at(calls, i), answer.text);
+        render_call(render, quipu_tool_call_at(calls, number), answer.text);
         if (answer.message != NULL) {
             render_fold(render, answer.message->seq);
         }
     }
 }
 
-/* Answers whose calls are not on this page, each on a line of its own. */
-static void render_lone_answers(app_render *render, const quipu_message *message)
+/* An answer whose call is not on this page, on a line of its own. */
+static void render_lone_answer(app_render *render, quipu_messages list, size_t number)
 {
+    const quipu_tool_calls calls = quipu_message_at(list, 0)->calls;
     const char *margin = render_margin(render);
 
-    for (size_t i = 0; i < message->calls.count; i++) {
-        const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
+    if (number < calls.count) {
+        const quipu_tool_call *call = quipu_tool_call_at(calls, number);
 
         fprintf(render->out, "%s%s← ", margin, render_style(render, APP_YELLOW));
         int used = app_put_cut(render->out, call->name, render->columns / 3);
@@ -375,34 +378,63 @@ static void render_summary(app_render *render, const quipu_message *message)
     app_put_wrapped(render->out, message->content, margin, render->columns - (int)strlen(margin));
 }
 
-/* One message, unless all its answers were printed already. */
+/* Text, then calls or answers: what the columns of a message hold. */
+static void render_columns(app_render *render, quipu_messages list, bool answered)
+{
+    const quipu_message *message = quipu_message_at(list, 0);
+    const bool calls = render_calls(message);
+    const char *margin = render_margin(render);
+
+    if (!render_answers(message) || message->calls.count == 0) {
+        app_put_wrapped(render->out, message->content, margin,
+                        render->columns - (int)strlen(margin));
+    }
+    for (size_t i = 0; i < message->calls.count && !answered; i++) {
+        if (calls) {
+            render_one_call(render, list, i);
+        } else {
+            render_lone_answer(render, list, i);
+        }
+    }
+}
+
+/* What a message has in it. `answered`: its answers were printed beside their calls. */
+static void render_body(app_render *render, quipu_messages list, const app_parts *parts,
+                        bool answered)
+{
+    const quipu_message *message = quipu_message_at(list, 0);
+    const app_parts_how how = {.margin = render_margin(render),
+                               .call = render_one_call,
+                               .answer = answered ? NULL : render_lone_answer};
+
+    if (parts->odd) {
+        app_parts_print(render, list, parts, &how);
+    } else {
+        render_columns(render, list, answered);
+    }
+    app_parts_facts(render, message, parts, how.margin);
+}
+
+/* One message, unless all that is in it was printed already. */
 static void render_one(app_render *render, quipu_messages list)
 {
-    const char *margin = render_margin(render);
     const quipu_message *message = quipu_message_at(list, 0);
-    const bool answers = render_answers(message);
-    const size_t parts = message->calls.count > 0 ? message->calls.count : 1;
+    const size_t answers = message->calls.count > 0 ? message->calls.count : 1;
+    const bool answered = render_answers(message) && render_folded(render, message->seq) >= answers;
+    app_parts parts;
 
-    if (answers && render_folded(render, message->seq) >= parts) {
-        return;
+    app_parts_read(list, &parts);
+    if (!answered || parts.more) {
+        render_fork(render, message);
+        if (message->mark == QUIPU_MARK_COMPACTION) {
+            render_summary(render, message);
+        } else {
+            render_day(render, message);
+            render_line(render, message);
+            render_body(render, list, &parts, answered);
+        }
     }
-    render_fork(render, message);
-    if (message->mark == QUIPU_MARK_COMPACTION) {
-        render_summary(render, message);
-        return;
-    }
-    render_day(render, message);
-    render_line(render, message);
-    if (answers && message->calls.count > 0) {
-        render_lone_answers(render, message);
-        return;
-    }
-    app_put_wrapped(render->out, message->content, margin, render->columns - (int)strlen(margin));
-    if (render_calls(message)) {
-        render_all_calls(render, list);
-    } else if (message->calls.count > 0) {
-        render_lone_answers(render, message);
-    }
+    app_parts_free(&parts);
 }
 
 /* At least one message is printed for each call, so that paging always advances. */

@@ -32,7 +32,8 @@ typedef enum quipu_part_kind {
     QUIPU_PART_THOUGHT,  /* the model's reasoning, or its signature alone */
     QUIPU_PART_CALL,     /* the model calls a tool */
     QUIPU_PART_RESPONSE, /* the tool's result */
-    QUIPU_PART_DATA      /* an image, a sound, a file */
+    QUIPU_PART_DATA,     /* an image, a sound, a file */
+    QUIPU_PART_OTHER /* what only its provider understands: code that it ran, a file by its URI */
 } quipu_part_kind;
 
 /* One part of a content; the comments name the kinds that use a member. */
@@ -41,7 +42,8 @@ typedef struct quipu_part {
     quipu_str text;        /* TEXT, THOUGHT */
     quipu_str id;          /* CALL, RESPONSE: which call; empty: by the name */
     quipu_str name;        /* CALL, RESPONSE: of the tool */
-    quipu_json json;       /* CALL: the arguments, an object; RESPONSE: the result */
+    quipu_json json;       /* CALL: the arguments, an object; RESPONSE: the result; OTHER: the part
+                            * as Gemini and ADK write it, an object */
     quipu_str mime;        /* DATA */
     quipu_bytes data;      /* DATA */
     bool thought;          /* CALL: made while thinking */
@@ -203,7 +205,7 @@ typedef quipu_status (*quipu_model_event_fn)(void *ctx, const quipu_model_event 
 typedef struct quipu_model_response {
     uint32_t struct_size;
     quipu_finish finish;
-    quipu_parts parts; /* thoughts, texts and calls in the order they began; role MODEL */
+    quipu_parts parts; /* thoughts, texts, calls and others in the order they began; role MODEL */
     quipu_str text;    /* all text parts together */
     const quipu_usage *usage;
     quipu_str model; /* that answered, in the provider's spelling; empty: not reported */
@@ -220,7 +222,8 @@ typedef enum quipu_delta_kind {
     QUIPU_DELTA_CALL, /* a piece of a tool call; a piece with index, id or name may begin one */
     QUIPU_DELTA_USAGE,
     QUIPU_DELTA_START, /* `id` and `text` (the model's name), when they are known */
-    QUIPU_DELTA_FINISH
+    QUIPU_DELTA_FINISH,
+    QUIPU_DELTA_PART /* `text`: a part of kind OTHER, whole */
 } quipu_delta_kind;
 
 /* A piece of an answer, as a provider passes it on. Borrowed until the sink returns. */

@@ -96,6 +96,10 @@ static void turn_content_function(qp_jsonw *writer, const quipu_part *part)
  * signature is kept with its part: the provider rejects it anywhere else. */
 static void turn_content_part(qp_jsonw *writer, const quipu_part *part)
 {
+    if (part->kind == QUIPU_PART_OTHER) {
+        qp_jsonw_raw(writer, part->json.text); /* it is ADK's form already */
+        return;
+    }
     qp_jsonw_object(writer);
     switch (part->kind) {
     case QUIPU_PART_TEXT:
@@ -115,6 +119,8 @@ static void turn_content_part(qp_jsonw *writer, const quipu_part *part)
         qp_base64_json(writer, part->data);
         qp_jsonw_object_end(writer);
         break;
+    case QUIPU_PART_OTHER:
+        break; /* written above */
     }
     if (part->kind == QUIPU_PART_THOUGHT || (part->kind == QUIPU_PART_CALL && part->thought)) {
         turn_content_key(writer, "thought");
@@ -367,9 +373,23 @@ static quipu_status turn_content_read_function(qp_json_node function, const char
     return status;
 }
 
-/* One part of an event. The kind stays 0 for a part that has nothing for a model: ADK's events know
- * more kinds of parts (code, files by URI) than a request takes. A signature without text is kept,
- * because a redacted thought consists of it. */
+/* Whether a part is one that Gemini understands and this library does not. It goes back as it
+ * is. */
+static bool turn_content_is_other(qp_json_node node)
+{
+    static const char *const names[] = {"executableCode", "codeExecutionResult", "fileData",
+                                        "toolCall", "toolResponse"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (qp_json_kind_of(turn_content_get(node, names[i])) == QP_JSON_OBJECT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One part of an event. The kind stays 0 for a part that has nothing for a model. A signature
+ * without text is kept, because a redacted thought consists of it. */
 static quipu_status turn_content_read_part(qp_json_node node, quipu_arena *arena,
                                            quipu_part *ret_part)
 {
@@ -398,6 +418,10 @@ static quipu_status turn_content_read_part(qp_json_node node, quipu_arena *arena
         if (status == QUIPU_OK) {
             status = turn_content_bytes(turn_content_get(data, "data"), arena, &part.data);
         }
+    } else if (turn_content_is_other(node)) {
+        part.kind = QUIPU_PART_OTHER;
+        part.json.text = qp_json_raw(node); /* points into the event's text, in the arena */
+        part.signature = (quipu_bytes){NULL, 0};
     } else if (qp_json_kind_of(text) == QP_JSON_STRING || part.signature.n > 0) {
         part.kind = thought ? QUIPU_PART_THOUGHT : QUIPU_PART_TEXT;
         status = turn_content_text(text, arena, &part.text);

@@ -1,6 +1,6 @@
 /* Builds a response from deltas and sends its events.
  *
- *   START ─▶ (TEXT | THOUGHT | CALL)* ─▶ USAGE, FINISH in any order ─▶ qp_answer_done()
+ *   START ─▶ (TEXT | THOUGHT | CALL | PART)* ─▶ USAGE, FINISH in any order ─▶ qp_answer_done()
  *
  * Owns: the pieces and buffers of qp_answer, from qp_answer_init() to qp_answer_free().
  * Called by: generate.c; qp_answer_put() by the provider as its sink, on the same thread.
@@ -21,6 +21,7 @@
 #include "base/arena.h"
 #include "base/cancel.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/option.h"
 #include "base/str.h"
 #include "model/message.h"
@@ -177,6 +178,28 @@ static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, qui
     return answer_send(answer, &event, reterr);
 }
 
+/* A part that only its provider understands. It comes whole, and no event is sent: callers get it
+ * with the response. Text that is not an object is refused, because it is stored and sent again as
+ * it is. */
+static quipu_status answer_other(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)
+{
+    qp_answer_piece *piece = NULL;
+    quipu_status status;
+
+    if (delta->text.n == 0 || delta->text.p[0] != '{' ||
+        qp_json_check(delta->text, NULL, NULL) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the provider gave a part that is not a JSON object");
+    }
+    status = answer_piece(answer, QUIPU_PART_OTHER, true, &piece, reterr);
+    if (status == QUIPU_OK) {
+        assert(piece != NULL && piece->text.n == 0);
+        qp_buf_put(&piece->text, delta->text);
+        status = qp_buf_status(&piece->text);
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "out of memory");
+}
+
 /* -1 means "not reported" and leaves what is known. Anthropic reports the input at the start and
  * the output at the end. */
 static void answer_usage_one(int64_t *have, int64_t reported)
@@ -251,6 +274,8 @@ quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *ret
     case QUIPU_DELTA_START:
         answer_start(answer, delta);
         return QUIPU_OK;
+    case QUIPU_DELTA_PART:
+        return answer_other(answer, delta, reterr);
     case QUIPU_DELTA_FINISH:
         answer->finish = delta->finish != QUIPU_FINISH_NONE ? delta->finish : answer->finish;
         return QUIPU_OK;
@@ -266,7 +291,9 @@ static quipu_status answer_part(const qp_answer_piece *piece, quipu_arena *arena
 {
     quipu_part part = {.kind = piece->kind, .redacted = piece->redacted};
     quipu_str signature = QP_STR_ABSENT;
-    quipu_status status = quipu_arena_copy(arena, qp_buf_str(&piece->text), &part.text);
+    const bool other = piece->kind == QUIPU_PART_OTHER;
+    quipu_status status =
+        quipu_arena_copy(arena, qp_buf_str(&piece->text), other ? &part.json.text : &part.text);
 
     if (status == QUIPU_OK && piece->signature.n > 0) {
         status = quipu_arena_copy(arena, qp_buf_str(&piece->signature), &signature);

@@ -271,6 +271,10 @@ static quipu_status convert_part(convert *self, const quipu_part *from, quipu_pa
     case QUIPU_PART_DATA:
         *ret_keep = from->data.n > 0;
         return QUIPU_OK;
+    case QUIPU_PART_OTHER:
+        *ret_keep = from->json.text.n > 0;
+        status = *ret_keep ? convert_json(self, "part", ret_part, true) : QUIPU_OK;
+        break;
     case QUIPU_PART_CALL:
         *ret_keep = from->name.n > 0;
         if (*ret_keep) {

@@ -251,6 +251,8 @@ static bool anthropic_fits(const quipu_part *part)
         return part->text.n > 0;
     case QUIPU_PART_THOUGHT:
         return part->signature.n > 0;
+    case QUIPU_PART_OTHER:
+        return false; /* Gemini's */
     default:
         return true;
     }
@@ -284,6 +286,8 @@ static void anthropic_block(const quipu_model_message *message, const quipu_part
     case QUIPU_PART_DATA:
         anthropic_data(part, writer);
         break;
+    case QUIPU_PART_OTHER:
+        break; /* anthropic_fits() has left it out */
     }
     if (marked) {
         anthropic_mark(writer);

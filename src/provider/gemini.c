@@ -186,6 +186,10 @@ static void gemini_function(const quipu_part *part, qp_jsonw *writer)
  * in JSON. */
 static void gemini_part(const quipu_part *part, qp_jsonw *writer)
 {
+    if (part->kind == QUIPU_PART_OTHER) {
+        qp_jsonw_raw(writer, part->json.text); /* with its signature, if it has one */
+        return;
+    }
     qp_jsonw_object(writer);
     switch (part->kind) {
     case QUIPU_PART_TEXT:
@@ -204,6 +208,8 @@ static void gemini_part(const quipu_part *part, qp_jsonw *writer)
         qp_base64_json(writer, part->data);
         qp_jsonw_object_end(writer);
         break;
+    case QUIPU_PART_OTHER:
+        break; /* written above */
     }
     if (part->kind == QUIPU_PART_THOUGHT || (part->kind == QUIPU_PART_CALL && part->thought)) {
         qp_wire_key(writer, "thought");
@@ -325,7 +331,23 @@ static quipu_status gemini_read_call(qp_wire_reader *reader, qp_json_node call, 
     return delta->name.n > 0 ? qp_wire_put(reader, delta, reterr) : QUIPU_OK;
 }
 
-/* One part of an answer: text, thought or call, with its signature. */
+/* Whether a part without text and call has something else in it: code that ran, its result, an
+ * image, a file. It is passed on as it is, to be kept and sent back unchanged. */
+static bool gemini_is_other(qp_json_node part)
+{
+    qp_json_iter iter = qp_json_each(part);
+
+    while (qp_json_next(&iter)) {
+        if (!qp_json_text_is(iter.key, QUIPU_STR("text")) &&
+            !qp_json_text_is(iter.key, QUIPU_STR("thought")) &&
+            !qp_json_text_is(iter.key, QUIPU_STR("thoughtSignature"))) {
+            return qp_json_kind_of(part) == QP_JSON_OBJECT;
+        }
+    }
+    return false;
+}
+
+/* One part of an answer: text, thought or call, with its signature; or any other. */
 static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, quipu_error *reterr)
 {
     enum { TEXT, THOUGHT, SIGNATURE, CALL, FIELDS };
@@ -355,6 +377,11 @@ static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, 
     delta.kind = delta.thought ? QUIPU_DELTA_THOUGHT : QUIPU_DELTA_TEXT;
     delta.thought = false; /* this flag is for calls only */
     delta.text = qp_wire_text_of(reader, fields[TEXT]);
+    if (qp_json_kind_of(fields[TEXT]) == QP_JSON_NONE && gemini_is_other(part)) {
+        delta = (quipu_delta){.struct_size = (uint32_t)sizeof(quipu_delta),
+                              .kind = QUIPU_DELTA_PART,
+                              .text = qp_json_raw(part)};
+    }
     return delta.text.n > 0 || delta.signature.n > 0 ? qp_wire_put(reader, &delta, reterr)
                                                      : QUIPU_OK;
 }

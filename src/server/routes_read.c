@@ -97,6 +97,10 @@ static void read_put_part(qp_jsonw *writer, const quipu_part *part)
         qp_jsonw_put_text(writer, "data", part->mime);
         qp_jsonw_put_i64(writer, "bytes", (int64_t)part->data.n);
         break;
+    case QUIPU_PART_OTHER:
+        qp_jsonw_key(writer, QUIPU_STR("part"));
+        qp_jsonw_raw(writer, part->json.text);
+        break;
     }
     qp_jsonw_object_end(writer);
 }

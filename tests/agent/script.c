@@ -41,6 +41,9 @@ static void script_note_part(qp_buf *buf, const quipu_part *part)
     case QUIPU_PART_DATA:
         qp_buf_printf(buf, "[%zu bytes of %.*s]", part->data.n, (int)part->mime.n, part->mime.p);
         break;
+    case QUIPU_PART_OTHER:
+        qp_buf_put(buf, part->json.text);
+        break;
     }
 }
 

@@ -47,13 +47,16 @@ quipu_status note_event(void *ctx, const quipu_model_event *event)
 
 void note_response(qp_buf *out, const quipu_model_response *response)
 {
-    static const char *const kinds[] = {"?", "text", "thought", "call", "response", "data"};
+    static const char *const kinds[] = {"?",        "text", "thought", "call",
+                                        "response", "data", "other"};
 
     for (size_t i = 0; i < response->parts.count; i++) {
         const quipu_part *part = quipu_part_at(response->parts, i);
 
         qp_buf_printf(out, "part %s%s ", kinds[part->kind], part->redacted ? " redacted" : "");
-        qp_buf_put(out, part->kind == QUIPU_PART_CALL ? part->json.text : part->text);
+        qp_buf_put(out, part->kind == QUIPU_PART_CALL || part->kind == QUIPU_PART_OTHER
+                            ? part->json.text
+                            : part->text);
         if (part->signature.n > 0) {
             qp_buf_puts(out, " signed ");
             qp_base64_put(out, part->signature);

@@ -214,6 +214,36 @@ static void gemini_request_is_written(void **state)
         "{\"inlineData\":{\"mimeType\":\"image/png\",\"data\":\"iVBORw==\"}}]}]}");
 }
 
+/* What Gemini wrote besides text and calls goes back to it byte for byte; others get the rest. */
+static void parts_of_other_kinds_go_back_to_gemini_alone(void **state)
+{
+    static const char code[] =
+        "{\"executableCode\": {\"code\": \"6*7\"}, \"thoughtSignature\": \"eA\"}";
+    const quipu_part parts[] = {TEXT("I compute."),
+                                {.kind = QUIPU_PART_OTHER, .json = {{code, sizeof(code) - 1}}}};
+    const quipu_content talk[] = {request_talk[0],
+                                  {.role = QUIPU_ROLE_MODEL, .parts = quipu_parts_of(parts, 2)}};
+    quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
+
+    (void)state;
+    request.model = QUIPU_STR("m");
+    request.contents = quipu_contents_of(talk, 2);
+    request.no_cache_marks = true;
+    request_expect(
+        &qp_wire_gemini, &request, false,
+        "{\"generationConfig\":{},\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":"
+        "\"Weather in Oslo?\"}]},{\"role\":\"model\",\"parts\":[{\"text\":\"I compute.\"},"
+        "{\"executableCode\": {\"code\": \"6*7\"}, \"thoughtSignature\": \"eA\"}]}]}");
+    request_expect(&qp_wire_openai, &request, false,
+                   "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Weather in "
+                   "Oslo?\"},{\"role\":\"assistant\",\"content\":\"I compute.\"}]}");
+    request_expect(&qp_wire_anthropic, &request, false,
+                   "{\"model\":\"m\",\"max_tokens\":8192,\"messages\":[{\"role\":\"user\","
+                   "\"content\":[{\"type\":\"text\",\"text\":\"Weather in Oslo?\"}]},"
+                   "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":"
+                   "\"I compute.\"}]}]}");
+}
+
 static void smallest_requests_say_nothing_unasked(void **state)
 {
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
@@ -438,6 +468,7 @@ int main(void)
         cmocka_unit_test(anthropic_request_is_written_with_cache_marks),
         cmocka_unit_test(anthropic_marks_the_instruction_before_a_memory_block),
         cmocka_unit_test(gemini_request_is_written),
+        cmocka_unit_test(parts_of_other_kinds_go_back_to_gemini_alone),
         cmocka_unit_test(smallest_requests_say_nothing_unasked),
         cmocka_unit_test(openai_leaves_thought_calls_out_with_their_results),
         cmocka_unit_test(later_system_messages_are_users_elsewhere),
