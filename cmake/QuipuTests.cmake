@@ -73,7 +73,7 @@ endfunction()
 
 # What runs on every engine; the rest is about SQLite, its files, or no engine at all.
 set(quipu_tests_of_every_engine
-    agent.context agent.context_lines agent.observe_kill agent.observe_thread
+    agent.context agent.context_hostile agent.context_lines agent.observe_kill agent.observe_thread
     contract.adk_answer contract.adk_child contract.adk_event contract.adk_live
     contract.adk_live_thread contract.adk_rules contract.adk_service contract.adk_snapshot
     contract.batch_thread contract.chunks contract.crud contract.eager contract.key contract.older
@@ -86,7 +86,8 @@ set(quipu_tests_of_every_engine
     contract.store_fork_model contract.store_fork_thread contract.store_group_thread
     contract.store_hash_chain contract.store_job contract.store_list contract.store_log
     contract.store_log_thread
-    contract.store_memory contract.store_memory_edit contract.store_memory_model
+    contract.store_memory contract.store_memory_edit contract.store_memory_hostile
+    contract.store_memory_model
     contract.store_memory_run
     contract.store_memory_run_thread
     contract.store_memory_thread contract.store_message contract.store_message_parse

@@ -709,7 +709,8 @@ typedef struct quipu_memory_query {
 /**
  * Save one observation or reflection: a slice of one. The session need not exist: what is saved for
  * the key of a deleted session belongs to the next session of that key, unless the key is deleted
- * again. What it supersedes must exist (QUIPU_NOT_FOUND).
+ * again. What it supersedes must exist in the same scope, that of the session or of its user
+ * (QUIPU_NOT_FOUND).
  *
  * Ownership: free *ret_saved, a list of one, with quipu_free(); `ret_saved` may be NULL.
  * Threads:   any, same store.

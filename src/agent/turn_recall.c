@@ -15,6 +15,7 @@
 #include "agent/turn.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/visible.h"
 
 #define TURN_RECALL_HEAD                                                                           \
     "Earlier messages of this conversation that may matter here, recalled by their words:\n"
@@ -74,6 +75,17 @@ static int turn_recall_compare(const void *left, const void *right)
     return (l > r) - (l < r);
 }
 
+/* Tokens of a hit at most, with its head and the indents of its lines. */
+static int64_t turn_recall_needs(quipu_str content)
+{
+    int64_t lines = 0;
+
+    for (size_t i = 0; i < content.n; i++) {
+        lines += content.p[i] == '\n';
+    }
+    return quipu_token_estimate(content) + lines + TURN_RECALL_LINE_TOKENS;
+}
+
 /* The best hits that fit, in the order of the conversation. One alone may fill all of the room;
  * more of them share half of it: what is recalled stays in the prompt, and the window moves
  * sooner. */
@@ -85,7 +97,7 @@ static size_t turn_recall_choose(const qp_turn *turn, const quipu_recall_results
 
     for (size_t i = 0; i < results->hits.count && count < QUIPU_TURN_RECALL_HITS; i++) {
         const quipu_recall_hit *hit = quipu_recall_hit_at(results->hits, i);
-        const int64_t tokens = quipu_token_estimate(hit->content) + TURN_RECALL_LINE_TOKENS;
+        const int64_t tokens = turn_recall_needs(hit->content);
 
         if (tokens <= left && !turn_recall_is_sent(turn, hit->seq)) {
             chosen[count++] = hit;
@@ -96,7 +108,9 @@ static size_t turn_recall_choose(const qp_turn *turn, const quipu_recall_results
     return count;
 }
 
-/* "[12, ana, 2026-03-01] text" a line; an empty line ends the text. */
+/* "[12, ana, 2026-03-01] text" a line; an empty line ends the text. It stands in the message of the
+ * user, and repeats words of tools, too: further lines of a message are indented, so that none looks like
+ * a message of the list, or like what the user says behind it. */
 static quipu_status turn_recall_write(const quipu_recall_hit *const *chosen, size_t count,
                                       quipu_arena *arena, qp_turn_recall *ret)
 {
@@ -117,12 +131,12 @@ static quipu_status turn_recall_write(const quipu_recall_hit *const *chosen, siz
 
         seqs[i] = hit->seq;
         qp_buf_printf(&text, "[%lld, ", (long long)hit->seq);
-        qp_buf_put(&text, hit->author.n > 0 ? hit->author : quipu_cstr(roles[hit->role]));
+        qp_visible_put(&text, hit->author.n > 0 ? hit->author : quipu_cstr(roles[hit->role]));
         if (quipu_time_format(hit->timestamp, time) == QUIPU_OK) {
             qp_buf_printf(&text, ", %.*s", TURN_RECALL_DAY, time);
         }
         qp_buf_puts(&text, "] ");
-        qp_buf_put(&text, hit->content);
+        qp_visible_put_lines(&text, hit->content);
         qp_buf_putc(&text, '\n');
     }
     qp_buf_putc(&text, '\n');

@@ -14,6 +14,9 @@
  * Headings are Lango's, so that prompts of both programs look the same; "Standing" is ours. A
  * section without lines has no heading. Lines stand in the order of their creation, recent ones of
  * high priority before those of medium.
+ *
+ * A memory is material from anybody: it is written as one line without characters that nobody sees
+ * (base/visible.h), so that none begins a section, ends the block or the tail, or passes for two.
  * Owns: these bytes. Called by src/agent/turn_context.c and context.c. Locks: none; pure but for
  * the caller's arena. */
 #include "memory/context.h"
@@ -25,6 +28,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/visible.h"
 
 #define CONTEXT_HEAD "## Conversation Memory"
 #define CONTEXT_TAIL_HEAD "To keep in mind from now on:\n"
@@ -128,7 +132,7 @@ quipu_status qp_context_block_again(const qp_context_lines *lines, quipu_arena *
             }
             qp_buf_putc(&text, '\n');
             qp_buf_puts(&text, section->bullet);
-            qp_buf_put(&text, lines->items[i].content);
+            qp_visible_put(&text, lines->items[i].content);
         }
     }
     return context_give(lines, &text, arena, ret_block, reterr);
@@ -146,7 +150,7 @@ quipu_status qp_context_tail_make(const qp_context_lines *lines, quipu_arena *ar
     }
     for (size_t i = 0; i < lines->count; i++) {
         qp_buf_puts(&text, "- ");
-        qp_buf_put(&text, lines->items[i].content);
+        qp_visible_put(&text, lines->items[i].content);
         qp_buf_putc(&text, '\n');
     }
     if (lines->count > 0) {

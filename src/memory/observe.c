@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/sum.h"
+#include "base/visible.h"
 #include "memory/answer.h"
 #include "memory/transcript.h"
 #include "memory/worker.h"
@@ -124,7 +125,7 @@ static void observe_write(const observe_run *run, quipu_str piece, qp_buf *text)
     }
     for (size_t i = run->known_from; i < known.count; i++) {
         qp_buf_printf(text, "%zu. ", i - run->known_from + 1);
-        qp_buf_put(text, quipu_memory_at(known, i)->content);
+        qp_visible_put(text, quipu_memory_at(known, i)->content);
         qp_buf_putc(text, '\n');
     }
     qp_buf_puts(text, run->known_from < known.count ? "\nMessages:\n" : "Messages:\n");

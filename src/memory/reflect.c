@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "base/sum.h"
 #include "base/uuid.h"
+#include "base/visible.h"
 #include "memory/answer.h"
 #include "memory/worker.h"
 
@@ -68,7 +69,7 @@ static void reflect_write(const qp_memory_known *known, qp_buf *text)
             qp_buf_printf(text, " (gen %lld)", (long long)item->generation);
         }
         qp_buf_puts(text, ":\n");
-        qp_buf_put(text, item->content);
+        qp_visible_put(text, item->content);
         qp_buf_puts(text, "\n\n");
     }
 }

@@ -16,6 +16,7 @@
 #include <ent/view.h>
 
 #include "base/error.h"
+#include "base/visible.h"
 
 #define MEMORY_PUT_CHUNK 256 /* bytes that are hashed at a time */
 #define MEMORY_PUT_SUPERSEDED "superseded"
@@ -41,30 +42,51 @@ static void memory_put_add(memory_put_sum *sum, char byte)
     }
 }
 
-/* ASCII only: the hash must never depend on tables that a later version extends. */
-static bool memory_put_is_blank(char byte)
+/* What a reader does not see makes no other memory. */
+static bool memory_put_is_blank(qp_visible kind)
 {
-    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+    return kind == QP_VISIBLE_BLANK || kind == QP_VISIBLE_BREAK;
 }
 
-/* Lines that differ in case, blanks or a last period are the same memory. */
+/* Without what stands behind the last character that is seen and is no full stop. */
+static size_t memory_put_end(quipu_str content)
+{
+    size_t end = 0;
+    size_t size = 0;
+
+    for (size_t i = 0; i < content.n; i += size) {
+        const qp_visible kind = qp_visible_kind(content.p + i, content.n - i, &size);
+
+        if (kind == QP_VISIBLE_SEEN && content.p[i] != '.') {
+            end = i + size;
+        }
+    }
+    assert(end <= content.n);
+    return end;
+}
+
+/* Lines that differ in case, blanks, a last period or what nobody sees are the same memory. Control
+ * characters inside of a word are no blanks: "a\x01b" is "ab". */
 void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE])
 {
     memory_put_sum sum = {.n = 0};
+    const size_t end = memory_put_end(content);
     bool blank = false;
     bool begun = false;
+    size_t size = 0;
 
-    while (content.n > 0 &&
-           (memory_put_is_blank(content.p[content.n - 1]) || content.p[content.n - 1] == '.')) {
-        content.n--;
-    }
     qp_sha256_begin(&sum.sha);
-    for (size_t i = 0; i < content.n; i++) {
-        const char byte = content.p[i];
+    for (size_t i = 0; i < end; i += size) {
+        const qp_visible kind = qp_visible_kind(content.p + i, end - i, &size);
+        const char first = content.p[i];
 
         /* A run of blanks counts when something follows and something was before. */
-        if (memory_put_is_blank(byte)) {
-            blank = begun;
+        if (memory_put_is_blank(kind)) {
+            blank = blank || (begun && (kind == QP_VISIBLE_BLANK || size > 1 ||
+                                        (first >= '\t' && first <= '\r')));
+            continue;
+        }
+        if (kind != QP_VISIBLE_SEEN) {
             continue;
         }
         begun = true;
@@ -72,7 +94,11 @@ void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE])
             memory_put_add(&sum, ' ');
             blank = false;
         }
-        memory_put_add(&sum, (char)(byte >= 'A' && byte <= 'Z' ? byte - 'A' + 'a' : byte));
+        for (size_t k = 0; k < size; k++) {
+            const char byte = content.p[i + k];
+
+            memory_put_add(&sum, (char)(byte >= 'A' && byte <= 'Z' ? byte - 'A' + 'a' : byte));
+        }
     }
     qp_sha256_add(&sum.sha, sum.bytes, sum.n);
     qp_sha256_end(&sum.sha, ret_hash);
@@ -182,28 +208,40 @@ static quipu_status memory_put_rethink(const memory_put *put, ent_db *db, quipu_
         &(qp_reflection_patch){.times = ent_set(list.items[0].times + 1)}, NULL, reterr);
 }
 
-/* Retire what the memory replaces. One that is retired already keeps its time and reason; what was
- * condensed may still be in a prompt, and is retired permanently. */
-static quipu_status memory_put_supersede(const quipu_store *store, ent_db *db,
-                                         const quipu_memory *memory, quipu_error *reterr)
+/* Retire what the memory replaces, which counts in the same scope: an id is no permission, and that
+ * of another user's memory is as unknown as any other. One that is retired already keeps its time
+ * and reason; what was condensed may still be in a prompt, and is retired permanently. */
+static quipu_status memory_put_supersede(const memory_put *put, ent_db *db, quipu_error *reterr)
 {
+    const quipu_memory *memory = put->memory;
     const ent_where_uuid id = ent_eq(memory->supersedes);
-    const ent_where_text tenant = ent_eq(store->tenant);
+    const ent_where_text tenant = ent_eq(put->store->tenant);
+    /* Or of the session itself, from before it had a user. */
+    const qp_observation_where own_seen[] = {{.scope = ent_eq(put->scope)},
+                                             {.session_key = ent_eq(memory->session_key)}};
+    const qp_reflection_where own_thought[] = {{.scope = ent_eq(put->scope)},
+                                               {.session_key = ent_eq(memory->session_key)}};
     const ent_patch_time now = ent_set(quipu_time_now());
     const ent_patch_text why = ent_set(QUIPU_STR(MEMORY_PUT_SUPERSEDED));
     const bool observes = memory->kind == QUIPU_OBSERVATION;
     bool there = false;
     quipu_status status =
-        observes ? qp_observation_exists(db, &(qp_observation_where){.tenant = tenant, .id = id},
-                                         &there, reterr)
-                 : qp_reflection_exists(db, &(qp_reflection_where){.tenant = tenant, .id = id},
-                                        &there, reterr);
+        observes
+            ? qp_observation_exists(db,
+                                    &(qp_observation_where){
+                                        .tenant = tenant, .id = id, .any_of = own_seen, .any_n = 2},
+                                    &there, reterr)
+            : qp_reflection_exists(
+                  db,
+                  &(qp_reflection_where){
+                      .tenant = tenant, .id = id, .any_of = own_thought, .any_n = 2},
+                  &there, reterr);
 
     assert(memory->has_supersedes);
     if (status == QUIPU_OK && !there) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND,
-                              "what it supersedes is not there; give the "
-                              "id of a memory of the same kind");
+                              "what it supersedes is not there; give the id of a memory of the "
+                              "same kind, of the session or its user");
     }
     if (status != QUIPU_OK) {
         return status;
@@ -272,6 +310,11 @@ static quipu_status memory_put_row(const memory_put *put, ent_db *db, quipu_aren
     return qp_reflection_create(db, NULL, &row, NULL, reterr);
 }
 
+static bool memory_put_is_id(quipu_uuid a, quipu_uuid b)
+{
+    return memcmp(a.b, b.b, sizeof(a.b)) == 0;
+}
+
 /* Repeats are found by the hash within the scope, for lines that name their origin (workers and MCP
  * do); others are always stored. A superseded line retires in the same transaction. */
 quipu_status qp_memory_put(const quipu_store *store, ent_db *db, quipu_arena *scratch,
@@ -291,8 +334,10 @@ quipu_status qp_memory_put(const quipu_store *store, ent_db *db, quipu_arena *sc
                      ? memory_put_repeat(&put, db, scratch, ret_saved, reterr)
                      : memory_put_rethink(&put, db, scratch, ret_saved, reterr);
     }
-    if (status == QUIPU_OK && memory->has_supersedes) {
-        status = memory_put_supersede(store, db, memory, reterr);
+    /* A line that is there already and names itself replaces nothing: it would leave no row. */
+    if (status == QUIPU_OK && memory->has_supersedes &&
+        !(ret_saved->repeat && memory_put_is_id(memory->supersedes, ret_saved->id))) {
+        status = memory_put_supersede(&put, db, reterr);
     }
     if (status == QUIPU_OK && !ret_saved->repeat) {
         status = memory_put_row(&put, db, scratch, reterr);

@@ -40,11 +40,16 @@ quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena, quipu_str
                                     quipu_error *reterr)
 {
     quipu_str names[QP_KEY_NAMES];
+    quipu_str form = key;
     qp_buf text;
 
     assert(key.n > 0);
     *ret_scope = key;
-    if (!qp_key_split(key, names) || names[QP_KEY_NAMES - 1].n > 0) {
+    /* More slashes at the end make no other form: each key gets one more, so that no two meet. */
+    while (form.n > 1 && form.p[form.n - 1] == '/' && form.p[form.n - 2] == '/') {
+        form.n--;
+    }
+    if (!qp_key_split(form, names) || names[QP_KEY_NAMES - 1].n > 0) {
         return QUIPU_OK;
     }
     qp_buf_init(&text, key.n + 2);

@@ -29,7 +29,8 @@ QUIPU_MUST_USE quipu_status qp_memory_scope_name(const qp_session *row, quipu_ar
                                                  quipu_str *ret_scope, quipu_error *reterr);
 
 /* The scope of a key whose session has no user: the key itself. One in the form of a user's scope,
- * whose session id is empty, has a '/' behind it: no user's scope has three. */
+ * with one '/' or more at its end, has one more behind it: no user's scope has two there, and no
+ * two keys get the same. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena,
                                                    quipu_str *ret_scope, quipu_error *reterr);
 
