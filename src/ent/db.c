@@ -114,6 +114,15 @@ bool qp_db_peer_version(const ent_db *db, int64_t *ret_version)
     return db->engine->peer_version != NULL && db->engine->peer_version(db->conn, ret_version);
 }
 
+/* A hint: engines without a cheaper COMMIT pass it over. */
+void qp_db_commit_later(ent_db *db)
+{
+    assert(db->depth > 0);
+    if (db->engine->commit_later != NULL) {
+        db->engine->commit_later(db->conn);
+    }
+}
+
 /* A damaged full-text index counts: the retry passes it over and succeeds. */
 qp_failure qp_db_failure(const ent_db *db)
 {

@@ -92,6 +92,11 @@ bool qp_db_locks_rows(const ent_db *db);
 quipu_status qp_db_lock_keys(ent_db *db, const ent_entity *entity, const uint32_t *shards, size_t n,
                              bool touch, quipu_error *reterr);
 
+/* The open write transaction holds derived data only, which is made again when it is lost: its
+ * COMMIT need not wait until it is durable. It is all or nothing as ever, and durable with the next
+ * one that is. Others wait for its locks less long. */
+void qp_db_commit_later(ent_db *db);
+
 /* Reads a number that moves with every commit of this connection and, once a transaction has begun,
  * with what other connections committed before. Equal to what it was after our last transaction:
  * nobody else has written since. False: the engine cannot say without a round trip. */

@@ -198,6 +198,8 @@ typedef struct qp_engine {
      * afterwards. NULL: nobody else writes. */
     quipu_status (*lock_keys)(void *conn, const char *table, const uint32_t *shards, size_t n,
                               bool touch, quipu_error *reterr);
+    /* See qp_db_commit_later(). NULL: a COMMIT ends when it is durable, or costs no wait. */
+    void (*commit_later)(void *conn);
 } qp_engine;
 
 #endif

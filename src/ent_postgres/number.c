@@ -38,9 +38,6 @@
 #define NUMBER_TEXT_MAX ((size_t)1 << 20) /* of a parameter that lists shards or numbers */
 #define NUMBER_MAKE_TRIES 3               /* a counter that is still missing then was deleted */
 
-/* The name of a shard's counter, in SQL: $1 is the table, `s` the shard. */
-#define NUMBER_NAME "'" QP_PG_NUMBER "' || $1 || '/' || lpad(CAST(s AS text), 4, '0')"
-
 /* ---- the counters in memory -------------------------------------------------------------------
  */
 
@@ -135,16 +132,11 @@ static quipu_status number_table(qp_pg *conn, const char *name, int32_t *ret, qu
 /* ---- the counters at the server ---------------------------------------------------------------
  */
 
-/* Runs one statement whose parameters are the table and, where n is 2, a list. A failure rolls the
- * transaction back. It may wait for another writer's lock, until the deadline. */
-static quipu_status number_run(qp_pg *conn, const char *sql, const char *const *values, int n,
-                               qp_pg_call *call, quipu_error *reterr)
+/* Begins a batch that reads or locks counters. It may wait for another writer's lock, until the
+ * deadline. */
+static qp_pg_call number_begin(qp_pg *conn)
 {
-    quipu_status status;
-
     assert(conn->in_transaction);
-    *call = (qp_pg_call){.doing = "cannot number rows of",
-                         .deadline_ns = qp_interrupt_deadline(&conn->interrupt)};
     qp_pg_batch(conn);
     qp_pg_send_pending_tx(conn);
     if (conn->short_lock_timeout) {
@@ -153,8 +145,17 @@ static quipu_status number_run(qp_pg *conn, const char *sql, const char *const *
         qp_pg_send(conn, "SET LOCAL lock_timeout TO DEFAULT");
         conn->short_lock_timeout = false;
     }
-    call->wanted = conn->sent;
-    qp_pg_send_values(conn, sql, values, n);
+    return (qp_pg_call){.doing = "cannot number rows of",
+                        .deadline_ns = qp_interrupt_deadline(&conn->interrupt)};
+}
+
+/* Runs the batch; the result of its last command is wanted. A failure rolls the transaction
+ * back. */
+static quipu_status number_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
+{
+    quipu_status status;
+
+    call->wanted = conn->sent - 1;
     status = qp_pg_run(conn, call, reterr);
     if (status != QUIPU_OK) {
         qp_pg_rollback_all(conn);
@@ -172,12 +173,12 @@ static quipu_status number_missing(const char *table, quipu_error *reterr)
  * all slots, so that nobody holds the row; it is locked all the same. */
 static quipu_status number_read(qp_pg *conn, int32_t table, quipu_error *reterr)
 {
-    static const char sql[] = "SELECT \"last\" FROM \"" QP_PG_TABLE
-                              "\" WHERE \"name\" = '" QP_PG_NUMBER "' || $1" QP_PG_ROW_LOCK;
     const char *values[1] = {conn->numbered[table].name};
-    qp_pg_call call;
-    quipu_status status = number_run(conn, sql, values, 1, &call, reterr);
+    qp_pg_call call = number_begin(conn);
+    quipu_status status;
 
+    qp_pg_send_fixed_values(conn, QP_PG_READ_NUMBER, values, 1);
+    status = number_run(conn, &call, reterr);
     assert(status != QUIPU_OK || conn->moved >= 1);
     if (status == QUIPU_OK && PQntuples(call.result) != 1) {
         status = number_missing(values[0], reterr);
@@ -196,9 +197,11 @@ static quipu_status number_read_highest(qp_pg *conn, qp_pg_numbered *table, quip
         "'" QP_PG_NUMBER "' || $1, '" QP_PG_NUMBER_BASE "' || $1) OR (\"name\" > '" QP_PG_NUMBER
         "' || $1 || '/' AND \"name\" < '" QP_PG_NUMBER "' || $1 || '0')";
     const char *values[1] = {table->name};
-    qp_pg_call call;
-    quipu_status status = number_run(conn, sql, values, 1, &call, reterr);
+    qp_pg_call call = number_begin(conn);
+    quipu_status status;
 
+    qp_pg_send_values(conn, sql, values, 1);
+    status = number_run(conn, &call, reterr);
     if (status == QUIPU_OK) {
         table->highest = qp_pg_int(call.result, 0, 0);
         table->is_read = true;
@@ -207,46 +210,24 @@ static quipu_status number_read_highest(qp_pg *conn, qp_pg_numbered *table, quip
     return status;
 }
 
-/* Makes the counters of these shards that do not exist. Each statement sees what was committed
- * before it: a writer that waited for another one's rename finds the base. */
-static quipu_status number_make(qp_pg *conn, const char *const values[2], quipu_error *reterr)
-{
-    static const char rename[] = "UPDATE \"" QP_PG_TABLE "\" SET \"name\" = '" QP_PG_NUMBER_BASE
-                                 "' || $1 WHERE \"name\" = '" QP_PG_NUMBER "' || $1";
-    static const char insert[] =
-        "INSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") SELECT " NUMBER_NAME
-        ", b.\"last\" FROM unnest(CAST($2 AS integer[])) s, \"" QP_PG_TABLE
-        "\" b WHERE b.\"name\" = '" QP_PG_NUMBER_BASE "' || $1 ORDER BY s "
-        "ON CONFLICT (\"name\") DO NOTHING";
-    qp_pg_call call;
-    quipu_status status = number_run(conn, rename, values, 1, &call, reterr);
-
-    qp_pg_call_done(&call);
-    if (status == QUIPU_OK) {
-        status = number_run(conn, insert, values, 2, &call, reterr);
-        qp_pg_call_done(&call);
-    }
-    return status;
-}
-
-/* Locks the counters of these shards in their order and reads them; *ret_found: n, or 0. Where
- * one is missing none is locked: the next try would take it behind the others, out of order,
- * and could meet a writer that saw all of them. */
+/* Locks the counters of a list of shards, "{1,66}", in their order and reads them; *ret_found: n,
+ * or 0. Where one is missing none is locked: the next try would take it behind the others, out of
+ * order, and could meet a writer that saw all of them. `make`: first makes those that are missing,
+ * in the same round trip. Each statement sees what was committed before it: a writer that waited
+ * for another one's rename finds the base. */
 static quipu_status number_try_lock(qp_pg *conn, int32_t table, const char *list, size_t n,
-                                    size_t *ret_found, quipu_error *reterr)
+                                    bool make, size_t *ret_found, quipu_error *reterr)
 {
-#define NUMBER_THESE                                                                               \
-    " FROM \"" QP_PG_TABLE "\" WHERE \"name\" = ANY (ARRAY(SELECT " NUMBER_NAME                    \
-    " FROM unnest(CAST($2 AS integer[])) s))"
-    static const char sql[] =
-        "SELECT CAST(right(\"name\", 4) AS bigint), \"last\"" NUMBER_THESE
-        " AND (SELECT count(*)" NUMBER_THESE
-        ") = cardinality(CAST($2 AS integer[])) ORDER BY \"name\"" QP_PG_ROW_LOCK;
-#undef NUMBER_THESE
     const char *values[2] = {conn->numbered[table].name, list};
-    qp_pg_call call;
-    quipu_status status = number_run(conn, sql, values, 2, &call, reterr);
+    qp_pg_call call = number_begin(conn);
+    quipu_status status;
 
+    if (make) {
+        qp_pg_send_fixed_values(conn, QP_PG_RENAME_NUMBER, values, 1);
+        qp_pg_send_fixed_values(conn, QP_PG_MAKE_NUMBERS, values, 2);
+    }
+    qp_pg_send_fixed_values(conn, QP_PG_LOCK_NUMBERS, values, 2);
+    status = number_run(conn, &call, reterr);
     *ret_found = status == QUIPU_OK ? (size_t)PQntuples(call.result) : 0;
     for (size_t i = 0; *ret_found == n && i < n && status == QUIPU_OK; i++) {
         status = number_add(conn, table, (int32_t)qp_pg_int(call.result, (int)i, 0),
@@ -256,21 +237,18 @@ static quipu_status number_try_lock(qp_pg *conn, int32_t table, const char *list
     return status;
 }
 
-/* Locks the counters of a list of shards, "{1,66}", and makes those that are missing. */
+/* Locks them, and makes those that are missing. */
 static quipu_status number_lock(qp_pg *conn, int32_t table, const char *list, size_t n,
                                 quipu_error *reterr)
 {
-    const char *const values[2] = {conn->numbered[table].name, list};
     size_t found = 0;
-    quipu_status status = number_try_lock(conn, table, list, n, &found, reterr);
+    quipu_status status = number_try_lock(conn, table, list, n, false, &found, reterr);
 
     for (int tries = 0; status == QUIPU_OK && found < n && tries < NUMBER_MAKE_TRIES; tries++) {
-        status = number_make(conn, values, reterr);
-        if (status == QUIPU_OK) {
-            status = number_try_lock(conn, table, list, n, &found, reterr);
-        }
+        status = number_try_lock(conn, table, list, n, true, &found, reterr);
     }
-    return status == QUIPU_OK && found < n ? number_missing(values[0], reterr) : status;
+    return status == QUIPU_OK && found < n ? number_missing(conn->numbered[table].name, reterr)
+                                           : status;
 }
 
 /* The COMMIT writes all counters that have moved: these count as moved, by nothing. */
@@ -396,10 +374,6 @@ quipu_status qp_pg_next_key(void *conn, const char *table, const qp_key_request 
  * rollback to a savepoint removed again is inserted, and none ever moves back. */
 static quipu_status number_send_shards(qp_pg *conn, size_t from, size_t to, quipu_error *reterr)
 {
-    static const char sql[] =
-        "INSERT INTO \"" QP_PG_TABLE "\" AS n (\"name\", \"last\") SELECT " NUMBER_NAME
-        ", v FROM unnest(CAST($2 AS integer[]), CAST($3 AS bigint[])) t(s, v) ORDER BY s "
-        "ON CONFLICT (\"name\") DO UPDATE SET \"last\" = GREATEST(n.\"last\", EXCLUDED.\"last\")";
     const char *values[3] = {conn->numbered[conn->numbers[from].table].name, NULL, NULL};
     quipu_status status;
     size_t moved = 0;
@@ -426,7 +400,7 @@ static quipu_status number_send_shards(qp_pg *conn, size_t from, size_t to, quip
     } else if (moved > 0) {
         values[1] = qp_buf_str(&shards).p;
         values[2] = qp_buf_str(&lasts).p;
-        qp_pg_send_values(conn, sql, values, 3);
+        qp_pg_send_fixed_values(conn, QP_PG_WRITE_NUMBERS, values, 3);
     }
     qp_buf_free(&shards);
     qp_buf_free(&lasts);
@@ -436,8 +410,6 @@ static quipu_status number_send_shards(qp_pg *conn, size_t from, size_t to, quip
 /* Only counters that have moved are written. */
 quipu_status qp_pg_send_numbers(qp_pg *conn, quipu_error *reterr)
 {
-    static const char sql[] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\" = CAST($2 AS bigint) "
-                              "WHERE \"name\" = '" QP_PG_NUMBER "' || $1";
     quipu_status status = QUIPU_OK;
     size_t next;
 
@@ -455,7 +427,7 @@ quipu_status qp_pg_send_numbers(qp_pg *conn, quipu_error *reterr)
             status = number_send_shards(conn, i, next, reterr);
         } else if (number->moved) {
             (void)snprintf(text, sizeof(text), "%lld", (long long)number->last);
-            qp_pg_send_values(conn, sql, values, 2);
+            qp_pg_send_fixed_values(conn, QP_PG_WRITE_NUMBER, values, 2);
         }
     }
     return status;
@@ -476,7 +448,8 @@ quipu_status qp_pg_send_numbers(qp_pg *conn, quipu_error *reterr)
     "k(s, top) AS (SELECT id & %d, MAX(id) >> %d FROM (SELECT \"%s\" AS id FROM \"%s\") r GROUP "  \
     "BY "                                                                                          \
     "1) SELECT name, last, top FROM (SELECT n.name, COALESCE(c.last, b.last, -1) AS last, n.top "  \
-    "FROM (SELECT " NUMBER_NAME " AS name, top FROM k) n CROSS JOIN b LEFT JOIN c ON c.name = "    \
+    "FROM (SELECT " QP_PG_NUMBER_NAME                                                              \
+    " AS name, top FROM k) n CROSS JOIN b LEFT JOIN c ON c.name = "                                \
     "n.name UNION ALL SELECT '" QP_PG_NUMBER_BASE "' || $1, -1, COALESCE((SELECT MAX(top) FROM "   \
     "k), 0) FROM b WHERE b.last IS NULL) f WHERE top > last"
 #define NUMBER_BEHIND                                                                              \
@@ -502,8 +475,13 @@ static quipu_status number_run_behind(qp_pg *conn, const ent_entity *entity, con
     }
     qp_buf_puts(&sql, end);
     status = qp_buf_status(&sql);
-    status = status == QUIPU_OK ? number_run(conn, qp_buf_str(&sql).p, values, 1, call, reterr)
-                                : qp_error_set(reterr, status, "no memory to look at counters");
+    if (status == QUIPU_OK) {
+        *call = number_begin(conn);
+        qp_pg_send_values(conn, qp_buf_str(&sql).p, values, 1);
+        status = number_run(conn, call, reterr);
+    } else {
+        status = qp_error_set(reterr, status, "no memory to look at counters");
+    }
     qp_buf_free(&sql);
     return status;
 }

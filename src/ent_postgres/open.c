@@ -113,6 +113,7 @@ const qp_engine qp_pg_engine = {
     .next_key = qp_pg_next_key,
     .failure = open_failure,
     .row_lock = QP_PG_ROW_LOCK,
+    .commit_later = qp_pg_commit_later,
     .defer = qp_pg_defer,
     .deferred_snapshots = true,
     .must_match_begin = QP_PG_MUST_MATCH_BEGIN,

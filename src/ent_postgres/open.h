@@ -44,6 +44,8 @@
  * "base of <table>", which is what the table's one counter became (number.c). */
 #define QP_PG_NUMBER "number of "
 #define QP_PG_NUMBER_BASE "base of "
+/* The name of a shard's counter, in SQL: $1 is the table, `s` the shard. */
+#define QP_PG_NUMBER_NAME "'" QP_PG_NUMBER "' || $1 || '/' || lpad(CAST(s AS text), 4, '0')"
 
 #define QP_PG_ROW_LOCK " FOR UPDATE" /* ends a statement that may wait for another writer */
 
@@ -117,6 +119,13 @@ typedef enum qp_pg_fixed {
     QP_PG_ROLLBACK,
     QP_PG_GUARD_SAVEPOINT,
     QP_PG_GUARD_RELEASE,
+    QP_PG_LOCK_NUMBERS,
+    QP_PG_RENAME_NUMBER,
+    QP_PG_MAKE_NUMBERS,
+    QP_PG_READ_NUMBER,
+    QP_PG_WRITE_NUMBER,
+    QP_PG_WRITE_NUMBERS,
+    QP_PG_COMMIT_LATER,
     QP_PG_FIXED_COUNT
 } qp_pg_fixed;
 
@@ -179,6 +188,7 @@ typedef struct qp_pg {
     bool writes;             /* the open transaction holds one writer slot, or all of them */
     bool lock_timeout_set;   /* it has set lock_timeout for DDL (stmt.c) */
     bool short_lock_timeout; /* it has deferred writes: lock_timeout is the short one */
+    bool commit_later;       /* its COMMIT is asynchronous */
     qp_failure failure;      /* the last one; FINAL: also when nothing has failed */
     bool unreplicated;       /* the server stopped waiting for a synchronous standby */
     /* The queue of transaction commands that travel with the next statement, in order:
@@ -261,6 +271,8 @@ void qp_pg_send(qp_pg *conn, const char *sql); /* without parameters */
 /* With text parameters; results come in binary form. */
 void qp_pg_send_values(qp_pg *conn, const char *sql, const char *const *values, int n);
 void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command);
+/* The same for a command with parameters, which are texts. */
+void qp_pg_send_fixed_values(qp_pg *conn, qp_pg_fixed command, const char *const *values, int n);
 /* The queued BEGIN, SAVEPOINT and RELEASE commands; the queue is empty afterwards. */
 void qp_pg_send_pending_tx(qp_pg *conn);
 
@@ -328,6 +340,7 @@ void qp_pg_explain_unique(qp_pg *conn, const PGresult *failure, quipu_error *ret
 
 /* Depth 0 is the transaction, others are savepoints: see qp_engine. */
 quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);
+void qp_pg_commit_later(void *conn);
 quipu_status qp_pg_commit(void *conn, int depth, quipu_error *reterr);
 void qp_pg_rollback(void *conn, int depth);
 bool qp_pg_in_transaction(void *conn);

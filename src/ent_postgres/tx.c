@@ -325,6 +325,7 @@ quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *r
         self->pending_tx_count = 0;
         self->lock_timeout_set = false;
         self->short_lock_timeout = false;
+        self->commit_later = false;
         self->transactions++;
         if (kind == ENT_WRITE || (kind == ENT_WRITE_ROWS && self->writer_slot[0] == '\0')) {
             return tx_begin_write(self, kind, reterr);
@@ -346,6 +347,16 @@ quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *r
 
 /* ---- ending -----------------------------------------------------------------------------------
  */
+
+/* The engine's commit_later: an asynchronous commit, which frees the row locks without a flush of
+ * the log. */
+void qp_pg_commit_later(void *conn)
+{
+    qp_pg *self = conn;
+
+    assert(self->in_transaction && self->writes);
+    self->commit_later = true;
+}
 
 /* A queued BEGIN is always the first of the queue. */
 bool qp_pg_is_begin_pending(const qp_pg *conn)
@@ -396,6 +407,9 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
     if (status != QUIPU_OK) {
         qp_pg_drop(conn); /* in the middle of a batch; the server rolls back */
         return status;
+    }
+    if (conn->commit_later) {
+        qp_pg_send_fixed(conn, QP_PG_COMMIT_LATER);
     }
     qp_pg_send_fixed(conn, QP_PG_COMMIT);
     call.wanted = conn->sent - 1;

@@ -52,6 +52,11 @@ typedef struct wire_wait_state {
     int64_t alive_ns; /* when the server last showed that it lives */
 } wire_wait_state;
 
+/* FROM the counters of the shards in the array $2. */
+#define WIRE_NUMBERS                                                                               \
+    " FROM \"" QP_PG_TABLE "\" WHERE \"name\" = ANY (ARRAY(SELECT " QP_PG_NUMBER_NAME              \
+    " FROM unnest(CAST($2 AS integer[])) s))"
+
 /* Texts of the fixed commands. LOCK_WRITER_SLOTS takes the row locks in name order, as every
  * exclusive writer does, so that two of them cannot deadlock; the UPDATE that follows takes no new
  * lock. */
@@ -79,7 +84,29 @@ static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
     [QP_PG_ROLLBACK] = "ROLLBACK",
     [QP_PG_GUARD_SAVEPOINT] = "SAVEPOINT ent_guard",
     [QP_PG_GUARD_RELEASE] = "RELEASE SAVEPOINT ent_guard",
+    /* Counters (number.c): $1 is the table, $2 an array of shards, or the number to write. */
+    [QP_PG_LOCK_NUMBERS] =
+        "SELECT CAST(right(\"name\", 4) AS bigint), \"last\"" WIRE_NUMBERS
+        " AND (SELECT count(*)" WIRE_NUMBERS
+        ") = cardinality(CAST($2 AS integer[])) ORDER BY \"name\"" QP_PG_ROW_LOCK,
+    [QP_PG_RENAME_NUMBER] = "UPDATE \"" QP_PG_TABLE "\" SET \"name\" = '" QP_PG_NUMBER_BASE
+                            "' || $1 WHERE \"name\" = '" QP_PG_NUMBER "' || $1",
+    [QP_PG_MAKE_NUMBERS] =
+        "INSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") SELECT " QP_PG_NUMBER_NAME
+        ", b.\"last\" FROM unnest(CAST($2 AS integer[])) s, \"" QP_PG_TABLE
+        "\" b WHERE b.\"name\" = '" QP_PG_NUMBER_BASE "' || $1 ORDER BY s "
+        "ON CONFLICT (\"name\") DO NOTHING",
+    [QP_PG_READ_NUMBER] = "SELECT \"last\" FROM \"" QP_PG_TABLE "\" WHERE \"name\" = '" QP_PG_NUMBER
+                          "' || $1" QP_PG_ROW_LOCK,
+    [QP_PG_WRITE_NUMBER] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\" = CAST($2 AS bigint) "
+                           "WHERE \"name\" = '" QP_PG_NUMBER "' || $1",
+    [QP_PG_WRITE_NUMBERS] =
+        "INSERT INTO \"" QP_PG_TABLE "\" AS n (\"name\", \"last\") SELECT " QP_PG_NUMBER_NAME
+        ", v FROM unnest(CAST($2 AS integer[]), CAST($3 AS bigint[])) t(s, v) ORDER BY s "
+        "ON CONFLICT (\"name\") DO UPDATE SET \"last\" = GREATEST(n.\"last\", EXCLUDED.\"last\")",
+    [QP_PG_COMMIT_LATER] = "SET LOCAL synchronous_commit = off",
 };
+#undef WIRE_NUMBERS
 
 /* ---- waiting ----------------------------------------------------------------------------------
  */
@@ -336,15 +363,13 @@ static void wire_disable_prepare(qp_pg *conn)
 /* A fixed command; the first use on a connection prepares it in the same batch. Where the command's
  * own index matters to the caller it is conn->sent - 1 afterwards, except for a BEGIN, which the
  * tenant's SET LOCAL follows. */
-void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
+void qp_pg_send_fixed_values(qp_pg *conn, qp_pg_fixed command, const char *const *values, int n)
 {
-    const char *const values[] = {conn->writer_slot};
-    const int n = command == QP_PG_BUMP_WRITER_SLOT ? 1 : 0;
     char name[QP_PG_STATEMENT_SIZE];
     bool fresh = conn->fixed[command] == 0;
 
     assert(command < QP_PG_FIXED_COUNT && wire_fixed[command] != NULL);
-    assert(n == 0 || conn->writer_slot[0] != '\0');
+    assert(n == 0 || values != NULL);
     if (fresh) {
         conn->fixed[command] = qp_pg_new_name(conn);
         conn->fresh |= 1u << command;
@@ -361,6 +386,16 @@ void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
     if (strncmp(wire_fixed[command], "BEGIN", strlen("BEGIN")) == 0) {
         qp_pg_send_tenant(conn);
     }
+}
+
+/* A fixed command without parameters, or with the one that its connection knows. */
+void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
+{
+    const char *const values[] = {conn->writer_slot};
+    const int n = command == QP_PG_BUMP_WRITER_SLOT ? 1 : 0;
+
+    assert(n == 0 || conn->writer_slot[0] != '\0');
+    qp_pg_send_fixed_values(conn, command, values, n);
 }
 
 /* The BEGIN of a transaction that qp_pg_begin() queued: a read, or a shared write. */

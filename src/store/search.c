@@ -535,6 +535,9 @@ static quipu_status search_locked_work(void *ctx, ent_db *db, quipu_arena *scrat
 
     assert(ent_depth(db) > 0 && batch->count > 0 && batch->count <= SEARCH_LOCKED_SESSIONS);
     batch->after = batch->before;
+    /* Lost in a crash, rows and watermarks are lost together and made again: so the locks of the
+     * rows, for which appends wait, are not held for a flush of the log. */
+    qp_db_commit_later(db);
     batch->budget = (search_budget){QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false};
     for (size_t i = 0; i < batch->count && batch->budget.messages > 0 && status == QUIPU_OK; i++) {
         status = search_locked_session(batch, db, scratch, i, key, &moved[moved_count], reterr);

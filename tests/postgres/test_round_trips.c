@@ -22,13 +22,22 @@
 
 static qp_libpq_table real;
 static atomic_int trips;
-static int64_t ahead_ms; /* of the library's clock before the system's */
+static atomic_int prepared_asynchronous; /* statements that make a COMMIT asynchronous */
+static int64_t ahead_ms;                 /* of the library's clock before the system's */
 
 /* Every batch ends with one, and waits for its answer. */
 static int counted_sync(PGconn *pg)
 {
     atomic_fetch_add(&trips, 1);
     return real.p_PQpipelineSync(pg);
+}
+
+static int counted_prepare(PGconn *pg, const char *name, const char *sql, int n, const Oid *types)
+{
+    if (strstr(sql, "synchronous_commit") != NULL) {
+        atomic_fetch_add(&prepared_asynchronous, 1);
+    }
+    return real.p_PQsendPrepare(pg, name, sql, n, types);
 }
 
 static quipu_store *open_counted(char *ret_uri)
@@ -38,6 +47,7 @@ static quipu_store *open_counted(char *ret_uri)
     if (real.p_PQpipelineSync == NULL) {
         real = qp_libpq;
         qp_libpq.p_PQpipelineSync = counted_sync;
+        qp_libpq.p_PQsendPrepare = counted_prepare;
     }
     return store;
 }
@@ -159,6 +169,55 @@ static void an_event_with_state_is_one_round_trip(void **state)
 }
 
 /* The session with the beginning, the messages, and the end, for which nobody waits. */
+/* The lookup of the key, the counter of its shard, and the row with the COMMIT; a shard's first
+ * session also makes the counter, in one more. Which shard a key has is its hash. */
+static void a_create_is_three_round_trips_and_one_more_makes_a_counter(void **state)
+{
+    quipu_store *store = open_counted(NULL);
+
+    (void)state;
+    for (int i = 0; i < WARM; i++) {
+        char key[16];
+
+        (void)snprintf(key, sizeof(key), "warm %d", i);
+        st_create(store, key);
+    }
+    for (int i = 0; i < 20; i++) {
+        char key[16];
+        int count;
+
+        (void)snprintf(key, sizeof(key), "k%d", i);
+        (void)trips_since_last();
+        st_create(store, key);
+        count = trips_since_last();
+        assert_in_range(count, 3, 4);
+        T_OK(quipu_session_delete(store, quipu_cstr(key), NULL, NULL));
+        (void)trips_since_last();
+        st_create(store, key);
+        assert_int_equal(trips_since_last(), 3);
+    }
+    quipu_close(store);
+}
+
+/* Appends wait for the rows of a batch that indexes: it does not hold them for a flush. What is
+ * acknowledged to a caller is flushed always. */
+static void only_a_batch_that_indexes_commits_asynchronously(void **state)
+{
+    quipu_store *store = open_counted(NULL);
+    int64_t indexed = 0;
+
+    (void)state;
+    atomic_store(&prepared_asynchronous, 0);
+    st_create(store, "k");
+    warm(store, "k");
+    append_batch(store, "k", 100);
+    assert_int_equal(atomic_load(&prepared_asynchronous), 0);
+    T_OK(quipu_search_index(store, NULL, &indexed, NULL));
+    assert_int_equal(indexed, WARM + 100);
+    assert_int_equal(atomic_load(&prepared_asynchronous), 1);
+    quipu_close(store);
+}
+
 static void a_read_waits_for_its_rows_only(void **state)
 {
     char uri[T_PATH_MAX];
@@ -503,6 +562,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_append_is_one_round_trip),
         cmocka_unit_test(an_event_with_state_is_one_round_trip),
+        cmocka_unit_test(a_create_is_three_round_trips_and_one_more_makes_a_counter),
+        cmocka_unit_test(only_a_batch_that_indexes_commits_asynchronously),
         cmocka_unit_test(a_read_waits_for_its_rows_only),
         cmocka_unit_test(a_batch_waits_once_per_full_queue_of_deferred_writes),
         cmocka_unit_test(as_many_sessions_are_cached_as_the_limit_says),
