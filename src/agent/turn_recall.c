@@ -109,8 +109,8 @@ static size_t turn_recall_choose(const qp_turn *turn, const quipu_recall_results
 }
 
 /* "[12, ana, 2026-03-01] text" a line; an empty line ends the text. It stands in the message of the
- * user, and repeats words of tools, too: further lines of a message are indented, so that none looks like
- * a message of the list, or like what the user says behind it. */
+ * user, and repeats words of tools, too: further lines of a message are indented, so that none
+ * looks like a message of the list, or like what the user says behind it. */
 static quipu_status turn_recall_write(const quipu_recall_hit *const *chosen, size_t count,
                                       quipu_arena *arena, qp_turn_recall *ret)
 {
