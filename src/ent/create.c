@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/uuid.h"
 #include "ent/diff.h"
+#include "ent/owner.h"
 #include "ent/plan.h"
 #include "ent/row.h"
 #include "ent/shard.h"
@@ -127,6 +128,22 @@ static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_ro
     return QUIPU_OK;
 }
 
+/* The owner's key as a value, where this connection has seen the owner; else the statement looks it
+ * up by a subquery. */
+static void create_owner(const ent_db *db, const ent_entity *entity, qp_new_row *row)
+{
+    const ent_entity *owner = qp_shard_owner(entity);
+    const qp_value *number;
+
+    assert(db->engine->shards && entity->shard != NULL);
+    if (owner != NULL) {
+        number = QP_NEW_ROW_VALUE(row, entity->shard->number - 1u);
+        row->owner_known =
+            number->kind == QP_INT &&
+            qp_owners_find(db, owner, number->as.i, QP_NEW_ROW_VALUE(row, entity->field_count));
+    }
+}
+
 /* slots[0]: the packed key, or the shard. The limit of `seq` is checked in every engine; that of
  * the owner only where both are packed into one integer. */
 static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_new_row *row,
@@ -143,7 +160,11 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
                                  QP_NEW_ROW_VALUE(row, entity->key[1])->as.i, &row->slots[0].as.i,
                                  reterr);
     }
-    return status == QUIPU_OK && shards ? create_shard(entity, row, reterr) : status;
+    if (status == QUIPU_OK && shards) {
+        status = create_shard(entity, row, reterr);
+        create_owner(db, entity, row);
+    }
+    return status;
 }
 
 /* Fills in defaults and checks the rules of one new row. `now` is shared by the rows of a bulk.
@@ -159,6 +180,7 @@ quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const v
     assert(entity->field_count > 0);
     ret_row->given = (qp_fields){{0, 0}};
     ret_row->key_given_out = false;
+    ret_row->owner_known = false;
     ret_row->has_now = now != NULL;
     if (now != NULL) {
         ret_row->now = *now;
@@ -293,7 +315,7 @@ const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, con
         first = 2;
     }
     assert(first != 0 || !row->key_given_out);
-    *ret_count = 1 + (size_t)entity->field_count - first;
+    *ret_count = 1 + (size_t)entity->field_count - first + (row->owner_known ? 1 : 0);
     return row->slots + first;
 }
 
@@ -324,7 +346,7 @@ quipu_status qp_row_return(quipu_arena *arena, const ent_entity *entity, const q
 
 /* Inserts one row; `cached` keeps the statement for the next one. The row count is not asked for,
  * so that the engine may defer the write. */
-static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_new_row *row,
+static quipu_status create_run(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                qp_cached **cached, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -336,6 +358,7 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
     if (*cached == NULL) {
         qp_plan_begin(&db->plan, entity, db->engine, QP_OP_INSERT);
         qp_plan_mark(&db->plan, row->key_given_out);
+        qp_plan_mark(&db->plan, row->owner_known);
         status = qp_cache_take(db, cached, reterr);
     }
     if (status == QUIPU_OK) {
@@ -348,6 +371,9 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
         }
         status = qp_cached_step(db, *cached, NULL, &more, reterr);
         qp_cached_reset(db, *cached, status);
+    }
+    if (status == QUIPU_OK && db->depth > 0 && db->engine->shards) {
+        qp_owners_note(db, entity, row->slots + 1); /* a rollback forgets it again */
     }
     return status == QUIPU_OK ? QUIPU_OK : qp_explain(entity, status, false, reterr);
 }
@@ -419,13 +445,26 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
     return own ? qp_new_row_end(db, own, status, reterr) : status;
 }
 
-/* The rows of a bulk, inside of its transaction. Two statements at most: with given and with
- * allocated keys. An error names the item. */
+/* The statements that the rows of a bulk may need: given or allocated keys, known owners or not. */
+#define CREATE_FORMS 4
+
+/* Inserts one row of a bulk by the statement of its form. */
+static quipu_status create_form(ent_db *db, const ent_entity *entity, qp_new_row *row,
+                                qp_cached **cached, quipu_error *reterr)
+{
+    const size_t form = (row->key_given_out ? 1u : 0u) + (row->owner_known ? 2u : 0u);
+
+    assert(form < CREATE_FORMS);
+    return create_run(db, entity, row, &cached[form], reterr);
+}
+
+/* The rows of a bulk, inside of its transaction; each form of a row has one statement. An error
+ * names the item. */
 static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char *values, size_t n,
                                 quipu_error *reterr)
 {
     const quipu_time now = quipu_time_now();
-    qp_cached *cached[2] = {NULL, NULL};
+    qp_cached *cached[CREATE_FORMS] = {NULL};
     quipu_status status = QUIPU_OK;
     qp_new_row row;
     bool own;
@@ -439,11 +478,12 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
         }
         if (status == QUIPU_OK) {
             assert(!own); /* the bulk's transaction is open */
-            status = create_run(db, entity, &row, &cached[row.key_given_out], reterr);
+            status = create_form(db, entity, &row, cached, reterr);
         }
     }
-    qp_cache_release(db, cached[0], status);
-    qp_cache_release(db, cached[1], status);
+    for (size_t form = 0; form < CREATE_FORMS; form++) {
+        qp_cache_release(db, cached[form], status);
+    }
     if (status != QUIPU_OK && reterr != NULL) {
         quipu_error first = *reterr;
         (void)qp_error_field(reterr, status, first.entity, first.field, first.rule,

@@ -12,11 +12,13 @@
  *           ├ packed cluster, shard ──────────────────────────▶
  *                          ├ any other row ───────────────────▶
  *                                    ├ the engine allocates field 0 ▶
- */
+ *
+ * Behind the last field stands the owner's key, where the engine has shards and it is known. */
 typedef struct qp_new_row {
     /* [0]: the packed key of a cluster, or the shard; then one a field. The order is that of the
      * columns, so that statements bind directly from here. */
-    qp_value slots[1 + ENT_FIELDS_MAX];
+    qp_value slots[2 + ENT_FIELDS_MAX];
+    bool owner_known;   /* the slot behind the fields has the owner's key (owner.h) */
     qp_fields given;    /* by the caller, as opposed to a default */
     bool key_given_out; /* the engine allocates the key, which is field 0 then */
     bool has_now;

@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "ent/interrupt.h"
 #include "ent/older.h"
+#include "ent/owner.h"
 
 /* The engine's table may be newer than this runtime, never older. */
 quipu_status qp_db_new(const qp_engine *engine, void *conn, bool read_only, ent_db **ret_db,
@@ -46,6 +47,7 @@ void ent_close(ent_db *db)
     qp_plan_free(&db->plan);
     qp_older_free(db->older);
     quipu_arena_free(&db->scratch);
+    qp_free(db->owners);
     qp_free(db->rows);
     db->engine->close(db->conn);
     qp_free(db);
@@ -335,6 +337,9 @@ void ent_rollback(ent_db *db)
         return;
     }
     db->depth--;
+    if (db->owners != NULL) {
+        qp_owners_forget(db);
+    }
     if (db->broken == QUIPU_OK) {
         int64_t start_ns = db->trace == NULL ? 0 : qp_clock_ns();
         db->engine->rollback(db->conn, db->depth);

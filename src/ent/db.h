@@ -40,6 +40,7 @@ struct ent_db {
     char *rows;          /* rows of one level while they are read */
     size_t rows_capacity;
     struct qp_migration *migration; /* under way, or NULL */
+    struct qp_owners *owners;       /* keys of owners that were seen (owner.h), or NULL */
     struct qp_older *older;         /* what the file of a reader lacks (older.h), or NULL */
     bool index_damaged;             /* a full-text index is: writes pass it over */
     bool index_failed;              /* it was found out in the transaction that began last */

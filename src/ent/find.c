@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "ent/create.h"
+#include "ent/owner.h"
 #include "ent/plan.h"
 #include "ent/row.h"
 #include "ent/shard.h"
@@ -74,6 +75,9 @@ quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, siz
             status =
                 qp_row_read(entity, values, arena, db->rows + *count * entity->row_size, reterr);
             *count += 1;
+            if (db->engine->shards && status == QUIPU_OK) {
+                qp_owners_note(db, entity, values);
+            }
         }
     }
     qp_cached_reset(db, cached, status);
@@ -391,6 +395,17 @@ static bool find_is_key(const ent_entity *entity, int index)
            (index >= 0 && index < (int)entity->index_count && entity->indexes[index].unique);
 }
 
+/* The one row that was read, which may be the owner of rows that are added later. */
+static quipu_status find_return(ent_db *db, quipu_arena *arena, const ent_entity *entity,
+                                const qp_value *values, void *ret_row, quipu_error *reterr)
+{
+    assert(ret_row != NULL);
+    if (db->engine->shards) {
+        qp_owners_note(db, entity, values);
+    }
+    return qp_row_return(arena, entity, values, ret_row, reterr);
+}
+
 /* By the key (-1) or a unique index. The statement is not stepped behind its row: at most one can
  * match, and the release resets it. A missing row is no failure of the statement, which is traced
  * as QUIPU_OK. */
@@ -423,10 +438,10 @@ quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, i
     if (status == QUIPU_OK) {
         status = qp_cached_step(db, cached, values, &is_row, reterr);
     }
-    if (status == QUIPU_OK) {
-        status =
-            is_row ? qp_row_return(arena, entity, values, ret_row, reterr)
-                   : qp_error_set(reterr, QUIPU_NOT_FOUND, "%s: no row has this key", entity->name);
+    if (status == QUIPU_OK && is_row) {
+        status = find_return(db, arena, entity, values, ret_row, reterr);
+    } else if (status == QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "%s: no row has this key", entity->name);
     }
     qp_cache_release(db, cached, status == QUIPU_NOT_FOUND ? QUIPU_OK : status);
     return status;

@@ -39,7 +39,7 @@ typedef enum qp_operation {
     QP_OP_COUNT,      /* where */
     QP_OP_EXISTS,     /* where */
     QP_OP_GET,        /* index number + 1, whether the shard is known */
-    QP_OP_INSERT,     /* whether the engine allocates the key */
+    QP_OP_INSERT,     /* whether the engine allocates the key, whether the owner is known */
     QP_OP_UPSERT,     /* the same, index number + 1, then one byte a field: set on conflict? */
     QP_OP_UPSERT_ONE, /* the same, returning the row */
     QP_OP_UPDATE,     /* one pair a changed field, QP_MARK_END, where */

@@ -12,8 +12,8 @@
  *   level  = {ID_IS | ID_BETWEEN | SHARD | OWNER | field operator | MATCH | group}
  *   group  = (ANY | ALL | NONE) {level NEXT} CLOSE
  *   get    = GET index shard_is_known
- *   insert = INSERT key_is_allocated
- *   upsert = UPSERT key_is_allocated index {qp_upsert_field}              one a field
+ *   insert = INSERT key_is_allocated owner_is_known
+ *   upsert = UPSERT key_is_allocated owner_is_known index {qp_upsert_field}        one a field
  *   update = UPDATE {field operator} END level
  *   hits   = HITS [ID_IS | ID_BETWEEN] BELOW level [CHUNKED]
  */
@@ -554,18 +554,23 @@ static void sql_get(sql_writer *w)
 }
 
 /* The columns that an engine with shards has beside the fields: names, or the values, which are
- * made of those of the fields. The shard itself is the first parameter, the fields follow.
+ * made of those of the fields. The shard itself is the first parameter, the fields follow, then the
+ * owner's key where it is known.
  *
- *   messages   ,"uid"                ,COALESCE((SELECT "uid" ... "id"=$15),'0000...')
+ *   messages   ,"uid"                ,$33
+ *                                    ,COALESCE((SELECT "uid" ... "id"=$15),'0000...')
  *   sessions   ,"fork_parent_part"   ,CAST($32 AS bigint) & 4095
  */
-static void sql_insert_parts(sql_writer *w, bool values)
+static void sql_insert_parts(sql_writer *w, bool values, bool owner_known)
 {
     const ent_entity *owner = sql_owner(w);
     const unsigned first = w->entity->shard != NULL ? 2 : 1;
 
     assert(owner == NULL || w->entity->shard->number != 0);
-    if (owner != NULL && values) {
+    if (owner != NULL && values && owner_known) {
+        sql_puts(w, ",");
+        sql_next_number(w);
+    } else if (owner != NULL && values) {
         sql_puts(w, ",COALESCE(");
         qp_shard_put_owner(w->sql, w->entity, sql_parameter_of(w, 1).text,
                            sql_parameter_of(w, first + w->entity->shard->number - 1).text);
@@ -592,6 +597,7 @@ static void sql_insert_parts(sql_writer *w, bool values)
 static void sql_insert(sql_writer *w)
 {
     bool given_out = sql_take(w) != 0;
+    const bool owner_known = sql_take(w) != 0;
     const char *front = w->packs                                ? QP_CLUSTER_COLUMN
                         : w->shards && w->entity->shard != NULL ? QP_SHARD_COLUMN
                                                                 : NULL;
@@ -612,13 +618,13 @@ static void sql_insert(sql_writer *w)
             n++;
         }
     }
-    sql_insert_parts(w, false);
+    sql_insert_parts(w, false, owner_known);
     sql_puts(w, n == 0 ? " DEFAULT VALUES" : ") VALUES (");
     for (size_t i = 0; i < n; i++) {
         sql_puts(w, i == 0 ? "" : ",");
         sql_next_number(w);
     }
-    sql_insert_parts(w, true);
+    sql_insert_parts(w, true, owner_known);
     sql_puts(w, n == 0 ? "" : ")");
 }
 

@@ -103,6 +103,7 @@ static void upsert_plan(ent_db *db, const ent_entity *entity, int on, qp_new_row
     assert(on >= -1 && on < (int)entity->index_count);
     qp_plan_begin(&db->plan, entity, db->engine, operation);
     qp_plan_mark(&db->plan, row->key_given_out);
+    qp_plan_mark(&db->plan, row->owner_known);
     qp_plan_mark(&db->plan, (unsigned)(on + 1));
     for (size_t i = 0; i < n; i++) {
         qp_plan_bind(&db->plan, &binds[i]);

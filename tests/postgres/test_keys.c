@@ -549,6 +549,63 @@ static void writes_go_down_the_key(void **state)
     ent_close(db);
 }
 
+/* The INSERT of a message looks its session up only where the connection has not seen it. */
+static void check_insert(ent_db *db, int64_t seq, const char *id, bool looks_up)
+{
+    const qp_message_new made = message_of(K_NUMBER, seq, id);
+    quipu_error err = {0};
+
+    ent_trace(db, keep_sql, NULL);
+    T_OK(qp_message_create(db, NULL, &made, NULL, &err));
+    ent_trace(db, NULL, NULL);
+    if ((strstr(last_sql, "(SELECT") != NULL) != looks_up) {
+        fail_msg("%s", last_sql);
+    }
+}
+
+static void a_message_names_the_uid_of_a_session_that_was_read(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_session *session = NULL;
+    quipu_error err = {0};
+    ent_db *db;
+
+    (void)state;
+    plans_store(uri);
+    db = et_connect(uri, 0);
+    check_insert(db, 11, "e11", true);
+    T_OK(qp_session_get(db, &arena, K_NUMBER, &session, &err));
+    check_insert(db, 12, "e12", false);
+    check_text(uri,
+               "SELECT count(*) FROM messages m JOIN sessions s ON s.part = m.part AND s.uid = "
+               "m.uid AND s.id = m.session_messages WHERE m.seq IN (11, 12) AND s.key = 'k'",
+               "2");
+    quipu_arena_free(&arena);
+    ent_close(db);
+}
+
+/* What was seen in a transaction that is rolled back may be a row of that transaction. */
+static void a_rollback_forgets_the_uids_that_it_has_seen(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_session *session = NULL;
+    quipu_error err = {0};
+    ent_db *db;
+
+    (void)state;
+    plans_store(uri);
+    db = et_connect(uri, 0);
+    T_OK(ent_begin(db, ENT_WRITE, &err));
+    T_OK(qp_session_get(db, &arena, K_NUMBER, &session, &err));
+    check_insert(db, 13, "e13", false);
+    ent_rollback(db);
+    check_insert(db, 13, "e13", true);
+    quipu_arena_free(&arena);
+    ent_close(db);
+}
+
 /* Whole stores are read in the order of numbers, and page by page. */
 static void sessions_are_read_in_order_without_a_sort(void **state)
 {
@@ -586,6 +643,8 @@ int main(void)
         cmocka_unit_test(a_store_numbers_more_sessions_than_a_file_does),
         cmocka_unit_test(look_ups_and_reads_go_down_the_key),
         cmocka_unit_test(writes_go_down_the_key),
+        cmocka_unit_test(a_message_names_the_uid_of_a_session_that_was_read),
+        cmocka_unit_test(a_rollback_forgets_the_uids_that_it_has_seen),
         cmocka_unit_test(sessions_are_read_in_order_without_a_sort),
     };
 
