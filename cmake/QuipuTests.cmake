@@ -96,7 +96,8 @@ set(quipu_tests_of_every_engine
     contract.store_recall_fixture contract.store_search contract.store_search_index
     contract.store_search_query contract.store_search_thread contract.store_session
     contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
-    contract.store_artifact contract.store_settings contract.store_state contract.store_usage
+    contract.store_artifact contract.store_compact contract.store_log contract.store_settings contract.store_state
+    contract.store_usage contract.tool_pairs
     contract.store_wait_thread
     contract.store_vector
     contract.store_window
@@ -131,7 +132,9 @@ endfunction()
 # What also runs on stores behind a server of quipu: the calls that a remote store has.
 set(quipu_tests_of_a_server
     contract.adk_answer contract.adk_live contract.adk_rules contract.adk_service
-    contract.adk_snapshot contract.store_settings contract.store_state
+    contract.adk_event contract.adk_live_thread contract.adk_snapshot contract.store_artifact
+    contract.store_compact contract.store_log contract.store_settings contract.store_state
+    contract.store_usage contract.tool_pairs
     contract.store_call contract.store_fork contract.store_list contract.store_message
     contract.store_recall contract.store_search contract.store_search_query contract.store_session
     contract.store_tail contract.store_title contract.store_window)

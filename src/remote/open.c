@@ -254,6 +254,16 @@ quipu_status qp_remote_open(const char *uri, const quipu_open_options *options,
                               .window = qp_remote_window,
                               .search = qp_remote_search,
                               .recall = qp_remote_recall,
-                              .dump = qp_remote_dump};
+                              .dump = qp_remote_dump,
+                              .artifact_get = qp_remote_artifact_get,
+                              .artifact_find = qp_remote_artifact_find,
+                              .artifact_save = qp_remote_artifact_save,
+                              .artifact_remove = qp_remote_artifact_remove,
+                              .usage = qp_remote_usage,
+                              .compact = qp_remote_compact,
+                              .uncompact = qp_remote_uncompact,
+                              .prune = qp_remote_prune,
+                              .feed = qp_remote_feed,
+                              .stats = qp_remote_stats};
     return QUIPU_OK;
 }

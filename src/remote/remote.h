@@ -129,6 +129,39 @@ quipu_status qp_remote_dump(void *ctx, const qp_call *call, const quipu_export_o
                             quipu_write_fn write, void *write_ctx, quipu_transfer *ret_done,
                             quipu_error *reterr);
 
+/* ---- artifact.c ------------------------------------------------------------------------------ */
+
+quipu_status qp_remote_artifact_get(void *ctx, const qp_call *call,
+                                    const quipu_artifact_query *query, quipu_arena *arena,
+                                    quipu_artifacts *ret_artifacts, quipu_error *reterr);
+quipu_status qp_remote_artifact_find(void *ctx, const qp_call *call,
+                                     const quipu_artifact_query *query, quipu_arena *arena,
+                                     quipu_artifacts *ret_artifacts, quipu_error *reterr);
+quipu_status qp_remote_artifact_save(void *ctx, const qp_call *call, const quipu_artifact *given,
+                                     quipu_arena *arena, quipu_artifacts *ret_artifacts,
+                                     quipu_error *reterr);
+quipu_status qp_remote_artifact_remove(void *ctx, const qp_call *call,
+                                       const quipu_artifact_query *query, int64_t *ret_removed,
+                                       quipu_error *reterr);
+quipu_status qp_remote_usage(void *ctx, const qp_call *call, const quipu_usage_query *query,
+                             quipu_arena *arena, quipu_usage_report *ret_report,
+                             quipu_error *reterr);
+
+/* ---- whole.c --------------------------------------------------------------------------------- */
+
+quipu_status qp_remote_compact(void *ctx, const qp_call *call, quipu_str key, int64_t covers_to,
+                               quipu_str summary, int64_t *ret_seq, quipu_error *reterr);
+quipu_status qp_remote_uncompact(void *ctx, const qp_call *call, quipu_str key,
+                                 quipu_error *reterr);
+quipu_status qp_remote_prune(void *ctx, const qp_call *call, quipu_str key, int64_t *ret_removed,
+                             quipu_error *reterr);
+quipu_status qp_remote_feed(void *ctx, const qp_call *call, const quipu_feed_options *options,
+                            quipu_arena *arena, quipu_feed_page *ret_page, quipu_error *reterr);
+quipu_status qp_remote_stats(void *ctx, const qp_call *call, bool is_quick, quipu_stats *ret_stats,
+                             quipu_error *reterr);
+
+/* ---- what files of this room share ----------------------------------------------------------- */
+
 /* The messages of an answer, added to a list of quipu_message; their texts go to the arena. */
 QUIPU_MUST_USE quipu_status qp_remote_messages(qp_json_node answer, quipu_arena *arena,
                                                qp_buf *list, quipu_error *reterr);

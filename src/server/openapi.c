@@ -331,13 +331,23 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
                                    "\"function\",\"model\",\"system\"]},\"content\":"
                                    "{\"type\":[\"string\",\"null\"]},\"eventId\":"
                                    "{\"type\":[\"string\",\"null\"]}}}"));
+#define OPENAPI_ARTIFACT                                                                           \
+    "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"name\"],\"properties\":{" \
+    "\"name\":{\"type\":\"string\"},\"data\":{\"type\":\"string\",\"contentEncoding\":\"base64\"}" \
+    ","                                                                                            \
+    "\"text\":{\"type\":\"string\"},\"kind\":{\"enum\":[\"data\",\"text\",\"uri\"]},"              \
+    "\"mimeType\":{\"type\":\"string\"},\"metadata\":{\"type\":\"object\"}"
     qp_jsonw_key(writer, QUIPU_STR("Artifact"));
+    qp_jsonw_raw(writer, QUIPU_STR(OPENAPI_ARTIFACT "}}"));
+    qp_jsonw_key(writer, QUIPU_STR("OwnedArtifact"));
+    qp_jsonw_raw(writer, QUIPU_STR(OPENAPI_ARTIFACT ",\"app\":{\"type\":\"string\"},"
+                                                    "\"user\":{\"type\":\"string\"},"
+                                                    "\"key\":{\"type\":\"string\"}}}"));
+    qp_jsonw_key(writer, QUIPU_STR("Compaction"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,"
-                                   "\"required\":[\"name\"],\"properties\":{\"name\":"
-                                   "{\"type\":\"string\"},\"data\":{\"type\":\"string\","
-                                   "\"contentEncoding\":\"base64\"},\"text\":{\"type\":"
-                                   "\"string\"},\"mimeType\":{\"type\":\"string\"},"
-                                   "\"metadata\":{\"type\":\"object\"}}}"));
+                                   "\"required\":[\"coversTo\",\"summary\"],\"properties\":"
+                                   "{\"coversTo\":{\"type\":\"integer\",\"minimum\":0},"
+                                   "\"summary\":{\"type\":\"string\",\"minLength\":1}}}"));
     qp_jsonw_key(writer, QUIPU_STR("State"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\"}"));
     qp_jsonw_key(writer, QUIPU_STR("MemoryPatch"));

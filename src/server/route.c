@@ -150,6 +150,18 @@ static const qp_parameter route_usage[] = {
     END,
 };
 
+static const qp_parameter route_stats[] = {
+    FLAG("quick", "without the figures of sessions and artifacts: it reads none of them"),
+    END,
+};
+
+static const qp_parameter route_feed[] = {
+    TEXT("after", "the cursor that the page before ended with"),
+    FLAG("fromNow", "without after: an empty page with the cursor of this moment"),
+    NUMBER("limit", 1, QUIPU_FEED_PAGE_MAX, "changes at most"),
+    END,
+};
+
 static const qp_parameter route_export[] = {
     FLAG("flat", "a fork with the messages that it shares, as a session of its own"),
     END,
@@ -175,6 +187,29 @@ static const qp_parameter route_artifacts[] = {
 
 static const qp_parameter route_artifact[] = {
     NUMBER("version", 0, QUIPU_ARTIFACT_VERSIONS_MAX - 1, "this version; without it: the newest"),
+    END,
+};
+
+#define ARTIFACT_OWNER                                                                             \
+    TEXT("app", "of this app; with app or user, the session need not exist"),                      \
+        TEXT("user", "of this user"),                                                              \
+        TEXT("key", "of this session and its user; without it: the user's alone")
+
+static const qp_parameter route_owned_artifacts[] = {
+    ARTIFACT_OWNER,
+    TEXT("name", "only of this name"),
+    FLAG("versions", "all versions, not the newest of each name"),
+    END,
+};
+
+static const qp_parameter route_owned_artifact[] = {
+    ARTIFACT_OWNER,
+    NUMBER("version", 0, QUIPU_ARTIFACT_VERSIONS_MAX - 1, "this version; without it: the newest"),
+    END,
+};
+
+static const qp_parameter route_owned_delete[] = {
+    ARTIFACT_OWNER,
     END,
 };
 
@@ -206,8 +241,11 @@ const qp_route qp_routes[] = {
      "McpMessage", QP_ROUTE_WORKER, qp_route_mcp},
     {QP_HTTP_GET, "/v1/me", QP_NEED_READ, "getIdentity", "What the token may do", NULL, NULL,
      QP_ROUTE_LOOP, qp_route_identity},
-    {QP_HTTP_GET, "/v1/stats", QP_NEED_WHOLE, "stats", "How much is in the store", NULL, NULL,
-     QP_ROUTE_WORKER, qp_route_stats},
+    {QP_HTTP_GET, "/v1/stats", QP_NEED_WHOLE, "stats", "How much is in the store", route_stats,
+     NULL, QP_ROUTE_WORKER, qp_route_stats},
+    {QP_HTTP_GET, "/v1/feed", QP_NEED_WHOLE, "readFeed",
+     "Changes of all sessions, where the store records them", route_feed, NULL, QP_ROUTE_WORKER,
+     qp_route_feed},
     {QP_HTTP_GET, "/v1/export", QP_NEED_WHOLE, "exportStore", "The whole store as JSON Lines",
      route_export_all, NULL, QP_ROUTE_WORKER, qp_route_export},
     {QP_HTTP_GET, "/v1/memory", QP_NEED_READ, "listMemoryProgress",
@@ -244,6 +282,14 @@ const qp_route qp_routes[] = {
     {QP_HTTP_POST, "/v1/sessions/{key}/fork", QP_NEED_WRITE, "forkSession",
      "Create a session that shares the past of this one", NULL, "Fork", QP_ROUTE_WORKER,
      qp_route_session_fork},
+    {QP_HTTP_POST, "/v1/sessions/{key}/compact", QP_NEED_WRITE, "compactSession",
+     "Put a summary in the place of the view's messages up to one of them", NULL, "Compaction",
+     QP_ROUTE_WORKER, qp_route_session_compact},
+    {QP_HTTP_DELETE, "/v1/sessions/{key}/compact", QP_NEED_WRITE, "uncompactSession",
+     "Undo the newest compaction", NULL, NULL, QP_ROUTE_WORKER, qp_route_session_uncompact},
+    {QP_HTTP_POST, "/v1/sessions/{key}/prune", QP_NEED_WRITE, "pruneSession",
+     "Remove for good what the newest compaction covers", NULL, NULL, QP_ROUTE_WORKER,
+     qp_route_session_prune},
     {QP_HTTP_GET, "/v1/sessions/{key}/window", QP_NEED_READ, "getWindow",
      "The newest whole turns that fit a budget of tokens", route_window, NULL, QP_ROUTE_WORKER,
      qp_route_window},
@@ -279,6 +325,18 @@ const qp_route qp_routes[] = {
      qp_route_artifact_get},
     {QP_HTTP_DELETE, "/v1/sessions/{key}/artifacts/{name}", QP_NEED_WRITE, "deleteArtifact",
      "Delete all versions of an artifact", NULL, NULL, QP_ROUTE_WORKER, qp_route_artifact_delete},
+    {QP_HTTP_GET, "/v1/artifacts", QP_NEED_READ, "listOwnedArtifacts",
+     "The artifacts of a user of an app, and of a session, without their bytes",
+     route_owned_artifacts, NULL, QP_ROUTE_WORKER, qp_route_artifact_list},
+    {QP_HTTP_POST, "/v1/artifacts", QP_NEED_WRITE, "saveOwnedArtifact",
+     "Save the next version of an artifact of a user of an app", NULL, "OwnedArtifact",
+     QP_ROUTE_WORKER, qp_route_artifact_save},
+    {QP_HTTP_GET, "/v1/artifacts/{name}", QP_NEED_READ, "getOwnedArtifact",
+     "One version of an artifact with its bytes in base64", route_owned_artifact, NULL,
+     QP_ROUTE_WORKER, qp_route_artifact_get},
+    {QP_HTTP_DELETE, "/v1/artifacts/{name}", QP_NEED_WRITE, "deleteOwnedArtifact",
+     "Delete all versions of an artifact", route_owned_delete, NULL, QP_ROUTE_WORKER,
+     qp_route_artifact_delete},
 #define ADK_SESSIONS "/apps/{app_name}/users/{user_id}/sessions"
 #define ADK_SESSION ADK_SESSIONS "/{session_id}"
 #define ADK_ARTIFACT ADK_SESSION "/artifacts/{artifact_name}"

@@ -89,6 +89,10 @@ quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_export(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_tail(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_feed(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_session_compact(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_session_uncompact(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_session_prune(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_usage(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_memory_list(qp_call *call, quipu_error *reterr);

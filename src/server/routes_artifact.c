@@ -17,11 +17,11 @@
 
 /* ---- /v1 ------------------------------------------------------------------------------------- */
 
+static const char *const artifact_kinds[] = {"data", "data", "text", "uri"}; /* by their enum */
+
 /* Lists leave the bytes out: a list costs what its names cost. */
 static void artifact_put(qp_jsonw *writer, const quipu_artifact *artifact, bool with_data)
 {
-    static const char *const kinds[] = {"data", "data", "text", "uri"};
-
     qp_jsonw_object(writer);
     qp_jsonw_put_text(writer, "name", artifact->name);
     qp_jsonw_put_i64(writer, "version", artifact->version);
@@ -34,7 +34,16 @@ static void artifact_put(qp_jsonw *writer, const quipu_artifact *artifact, bool 
         qp_jsonw_key(writer, QUIPU_STR("metadata"));
         qp_jsonw_raw(writer, artifact->metadata.text);
     }
-    qp_jsonw_put(writer, "kind", kinds[artifact->kind]);
+    qp_jsonw_put(writer, "kind", artifact_kinds[artifact->kind]);
+    if (artifact->session_key.p != NULL) {
+        qp_jsonw_put_text(writer, "sessionKey", artifact->session_key);
+    }
+    if (artifact->app_name.p != NULL) {
+        qp_jsonw_put_text(writer, "appName", artifact->app_name);
+    }
+    if (artifact->user_id.p != NULL) {
+        qp_jsonw_put_text(writer, "userId", artifact->user_id);
+    }
     qp_jsonw_put_time(writer, "createdAt", artifact->created_at);
     if (with_data) {
         qp_jsonw_key(writer, QUIPU_STR("data"));
@@ -57,11 +66,35 @@ static quipu_status artifact_answer(qp_call *call, int status, const quipu_artif
     return qp_reply_json(&call->answer, status, &writer, reterr);
 }
 
-/* The session's artifacts: it must exist in the identity's scope. */
+/* Whose artifacts a request is about. By a session's key alone, in the path or as a parameter, the
+ * session must exist in the identity's scope. Where an app or a user is named the rows are theirs,
+ * as with ADK: the key need not be that of a session, and only the names decide what is seen. */
+static quipu_status artifact_place(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (query->app_name.p == NULL && query->user_id.p == NULL && query->session_key.p != NULL) {
+        call->key = query->session_key;
+        return qp_call_check_session(call, reterr);
+    }
+    status = qp_call_scope(call, &query->app_name, &query->user_id, reterr);
+    if (status == QUIPU_OK && query->session_key.p != NULL &&
+        !qp_text_is_segment(query->session_key)) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "the key cannot be part of a path");
+    }
+    return status;
+}
+
+/* The place that the path or the parameters name, and the name, which is the path's last value. */
 static quipu_status artifact_query(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)
 {
-    query->session_key = call->key;
-    return qp_call_check_session(call, reterr);
+    const bool has_key = call->key.p != NULL;
+
+    query->session_key = has_key ? call->key : qp_call_text(call, "key");
+    query->app_name = qp_call_text(call, "app");
+    query->user_id = qp_call_text(call, "user");
+    query->name = call->path[has_key ? 1 : 0];
+    return artifact_place(call, query, reterr);
 }
 
 quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr)
@@ -71,7 +104,7 @@ quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr)
     quipu_status status = artifact_query(call, &query, reterr);
     qp_jsonw writer;
 
-    query.name = qp_call_text(call, "name");
+    query.name = qp_call_text(call, "name"); /* none is in the path of a list */
     query.flags = qp_call_flag(call, "versions") ? QUIPU_ARTIFACT_VERSIONS : 0;
     if (status == QUIPU_OK) {
         status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);
@@ -98,7 +131,6 @@ quipu_status qp_route_artifact_get(qp_call *call, quipu_error *reterr)
     quipu_artifact_list *list = NULL;
     quipu_status status = artifact_query(call, &query, reterr);
 
-    query.name = call->path[1];
     query.version = qp_call_number(call, "version", -1);
     if (status == QUIPU_OK) {
         status = quipu_artifact_get(call->store, &query, &call->limits, &list, reterr);
@@ -138,10 +170,43 @@ static quipu_status artifact_bytes(qp_call *call, qp_json_node value, quipu_byte
     return status;
 }
 
-/* {"name", "data" or "text", "mimeType", "metadata"} */
+/* What the bytes are; without it a `text` is a text, and `data` is data. */
+static quipu_status artifact_kind(qp_json_node value, quipu_artifact *ret, quipu_error *reterr)
+{
+    for (int i = QUIPU_ARTIFACT_DATA; i <= QUIPU_ARTIFACT_URI; i++) {
+        if (qp_json_kind_of(value) == QP_JSON_STRING &&
+            qp_json_text_is(value, quipu_cstr(artifact_kinds[i]))) {
+            ret->kind = (quipu_artifact_kind)i;
+            return QUIPU_OK;
+        }
+    }
+    return qp_error_set(reterr, QUIPU_INVALID, "kind must be data, text or uri");
+}
+
+/* The members that say whose an artifact is, where the path does not. *ret_known: it is one. */
+static quipu_status artifact_owner(qp_call *call, qp_json_node name, qp_json_node value,
+                                   quipu_artifact *ret, bool *ret_known, quipu_error *reterr)
+{
+    const struct {
+        const char *name;
+        quipu_str *to;
+    } owners[] = {{"app", &ret->app_name}, {"user", &ret->user_id}, {"key", &ret->session_key}};
+
+    *ret_known = true;
+    for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]) && call->key.p == NULL; i++) {
+        if (qp_json_text_is(name, quipu_cstr(owners[i].name))) {
+            return artifact_text(call, owners[i].name, value, owners[i].to, reterr);
+        }
+    }
+    *ret_known = false;
+    return QUIPU_OK;
+}
+
+/* {"name", "data" or "text", "kind", "mimeType", "metadata"}, and the owner */
 static quipu_status artifact_read(qp_call *call, qp_json_node body, quipu_artifact *ret,
                                   quipu_error *reterr)
 {
+    bool is_known = false;
     qp_json_iter each = qp_json_each(body);
     quipu_status status = QUIPU_OK;
     quipu_str text = QP_STR_ABSENT;
@@ -155,14 +220,25 @@ static quipu_status artifact_read(qp_call *call, qp_json_node body, quipu_artifa
             ret->metadata.text = qp_json_raw(each.value);
         } else if (qp_json_text_is(each.key, QUIPU_STR("text"))) {
             status = artifact_text(call, "text", each.value, &text, reterr);
-            ret->kind = QUIPU_ARTIFACT_TEXT;
+            ret->kind = (int)ret->kind == 0 ? QUIPU_ARTIFACT_TEXT : ret->kind;
             ret->data = (quipu_bytes){text.p, text.n};
         } else if (qp_json_text_is(each.key, QUIPU_STR("data"))) {
             status = artifact_bytes(call, each.value, &ret->data, reterr);
+        } else if (qp_json_text_is(each.key, QUIPU_STR("kind"))) {
+            status = artifact_kind(each.value, ret, reterr);
         } else {
-            status = qp_error_set(reterr, QUIPU_INVALID,
-                                  "an artifact has name, data or text, mimeType and metadata");
+            status = artifact_owner(call, each.key, each.value, ret, &is_known, reterr);
+            if (status == QUIPU_OK && !is_known) {
+                status =
+                    qp_error_set(reterr, QUIPU_INVALID,
+                                 "an artifact has name, data or text, kind, mimeType and metadata");
+            }
         }
+    }
+    if (status == QUIPU_OK && !qp_text_is_segment(ret->name)) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "a name with control characters, or with . or .. between slashes, "
+                              "cannot be part of a path");
     }
     if (status == QUIPU_OK && ret->data.p == NULL) {
         status = qp_error_set(reterr, QUIPU_INVALID, "an artifact needs data or text");
@@ -174,6 +250,7 @@ static quipu_status artifact_read(qp_call *call, qp_json_node body, quipu_artifa
 quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact artifact = {.session_key = call->key};
+    quipu_artifact_query place = QUIPU_ARTIFACT_QUERY_INIT;
     quipu_artifact_list *list = NULL;
     qp_json_doc doc;
     quipu_status status = qp_body_parse(call, &doc, reterr);
@@ -182,7 +259,12 @@ quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr)
         status = artifact_read(call, qp_json_root(&doc), &artifact, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_call_check_session(call, reterr);
+        place.app_name = artifact.app_name;
+        place.user_id = artifact.user_id;
+        place.session_key = artifact.session_key;
+        status = artifact_place(call, &place, reterr);
+        artifact.app_name = place.app_name; /* a scoped token's, where none is named */
+        artifact.user_id = place.user_id;
     }
     if (status == QUIPU_OK) {
         status = quipu_artifact_save(call->store, quipu_artifacts_of(&artifact, 1), &call->limits,
@@ -201,15 +283,21 @@ quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
     quipu_status status = artifact_query(call, &query, reterr);
+    int64_t removed = 0;
+    qp_jsonw writer;
 
-    query.name = call->path[1];
     if (status == QUIPU_OK) {
-        status = quipu_artifact_delete(call->store, &query, &call->limits, NULL, reterr);
+        status = quipu_artifact_delete(call->store, &query, &call->limits, &removed, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status != QUIPU_OK || !qp_call_may_read(call)) {
         call->answer.status = 204;
+        return status;
     }
-    return status;
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_put_i64(&writer, "removed", removed);
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
 /* ---- ADK ------------------------------------------------------------------------------------- */

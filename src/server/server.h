@@ -26,7 +26,7 @@
 #define QP_SERVER_TENANT_MAX 1025 /* bytes of the tenant's name, with its NUL */
 #define QP_SERVER_APP_MAX 256     /* bytes of the app that is open, with its NUL */
 #define QP_SERVER_BUCKETS 12      /* of the histogram of latencies */
-#define QP_SERVER_ROUTES_MAX 64   /* routes that are counted */
+#define QP_SERVER_ROUTES_MAX 96   /* routes that are counted */
 #define QP_SERVER_CLASSES 3       /* of statuses: good, the client's fault, the server's */
 
 struct event;

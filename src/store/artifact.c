@@ -140,7 +140,7 @@ QP_RESULT(artifact_result);
 
 /* One call. The place is the caller's, or that of the session. */
 typedef struct artifact_call {
-    const quipu_store *store;
+    quipu_store *store;
     quipu_artifact_query query;
     quipu_artifact given; /* of a save */
     char hash[QP_HASH_TEXT_SIZE];
@@ -369,6 +369,28 @@ static quipu_status artifact_save_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status;
 }
 
+/* Saves in a local store, or at the server of a remote one, whose answer goes to an arena that the
+ * call throws away when nobody asked for it. */
+static quipu_status artifact_save_run(artifact_call *save, const qp_call *within,
+                                      quipu_arena *scratch, quipu_error *reterr)
+{
+    const qp_remote *remote = &save->store->remote;
+    quipu_artifacts saved = {0};
+    quipu_status status;
+
+    if (!qp_store_is_remote(save->store)) {
+        qp_artifact_hash(save->given.data, save->hash);
+        return qp_store_write(save->store, within, artifact_save_work, save, reterr);
+    }
+    status = remote->artifact_save(remote->ctx, within, &save->given,
+                                   save->result != NULL ? &save->result->head.arena : scratch,
+                                   &saved, reterr);
+    if (status == QUIPU_OK && save->result != NULL) {
+        save->result->pub.artifacts = saved;
+    }
+    return status;
+}
+
 quipu_status quipu_artifact_save(quipu_store *store, quipu_artifacts artifact,
                                  const quipu_call_options *call, quipu_artifact_list **ret_saved,
                                  quipu_error *reterr)
@@ -403,8 +425,7 @@ quipu_status quipu_artifact_save(quipu_store *store, quipu_artifacts artifact,
                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for an artifact");
     }
     if (status == QUIPU_OK) {
-        qp_artifact_hash(save.given.data, save.hash);
-        status = qp_store_write(store, &within, artifact_save_work, &save, reterr);
+        status = artifact_save_run(&save, &within, &arena, reterr);
     }
     if (status == QUIPU_OK && ret_saved != NULL) {
         *ret_saved = &save.result->pub;
@@ -548,6 +569,22 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status;
 }
 
+/* Reads in a local store, or asks the server of a remote one. */
+static quipu_status artifact_read_run(artifact_call *read, const qp_call *within, qp_work_fn work,
+                                      quipu_error *reterr)
+{
+    const qp_remote *remote = &read->store->remote;
+    quipu_arena *arena = &read->result->head.arena;
+    quipu_artifacts *found = &read->result->pub.artifacts;
+
+    if (!qp_store_is_remote(read->store)) {
+        return qp_store_read(read->store, within, work, read, reterr);
+    }
+    return work == artifact_get_work
+               ? remote->artifact_get(remote->ctx, within, &read->query, arena, found, reterr)
+               : remote->artifact_find(remote->ctx, within, &read->query, arena, found, reterr);
+}
+
 /* The way of both reads. */
 static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query *query,
                                   bool needs_name, qp_work_fn work, const quipu_call_options *call,
@@ -575,7 +612,7 @@ static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query
     if (status == QUIPU_OK) {
         read.result = qp_result_new(sizeof(*read.result));
         status = read.result != NULL
-                     ? qp_store_read(store, &within, work, &read, reterr)
+                     ? artifact_read_run(&read, &within, work, reterr)
                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for artifacts");
     }
     if (status == QUIPU_OK && ret_list != NULL) {
@@ -637,7 +674,10 @@ quipu_status quipu_artifact_delete(quipu_store *store, const quipu_artifact_quer
     if (status == QUIPU_OK) {
         status = artifact_check_place(&remove.query, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && qp_store_is_remote(store)) {
+        status = store->remote.artifact_remove(store->remote.ctx, &within, &remove.query,
+                                               &remove.removed, reterr);
+    } else if (status == QUIPU_OK) {
         /* A file that is full must be able to shrink. */
         status = qp_size_exempt(store, &within, artifact_delete_work, &remove, reterr);
     }

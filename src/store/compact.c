@@ -273,6 +273,22 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
 /* ---- the calls --------------------------------------------------------------------------------
  */
 
+/* The same at the server of a remote store, whose own work it is to purge. */
+static quipu_status compact_ask(const quipu_store *store, compact_call *call, qp_work_fn work,
+                                const qp_call *within, quipu_error *reterr)
+{
+    const qp_remote *remote = &store->remote;
+
+    assert(qp_store_is_remote(store));
+    if (work == compact_work) {
+        return remote->compact(remote->ctx, within, call->key, call->covers_to, call->text,
+                               &call->seq, reterr);
+    }
+    return work == compact_prune_work
+               ? remote->prune(remote->ctx, within, call->key, &call->removed, reterr)
+               : remote->uncompact(remote->ctx, within, call->key, reterr);
+}
+
 /* The way that all three calls go. A prune makes the file smaller, so that the size cap does not
  * hold for it. */
 static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_fn work,
@@ -289,13 +305,15 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
         status = qp_error_field(reterr, QUIPU_INVALID, "Message", "content", "notempty",
                                 "the summary is empty");
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && qp_store_is_remote(store)) {
+        status = compact_ask(store, call, work, &within, reterr);
+    } else if (status == QUIPU_OK) {
         within.session = call->key;
         within.family = work == compact_prune_work; /* only that one removes messages */
         status = work == compact_prune_work ? qp_size_exempt(store, &within, work, call, reterr)
                                             : qp_store_write(store, &within, work, call, reterr);
     }
-    if (status == QUIPU_OK && work == compact_prune_work) {
+    if (status == QUIPU_OK && work == compact_prune_work && !qp_store_is_remote(store)) {
         qp_purge_after(store, &within, QUIPU_DELETE_BATCHES);
     }
     qp_store_leave(&within);

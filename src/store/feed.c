@@ -37,7 +37,7 @@ QP_RESULT(feed_page);
 
 /* One read: its checked options, its position, and the page that the work fills. */
 typedef struct feed_call {
-    const quipu_store *store;
+    quipu_store *store;
     quipu_feed_options options;
     int64_t after; /* the number of the event before; -1: the oldest that is kept */
     feed_page *page;
@@ -330,6 +330,19 @@ static quipu_status feed_options(const quipu_feed_options *given, feed_call *cal
     return status == QUIPU_OK ? qp_wait_begin(options->timeout_ms, ret_end, reterr) : status;
 }
 
+/* A page of a local store, or of the server of a remote one. */
+static quipu_status feed_read_once(feed_call *read, const qp_call *within, quipu_error *reterr)
+{
+    const qp_remote *remote = &read->store->remote;
+
+    if (!qp_store_is_remote(read->store)) {
+        return qp_store_read(read->store, within, feed_read_work, read, reterr);
+    }
+    quipu_arena_free(&read->page->head.arena); /* of the empty page before */
+    return remote->feed(remote->ctx, within, &read->options, &read->page->head.arena,
+                        &read->page->pub, reterr);
+}
+
 /* Reads and waits in turn until changes come or the time is over. The count of changes is taken
  * before each read: a commit after the read ends the wait at once. Each read has the deadline of
  * the call; the wait has the timeout of the options. */
@@ -340,12 +353,13 @@ static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end
 
     assert(read->page != NULL);
     for (;;) {
-        uint64_t seen = qp_change_signal_count(&store->signal);
+        const bool is_remote = qp_store_is_remote(store);
+        uint64_t seen = is_remote ? 0 : qp_change_signal_count(&store->signal);
         qp_call within;
         quipu_status status = qp_store_enter_as("quipu_feed_read", store, call, &within, reterr);
 
         if (status == QUIPU_OK) {
-            status = qp_store_read(store, &within, feed_read_work, read, reterr);
+            status = feed_read_once(read, &within, reterr);
         }
         /* The entry of quipu_feed_read() keeps the store open during the wait. */
         qp_store_leave(&within);
@@ -353,7 +367,8 @@ static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end
             qp_clock_ns() >= end_ns) {
             return status;
         }
-        status = qp_wait_change(store, seen, end_ns, within.cancel, reterr);
+        status = is_remote ? qp_wait_pause(store, end_ns, within.cancel, reterr)
+                           : qp_wait_change(store, seen, end_ns, within.cancel, reterr);
         if (status != QUIPU_OK) {
             return status;
         }
@@ -375,9 +390,6 @@ quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *optio
         status = qp_error_set(reterr, QUIPU_MISUSE, "the feed needs a place for its page");
     }
     if (status == QUIPU_OK) {
-        status = qp_store_check_local(store, &within, reterr);
-    }
-    if (status == QUIPU_OK) {
         status = feed_options(options, &read, &end_ns, reterr);
     }
     if (status == QUIPU_OK) {
@@ -387,9 +399,16 @@ quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *optio
         }
     }
     if (status == QUIPU_OK) {
-        (void)qp_change_signal_listen(&store->signal);
+        /* Nothing commits in this process to a store behind a server: it is asked again. */
+        const bool listens = !qp_store_is_remote(store);
+
+        if (listens) {
+            (void)qp_change_signal_listen(&store->signal);
+        }
         status = feed_follow(store, &read, end_ns, call, reterr);
-        qp_change_signal_leave(&store->signal);
+        if (listens) {
+            qp_change_signal_leave(&store->signal);
+        }
     }
     if (status == QUIPU_OK) {
         assert(ret_page != NULL);

@@ -8,11 +8,14 @@
 #ifndef QP_STORE_REMOTE_H
 #define QP_STORE_REMOTE_H
 
+#include <quipu/artifact.h>
 #include <quipu/history.h>
 #include <quipu/maintain.h>
 #include <quipu/recall.h>
 #include <quipu/search.h>
 #include <quipu/store.h>
+#include <quipu/tail.h>
+#include <quipu/usage.h>
 
 #include "store/call.h"
 #include "store/state.h"
@@ -79,6 +82,29 @@ typedef struct qp_remote {
     quipu_status (*dump)(void *ctx, const qp_call *call, const quipu_export_options *options,
                          quipu_write_fn write, void *write_ctx, quipu_transfer *ret_done,
                          quipu_error *reterr);
+    quipu_status (*artifact_get)(void *ctx, const qp_call *call, const quipu_artifact_query *query,
+                                 quipu_arena *arena, quipu_artifacts *ret_artifacts,
+                                 quipu_error *reterr);
+    quipu_status (*artifact_find)(void *ctx, const qp_call *call, const quipu_artifact_query *query,
+                                  quipu_arena *arena, quipu_artifacts *ret_artifacts,
+                                  quipu_error *reterr);
+    quipu_status (*artifact_save)(void *ctx, const qp_call *call, const quipu_artifact *given,
+                                  quipu_arena *arena, quipu_artifacts *ret_artifacts,
+                                  quipu_error *reterr);
+    quipu_status (*artifact_remove)(void *ctx, const qp_call *call,
+                                    const quipu_artifact_query *query, int64_t *ret_removed,
+                                    quipu_error *reterr);
+    quipu_status (*usage)(void *ctx, const qp_call *call, const quipu_usage_query *query,
+                          quipu_arena *arena, quipu_usage_report *ret_report, quipu_error *reterr);
+    quipu_status (*compact)(void *ctx, const qp_call *call, quipu_str key, int64_t covers_to,
+                            quipu_str summary, int64_t *ret_seq, quipu_error *reterr);
+    quipu_status (*uncompact)(void *ctx, const qp_call *call, quipu_str key, quipu_error *reterr);
+    quipu_status (*prune)(void *ctx, const qp_call *call, quipu_str key, int64_t *ret_removed,
+                          quipu_error *reterr);
+    quipu_status (*feed)(void *ctx, const qp_call *call, const quipu_feed_options *options,
+                         quipu_arena *arena, quipu_feed_page *ret_page, quipu_error *reterr);
+    quipu_status (*stats)(void *ctx, const qp_call *call, bool is_quick, quipu_stats *ret_stats,
+                          quipu_error *reterr);
 } qp_remote;
 
 /* Connects to the server of a URI, http://, https:// or unix:, and asks whether the token counts.

@@ -211,12 +211,17 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *cal
     if (status == QUIPU_OK) {
         status = stats_flags(ret_stats, &stats.is_quick, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && qp_store_is_remote(store)) {
+        status =
+            store->remote.stats(store->remote.ctx, &within, stats.is_quick, &stats.stats, reterr);
+    } else if (status == QUIPU_OK) {
         status = qp_store_read_apart(store, &within, stats_work, &stats, reterr);
     }
     if (status == QUIPU_OK) {
         assert(ret_stats != NULL);
-        stats_connections(store, &stats.stats);
+        if (!qp_store_is_remote(store)) {
+            stats_connections(store, &stats.stats);
+        }
         stats.stats.flags = stats.is_quick ? QUIPU_STATS_QUICK : 0;
         qp_output_put(ret_stats, &stats.stats, sizeof(stats.stats));
     }

@@ -196,9 +196,8 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
     return status;
 }
 
-/* The time between two questions to a server. */
-static quipu_status tail_pause(const quipu_store *store, int64_t end_ns, quipu_cancel *cancel,
-                               quipu_error *reterr)
+quipu_status qp_wait_pause(const quipu_store *store, int64_t end_ns, quipu_cancel *cancel,
+                           quipu_error *reterr)
 {
     int64_t wake_ns = qp_clock_ns() + TAIL_ASK_MS * QP_NS_PER_MS;
 
@@ -230,7 +229,7 @@ static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_ca
             return status;
         }
         status = is_remote
-                     ? tail_pause(tail->store, end_ns, cancel, reterr)
+                     ? qp_wait_pause(tail->store, end_ns, cancel, reterr)
                      : qp_wait_change(tail->store, seen, tail_wake_ns(history->pub.session, end_ns),
                                       cancel, reterr);
         if (status != QUIPU_OK) {

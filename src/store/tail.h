@@ -17,4 +17,9 @@ QUIPU_MUST_USE quipu_status qp_wait_begin(int64_t timeout_ms, int64_t *ret_end_n
 QUIPU_MUST_USE quipu_status qp_wait_change(quipu_store *store, uint64_t seen, int64_t end_ns,
                                            quipu_cancel *cancel, quipu_error *reterr);
 
+/* The time between two questions to a server, or until `end_ns`; QUIPU_CANCELLED by the flag, or
+ * when the store is being closed. */
+QUIPU_MUST_USE quipu_status qp_wait_pause(const quipu_store *store, int64_t end_ns,
+                                          quipu_cancel *cancel, quipu_error *reterr);
+
 #endif

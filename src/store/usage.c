@@ -122,7 +122,7 @@ typedef struct usage_report {
 QP_RESULT(usage_report);
 
 typedef struct usage_call {
-    const quipu_store *store;
+    quipu_store *store;
     quipu_usage_query query;
     qp_session from; /* begin behind this row, when its id is not 0 */
     usage_report *report;
@@ -396,6 +396,20 @@ static quipu_status usage_finish(usage_call *call, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* The rows of a local store, or of the server of a remote one. */
+static quipu_status usage_run(usage_call *usage, const qp_call *within, quipu_error *reterr)
+{
+    const qp_remote *remote = &usage->store->remote;
+    quipu_status status;
+
+    if (qp_store_is_remote(usage->store)) {
+        return remote->usage(remote->ctx, within, &usage->query, &usage->report->head.arena,
+                             &usage->report->pub, reterr);
+    }
+    status = qp_store_read(usage->store, within, usage_work, usage, reterr);
+    return status == QUIPU_OK ? usage_finish(usage, reterr) : status;
+}
+
 quipu_status quipu_usage_get(quipu_store *store, const quipu_usage_query *query,
                              const quipu_call_options *call, quipu_usage_report **ret_report,
                              quipu_error *reterr)
@@ -417,11 +431,8 @@ quipu_status quipu_usage_get(quipu_store *store, const quipu_usage_query *query,
     if (status == QUIPU_OK) {
         usage.report = qp_result_new(sizeof(*usage.report));
         status = usage.report != NULL
-                     ? qp_store_read(store, &within, usage_work, &usage, reterr)
+                     ? usage_run(&usage, &within, reterr)
                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a report");
-    }
-    if (status == QUIPU_OK) {
-        status = usage_finish(&usage, reterr);
     }
     qp_free(usage.rows);
     if (status == QUIPU_OK) {

@@ -180,6 +180,7 @@ static void the_same_content_is_stored_once_for_a_user(void **state)
     quipu_store *store = st_open_new(NULL, path);
     quipu_stats stats = QUIPU_STATS_INIT;
 
+    T_NOT_SERVED("it looks into the file");
     (void)state;
     (void)save(store, "ana", "s", "a", "same");
     (void)save(store, "ana", "s", "a", "same");
@@ -201,6 +202,7 @@ static void a_blob_goes_with_its_last_owner(void **state)
     quipu_artifact_query query = of("ana", "s", "a");
     int64_t removed = 0;
 
+    T_NOT_SERVED("it looks into the file");
     (void)state;
     (void)save(store, "ana", "s", "a", "same");
     (void)save(store, "ana", "s", "a", "other");
@@ -240,6 +242,7 @@ static void a_deleted_session_takes_its_own(void **state)
     char path[T_PATH_MAX];
     quipu_store *store = with_session(path);
 
+    T_NOT_SERVED("it looks into the file");
     (void)state;
     T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL));
     check_names(store, of("ana", "s", NULL), "user:b.0");
@@ -263,6 +266,7 @@ static void an_erased_user_leaves_none(void **state)
     char path[T_PATH_MAX];
     quipu_store *store = with_session(path);
 
+    T_NOT_SERVED("a server does not erase");
     (void)state;
     (void)save(store, "ana", "gone", "c", "content of a key without a session");
     erase(store, "ana", NULL);
@@ -277,6 +281,7 @@ static void an_erased_key_without_a_session_leaves_none(void **state)
     char path[T_PATH_MAX];
     quipu_store *store = with_session(path);
 
+    T_NOT_SERVED("a server does not erase");
     (void)state;
     (void)save(store, "ana", "gone", "c", "words of a key without a session");
     erase(store, NULL, "gone");
@@ -295,6 +300,7 @@ static void an_export_carries_artifacts(void **state)
     quipu_store *other = st_open_new(NULL, other_path);
     mt_stream stream;
 
+    T_NOT_SERVED("a server does not import");
     (void)state;
     (void)save(store, "ana", "gone", "c", "content of the user");
     stream = mt_export(store, NULL);
@@ -330,6 +336,7 @@ static void everything_has_a_limit(void **state)
     char *bytes = calloc(1, QUIPU_ARTIFACT_BYTES_MAX + 1);
     char json[QUIPU_ARTIFACT_METADATA_MAX + 2];
 
+    T_NOT_SERVED("a server takes less at once");
     assert_non_null(bytes);
     assert_int_equal(try(store, (quipu_artifact){.data = {bytes, QUIPU_ARTIFACT_BYTES_MAX}}),
                      QUIPU_OK);
@@ -366,6 +373,7 @@ static void versions_of_a_name_have_a_limit(void **state)
     char hash[QP_HASH_TEXT_SIZE];
     ent_db *db;
 
+    T_NOT_SERVED("it looks into the file");
     (void)state;
     qp_artifact_hash((quipu_bytes){"x", 1}, hash);
     db = et_connect(path, 1000);
@@ -414,6 +422,7 @@ static void verify_finds_what_belongs_to_nothing(void **state)
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     ent_db *db;
 
+    T_NOT_SERVED("it looks into the file");
     (void)state;
     (void)save(store, "ana", "s", "a", "one");
     (void)save(store, "ana", "s", "b", "two");

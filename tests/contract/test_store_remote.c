@@ -230,13 +230,6 @@ static void a_call_that_is_not_served_names_itself(void **state)
     T_STATUS(quipu_memory_start(world->store, NULL, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "quipu_memory_start"));
     /* These reach the store through functions that several public calls share. */
-    T_STATUS(
-        quipu_session_compact(world->store, QUIPU_STR("s"), 1, QUIPU_STR("x"), NULL, NULL, &err),
-        QUIPU_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "quipu_session_compact"));
-    T_STATUS(quipu_session_prune(world->store, QUIPU_STR("s"), NULL, NULL, &err),
-             QUIPU_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "quipu_session_prune"));
     T_STATUS(quipu_store_verify(world->store, 0, NULL, NULL, NULL, NULL, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "quipu_store_verify"));
     T_STATUS(quipu_model_factor_get(world->store, QUIPU_STR("m"), NULL, &factor, &err),
@@ -382,6 +375,65 @@ static void a_turn_is_refused_before_it_stores_anything(void **state)
     T_OK(quipu_session_list(world->store, NULL, NULL, &page, NULL));
     assert_int_equal(page->sessions.count, 0);
     quipu_free(page);
+}
+
+/* What a store of this machine records, a reader behind a server gets, and waits for. */
+static void the_feed_is_read_from_a_server(void **state)
+{
+    remote_world *world = *state;
+    quipu_open_options opt = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_feed_options options = QUIPU_FEED_OPTIONS_INIT;
+    quipu_feed_page *page = NULL;
+    quipu_store *beside = NULL;
+    char cursor[64];
+
+    opt.flags = QUIPU_OPEN_FEED;
+    T_OK(quipu_open(world->path, &opt, &beside, NULL));
+    st_create(beside, "k");
+    T_OK(remote_append(beside, 0, NULL, NULL));
+    options.limit = 1;
+    T_OK(quipu_feed_read(world->store, &options, NULL, &page, NULL));
+    assert_int_equal(page->changes.count, 1);
+    assert_int_equal(quipu_change_at(page->changes, 0)->kind, QUIPU_CHANGE_CREATED);
+    T_STR(quipu_change_at(page->changes, 0)->key, "k");
+    (void)snprintf(cursor, sizeof(cursor), "%.*s", (int)page->next.n, page->next.p);
+    quipu_free(page);
+    options.after = quipu_cstr(cursor);
+    options.timeout_ms = 20000;
+    T_OK(quipu_feed_read(world->store, &options, NULL, &page, NULL));
+    assert_int_equal(quipu_change_at(page->changes, 0)->kind, QUIPU_CHANGE_APPENDED);
+    assert_int_equal(quipu_change_at(page->changes, 0)->last_seq, 1);
+    (void)snprintf(cursor, sizeof(cursor), "%.*s", (int)page->next.n, page->next.p);
+    quipu_free(page);
+    options.timeout_ms = 10; /* nothing comes: an empty page, and the cursor stays */
+    T_OK(quipu_feed_read(world->store, &options, NULL, &page, NULL));
+    assert_int_equal(page->changes.count, 0);
+    T_STR(page->next, cursor);
+    quipu_free(page);
+    options.after = QUIPU_STR("nonsense");
+    T_STATUS(quipu_feed_read(world->store, &options, NULL, &page, NULL), QUIPU_INVALID);
+    quipu_close(beside);
+}
+
+static void figures_are_those_of_the_servers_store(void **state)
+{
+    remote_world *world = *state;
+    quipu_stats stats = QUIPU_STATS_INIT;
+    quipu_stats quick = QUIPU_STATS_INIT;
+
+    T_OK(remote_append(world->store, 0, NULL, NULL));
+    T_OK(quipu_store_stats(world->store, NULL, &stats, NULL));
+    assert_int_equal(stats.sessions, 1);
+    assert_int_equal(stats.messages, 1);
+    assert_string_equal(stats.largest_key, "k");
+    assert_true(stats.commits > 0 && stats.commit_sizes[0] > 0 && stats.file_bytes > 0);
+    assert_non_null(strstr(stats.engine, "SQLite"));
+    assert_int_equal(stats.checksums, QUIPU_CHECKSUMS_ON);
+    quick.flags = QUIPU_STATS_QUICK;
+    T_OK(quipu_store_stats(world->store, NULL, &quick, NULL));
+    assert_int_equal(quick.sessions, 0);
+    assert_int_equal(quick.flags, QUIPU_STATS_QUICK);
+    assert_true(quick.file_bytes > 0);
 }
 
 static void remote_refused(const char *uri, const quipu_open_options *options,
@@ -612,6 +664,8 @@ int main(void)
         REMOTE_TEST(the_last_messages_may_be_more_than_a_request_gives),
         REMOTE_TEST(no_server_has_a_key_that_no_path_can_have),
         REMOTE_TEST(a_turn_is_refused_before_it_stores_anything),
+        REMOTE_TEST(the_feed_is_read_from_a_server),
+        REMOTE_TEST(figures_are_those_of_the_servers_store),
         REMOTE_TEST(an_address_is_a_host_and_its_token_is_elsewhere),
         REMOTE_TEST(nobody_at_an_address_is_an_error_at_once),
         REMOTE_TEST(the_file_of_certificates_is_that_of_the_opening),

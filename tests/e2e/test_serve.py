@@ -211,13 +211,67 @@ class Routes(server.Case):
                      {"name": "n", "data": "%"}, {"name": "n", "data": "", "more": 1},
                      {"name": "n", "data": "", "metadata": []}):
             self.assertEqual(self.ask("POST", target, body).status, 400, body)
-        self.good("DELETE", one, status=204)
+        self.assertEqual(self.good("DELETE", one), {"removed": 2})
         self.assertEqual(self.ask("GET", one).status, 404)
         missing = path("v1", "sessions", "none", "artifacts")
         self.assertEqual(self.ask("GET", missing).status, 404)
         self.assertEqual(self.ask("POST", missing, {"name": "n", "data": ""}).status, 404)
         mine = self.new_token("--app", "a", "--user", "other")
         self.assertEqual(self.ask("GET", target, token=mine).status, 404)
+
+    def test_artifacts_of_an_app_and_a_user_need_no_session(self):
+        body = {"app": "a", "user": "u", "key": "none", "name": "n", "data": "AA==",
+                "kind": "uri"}
+        made = self.good("POST", "/v1/artifacts", body, status=201)["artifact"]
+        self.assertEqual((made["kind"], made["sessionKey"], made["userId"]), ("uri", "none", "u"))
+        self.good("POST", "/v1/artifacts", {"app": "a", "user": "u", "name": "user:n", "text": ""},
+                  status=201)
+        listed = path("v1", "artifacts", app="a", user="u", key="none")
+        self.assertEqual([one["name"] for one in self.good("GET", listed)["artifacts"]],
+                         ["n", "user:n"])
+        one = path("v1", "artifacts", "n", app="a", user="u", key="none")
+        self.assertEqual(self.good("GET", one)["artifact"]["data"], "AA==")
+        # A token's user is who it is for: without names it gets its own, with others nothing.
+        mine = self.new_token("--app", "a", "--user", "u")
+        other = self.new_token("--app", "a", "--user", "v")
+        self.assertEqual(len(self.good("GET", "/v1/artifacts", token=mine)["artifacts"]), 1)
+        self.assertEqual(self.good("GET", "/v1/artifacts", token=other), {"artifacts": []})
+        for method, target in (("GET", listed), ("GET", one), ("DELETE", one)):
+            self.assertEqual(self.ask(method, target, token=other).status, 404, target)
+        self.assertEqual(self.ask("POST", "/v1/artifacts", body, token=other).status, 404)
+        for wrong in ({"name": ".."}, {"name": "a/./b"}, {"kind": "x"}, {"key": "../x"},
+                      {"app": 1}):
+            self.assertEqual(self.ask("POST", "/v1/artifacts", body | wrong).status, 400, wrong)
+        self.assertEqual(self.ask("GET", "/v1/artifacts").status, 400)
+        self.assertEqual(self.good("DELETE", one, token=mine), {"removed": 1})
+        self.assertEqual(self.good("DELETE", one), {"removed": 0})
+
+    def test_a_session_is_compacted_and_pruned(self):
+        self.append("s", message("e1", "one"), message("e2", "two", "assistant"), message("e3"))
+        target = path("v1", "sessions", "s", "compact")
+        for wrong in ({}, {"coversTo": 1}, {"summary": "s"}, {"coversTo": 1, "summary": ""},
+                      {"coversTo": -1, "summary": "s"}, {"coversTo": 1, "summary": "s", "x": 1},
+                      {"coversTo": 9, "summary": "s"}):
+            self.assertEqual(self.ask("POST", target, wrong).status, 400, wrong)
+        self.assertEqual(self.good("POST", target, {"coversTo": 2, "summary": "so far"},
+                                   status=201), {"seq": 4})
+        view = self.good("GET", path("v1", "sessions", "s") + "?view=true")["messages"]
+        self.assertEqual([one["seq"] for one in view], [4, 3])
+        self.good("DELETE", target, status=204)
+        self.assertEqual(self.ask("DELETE", target).status, 404)
+        self.good("POST", target, {"coversTo": 2, "summary": "so far"}, status=201)
+        prune = path("v1", "sessions", "s", "prune")
+        self.assertEqual(self.good("POST", prune), {"removed": 2})
+        self.assertEqual(self.good("POST", prune), {"removed": 0})
+        self.assertEqual(self.ask("POST", path("v1", "sessions", "none", "prune")).status, 404)
+
+    def test_the_feed_is_for_tokens_of_the_whole_store(self):
+        self.append("s", message("e1"))
+        page = self.good("GET", "/v1/feed?limit=5")
+        self.assertEqual(page["changes"], [])  # the server's store records none
+        self.assertEqual(self.good("GET", "/v1/feed?fromNow=true")["next"], page["next"])
+        self.assertEqual(self.ask("GET", "/v1/feed?after=x").status, 400)
+        self.assertEqual(self.ask("GET", "/v1/feed?limit=10001").status, 400)
 
     def test_usage_is_summed_up_by_session_model_and_day(self):
         answer = message("e1", "hi", "assistant") | {

@@ -137,6 +137,8 @@ class Matrix(server.Case):
               "AdkSessionPatch": {"stateDelta": {"changed": True}},
               "AdkMemoryPatch": {"sessionId": "1"}, "AdkArtifact": {}, "AdkRun": {},
               "Artifact": {"name": "a", "text": "x"},
+              "OwnedArtifact": {"app": "app", "user": "u", "key": "s", "name": "a", "text": "x"},
+              "Compaction": {"coversTo": 1, "summary": "changed"},
               "MemoryPatch": {"kind": "observation", "retire": True},
               "McpMessage": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
                   "name": "read_messages", "arguments": {"key": "adk:app/u/1"}}}}
