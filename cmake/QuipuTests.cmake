@@ -96,8 +96,7 @@ set(quipu_tests_of_every_engine
     contract.store_recall_fixture contract.store_search contract.store_search_index
     contract.store_search_query contract.store_search_thread contract.store_session
     contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
-    contract.store_artifact contract.store_compact contract.store_log contract.store_settings contract.store_state
-    contract.store_usage contract.tool_pairs
+    contract.store_artifact contract.store_settings contract.store_state contract.store_usage
     contract.store_wait_thread
     contract.store_vector
     contract.store_window

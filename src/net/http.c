@@ -43,6 +43,8 @@ typedef struct http_run {
     char problem[CURL_ERROR_SIZE];
 } http_run;
 
+/* Connections are kept for the next request. The lock is the pool's own, so that any thread may ask
+ * at any time. */
 quipu_status qp_http_pool_init(qp_http_pool *pool, quipu_error *reterr)
 {
     quipu_status status = qp_libcurl_load(reterr);
@@ -390,6 +392,7 @@ done:
     return status;
 }
 
+/* for callers that only want to know whether libcurl is there, and which. */
 const char *qp_http_library(void)
 {
     quipu_error ignored;

@@ -5,11 +5,15 @@
 #include "base/str.h"
 #include "remote/remote.h"
 
+/* A member that is no boolean counts as false: servers leave flags out that are not set, and a
+ * newer one may send what this version does not know. */
 bool qp_answer_flag(qp_json_node object, const char *name)
 {
     return qp_json_kind_of(qp_json_get(object, quipu_cstr(name))) == QP_JSON_TRUE;
 }
 
+/* 0 for a member that is missing or no whole number. Where the difference counts, as with the
+ * number of the first message of an append, the caller asks qp_json_int64() itself. */
 int64_t qp_answer_number(qp_json_node object, const char *name)
 {
     int64_t number = 0;
@@ -18,6 +22,7 @@ int64_t qp_answer_number(qp_json_node object, const char *name)
     return number;
 }
 
+/* Ranks and scores only: nothing that a program counts with travels as a fraction. */
 double qp_answer_double(qp_json_node object, const char *name)
 {
     double number = 0;
@@ -26,6 +31,8 @@ double qp_answer_double(qp_json_node object, const char *name)
     return number;
 }
 
+/* Absent for a member that is missing, null, or of another kind; an empty text stays an empty one,
+ * because the two differ in a store. */
 quipu_str qp_answer_text(qp_json_node object, const char *name, quipu_arena *arena, bool *good)
 {
     qp_json_node node = qp_json_get(object, quipu_cstr(name));
@@ -72,6 +79,7 @@ quipu_time qp_answer_time(qp_json_node object, const char *name, quipu_arena *ar
     return time;
 }
 
+/* One text for all: which part of an answer found no memory helps nobody. */
 quipu_status qp_answer_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a server's answer");

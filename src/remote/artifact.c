@@ -20,6 +20,8 @@
 
 static const char *const artifact_kinds[] = {"", "data", "text", "uri"}; /* by their enum */
 
+/* By name and not by number, so that a server may add kinds. An unknown one gives 0, and
+ * artifact_take() refuses the row: bytes of an unknown meaning are worse than an error. */
 static quipu_artifact_kind artifact_kind(qp_json_node row)
 {
     const qp_json_node kind = qp_json_get(row, QUIPU_STR("kind"));
@@ -46,6 +48,8 @@ static bool artifact_take_data(qp_json_node row, quipu_arena *arena, quipu_bytes
     return good;
 }
 
+/* One artifact of a list, or of an answer. Its texts lie in the arena of the result, which outlives
+ * the document. */
 static bool artifact_take(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     quipu_artifact *artifact = item;
@@ -89,6 +93,8 @@ static quipu_status artifact_take_one(const qp_remote_ask *ask, quipu_arena *are
     return QUIPU_OK;
 }
 
+/* A version that no artifact can have is answered here: the route refuses the number as a wrong
+ * parameter, where the library says that there is no such version. */
 quipu_status qp_remote_artifact_get(void *ctx, const qp_call *call,
                                     const quipu_artifact_query *query, quipu_arena *arena,
                                     quipu_artifacts *ret_artifacts, quipu_error *reterr)
@@ -114,6 +120,8 @@ quipu_status qp_remote_artifact_get(void *ctx, const qp_call *call,
     return status;
 }
 
+/* One request for all: a list has no bytes, and the server limits how many rows it may have
+ * (QUIPU_ARTIFACT_LIST_MAX). */
 quipu_status qp_remote_artifact_find(void *ctx, const qp_call *call,
                                      const quipu_artifact_query *query, quipu_arena *arena,
                                      quipu_artifacts *ret_artifacts, quipu_error *reterr)
@@ -139,6 +147,7 @@ quipu_status qp_remote_artifact_find(void *ctx, const qp_call *call,
     return status;
 }
 
+/* An absent text is left out: for the server, an empty app is one that is named. */
 static void artifact_put_text(qp_jsonw *writer, const char *name, quipu_str text)
 {
     if (text.p != NULL) {
@@ -181,6 +190,8 @@ quipu_status qp_remote_artifact_save(void *ctx, const qp_call *call, const quipu
     return status;
 }
 
+/* A name that cannot be part of a path was never saved over HTTP. One that a program saved into the
+ * file stays there, and is deleted there. */
 quipu_status qp_remote_artifact_remove(void *ctx, const qp_call *call,
                                        const quipu_artifact_query *query, int64_t *ret_removed,
                                        quipu_error *reterr)
@@ -251,6 +262,8 @@ static bool usage_take_day(qp_json_node row, quipu_arena *arena, int64_t *ret_da
     return good;
 }
 
+/* Members that the query does not group by are missing in a row, and 0 or absent here, as
+ * <quipu/usage.h> promises. */
 static bool usage_take(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     quipu_usage_row *usage = item;
@@ -268,6 +281,8 @@ static bool usage_take(qp_json_node row, const void *ctx, quipu_arena *arena, vo
     return good && usage_take_day(row, arena, &usage->day);
 }
 
+/* The cursor is the server's and goes back to it byte for byte: it names a place in the list of
+ * sessions, which only that store understands. */
 quipu_status qp_remote_usage(void *ctx, const qp_call *call, const quipu_usage_query *query,
                              quipu_arena *arena, quipu_usage_report *ret_report,
                              quipu_error *reterr)

@@ -26,6 +26,8 @@
 
 /* ---- the request ----------------------------------------------------------------------------- */
 
+/* Everything but letters, digits and "-._~" is escaped (RFC 3986, 2.3), so that a slash of a key
+ * stays within its segment. */
 static void ask_escape(qp_buf *url, quipu_str text)
 {
     static const char plain[] = "-._~";
@@ -42,6 +44,10 @@ static void ask_escape(qp_buf *url, quipu_str text)
     }
 }
 
+/* The URL grows in a buffer with a limit; a request that becomes too long is refused by
+ * qp_remote_run(), which is the one place that looks. A segment that no path can carry only sets a
+ * flag: what it names does not exist at a server, and the caller knows what that means for its
+ * call. */
 void qp_remote_begin(qp_remote_ask *ask, void *server, const qp_call *call, const char *method,
                      const quipu_str *segments, size_t count)
 {
@@ -59,6 +65,7 @@ void qp_remote_begin(qp_remote_ask *ask, void *server, const qp_call *call, cons
     }
 }
 
+/* Also after a failure anywhere between: every part is empty or valid from qp_remote_begin() on. */
 void qp_remote_end(qp_remote_ask *ask)
 {
     qp_json_free(&ask->doc);
@@ -67,6 +74,8 @@ void qp_remote_end(qp_remote_ask *ask)
     qp_buf_free(&ask->url);
 }
 
+/* A present text without bytes is sent as "name=": for a filter, an empty app is another thing than
+ * any app. */
 void qp_remote_text(qp_remote_ask *ask, const char *name, quipu_str value)
 {
     if (value.p != NULL) {
@@ -89,6 +98,8 @@ void qp_remote_words(qp_remote_ask *ask, quipu_str words)
     }
 }
 
+/* Larger numbers than the server takes are cut to the largest one: no session has so many messages,
+ * so that the answer is the same. */
 void qp_remote_number(qp_remote_ask *ask, const char *name, int64_t value)
 {
     char text[24];
@@ -98,6 +109,7 @@ void qp_remote_number(qp_remote_ask *ask, const char *name, int64_t value)
     qp_remote_text(ask, name, value != 0 ? quipu_cstr(text) : QP_STR_ABSENT);
 }
 
+/* A flag that is not set is left out, as in curl commands of the documentation. */
 void qp_remote_flag(qp_remote_ask *ask, const char *name, bool value)
 {
     qp_remote_text(ask, name, value ? QUIPU_STR("true") : QP_STR_ABSENT);
@@ -164,6 +176,8 @@ static quipu_status ask_failure(qp_remote_ask *ask, int http_status, quipu_error
     return status;
 }
 
+/* A write whose answer is garbled has happened. To call it failed would make a caller write again
+ * under other ids. */
 quipu_status qp_remote_unread(const qp_remote_ask *ask, quipu_error *reterr)
 {
     return ask->writes ? qp_error_set(reterr, QUIPU_UNKNOWN,
@@ -172,6 +186,7 @@ quipu_status qp_remote_unread(const qp_remote_ask *ask, quipu_error *reterr)
                        : qp_remote_malformed(reterr);
 }
 
+/* Says what to suspect: a proxy in between, or a server of another version. */
 quipu_status qp_remote_malformed(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_IO, "the server's answer is not what this version expects");
@@ -186,6 +201,8 @@ typedef struct ask_try {
     int64_t wait_ms;
 } ask_try;
 
+/* One exchange. What libcurl would add by itself is taken away: an Expect header costs a round trip
+ * for each append. The body is sent as it lies in the buffer, without a copy. */
 static quipu_status ask_send(qp_remote_ask *ask, qp_http_answer *answer, quipu_error *reterr)
 {
     const char *headers[4] = {"Expect:", "Accept: application/json"};
@@ -254,6 +271,9 @@ static bool ask_pause(const qp_remote_ask *ask, const ask_try *try, int64_t bega
     return true;
 }
 
+/* The loop of the diagram above. Whether an earlier try may have arrived is remembered over all of
+ * them: a clean refusal of the last one does not prove that the first one was not done, so that
+ * only a refusal that cannot be repeated away settles a write. */
 quipu_status qp_remote_run(qp_remote_ask *ask, quipu_error *reterr)
 {
     const int64_t began_ns = qp_clock_ns();

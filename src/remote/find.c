@@ -10,6 +10,8 @@
 
 /* ---- window ---------------------------------------------------------------------------------- */
 
+/* Session, messages and totals are of one snapshot of the server, as those of quipu_window_get()
+ * are of one transaction. */
 quipu_status qp_remote_window(void *ctx, const qp_call *call, const qp_remote_budget *read,
                               quipu_error *reterr)
 {
@@ -49,6 +51,8 @@ quipu_status qp_remote_window(void *ctx, const qp_call *call, const qp_remote_bu
 
 /* ---- hits ------------------------------------------------------------------------------------ */
 
+/* By name, as messages have it; 0 for a role that this version does not know, which no search by
+ * role finds again. */
 static quipu_role find_role(qp_json_node object)
 {
     static const char *const names[] = {"user", "assistant", "tool", "function", "model", "system"};
@@ -63,6 +67,7 @@ static quipu_role find_role(qp_json_node object)
     return (quipu_role)0;
 }
 
+/* A bound that has no spelling, beyond the year 9999, bounds nothing and is left out. */
 static void find_put_time(qp_remote_ask *ask, const char *name, bool has, quipu_time time)
 {
     char text[QP_TIME_RFC3339_SIZE];
@@ -72,6 +77,7 @@ static void find_put_time(qp_remote_ask *ask, const char *name, bool has, quipu_
     }
 }
 
+/* A hit without its message: search answers with snippets, also locally. */
 static bool find_take_found(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     bool good = true;
@@ -88,6 +94,8 @@ static bool find_take_found(qp_json_node row, const void *ctx, quipu_arena *aren
     return good;
 }
 
+/* Ranks are the server's: they depend on all of its sessions, and are compared within one answer
+ * only. */
 quipu_status qp_remote_search(void *ctx, const qp_call *call, const quipu_search_options *options,
                               quipu_arena *arena, quipu_search_results *ret_results,
                               quipu_error *reterr)
@@ -123,6 +131,7 @@ quipu_status qp_remote_search(void *ctx, const qp_call *call, const quipu_search
     return status;
 }
 
+/* A hit with its message as a whole, and the parts of its score, which explain it. */
 static bool find_take_recalled(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     bool good = true;
@@ -144,6 +153,8 @@ static bool find_take_recalled(qp_json_node row, const void *ctx, quipu_arena *a
     return good;
 }
 
+/* How many sessions, messages and terms were looked at comes along, so that an empty list is a
+ * result and no doubt. */
 quipu_status qp_remote_recall(void *ctx, const qp_call *call, const quipu_recall_options *options,
                               quipu_arena *arena, quipu_recall_results *ret_results,
                               quipu_error *reterr)
@@ -190,6 +201,8 @@ typedef struct find_lines {
     size_t n;
 } find_lines;
 
+/* A line's type is its first member (docs/export.md), so that its beginning decides; other lines
+ * are counted as lines only. */
 static void find_count(find_lines *lines)
 {
     static const struct {
@@ -214,6 +227,8 @@ static void find_count(find_lines *lines)
     lines->n = 0;
 }
 
+/* Bytes go on as they come: a whole store does not fit into memory. Only the beginning of each line
+ * is looked at, which may come in pieces. */
 static quipu_status find_write(void *ctx, const void *bytes, size_t size)
 {
     find_lines *lines = ctx;

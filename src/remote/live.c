@@ -13,6 +13,7 @@
 
 static const char *const live_scopes[] = {"", "app", "user", "session"}; /* by quipu_scope */
 
+/* By name, as the server spells it; 0 refuses the row. */
 static quipu_scope live_scope(qp_json_node row)
 {
     const qp_json_node scope = qp_json_get(row, QUIPU_STR("scope"));
@@ -26,6 +27,7 @@ static quipu_scope live_scope(qp_json_node row)
     return (quipu_scope)0;
 }
 
+/* A name, its value as the server wrote it, and who set it where the token may know. */
 static bool live_take_entry(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     quipu_state_entry *entry = item;
@@ -43,6 +45,7 @@ static bool live_take_entry(qp_json_node row, const void *ctx, quipu_arena *aren
     return good && entry->scope != 0 && entry->name.p != NULL && entry->value.text.p != NULL;
 }
 
+/* The list lies in the arena of the history: what a live session keeps of it, it copies. */
 quipu_status qp_remote_state(qp_json_node answer, quipu_arena *arena, quipu_history *history,
                              quipu_error *reterr)
 {
@@ -241,6 +244,8 @@ static bool live_name(qp_json_node key, quipu_arena *arena, quipu_str *ret_name)
     return true;
 }
 
+/* Names without "user:": the route answers with an object of a user's names alone. Two spellings of
+ * one name cannot meet there, because a name is its own text or its JSON text. */
 quipu_status qp_remote_user_state(void *ctx, const qp_call *call, quipu_str app_name,
                                   quipu_str user_id, quipu_arena *arena, qp_state_items *ret_state,
                                   quipu_error *reterr)

@@ -170,6 +170,8 @@ static quipu_status open_check_clear(const qp_remote_server *server, quipu_error
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
+/* The token is overwritten before its memory is given back: it would otherwise stay readable in a
+ * dump of the process for as long as nobody takes the block. */
 static void open_close(void *ctx)
 {
     qp_remote_server *server = ctx;
@@ -183,6 +185,8 @@ static void open_close(void *ctx)
     qp_free(server);
 }
 
+/* Which members a session has is asked once, from the same table as the server's own: a field that
+ * is added to the schema travels without a line here. */
 static quipu_status open_tables(qp_remote_server *server, quipu_error *reterr)
 {
     quipu_status status =
@@ -216,6 +220,9 @@ static quipu_status open_greet(qp_remote_server *server, const quipu_open_option
     return status;
 }
 
+/* Each step sees what the ones before it set; the first failure ends them all, and open_close()
+ * takes a server in any state between. Opening asks the server once, so that an address or a token
+ * that is wrong is reported by quipu_open(). */
 quipu_status qp_remote_open(const char *uri, const quipu_open_options *options,
                             qp_remote *ret_remote, quipu_error *reterr)
 {

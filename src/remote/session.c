@@ -30,6 +30,8 @@ static void session_count(qp_buf *list, size_t begin, int64_t total)
     }
 }
 
+/* Each message is parsed by the same public function that programs use, so that what is read over
+ * HTTP and what an export holds have one meaning. Messages of several pages grow into one list. */
 quipu_status qp_remote_messages(qp_json_node answer, quipu_arena *arena, qp_buf *list,
                                 quipu_error *reterr)
 {
@@ -60,6 +62,8 @@ quipu_status qp_remote_messages(qp_json_node answer, quipu_arena *arena, qp_buf 
     return QUIPU_OK;
 }
 
+/* The list of pages is copied once, when its length is known, into the arena that the result owns.
+ * */
 quipu_status qp_remote_messages_end(const qp_buf *list, quipu_arena *arena,
                                     quipu_messages *ret_messages, quipu_error *reterr)
 {
@@ -213,6 +217,8 @@ static quipu_status session_last(void *ctx, const qp_call *call, const qp_remote
     return status;
 }
 
+/* The header alone, the last messages, or pages from the beginning: the three ways that the range
+ * of quipu_session_get() has. */
 quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read *read,
                            quipu_error *reterr)
 {
@@ -236,6 +242,8 @@ quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read 
     return status;
 }
 
+/* Starts from zero: a member that the answer lacks, such as the parent of a fork that the token may
+ * not see, is absent. */
 static bool session_take_info(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     const qp_remote_server *server = ctx;
@@ -244,6 +252,7 @@ static bool session_take_info(qp_json_node row, const void *ctx, quipu_arena *ar
     return qp_fields_take(&server->info, row, arena, item);
 }
 
+/* A page and its cursor. The server's order is the library's; nothing is sorted here. */
 quipu_status qp_remote_list(void *ctx, const qp_call *call, const quipu_list_options *options,
                             quipu_arena *arena, quipu_session_page *ret_page, quipu_error *reterr)
 {
@@ -330,6 +339,8 @@ static quipu_status session_put_message(qp_jsonw *writer, quipu_messages message
     return status;
 }
 
+/* One arena serves one message after another: a batch of large messages needs the memory of the
+ * largest one. */
 static quipu_status session_put_messages(qp_jsonw *writer, quipu_messages messages,
                                          quipu_error *reterr)
 {
@@ -372,6 +383,7 @@ quipu_status qp_remote_create(void *ctx, const qp_call *call, const quipu_sessio
     return status;
 }
 
+/* Not repeatable, as a create: the second try would find the fork of the first. */
 quipu_status qp_remote_fork(void *ctx, const qp_call *call, quipu_str key, int64_t seq,
                             const quipu_session_new *values, quipu_error *reterr)
 {
@@ -410,6 +422,7 @@ static void session_put_patch(qp_jsonw *writer, const qp_buf *body, const qp_rem
     }
 }
 
+/* Not repeatable: another writer may have changed the same settings since the first try. */
 quipu_status qp_remote_update(void *ctx, const qp_call *call, quipu_str key,
                               const quipu_session_patch *patch, int64_t *ret_revision,
                               quipu_error *reterr)
@@ -475,6 +488,8 @@ static void session_put_also(qp_jsonw *writer, const qp_append_also *also, bool 
     qp_jsonw_object_end(writer);
 }
 
+/* The members of the body in the order of docs/server.md; those that say nothing are left out,
+ * because the server refuses a null where it wants a number. */
 static quipu_status session_put_append(qp_remote_ask *ask, qp_jsonw *writer,
                                        const qp_remote_batch *append, quipu_error *reterr)
 {

@@ -31,6 +31,8 @@ static bool compact_is_text(quipu_str text)
     return true;
 }
 
+/* Checked before it is sent: a summary that is no UTF-8 cannot be written as JSON, and would come
+ * back as an error of the writer instead of the field's. */
 quipu_status qp_remote_compact(void *ctx, const qp_call *call, quipu_str key, int64_t covers_to,
                                quipu_str summary, int64_t *ret_seq, quipu_error *reterr)
 {
@@ -58,6 +60,7 @@ quipu_status qp_remote_compact(void *ctx, const qp_call *call, quipu_str key, in
     return status;
 }
 
+/* Nothing but the outcome comes back: a caller that wants the view reads it. */
 quipu_status qp_remote_uncompact(void *ctx, const qp_call *call, quipu_str key, quipu_error *reterr)
 {
     const quipu_str segments[] = {SESSIONS, key, QUIPU_STR("compact")};
@@ -91,6 +94,8 @@ quipu_status qp_remote_prune(void *ctx, const qp_call *call, quipu_str key, int6
 
 /* ---- feed ------------------------------------------------------------------------------------ */
 
+/* A change of a kind that this version does not know refuses the page, rather than a reader that
+ * misses a deletion. */
 static bool feed_take(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     static const char *const kinds[] = {"",        "created", "appended",
@@ -161,6 +166,8 @@ static void stats_take_text(qp_json_node root, const char *name, char *to, size_
     quipu_arena_free(&arena);
 }
 
+/* By the names of the route, which are those of `quipu stats --json`. A figure that an older server
+ * lacks stays 0. */
 static void stats_take(qp_json_node root, quipu_stats *stats)
 {
     static const struct {

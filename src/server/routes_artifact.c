@@ -202,38 +202,53 @@ static quipu_status artifact_owner(qp_call *call, qp_json_node name, qp_json_nod
     return QUIPU_OK;
 }
 
-/* {"name", "data" or "text", "kind", "mimeType", "metadata"}, and the owner */
+/* One member of the body; `text` and `data` are two spellings of the same thing. */
+static quipu_status artifact_member(qp_call *call, qp_json_node name, qp_json_node value,
+                                    quipu_artifact *ret, quipu_error *reterr)
+{
+    quipu_str text = QP_STR_ABSENT;
+    bool is_known = true;
+    quipu_status status;
+
+    if (qp_json_text_is(name, QUIPU_STR("name"))) {
+        return artifact_text(call, "name", value, &ret->name, reterr);
+    }
+    if (qp_json_text_is(name, QUIPU_STR("mimeType"))) {
+        return artifact_text(call, "mimeType", value, &ret->mime_type, reterr);
+    }
+    if (qp_json_text_is(name, QUIPU_STR("metadata"))) {
+        ret->metadata.text = qp_json_raw(value);
+        return QUIPU_OK;
+    }
+    if (qp_json_text_is(name, QUIPU_STR("text"))) {
+        status = artifact_text(call, "text", value, &text, reterr);
+        ret->kind = (int)ret->kind == 0 ? QUIPU_ARTIFACT_TEXT : ret->kind;
+        ret->data = (quipu_bytes){text.p, text.n};
+        return status;
+    }
+    if (qp_json_text_is(name, QUIPU_STR("data"))) {
+        return artifact_bytes(call, value, &ret->data, reterr);
+    }
+    if (qp_json_text_is(name, QUIPU_STR("kind"))) {
+        return artifact_kind(value, ret, reterr);
+    }
+    status = artifact_owner(call, name, value, ret, &is_known, reterr);
+    return status != QUIPU_OK || is_known
+               ? status
+               : qp_error_set(reterr, QUIPU_INVALID,
+                              "an artifact has name, data or text, kind, mimeType and metadata");
+}
+
+/* {"name", "data" or "text", "kind", "mimeType", "metadata"}, and the owner. A name that no path
+ * can carry is refused here: what is saved under it could not be read again. */
 static quipu_status artifact_read(qp_call *call, qp_json_node body, quipu_artifact *ret,
                                   quipu_error *reterr)
 {
-    bool is_known = false;
     qp_json_iter each = qp_json_each(body);
     quipu_status status = QUIPU_OK;
-    quipu_str text = QP_STR_ABSENT;
 
     while (status == QUIPU_OK && qp_json_next(&each)) {
-        if (qp_json_text_is(each.key, QUIPU_STR("name"))) {
-            status = artifact_text(call, "name", each.value, &ret->name, reterr);
-        } else if (qp_json_text_is(each.key, QUIPU_STR("mimeType"))) {
-            status = artifact_text(call, "mimeType", each.value, &ret->mime_type, reterr);
-        } else if (qp_json_text_is(each.key, QUIPU_STR("metadata"))) {
-            ret->metadata.text = qp_json_raw(each.value);
-        } else if (qp_json_text_is(each.key, QUIPU_STR("text"))) {
-            status = artifact_text(call, "text", each.value, &text, reterr);
-            ret->kind = (int)ret->kind == 0 ? QUIPU_ARTIFACT_TEXT : ret->kind;
-            ret->data = (quipu_bytes){text.p, text.n};
-        } else if (qp_json_text_is(each.key, QUIPU_STR("data"))) {
-            status = artifact_bytes(call, each.value, &ret->data, reterr);
-        } else if (qp_json_text_is(each.key, QUIPU_STR("kind"))) {
-            status = artifact_kind(each.value, ret, reterr);
-        } else {
-            status = artifact_owner(call, each.key, each.value, ret, &is_known, reterr);
-            if (status == QUIPU_OK && !is_known) {
-                status =
-                    qp_error_set(reterr, QUIPU_INVALID,
-                                 "an artifact has name, data or text, kind, mimeType and metadata");
-            }
-        }
+        status = artifact_member(call, each.key, each.value, ret, reterr);
     }
     if (status == QUIPU_OK && !qp_text_is_segment(ret->name)) {
         status = qp_error_set(reterr, QUIPU_INVALID,
