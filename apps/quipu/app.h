@@ -45,10 +45,14 @@
     X(ls)                                                                                          \
     X(show)                                                                                        \
     X(tail)                                                                                        \
+    X(tree)                                                                                        \
+    X(diff)                                                                                        \
+    X(feed)                                                                                        \
     X(search)                                                                                      \
     X(recall)                                                                                      \
     X(state)                                                                                       \
     X(stats)                                                                                       \
+    X(usage)                                                                                       \
     X(memory)                                                                                      \
     X(context)                                                                                     \
     X(window)                                                                                      \
@@ -170,8 +174,8 @@ bool app_number(const app_call *call, const char *name, int64_t least, int64_t m
 /* An option's size in bytes, with K, M, G or T for powers of 1024; otherwise as app_number(). */
 bool app_size(const app_call *call, const char *name, int64_t least, int64_t *ret_bytes);
 
-/* An option's time, in any form that quipu_time_parse() reads, or an age such as 30s, 15m, 2h, 7d.
- * False, reported: it is neither. */
+/* An option's time, in any form that quipu_time_parse() reads, a day, or an age such as 30s, 15m,
+ * 2h, 7d. False, reported: it has no such form. */
 bool app_instant(const app_call *call, const char *name, bool *ret_given, quipu_time *ret_time);
 
 /* An option's duration in milliseconds, such as 30s, 15m, 2h, 7d; otherwise as app_number(). */
@@ -490,5 +494,7 @@ quipu_status app_json_message(app_json *json, quipu_messages messages, size_t in
                               quipu_arena *arena, quipu_error *error);
 /* Text that is JSON already; at depth 0 it becomes one line. */
 void app_json_raw(app_json *json, const char *name, quipu_str value);
+/* The same, with a name of any bytes. */
+void app_json_member(app_json *json, quipu_str name, quipu_str value);
 
 #endif

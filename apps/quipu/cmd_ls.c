@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "app.h"
+#include "tags.h"
 
 #define LS_LIMIT_DEFAULT 50
 #define LS_PAGE 1000 /* sessions read at a time when there is no limit */
@@ -22,6 +23,7 @@ static const app_option ls_options[] = {
     {.name = "title",
      .value = "TEXT",
      .help = "only sessions with this in their title or, without one, their first words"},
+    {.name = "tag", .value = "NAME", .help = "only sessions with this tag: see quipu set --tag"},
     {.name = "since",
      .value = "TIME",
      .help = "only sessions changed since: a time, or an age: 7d"},
@@ -48,6 +50,8 @@ typedef struct ls_job {
     int64_t left;                 /* sessions still to show; -1: no limit */
     bool json;
     quipu_str title; /* to be found in what the column TITLE shows; absent: anything */
+    quipu_str tag;   /* in the metadata; absent: anything */
+    quipu_arena scratch;
     bool has_since;
     quipu_time since;
     bool ended; /* newest first: all that follow are older than `since` */
@@ -83,7 +87,8 @@ static bool ls_chooses(ls_job *job, const quipu_session_info *session)
     if (older && (job->options.flags & QUIPU_LIST_OLDEST_FIRST) == 0) {
         job->ended = true;
     }
-    return !older && (job->title.p == NULL || ls_holds(ls_title(session), job->title));
+    return !older && (job->title.p == NULL || ls_holds(ls_title(session), job->title)) &&
+           (job->tag.p == NULL || app_tags_have(session->metadata, job->tag, &job->scratch));
 }
 
 /* All fields of a session, one JSON object a line. */
@@ -254,6 +259,7 @@ static int ls_run(const app_call *call)
         return APP_USAGE;
     }
     job.title = app_text_value(call, "title");
+    job.tag = app_text_value(call, "tag");
     job.left = job.left == 0 ? -1 : job.left;
     job.options.flags = (app_given(call, "oldest") ? QUIPU_LIST_OLDEST_FIRST : 0) |
                         (app_given(call, "expired") ? QUIPU_LIST_EXPIRED : 0);
@@ -269,6 +275,7 @@ static int ls_run(const app_call *call)
         quipu_close(job.store);
     }
     quipu_arena_free(&job.arena);
+    quipu_arena_free(&job.scratch);
     return code;
 }
 
@@ -279,7 +286,7 @@ const app_verb app_verb_ls = {
     .summary = "list the sessions",
     .note = "Examples:\n"
             "  quipu ls --title cusco --since 7d\n"
-            "  quipu ls --user ana --json",
+            "  quipu ls --user ana --tag travel --json",
     .common = APP_READS,
     .options = ls_options,
     .run = ls_run,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app.h"
+#include "tags.h"
 
 static const app_option set_options[] = {
     {.name = "title", .value = "TEXT", .help = "the title; an empty text removes it"},
@@ -12,6 +13,8 @@ static const app_option set_options[] = {
     {.name = "metadata",
      .value = "JSON",
      .help = "the metadata, replaced as a whole; an empty text removes it"},
+    {.name = "tag", .value = "NAME", .help = "add a tag, a text in the metadata's list \"tags\""},
+    {.name = "untag", .value = "NAME", .help = "remove a tag"},
     {.name = "ttl",
      .value = "DURATION",
      .help = "how long it lives after its last change: 12h, 30d; never: without end"},
@@ -27,6 +30,11 @@ static quipu_str set_text(const app_call *call, const char *name, uint32_t bit,
 
     patch->set |= given.p != NULL ? bit : 0;
     return given.n > 0 ? given : (quipu_str){NULL, 0};
+}
+
+static bool set_tags(const app_call *call)
+{
+    return app_given(call, "tag") || app_given(call, "untag");
 }
 
 /* What the options say. False: reported. */
@@ -45,14 +53,45 @@ static bool set_patch(const app_call *call, quipu_session_patch *patch)
             return false;
         }
     }
-    if (patch->set == 0) {
-        app_report(call, "say what to change: --title, --model, --agent, --metadata or --ttl");
+    if (set_tags(call) && app_given(call, "metadata")) {
+        app_report(call, "--metadata replaces the tags too: give it or --tag and --untag");
+        return false;
+    }
+    if (patch->set == 0 && !set_tags(call)) {
+        app_report(call, "say what to change: --title, --model, --agent, --metadata, --tag, "
+                         "--untag or --ttl");
+        return false;
+    }
+    if (app_text_value(call, "tag").n > APP_TAG_MAX) {
+        app_report(call, "a tag has at most %d bytes", APP_TAG_MAX);
         return false;
     }
     if (app_given(call, "if-revision")) {
         patch->set |= QUIPU_SET_IF_REVISION;
     }
     return app_number(call, "if-revision", 0, INT64_MAX, &patch->expected_revision);
+}
+
+/* The session's metadata with the change of its tags. Nobody changes it between reading and
+ * writing: the update expects the revision that was read. */
+static quipu_status set_read_tags(const app_call *call, quipu_store *store,
+                                  quipu_session_patch *patch, quipu_arena *arena,
+                                  quipu_error *error)
+{
+    quipu_history *history = NULL;
+    quipu_status status = app_session_header(store, app_argument(call, 0), NULL, &history, error);
+
+    if (status == QUIPU_OK) {
+        status = app_tags_change(history->session->metadata, app_text_value(call, "tag"),
+                                 app_text_value(call, "untag"), arena, &patch->metadata);
+        patch->set |= QUIPU_SET_METADATA;
+        if ((patch->set & QUIPU_SET_IF_REVISION) == 0) {
+            patch->set |= QUIPU_SET_IF_REVISION;
+            patch->expected_revision = history->session->revision;
+        }
+    }
+    quipu_free(history);
+    return status;
 }
 
 static void set_print(const app_call *call, int64_t revision)
@@ -84,9 +123,14 @@ static int set_run(const app_call *call)
     }
     code = app_open(call, APP_NEED_WRITE, &store);
     if (code == APP_OK) {
-        const quipu_status status =
-            quipu_session_update(store, key, &patch, NULL, &revision, &error);
+        quipu_arena arena = QUIPU_ARENA_INIT;
+        quipu_status status =
+            set_tags(call) ? set_read_tags(call, store, &patch, &arena, &error) : QUIPU_OK;
 
+        if (status == QUIPU_OK) {
+            status = quipu_session_update(store, key, &patch, NULL, &revision, &error);
+        }
+        quipu_arena_free(&arena);
         code = status == QUIPU_OK ? APP_OK : app_fail_session(call, key, status, &error);
         quipu_close(store);
     }
@@ -107,7 +151,7 @@ const app_verb app_verb_set = {
             "\n"
             "Examples:\n"
             "  quipu set trip --title 'Two days in Cusco'\n"
-            "  quipu set trip --ttl 30d --metadata '{\"tag\": \"travel\"}'",
+            "  quipu set trip --ttl 30d --tag travel",
     .common = APP_STORE | APP_JSON,
     .options = set_options,
     .run = set_run,

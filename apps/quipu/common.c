@@ -317,6 +317,9 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
     if (need == APP_NEED_REPAIR) {
         options.flags |= QUIPU_OPEN_REPAIR;
     }
+    if (getenv("QUIPU_FEED") != NULL && strcmp(getenv("QUIPU_FEED"), "on") == 0) {
+        options.flags |= QUIPU_OPEN_FEED; /* for quipu feed, which other programs may follow */
+    }
     options.tenant = app_text_value(call, "tenant");
     if (wait_s >= 0) {
         options.deadline_ms = wait_s > 0 ? (int32_t)(wait_s * 1000) : 1;

@@ -43,17 +43,22 @@ static void json_string(FILE *out, quipu_str text)
     fputc('"', out);
 }
 
-/* The comma before a value, and the name of a member. */
-static void json_name(app_json *json, const char *name)
+/* The comma before a value, and the name of a member; absent: none. */
+static void json_name_str(app_json *json, quipu_str name)
 {
     if (json->comma) {
         fputc(',', json->out);
     }
     json->comma = true;
-    if (name != NULL) {
-        json_string(json->out, quipu_cstr(name));
+    if (name.p != NULL) {
+        json_string(json->out, name);
         fputc(':', json->out);
     }
+}
+
+static void json_name(app_json *json, const char *name)
+{
+    json_name_str(json, name != NULL ? quipu_cstr(name) : (quipu_str){NULL, 0});
 }
 
 /* Inside the new object or array no comma is due yet. */
@@ -128,12 +133,12 @@ void app_json_time(app_json *json, const char *name, quipu_time time)
 
 /* Control characters can only stand between tokens and become spaces; other harmful ones only in
  * strings, where an escape means the same. */
-void app_json_raw(app_json *json, const char *name, quipu_str value)
+void app_json_member(app_json *json, quipu_str name, quipu_str value)
 {
     if (value.p == NULL) {
         return;
     }
-    json_name(json, name);
+    json_name_str(json, name);
     for (size_t at = 0; at < value.n;) {
         uint32_t c;
         const size_t bytes = app_char_next(value.p + at, value.n - at, &c);
@@ -151,6 +156,11 @@ void app_json_raw(app_json *json, const char *name, quipu_str value)
         json->comma = false;
         fputc('\n', json->out);
     }
+}
+
+void app_json_raw(app_json *json, const char *name, quipu_str value)
+{
+    app_json_member(json, name != NULL ? quipu_cstr(name) : (quipu_str){NULL, 0}, value);
 }
 
 /* The library writes the JSON; this makes it safe for a terminal and one line. */

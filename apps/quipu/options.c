@@ -412,13 +412,25 @@ bool app_duration(const app_call *call, const char *name, int64_t *ret_ms)
     return true;
 }
 
+/* A day alone means its first moment, in UTC as the store counts days. */
+static bool options_day(const char *given, quipu_time *ret_time)
+{
+    char text[sizeof("YYYY-MM-DDT00:00:00Z")];
+
+    if (strlen(given) != 10) {
+        return false;
+    }
+    (void)snprintf(text, sizeof(text), "%sT00:00:00Z", given);
+    return quipu_time_parse(quipu_cstr(text), ret_time) == QUIPU_OK;
+}
+
 /* An age is tried first: "2h" is not a time. */
 bool app_instant(const app_call *call, const char *name, bool *ret_given, quipu_time *ret_time)
 {
     const char *given = app_value(call, name);
 
     *ret_given = given != NULL;
-    if (given != NULL && !options_age(given, ret_time) &&
+    if (given != NULL && !options_age(given, ret_time) && !options_day(given, ret_time) &&
         quipu_time_parse(quipu_cstr(given), ret_time) != QUIPU_OK) {
         app_usage(call,
                   "--%s must be a time such as 2026-03-21T10:00:00Z, or an age such as 2h, "

@@ -1,0 +1,111 @@
+/* Tags in a session's metadata (tags.h). Pure functions over JSON text; called by cmd_ls.c and
+ * cmd_set.c. Other members keep their bytes: only the list of tags is written anew. */
+#include "tags.h"
+
+#include <stdlib.h>
+
+#include "tree.h"
+
+static bool tags_is(const app_tree *value, quipu_str tag)
+{
+    return value != NULL && value->kind == APP_TREE_STRING && quipu_str_eq(value->text, tag);
+}
+
+bool app_tags_have(quipu_json metadata, quipu_str tag, quipu_arena *arena)
+{
+    const app_tree *root = NULL;
+    const app_tree *list;
+
+    quipu_arena_reset(arena);
+    if (metadata.text.n == 0 || app_tree_read(metadata.text, arena, &root) != QUIPU_OK) {
+        return false;
+    }
+    if (tags_is(app_tree_get(root, "tag"), tag)) {
+        return true;
+    }
+    list = app_tree_get(root, "tags");
+    for (const app_tree *one = list != NULL ? list->first : NULL; one != NULL; one = one->next) {
+        if (tags_is(one, tag)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The list with the change, as a member of the open object; nothing when it is empty. */
+static void tags_write(app_json *json, const app_tree *list, quipu_str add, quipu_str remove)
+{
+    bool begun = false;
+    bool there = false;
+
+    for (const app_tree *one = list != NULL ? list->first : NULL; one != NULL; one = one->next) {
+        if (remove.p != NULL && tags_is(one, remove)) {
+            continue;
+        }
+        if (!begun) {
+            app_json_open(json, "tags", '[');
+            begun = true;
+        }
+        there = there || (add.p != NULL && tags_is(one, add));
+        app_json_raw(json, NULL, one->raw);
+    }
+    if (add.p != NULL && !there) {
+        if (!begun) {
+            app_json_open(json, "tags", '[');
+            begun = true;
+        }
+        app_json_text(json, NULL, add);
+    }
+    if (begun) {
+        app_json_close(json, ']');
+    }
+}
+
+/* The object, with every other member as it was. */
+static void tags_write_all(app_json *json, const app_tree *root, quipu_str add, quipu_str remove)
+{
+    app_json_open(json, NULL, '{');
+    for (const app_tree *one = root != NULL ? root->first : NULL; one != NULL; one = one->next) {
+        const bool single =
+            quipu_str_eq(one->name, QUIPU_STR("tag")) && remove.p != NULL && tags_is(one, remove);
+
+        if (!single && !quipu_str_eq(one->name, QUIPU_STR("tags"))) {
+            app_json_member(json, one->name, one->raw);
+        }
+    }
+    tags_write(json, app_tree_get(root, "tags"), add, remove);
+    app_json_close(json, '}');
+}
+
+/* Written through a stream in memory, as all JSON of this program is. */
+quipu_status app_tags_change(quipu_json metadata, quipu_str add, quipu_str remove,
+                             quipu_arena *arena, quipu_json *ret_metadata)
+{
+    const app_tree *root = NULL;
+    app_json json = {.out = NULL};
+    char *text = NULL;
+    size_t n = 0;
+    quipu_status status =
+        metadata.text.n > 0 ? app_tree_read(metadata.text, arena, &root) : QUIPU_OK;
+
+    if (status == QUIPU_OK && root != NULL && root->kind != APP_TREE_OBJECT) {
+        status = QUIPU_INVALID;
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    json.out = open_memstream(&text, &n);
+    if (json.out == NULL) {
+        return QUIPU_NOMEM;
+    }
+    tags_write_all(&json, root, add, remove);
+    if (fclose(json.out) != 0) {
+        status = QUIPU_NOMEM;
+    } else if (n > sizeof("{}")) { /* and a line end: there is a member */
+        status = quipu_arena_copy(arena, (quipu_str){text, n - 1}, &ret_metadata->text);
+    } else {
+        *ret_metadata = (quipu_json){{NULL, 0}};
+    }
+    free(text);
+    return status;
+}

@@ -1,0 +1,17 @@
+/* Tags of a session: the member "tags" of its metadata, a list of texts; or "tag", one text. */
+#ifndef APPS_QUIPU_TAGS_H
+#define APPS_QUIPU_TAGS_H
+
+#include "app.h"
+
+#define APP_TAG_MAX 256 /* bytes of a tag that this program writes */
+
+/* Whether a session's metadata has a tag. `arena` is scratch memory and is reset. */
+bool app_tags_have(quipu_json metadata, quipu_str tag, quipu_arena *arena);
+
+/* The metadata with a tag added and another one removed; either may be absent. *ret_metadata is
+ * absent when nothing is left of it. QUIPU_INVALID: the metadata is no object. */
+QUIPU_MUST_USE quipu_status app_tags_change(quipu_json metadata, quipu_str add, quipu_str remove,
+                                            quipu_arena *arena, quipu_json *ret_metadata);
+
+#endif
