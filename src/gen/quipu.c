@@ -784,6 +784,9 @@ static const ent_field qp_memory_scope_fields[] = {
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_memory_scope, observe_tokens, "observe_tokens", INT), .flags = ENT_F_DEFAULT,
      .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_memory_scope, forgotten, "forgotten", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING, .rule = &(const ent_rule){.min = 1, .max = 2600},
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_memory_scope, model_calls, "model_calls", INT), .flags = ENT_F_DEFAULT,
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_memory_scope, model_input, "model_input", INT), .flags = ENT_F_DEFAULT,
@@ -801,7 +804,7 @@ static const ent_shard qp_memory_scope_shard = {.number = 0, .key = 0, .texts = 
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_memory_scope_entity = {
     .name = "MemoryScope", .table = "memory_scopes", .fields = qp_memory_scope_fields,
-    .field_count = 16, .key = {0, 1, 2}, .key_count = 3, .where_match = ENT_ABSENT,
+    .field_count = 17, .key = {0, 1, 2}, .key_count = 3, .where_match = ENT_ABSENT,
     .shard = &qp_memory_scope_shard, ENT_SIZES(qp_memory_scope)};
 ENT_SHAPE(qp_memory_scope);
 
@@ -991,6 +994,6 @@ static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_sess
     &qp_session_patch_view, &qp_message_message_view, &qp_artifact_artifact_view,
     &qp_observation_memory_view, &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 16, .hash = "9c04383f13068052", .application_id = 0x51495055, .version = 5,
+    .entity_count = 16, .hash = "aa8f6bfab00d5bed", .application_id = 0x51495055, .version = 5,
     .min_reader = 1, .min_writer = 5, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 7};

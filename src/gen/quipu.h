@@ -1188,6 +1188,9 @@ struct qp_memory_scope {
     int64_t generation;
     /* So many tokens behind the watermark are due; 0: the worker's own threshold. */
     int64_t observe_tokens;
+    /* Messages behind the watermark that no worker may read any more, as "5-7 9-9"
+     (store/forgotten.h). */
+    quipu_str forgotten;
     /* The ledger: questions to models, their tokens, what they cost in millionths of a US dollar,
      and how many of them had a model without a price. */
     int64_t model_calls;
@@ -1208,6 +1211,7 @@ typedef struct qp_memory_scope_new {
     int64_t watermark_tokens; /* default 0 */
     int64_t generation; /* default 0 */
     int64_t observe_tokens; /* default 0 */
+    quipu_str forgotten;
     int64_t model_calls; /* default 0 */
     int64_t model_input; /* default 0 */
     int64_t model_output; /* default 0 */
@@ -1221,6 +1225,7 @@ typedef struct qp_memory_scope_patch {
     ent_patch_int watermark_tokens;
     ent_patch_int generation;
     ent_patch_int observe_tokens;
+    ent_patch_text forgotten;
     ent_patch_int model_calls;
     ent_patch_int model_input;
     ent_patch_int model_output;
@@ -1239,6 +1244,7 @@ struct qp_memory_scope_where {
     ent_where_int watermark_tokens;
     ent_where_int generation;
     ent_where_int observe_tokens;
+    ent_where_text forgotten;
     ent_where_int model_calls;
     ent_where_int model_input;
     ent_where_int model_output;
@@ -1258,12 +1264,13 @@ struct qp_memory_scope_where {
 #define QP_MEMORY_SCOPE_BY_WATERMARK_TOKENS(dir) ((qp_memory_scope_order){8, ENT_##dir})
 #define QP_MEMORY_SCOPE_BY_GENERATION(dir) ((qp_memory_scope_order){9, ENT_##dir})
 #define QP_MEMORY_SCOPE_BY_OBSERVE_TOKENS(dir) ((qp_memory_scope_order){10, ENT_##dir})
-#define QP_MEMORY_SCOPE_BY_MODEL_CALLS(dir) ((qp_memory_scope_order){11, ENT_##dir})
-#define QP_MEMORY_SCOPE_BY_MODEL_INPUT(dir) ((qp_memory_scope_order){12, ENT_##dir})
-#define QP_MEMORY_SCOPE_BY_MODEL_OUTPUT(dir) ((qp_memory_scope_order){13, ENT_##dir})
-#define QP_MEMORY_SCOPE_BY_MODEL_COST(dir) ((qp_memory_scope_order){14, ENT_##dir})
-#define QP_MEMORY_SCOPE_BY_MODEL_UNPRICED(dir) ((qp_memory_scope_order){15, ENT_##dir})
-#define QP_MEMORY_SCOPE_BY_UPDATED_AT(dir) ((qp_memory_scope_order){16, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_FORGOTTEN(dir) ((qp_memory_scope_order){11, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_MODEL_CALLS(dir) ((qp_memory_scope_order){12, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_MODEL_INPUT(dir) ((qp_memory_scope_order){13, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_MODEL_OUTPUT(dir) ((qp_memory_scope_order){14, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_MODEL_COST(dir) ((qp_memory_scope_order){15, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_MODEL_UNPRICED(dir) ((qp_memory_scope_order){16, ENT_##dir})
+#define QP_MEMORY_SCOPE_BY_UPDATED_AT(dir) ((qp_memory_scope_order){17, ENT_##dir})
 struct qp_memory_scope_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_memory_scope *after; /* the last row of the page before */

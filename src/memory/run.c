@@ -209,18 +209,58 @@ static quipu_status run_observe(qp_worker *run, quipu_messages messages, qp_work
     return status;
 }
 
-/* Where a batch ends: at the last of its `n` messages, or, when nothing is left to read, at what
- * the session has: messages that were pruned or capped meanwhile are gone. */
-static qp_memory_batch run_batch(const quipu_history *history, size_t n,
+/* Where a batch ends: at its last message, or, when nothing is left to read, at what the session
+ * has: messages that were pruned or capped meanwhile are gone. */
+static qp_memory_batch run_batch(const quipu_history *history, const quipu_message *last,
                                  const qp_worker_items *kept)
 {
-    const quipu_message *last = n > 0 ? quipu_message_at(history->messages, n - 1) : NULL;
-
     return (qp_memory_batch){.items = kept->items,
                              .count = kept->count,
                              .done_seq = last != NULL ? last->seq : history->session->next_seq - 1,
                              .done_tokens =
                                  last != NULL ? last->tokens_total : history->session->token_count};
+}
+
+/* The last message that is done with: the last that was read when the observer has seen all that it
+ * may, with what is forgotten behind it; otherwise the last that it was shown. NULL: nothing was
+ * read. */
+static const quipu_message *run_last(const quipu_history *history, quipu_messages shown, size_t n)
+{
+    const quipu_messages all = history->messages;
+
+    assert(n <= shown.count && shown.count <= all.count);
+    if (n < shown.count) {
+        assert(n > 0);
+        return quipu_message_at(shown, n - 1);
+    }
+    return all.count > 0 ? quipu_message_at(all, all.count - 1) : NULL;
+}
+
+/* The messages of a batch without those that are forgotten. Texts stay where they are. */
+static quipu_status run_shown(qp_worker *run, const qp_memory_work *work,
+                              const quipu_history *history, quipu_messages *ret_shown,
+                              quipu_error *reterr)
+{
+    quipu_message *items;
+    size_t count = 0;
+
+    *ret_shown = history->messages;
+    if (work->forgotten.count == 0 || history->messages.count == 0) {
+        return QUIPU_OK;
+    }
+    items = qp_arena_take(&run->texts, history->messages.count * sizeof(*items));
+    if (items == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for the messages of a batch");
+    }
+    for (size_t i = 0; i < history->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(history->messages, i);
+
+        if (!qp_forgotten_has(&work->forgotten, message->seq)) {
+            items[count++] = *message;
+        }
+    }
+    *ret_shown = quipu_messages_of(items, count);
+    return QUIPU_OK;
 }
 
 void qp_worker_saved(const qp_worker *worker, const quipu_memory *saved,
@@ -244,6 +284,7 @@ static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more
     quipu_call_options call;
     qp_memory_stored stored = {.observations = 0};
     qp_worker_items kept = {NULL, 0, 0};
+    quipu_messages shown = {NULL, 0, 0};
     size_t count = 0;
     quipu_status status = qp_call_left(run->within, &call, reterr);
 
@@ -254,14 +295,16 @@ static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more
     }
     if (status == QUIPU_OK) {
         quipu_arena_reset(&run->texts);
-        count = history->messages.count;
-        status =
-            run->options.provider != NULL && count > 0
-                ? qp_worker_observe(run, &work->lease, history->messages, &kept, &count, reterr)
-                : run_observe(run, history->messages, &kept, reterr);
+        status = run_shown(run, work, history, &shown, reterr);
     }
     if (status == QUIPU_OK) {
-        const qp_memory_batch batch = run_batch(history, count, &kept);
+        count = shown.count;
+        status = run->options.provider != NULL && count > 0
+                     ? qp_worker_observe(run, &work->lease, shown, &kept, &count, reterr)
+                     : run_observe(run, shown, &kept, reterr);
+    }
+    if (status == QUIPU_OK) {
+        const qp_memory_batch batch = run_batch(history, run_last(history, shown, count), &kept);
 
         /* Fewer messages than before: the session was deleted and made again. */
         status = batch.done_seq > work->watermark

@@ -122,7 +122,12 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
     const bool session = made->kind == QP_MEMORY_SCOPE_KIND_SESSION;
     const qp_memory_charge spent = {made->model_calls, made->model_input, made->model_output,
                                     made->model_cost, made->model_unpriced};
+    qp_forgotten forgotten;
 
+    if (!qp_forgotten_read(made->forgotten, &forgotten)) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the forgotten messages of a scope of memory are no ranges");
+    }
     if (made->watermark < 0 || made->watermark_tokens < 0 || made->generation < 0 ||
         made->observe_tokens < 0 || !qp_memory_charge_is_sound(spent)) {
         return qp_error_set(reterr, QUIPU_INVALID, "a scope of memory has a negative number");

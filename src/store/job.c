@@ -465,6 +465,37 @@ quipu_status qp_job_fail(const quipu_store *store, ent_db *db, quipu_arena *scra
     return job_change_held(store, db, lease, row, &patch, reterr);
 }
 
+/* The fence rises as by a claim, so that the worker finds another one. Its try does not count:
+ * nothing was wrong with its work. */
+static quipu_status job_revoke_kind(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                    quipu_str scope, quipu_str kind, quipu_error *reterr)
+{
+    const qp_job *row = NULL;
+    quipu_status status = job_lookup(store, db, scratch, kind, scope, &row, reterr);
+    bool changed = false;
+
+    if (status != QUIPU_OK || row == NULL || row->owner.p == NULL) {
+        return status;
+    }
+    qp_job_patch patch = job_give_back(quipu_time_now());
+
+    patch.fence = ent_set(job_next_fence(row));
+    patch.tries = ent_set(row->tries > 0 ? row->tries - 1 : 0);
+    status = job_change(store, db, row, &patch, &changed, reterr);
+    assert(status != QUIPU_OK || changed);
+    return status;
+}
+
+quipu_status qp_job_revoke(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                           quipu_str scope, quipu_error *reterr)
+{
+    quipu_status status = job_revoke_kind(store, db, scratch, scope, QP_JOB_OBSERVE, reterr);
+
+    assert(ent_depth(db) > 0 && scope.n > 0);
+    return status == QUIPU_OK ? job_revoke_kind(store, db, scratch, scope, QP_JOB_REFLECT, reterr)
+                              : status;
+}
+
 /* Deletes the row under a lease that the caller has checked. A job of the same scope begins with
  * fence 1 again; an old lease still does not fit it, because every claim has an owner of its own (a
  * UUID). */

@@ -132,6 +132,12 @@ QUIPU_MUST_USE quipu_status qp_job_fail(const quipu_store *store, ent_db *db, qu
 QUIPU_MUST_USE quipu_status qp_job_end(const quipu_store *store, ent_db *db,
                                        const qp_job_lease *lease, quipu_error *reterr);
 
+/* Take the leases of a key's observing and reflecting away: their workers cannot commit, and the
+ * jobs are due at once. For what workers have read and must not store. */
+QUIPU_MUST_USE quipu_status qp_job_revoke(const quipu_store *store, ent_db *db,
+                                          quipu_arena *scratch, quipu_str scope,
+                                          quipu_error *reterr);
+
 /* Delete every job of a key, leased ones too: their workers cannot commit. The scope of a purge is
  * no key, and may look like one. */
 QUIPU_MUST_USE quipu_status qp_job_remove(const quipu_store *store, ent_db *db, quipu_str scope,

@@ -119,6 +119,52 @@ static int64_t memory_scope_start(const qp_session *row)
     return shared > gone ? shared : gone;
 }
 
+/* The running total of tokens before a message: what a watermark has that no commit has written. */
+static quipu_status memory_scope_before(ent_db *db, const qp_session *row, int64_t seq,
+                                        quipu_arena *scratch, int64_t *ret_total,
+                                        quipu_error *reterr)
+{
+    const qp_extent extent = {.from = seq, .to = seq};
+    quipu_messages messages = {NULL, 0, 0};
+    quipu_error error = {0};
+    quipu_status status = qp_messages_read(db, row, &extent, scratch, &messages, &error);
+
+    assert(seq > 1 && ent_depth(db) > 0);
+    /* One that cannot be read holds up no other session: then all counts, and verify reports it. */
+    if (status != QUIPU_OK && status != QUIPU_CORRUPT) {
+        return qp_error_pass(reterr, &error);
+    }
+    if (status == QUIPU_OK && messages.count == 1) {
+        const quipu_message *message = quipu_message_at(messages, 0);
+
+        *ret_total = qp_difference(message->tokens_total, message->tokens);
+    }
+    return QUIPU_OK;
+}
+
+/* What the row of this life of the session says; false: it has none, or one whose numbers cannot
+ * be, or messages behind its watermark are gone. */
+static bool memory_mark_take(const qp_memory_scope *scope, qp_memory_mark *mark)
+{
+    mark->observe_tokens = scope->observe_tokens;
+    mark->generation = scope->generation;
+    mark->stored = scope->session_uid.has &&
+                   memcmp(scope->session_uid.v.b, mark->uid.b, sizeof(mark->uid.b)) == 0;
+    if (!mark->stored) {
+        return false;
+    }
+    mark->kept = scope->watermark;
+    mark->forgotten = scope->forgotten;
+    mark->spent = (qp_memory_charge){scope->model_calls, scope->model_input, scope->model_output,
+                                     scope->model_cost, scope->model_unpriced};
+    if (scope->watermark < mark->watermark || scope->watermark_tokens < 0) {
+        return false;
+    }
+    mark->watermark = scope->watermark;
+    mark->watermark_tokens = scope->watermark_tokens;
+    return true;
+}
+
 /* The row counts for one life of the session only: a program that does not know this table may have
  * deleted the session and made it again. */
 quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_arena *arena,
@@ -139,20 +185,12 @@ quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_are
         *ret = (qp_memory_mark){.uid = row->uid};
         return QUIPU_OK;
     }
-    if (scope != NULL) {
-        mark.observe_tokens = scope->observe_tokens;
-        mark.generation = scope->generation;
-        mark.stored = scope->session_uid.has &&
-                      memcmp(scope->session_uid.v.b, row->uid.b, sizeof(row->uid.b)) == 0;
-    }
-    /* Numbers that cannot be count as none: the session is observed again from its beginning. */
-    if (mark.stored && scope->watermark >= mark.watermark && scope->watermark_tokens >= 0) {
-        mark.watermark = scope->watermark;
-        mark.watermark_tokens = scope->watermark_tokens;
-    }
-    if (mark.stored) {
-        mark.spent = (qp_memory_charge){scope->model_calls, scope->model_input, scope->model_output,
-                                        scope->model_cost, scope->model_unpriced};
+    /* A fork begins behind what it shares, and a cap deletes messages that nobody has observed:
+     * their tokens are not pending. */
+    if ((scope == NULL || !memory_mark_take(scope, &mark)) && mark.watermark > 0 &&
+        mark.watermark < mark.last_seq) {
+        status =
+            memory_scope_before(db, row, mark.watermark + 1, arena, &mark.watermark_tokens, reterr);
     }
     /* A summary is a message of 0 tokens: it is behind the watermark, and nothing of it is due. A
      * repair may have lowered the session's total below that of the watermark: then all counts. */
@@ -161,8 +199,10 @@ quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_are
             qp_difference(row->token_count,
                           mark.watermark_tokens <= row->token_count ? mark.watermark_tokens : 0);
     }
-    *ret = mark;
-    return QUIPU_OK;
+    if (status == QUIPU_OK) {
+        *ret = mark;
+    }
+    return status;
 }
 
 /* So many tokens are due: what the caller asks for, else the session's own setting. */
@@ -405,6 +445,9 @@ static quipu_status memory_scope_begin(memory_scope_claim *claim, ent_db *db, qu
     }
     claim->work.uid = mark.uid;
     claim->work.watermark = mark.watermark;
+    claim->work.kept =
+        mark.stored ? mark.kept : mark.watermark; /* what the row says from here on */
+    (void)qp_forgotten_read(mark.forgotten, &claim->work.forgotten); /* as far as it is sound */
     claim->work.generation = mark.generation;
     claim->work.limit = memory_scope_batch(&mark);
     return memory_scope_prepare(claim->store, db, row, &mark, claim->options->observe_tokens,
@@ -486,6 +529,12 @@ quipu_status qp_memory_claim(quipu_store *store, const qp_call *call,
     return status;
 }
 
+/* As a change: an absent text clears the column. */
+static ent_patch_text memory_scope_ranges(quipu_str forgotten)
+{
+    return forgotten.p != NULL ? ent_set(forgotten) : (ent_patch_text)ENT_CLEAR;
+}
+
 /* Writes where a session stands, and leaves the ledger of a row that is there. */
 static quipu_status memory_scope_write(ent_db *db, const qp_memory_scope_new *made,
                                        const qp_memory_mark *mark, quipu_error *reterr)
@@ -494,7 +543,8 @@ static quipu_status memory_scope_write(ent_db *db, const qp_memory_scope_new *ma
                                          .scope = ent_eq(made->scope),
                                          .kind = qp_memory_scope_kind_is(made->kind)};
     const qp_memory_scope_patch patch = {.watermark = ent_set(made->watermark),
-                                         .watermark_tokens = ent_set(made->watermark_tokens)};
+                                         .watermark_tokens = ent_set(made->watermark_tokens),
+                                         .forgotten = memory_scope_ranges(made->forgotten)};
 
     return mark->stored
                ? qp_memory_scope_update(db, &where, &patch, NULL, reterr)
@@ -532,7 +582,7 @@ static quipu_status memory_scope_check(const memory_scope_commit *commit, ent_db
     }
     if (*ret_row == NULL || !ret_mark->stored ||
         memcmp((*ret_row)->uid.b, work->uid.b, sizeof(work->uid.b)) != 0 ||
-        ret_mark->generation != work->generation || ret_mark->watermark != work->watermark) {
+        ret_mark->generation != work->generation || ret_mark->kept != work->kept) {
         return qp_error_set(reterr, QUIPU_CONFLICT,
                             "the session was deleted, or observed by another worker; nothing was "
                             "stored");
@@ -672,19 +722,28 @@ static quipu_status memory_scope_end_job(memory_scope_commit *commit, ent_db *db
                          &commit->stored.more, reterr);
 }
 
-/* Move the watermark, and the generation when something was observed. */
+/* Move the watermark, and the generation when something was observed. Ranges that it has passed are
+ * dropped; one that begins right behind it is for the next claim, which reads nothing of it. */
 static quipu_status memory_scope_move(const memory_scope_commit *commit, ent_db *db,
-                                      quipu_error *reterr)
+                                      quipu_arena *scratch, quipu_error *reterr)
 {
     const qp_memory_scope_where where = {.tenant = ent_eq(commit->store->tenant),
                                          .scope = ent_eq(commit->work->lease.scope),
                                          .kind =
                                              qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_SESSION)};
-    const qp_memory_scope_patch patch = {.watermark = ent_set(commit->batch->done_seq),
-                                         .watermark_tokens = ent_set(commit->batch->done_tokens),
-                                         .generation = ent_set(commit->generation)};
+    qp_forgotten forgotten = commit->work->forgotten;
+    quipu_str text = QP_STR_ABSENT;
 
     assert(commit->batch->done_seq > commit->work->watermark);
+    qp_forgotten_drop(&forgotten, commit->batch->done_seq);
+    if (qp_forgotten_write(&forgotten, scratch, &text) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for what is forgotten");
+    }
+    const qp_memory_scope_patch patch = {.watermark = ent_set(commit->batch->done_seq),
+                                         .watermark_tokens = ent_set(commit->batch->done_tokens),
+                                         .generation = ent_set(commit->generation),
+                                         .forgotten = memory_scope_ranges(text)};
+
     return qp_memory_scope_update(db, &where, &patch, NULL, reterr);
 }
 
@@ -715,7 +774,7 @@ static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena 
         status = memory_scope_save(commit, db, scratch, scope, &standing, reterr);
     }
     if (status == QUIPU_OK) {
-        status = memory_scope_move(commit, db, reterr);
+        status = memory_scope_move(commit, db, scratch, reterr);
     }
     if (status == QUIPU_OK && row->user_id.n > 0) {
         const qp_memory_scope_new user = {.tenant = commit->store->tenant,
@@ -746,7 +805,7 @@ quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
     quipu_status status = qp_store_write(store, call, memory_scope_commit_work, &commit, reterr);
 
     if (status == QUIPU_OK) {
-        work->watermark = batch->done_seq;
+        work->watermark = work->kept = batch->done_seq;
         work->generation = commit.generation;
         *ret_stored = commit.stored;
     }
@@ -756,21 +815,63 @@ quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
 /* ---- forgetting -------------------------------------------------------------------------------
  */
 
-/* The running total of tokens at a message, which is not the session's last one. */
-static quipu_status memory_scope_total(ent_db *db, const qp_session *row, int64_t seq,
-                                       quipu_arena *scratch, int64_t *ret_total,
-                                       quipu_error *reterr)
+/* Adds a range to what is forgotten of a session, and moves its mark over what it can pass at
+ * once. */
+static quipu_status memory_scope_add(const qp_session *row, int64_t from, int64_t to,
+                                     qp_memory_mark *mark, quipu_arena *scratch,
+                                     quipu_str *ret_text, quipu_error *reterr)
 {
-    const qp_extent extent = {.from = seq, .to = seq};
-    quipu_messages messages = {NULL, 0, 0};
-    quipu_status status = qp_messages_read(db, row, &extent, scratch, &messages, reterr);
+    qp_forgotten forgotten;
 
-    if (status == QUIPU_OK && messages.count == 1) {
-        *ret_total = quipu_message_at(messages, 0)->tokens_total;
+    assert(mark->watermark < mark->last_seq && to > mark->watermark);
+    (void)qp_forgotten_read(mark->forgotten, &forgotten);
+    from = from > mark->watermark ? from : mark->watermark + 1;
+    to = to < mark->last_seq ? to : mark->last_seq; /* what comes later was not meant */
+    if (!qp_forgotten_add(&forgotten, from, to)) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "%d ranges of session \"%.*s\" are forgotten that lie behind messages "
+                            "which are to be observed yet; run a worker of memory first",
+                            QP_MEMORY_FORGOTTEN_MAX, (int)row->key.n, row->key.p);
     }
-    return status;
+    qp_forgotten_pass(&forgotten, &mark->watermark);
+    return qp_forgotten_write(&forgotten, scratch, ret_text) == QUIPU_OK
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_NOMEM, "no memory for what is forgotten");
 }
 
+/* Writes the range where messages of it are pending. */
+static quipu_status memory_scope_forget_pending(const quipu_store *store, ent_db *db,
+                                                quipu_arena *scratch, const qp_session *row,
+                                                qp_memory_mark *mark, int64_t from, int64_t to,
+                                                quipu_error *reterr)
+{
+    const int64_t before = mark->watermark;
+    quipu_str text = QP_STR_ABSENT;
+    quipu_status status = memory_scope_add(row, from, to, mark, scratch, &text, reterr);
+
+    if (status == QUIPU_OK && mark->watermark == mark->last_seq) {
+        mark->watermark_tokens = row->token_count;
+    } else if (status == QUIPU_OK && mark->watermark > before) {
+        status = memory_scope_before(db, row, mark->watermark + 1, scratch, &mark->watermark_tokens,
+                                     reterr);
+    }
+    const qp_memory_scope_new made = {.tenant = store->tenant,
+                                      .scope = row->key,
+                                      .kind = QP_MEMORY_SCOPE_KIND_SESSION,
+                                      .app_name = row->app_name,
+                                      .user_id = row->user_id,
+                                      .session_uid = ent_some(row->uid),
+                                      .watermark = mark->watermark,
+                                      .watermark_tokens = mark->watermark_tokens,
+                                      .generation = mark->generation,
+                                      .observe_tokens = mark->observe_tokens,
+                                      .forgotten = text};
+
+    return status == QUIPU_OK ? memory_scope_write(db, &made, mark, reterr) : status;
+}
+
+/* A worker that has the session may have read the messages, or lines that were made of them: its
+ * lease is taken away in any case. */
 quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                                     quipu_str key, int64_t from, int64_t to, quipu_error *reterr)
 {
@@ -782,28 +883,13 @@ quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db, quipu_
     if (status == QUIPU_OK && row != NULL) {
         status = qp_memory_mark_read(store, db, scratch, row, &mark, reterr);
     }
-    if (status != QUIPU_OK || row == NULL || from > mark.watermark + 1 || to <= mark.watermark ||
-        mark.watermark >= mark.last_seq) {
+    if (status == QUIPU_OK && row != NULL) {
+        status = qp_job_revoke(store, db, scratch, key, reterr);
+    }
+    if (status != QUIPU_OK || row == NULL || to <= mark.watermark || from > mark.last_seq) {
         return status;
     }
-    mark.watermark_tokens = row->token_count;
-    mark.watermark = mark.last_seq;
-    if (to < mark.last_seq) {
-        mark.watermark = to;
-        status = memory_scope_total(db, row, to, scratch, &mark.watermark_tokens, reterr);
-    }
-    const qp_memory_scope_new made = {.tenant = store->tenant,
-                                      .scope = row->key,
-                                      .kind = QP_MEMORY_SCOPE_KIND_SESSION,
-                                      .app_name = row->app_name,
-                                      .user_id = row->user_id,
-                                      .session_uid = ent_some(row->uid),
-                                      .watermark = mark.watermark,
-                                      .watermark_tokens = mark.watermark_tokens,
-                                      .generation = mark.generation,
-                                      .observe_tokens = mark.observe_tokens};
-
-    return status == QUIPU_OK ? memory_scope_write(db, &made, &mark, reterr) : status;
+    return memory_scope_forget_pending(store, db, scratch, row, &mark, from, to, reterr);
 }
 
 /* ---- giving back ------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
  * The watermark is a number in one row, with the generation of what was observed. A commit moves it
  * in the transaction that stores the observations, and only when the worker's lease holds and both
  * numbers are still those that the worker began with: no message is skipped, none observed twice.
+ * Messages that a cap deletes meanwhile change neither: what was read of them is stored.
  *
  * What is known of a session is condensed by jobs of the kind QP_JOB_REFLECT: a reflection is
  * stored and what it condenses is retired in one transaction, and only when all of that is still as
@@ -22,6 +23,7 @@
 
 #include <quipu/memory.h>
 
+#include "store/forgotten.h"
 #include "store/job.h"
 
 /* The scope of a session, by its row. *ret_scope lies in the row or the arena. */
@@ -34,9 +36,10 @@ QUIPU_MUST_USE quipu_status qp_memory_scope_name(const qp_session *row, quipu_ar
 QUIPU_MUST_USE quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena,
                                                    quipu_str *ret_scope, quipu_error *reterr);
 
-/* Messages from..to of a session are forgotten: what a worker has not read of them it passes over,
- * and one that reads them now loses its commit. Pending messages before `from` would be passed over
- * with them: then nothing changes. Expects an exclusive transaction. */
+/* Messages from..to of a session are forgotten: what a worker has not observed of them it passes
+ * over, and one that works on the session now loses its lease, also for what it was shown of lines
+ * that are known. Expects an exclusive transaction. QUIPU_LIMIT: too many ranges are forgotten that
+ * lie behind messages which are to be observed yet. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db,
                                                    quipu_arena *scratch, quipu_str key,
                                                    int64_t from, int64_t to, quipu_error *reterr);
@@ -84,10 +87,12 @@ typedef struct qp_memory_mark {
     int64_t pending_tokens; /* behind the watermark */
     int64_t observe_tokens; /* of the scope; 0: none */
     qp_memory_charge spent; /* on models, in this life of the session */
-    bool stored;            /* there is a row for this life of the session */
+    bool stored;            /* there is a row for this life of the session... */
+    int64_t kept;        /* ...whose watermark this is: below `watermark` when messages are gone */
+    quipu_str forgotten; /* ranges behind the watermark, as text (store/forgotten.h) */
 } qp_memory_mark;
 
-/* Reads it, in the caller's transaction. */
+/* Reads it, in the caller's transaction. Texts lie in the arena. */
 QUIPU_MUST_USE quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db,
                                                 quipu_arena *arena, const qp_session *row,
                                                 qp_memory_mark *ret, quipu_error *reterr);
@@ -131,9 +136,11 @@ typedef struct qp_memory_work {
     qp_memory_claimed claimed; /* the rest only when it was */
     qp_job_lease lease;        /* its scope is the session's key */
     quipu_uuid uid;
-    int64_t watermark;
+    int64_t watermark; /* it reads behind this message... */
+    int64_t kept;      /* ...and commits when the row still says this */
     int64_t generation;
-    int64_t limit; /* messages to read at a time, by how long they are */
+    int64_t limit;          /* messages to read at a time, by how long they are */
+    qp_forgotten forgotten; /* messages that it must not read */
 } qp_memory_work;
 
 /* Whether a job of a kind is due, without a lock. */

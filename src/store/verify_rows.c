@@ -448,10 +448,11 @@ static bool verify_rows_scope_numbers(const qp_memory_scope *row)
 {
     const qp_memory_charge spent = {row->model_calls, row->model_input, row->model_output,
                                     row->model_cost, row->model_unpriced};
+    qp_forgotten forgotten;
 
-    return row->watermark >= 0 && row->watermark_tokens >= 0 &&
-           row->watermark_tokens <= QP_TOKENS_TOTAL_MAX && row->generation >= 0 &&
-           row->generation < INT64_MAX && row->observe_tokens >= 0 &&
+    return qp_forgotten_read(row->forgotten, &forgotten) && row->watermark >= 0 &&
+           row->watermark_tokens >= 0 && row->watermark_tokens <= QP_TOKENS_TOTAL_MAX &&
+           row->generation >= 0 && row->generation < INT64_MAX && row->observe_tokens >= 0 &&
            qp_memory_charge_is_sound(spent);
 }
 

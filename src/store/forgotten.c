@@ -1,0 +1,174 @@
+/* Ranges of messages that are forgotten early; the head of forgotten.h has the picture.
+ *
+ * Owns: the form of the text. Called by: memory_scope.c, verify_rows.c, import_memory.c. Locks:
+ * none. Holds on return: ranges are in order, none is empty, and between two of them lies a message
+ * that is not forgotten. */
+#include "store/forgotten.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+/* ---- the text ---------------------------------------------------------------------------------
+ */
+
+/* A number of at least 1, without leading zeros, and the byte behind it; 0: there is none. */
+static int64_t forgotten_number(quipu_str text, size_t *at)
+{
+    int64_t number = 0;
+
+    if (*at < text.n && text.p[*at] == '0') {
+        return 0;
+    }
+    while (*at < text.n && text.p[*at] >= '0' && text.p[*at] <= '9') {
+        const int digit = text.p[*at] - '0';
+
+        if (number > (INT64_MAX - digit) / 10) {
+            return 0;
+        }
+        number = number * 10 + digit;
+        (*at)++;
+    }
+    return number;
+}
+
+/* One byte that must stand there. */
+static bool forgotten_byte(quipu_str text, size_t *at, char byte)
+{
+    if (*at >= text.n || text.p[*at] != byte) {
+        return false;
+    }
+    (*at)++;
+    return true;
+}
+
+bool qp_forgotten_read(quipu_str text, qp_forgotten *ret)
+{
+    size_t at = 0;
+
+    ret->count = 0;
+    while (at < text.n) {
+        const int64_t least = ret->count > 0 ? ret->ranges[ret->count - 1].to : 0;
+        qp_forgotten_range range = {0, 0};
+
+        if (ret->count == QP_MEMORY_FORGOTTEN_MAX ||
+            (ret->count > 0 && !forgotten_byte(text, &at, ' '))) {
+            return false;
+        }
+        range.from = forgotten_number(text, &at);
+        range.to = forgotten_byte(text, &at, '-') ? forgotten_number(text, &at) : 0;
+        /* Two that touch would be one. */
+        if (range.from <= least || (least > 0 && range.from == least + 1) ||
+            range.to < range.from) {
+            return false;
+        }
+        ret->ranges[ret->count++] = range;
+    }
+    return true;
+}
+
+quipu_status qp_forgotten_write(const qp_forgotten *forgotten, quipu_arena *arena,
+                                quipu_str *ret_text)
+{
+    quipu_status status = QUIPU_OK;
+    qp_buf text;
+
+    assert(forgotten->count <= QP_MEMORY_FORGOTTEN_MAX);
+    qp_buf_init(&text, QP_FORGOTTEN_TEXT_MAX);
+    for (size_t i = 0; i < forgotten->count; i++) {
+        const qp_forgotten_range *range = &forgotten->ranges[i];
+
+        assert(range->from > 0 && range->to >= range->from);
+        qp_buf_printf(&text, "%s%" PRId64 "-%" PRId64, i > 0 ? " " : "", range->from, range->to);
+    }
+    status = qp_buf_status(&text);
+    *ret_text = (quipu_str){NULL, 0};
+    if (status == QUIPU_OK && forgotten->count > 0) {
+        status = quipu_arena_copy(arena, qp_buf_str(&text), ret_text);
+    }
+    qp_buf_free(&text);
+    return status;
+}
+
+/* ---- the set ----------------------------------------------------------------------------------
+ */
+
+/* Removes ranges first..end-1. */
+static void forgotten_remove(qp_forgotten *forgotten, size_t first, size_t end)
+{
+    assert(first <= end && end <= forgotten->count);
+    for (size_t i = end; i < forgotten->count; i++) {
+        forgotten->ranges[first + i - end] = forgotten->ranges[i];
+    }
+    forgotten->count -= end - first;
+}
+
+bool qp_forgotten_add(qp_forgotten *forgotten, int64_t from, int64_t to)
+{
+    qp_forgotten_range range = {from, to};
+    size_t first = 0;
+    size_t end;
+
+    assert(from > 0 && to >= from && to < INT64_MAX);
+    while (first < forgotten->count && forgotten->ranges[first].to + 1 < from) {
+        first++;
+    }
+    for (end = first; end < forgotten->count && forgotten->ranges[end].from <= to + 1; end++) {
+        const qp_forgotten_range *met = &forgotten->ranges[end];
+
+        range.from = met->from < range.from ? met->from : range.from;
+        range.to = met->to > range.to ? met->to : range.to;
+    }
+    if (end == first && forgotten->count == QP_MEMORY_FORGOTTEN_MAX) {
+        return false;
+    }
+    forgotten_remove(forgotten, first, end);
+    for (size_t i = forgotten->count; i > first; i--) {
+        forgotten->ranges[i] = forgotten->ranges[i - 1];
+    }
+    forgotten->ranges[first] = range;
+    forgotten->count++;
+    assert(qp_forgotten_has(forgotten, from) && qp_forgotten_has(forgotten, to));
+    return true;
+}
+
+/* One that the watermark stands in keeps its rest. */
+void qp_forgotten_drop(qp_forgotten *forgotten, int64_t watermark)
+{
+    size_t passed = 0;
+
+    while (passed < forgotten->count && forgotten->ranges[passed].to <= watermark) {
+        passed++;
+    }
+    forgotten_remove(forgotten, 0, passed);
+    if (forgotten->count > 0 && forgotten->ranges[0].from <= watermark) {
+        forgotten->ranges[0].from = watermark + 1;
+    }
+    assert(!qp_forgotten_has(forgotten, watermark));
+}
+
+void qp_forgotten_pass(qp_forgotten *forgotten, int64_t *watermark)
+{
+    size_t passed = 0;
+
+    while (passed < forgotten->count && forgotten->ranges[passed].from <= *watermark + 1) {
+        const int64_t to = forgotten->ranges[passed++].to;
+
+        *watermark = to > *watermark ? to : *watermark;
+    }
+    forgotten_remove(forgotten, 0, passed);
+    assert(!qp_forgotten_has(forgotten, *watermark + 1));
+}
+
+bool qp_forgotten_has(const qp_forgotten *forgotten, int64_t seq)
+{
+    for (size_t i = 0; i < forgotten->count; i++) {
+        if (seq >= forgotten->ranges[i].from && seq <= forgotten->ranges[i].to) {
+            return true;
+        }
+    }
+    return false;
+}
