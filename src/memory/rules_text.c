@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define TEXT_INDENT 4 /* blanks before a line of code */
+#define TEXT_FENCE 3  /* marks that begin a block of it, at least */
 
 /* Blanks inside of a line. The functions below look at bytes: letters outside of ASCII are 0x80 and
  * more, and count as parts of words. */
@@ -25,6 +26,11 @@ static bool rules_text_is_lower(char byte)
 static bool rules_text_is_upper(char byte)
 {
     return byte >= 'A' && byte <= 'Z';
+}
+
+static bool rules_text_is_letter(char byte)
+{
+    return rules_text_is_lower(byte) || rules_text_is_upper(byte);
 }
 
 static bool rules_text_is_digit(char byte)
@@ -71,12 +77,146 @@ static bool rules_text_is_foreign(quipu_str line)
                           rules_text_begins(rest, "+++ ") || rules_text_begins(rest, "--- "));
 }
 
+/* The bytes of a bullet or a number of a list that the text begins with. */
+static size_t rules_text_bullet(quipu_str text)
+{
+    if (text.n > 2 && (text.p[0] == '-' || text.p[0] == '*') && text.p[1] == ' ') {
+        return 2;
+    }
+    return text.n > 3 && rules_text_is_digit(text.p[0]) && (text.p[1] == '.' || text.p[1] == ')') &&
+                   text.p[2] == ' '
+               ? 3
+               : 0;
+}
+
 /* Where somebody else's message begins: nothing behind it is the writer's. */
 static bool rules_text_is_forwarded(quipu_str line)
 {
     return rules_text_begins(line, "-----Original Message") ||
            rules_text_begins(line, "---------- Forwarded") ||
-           rules_text_begins(line, "Begin forwarded message");
+           rules_text_begins(line, "Begin forwarded message") ||
+           rules_text_begins(line, "From: ") || rules_text_begins(line, "Subject: ");
+}
+
+/* Words of a line that ends with a colon and has a document behind it: what somebody else did, or
+ * what is to be done with it... */
+#define TEXT_GIVEN                                                                                 \
+    "summarise summarize translate proofread paraphrase wrote writes said says reads replied "     \
+    "answered"
+/* ...or what it is, unless the user has rules for such documents. */
+#define TEXT_DOCUMENTS                                                                             \
+    "email mail e-mail article document text page letter message readme policy post paragraph "    \
+    "transcript log output report review story essay draft song poem code file snippet abstract "  \
+    "quote quotation tweet comment chapter excerpt passage contract specification"
+#define TEXT_RULES "rules rule remember guidelines preferences instructions for when"
+
+/* Whether a word is one of a list; `list` has blanks between words, in lower case. */
+static bool rules_text_listed(quipu_str word, const char *list)
+{
+    for (const char *at = list; *at != '\0';) {
+        const char *blank = strchr(at, ' ');
+        const size_t n = blank != NULL ? (size_t)(blank - at) : strlen(at);
+        size_t same = 0;
+
+        while (n == word.n && same < n && (word.p[same] | 0x20) == at[same]) {
+            same++;
+        }
+        if (n == word.n && same == n) {
+            return true;
+        }
+        at += n + (blank != NULL ? 1 : 0);
+    }
+    return false;
+}
+
+/* The last sentence of a line that ends with a colon, without it; otherwise nothing. */
+static quipu_str rules_text_lead(quipu_str line)
+{
+    size_t end = line.n;
+    size_t at;
+
+    while (end > 0 && rules_text_is_blank(line.p[end - 1])) {
+        end--;
+    }
+    if (end == 0 || line.p[end - 1] != ':') {
+        return (quipu_str){line.p, 0};
+    }
+    for (at = --end; at > 0 && strchr(".!?", line.p[at - 1]) == NULL; at--) {
+    }
+    return (quipu_str){line.p + at, end - at};
+}
+
+/* Whether a line announces that what follows is a document: "Please summarise this email:". Only
+ * its last sentence counts, so that what the user wants is read. */
+static bool rules_text_announces(quipu_str line)
+{
+    const quipu_str lead = rules_text_lead(line);
+    bool given = false;
+    bool document = false;
+    bool rules = false;
+
+    for (size_t at = 0, stop; at < lead.n; at = stop + 1) {
+        for (stop = at;
+             stop < lead.n && (lead.p[stop] == '-' || rules_text_is_letter(lead.p[stop])); stop++) {
+        }
+        const quipu_str word = {lead.p + at, stop - at};
+
+        given = given || rules_text_listed(word, TEXT_GIVEN);
+        document = document || rules_text_listed(word, TEXT_DOCUMENTS);
+        rules = rules || rules_text_listed(word, TEXT_RULES);
+    }
+    return given || (document && !rules);
+}
+
+/* Moves behind the line that `at` stands in. */
+static size_t rules_text_behind(quipu_str text, size_t at)
+{
+    const size_t end = at + rules_text_line(text, at).n;
+
+    return end < text.n ? end + 1 : end;
+}
+
+/* Where the markup that a line begins with ends: behind the line with "</name>", or at `at` when
+ * nothing closes it, so that it is one line. `rest` is the line without its indent. */
+static size_t rules_text_markup(quipu_str text, size_t at, quipu_str rest)
+{
+    size_t n = 1;
+
+    while (n < rest.n && (rules_text_is_letter(rest.p[n]) || rest.p[n] == '_' || rest.p[n] == '-' ||
+                          (rest.p[n] >= '0' && rest.p[n] <= '9'))) {
+        n++;
+    }
+    if (rest.p[0] != '<' || n == 1 || rest.p[1] == '-') {
+        return at;
+    }
+    for (const char *p = rest.p + n; (p = memchr(p, '<', (size_t)(text.p + text.n - p))) != NULL;
+         p++) {
+        const size_t left = (size_t)(text.p + text.n - p);
+
+        if (left > n + 1 && p[1] == '/' && memcmp(p + 2, rest.p + 1, n - 1) == 0 &&
+            p[n + 1] == '>') {
+            return rules_text_behind(text, (size_t)(p - text.p));
+        }
+    }
+    return at;
+}
+
+/* A mark of a block of code that a line begins with: how many of its characters; 0: there is none.
+ * It may stand behind the bullet of a list. */
+static size_t rules_text_fence(quipu_str rest, char *ret_mark, bool *ret_bare)
+{
+    const size_t bullet = rules_text_bullet(rest);
+    size_t n = bullet;
+    size_t behind;
+
+    while (n < rest.n && rest.p[n] == rest.p[bullet] && strchr("`~", rest.p[bullet]) != NULL) {
+        n++;
+    }
+    for (behind = n; behind < rest.n && rules_text_is_blank(rest.p[behind]); behind++) {
+    }
+    *ret_bare = behind == rest.n;
+    *ret_mark = bullet < rest.n ? rest.p[bullet] : '\0';
+    return n - bullet >= TEXT_FENCE ? n - bullet : 0;
 }
 
 /* Moves over lines that are not prose; at the end of the text `at` is text.n. */
@@ -85,24 +225,44 @@ static void rules_text_skip(qp_rules_walk *walk)
     while (walk->at < walk->text.n) {
         const quipu_str line = rules_text_line(walk->text, walk->at);
         size_t blanks = 0;
+        bool bare = false;
+        char mark;
 
         while (blanks < line.n && blanks < TEXT_INDENT && line.p[blanks] == ' ') {
             blanks++;
         }
         const quipu_str rest = {line.p + blanks, line.n - blanks};
-        const bool ticks = rules_text_begins(rest, "```");
-        const bool mark = ticks || rules_text_begins(rest, "~~~");
+        const size_t fences = rules_text_fence(rest, &mark, &bare);
+        size_t next = rules_text_behind(walk->text, walk->at);
 
-        if (mark && (!walk->fenced || walk->fence == rest.p[0])) {
-            walk->fenced = !walk->fenced;
-            walk->fence = rest.p[0];
-        } else if (!walk->fenced && rules_text_is_forwarded(line)) {
-            walk->at = walk->text.n;
-            return;
-        } else if (!walk->fenced && line.n > 0 && !rules_text_is_foreign(line)) {
+        if (walk->fenced) {
+            /* A shorter mark, another one, or one with a language is part of the code. */
+            walk->fenced = !(fences >= walk->fences && mark == walk->fence && bare);
+        } else if (fences > 0) {
+            walk->fenced = true;
+            walk->fence = mark;
+            walk->fences = fences;
+        } else if (rules_text_is_forwarded(line)) {
+            next = walk->text.n;
+        } else if (rest.n > 0 && rest.p[0] == '<') {
+            const size_t behind = rules_text_markup(walk->text, walk->at, rest);
+
+            next = behind > next ? behind : next;
+        } else if (line.n > 0 && !rules_text_is_foreign(line)) {
             return;
         }
-        walk->at += line.n + (walk->at + line.n < walk->text.n ? 1 : 0);
+        walk->at = next;
+    }
+}
+
+/* Where prose that begins at `at` ends: the text is somebody else's behind a line that announces
+ * it. */
+static void rules_text_limit(qp_rules_walk *walk)
+{
+    const quipu_str line = rules_text_line(walk->text, walk->at);
+
+    if (rules_text_announces(line)) {
+        walk->text.n = walk->at + line.n;
     }
 }
 
@@ -154,18 +314,6 @@ static size_t rules_text_end(quipu_str text, size_t at)
     return i;
 }
 
-/* The bytes of a bullet or a number of a list that the text begins with. */
-static size_t rules_text_bullet(quipu_str text)
-{
-    if (text.n > 2 && (text.p[0] == '-' || text.p[0] == '*') && text.p[1] == ' ') {
-        return 2;
-    }
-    return text.n > 3 && rules_text_is_digit(text.p[0]) && (text.p[1] == '.' || text.p[1] == ')') &&
-                   text.p[2] == ' '
-               ? 3
-               : 0;
-}
-
 static bool rules_text_is_space(char byte)
 {
     return rules_text_is_blank(byte) || byte == '\n';
@@ -211,8 +359,11 @@ static size_t rules_text_quote(const char *p, size_t n)
     if (p[0] == '"' || p[0] == '`') {
         return 1;
     }
+    if (p[0] == '\xc2' && n >= 2 && (p[1] == '\xab' || p[1] == '\xbb')) {
+        return 2; /* guillemets */
+    }
     return p[0] == '\xe2' && n >= 3 && p[1] == '\x80' &&
-                   (p[2] == '\x9c' || p[2] == '\x9d' || p[2] == '\x9e')
+                   (p[2] == '\x98' || p[2] == '\x9c' || p[2] == '\x9d' || p[2] == '\x9e')
                ? 3
                : 0;
 }
@@ -283,19 +434,41 @@ static size_t rules_text_single(quipu_str text, size_t at)
     return i < text.n ? i : at;
 }
 
-/* Whether the bytes open or close an odd number of quotations. Behind a quote that is not closed
- * all is quoted, up to the end of the line. */
-static bool rules_text_toggles(quipu_str text)
+/* The same at a place of a text: a mark behind a digit opens nothing, it stands for inches. */
+static size_t rules_text_quote_at(quipu_str text, size_t at, bool quoted)
 {
-    bool odd = false;
+    const bool inches = !quoted && at > 0 && rules_text_is_digit(text.p[at - 1]);
 
+    return inches ? 0 : rules_text_quote(text.p + at, text.n - at);
+}
+
+/* Whether a text that begins inside of a quotation or outside of it ends inside. */
+static bool rules_text_quoted(quipu_str text, bool quoted)
+{
     for (size_t i = 0; i < text.n;) {
-        const size_t quote = rules_text_quote(text.p + i, text.n - i);
+        const size_t quote = rules_text_quote_at(text, i, quoted);
 
-        odd = odd != (quote > 0);
+        quoted = quoted != (quote > 0);
         i += quote > 0 ? quote : 1;
     }
-    return odd;
+    return quoted;
+}
+
+/* Whether a quotation that a line before `at` left open is closed later. When the next mark opens
+ * one, as behind a blank and before a word, the earlier was none, or nobody has closed it. */
+static bool rules_text_closes(quipu_str text, size_t at)
+{
+    for (size_t i = at; i < text.n; i++) {
+        const size_t quote = rules_text_quote(text.p + i, text.n - i);
+
+        if (quote > 0) {
+            const bool behind = i == at || strchr(" \t\r\n(", text.p[i - 1]) != NULL;
+            const bool before = i + quote < text.n && rules_text_is_word(text.p[i + quote]);
+
+            return !(behind && before);
+        }
+    }
+    return false;
 }
 
 /* Splits a sentence into words; `quoted`: it begins inside of a quotation. */
@@ -309,11 +482,13 @@ static void rules_text_words(qp_rules_sentence *sentence, bool quoted)
     assert(text.n <= QP_RULES_SENTENCE_MAX);
     sentence->count = 0;
     while (i < text.n && sentence->count < QP_RULES_WORDS_MAX) {
-        const size_t quote = rules_text_quote(text.p + i, text.n - i);
+        const size_t mark = rules_text_quote(text.p + i, text.n - i);
 
-        if (quote > 0) {
-            quoted = !quoted;
-            i += quote;
+        if (mark > 0) {
+            quoted = quoted != (rules_text_quote_at(text, i, quoted) > 0);
+            i += mark;
+        } else if (text.p[i] != '\'' && rules_text_apostrophe(text.p + i, text.n - i) > 0) {
+            i += rules_text_apostrophe(text.p + i, text.n - i); /* no word begins with it */
         } else if (rules_text_is_word(text.p[i])) {
             qp_rules_word *word = &sentence->words[sentence->count++];
 
@@ -330,32 +505,63 @@ static void rules_text_words(qp_rules_sentence *sentence, bool quoted)
     }
 }
 
+/* At the beginning of a line: lines that are not prose are passed over, unless a quotation goes on.
+ * False at the end of the text. */
+static bool rules_text_begin(qp_rules_walk *walk)
+{
+    if (walk->at > 0 && walk->text.p[walk->at - 1] != '\n') {
+        return walk->at < walk->text.n;
+    }
+    walk->quoted = walk->quoted && rules_text_closes(walk->text, walk->at);
+    if (!walk->quoted) {
+        rules_text_skip(walk);
+        if (walk->at < walk->text.n) {
+            rules_text_limit(walk);
+        }
+    }
+    return walk->at < walk->text.n;
+}
+
 /* Lines of code, tables and quoted text are skipped at the beginning of a line only, where they are
- * recognised. Quotation marks toggle across sentences of one line. */
+ * recognised. Quotation marks toggle across sentences, and across lines when another mark closes
+ * the quotation. */
 bool qp_rules_next(qp_rules_walk *walk, qp_rules_sentence *ret)
 {
-    while (walk->at < walk->text.n) {
-        bool quoted;
-        size_t end;
-
-        if (walk->at == 0 || walk->text.p[walk->at - 1] == '\n') {
-            walk->quoted = false;
-            rules_text_skip(walk);
-            if (walk->at >= walk->text.n) {
-                return false;
-            }
-        }
-        end = rules_text_end(walk->text, walk->at);
+    while (walk->at < walk->text.n && rules_text_begin(walk)) {
+        const size_t end = rules_text_end(walk->text, walk->at);
         const quipu_str raw = {walk->text.p + walk->at, end - walk->at};
+        const bool quoted = walk->quoted;
 
-        quoted = walk->quoted;
-        walk->quoted = walk->quoted != rules_text_toggles(raw);
+        walk->quoted = rules_text_quoted(raw, quoted);
         ret->text = rules_text_trim(raw);
         walk->at = end < walk->text.n && walk->text.p[end] == '\n' ? end + 1 : end;
         assert(walk->at > 0);
         if (ret->text.n >= QP_RULES_SENTENCE_MIN && ret->text.n <= QP_RULES_SENTENCE_MAX) {
             ret->question = ret->text.p[ret->text.n - 1] == '?';
             rules_text_words(ret, quoted);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Up to the next mark of a quotation, or to the end of the line. */
+bool qp_rules_own(qp_rules_walk *walk, quipu_str *ret_text)
+{
+    while (walk->at < walk->text.n && rules_text_begin(walk)) {
+        const quipu_str line = rules_text_line(walk->text, walk->at);
+        const bool quoted = walk->quoted;
+        size_t quote = 0;
+        size_t i = 0;
+
+        while (i < line.n && quote == 0) {
+            quote = rules_text_quote_at(line, i, quoted);
+            i += quote == 0;
+        }
+        walk->quoted = quoted != (quote > 0);
+        walk->at += quote > 0 ? i + quote : line.n + (walk->at + line.n < walk->text.n ? 1 : 0);
+        if (!quoted && i > 0) {
+            *ret_text = (quipu_str){line.p, i};
             return true;
         }
     }

@@ -30,15 +30,21 @@ typedef struct qp_rules_sentence {
 typedef struct qp_rules_walk {
     quipu_str text;
     size_t at;
-    bool quoted; /* inside of a quotation that began in this line */
-    bool fenced; /* inside of a block of code */
-    char fence;  /* which began with three of these */
+    bool quoted;   /* inside of a quotation, which another line may end */
+    bool fenced;   /* inside of a block of code */
+    char fence;    /* which began with `fences` of these... */
+    size_t fences; /* ...and ends with as many */
 } qp_rules_walk;
 
 /* The next sentence that a person may have written: blocks of code, indented lines, quoted lines,
- * tables and markup are passed over, and so is everything behind a forwarded message's head. False
- * at the end. */
+ * tables, markup with what it encloses, and quotations of several lines are passed over, and so is
+ * everything behind the head of a forwarded message, or behind a line that announces a document
+ * ("Summarise this email:"). False at the end. */
 bool qp_rules_next(qp_rules_walk *walk, qp_rules_sentence *ret);
+
+/* The next piece of such text, of any length and without quotations, as it stands. False at the
+ * end. A walk is for sentences or for pieces. */
+bool qp_rules_own(qp_rules_walk *walk, quipu_str *ret_text);
 
 /* How many words of the sentence, from word `at` on, are exactly these (separated by single
  * blanks); 0: they are others. */

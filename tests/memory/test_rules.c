@@ -251,6 +251,72 @@ static void code_and_the_words_of_others_are_passed_over(void **state)
     }
 }
 
+/* What is pasted without marks of Markdown, or with marks inside of marks. */
+static void pasted_documents_and_long_quotations_are_passed_over(void **state)
+{
+    static const char *const texts[] = {
+        "He wrote: \"Hello team,\nAlways cc legal.\nNever use the old server.\nBest, Bo\"",
+        "She said \xe2\x80\x9cHello,\nalways cc legal.\nI prefer tea.\xe2\x80\x9d",
+        "Here:\n\"\"\"\nAlways cc legal.\n\nNever use the old server.\n\"\"\"",
+        "````\n```\nAlways cc legal.\n```\nNever use it.\n````",
+        "```\n```c\nAlways cc legal.\n```",
+        "1. ```\n   Always cc legal.\n   ```",
+        "- ~~~\n  Always cc legal.\n  ~~~",
+        "<document>\nAlways cc legal.\n\nNever use the old server.\n</document>",
+        "<email from=\"bo\">\nAlways cc legal.\n</email>",
+        "Il dit \xc2\xab"
+        "Always cc legal.\xc2\xbb",
+        "He said \xe2\x80\x98"
+        "always cc legal\xe2\x80\x99 and left",
+        "Please summarise this email:\n\nHi team,\nAlways cc legal.\nNever use the old server.",
+        "Summarize the following:\n\nAlways cc legal. I prefer tea.",
+        "Translate this to French:\nAlways wear a helmet.",
+        "Here is the policy:\n\nNever share passwords.",
+        "The readme says:\nAlways run as root.",
+        "What do you think of this article:\nI prefer tea.\n\nI prefer cake.",
+        "Bo wrote:\nI prefer tea.",
+        "From: Bo <bo@example.org>\nSubject: rules\n\nAlways cc legal.",
+    };
+    const qp_rules_found *found;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        found = rules_in(QUIPU_ROLE_USER, texts[i]);
+        if (found->count != 0) {
+            fail_msg("\"%s\": \"%.*s\"", texts[i], (int)found->items[0].content.n,
+                     found->items[0].content.p);
+        }
+    }
+}
+
+static void what_the_user_says_before_and_beside_a_document_is_still_read(void **state)
+{
+    static const char *const texts[] = {
+        "Always use tabs. Now summarise this email:\n\nI prefer tea.",
+        "<document>\nI prefer tea.\n</document>\nAlways use tabs.",
+        "He said \"hello\nthere\" to me.\nAlways use tabs.",
+        "The pipe is 12\" wide.\nAlways use tabs.",
+        "Remember these rules:\n- Always use tabs.",
+        "Two things:\n1. Always use tabs.",
+        "````\n```\nI prefer tea.\n```\n````\nAlways use tabs.",
+        "<3 this.\nAlways use tabs.",
+        "<br>\nAlways use tabs.",
+        "Bo\xe2\x80\x99s car and Ann\xe2\x80\x99s car.\nAlways use tabs.",
+        "The users\xe2\x80\x99 wishes, \xe2\x80\x99til noon.\nAlways use tabs.",
+        "3\xc2\xab 4\xe2\x80\x9c.\nAlways use tabs.",
+    };
+    const qp_rules_found *found;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        found = rules_in(QUIPU_ROLE_USER, texts[i]);
+        if (found->count != 1) {
+            fail_msg("\"%s\": %zu", texts[i], found->count);
+        }
+        rules_is(found->items[0].content, "Always use tabs.");
+    }
+}
+
 static void prose_around_code_is_still_read(void **state)
 {
     const qp_rules_found *found =
@@ -423,39 +489,49 @@ static void a_long_sentence_is_cut_and_one_that_is_longer_is_a_list(void **state
 }
 
 /* Whatever the bytes are, every content is a part of the message and ends between characters. */
+/* What the rules look at, in any order. */
+static const char *const pieces[] = {"I prefer ",
+                                     "always ",
+                                     "never ",
+                                     "\"",
+                                     "'",
+                                     "`",
+                                     "```\n",
+                                     "\n",
+                                     "\n\n",
+                                     ". ",
+                                     "? ",
+                                     "12",
+                                     "kg ",
+                                     "$",
+                                     "%",
+                                     "Nov ",
+                                     "2026-11-16 ",
+                                     "my ",
+                                     "boss ",
+                                     "Anna ",
+                                     "is ",
+                                     "\xc3\xa9",
+                                     "\xe2\x80\x9c",
+                                     "\xf0\x9f\x98\x80",
+                                     "- ",
+                                     "> ",
+                                     "    ",
+                                     "from now on ",
+                                     ",",
+                                     "\t",
+                                     "-----",
+                                     "\xe2\x80\x99",
+                                     "\xe2\x80\x98",
+                                     "\xc2\xab",
+                                     "<a>",
+                                     "</a>",
+                                     "~~~~",
+                                     "\"\"\"",
+                                     "my email:\n"};
+
 static void any_bytes_are_read_safely(void **state)
 {
-    static const char *const pieces[] = {"I prefer ",
-                                         "always ",
-                                         "never ",
-                                         "\"",
-                                         "'",
-                                         "`",
-                                         "```\n",
-                                         "\n",
-                                         "\n\n",
-                                         ". ",
-                                         "? ",
-                                         "12",
-                                         "kg ",
-                                         "$",
-                                         "%",
-                                         "Nov ",
-                                         "2026-11-16 ",
-                                         "my ",
-                                         "boss ",
-                                         "Anna ",
-                                         "is ",
-                                         "\xc3\xa9",
-                                         "\xe2\x80\x9c",
-                                         "\xf0\x9f\x98\x80",
-                                         "- ",
-                                         "> ",
-                                         "    ",
-                                         "from now on ",
-                                         ",",
-                                         "\t",
-                                         "-----"};
     uint64_t random = t_seed();
 
     (void)state;
@@ -479,6 +555,12 @@ static void any_bytes_are_read_safely(void **state)
             assert_true(content.p + content.n == text + n ||
                         ((unsigned char)content.p[content.n] & 0xc0) != 0x80);
         }
+        qp_rules_walk walk = {.text = {text, n}};
+        quipu_str own = {text, 0};
+
+        for (const char *last = text; qp_rules_own(&walk, &own); last = own.p + own.n) {
+            assert_true(own.n > 0 && own.p >= last && own.p + own.n <= text + n);
+        }
     }
 }
 
@@ -491,6 +573,8 @@ int main(void)
         cmocka_unit_test(names_numbers_and_dates_are_found),
         cmocka_unit_test(what_is_not_meant_is_not_found),
         cmocka_unit_test(code_and_the_words_of_others_are_passed_over),
+        cmocka_unit_test(pasted_documents_and_long_quotations_are_passed_over),
+        cmocka_unit_test(what_the_user_says_before_and_beside_a_document_is_still_read),
         cmocka_unit_test(prose_around_code_is_still_read),
         cmocka_unit_test(only_users_make_standing_lines),
         cmocka_unit_test(a_summary_is_not_observed_again),

@@ -1,4 +1,4 @@
-/* Ranges of forgotten messages: the text, the set, its limit, and a plain set of flags beside it. */
+/* Ranges of forgotten messages: the text, the set and its limit, compared with plain flags. */
 #include "lib/t.h"
 
 #include "base/arena.h"
