@@ -359,10 +359,12 @@ typedef struct quipu_verified {
  * temporary database to check it.
  *
  * With QUIPU_VERIFY_REPAIR the call restores what follows from the messages that exist: the next
- * number, counts, totals, the beginning of the view, orphaned state and hidden sessions, and the
- * search index, which the next search fills. A hash chain that does not fit is not computed anew:
- * it ends, and the next message begins another one. One transaction per session; a repaired session
- * gets a new revision. Missing or damaged messages and values are only reported.
+ * number, counts, totals, the beginning of the view, the tokens of watermarks, orphaned state and
+ * hidden sessions, and the search index, which the next search fills. Values that another program
+ * stored in a form that quipu does not write are stored as they are read. A hash chain that does
+ * not fit is not computed anew: it ends, and the next message begins another one. One transaction
+ * per session; a repaired session gets a new revision. Missing or damaged messages and values are
+ * only reported.
  *
  * Ownership: `ret_verified` may be NULL.
  * Threads:   any, same store; `fn` runs on the caller's.

@@ -193,6 +193,36 @@ quipu_status qp_maintenance_mend_counters(ent_db *db, const ent_entity *entity, 
                : status;
 }
 
+/* An engine whose columns are typed has no other forms; an older layout lacks columns. */
+static bool maintenance_has_forms(const ent_db *db)
+{
+    return db->older == NULL && db->engine->maintenance->forms != NULL;
+}
+
+quipu_status qp_maintenance_forms(ent_db *db, const ent_entity *entity, qp_report_fn fn, void *ctx,
+                                  quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
+
+    assert(db->depth > 0 && fn != NULL);
+    return maintenance != NULL && maintenance_has_forms(db)
+               ? maintenance->forms(db->conn, entity, fn, ctx, reterr)
+               : status;
+}
+
+/* Under the write lock, as the counters are. */
+quipu_status qp_maintenance_mend_forms(ent_db *db, const ent_entity *entity, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_maintenance *maintenance = maintenance_enter(db, true, &status, reterr);
+
+    assert(db->depth > 0 && db->kind == ENT_WRITE);
+    return maintenance != NULL && maintenance_has_forms(db)
+               ? maintenance->mend_forms(db->conn, entity, reterr)
+               : status;
+}
+
 /* What adding cannot change, and what is missing: as a migration would find it. Inspects the tables
  * and changes nothing. An older file that is read as it is has been compared already, when it was
  * opened. */

@@ -55,6 +55,10 @@ typedef struct qp_maintenance {
     quipu_status (*counters)(void *conn, const ent_entity *entity, qp_report_fn fn, void *ctx,
                              quipu_error *reterr);
     quipu_status (*mend_counters)(void *conn, const ent_entity *entity, quipu_error *reterr);
+    /* Stored forms, the same way. NULL: a column of this engine holds values of its type only. */
+    quipu_status (*forms)(void *conn, const ent_entity *entity, qp_report_fn fn, void *ctx,
+                          quipu_error *reterr);
+    quipu_status (*mend_forms)(void *conn, const ent_entity *entity, quipu_error *reterr);
 } qp_maintenance;
 
 /* How large the file is now. */
@@ -122,6 +126,17 @@ QUIPU_MUST_USE quipu_status qp_maintenance_counters(ent_db *db, const ent_entity
 /* Moves those counters to the highest key. Inside of an exclusive write. */
 QUIPU_MUST_USE quipu_status qp_maintenance_mend_counters(ent_db *db, const ent_entity *entity,
                                                          quipu_error *reterr);
+
+/* Reports columns of the entity with values that the engine itself would store in another form: as
+ * a blob what is a text, in capitals what is a UUID. They are read, and conditions do not find
+ * them. Inside of a transaction. Nothing for an older layout, which is
+ * read by a query of its own. */
+QUIPU_MUST_USE quipu_status qp_maintenance_forms(ent_db *db, const ent_entity *entity,
+                                                 qp_report_fn fn, void *ctx, quipu_error *reterr);
+
+/* Stores such values as they are read, where that is possible. Inside of an exclusive write. */
+QUIPU_MUST_USE quipu_status qp_maintenance_mend_forms(ent_db *db, const ent_entity *entity,
+                                                      quipu_error *reterr);
 
 /* Reports the paths of the backups beside the file, oldest first. */
 QUIPU_MUST_USE quipu_status qp_maintenance_backups(ent_db *db, qp_report_fn fn, void *ctx,

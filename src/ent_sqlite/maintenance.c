@@ -21,6 +21,7 @@
 #include "ent_sqlite/open.h"
 #include "ent_sqlite/page_seal.h"
 #include "ent_sqlite/page_vfs.h"
+#include "ent_sqlite/stored_form.h"
 
 #define MAINTENANCE_SYNCS_FULL 2 /* PRAGMA synchronous: every commit is synced */
 #define MAINTENANCE_SQL_MAX 512
@@ -437,4 +438,6 @@ const struct qp_maintenance qp_sqlite_maintenance = {
     .seal = maintenance_seal,
     .counters = maintenance_counters,
     .mend_counters = maintenance_mend_counters,
+    .forms = qp_sqlite_forms,
+    .mend_forms = qp_sqlite_mend_forms,
 };

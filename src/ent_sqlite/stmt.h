@@ -20,8 +20,9 @@ void qp_sqlite_put_in(qp_buf *sql, const char *column, unsigned number, bool neg
 void qp_sqlite_put_add(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);
 void qp_sqlite_put_match(qp_buf *sql, const char *column, const char *table, unsigned number);
 
-/* value.c: reads the columns of the current row. */
+/* value.c: reads the columns of the current row, or one argument of a function. */
 void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value *ret);
+void qp_sqlite_read_value(sqlite3_value *from, uint8_t kind, qp_value *ret);
 
 /* tx.c: the members of qp_engine for transactions. Depth 0 is the transaction, deeper ones are
  * savepoints. qp_sqlite_tx_free() finalizes the statements before the handle is closed. */

@@ -130,33 +130,44 @@ static void value_bytes(sqlite3_value *from, qp_value *ret)
     ret->kind = QP_BYTES;
 }
 
+/* One value. Text and integers come first: they are most of the columns. */
+QP_INLINE void value_read(sqlite3_value *from, uint8_t kind, qp_value *ret)
+{
+    if (kind == QP_TEXT) {
+        value_text(from, ret);
+    } else if (kind == QP_INT) {
+        ret->kind = QP_INT;
+        ret->as.i = sqlite3_value_int64(from);
+        if (QP_UNLIKELY(sqlite3_value_type(from) != SQLITE_INTEGER)) {
+            value_raw(from, ret);
+        }
+    } else if (kind == QP_TIME) {
+        value_time(from, ret);
+    } else if (kind == QP_BYTES) {
+        value_bytes(from, ret);
+    } else if (kind == QP_UUID) {
+        value_uuid(from, sqlite3_value_type(from), ret);
+    } else {
+        value_number(from, sqlite3_value_type(from), kind, ret);
+    }
+}
+
 /* sqlite3_column_value() returns an unprotected value, which may be read directly because the
  * connection has one thread and no mutex: cheaper than sqlite3_column_*(), which looks the column
- * up again for type, text and size. Text and integers come first: they are most of the columns. The
+ * up again for type, text and size. The
  * pointers stay valid until the next step, reset, or a conversion of the same column. */
 void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value *ret)
 {
     assert(n == 0 || (kinds != NULL && ret != NULL));
     assert(n <= (size_t)sqlite3_column_count(stmt));
     for (size_t i = 0; i < n; i++, ret++) {
-        sqlite3_value *from = sqlite3_column_value(stmt, (int)i);
-
-        if (kinds[i] == QP_TEXT) {
-            value_text(from, ret);
-        } else if (kinds[i] == QP_INT) {
-            ret->kind = QP_INT;
-            ret->as.i = sqlite3_value_int64(from);
-            if (QP_UNLIKELY(sqlite3_value_type(from) != SQLITE_INTEGER)) {
-                value_raw(from, ret);
-            }
-        } else if (kinds[i] == QP_TIME) {
-            value_time(from, ret);
-        } else if (kinds[i] == QP_BYTES) {
-            value_bytes(from, ret);
-        } else if (kinds[i] == QP_UUID) {
-            value_uuid(from, sqlite3_value_type(from), ret);
-        } else {
-            value_number(from, sqlite3_value_type(from), kinds[i], ret);
-        }
+        value_read(sqlite3_column_value(stmt, (int)i), kinds[i], ret);
     }
+}
+
+/* The same for a value that is no column: an argument of a function. */
+void qp_sqlite_read_value(sqlite3_value *from, uint8_t kind, qp_value *ret)
+{
+    assert(from != NULL && ret != NULL);
+    value_read(from, kind, ret);
 }

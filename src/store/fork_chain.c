@@ -200,6 +200,11 @@ quipu_status qp_chain_row(ent_db *db, const qp_chain *chain, int64_t seq, quipu_
             status = qp_message_get(db, arena, segment->session, seq, ret_row, reterr);
         }
     }
+    if (status == QUIPU_OK &&
+        (*ret_row)->seq != seq) { /* where an engine packs the number as well */
+        return qp_error_set(reterr, QUIPU_CORRUPT, "message %lld stands under another number",
+                            (long long)seq);
+    }
     return status == QUIPU_NOT_FOUND
                ? qp_error_set(reterr, QUIPU_CORRUPT, "message %lld is missing; restore a backup",
                               (long long)seq)

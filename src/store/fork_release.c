@@ -53,6 +53,18 @@ static quipu_status fork_release_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while looking at forks");
 }
 
+/* Numbers are never used again, so that a fork has a larger one than its parent. One that has not
+ * is damage, and could lead a walk in a circle. */
+quipu_status qp_fork_ascends(int64_t parent, int64_t fork, quipu_error *reterr)
+{
+    return fork > parent
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_CORRUPT,
+                              "session number %lld is a fork of number %lld, which is not older; "
+                              "verify the store",
+                              (long long)fork, (long long)parent);
+}
+
 /* Append to a list in the arena; the array doubles, so that n appends copy at most 2n pairs. */
 static quipu_status fork_release_push(quipu_arena *arena, release_list *list, int64_t a, int64_t b,
                                       quipu_error *reterr)
@@ -257,8 +269,11 @@ static quipu_status fork_release_forks(release_reach *reach, quipu_error *reterr
         status = qp_session_find(reach->db, &arena, &query, &list, reterr);
         for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
             const qp_session *fork = &list.items[i];
-            status =
-                fork_release_visit(reach, fork, fork_release_min(at.b, fork->fork_seq.v), reterr);
+            status = qp_fork_ascends(at.a, fork->id, reterr);
+            if (status == QUIPU_OK) {
+                status = fork_release_visit(reach, fork, fork_release_min(at.b, fork->fork_seq.v),
+                                            reterr);
+            }
         }
         if (arena.head != NULL) {
             quipu_arena_reset(&arena);
@@ -552,8 +567,8 @@ quipu_status qp_fork_is_dead(ent_db *db, quipu_arena *arena, const qp_session *r
 /* ---- trees ------------------------------------------------------------------------------------
  */
 
-/* A list that grows while it is walked: row `next` appends its forks behind the last one. Forks
- * carry a larger number than their parent, so that a circle is impossible in a sound file. */
+/* A list that grows while it is walked: row `next` appends its forks behind the last one, and each
+ * has a larger number, so that the walk ends. */
 quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const qp_session *row,
                           const qp_session *const **ret_rows, size_t *ret_count,
                           quipu_error *reterr)
@@ -586,6 +601,9 @@ quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const qp_session *row,
         const qp_session_query query = {.where = {.parent_id = ent_eq(rows[next]->id)}};
         list = (qp_session_list){0};
         status = qp_session_find(db, arena, &query, &list, reterr);
+        for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+            status = qp_fork_ascends(rows[next]->id, list.items[i].id, reterr);
+        }
         if (status != QUIPU_OK) {
             return status;
         }

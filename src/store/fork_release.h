@@ -38,6 +38,10 @@ QUIPU_MUST_USE quipu_status qp_fork_remove(quipu_store *store, ent_db *db, const
  * Without a key no call finds it any more. */
 QUIPU_MUST_USE quipu_status qp_fork_hide(ent_db *db, const qp_session *row, quipu_error *reterr);
 
+/* QUIPU_CORRUPT unless the fork has a larger number than its parent: every walk to forks asks, so
+ * that it ends on any bytes. */
+QUIPU_MUST_USE quipu_status qp_fork_ascends(int64_t parent, int64_t fork, quipu_error *reterr);
+
 /* The session itself, its forks, their forks and so on, parents before their forks; hidden ones are
  * among them. */
 QUIPU_MUST_USE quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const qp_session *row,

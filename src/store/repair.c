@@ -424,6 +424,43 @@ quipu_status qp_repair_row(qp_verify_run *run, const qp_call *call, const ent_en
     return qp_size_exempt(run->store, &step, repair_rows[i].work, key, reterr);
 }
 
+/* A watermark, and the tokens that it is to have. */
+typedef struct repair_watermark {
+    const qp_memory_scope *scope;
+    int64_t watermark;
+    int64_t tokens;
+} repair_watermark;
+
+/* The ledger and the watermark itself stay. A worker that has moved it since has written both. */
+static quipu_status repair_watermark_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                          quipu_error *reterr)
+{
+    const repair_watermark *repair = ctx;
+    const qp_memory_scope *row = repair->scope;
+    const qp_memory_scope_patch patch = {.watermark_tokens = ent_set(repair->tokens)};
+
+    assert(ent_depth(db) > 0 && repair->tokens >= 0);
+    (void)scratch;
+    return qp_memory_scope_update(
+        db,
+        &(qp_memory_scope_where){.tenant = ent_eq(row->tenant),
+                                 .scope = ent_eq(row->scope),
+                                 .kind = qp_memory_scope_kind_is(row->kind),
+                                 .watermark = ent_eq(repair->watermark)},
+        &patch, NULL, reterr);
+}
+
+quipu_status qp_repair_watermark(qp_verify_run *run, const qp_call *call,
+                                 const qp_memory_scope *scope, int64_t watermark, int64_t tokens,
+                                 quipu_error *reterr)
+{
+    const qp_call step = qp_maintain_step(run->store, call);
+    repair_watermark repair = {scope, watermark, tokens};
+
+    assert(run->repairs);
+    return qp_size_exempt(run->store, &step, repair_watermark_work, &repair, reterr);
+}
+
 /* Made anew behind all sessions. The problem was reported by the check that demands it. */
 static quipu_status repair_search_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)

@@ -37,6 +37,7 @@
 #include "base/str.h"
 #include "ent/hits.h"
 #include "store/fork_chain.h"
+#include "store/fork_release.h"
 #include "store/recall_scope.h"
 #include "store/search.h"
 #include "store/search_query.h"
@@ -218,7 +219,10 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
 
     assert(depth < QP_CHAIN_MAX && *ret == NULL);
     for (size_t i = 0; i < forks.n && status == QUIPU_OK && *ret == NULL; i++) {
-        status = search_find_shown(find, forks.items[i].id, seq, depth + 1, ret, reterr);
+        status = qp_fork_ascends(session->id, forks.items[i].id, reterr);
+        if (status == QUIPU_OK) {
+            status = search_find_shown(find, forks.items[i].id, seq, depth + 1, ret, reterr);
+        }
     }
     quipu_arena_free(&arena);
     return status;

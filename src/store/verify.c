@@ -1,6 +1,6 @@
-/* Verify: the file's structure first, then session by session, each from a snapshot of its own,
- * then the other tables (verify_rows.c), the counters of numbers (verify_counters.c), and the
- * search index. Reports problems; with the flag,
+/* Verify: the file's structure first and the forms of all values (verify_counters.c), then session
+ * by session, each from a snapshot of its own, then the other tables (verify_rows.c), the counters
+ * of numbers (verify_counters.c), and the search index. Reports problems; with the flag,
  * repair.c mends them.
  *
  *    rows say            checked against
@@ -674,9 +674,11 @@ static quipu_status verify_file_work(void *ctx, ent_db *db, quipu_arena *scratch
 }
 
 /* The walk over all sessions by number, of all tenants that the connection may read: they share the
- * file. `id` is the last one that was checked or skipped. */
+ * file. `id` is the last one that was checked or skipped. A sound number is positive; what lies
+ * below is damage, and is to be found, the lowest number too. */
 typedef struct verify_next {
     qp_verify_run *run;
+    bool begun; /* one was */
     int64_t id;
     bool found;   /* a session was read: `findings` are of it */
     bool skipped; /* one was not: `text` says why */
@@ -686,15 +688,13 @@ typedef struct verify_next {
     char text[QP_PROBLEM_TEXT_SIZE];
 } verify_next;
 
-/* The lowest session number behind `after`, when the row itself cannot be read: halves the range by
+/* The lowest session number from `low` on, when the row itself cannot be read: halves the range by
  * asking whether there is any, which reads no column. */
-static quipu_status verify_seek(ent_db *db, int64_t after, int64_t *ret_id, quipu_error *reterr)
+static quipu_status verify_seek(ent_db *db, int64_t low, int64_t *ret_id, quipu_error *reterr)
 {
-    int64_t low = after + 1;
     int64_t high = INT64_MAX;
     quipu_status status = QUIPU_OK;
 
-    assert(after < INT64_MAX);
     while (status == QUIPU_OK && low < high) {
         /* The range may have more numbers than the signed type. */
         const int64_t middle = low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
@@ -718,7 +718,9 @@ static void verify_skip(verify_next *next, ent_db *db, const quipu_error *why)
 {
     quipu_error error = {0};
     int64_t id = 0;
-    const quipu_status status = verify_seek(db, next->id, &id, &error);
+    const bool last = next->begun && next->id == INT64_MAX; /* nothing can stand behind */
+    const quipu_status status =
+        last ? QUIPU_CORRUPT : verify_seek(db, next->begun ? next->id + 1 : next->id, &id, &error);
 
     next->skipped = true;
     next->ended = status != QUIPU_OK || ++next->unreadable > VERIFY_UNREADABLE_MAX;
@@ -727,8 +729,9 @@ static void verify_skip(verify_next *next, ent_db *db, const quipu_error *why)
                        (long long)next->id, why->message);
         return;
     }
-    assert(id > next->id);
+    assert(id > next->id || !next->begun);
     next->id = id;
+    next->begun = true;
     qp_problem_say(next->text, "session number %lld cannot be read: %s", (long long)id,
                    why->message);
 }
@@ -739,12 +742,14 @@ static quipu_status verify_read_next(verify_next *next, ent_db *db, quipu_arena 
                                      const qp_session **ret_row, quipu_error *reterr)
 {
     const qp_session_query query = {
-        .limit = 1, .order = {QP_SESSION_BY_ID(ASC)}, .where = {.id = ent_gt(next->id)}};
+        .limit = 1,
+        .order = {QP_SESSION_BY_ID(ASC)},
+        .where = {.id = next->begun ? ent_gt(next->id) : ent_ge(next->id)}};
     quipu_error error = {0};
     qp_session_list list = {0};
     quipu_status status = qp_session_find(db, scratch, &query, &list, &error);
 
-    if (status == QUIPU_OK && list.n > 0 && list.items[0].id <= next->id) {
+    if (status == QUIPU_OK && list.n > 0 && next->begun && list.items[0].id <= next->id) {
         status = qp_error_set(&error, QUIPU_CORRUPT, "rows are not in the order of their numbers");
     }
     if (status == QUIPU_CORRUPT) {
@@ -797,6 +802,7 @@ static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch
     }
     if (status == QUIPU_OK && next->found) {
         next->id = row->id; /* a try that failed is repeated from the same one */
+        next->begun = true;
     }
     while (ent_depth(db) > 0) {
         ent_rollback(db); /* nobody waits while the callback runs */
@@ -812,7 +818,6 @@ static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch
  * number is larger than the walk's. */
 static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
-    /* A sound number is positive: what lies below is damage, and is to be found. */
     verify_next next = {.run = run, .id = INT64_MIN};
     quipu_status status;
 
@@ -902,6 +907,9 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
     }
     if (status == QUIPU_OK) {
         status = qp_store_read_apart(run->store, &within, verify_file_work, run, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_verify_forms(run, &within, reterr);
     }
     if (status == QUIPU_OK) {
         status = verify_sessions(run, &within, reterr);

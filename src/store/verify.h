@@ -76,9 +76,19 @@ QUIPU_MUST_USE quipu_status qp_repair_search(qp_verify_run *run, const qp_call *
 QUIPU_MUST_USE quipu_status qp_repair_row(qp_verify_run *run, const qp_call *call,
                                           const ent_entity *entity, void *key, quipu_error *reterr);
 
+/* repair.c: write the tokens of a watermark of memory, unless it has moved since; of `scope` only
+ * the key counts. */
+QUIPU_MUST_USE quipu_status qp_repair_watermark(qp_verify_run *run, const qp_call *call,
+                                                const qp_memory_scope *scope, int64_t watermark,
+                                                int64_t tokens, quipu_error *reterr);
+
 /* verify_counters.c: check the counters that number new rows. */
 QUIPU_MUST_USE quipu_status qp_verify_counters(qp_verify_run *run, const qp_call *call,
                                                quipu_error *reterr);
+
+/* verify_counters.c: check that every value is stored in the form that conditions compare with. */
+QUIPU_MUST_USE quipu_status qp_verify_forms(qp_verify_run *run, const qp_call *call,
+                                            quipu_error *reterr);
 
 /* verify_rows.c: check every row of the tables beside sessions and messages. */
 QUIPU_MUST_USE quipu_status qp_verify_rows(qp_verify_run *run, const qp_call *call,

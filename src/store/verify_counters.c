@@ -1,9 +1,12 @@
-/* Verify the counters that number new rows: of sessions and of the feed, and on PostgreSQL of every
- * shard of sessions. A counter behind the highest number would give a number out twice.
+/* Verify what an engine keeps beside the values of rows:
+ *   counters   that number new rows: of sessions and of the feed, and on PostgreSQL of every
+ *              shard of sessions. One behind the highest number would give a number out twice
+ *   forms      in which values are stored. What has another one is read, and not found
  *
- * Owns: which entities have counters to look at. What a counter is, is the engine's
- * (qp_maintenance_counters).
- * Called by: quipu_store_verify(), behind the rows: a row that a repair removed needs no number.
+ * Owns: which entities are looked at. What a counter and a form are, is the engine's
+ * (qp_maintenance_counters(), qp_maintenance_forms()).
+ * Called by: quipu_store_verify(): forms before the rows, whose checks look up by key, counters
+ * behind them: a row that a repair removed needs no number.
  * Transactions: a snapshot for each table; a repair is one exclusive transaction, which looks again
  * before and after it mends. Problems are reported outside of both.
  * On return: each problem was reported once, with whether it is mended. */
@@ -16,8 +19,17 @@
 #include "ent/maintenance.h"
 #include "store/size.h"
 
-/* What is wrong with the counters of one entity. */
+/* One of the two checks. */
+typedef struct counters_kind {
+    quipu_problem_kind problem;
+    quipu_status (*look)(ent_db *db, const ent_entity *entity, qp_report_fn fn, void *ctx,
+                         quipu_error *reterr);
+    quipu_status (*mend)(ent_db *db, const ent_entity *entity, quipu_error *reterr);
+} counters_kind;
+
+/* What it finds wrong with one entity. */
 typedef struct counters_check {
+    const counters_kind *kind;
     const ent_entity *entity;
     quipu_arena arena; /* of the texts */
     size_t count;
@@ -57,7 +69,7 @@ static quipu_status verify_counters_look(counters_check *check, ent_db *db, quip
     quipu_arena_free(&check->arena);
     check->count = 0;
     check->left = 0;
-    status = qp_maintenance_counters(db, check->entity, verify_counters_keep, check, &error);
+    status = check->kind->look(db, check->entity, verify_counters_keep, check, &error);
     if (status == QUIPU_CORRUPT) { /* damage is a finding, not a failure */
         return verify_counters_keep(check, quipu_cstr(error.message));
     }
@@ -89,10 +101,10 @@ static quipu_status verify_counters_mend(void *ctx, ent_db *db, quipu_arena *scr
     assert(ent_depth(db) > 0);
     (void)scratch;
     if (status == QUIPU_OK && check->count > 0) {
-        status = qp_maintenance_mend_counters(db, check->entity, reterr);
+        status = check->kind->mend(db, check->entity, reterr);
     }
     if (status == QUIPU_OK && check->count > 0) {
-        status = qp_maintenance_counters(db, check->entity, verify_counters_count, check, reterr);
+        status = check->kind->look(db, check->entity, verify_counters_count, check, reterr);
     }
     return status;
 }
@@ -109,23 +121,42 @@ static quipu_status verify_counters_one(qp_verify_run *run, const qp_call *call,
         status = qp_size_exempt(run->store, &step, verify_counters_mend, check, reterr);
     }
     for (size_t i = 0; status == QUIPU_OK && i < check->count; i++) {
-        qp_verify_report(run, QUIPU_PROBLEM_COUNTER, QP_STR_ABSENT, QP_STR_ABSENT, 0,
+        qp_verify_report(run, check->kind->problem, QP_STR_ABSENT, QP_STR_ABSENT, 0,
                          check->texts[i], check->left == 0);
     }
     quipu_arena_free(&check->arena);
     return status;
 }
 
-/* Every entity with a counter; engines without counters find nothing. */
-quipu_status qp_verify_counters(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
+/* Every entity of the schema; engines without the check find nothing. */
+static quipu_status verify_counters_all(qp_verify_run *run, const qp_call *call,
+                                        const counters_kind *kind, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
     assert(run->done.repaired <= run->done.problems);
     for (size_t i = 0; i < qp_quipu_schema.entity_count && status == QUIPU_OK; i++) {
-        counters_check check = {.entity = qp_quipu_schema.entities[i]};
+        counters_check check = {.kind = kind, .entity = qp_quipu_schema.entities[i]};
 
         status = verify_counters_one(run, call, &check, reterr);
     }
     return status;
+}
+
+quipu_status qp_verify_counters(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
+{
+    static const counters_kind kind = {QUIPU_PROBLEM_COUNTER, qp_maintenance_counters,
+                                       qp_maintenance_mend_counters};
+
+    assert(run->store != NULL);
+    return verify_counters_all(run, call, &kind, reterr);
+}
+
+quipu_status qp_verify_forms(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
+{
+    static const counters_kind kind = {QUIPU_PROBLEM_FILE, qp_maintenance_forms,
+                                       qp_maintenance_mend_forms};
+
+    assert(run->done.sessions == 0); /* before the rows, which are looked up by key */
+    return verify_counters_all(run, call, &kind, reterr);
 }

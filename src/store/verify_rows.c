@@ -24,6 +24,7 @@
 #include "store/artifact.h"
 #include "store/classes.h"
 #include "store/context_log.h"
+#include "store/fork_chain.h"
 #include "store/memory_scope.h"
 #include "store/message.h"
 #include "store/purge.h"
@@ -74,7 +75,10 @@ typedef union rows_query {
 /* One problem of a page. `key` is the row's key alone, for its removal. */
 typedef struct rows_finding {
     quipu_problem_kind kind;
-    bool orphan; /* its session is not there: a repair removes it */
+    bool orphan;   /* its session is not there: a repair removes it */
+    bool retotals; /* a watermark of memory has other tokens than its message: `tokens` */
+    int64_t watermark;
+    int64_t tokens;
     rows_any key;
     quipu_str tenant;
     quipu_str session_key;
@@ -456,6 +460,48 @@ static bool verify_rows_scope_numbers(const qp_memory_scope *row)
            qp_memory_charge_is_sound(spent);
 }
 
+/* The tokens of a watermark are the running total of its message, which a repair writes anew: what
+ * was observed stays observed. None are stated where observing began behind messages of others, as
+ * in a fork of a user's session. Of a message that was pruned only the bound is known. */
+static quipu_status verify_rows_watermark(rows_walk *walk, const qp_memory_scope *row,
+                                          const qp_session *owner, rows_finding *finding,
+                                          quipu_error *reterr)
+{
+    const int64_t seq = row->watermark;
+    const qp_message *message = NULL;
+    quipu_error error = {0};
+    qp_chain chain;
+    quipu_status status = QUIPU_OK;
+
+    assert(seq >= 0 && seq < owner->next_seq);
+    if (row->watermark_tokens == 0) {
+        return QUIPU_OK;
+    }
+    if (seq == 0 || seq < owner->first_seq) {
+        finding->retotals = seq == 0 || row->watermark_tokens > owner->token_count;
+    } else {
+        status = qp_chain_resolve(walk->db, owner, seq, seq, &chain, &error);
+        if (status == QUIPU_OK) {
+            status = qp_chain_row(walk->db, &chain, seq, &walk->arena, &message, &error);
+        }
+        if (status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND) {
+            return QUIPU_OK; /* a finding of the session */
+        }
+        if (status != QUIPU_OK) {
+            return qp_error_pass(reterr, &error);
+        }
+        finding->retotals = row->watermark_tokens != message->tokens_total;
+        finding->tokens = message->tokens_total;
+    }
+    finding->watermark = seq;
+    if (finding->retotals) {
+        qp_problem_say(finding->text, "the watermark of memory %lld has %lld tokens, not %lld",
+                       (long long)seq, (long long)row->watermark_tokens,
+                       (long long)finding->tokens);
+    }
+    return QUIPU_OK;
+}
+
 /* How far a session is observed. Removing the row begins again with the first message: what is
  * observed once more is recognized by its content. */
 static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows_finding *finding,
@@ -465,6 +511,7 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
     const bool session = row->kind == QP_MEMORY_SCOPE_KIND_SESSION;
     const qp_session *owner = NULL;
     bool known = true;
+    bool counts = false; /* the watermark, in the life of the session that is there */
     quipu_status status =
         session ? verify_rows_session(walk, row->tenant, row->scope, &owner, &known, reterr)
                 : QUIPU_OK;
@@ -475,18 +522,19 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
     if (status != QUIPU_OK || !known) {
         return status;
     }
+    counts = owner != NULL && row->session_uid.has &&
+             memcmp(row->session_uid.v.b, owner->uid.b, sizeof(owner->uid.b)) == 0;
     if (session && owner == NULL) {
         finding->orphan = true;
         qp_problem_say(finding->text, "there is a watermark of memory for a session that is not "
                                       "there");
-    } else if (!verify_rows_scope_numbers(row) ||
-               (session && row->session_uid.has &&
-                memcmp(row->session_uid.v.b, owner->uid.b, sizeof(owner->uid.b)) == 0 &&
-                row->watermark >= owner->next_seq)) {
+    } else if (!verify_rows_scope_numbers(row) || (counts && row->watermark >= owner->next_seq)) {
         finding->orphan = true;
         qp_problem_say(finding->text,
                        "the watermark of memory %lld, or a number beside it, cannot be",
                        (long long)row->watermark);
+    } else if (counts) {
+        return verify_rows_watermark(walk, row, owner, finding, reterr);
     }
     return QUIPU_OK;
 }
@@ -800,9 +848,13 @@ static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, qui
 
     for (size_t i = 0; i < walk->count && status == QUIPU_OK; i++) {
         rows_finding *finding = &walk->findings[i];
-        const bool mends = run->repairs && finding->orphan;
+        const bool mends = run->repairs && (finding->orphan || finding->retotals);
 
-        if (mends) {
+        assert(!finding->orphan || !finding->retotals);
+        if (mends && finding->retotals) {
+            status = qp_repair_watermark(run, call, &finding->key.scope, finding->watermark,
+                                         finding->tokens, reterr);
+        } else if (mends) {
             status = qp_repair_row(run, call, walk->table->entity, &finding->key, reterr);
         }
         if (status == QUIPU_OK) {
