@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "export_as.h"
 #include "output.h"
 
 static const app_option export_options[] = {
@@ -12,6 +13,10 @@ static const app_option export_options[] = {
      .value = "FILE",
      .help = "write to FILE instead of stdout; it appears when it is complete"},
     {.name = "force", .help = "replace FILE when it exists"},
+    {.name = "format",
+     .value = "NAME",
+     .choices = APP_EXPORT_FORMATS,
+     .help = "of one session: to read, or for other programs"},
     {.name = "flat", .help = "write each fork with all its messages, as a session of its own"},
     {.name = NULL},
 };
@@ -49,6 +54,31 @@ static int64_t export_total(const app_call *call, quipu_store *store)
     return call->argument_count > 0 ? 0 : stats.sessions + stats.messages;
 }
 
+/* One session in a format of other programs; `ret_done` stays zero. */
+static int export_foreign(const app_call *call, quipu_store *store, FILE *out)
+{
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
+    quipu_error error = {0};
+    quipu_status status;
+
+    within.cancel = app_signals_begin();
+    status = app_export_as(store, app_argument(call, 0), app_value(call, "format"), out, &within,
+                           &error);
+    if (status == QUIPU_OK && (fflush(out) != 0 || ferror(out) != 0)) {
+        return app_fail_errno(call, out == stdout ? "stdout" : app_value(call, "output"));
+    }
+    return status == QUIPU_OK ? APP_OK
+                              : app_fail_session(call, app_argument(call, 0), status, &error);
+}
+
+/* Whether another format than our own is asked for. */
+static bool export_is_foreign(const app_call *call)
+{
+    const char *format = app_value(call, "format");
+
+    return format != NULL && strcmp(format, "quipu") != 0;
+}
+
 /* Exports to a stream. A write error is reported by errno, everything else by the library's
  * error. */
 static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_transfer *ret_done)
@@ -59,6 +89,9 @@ static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_
     quipu_error error = {0};
     quipu_status status;
 
+    if (export_is_foreign(call)) {
+        return export_foreign(call, store, out);
+    }
     options.key = app_argument(call, 0);
     options.flags = app_given(call, "flat") ? QUIPU_EXPORT_FLAT : 0;
     within.cancel = app_signals_begin();
@@ -84,6 +117,11 @@ static void export_print(const app_call *call, const quipu_transfer *done)
     if (app_given(call, "json")) {
         app_json_open(&json, NULL, '{');
         app_json_cstr(&json, "file", app_value(call, "output"));
+        if (export_is_foreign(call)) {
+            app_json_cstr(&json, "format", app_value(call, "format"));
+            app_json_close(&json, '}');
+            return;
+        }
         app_json_int(&json, "lines", done->lines);
         app_json_int(&json, "sessions", done->sessions);
         app_json_int(&json, "messages", done->messages);
@@ -93,6 +131,10 @@ static void export_print(const app_call *call, const quipu_transfer *done)
         return;
     }
     app_put(stdout, app_text_value(call, "output"));
+    if (export_is_foreign(call)) {
+        printf(": the session, as %s\n", app_value(call, "format"));
+        return;
+    }
     printf(": %" PRId64 " sessions, %" PRId64 " messages, %" PRId64 " keys of state, %" PRId64
            " memories\n",
            done->sessions, done->messages, done->states, done->memories);
@@ -110,6 +152,10 @@ static int export_verb(const app_call *call)
 
     if (!file && (app_given(call, "json") || app_given(call, "force"))) {
         return app_usage(call, "--json and --force go with --output FILE");
+    }
+    if (export_is_foreign(call) && (call->argument_count == 0 || app_given(call, "flat"))) {
+        return app_usage(call, "--format %s needs a KEY, and goes without --flat",
+                         app_value(call, "format"));
     }
     code = app_open(call, APP_NEED_READ, &store);
     if (code == APP_OK && !file) {

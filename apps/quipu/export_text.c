@@ -1,0 +1,285 @@
+/* Markdown and HTML of a session (export_as.h), for people to read and to send on.
+ *
+ * HTML is one file without scripts: a policy in its head forbids everything but its own style and
+ * images that stand in it, and every text is escaped, character by character. Markdown keeps the
+ * texts of messages as they are, since they are mostly Markdown, and fences the rest.
+ *
+ * Called by: export_as.c. Owns and locks nothing; `ctx` is the stream. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "export_as.h"
+#include "media.h"
+#include "render.h"
+#include "text.h"
+
+/* ---- Markdown --------------------------------------------------------------------------------
+ */
+
+/* A line of Markdown that a name cannot break: no line ends, no control characters. */
+static void md_line(FILE *out, quipu_str text)
+{
+    app_put_cut(out, text, APP_COLUMNS_MAX);
+}
+
+/* A fenced block; the fence is longer than any run of backticks in the text. */
+static void md_fence(FILE *out, quipu_str language, quipu_str text)
+{
+    size_t longest = 2;
+    size_t run = 0;
+
+    for (size_t i = 0; i < text.n; i++) {
+        run = text.p[i] == '`' ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    for (int end = 0; end < 2; end++) {
+        for (size_t i = 0; i <= longest; i++) {
+            fputc('`', out);
+        }
+        if (end == 0) {
+            for (size_t i = 0; i < language.n && language.p[i] > ' ' && language.p[i] != '`'; i++) {
+                fputc(language.p[i], out);
+            }
+            fputc('\n', out);
+            fwrite(text.n > 0 ? text.p : "", 1, text.n, out);
+            fputs(text.n > 0 && text.p[text.n - 1] == '\n' ? "" : "\n", out);
+        }
+    }
+    fputs("\n\n", out);
+}
+
+static void md_begin(void *ctx, const quipu_session_info *session)
+{
+    FILE *out = ctx;
+    char time[QUIPU_TIME_TEXT_SIZE];
+
+    fputs("# ", out);
+    md_line(out, session->title.n > 0 ? session->title : session->key);
+    app_time_text(session->created_at, time, sizeof(time));
+    fputs("\n\nSession `", out);
+    md_line(out, session->key);
+    fprintf(out, "`, begun %s UTC, %" PRId64 " messages.\n\n", time, session->message_count);
+}
+
+/* A label in bold and a text behind it. */
+static void md_note(FILE *out, const char *label, quipu_str text)
+{
+    fprintf(out, "**%s** ", label);
+    md_line(out, text);
+    fputs("\n\n", out);
+}
+
+static void md_item(void *ctx, const app_item *item)
+{
+    FILE *out = ctx;
+    char size[APP_NUMBER_SIZE];
+
+    switch (item->kind) {
+    case APP_ITEM_TEXT:
+        fwrite(item->text.n > 0 ? item->text.p : "", 1, item->text.n, out);
+        fputs("\n\n", out);
+        break;
+    case APP_ITEM_THOUGHT:
+        md_note(out, "Thought:", item->text.n > 0 ? item->text : QUIPU_STR("hidden"));
+        break;
+    case APP_ITEM_CALL:
+    case APP_ITEM_RESPONSE:
+        md_note(out, item->kind == APP_ITEM_CALL ? "Calls" : "Answer of", item->name);
+        md_fence(out, QUIPU_STR("json"), item->text);
+        break;
+    case APP_ITEM_CODE:
+    case APP_ITEM_RESULT:
+        md_note(out, item->kind == APP_ITEM_CODE ? "Code" : "Result", item->name);
+        md_fence(out, item->kind == APP_ITEM_CODE ? item->name : QUIPU_STR(""), item->text);
+        break;
+    case APP_ITEM_MEDIA:
+        app_size_text(app_media_bytes(item->text), size);
+        fprintf(out, "**Media** %s, ", size);
+        md_line(out, item->name);
+        fputs("\n\n", out);
+        break;
+    case APP_ITEM_FILE:
+        md_note(out, "File", item->text);
+        break;
+    case APP_ITEM_OTHER:
+        md_fence(out, QUIPU_STR("json"), item->text);
+        break;
+    case APP_ITEM_ERROR:
+        md_note(out, "Error", item->name);
+        md_fence(out, QUIPU_STR(""), item->text);
+        break;
+    }
+}
+
+static void md_message(void *ctx, quipu_messages list, const app_tree *event)
+{
+    const quipu_message *message = quipu_message_at(list, 0);
+    FILE *out = ctx;
+    char time[QUIPU_TIME_TEXT_SIZE];
+
+    app_time_text(message->timestamp, time, sizeof(time));
+    fprintf(out, "## %" PRId64 ". ", message->seq);
+    md_line(out,
+            message->author.n > 0 ? message->author : quipu_cstr(app_role_name(message->role)));
+    fprintf(out, ", %s\n\n", time);
+    app_items(message, event, md_item, out);
+}
+
+static void md_end(void *ctx)
+{
+    (void)ctx;
+}
+
+const app_export_format app_export_markdown = {md_begin, md_message, md_end};
+
+/* ---- HTML ------------------------------------------------------------------------------------
+ */
+
+/* A text as HTML. What could reorder, hide or control text is shown by its number. */
+static void html_put(FILE *out, quipu_str text)
+{
+    for (size_t at = 0; at < text.n;) {
+        uint32_t c;
+        const size_t bytes = app_char_next(text.p + at, text.n - at, &c);
+
+        if (c == APP_CHAR_BAD) {
+            fputs("\xef\xbf\xbd", out);
+        } else if (c == '<' || c == '>' || c == '&' || c == '"' || c == '\'') {
+            fprintf(out, "&#%u;", (unsigned)c);
+        } else if (app_char_is_unsafe(c) && c != '\n' && c != '\t') {
+            fprintf(out, "&lt;U+%04X&gt;", (unsigned)c);
+        } else {
+            fwrite(text.p + at, 1, bytes, out);
+        }
+        at += bytes;
+    }
+}
+
+static void html_begin(void *ctx, const quipu_session_info *session)
+{
+    FILE *out = ctx;
+    const quipu_str title = session->title.n > 0 ? session->title : session->key;
+    char time[QUIPU_TIME_TEXT_SIZE];
+
+    fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+          "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n"
+          "<meta name=\"referrer\" content=\"no-referrer\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
+          out);
+    html_put(out, title);
+    fputs("</title>\n<style>\n"
+          "body{font:16px/1.5 sans-serif;max-width:50em;margin:2em auto;padding:0 1em;"
+          "color:#222;background:#fff}\n"
+          "article{border-top:1px solid #ccc;padding:.5em 0}\n"
+          "h2{font-size:1em;margin:.3em 0}time,.note{color:#666;font-weight:normal}\n"
+          ".text,pre{white-space:pre-wrap;overflow-wrap:anywhere}\n"
+          "pre{background:#f4f4f4;padding:.5em;font-size:.9em}img{max-width:100%}\n"
+          ".error{color:#a00}\n"
+          "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}"
+          "pre{background:#262626}}\n</style>\n</head>\n<body>\n<h1>",
+          out);
+    html_put(out, title);
+    app_time_text(session->created_at, time, sizeof(time));
+    fputs("</h1>\n<p class=\"note\">", out);
+    html_put(out, session->key);
+    fprintf(out, ", begun %s UTC, %" PRId64 " messages</p>\n", time, session->message_count);
+}
+
+/* Types that a browser shows without running anything. SVG is not among them. */
+static bool html_is_image(quipu_str mime)
+{
+    return quipu_str_eq(mime, QUIPU_STR("image/png")) ||
+           quipu_str_eq(mime, QUIPU_STR("image/jpeg")) ||
+           quipu_str_eq(mime, QUIPU_STR("image/gif")) ||
+           quipu_str_eq(mime, QUIPU_STR("image/webp"));
+}
+
+static bool html_is_base64(quipu_str text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        const char c = text.p[i];
+
+        if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+              c == '+' || c == '/' || c == '=')) {
+            return false;
+        }
+    }
+    return text.n > 0;
+}
+
+static void html_media(FILE *out, const app_item *item)
+{
+    char size[APP_NUMBER_SIZE];
+
+    if (html_is_image(item->name) && html_is_base64(item->text)) {
+        fputs("<p><img alt=\"\" src=\"data:", out);
+        html_put(out, item->name);
+        fputs(";base64,", out);
+        fwrite(item->text.p, 1, item->text.n, out);
+        fputs("\"></p>\n", out);
+        return;
+    }
+    app_size_text(app_media_bytes(item->text), size);
+    fprintf(out, "<p class=\"note\">media, %s, ", size);
+    html_put(out, item->name);
+    fputs("</p>\n", out);
+}
+
+/* A label with a name, and a text below it. */
+static void html_block(FILE *out, const char *class, const char *label, const app_item *item)
+{
+    fprintf(out, "<p class=\"%s\">%s ", class, label);
+    html_put(out, item->name);
+    fputs("</p>\n<pre>", out);
+    html_put(out, item->text);
+    fputs("</pre>\n", out);
+}
+
+static void html_item(void *ctx, const app_item *item)
+{
+    static const char *const labels[] = {"",       "",      "",     "calls", "answer of", "code",
+                                         "result", "media", "file", "part",  "error"};
+    FILE *out = ctx;
+
+    switch (item->kind) {
+    case APP_ITEM_TEXT:
+        fputs("<div class=\"text\">", out);
+        html_put(out, item->text);
+        fputs("</div>\n", out);
+        break;
+    case APP_ITEM_THOUGHT:
+        fputs("<details><summary class=\"note\">thought</summary><div class=\"text\">", out);
+        html_put(out, item->text);
+        fputs("</div></details>\n", out);
+        break;
+    case APP_ITEM_MEDIA:
+        html_media(out, item);
+        break;
+    default:
+        html_block(out, item->kind == APP_ITEM_ERROR ? "error" : "note", labels[item->kind], item);
+        break;
+    }
+}
+
+static void html_message(void *ctx, quipu_messages list, const app_tree *event)
+{
+    const quipu_message *message = quipu_message_at(list, 0);
+    FILE *out = ctx;
+    char time[QUIPU_TIME_TEXT_SIZE];
+
+    app_time_text(message->timestamp, time, sizeof(time));
+    fprintf(out, "<article id=\"m%" PRId64 "\">\n<h2>", message->seq);
+    html_put(out,
+             message->author.n > 0 ? message->author : quipu_cstr(app_role_name(message->role)));
+    fprintf(out, " <time>%s</time></h2>\n", time);
+    app_items(message, event, html_item, out);
+    fputs("</article>\n", out);
+}
+
+static void html_end(void *ctx)
+{
+    fputs("</body>\n</html>\n", ctx);
+}
+
+const app_export_format app_export_html = {html_begin, html_message, html_end};

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""quipu export --format: a session as Markdown, HTML, OpenAI's chat JSON and OTLP. HTML runs nothing
+and hides nothing whatever the texts say; the two formats of JSON have the shape that their readers
+expect."""
+
+import html.parser
+import json
+import shutil
+
+import harness
+
+HOSTILE = ("</pre></div><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\u202e"
+           "'\"&amp;<!-- ]]> ")
+SESSION = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "author": "<b>ana</b>", "content": HOSTILE},
+    {"role": "assistant", "content": "", "model": "m-1",
+     "tool_calls": [{"id": "c1", "name": "find", "input": '{"q":"```"}'}]},
+    {"role": "tool", "content": "",
+     "tool_calls": [{"id": "c1", "name": "find", "output": "```` four"}]},
+    {"role": "assistant", "content": "Found."},
+]
+TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "div", "article",
+        "time", "img", "details", "summary"}
+
+
+class Tags(html.parser.HTMLParser):
+    """The elements, attributes and text of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.text = set(), set(), ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes.update((tag, name, value) for name, value in attrs)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class Formats(harness.Case):
+    def setUp(self):
+        super().setUp()
+        harness.make_store(self, {"s": SESSION})
+
+    def adk(self):
+        """A session with parts of every kind, from a file that ADK wrote."""
+        path = self.folder / "adk.db"
+        shutil.copyfile(harness.FIXTURES / "adk-python-sqlite.db", path)
+        self.run_quipu("import", path, "--quiet")
+        return "adk:demo_app/alice/sess-0001"
+
+    def export(self, key, form, *args):
+        return self.run_quipu("export", key, "--format", form, *args).out
+
+    def test_html_runs_nothing_and_shows_every_text(self):
+        page = self.export("s", "html")
+        seen = Tags(page)
+        self.assertLessEqual(seen.tags, TAGS)
+        self.assertFalse([a for a in seen.attributes if a[1].startswith("on")])
+        self.assertFalse([a for a in seen.attributes if a[1] in ("href", "src")])
+        policy = [value for _, name, value in seen.attributes
+                  if name == "content" and "default-src" in value]
+        self.assertEqual(len(policy), 1)
+        self.assertIn("default-src 'none'", policy[0])
+        self.assertNotIn("script", policy[0])
+        self.assertIn("<script>alert(1)</script>", seen.text)
+        self.assertIn("<U+001B>[2J<U+202E>", seen.text)
+        self.assertIn("<b>ana</b>", seen.text)
+        self.assertLess(page.index("Content-Security-Policy"), page.index("<title>"))
+
+    def test_html_has_images_and_no_other_media(self):
+        page = self.export(self.adk(), "html")
+        self.assertIn('<img alt="" src="data:image/png;base64,+vv8/f7/AAE="', page)
+        self.assertEqual(page.count("src="), 1)
+        for text in ("print(1)", "blocked", "gs://b/f.pdf", "thinking"):
+            self.assertIn(text, page)
+
+    def test_fences_of_markdown_hold_any_text(self):
+        page = self.export("s", "markdown")
+        self.assertIn('````json\n{"q":"```"}\n````\n', page)
+        self.assertIn("`````json\n```` four\n`````\n", page)
+        self.assertIn("# s\n", page)
+        self.assertIn("## 5. assistant, 2026-03-20", page)
+
+    def test_openai_messages_pair_their_calls(self):
+        chat = json.loads(self.export("s", "openai"))
+        messages = chat["messages"]
+        self.assertEqual([m["role"] for m in messages],
+                         ["system", "user", "assistant", "tool", "assistant"])
+        self.assertEqual(messages[1]["content"], HOSTILE)
+        self.assertIsNone(messages[2]["content"])
+        call = messages[2]["tool_calls"][0]
+        self.assertEqual(call, {"id": "c1", "type": "function",
+                                "function": {"name": "find", "arguments": '{"q":"```"}'}})
+        self.assertEqual(messages[3], {"role": "tool", "tool_call_id": "c1",
+                                       "content": "```` four"})
+        parts = json.loads(self.export(self.adk(), "openai"))["messages"][4]["content"]
+        self.assertEqual([part["type"] for part in parts], ["image_url", "text"])
+
+    def test_otlp_spans_follow_the_conventions(self):
+        text = self.export(self.adk(), "otlp")
+        spans = json.loads(text)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        for span in spans:
+            self.assertRegex(span["traceId"], r"^[0-9a-f]{32}$")
+            self.assertRegex(span["spanId"], r"^(?!0{16})[0-9a-f]{16}$")
+            self.assertLessEqual(int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"]))
+        self.assertEqual(len({span["spanId"] for span in spans}), len(spans))
+        first = {a["key"]: a["value"] for a in spans[0]["attributes"]}
+        self.assertEqual(spans[0]["name"], "chat gemini-x")
+        self.assertEqual(first["gen_ai.operation.name"], {"stringValue": "chat"})
+        self.assertEqual(first["gen_ai.usage.input_tokens"], {"intValue": "11"})
+        self.assertEqual(first["gen_ai.usage.output_tokens"], {"intValue": "7"})
+        self.assertEqual(spans[1]["name"], "execute_tool get_weather")
+        failed = [span for span in spans if span["status"].get("code") == 2]
+        self.assertEqual([span["status"]["message"] for span in failed], ["SAFETY"])
+        self.assertNotIn("Zürich", text)
+        self.assertEqual(text, self.export("adk:demo_app/alice/sess-0001", "otlp"))
+
+    def test_a_file_appears_complete_and_mistakes_are_named(self):
+        path = self.folder / "s.html"
+        done = self.run_quipu("export", "s", "--format", "html", "-o", path)
+        self.assertEqual(path.read_text(encoding="utf-8"), self.export("s", "html"))
+        self.assertEqual(done.out, f"{path}: the session, as html\n")
+        self.assertIn("needs a KEY", self.run_quipu("export", "--format", "html", code=2).err)
+        missing = self.run_quipu("export", "none", "--format", "otlp", "-o", self.folder / "x",
+                                 code=3)
+        self.assertIn('there is no session "none"', missing.err)
+        self.assertFalse((self.folder / "x").exists())
+        with open("/dev/full", "wb") as full:
+            process = self.start_quipu("export", "s", "--format", "html", stdout=full)
+            self.assertEqual(process.wait(timeout=harness.WAIT_S), 1)
+
+    def test_a_long_session_is_written_page_by_page(self):
+        harness.make_store(self, {"long": [{"role": "user", "content": f"n{i}"}
+                                           for i in range(1201)]})
+        chat = json.loads(self.export("long", "openai"))
+        self.assertEqual([m["content"] for m in chat["messages"]], [f"n{i}" for i in range(1201)])
+
+
+if __name__ == "__main__":
+    harness.main()
