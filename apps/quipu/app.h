@@ -96,7 +96,9 @@ typedef struct app_option {
 #define APP_QUIET 32u    /* --quiet: no progress bar */
 #define APP_STORES 64u   /* --tenant, --wait for stores that arguments name: app_open_options() */
 #define APP_ADDS 128u    /* --durability, --index, --max-size: apply to this opening only */
-#define APP_READS (APP_STORE | APP_JSON | APP_READ_ONLY | APP_COLOR)
+#define APP_SILENT (APP_QUIET | 256u) /* what it prints is a report: --quiet prints nothing */
+#define APP_UTC 512u                  /* --utc: times for people are not in the local zone */
+#define APP_READS (APP_STORE | APP_JSON | APP_READ_ONLY | APP_COLOR | APP_UTC)
 
 /* The names of quipu_durability and quipu_search_mode, in the order of their values. */
 #define APP_DURABILITIES "full relaxed"
@@ -133,7 +135,7 @@ APP_VERBS(APP_VERB_DECLARE)
 /* All verbs; ends with NULL. */
 extern const app_verb *const app_verbs[];
 
-#define APP_COMMON_COUNT 12
+#define APP_COMMON_COUNT 13
 
 /* The common options. A verb has an option when it sets any of its bits; --help has bit 0. Ends
  * with a NULL name. */
@@ -315,8 +317,9 @@ bool app_colours(const app_call *call);
 /* The escape sequence for a look, or "" where `colours` is false. */
 const char *app_style(bool colours, app_look look);
 
-/* Sends stdout through $PAGER when it is a terminal; app_pager_end() waits for the pager to exit.
- * Does nothing without a terminal, without $PAGER, or with --no-pager. */
+/* Sends stdout through $PAGER (less, when it is not set) when it is a terminal; app_pager_end()
+ * waits for the pager to exit. Does nothing without a terminal, with an empty $PAGER, or with
+ * --no-pager. */
 typedef struct app_pager {
     int pid;   /* 0: none */
     int saved; /* the original stdout */

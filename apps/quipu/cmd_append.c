@@ -3,9 +3,9 @@
  *   gather (JSON Lines ─▶ messages) ─▶ store one batch ─▶ report
  *   with --keep-going: repeat until the input ends; a rejected batch is retried message by message
  *
- * Without --keep-going the input is one batch, stored completely or not at all. With it the input
- * may have any length, and wrong lines are reported and skipped. A missing session is created with
- * --create, in the same transaction as its first messages. */
+ * Without --keep-going all lines are read and checked first, so that wrong input stores nothing; up
+ * to QUIPU_BATCH_MAX messages are one transaction. With it wrong lines are reported and skipped. A
+ * missing session is created with --create, in the same transaction as its first messages. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -85,6 +85,25 @@ static int append_bad(append_run *run, int64_t line, quipu_status status, const 
     return app_exit_code(status);
 }
 
+/* Room for more messages than one batch: they are stored batch by batch. */
+static bool append_grow(append_run *run)
+{
+    quipu_message *messages = realloc(run->messages, run->cap * 2 * sizeof(*messages));
+    int64_t *numbers;
+
+    if (messages == NULL) {
+        return false;
+    }
+    run->messages = messages;
+    numbers = realloc(run->numbers, run->cap * 2 * sizeof(*numbers));
+    if (numbers == NULL) {
+        return false;
+    }
+    run->numbers = numbers;
+    run->cap *= 2;
+    return true;
+}
+
 /* Parses one line and adds the message. */
 static int append_parse(append_run *run, quipu_str text)
 {
@@ -98,12 +117,8 @@ static int append_parse(append_run *run, quipu_str text)
     if (status != QUIPU_OK) {
         return append_bad(run, run->line_number, status, &error);
     }
-    if (run->count == run->cap) {
-        app_report(run->call,
-                   "%s has more than %d messages, the limit of one batch: nothing was stored; "
-                   "--keep-going stores them batch by batch",
-                   run->source, QUIPU_BATCH_MAX);
-        return APP_FAILURE;
+    if (run->count == run->cap && !append_grow(run)) {
+        return app_fail(run->call, run->source, QUIPU_NOMEM, NULL);
     }
     run->messages[run->count] = *quipu_message_at(message, 0);
     run->numbers[run->count++] = run->line_number;
@@ -259,11 +274,31 @@ static int append_one_by_one(append_run *run)
     return code;
 }
 
+/* Stores all that was gathered. More than one batch holds is tried first, so that a wrong message
+ * still leaves nothing behind; a store that fails between batches keeps those before it. */
+static quipu_status append_all(append_run *run, quipu_error *error)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (run->count > QUIPU_BATCH_MAX && append_culprit(run, error) > 0) {
+        return QUIPU_INVALID;
+    }
+    for (size_t at = 0; at < run->count && status == QUIPU_OK; at += QUIPU_BATCH_MAX) {
+        const size_t left = run->count - at;
+
+        status = append_store(run, at, left < QUIPU_BATCH_MAX ? left : QUIPU_BATCH_MAX, error);
+        if (status != QUIPU_OK && at > 0) {
+            app_report(run->call, "the first %zu messages are stored", at);
+        }
+    }
+    return status;
+}
+
 /* Stores what was gathered and empties it. */
 static int append_batch(append_run *run)
 {
     quipu_error error = {0};
-    quipu_status status = run->count > 0 ? append_store(run, 0, run->count, &error) : QUIPU_OK;
+    quipu_status status = append_all(run, &error);
     int code = APP_OK;
 
     if (append_is_about_messages(status) && run->going) {
@@ -447,7 +482,7 @@ const app_verb app_verb_append = {
     .arguments_min = 1,
     .arguments_max = 2,
     .summary = "append messages: JSON Lines from a file or stdin, or one by --text",
-    .common = APP_STORE | APP_ADDS | APP_JSON | APP_QUIET,
+    .common = APP_STORE | APP_ADDS | APP_JSON | APP_SILENT,
     .options = append_options,
     .run = append_verb,
 };

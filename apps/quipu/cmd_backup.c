@@ -100,6 +100,6 @@ const app_verb app_verb_backup = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "copy the store to a new file while it is in use, and check the copy",
-    .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_QUIET,
+    .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_SILENT,
     .run = backup_run,
 };

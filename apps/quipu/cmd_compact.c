@@ -139,7 +139,7 @@ const app_verb app_verb_compact = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "replace old messages by a summary, or undo that",
-    .common = APP_STORE | APP_ADDS | APP_JSON,
+    .common = APP_STORE | APP_ADDS | APP_JSON | APP_SILENT,
     .options = compact_options,
     .run = compact_run,
 };

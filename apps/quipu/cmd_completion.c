@@ -25,6 +25,14 @@ static void completion_each(const app_verb *verb, completion_fn fn)
     }
 }
 
+#define COMPLETION_KEYS "quipu ls --keys --limit 1000 2>/dev/null"
+
+/* Whether a verb's arguments are keys of sessions. */
+static bool completion_takes_keys(const app_verb *verb)
+{
+    return strncmp(verb->arguments, "KEY", 3) == 0 || strncmp(verb->arguments, "[KEY", 4) == 0;
+}
+
 /* A text in single quotes of a shell. */
 static void completion_quote(const char *text)
 {
@@ -60,7 +68,19 @@ static void completion_bash_name(const app_verb *verb, const app_option *option)
 /* One function with three cases: the verb, the value of an option, the name of an option. */
 static void completion_bash(void)
 {
+    /* compgen -W would run what a key says; this compares, and quotes what it offers. A colon parts
+     * words, so that only what follows the last one is offered. */
     printf("# bash completion of quipu; source it: . <(quipu completion bash)\n"
+           "_quipu_keys() {\n"
+           "    local line=${COMP_LINE:0:$COMP_POINT} key begun\n"
+           "    begun=${line##*[ =]}\n"
+           "    while IFS= read -r key; do\n"
+           "        [[ $key == \"$begun\"* ]] || continue\n"
+           "        if [[ $begun == *:* ]]; then key=${key#\"${begun%%:*}:\"}; fi\n"
+           "        COMPREPLY+=(\"$(printf %%q \"$key\")\")\n"
+           "    done < <(" COMPLETION_KEYS ")\n"
+           "    compopt +o filenames 2>/dev/null\n"
+           "}\n"
            "_quipu() {\n"
            "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
            "    local verb=${COMP_WORDS[1]}\n"
@@ -84,8 +104,13 @@ static void completion_bash(void)
         completion_each(app_verbs[i], completion_bash_name);
         printf("' -- \"$word\")) ;;\n");
     }
-    printf("        esac ;;\n"
-           "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
+    printf("        esac ;;\n    *) case $verb in\n");
+    for (size_t i = 0; app_verbs[i] != NULL; i++) {
+        if (completion_takes_keys(app_verbs[i])) {
+            printf("        %s) _quipu_keys ;;\n", app_verbs[i]->name);
+        }
+    }
+    printf("        *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n        esac ;;\n"
            "    esac\n}\n"
            "complete -o filenames -F _quipu quipu\n");
 }
@@ -126,6 +151,8 @@ static void completion_zsh_option(const app_verb *verb, const app_option *option
 static void completion_zsh(void)
 {
     printf("#compdef quipu\n# zsh completion of quipu; source it: . <(quipu completion zsh)\n"
+           "_quipu_keys() {\n    local -a keys\n"
+           "    keys=(\"${(@f)$(" COMPLETION_KEYS ")}\")\n    compadd -a keys\n}\n"
            "_quipu() {\n    local -a verbs\n    verbs=(\n");
     for (size_t i = 0; app_verbs[i] != NULL; i++) {
         printf("        '%s:", app_verbs[i]->name);
@@ -140,7 +167,8 @@ static void completion_zsh(void)
         if (app_verbs[i]->words != NULL) {
             printf("            '1:word:(%s)' \\\n", app_verbs[i]->words);
         }
-        printf("            '*:argument:_files' ;;\n");
+        printf("            '*:argument:%s' ;;\n",
+               completion_takes_keys(app_verbs[i]) ? "_quipu_keys" : "_files");
     }
     printf("    esac\n}\ncompdef _quipu quipu\n");
 }
@@ -174,6 +202,11 @@ static void completion_fish(void)
         completion_quote(app_verbs[i]->summary);
         fputc('\n', stdout);
         completion_each(app_verbs[i], completion_fish_option);
+        if (completion_takes_keys(app_verbs[i])) {
+            printf("complete -c quipu -n '__fish_seen_subcommand_from %s' -f -a "
+                   "'(" COMPLETION_KEYS ")'\n",
+                   app_verbs[i]->name);
+        }
         if (app_verbs[i]->words != NULL) {
             printf("complete -c quipu -n '__fish_seen_subcommand_from %s' -f -a '%s'\n",
                    app_verbs[i]->name, app_verbs[i]->words);

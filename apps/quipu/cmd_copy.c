@@ -150,6 +150,6 @@ const app_verb app_verb_copy = {
     .arguments_min = 2,
     .arguments_max = 2,
     .summary = "copy a store into another one and compare them; continues when run again",
-    .common = APP_STORES | APP_ADDS | APP_JSON | APP_QUIET,
+    .common = APP_STORES | APP_ADDS | APP_JSON | APP_SILENT,
     .run = copy_run,
 };

@@ -131,6 +131,11 @@ static int erase_run(const app_call *call)
     } else if (code == APP_OK) {
         erase_print(receipt);
     }
+    /* As rm does. The file is rewritten all the same: its session may be deleted already. */
+    if (code == APP_OK && !user && receipt->session_count == 0) {
+        app_report(call, "there is no session \"%s\"", what);
+        code = APP_NOT_FOUND;
+    }
     quipu_free(receipt);
     return code;
 }
@@ -141,7 +146,7 @@ const app_verb app_verb_erase = {
     .arguments = "[KEY]",
     .arguments_max = 1,
     .summary = "delete a session or all of a user's, leaving no byte of the text in the file",
-    .common = APP_STORE | APP_JSON | APP_YES | APP_QUIET,
+    .common = APP_STORE | APP_JSON | APP_YES | APP_SILENT,
     .options = erase_options,
     .run = erase_run,
 };

@@ -48,7 +48,7 @@ const app_verb app_verb_fork = {
     .arguments_min = 2,
     .arguments_max = 2,
     .summary = "create a session that shares the history of another one",
-    .common = APP_STORE | APP_ADDS | APP_JSON,
+    .common = APP_STORE | APP_ADDS | APP_JSON | APP_SILENT,
     .options = fork_options,
     .run = fork_run,
 };

@@ -1,19 +1,30 @@
 /* quipu import: sessions from other programs' files or from a quipu export. The report is data and
  * goes to stdout; progress and orphans go to stderr. The kind of a file is decided by its first
- * bytes: a database or JSON Lines. */
+ * bytes: a database, an export, or JSON of another program (foreign.h). */
 #include <inttypes.h>
 #include <string.h>
 
 #include <quipu/import.h>
 
-#include "app.h"
+#include "foreign.h"
+
+#define IMPORT_HEAD 4096   /* bytes that decide what a file is */
+#define IMPORT_MARK_MAX 64 /* the first line of an export is shorter */
+#define IMPORT_FILES_MAX 10000
+#define IMPORT_DATABASES "adk-database adk-v0 adk-sqlite adk-go lango"
 
 static const app_option import_options[] = {
     {.name = "dry-run", .help = "read and check everything, write nothing"},
     {.name = "kind",
      .value = "KIND",
-     .choices = "auto adk-database adk-v0 adk-sqlite adk-go lango export",
+     .choices = "auto " IMPORT_DATABASES " " APP_FOREIGN_KINDS " export",
      .help = "the kind of FILE; auto detects it"},
+    {.name = "on-conflict",
+     .value = "WHAT",
+     .choices = "fail skip rename",
+     .help = "JSON: when another session has the key; default: fail"},
+    {.name = "prefix", .value = "TEXT", .help = "JSON: keys begin with this, not with the kind"},
+    {.name = "map", .value = "LIST", .help = "chat: other names of members: role=who,content=text"},
     {.name = NULL},
 };
 
@@ -62,14 +73,15 @@ static void import_on_orphan(void *ctx, const quipu_orphan *orphan)
  */
 
 /* The same report for files of other programs and for exports. */
-static void import_print(const app_call *call, const char *kind, const quipu_source_report *report)
+static void import_print(const app_call *call, const char *path, const char *kind,
+                         const quipu_source_report *report)
 {
     const bool dry = app_given(call, "dry-run");
     app_json json = {.out = stdout};
 
     if (app_given(call, "json")) {
         app_json_open(&json, NULL, '{');
-        app_json_text(&json, "file", app_argument(call, 0));
+        app_json_cstr(&json, "file", path);
         app_json_cstr(&json, "kind", kind);
         app_json_bool(&json, "dryRun", dry);
         app_json_int(&json, "sessions", report->sessions);
@@ -109,8 +121,16 @@ static quipu_source_kind import_kind(const char *name)
     return (quipu_source_kind)kind;
 }
 
+/* What can be imported, for a file that is something else. */
+static void import_report_kinds(const app_call *call)
+{
+    app_report(call, "known kinds: " IMPORT_DATABASES " (databases), " APP_FOREIGN_KINDS
+                     " (JSON), export; other messages can be stored with \"quipu append\"");
+}
+
 /* A database of another program. */
-static int import_foreign(const app_call *call, quipu_store *store, quipu_source_kind kind)
+static int import_database(const app_call *call, const char *path, quipu_store *store,
+                           quipu_source_kind kind)
 {
     import_view view = {.quiet = app_given(call, "quiet")};
     quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
@@ -124,120 +144,252 @@ static int import_foreign(const app_call *call, quipu_store *store, quipu_source
     options.progress = import_on_progress;
     options.orphan = import_on_orphan;
     options.ctx = &view;
-    status = quipu_source_import(store, call->arguments[0], &options, NULL, &report, &error);
+    status = quipu_source_import(store, path, &options, NULL, &report, &error);
     app_progress_end(&view.progress);
     if (status != QUIPU_OK) {
-        return app_fail(call, call->arguments[0], status, &error);
+        const int code = app_fail(call, path, status, &error);
+
+        if (status == QUIPU_UNSUPPORTED) {
+            import_report_kinds(call);
+        }
+        return code;
     }
-    import_print(call, quipu_source_name(report.kind), &report);
+    import_print(call, path, quipu_source_name(report.kind), &report);
     return APP_OK;
 }
 
 /* ---- exports ----------------------------------------------------------------------------------
  */
 
-typedef struct import_stream {
+/* A file whose first bytes were read to see what it is. */
+typedef struct import_input {
     FILE *file;
+    const char *path;
+    char head[IMPORT_HEAD];
+    size_t n;
+    bool database;
+    bool is_export;
+} import_input;
+
+typedef struct import_stream {
+    const import_input *input;
+    size_t at; /* of the head that is passed on already */
     int64_t done;
     app_progress progress;
 } import_stream;
 
-/* The library's read callback. */
+/* The library's read callback: first what was read already. */
 static quipu_status import_read(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
 {
     import_stream *stream = ctx;
+    const size_t left = stream->input->n - stream->at;
 
-    *ret_n = fread(ret_bytes, 1, size, stream->file);
+    if (left > 0) {
+        *ret_n = left < size ? left : size;
+        memcpy(ret_bytes, stream->input->head + stream->at, *ret_n);
+        stream->at += *ret_n;
+    } else {
+        *ret_n = fread(ret_bytes, 1, size, stream->input->file);
+    }
     stream->done += (int64_t)*ret_n;
     app_progress_to(&stream->progress, stream->done);
-    return ferror(stream->file) ? QUIPU_IO : QUIPU_OK;
+    return ferror(stream->input->file) ? QUIPU_IO : QUIPU_OK;
 }
 
 /* A quipu export, as a stream. */
-static int import_export(const app_call *call, quipu_store *store, FILE *file)
+static int import_export(const app_call *call, const import_input *input, quipu_store *store)
 {
-    import_stream stream = {.file = file};
+    const char *path = input->path;
+    import_stream stream = {.input = input};
     quipu_transfer done = QUIPU_TRANSFER_INIT;
     quipu_error error = {0};
     quipu_status status;
 
-    app_progress_begin(&stream.progress, call, "reading", APP_BYTES, app_input_bytes(file));
+    app_progress_begin(&stream.progress, call, "reading", APP_BYTES, app_input_bytes(input->file));
     status = quipu_store_import(store, NULL, import_read, &stream, NULL, &done, &error);
     app_progress_end(&stream.progress);
     if (status != QUIPU_OK) {
-        return app_fail(call, call->arguments[0], status, &error);
+        return app_fail(call, path, status, &error);
     }
     const quipu_source_report report = {.sessions = done.sessions,
                                         .messages = done.messages,
                                         .states = done.states,
                                         .memories = done.memories,
                                         .skipped = done.skipped};
-    import_print(call, "export", &report);
+    import_print(call, path, "export", &report);
     return APP_OK;
+}
+
+/* ---- JSON of other programs -------------------------------------------------------------------
+ */
+
+static int import_foreign(const app_call *call, app_foreign *foreign, quipu_store *store)
+{
+    app_foreign_report done = {0};
+    const char *const names[] = {"claude-code", "codex", "chatgpt", "chat"};
+    const int code = app_foreign_store(foreign, store, &done);
+
+    if (code == APP_OK) {
+        const quipu_source_report report = {.sessions = done.sessions,
+                                            .messages = done.messages,
+                                            .skipped = done.skipped,
+                                            .orphans = done.left_out};
+
+        import_print(call, foreign->path, names[foreign->kind], &report);
+    }
+    return code;
 }
 
 /* ---- the verb ---------------------------------------------------------------------------------
  */
 
-/* The target is created, except for a dry run. */
-static int import_into(const app_call *call, const char *path, FILE *file, bool database,
-                       quipu_source_kind kind)
+/* Opens the target, which is created, except for a dry run. */
+static int import_open(const app_call *call, bool memory, quipu_store **ret_store)
 {
     const bool dry = app_given(call, "dry-run");
     quipu_open_options options;
-    quipu_store *store = NULL;
     quipu_error error = {0};
     quipu_status status;
-    int code;
+    char path[APP_PATH_MAX];
 
+    if (!app_store_path(call, !dry, path)) {
+        return APP_FAILURE;
+    }
     if (!app_open_options(call, dry ? APP_NEED_READ : APP_NEED_NEW, &options)) {
         return APP_USAGE;
     }
     /* A dry run writes nothing: it compares with the existing store, or with an empty one. An
      * export is imported into an empty store in memory. */
-    status = dry && !database ? QUIPU_NOT_FOUND : quipu_open(path, &options, &store, &error);
+    status = dry && memory ? QUIPU_NOT_FOUND : quipu_open(path, &options, ret_store, &error);
     if (dry && status == QUIPU_NOT_FOUND) {
-        status = quipu_open(":memory:", NULL, &store, &error);
+        status = quipu_open(":memory:", NULL, ret_store, &error);
     }
-    if (status != QUIPU_OK) {
-        return app_fail(call, path, status, &error);
+    return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);
+}
+
+/* Reads JSON of another program before the store is opened: a wrong file creates none. */
+static int import_json(const app_call *call, const import_input *input, app_foreign_kind wanted)
+{
+    app_foreign foreign;
+    quipu_store *store = NULL;
+    int code = app_foreign_read(call, input->file, (quipu_str){input->head, input->n}, input->path,
+                                wanted, &foreign);
+
+    if (code == APP_OK && foreign.kind == APP_FOREIGN_NONE) {
+        app_report(call, "%s is of no known kind", input->path);
+        import_report_kinds(call);
+        code = APP_FAILURE;
     }
-    code = database ? import_foreign(call, store, kind) : import_export(call, store, file);
+    if (code == APP_OK) {
+        code = import_open(call, false, &store);
+    }
+    if (code == APP_OK) {
+        code = import_foreign(call, &foreign, store);
+    }
+    quipu_close(store);
+    app_foreign_free(&foreign);
+    return code;
+}
+
+/* Options for JSON of other programs, given for another file. False: reported. */
+static bool import_options_fit(const app_call *call)
+{
+    static const char *const names[] = {"on-conflict", "prefix", "map"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (app_given(call, names[i])) {
+            app_report(call, "--%s goes with JSON of other programs: " APP_FOREIGN_KINDS, names[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The number of a kind of JSON; -1: another kind, or none. */
+static int import_foreign_kind(const char *kind)
+{
+    return kind != NULL ? app_word_number(APP_FOREIGN_KINDS, kind) : -1;
+}
+
+/* A file by what it is. --kind must agree with it. */
+static int import_input_run(const app_call *call, const import_input *input)
+{
+    const char *wanted = app_value(call, "kind");
+    const char *kind = wanted != NULL && strcmp(wanted, "auto") != 0 ? wanted : NULL;
+    const int foreign = import_foreign_kind(kind);
+    const bool is_export = kind != NULL ? strcmp(kind, "export") == 0 : input->is_export;
+    quipu_store *store = NULL;
+    int code;
+
+    if (kind != NULL && input->database != (foreign < 0 && !is_export)) {
+        app_report(call, "%s is %s, not %s", input->path,
+                   input->database ? "a database" : "not a database", kind);
+        return APP_FAILURE;
+    }
+    if (!input->database && !is_export) {
+        return import_json(call, input, (app_foreign_kind)foreign);
+    }
+    if (!import_options_fit(call)) {
+        return APP_USAGE;
+    }
+    code = import_open(call, !input->database, &store);
+    if (code == APP_OK && input->database) {
+        code = import_database(call, input->path, store,
+                               kind != NULL ? import_kind(kind) : QUIPU_SOURCE_AUTO);
+    } else if (code == APP_OK) {
+        code = import_export(call, input, store);
+    }
     quipu_close(store);
     return code;
 }
 
-/* --kind must agree with what the file is. */
-static int import_run(const app_call *call)
+/* An export begins with its mark; what is left of one that is cut off or damaged gets the errors of
+ * an export, which say so. */
+static bool import_is_export(const import_input *input)
 {
-    const char *wanted = app_value(call, "kind");
-    const bool export_wanted = wanted != NULL && strcmp(wanted, "export") == 0;
-    const bool piped = strcmp(call->arguments[0], "-") == 0;
-    quipu_source_kind kind = QUIPU_SOURCE_AUTO;
-    char path[APP_PATH_MAX];
-    bool database = false;
-    FILE *file;
+    static const char mark[] = "{\"quipu\":";
+    static const char major[] = "\"major\":";
+    const size_t n = input->n < sizeof(mark) - 1 ? input->n : sizeof(mark) - 1;
+
+    if (memcmp(input->head, mark, n) == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < IMPORT_MARK_MAX && i + sizeof(major) - 1 <= input->n; i++) {
+        if (memcmp(input->head + i, major, sizeof(major) - 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int import_file(const app_call *call, const char *path)
+{
+    const bool piped = strcmp(path, "-") == 0;
+    import_input input = {.path = path};
     int code;
 
-    if (wanted != NULL && !export_wanted) {
-        kind = import_kind(wanted);
+    input.file = piped ? stdin : app_file_open(path, &input.database);
+    if (input.file == NULL) {
+        return app_fail_errno(call, path);
     }
-    if (!app_store_path(call, !app_given(call, "dry-run"), path)) {
-        return APP_FAILURE;
+    if (!input.database) {
+        input.n = fread(input.head, 1, sizeof(input.head), input.file);
+        input.is_export = import_is_export(&input);
     }
-    file = piped ? stdin : app_file_open(call->arguments[0], &database);
-    if (file == NULL) {
-        return app_fail_errno(call, call->arguments[0]);
-    }
-    if (wanted != NULL && strcmp(wanted, "auto") != 0 && database == export_wanted) {
-        app_report(call, "%s is %s, not %s", call->arguments[0],
-                   database ? "a database" : "not a database", wanted);
-        code = APP_FAILURE;
-    } else {
-        code = import_into(call, path, file, database, kind);
-    }
+    code = import_input_run(call, &input);
     if (!piped) {
-        fclose(file);
+        fclose(input.file);
+    }
+    return code;
+}
+
+/* File after file, up to the first that fails. */
+static int import_run(const app_call *call)
+{
+    int code = APP_OK;
+
+    for (int i = 0; i < call->argument_count && code == APP_OK; i++) {
+        code = import_file(call, call->arguments[i]);
     }
     return code;
 }
@@ -245,11 +397,16 @@ static int import_run(const app_call *call)
 const app_verb app_verb_import = {
     .name = "import",
     .group = APP_GROUP_MAINTAIN,
-    .arguments = "FILE",
+    .arguments = "FILE...",
     .arguments_min = 1,
-    .arguments_max = 1,
-    .summary = "import sessions from Google ADK, Lango or an export",
-    .common = APP_STORE | APP_ADDS | APP_JSON | APP_QUIET,
+    .arguments_max = IMPORT_FILES_MAX,
+    .summary = "import sessions of other programs, or an export",
+    .note = "A second import of the same file adds what is new in it.\n"
+            "\n"
+            "Examples:\n"
+            "  quipu import --dry-run ~/.claude/projects/*/*.jsonl\n"
+            "  quipu import conversations.json --prefix gpt/",
+    .common = APP_STORE | APP_ADDS | APP_JSON | APP_SILENT,
     .options = import_options,
     .run = import_run,
 };

@@ -54,6 +54,6 @@ const app_verb app_verb_init = {
     .summary = "create a store",
     .note = "Durability, indexing and a size cap are not stored: the verbs that add messages\n"
             "(append, chat, compact, copy, fork, import) take --durability, --index, --max-size.",
-    .common = APP_STORE | APP_JSON,
+    .common = APP_STORE | APP_JSON | APP_SILENT,
     .run = init_run,
 };

@@ -28,6 +28,7 @@ static const app_option ls_options[] = {
      .value = "TIME",
      .help = "only sessions changed since: a time, or an age: 7d"},
     {.name = "expired", .help = "include expired sessions"},
+    {.name = "keys", .help = "the keys alone, one a line"},
     {.name = "after", .value = "CURSOR", .help = "continue where an earlier list ended"},
     {.name = NULL},
 };
@@ -49,6 +50,7 @@ typedef struct ls_job {
     char cursor[APP_MESSAGE_MAX]; /* of the next page; "": there is none */
     int64_t left;                 /* sessions still to show; -1: no limit */
     bool json;
+    bool keys;
     quipu_str title; /* to be found in what the column TITLE shows; absent: anything */
     quipu_str tag;   /* in the metadata; absent: anything */
     quipu_arena scratch;
@@ -168,14 +170,17 @@ static quipu_status ls_print(ls_job *job, const quipu_session_page *page)
         if (!ls_chooses(job, session)) {
             continue;
         }
-        if (job->json) {
+        if (job->keys) {
+            app_put(stdout, session->key);
+            putchar('\n');
+        } else if (job->json) {
             ls_json(session);
         } else {
             status = ls_cells(&job->arena, session, cells + rows * LS_COLUMNS);
         }
         rows++;
     }
-    if (status == QUIPU_OK && rows > 0 && !job->json) {
+    if (status == QUIPU_OK && rows > 0 && !job->json && !job->keys) {
         app_table_print(&job->table, cells, rows);
     }
     if (job->left > 0) {
@@ -219,7 +224,7 @@ static int ls_all(const app_call *call, ls_job *job)
     if (status != QUIPU_OK) {
         return app_fail(call, "the list", status, &error);
     }
-    if (!job->json && !job->table.headed) {
+    if (!job->json && !job->keys && !job->table.headed) {
         app_report(call, "there are no such sessions");
     }
     if (job->cursor[0] != '\0') {
@@ -258,6 +263,7 @@ static int ls_run(const app_call *call)
         !app_instant(call, "since", &job.has_since, &job.since)) {
         return APP_USAGE;
     }
+    job.keys = app_given(call, "keys");
     job.title = app_text_value(call, "title");
     job.tag = app_text_value(call, "tag");
     job.left = job.left == 0 ? -1 : job.left;

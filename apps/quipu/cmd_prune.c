@@ -48,6 +48,6 @@ const app_verb app_verb_prune = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "permanently delete the messages that a compaction covers",
-    .common = APP_STORE | APP_JSON | APP_YES | APP_QUIET,
+    .common = APP_STORE | APP_JSON | APP_YES | APP_SILENT,
     .run = prune_run,
 };

@@ -43,7 +43,7 @@ const app_verb app_verb_repair = {
     .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "repair counts, totals and the search index; reports what stays damaged",
-    .common = APP_STORE | APP_JSON | APP_COLOR | APP_QUIET,
+    .common = APP_STORE | APP_JSON | APP_COLOR | APP_SILENT,
     .options = repair_options,
     .run = repair_run,
 };

@@ -44,6 +44,6 @@ const app_verb app_verb_rewind = {
     .arguments_min = 2,
     .arguments_max = 3,
     .summary = "go back to a message, under a new key; the session itself is unchanged",
-    .common = APP_STORE | APP_JSON,
+    .common = APP_STORE | APP_JSON | APP_SILENT,
     .run = rewind_run,
 };

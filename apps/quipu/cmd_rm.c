@@ -114,7 +114,7 @@ const app_verb app_verb_rm = {
     .arguments_min = 1,
     .arguments_max = RM_KEYS_MAX,
     .summary = "delete sessions",
-    .common = APP_STORE | APP_JSON | APP_YES | APP_QUIET,
+    .common = APP_STORE | APP_JSON | APP_YES | APP_SILENT,
     .options = rm_options,
     .run = rm_run,
 };

@@ -152,7 +152,7 @@ const app_verb app_verb_set = {
             "Examples:\n"
             "  quipu set trip --title 'Two days in Cusco'\n"
             "  quipu set trip --ttl 30d --tag travel",
-    .common = APP_STORE | APP_JSON,
+    .common = APP_STORE | APP_JSON | APP_SILENT,
     .options = set_options,
     .run = set_run,
 };

@@ -20,7 +20,7 @@ static const app_option show_options[] = {
     {.name = "raw", .help = "the original events, one JSON object a line"},
     {.name = "save", .value = "DIR", .help = "write the images and files of the messages to DIR"},
     {.name = "width", .value = "COLUMNS", .help = "line width; default: the terminal, at most 120"},
-    {.name = "no-pager", .help = "do not page through $PAGER"},
+    {.name = "no-pager", .help = "do not page through $PAGER, or less"},
     {.name = NULL},
 };
 

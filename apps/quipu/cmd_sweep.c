@@ -36,6 +36,6 @@ const app_verb app_verb_sweep = {
     .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "delete the sessions whose time to live has passed",
-    .common = APP_STORE | APP_JSON | APP_QUIET,
+    .common = APP_STORE | APP_JSON | APP_SILENT,
     .run = sweep_run,
 };

@@ -65,7 +65,7 @@ const app_verb app_verb_upgrade = {
     .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "bring an older store to the newest layout; adds page checksums",
-    .common = APP_STORE | APP_JSON | APP_QUIET,
+    .common = APP_STORE | APP_JSON | APP_SILENT,
     .options = upgrade_options,
     .run = upgrade_run,
 };

@@ -133,7 +133,7 @@ static quipu_status usage_name(usage_job *job, const quipu_usage_row *row, quipu
     } else if (strcmp(job->by, "day") == 0) {
         char text[USAGE_DATE_SIZE];
 
-        app_time_text((quipu_time){.s = row->day * USAGE_DAY_S}, text, sizeof(text));
+        app_time_text_utc((quipu_time){.s = row->day * USAGE_DAY_S}, text, sizeof(text));
         return quipu_arena_copy(&job->arena, quipu_cstr(text), ret_name);
     }
     if (status == QUIPU_OK && ret_name->n == 0) {
@@ -316,7 +316,7 @@ static quipu_status usage_print(usage_job *job)
         status = usage_table(job, sums);
     }
     fflush(stdout);
-    if (status == QUIPU_OK && n == 0) {
+    if (status == QUIPU_OK && n == 0 && !app_given(job->call, "json")) {
         app_report(job->call, "no answer reported what it used");
     } else if (status == QUIPU_OK && job->total.unpriced > 0 && !app_given(job->call, "json")) {
         app_report(job->call, "%" PRId64 " answers are of models without a known price",

@@ -32,6 +32,8 @@ static void common_vreport(const app_call *call, const char *format, va_list lis
     char shown[APP_MESSAGE_MAX];
     const char *line = shown;
 
+    fflush(stdout); /* a note comes behind the data that it is about */
+
     vsnprintf(text, sizeof(text), format, list);
     app_mask(text, shown, sizeof(shown));
     app_progress_pause();
@@ -114,9 +116,11 @@ static const char *common_advice(quipu_status status)
 /* The library's message, then advice on a line of its own. */
 int app_fail(const app_call *call, const char *what, quipu_status status, const quipu_error *error)
 {
-    const char *advice = common_advice(status);
     const char *message =
         error != NULL && error->message[0] != '\0' ? error->message : quipu_status_text(status);
+    /* Another program's file has nothing to repair: the message says what to do. */
+    const bool other = strstr(message, "no SQLite database") != NULL;
+    const char *advice = other ? NULL : common_advice(status);
 
     if (status == QUIPU_CANCELLED) {
         app_report(call, "%s: interrupted", what);

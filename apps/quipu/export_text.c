@@ -55,7 +55,7 @@ static void md_begin(void *ctx, const quipu_session_info *session)
 
     fputs("# ", out);
     md_line(out, session->title.n > 0 ? session->title : session->key);
-    app_time_text(session->created_at, time, sizeof(time));
+    app_time_text_utc(session->created_at, time, sizeof(time));
     fputs("\n\nSession `", out);
     md_line(out, session->key);
     fprintf(out, "`, begun %s UTC, %" PRId64 " messages.\n\n", time, session->message_count);
@@ -117,7 +117,7 @@ static void md_message(void *ctx, quipu_messages list, const app_tree *event)
     FILE *out = ctx;
     char time[QUIPU_TIME_TEXT_SIZE];
 
-    app_time_text(message->timestamp, time, sizeof(time));
+    app_time_text_utc(message->timestamp, time, sizeof(time));
     fprintf(out, "## %" PRId64 ". ", message->seq);
     md_line(out,
             message->author.n > 0 ? message->author : quipu_cstr(app_role_name(message->role)));
@@ -180,7 +180,7 @@ static void html_begin(void *ctx, const quipu_session_info *session)
           "pre{background:#262626}}\n</style>\n</head>\n<body>\n<h1>",
           out);
     html_put(out, title);
-    app_time_text(session->created_at, time, sizeof(time));
+    app_time_text_utc(session->created_at, time, sizeof(time));
     fputs("</h1>\n<p class=\"note\">", out);
     html_put(out, session->key);
     fprintf(out, ", begun %s UTC, %" PRId64 " messages</p>\n", time, session->message_count);
@@ -268,7 +268,7 @@ static void html_message(void *ctx, quipu_messages list, const app_tree *event)
     FILE *out = ctx;
     char time[QUIPU_TIME_TEXT_SIZE];
 
-    app_time_text(message->timestamp, time, sizeof(time));
+    app_time_text_utc(message->timestamp, time, sizeof(time));
     fprintf(out, "<article id=\"m%" PRId64 "\">\n<h2>", message->seq);
     html_put(out,
              message->author.n > 0 ? message->author : quipu_cstr(app_role_name(message->role)));

@@ -7,7 +7,9 @@
 
 #include "app.h"
 
-#define HELP_MARGIN 24 /* columns before the text of an option */
+#define HELP_MARGIN 24      /* columns before the text of an option */
+#define HELP_VERB_MARGIN 14 /* where the summary of a verb begins */
+#define HELP_COLUMNS 80
 
 const app_verb *const app_verbs[] = {
 #define HELP_VERB(name) &app_verb_##name,
@@ -25,6 +27,20 @@ static const char *const help_groups[APP_GROUP_COUNT] = {
 /* ---- --help ----------------------------------------------------------------------------------
  */
 
+/* A text behind `used` columns, in lines of HELP_COLUMNS that begin at `margin`. */
+static void help_wrapped(FILE *out, const char *text, int used, int margin)
+{
+    quipu_str line;
+    size_t at = 0;
+
+    while (app_line_next(quipu_cstr(text), HELP_COLUMNS - margin, &at, &line)) {
+        fprintf(out, "%*s", used < margin ? margin - used : 0, "");
+        fwrite(line.p, 1, line.n, out);
+        fputc('\n', out);
+        used = 0;
+    }
+}
+
 /* The verbs by group, in the order of APP_VERBS. */
 void app_print_verbs(FILE *out)
 {
@@ -37,7 +53,8 @@ void app_print_verbs(FILE *out)
             if ((int)app_verbs[i]->group == group) {
                 fprintf(out, "%s%s%s", any ? "" : "\n", any ? "" : help_groups[group],
                         any ? "" : ":\n");
-                fprintf(out, "  %-11s %s\n", app_verbs[i]->name, app_verbs[i]->summary);
+                fprintf(out, "  %-11s ", app_verbs[i]->name);
+                help_wrapped(out, app_verbs[i]->summary, HELP_VERB_MARGIN, HELP_VERB_MARGIN);
                 any = true;
             }
         }
@@ -56,17 +73,22 @@ static void help_option(FILE *out, const app_option *option)
         option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
 
     fputs(head, out);
-    fprintf(out, "%*s%s\n", n < HELP_MARGIN ? HELP_MARGIN - n : 1, "", option->help);
+    if (n >= HELP_MARGIN) {
+        fputc('\n', out);
+    }
+    help_wrapped(out, option->help, n < HELP_MARGIN ? n : 0, HELP_MARGIN);
     if (option->choices != NULL) {
-        fprintf(out, "%*s%s\n", HELP_MARGIN, "", option->choices);
+        help_wrapped(out, option->choices, 0, HELP_MARGIN);
     }
 }
 
 /* The verb's own options first, then its common ones. */
 void app_print_help(FILE *out, const app_verb *verb)
 {
-    fprintf(out, "usage: quipu %s [OPTION]...%s%s\n\n%s\n\n", verb->name,
-            verb->arguments[0] != '\0' ? " " : "", verb->arguments, verb->summary);
+    fprintf(out, "usage: quipu %s [OPTION]...%s%s\n\n", verb->name,
+            verb->arguments[0] != '\0' ? " " : "", verb->arguments);
+    help_wrapped(out, verb->summary, 0, 0);
+    fputc('\n', out);
     for (size_t i = 0; verb->options != NULL && verb->options[i].name != NULL; i++) {
         help_option(out, &verb->options[i]);
     }
@@ -76,7 +98,8 @@ void app_print_help(FILE *out, const app_verb *verb)
         }
     }
     if (verb->note != NULL) {
-        fprintf(out, "\n%s\n", verb->note);
+        fputc('\n', out);
+        help_wrapped(out, verb->note, 0, 0);
     }
 }
 

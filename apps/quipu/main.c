@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app.h"
+#include "render.h"
 
 /* The verb of a name, or NULL. */
 static const app_verb *main_find(const char *name)
@@ -72,6 +73,13 @@ static int main_verb_at(int argc, char **argv)
     return at < argc ? at : 1;
 }
 
+/* Whether --quiet leaves out what the verb prints: a report, which nobody reads as JSON either. */
+static bool main_is_silent(const app_call *call)
+{
+    return (call->verb->common & APP_SILENT) == APP_SILENT && app_given(call, "quiet") &&
+           !app_given(call, "json");
+}
+
 /* Parses, runs, and makes sure that the output arrived: a full disk or a closed pipe must not look
  * like success. */
 static int main_run(const app_verb *verb, int argc, char **argv)
@@ -86,6 +94,10 @@ static int main_run(const app_verb *verb, int argc, char **argv)
         app_print_help(stdout, verb);
         code = APP_OK;
     } else {
+        app_times_utc(app_given(&call, "utc"));
+        if (main_is_silent(&call)) {
+            (void)freopen("/dev/null", "w", stdout);
+        }
         code = verb->run(&call);
     }
     /* An earlier failed write leaves nothing to flush; ferror() remembers it. */

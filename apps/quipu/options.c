@@ -44,7 +44,9 @@ const app_common app_commons[APP_COMMON_COUNT + 1] = {
       .choices = "auto always never",
       .help = "colours; auto: on a terminal"},
      APP_COLOR},
-    {{.name = "quiet", .letter = 'q', .help = "show no progress"}, APP_QUIET},
+    {{.name = "utc", .help = "show times in UTC, not in the local zone"}, APP_UTC},
+    {{.name = "quiet", .letter = 'q', .help = "show no progress, and do not report success"},
+     APP_QUIET},
     {{.name = "help", .letter = 'h', .help = "show this help"}, 0},
     {{.name = NULL}, 0},
 };
@@ -221,9 +223,11 @@ static bool options_check_arguments(const app_call *call)
     const app_verb *verb = call->verb;
 
     if (call->argument_count < verb->arguments_min || call->argument_count > verb->arguments_max) {
-        app_usage(call, "%s\nusage: quipu %s [OPTION]...%s%s",
-                  call->argument_count < verb->arguments_min ? "an argument is missing"
-                                                             : "there are too many arguments",
+        const bool missing = call->argument_count < verb->arguments_min;
+
+        app_usage(call, "%s%s%s\nusage: quipu %s [OPTION]...%s%s",
+                  missing ? "an argument is missing" : "there are too many arguments, from \"",
+                  missing ? "" : call->arguments[verb->arguments_max], missing ? "" : "\" on",
                   verb->name, verb->arguments[0] != '\0' ? " " : "", verb->arguments);
         return false;
     }

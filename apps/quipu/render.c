@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "render_parts.h"
 
@@ -16,6 +17,7 @@
 #define RENDER_BESIDE_MIN 60 /* narrower screens print an answer below its call */
 #define RENDER_DAY_S 86400
 #define RENDER_NOTE_SIZE 160
+#define RENDER_ZONE_SIZE 32 /* the name of a time zone */
 
 const char *app_role_name(quipu_role role)
 {
@@ -32,15 +34,47 @@ int app_render_columns(void)
     return columns < APP_RENDER_COLUMNS_MAX ? columns : APP_RENDER_COLUMNS_MAX;
 }
 
-/* Times before year 1 or after 9999 show "?". */
+/* --utc; set once, before a verb runs. */
+static bool render_utc;
+
+void app_times_utc(bool utc)
+{
+    render_utc = utc;
+}
+
+/* The time with the zone's offset added, so that the rest need not know of zones. *ret_zone (or
+ * NULL) is the zone's name. */
+static quipu_time render_local(quipu_time time, char ret_zone[RENDER_ZONE_SIZE])
+{
+    const time_t s = (time_t)time.s;
+    struct tm parts;
+
+    if (ret_zone != NULL) {
+        (void)snprintf(ret_zone, RENDER_ZONE_SIZE, "UTC");
+    }
+    if (!render_utc && localtime_r(&s, &parts) != NULL) {
+        time.s += parts.tm_gmtoff;
+        if (ret_zone != NULL && parts.tm_zone != NULL) {
+            (void)snprintf(ret_zone, RENDER_ZONE_SIZE, "%s", parts.tm_zone);
+        }
+    }
+    return time;
+}
+
 void app_time_text(quipu_time time, char *ret_text, size_t size)
+{
+    app_time_text_utc(render_local(time, NULL), ret_text, size);
+}
+
+/* Times before year 1 or after 9999 show "?". */
+void app_time_text_utc(quipu_time time, char *ret_text, size_t size)
 {
     char text[QUIPU_TIME_TEXT_SIZE] = "";
 
     if (quipu_time_format(time, text) != QUIPU_OK) {
         memcpy(text, "?", 2);
     }
-    text[19] = '\0'; /* without decimals and the offset, which is always UTC */
+    text[19] = '\0'; /* without decimals and the offset */
     snprintf(ret_text, size, "%s", text);
 }
 
@@ -101,7 +135,7 @@ static void render_rule(app_render *render, const char *text)
  * 1970. */
 static void render_day(app_render *render, const quipu_message *message)
 {
-    const int64_t s = message->timestamp.s;
+    const int64_t s = render_local(message->timestamp, NULL).s;
     const int64_t day = s / RENDER_DAY_S - (s % RENDER_DAY_S < 0);
     char text[QUIPU_TIME_TEXT_SIZE];
 
@@ -473,9 +507,10 @@ static void render_instant(app_render *render, const char *name, quipu_time time
 {
     char text[QUIPU_TIME_TEXT_SIZE];
     char line[RENDER_NOTE_SIZE];
+    char zone[RENDER_ZONE_SIZE];
 
-    app_time_text(time, text, sizeof(text));
-    snprintf(line, sizeof(line), "%s UTC", text);
+    app_time_text_utc(render_local(time, zone), text, sizeof(text));
+    snprintf(line, sizeof(line), "%s %s", text, zone);
     render_fact(render, name, quipu_cstr(line));
 }
 

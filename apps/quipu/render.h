@@ -51,7 +51,11 @@ const char *app_role_name(quipu_role role);
 /* The names of all roles, separated by spaces, in the order of their values from 1. */
 #define APP_ROLES "user assistant tool function model system"
 
-/* A time as "YYYY-MM-DD HH:MM:SS", cut to `size`. */
+/* A time as "YYYY-MM-DD HH:MM:SS", cut to `size`: in the local zone, or in UTC with --utc. */
 void app_time_text(quipu_time time, char *ret_text, size_t size);
+void app_time_text_utc(quipu_time time, char *ret_text, size_t size);
+
+/* Whether times are shown in UTC. Called once, before a verb runs. */
+void app_times_utc(bool utc);
 
 #endif

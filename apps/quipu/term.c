@@ -70,6 +70,9 @@ const char *app_style(bool colours, app_look look)
 /* ---- the pager --------------------------------------------------------------------------------
  */
 
+/* What is used without $PAGER: less, or where there is none, nothing but passing on. */
+#define TERM_PAGER "if command -v less >/dev/null 2>&1; then exec less -FRX; else exec cat; fi"
+
 /* Starts `sh -c $PAGER` with the pipe as its stdin; returns its pid, 0 on failure. */
 static int term_pager_spawn(const char *command, int reading, int writing)
 {
@@ -95,14 +98,15 @@ static int term_pager_spawn(const char *command, int reading, int writing)
     return (int)pid;
 }
 
-/* Redirects stdout into the pipe; without a pager nothing changes. */
+/* Redirects stdout into the pipe; without a pager nothing changes. An empty $PAGER is none. */
 void app_pager_begin(app_pager *pager, const app_call *call)
 {
-    const char *command = getenv("PAGER");
+    const char *named = getenv("PAGER");
+    const char *command = named != NULL ? named : TERM_PAGER;
     int ends[2];
 
     *pager = (app_pager){0, -1};
-    if (command == NULL || command[0] == '\0' || isatty(STDOUT_FILENO) != 1 ||
+    if (command[0] == '\0' || strcmp(command, "cat") == 0 || isatty(STDOUT_FILENO) != 1 ||
         app_given(call, "no-pager") || pipe(ends) != 0) {
         return;
     }

@@ -134,6 +134,7 @@ class Case(unittest.TestCase):
             "HOME": str(self.folder / "home"),
             "QUIPU_STORE": str(self.store),
             "TERM": "xterm",
+            "PAGER": "",  # tests that want one say so
             "TMPDIR": str(self.folder),
         }
         # A run inherits the settings of the sanitizers only.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""quipu export --format: a session as Markdown, HTML, OpenAI's chat JSON and OTLP. HTML runs nothing
-and hides nothing whatever the texts say; the two formats of JSON have the shape that their readers
-expect."""
+"""quipu export --format: a session as Markdown, HTML, OpenAI's chat JSON and OTLP. HTML runs
+nothing and hides nothing whatever the texts say; the two formats of JSON have the shape that their
+readers expect."""
 
 import html.parser
 import json

@@ -54,7 +54,7 @@ class Words(harness.Case):
         self.assertIn('did you mean "bash"?', result.err)
 
     def test_wrong_words_are_usage_errors(self):
-        for args in (["import"], ["import", "a", "b"], ["import", "--store"], ["version", "x"],
+        for args in (["import"], ["show", "a", "b"], ["import", "--store"], ["version", "x"],
                      ["import", "--json=1", "x"], ["import", "-Z", "x"]):
             result = self.run_quipu(*args, code=2)
             self.assertEqual(result.out, "")

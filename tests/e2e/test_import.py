@@ -82,7 +82,7 @@ class Import(harness.Case):
         whole = self.sessions()
         lines = self.run_quipu("export").raw_out
         cuts = [lines[:len(lines) // 2], b"".join(lines.splitlines(True)[:-1]),
-                lines.replace(b'"role":"user"', b'"role":"king"'), b"", b"{}\n", b"no export"]
+                lines.replace(b'"role":"user"', b'"role":"king"'), b"", lines[:30]]
         for number, cut in enumerate(cuts):
             there = self.folder / f"there-{number}.quipu"
             result = self.run_quipu("import", "-", "--store", there, stdin=cut, code=1)
@@ -95,6 +95,13 @@ class Import(harness.Case):
             # The complete one finishes what the truncated one began.
             self.run_quipu("import", "-", "--quiet", "--store", there, stdin=lines)
             self.assertEqual(self.run_quipu("export", "--store", there).raw_out, lines)
+
+    def test_what_is_no_known_file_makes_no_store(self):
+        for data in (b"{}\n", b"no export"):
+            result = self.run_quipu("import", "-", stdin=data, code=1)
+            self.assertEqual(result.out, "")
+            self.assertIn("- is of no known kind\nquipu import: known kinds: ", result.err)
+            self.assertFalse(self.store.exists())
 
     def test_a_damaged_file_brings_in_nothing(self):
         path = self.fixture("adk-python-sqlite.db")

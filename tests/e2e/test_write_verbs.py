@@ -184,10 +184,14 @@ class Append(Verbs):
 
     def test_batch_limit_and_longer_input(self):
         self.run_quipu("append", "k", "--create", stdin=lines(user("x")) * BATCH_MAX)
-        done = self.run_quipu("append", "k", code=1, stdin=lines(user("x")) * (BATCH_MAX + 1))
-        self.assertIn("more than 10000 messages", done.err)
-        self.assertIn("--keep-going", done.err)
+        # More than a batch holds is tried first: a wrong line still leaves nothing behind.
+        long = lines(user("x")) * (BATCH_MAX + 1)
+        self.run_quipu("append", "k", code=1, stdin=long + "no JSON\n")
+        wrong = lines(user("x", eventId="e" * 513))
+        self.assertIn("line 10002", self.run_quipu("append", "k", code=1, stdin=long + wrong).err)
         self.assertEqual(self.run_quipu("verify", "--json").json()["messages"], BATCH_MAX)
+        done = self.run_quipu("append", "other", "--create", "--json", stdin=long).json()
+        self.assertEqual((done["firstSeq"], done["lastSeq"]), (1, BATCH_MAX + 1))
         done = self.run_quipu("append", "k", "--keep-going", "--json",
                               stdin=lines(user("x")) * (BATCH_MAX + 1)).json()
         self.assertEqual(done["lastSeq"], 2 * BATCH_MAX + 1)
@@ -272,7 +276,7 @@ class Append(Verbs):
             terminal.send("\x04")
             text = terminal.finish()
             self.assertEqual("\rappending, " in text, shown)
-            self.assertIn(f"{2 * BATCH} messages, now", text)
+            self.assertEqual(f"{2 * BATCH} messages, now" in text, shown)
 
 
 class Remove(Verbs):
@@ -338,8 +342,10 @@ class Remove(Verbs):
                          (["k"], ["f"], 2))
         self.assertNotIn(secret.encode(), self.store.read_bytes())
         self.assertEqual(self.keys(), ["other"])
-        again = self.run_quipu("erase", "k", "--yes").out
-        self.assertIn("there was no such session", again)
+        again = self.run_quipu("erase", "k", "--yes", code=3)
+        self.assertIn("there was no such session", again.out)
+        self.assertIn('there is no session "k"', again.err)
+        self.assertIn('there is no session "k"', self.run_quipu("rm", "k", "--yes", code=3).err)
         self.sound()
 
     def test_erase_of_a_user(self):

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""The habits of a program that people like: local times, a pager, quiet success, notes behind the
+data, keys in completion, and messages that name what is wrong and what to do."""
+
+import json
+import shutil
+import subprocess
+import unittest
+
+import harness
+
+
+class Case(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.run_quipu("append", "trip", "--create", "--text", "Hello",
+                       "--event-id", "1")
+
+
+class Times(Case):
+    def test_people_see_local_times_and_programs_utc(self):
+        harness.make_store(self, {"k": [{"role": "user", "content": "x"}]})
+        utc = self.run_quipu("show", "k", "--utc", env={"TZ": "Asia/Tokyo"}).out
+        local = self.run_quipu("show", "k", env={"TZ": "JST-9"}).out
+        self.assertIn("begun     2026-03-20 09:46:40 UTC", utc)
+        self.assertIn("begun     2026-03-20 18:46:40 JST", local)
+        self.assertIn("18:46:41", local)
+        late = self.run_quipu("show", "k", env={"TZ": "EST-20"}).out
+        self.assertIn("── 2026-03-21 ──", late)
+        for zone in ("UTC", "JST-9"):
+            line = self.run_quipu("show", "k", "--json", env={"TZ": zone}).lines()[0]
+            self.assertEqual(line["timestamp"], "2026-03-20T09:46:41Z")
+            page = self.run_quipu("export", "k", "--format", "markdown", env={"TZ": zone}).out
+            self.assertIn("begun 2026-03-20 09:46:40 UTC", page)
+
+
+class Pager(Case):
+    def test_less_is_the_pager_without_one_and_leaves_short_output_on_the_screen(self):
+        tools = self.folder / "tools"
+        tools.mkdir()
+        less = tools / "less"
+        less.write_text("#!/bin/sh\necho LESS \"$@\"; exec cat\n", encoding="utf-8")
+        less.chmod(0o755)
+        env = {"PATH": f"{tools}:{self.env['PATH']}"}
+        del self.env["PAGER"]
+        shown = self.run_terminal("show", "trip", env=env)
+        self.assertTrue(shown.startswith("LESS -FRX\n"), shown)
+        self.assertNotIn("LESS", self.run_terminal("show", "trip", "--no-pager", env=env))
+        self.assertNotIn("LESS", self.run_terminal("show", "trip", env={**env, "PAGER": ""}))
+        self.assertNotIn("LESS", self.run_quipu("show", "trip", env=env).out)
+
+
+class Quiet(Case):
+    def test_quiet_verbs_say_nothing_of_success_and_all_of_failure(self):
+        for args in (["append", "trip", "--text", "x"], ["set", "trip", "--title", "T"],
+                     ["fork", "trip", "other"], ["rm", "other", "--yes"],
+                     ["compact", "trip", "--through", "1", "--summary", "s"],
+                     ["prune", "trip", "--yes"], ["sweep"]):
+            with self.subTest(args[0]):
+                result = self.run_quipu(*args, "-q")
+                self.assertEqual((result.out, result.err), ("", ""))
+        done = self.run_quipu("set", "trip", "--title", "U", "-q", "--json").json()
+        self.assertEqual(done["key"], "trip")
+        self.assertIn("there is no session", self.run_quipu("rm", "no", "--yes", "-q", code=3).err)
+
+    def test_notes_come_behind_the_data(self):
+        done = subprocess.run(
+            [harness.program(), "window", "trip", "--budget", "100"], env=self.env, check=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertRegex(done.stdout, r"(?s)^MESSAGE.*Hello\nquipu window: 1 messages")
+        done = subprocess.run(
+            [harness.program(), "ls", "--limit", "1"], env=self.env, check=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertTrue(done.stdout.startswith("KEY"))
+
+
+class Completion(Case):
+    def complete(self, line):
+        """What bash offers at the end of a line."""
+        script = self.run_quipu("completion", "bash").out
+        program = harness.program()
+        words = line.split(" ")
+        body = (f"quipu() {{ {program} \"$@\"; }}\n{script}\n"
+                "COMP_WORDS=(" + " ".join(f"'{word}'" for word in words) + ")\n"
+                f"COMP_CWORD={len(words) - 1}\nCOMP_LINE='{line}'\nCOMP_POINT=${{#COMP_LINE}}\n"
+                "_quipu\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n")
+        done = subprocess.run(["bash", "-c", body], env=self.env, capture_output=True, text=True,
+                              check=False)
+        return done.stdout.split("\n")[:-1]
+
+    @unittest.skipUnless(shutil.which("bash"), "needs bash")
+    def test_bash_offers_the_keys_of_the_store(self):
+        self.run_quipu("append", "tram", "--create", "--text", "x")
+        self.run_quipu("append", "adk:a/b", "--create", "--text", "x")
+        self.assertEqual(sorted(self.complete("quipu show tr")), ["tram", "trip"])
+        self.assertEqual(self.complete("quipu show adk:a"), ["a/b"])
+        self.assertIn("show", self.complete("quipu sh"))
+
+    @unittest.skipUnless(shutil.which("bash"), "needs bash")
+    def test_keys_that_look_like_commands_are_not_run(self):
+        mark = self.folder / "owned"
+        self.run_quipu("append", f"zz$(touch {mark})", "--create", "--text", "x")
+        offered = self.complete("quipu show zz")
+        self.assertEqual(len(offered), 1)
+        self.assertFalse(mark.exists())
+
+    def test_every_shell_gets_the_keys(self):
+        for shell in ("bash", "zsh", "fish"):
+            self.assertIn("quipu ls --keys", self.run_quipu("completion", shell).out)
+        self.assertEqual(self.run_quipu("ls", "--keys").out, "trip\n")
+
+
+class Mistakes(Case):
+    """What people mistype and mix up, with the message and the exit code that they get."""
+
+    MISTAKES = (
+        (["shwo", "trip"], 2, 'quipu: there is no verb "shwo"; did you mean "show"?'),
+        (["show"], 2, "KEY"),
+        (["show", "tirp"], 3, 'there is no session "tirp"; did you mean "trip"?'),
+        (["show", "trip", "--lats", "3"], 2, "did you mean --last?"),
+        (["show", "trip", "--last", "many"], 2, "--last"),
+        (["show", "trip", "extra"], 2, "extra"),
+        (["ls", "--since", "yesterday"], 2,
+         '--since must be a time such as 2026-03-21T10:00:00Z, or an age such as 2h, not '
+         '"yesterday"'),
+        (["ls", "--store", "{folder}/none.db"], 3, '"quipu init" creates one'),
+        (["ls", "--store", "{folder}"], 1, "it is a folder; give the path of a file"),
+        (["ls", "--store", "{folder}/text.txt"], 1, "it is no SQLite database"),
+        (["append", "new", "--text", "x"], 3,
+         'there is no session "new"; --create creates it'),
+        (["append", "trip", "--role", "king", "--text", "x"], 2, "--role"),
+        (["append", "trip", "{folder}/text.txt"], 1, "line 1"),
+        (["set", "trip"], 2, "say what to change"),
+        (["rm", "trip"], 2, "--yes"),
+        (["fork", "trip", "trip"], 4, "trip"),
+        (["copy", "{store}", "{store}"], 2, "FROM and TO are the same store"),
+        (["import", "{folder}/text.txt"], 1, "known kinds: "),
+        (["export", "--format", "html"], 2, "--format html needs a KEY"),
+        (["usage", "--by", "week"], 2, "--by"),
+        (["diff", "trip"], 2, "OTHER"),
+    )
+
+    def test_typical_mistakes_are_named_with_what_to_do(self):
+        (self.folder / "text.txt").write_text("hello\n", encoding="utf-8")
+        for args, code, words in self.MISTAKES:
+            with self.subTest(" ".join(args)):
+                args = [arg.format(folder=self.folder, store=self.store) for arg in args]
+                result = self.run_quipu(*args, code=code)
+                self.assertIn(words, result.err)
+                self.assertEqual(result.out, "")
+
+    def test_another_program_s_file_gets_no_advice_to_repair(self):
+        path = self.folder / "text.txt"
+        path.write_text("hello\n" * 1000, encoding="utf-8")
+        err = self.run_quipu("ls", "--store", path, code=1).err
+        self.assertNotIn("repair", err)
+        self.assertIn("give another path", err)
+
+
+class Verbs(Case):
+    def test_help_fits_80_columns_and_names_every_option(self):
+        verbs = [line.split()[0] for line in self.run_quipu("--help").out.splitlines()
+                 if line.startswith("  ") and line[2:3].isalpha()]
+        self.assertGreater(len(verbs), 30)
+        for verb in verbs:
+            with self.subTest(verb):
+                text = self.run_quipu(verb, "--help", env={"LC_ALL": "C"}).out
+                self.assertLessEqual(max(map(len, text.splitlines())), 80, text)
+
+    def test_reading_verbs_fit_and_are_harmless_at_every_width(self):
+        self.run_quipu("fork", "trip", "trip/other")
+        for args in (["ls"], ["show", "trip"], ["tail", "trip"], ["tree"], ["usage"], ["stats"],
+                     ["diff", "trip", "trip/other"], ["window", "trip", "--budget", "9"],
+                     ["state", "trip"], ["feed"], ["search", "Hello"]):
+            for columns in (40, 80, 120):
+                for env in ({"NO_COLOR": "1"}, {"NO_COLOR": "1", "LC_ALL": "C"}):
+                    with self.subTest(args=args, columns=columns):
+                        text = self.run_terminal(*args, columns=columns, env=env)
+                        self.assert_harmless(text)
+                self.assertNotIn("\x1b", self.run_quipu(*args).out)
+
+    def test_json_is_the_same_in_a_pipe_and_on_a_terminal(self):
+        for args in (["ls"], ["show", "trip"], ["usage"], ["tree", "--all"]):
+            text = self.run_terminal(*args, "--json")
+            self.assertEqual(text, self.run_quipu(*args, "--json").out)
+            for line in text.splitlines():
+                json.loads(line)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""quipu import of JSON that other programs wrote: Claude Code's and Codex's session files,
+ChatGPT's export, and chat messages. The files here are made by hand, small, in the form that the
+programs write. Counts are exact, a second run changes nothing, and a wrong file changes nothing
+either."""
+
+import json
+
+import harness
+
+CLAUDE_ID = "6f0c0f0e-0000-4000-8000-000000000001"
+
+
+def claude(kind, uuid, content, **more):
+    """A line of Claude Code."""
+    role = "assistant" if kind == "assistant" else "user"
+    message = {"role": role, "content": content, **more.pop("message", {})}
+    return {"type": kind, "sessionId": CLAUDE_ID, "uuid": uuid, "parentUuid": None,
+            "isSidechain": False, "cwd": "/srv/trip", "version": "2.0.1",
+            "timestamp": "2026-03-20T09:00:00.500Z", "message": message, **more}
+
+
+USAGE = {"input_tokens": 10, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 2,
+         "output_tokens": 7}
+CLAUDE = [
+    {"type": "summary", "summary": "A trip", "leafUuid": "u4"},
+    claude("user", "u1", "Find trains"),
+    claude("assistant", "u2", [{"type": "thinking", "thinking": "I look.", "signature": "c2ln"}],
+           message={"id": "msg_1", "model": "claude-x", "usage": USAGE}),
+    claude("assistant", "u3", [{"type": "tool_use", "id": "t1", "name": "Bash",
+                                "input": {"command": "ls"}}],
+           message={"id": "msg_1", "model": "claude-x", "usage": USAGE}),
+    claude("user", "u4", [{"type": "tool_result", "tool_use_id": "t1", "content": "a.txt"}]),
+    claude("assistant", "u5", [{"type": "text", "text": "There is a.txt."}],
+           message={"id": "msg_2", "model": "claude-x", "usage": USAGE}),
+    claude("user", "u1", "Find trains"),  # repeated, as in a file that was resumed
+    {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
+]
+
+
+def codex(kind, payload):
+    return {"timestamp": "2026-03-20T09:00:00.500Z", "type": kind, "payload": payload}
+
+
+CODEX = [
+    codex("session_meta", {"id": "0199-abc", "cwd": "/x", "originator": "codex_cli_rs"}),
+    codex("turn_context", {"model": "gpt-x", "cwd": "/x"}),
+    codex("response_item", {"type": "message", "role": "developer",
+                            "content": [{"type": "input_text", "text": "Be brief."}]}),
+    codex("response_item", {"type": "message", "role": "user",
+                            "content": [{"type": "input_text", "text": "List files"}]}),
+    codex("event_msg", {"type": "user_message", "message": "List files"}),
+    codex("response_item", {"type": "reasoning", "encrypted_content": "x",
+                            "summary": [{"type": "summary_text", "text": "I run ls."}]}),
+    codex("response_item", {"type": "function_call", "name": "shell", "call_id": "c1",
+                            "arguments": '{"command":["ls"]}'}),
+    codex("response_item", {"type": "function_call_output", "call_id": "c1", "output": "a.txt"}),
+    codex("response_item", {"type": "message", "role": "assistant",
+                            "content": [{"type": "output_text", "text": "a.txt"}]}),
+]
+
+
+def node(ident, parent, role, content, **more):
+    message = None
+    if role is not None:
+        message = {"id": f"m-{ident}", "author": {"role": role}, "create_time": 1774000000.5,
+                   "content": content, "metadata": {"model_slug": "gpt-y"}, **more}
+    return {"id": ident, "parent": parent, "children": [], "message": message}
+
+
+def text(words):
+    return {"content_type": "text", "parts": [words]}
+
+
+CHATGPT = [{
+    "title": "Cusco", "conversation_id": "conv-1", "create_time": 1774000000.0,
+    "current_node": "d",
+    "mapping": {
+        "root": node("root", None, None, None),
+        "a": node("a", "root", "user", text("When does it leave?")),
+        "b": node("b", "a", "assistant", text("Another answer")),
+        "c": node("c", "a", "assistant", {"content_type": "code", "language": "python",
+                                          "text": "print(1)"}),
+        "d": node("d", "c", "assistant", {
+            "content_type": "multimodal_text",
+            "parts": ["At six.", {"content_type": "image_asset_pointer",
+                                  "asset_pointer": "file-service://f1"}]}),
+    },
+}]
+
+CHAT = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": [{"type": "text", "text": "Look"},
+                                 {"type": "image_url",
+                                  "image_url": {"url": "data:image/png;base64,aGk="}}]},
+    {"role": "assistant", "content": None,
+     "tool_calls": [{"id": "c1", "type": "function",
+                     "function": {"name": "find", "arguments": '{"q":1}'}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "found"},
+    {"role": "assistant", "content": "Done."},
+]
+
+
+class Case(harness.Case):
+    def write(self, name, lines):
+        path = self.folder / name
+        if isinstance(lines, list) and name.endswith(".jsonl"):
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        else:
+            path.write_text(json.dumps(lines), encoding="utf-8")
+        return path
+
+    def load(self, path, *args, **more):
+        return self.run_quipu("import", path, "--json", *args, **more).json()
+
+    def counts(self, report):
+        return (report["kind"], report["sessions"], report["messages"], report["skipped"],
+                report["orphans"])
+
+    def dump(self):
+        return self.run_quipu("export").out
+
+    def check(self, path, key, counts):
+        """Import it twice; the dry run says the same and writes nothing."""
+        dry = self.load(path, "--dry-run")
+        self.assertEqual(self.counts(dry), counts)
+        self.assertFalse(self.store.exists())
+        self.assertEqual(self.counts(self.load(path)), counts)
+        self.run_quipu("verify")
+        before = self.dump()
+        again = self.load(path)
+        self.assertEqual((again["sessions"], again["messages"], again["skipped"]), (0, 0, 1))
+        self.assertEqual(self.dump(), before)
+        return self.run_quipu("show", key, "--width", 80).out
+
+
+class Kinds(Case):
+    def test_claude_code_comes_in_with_thoughts_calls_and_usage(self):
+        path = self.write("c.jsonl", CLAUDE)
+        shown = self.check(path, f"claude-code:{CLAUDE_ID}", ("claude-code", 1, 5, 0, 3))
+        self.assertIn("thought    I look.", shown)
+        self.assertRegex(shown, r'▸ Bash \{"command": ?"ls"\} ← \{"result":"a.txt"\}')
+        self.assertIn("34 tokens of prompts (10 cached), 14 of 2 answers", shown)
+        self.assertIn("There is a.txt.", shown)
+        line = self.run_quipu("ls", "--json").lines()[0]
+        self.assertEqual(line["model"], "claude-x")
+        self.assertEqual(line["metadata"], {"imported": {"kind": "claude-code", "id": CLAUDE_ID}})
+
+    def test_a_session_that_grew_is_completed(self):
+        self.load(self.write("c.jsonl", CLAUDE[:3]))
+        report = self.load(self.write("c.jsonl", CLAUDE))
+        self.assertEqual((report["sessions"], report["messages"]), (1, 3))
+        self.assertEqual(self.run_quipu("ls", "--json").lines()[0]["messages"], 5)
+        self.run_quipu("append", f"claude-code:{CLAUDE_ID}", "--text", "Here it goes on.")
+        report = self.load(self.write("c.jsonl", [*CLAUDE, claude("user", "u9", "There, too")]))
+        self.assertEqual((report["sessions"], report["skipped"]), (0, 1))
+
+    def test_codex_comes_in(self):
+        path = self.write("rollout.jsonl", CODEX)
+        shown = self.check(path, "codex:0199-abc", ("codex", 1, 6, 0, 3))
+        self.assertIn("thought    I run ls.", shown)
+        self.assertRegex(shown, r'▸ shell .* ← \{"result": ?"a.txt"\}')
+        self.assertRegex(shown, r"(?m)^ *1  system ")
+
+    def test_chatgpt_comes_in_by_its_current_branch(self):
+        path = self.write("conversations.json", CHATGPT)
+        shown = self.check(path, "chatgpt:conv-1", ("chatgpt", 1, 3, 0, 2))
+        self.assertIn("print(1)", shown)
+        self.assertIn("file-service://f1", shown)
+        self.assertNotIn("Another answer", shown)
+        self.assertEqual(self.run_quipu("ls", "--json").lines()[0]["title"], "Cusco")
+
+    def test_chat_messages_come_in_and_go_out_again(self):
+        path = self.write("talk.jsonl", CHAT)
+        shown = self.check(path, "chat:talk", ("chat", 1, 5, 0, 0))
+        self.assertIn("media      image/png, 2 B", shown)
+        chat = json.loads(self.run_quipu("export", "chat:talk", "--format", "openai").out)
+        self.assertEqual([m["role"] for m in chat["messages"]], [m["role"] for m in CHAT])
+        self.assertEqual(chat["messages"][2]["tool_calls"], CHAT[2]["tool_calls"])
+
+    def test_other_names_are_mapped_and_sessions_are_told_apart(self):
+        path = self.write("x.jsonl", [{"who": "human", "says": "Hi", "talk": "a"},
+                                      {"who": "ai", "says": "Ho", "talk": "b"}])
+        report = self.load(path, "--map", "role=who,content=says,session_id=talk")
+        self.assertEqual(self.counts(report), ("chat", 2, 2, 0, 0))
+        path = self.write("tuning.jsonl", [{"messages": CHAT}, {"messages": CHAT[:2]}])
+        self.assertEqual(self.counts(self.load(path)), ("chat", 2, 7, 0, 0))
+
+    def test_many_files_and_stdin(self):
+        first = self.write("a.jsonl", CHAT)
+        second = self.write("b.jsonl", CODEX)
+        reports = self.run_quipu("import", first, second, "--json").lines()
+        self.assertEqual([report["kind"] for report in reports], ["chat", "codex"])
+        lines = "".join(json.dumps(line) + "\n" for line in CHAT)
+        self.run_quipu("import", "-", "--prefix", "piped/", stdin=lines)
+        self.run_quipu("show", "piped/stdin")
+
+
+class Conflicts(Case):
+    def test_a_key_in_the_way_fails_is_skipped_or_gets_a_number(self):
+        self.run_quipu("append", "chat:talk", "--create", "--text", "Mine")
+        path = self.write("talk.jsonl", CHAT)
+        before = self.dump()
+        failed = self.run_quipu("import", path, code=4)
+        self.assertIn('another session has the key "chat:talk"; nothing was imported', failed.err)
+        skipped = self.load(path, "--on-conflict", "skip")
+        self.assertEqual((skipped["sessions"], skipped["skipped"]), (0, 1))
+        self.assertEqual(self.dump(), before)
+        for _ in range(2):
+            self.load(path, "--on-conflict", "rename")
+        self.assertEqual({line["key"] for line in self.run_quipu("ls", "--json").lines()},
+                         {"chat:talk", "chat:talk-2"})
+        self.load(path, "--prefix", "old/")
+        self.run_quipu("show", "old/talk")
+
+    def test_options_for_json_are_refused_for_other_files(self):
+        path = harness.FIXTURES / "adk-python-database.db"
+        self.assertIn("--prefix goes with JSON",
+                      self.run_quipu("import", path, "--prefix", "x", code=2).err)
+
+
+class Hostile(Case):
+    def refused(self, name, data, words, *args):
+        path = self.folder / name
+        path.write_bytes(data)
+        result = self.run_quipu("import", path, *args, code=None)
+        self.assertNotEqual(result.code, 0)
+        self.assertIn(words, result.err)
+        self.assert_harmless(result.err)
+        self.assertFalse(self.store.exists(), "it made a store")
+
+    def test_a_line_that_is_cut_off_is_named(self):
+        whole = "".join(json.dumps(line) + "\n" for line in CLAUDE).encode()
+        self.refused("c.jsonl", whole[:-30], "line 8: it is not JSON: the file seems to be cut off")
+
+    def test_wrong_types_are_named_with_their_line(self):
+        lines = [*CHAT, {"role": 7, "content": "x"}]
+        data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        self.refused("t.jsonl", data, "line 6: its role is not")
+        self.refused("t.jsonl", b'{"role":"user","content":"x"}\n[1]\n',
+                     "line 2: it is not a JSON object")
+        self.refused("t.jsonl", b'{"role":"user","content":"x"}\n{"role":"user"}\n',
+                     "line 2: it has no content")
+
+    def test_a_cycle_in_chatgpt_s_mapping_is_named(self):
+        talk = json.loads(json.dumps(CHATGPT))
+        talk[0]["mapping"]["a"]["parent"] = "d"
+        self.refused("c.json", json.dumps(talk).encode(),
+                     'the conversation "Cusco" has a cycle in its "mapping"')
+        talk[0]["mapping"]["a"]["parent"] = "gone"
+        self.refused("c.json", json.dumps(talk).encode(), "names a message that it does not have")
+        self.refused("c.json", b'[{"title":"x"}]', "this is not ChatGPT's conversations.json")
+
+    def test_a_line_of_100_megabytes_is_refused(self):
+        line = b'{"role":"user","content":"' + b"x" * 100_000_000 + b'"}\n'
+        self.refused("big.jsonl", line, "bytes, and at most 67108864 are read", "--kind", "chat")
+
+    def test_deep_nesting_is_refused(self):
+        line = b'{"role":"user","content":' + b"[" * 2000 + b"]" * 2000 + b"}\n"
+        self.refused("deep.jsonl", line, "line 1:", "--kind", "chat")
+
+    def test_an_unknown_file_lists_what_is_known(self):
+        for data in (b"hello\n", b'{"a":1}\n', b"\xff\xfe\x00"):
+            self.refused("x", data, "known kinds: adk-database adk-v0 adk-sqlite adk-go lango "
+                         "(databases), claude-code codex chatgpt chat (JSON), export")
+
+    def test_control_characters_in_a_file_are_harmless(self):
+        path = self.write("t.jsonl", [{"role": "user", "content": "\x1b[2J \u202e",
+                                       "name": "\x07"}])
+        self.load(path)
+        self.assert_harmless(self.run_quipu("show", "chat:t").out)
+
+
+if __name__ == "__main__":
+    harness.main()
