@@ -60,6 +60,8 @@ enum {
     QPY_FEED,
     QPY_ITEMS_ADD,
     QPY_ITEMS_GET,
+    QPY_ROWS_ADD,
+    QPY_ROWS_GET,
     QPY_ADK_CREATE,
     QPY_ADK_GET,
     QPY_ADK_LIST,

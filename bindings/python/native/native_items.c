@@ -19,7 +19,7 @@ typedef struct items_row {
 } items_row;
 
 /* Messages over concatenated texts. */
-static quipu_status items_messages(qpy_task *task, quipu_messages *ret_messages)
+quipu_status qpy_take_rows(qpy_task *task, quipu_messages *ret_messages)
 {
     const quipu_str rows = task->in[1];
     const char *at = task->in[2].p;
@@ -48,7 +48,7 @@ quipu_status qpy_items_add(qpy_task *task)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
     quipu_messages messages = quipu_messages_of(NULL, 0);
-    quipu_status status = items_messages(task, &messages);
+    quipu_status status = qpy_take_rows(task, &messages);
 
     options.expected_revision = task->given[0];
     options.flags = options.expected_revision < 0 ? QUIPU_APPEND_CREATE : 0;

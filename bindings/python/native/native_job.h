@@ -73,7 +73,7 @@ struct qpy_store {
     int64_t tails_made;
     pthread_mutex_t worker_mutex; /* guards the functions of the worker that was started last */
     qpy_worker *worker;           /* or NULL */
-    pid_t process;         /* that opened it: after fork(2) calls in the child fail */
+    pid_t process;                /* that opened it: after fork(2) calls in the child fail */
     _Atomic(char *) spare; /* a buffer for a large answer, or NULL: new memory is slow to touch */
     atomic_int users;      /* running calls */
     atomic_bool closed;
@@ -152,6 +152,11 @@ quipu_status qpy_adk_event(qpy_task *task);
 /* Items of the OpenAI Agents SDK: native_items.c. */
 quipu_status qpy_items_add(qpy_task *task);
 quipu_status qpy_items_get(qpy_task *task);
+quipu_status qpy_take_rows(qpy_task *task, quipu_messages *ret_messages); /* texts 1 and 2 */
+
+/* Records of adapters: native_rows.c. */
+quipu_status qpy_rows_add(qpy_task *task);
+quipu_status qpy_rows_get(qpy_task *task);
 
 /* The calls of the store: native_store.c. */
 quipu_status qpy_open(qpy_task *task);

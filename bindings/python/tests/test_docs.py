@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from conftest import ROOT
 
 EXAMPLES = ROOT / "bindings" / "python" / "examples"
@@ -40,7 +42,8 @@ def test_the_guide_shows_the_services_file_that_is_shipped() -> None:
     assert found.group(1) == re.sub(r"^#.*\n", "", shipped)
 
 
-def test_a_conversation_survives_a_restart(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("name", ["adk_agent.py", "langgraph_agent.py"])
+def test_a_conversation_survives_a_restart(tmp_path: pathlib.Path, name: str) -> None:
     for number, words in enumerate(("hello", "and again", "once more"), 1):
-        said = python([str(EXAMPLES / "adk_agent.py"), "talk.db", words], tmp_path)
+        said = python([str(EXAMPLES / name), "talk.db", words], tmp_path)
         assert said == f"You said: {words}. I have heard {number} messages of yours.\n"

@@ -87,7 +87,7 @@ def read_one(event: Any) -> Event:
 def read_events(text: bytes) -> list[Event]:
     """Build the events of a JSON array as the library writes it, without white space."""
     validator = _special if _SPECIAL.search(text) else _plain
-    with no_collection(text):
+    with no_collection(len(text)):
         try:
             events: list[Event] = validator.validate_json(text)
             return events

@@ -1,0 +1,163 @@
+/* Records of an adapter, each in the `extra` of a message as one text: {"NAME":"TEXT"}. Owns their
+ * form on the way to Python and back; called on the thread of a job, without the GIL and without a
+ * lock. What a record says is the adapter's: here it is bytes without a quote, a backslash or a line
+ * feed. When a write returns QUIPU_OK, all its rows are stored; otherwise none is. */
+#include <string.h>
+
+#include "native_job.h"
+
+#define ROWS_PAGE 256 /* messages read at a time: larger allocations are slower */
+#define ROWS_END 2    /* bytes after a record's text: a quote and a brace */
+
+/* A session that does not exist yet, with its first rows. */
+static quipu_status rows_create(qpy_task *task, quipu_messages messages)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    values.key = task->in[0];
+    values.app_name = task->in[3];
+    values.user_id = task->in[4];
+    values.session_id = task->in[5];
+    values.messages = messages;
+    status = quipu_session_create(task->on->store, &values, task->call, &history, &task->error);
+    if (status == QUIPU_OK) {
+        qpy_put_number(task, history->session->revision);
+        qpy_put_number(task, history->session->next_seq);
+    }
+    quipu_free(history);
+    return status;
+}
+
+/* Texts: the key, rows and their texts as qpy_take_rows() reads them, then what names a new session:
+ * app, user and id. The number is the revision that the session must have; -1: it is new. Returns the
+ * new revision and the next number. */
+quipu_status qpy_rows_add(qpy_task *task)
+{
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_appended appended = QUIPU_APPENDED_INIT;
+    quipu_messages messages = quipu_messages_of(NULL, 0);
+    quipu_status status = qpy_take_rows(task, &messages);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (task->given[0] < 0) {
+        return rows_create(task, messages);
+    }
+    options.expected_revision = task->given[0];
+    status = quipu_message_append(task->on->store, task->in[0], messages, &options, task->call,
+                                  &appended, &task->error);
+    if (status == QUIPU_OK) {
+        qpy_put_number(task, appended.revision);
+        qpy_put_number(task, appended.first_seq + (int64_t)messages.count);
+    }
+    return status;
+}
+
+/* The text of a record; absent when the message is none, or its kind is not among those wanted. */
+static quipu_str rows_text(const quipu_message *message, quipu_str before, quipu_str kinds)
+{
+    const quipu_str extra = message->extra.text;
+    quipu_str text = {NULL, 0};
+
+    if (extra.n > before.n + ROWS_END && memcmp(extra.p, before.p, before.n) == 0) {
+        text = (quipu_str){extra.p + before.n, extra.n - before.n - ROWS_END};
+        if (kinds.n > 0 && memchr(kinds.p, text.p[0], kinds.n) == NULL) {
+            text = (quipu_str){NULL, 0};
+        }
+    }
+    return text;
+}
+
+/* Adds a page: a line for each message, empty for one that is no record. */
+static void rows_put_page(qpy_buf *buf, const quipu_history *history, quipu_str before,
+                          quipu_str kinds)
+{
+    for (size_t i = 0; i < history->messages.count; i++) {
+        const quipu_str text = rows_text(quipu_message_at(history->messages, i), before, kinds);
+
+        qpy_buf_add(buf, text.p, text.n);
+        qpy_buf_add(buf, "\n", 1);
+    }
+}
+
+/* What a read knows of its session; `first` is the number of the oldest message that was read. */
+typedef struct rows_read {
+    quipu_uuid uid;
+    int64_t revision;
+    int64_t next_seq;
+    int64_t first;
+    int64_t count;
+} rows_read;
+
+/* Reads one page behind `range->after_seq` and moves it forward; `ret_more`: another one follows. */
+static quipu_status rows_page(qpy_task *task, quipu_range *range, qpy_buf *buf, rows_read *read,
+                              bool *ret_more)
+{
+    quipu_history *history = NULL;
+    const quipu_status status =
+        quipu_session_get(task->on->store, task->in[0], range, task->call, &history, &task->error);
+    bool more = false;
+
+    if (status == QUIPU_OK) {
+        const size_t count = history->messages.count;
+        const quipu_session_info *session = history->session;
+
+        if (read->count == 0) {
+            read->uid = session->uid;
+            read->revision = session->revision;
+            read->next_seq = session->next_seq;
+            read->first = count > 0 ? quipu_message_at(history->messages, 0)->seq : 0;
+        }
+        /* Messages never change; only another session of that key would make a page useless. */
+        if (memcmp(&read->uid, &session->uid, sizeof(read->uid)) == 0) {
+            rows_put_page(buf, history, task->in[1], task->in[2]);
+            read->count += (int64_t)count;
+            more = count > 0 && history->more_after && (range->flags & QUIPU_RANGE_LAST) == 0;
+            range->after_seq = more ? quipu_message_at(history->messages, count - 1)->seq : 0;
+        }
+    }
+    quipu_free(history);
+    *ret_more = more;
+    return status;
+}
+
+/* Texts: the key; how a record begins, {"NAME":"; the first characters of those that are wanted, or
+ * none for all. Numbers: after which message, before which one (0: to the end), how many of the
+ * newest (0: all). Returns a line for each message, and numbers: the session's uid as two, its
+ * revision, its next number, and the number of the first line. A missing session returns nothing. */
+quipu_status qpy_rows_get(qpy_task *task)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    qpy_buf buf = {NULL, 0, 0, false};
+    rows_read read = {.count = 0};
+    int64_t uid[2];
+    bool more = true;
+    quipu_status status = QUIPU_OK;
+
+    qpy_buf_take_spare(&buf, task->on);
+    range.after_seq = task->given[0];
+    range.before_seq = task->given[1];
+    range.limit = task->given[2] > 0 ? task->given[2] : ROWS_PAGE;
+    range.flags = task->given[2] > 0 ? QUIPU_RANGE_LAST : 0;
+    while (status == QUIPU_OK && more) {
+        status = rows_page(task, &range, &buf, &read, &more);
+    }
+    if (status == QUIPU_OK) {
+        memcpy(uid, &read.uid, sizeof(uid));
+        qpy_buf_add(&buf, "", 0);
+        qpy_put_buf(task, &buf);
+        qpy_put_number(task, uid[0]);
+        qpy_put_number(task, uid[1]);
+        qpy_put_number(task, read.revision);
+        qpy_put_number(task, read.next_seq);
+        qpy_put_number(task, read.first);
+    } else if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
+        task->error = (quipu_error){0};
+        status = QUIPU_OK;
+    }
+    qpy_buf_free(&buf);
+    return status;
+}

@@ -1,0 +1,397 @@
+"""The rows of a LangGraph thread in a session of the store: how a checkpoint and its writes become
+text, and how a list that grows is written as what it grew by.
+
+    message 1   C  checkpoint: its values, and where its lists are
+            2   W  writes of a task
+            3   D  checkpoint with a piece of a list: keep 0, then 4 items
+            4   W
+            5   D  keep 4 items of message 3, then 2 more
+
+Every row begins with what the newest one must say for a reader who saw nothing else: the number of
+the checkpoint with the greatest id, the first message that counts, and whether checkpoints lie in
+the order of their ids with their writes right behind them."""
+
+from __future__ import annotations
+
+import binascii
+import copy
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import ormsgpack
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.checkpoint.base import writes_sort_key
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from ._types import ROLES
+
+BEFORE = b'{"lg":"'  # how a record's `extra` begins
+AFTER = b'"}'
+SAID_MAX = 256  # messages that one step adds for readers and search; the newest ones
+LIST_MIN = 4  # shorter lists are written whole
+CUT_MIN = 64  # shorter lists are written whole when they lose an item
+ROWS_AN_ITEM = 4  # a list is written anew when its pieces are spread over more rows than this for
+ROWS_MORE = 32  # each of its items, and these: a read never costs more than the list
+NEWEST = 1024  # messages of a list that are compared each time it is written...
+AROUND = 512  # ...and of those before them
+
+_NON_STR_KEYS = ormsgpack.OPT_NON_STR_KEYS
+_EXACT = (
+    _NON_STR_KEYS
+    | ormsgpack.OPT_PASSTHROUGH_DATACLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATETIME
+    | ormsgpack.OPT_PASSTHROUGH_ENUM
+    | ormsgpack.OPT_PASSTHROUGH_UUID
+)
+_PYDANTIC = 5  # the serializer's extension code of a pydantic model
+_SIMPLE = {
+    (one.__module__, one.__name__): one
+    for one in (HumanMessage, AIMessage, SystemMessage, ToolMessage)
+}
+_ROLE_OF = {"human": "user", "ai": "assistant", "tool": "tool", "function": "function"}
+
+Row = tuple[int, bytes, bytes]  # a message: its role, its text, its extra
+
+
+class Header(NamedTuple):
+    """What the newest row says of all."""
+
+    top: int  # the checkpoint with the greatest id; 0: there is none
+    start: int  # the first message that counts
+    ordered: bool
+
+
+class Link(NamedTuple):
+    """Where a list is: the row of its newest piece, that of its oldest, and how long it is."""
+
+    seq: int
+    base: int
+    length: int
+
+
+class Record(NamedTuple):
+    """A checkpoint as it is stored."""
+
+    id: str
+    parent: str | None
+    metadata: tuple[str, bytes]
+    body: tuple[str, bytes]
+    links: dict[str, Link]
+
+
+class Writes(NamedTuple):
+    """What a task wrote to a checkpoint."""
+
+    checkpoint: str
+    task: str
+    path: str
+    replace: bool
+    values: list[tuple[int, str, str, bytes]]
+
+
+def _base64(data: bytes) -> bytes:
+    return binascii.b2a_base64(data, newline=False)
+
+
+def _line(kind: bytes, header: Header, *parts: bytes) -> bytes:
+    head = b"%c%d,%d,%d" % (kind, header.top, header.start, header.ordered)
+    return b".".join((head, *map(_base64, parts)))
+
+
+def extra_of(line: bytes) -> bytes:
+    """A row's text as the `extra` of a message."""
+    return BEFORE + line + AFTER
+
+
+def header_of(line: bytes) -> Header:
+    """What a row says of all."""
+    top, start, ordered = line[1 : line.index(b".")].split(b",")
+    return Header(int(top), int(start), ordered == b"1")
+
+
+def with_header(line: bytes, header: Header) -> bytes:
+    """The same row with another header."""
+    return line[:1] + b"%d,%d,%d" % header + line[line.index(b".") :]
+
+
+def record_line(header: Header, record: Record, pieces: dict[str, list[Any]]) -> bytes:
+    """A checkpoint as a row; `pieces` are (previous row, items kept, type, data) by channel."""
+    links = {name: tuple(link) for name, link in record.links.items()}
+    head = ormsgpack.packb((*record[:-1], links))
+    return (
+        _line(b"D", header, head, ormsgpack.packb(pieces)) if pieces else _line(b"C", header, head)
+    )
+
+
+def record_of(line: bytes) -> Record:
+    """A checkpoint out of its row."""
+    id, parent, metadata, body, links = ormsgpack.unpackb(binascii.a2b_base64(line.split(b".")[1]))
+    found = {name: Link(*link) for name, link in links.items()}
+    return Record(id, parent, tuple(metadata), tuple(body), found)
+
+
+def writes_line(header: Header, writes: Writes) -> bytes:
+    """Writes as a row."""
+    return _line(b"W", header, ormsgpack.packb(tuple(writes)))
+
+
+def writes_of(line: bytes) -> Writes:
+    """Writes out of their row."""
+    return Writes(*ormsgpack.unpackb(binascii.a2b_base64(line.split(b".")[1])))
+
+
+def pending(
+    rows: Iterable[Writes], load: Callable[[tuple[str, bytes]], Any]
+) -> list[tuple[str, str, Any]]:
+    """What is pending of a checkpoint's writes: a task's write of a number counts once, the first
+    one, but the special ones replace."""
+    found: dict[tuple[str, int], tuple[str, str, tuple[str, bytes]]] = {}
+    for row in rows:
+        for idx, channel, kind, data in row.values:
+            if row.replace or (row.task, idx) not in found:
+                found[row.task, idx] = row.path, channel, (kind, data)
+    ordered = sorted(
+        found.items(), key=lambda one: writes_sort_key(one[1][0], one[0][0], one[0][1])
+    )
+    return [(task, channel, load(data)) for (task, _), (_, channel, data) in ordered]
+
+
+# ---- lists that grow -----------------------------------------------------------------------------
+
+
+def grows(value: object) -> bool:
+    """Whether a value is written by pieces: a list of messages."""
+    if type(value) is not list or len(value) < LIST_MIN:
+        return False
+    return all(issubclass(kind, BaseMessage) for kind in {*map(type, value)})
+
+
+def goes_on(link: Link, seq: int, kept: int, count: int) -> bool:
+    """Whether a list of `count` items, the first `kept` of them those of `link`, is written at
+    `seq` as what it grew by."""
+    if kept == 0 or (kept < link.length and count < CUT_MIN):
+        return False
+    return seq - link.base <= ROWS_AN_ITEM * count + ROWS_MORE
+
+
+def _exactly(item: Any) -> bytes:
+    """All that a message has, types included; b"": something that msgpack does not know, which
+    equals nothing."""
+    try:
+        return ormsgpack.packb((item.__dict__, item.__pydantic_extra__), option=_EXACT)
+    except (TypeError, ValueError):
+        return b""
+
+
+_EXTRA = operator.attrgetter("__pydantic_extra__")
+_MEMBERS = operator.attrgetter("__dict__")
+_NONE: dict[type, Any] = {dict: {}, list: []}
+
+
+def _values_of(items: list[Any]) -> list[Any]:
+    """All members of all messages, in one list: what is compared lies side by side."""
+    return [*itertools.chain.from_iterable(map(dict.values, map(_MEMBERS, items)))]
+
+
+class Prefix:
+    """What a list was when it was written or read. Messages can be changed in place, so that their
+    members are compared and not the objects. Texts and nothing compare by themselves; of a message
+    that has more, such as tool calls, all is also compared as bytes, since 1 equals True.
+
+    To look at ten thousand messages costs more than to write one. Of a list that begins with the
+    very objects that were written, the newest NEWEST are looked at each time, and of the older ones
+    AROUND in turn: a change in place of such a one, which LangGraph asks nodes not to make, is
+    written some steps later.
+
+    The states of a list that only grew are shared with the shorter one: each knows how many are its
+    own, and the one that comes second to grow makes a copy."""
+
+    __slots__ = ("link", "_turn", "_items", "_ends", "_values", "_exact")
+
+    def __init__(self, link: Link, items: Sequence[Any], same: Prefix | None = None, n: int = 0):
+        """The list `items` at `link`, of which the first `n` are those of `same`."""
+        self.link = link
+        self._turn: int = same._turn if same else 0  # where the next look at older messages begins
+        self._items: list[Any] = []
+        self._ends: list[int] = []  # of an item's members among the values of all
+        self._values: list[Any] = []
+        self._exact: dict[int, bytes] = {}
+        if same is not None and n == len(same._items):
+            self._items, self._ends = same._items, same._ends
+            self._values, self._exact = same._values, same._exact
+        elif same is not None and n > 0:
+            self._items, self._ends = same._items[:n], same._ends[:n]
+            self._values = same._values[: same._ends[n - 1]]
+            self._exact = {at: data for at, data in same._exact.items() if at < n}
+        for item in items[n:]:
+            self._add(item)
+
+    def _add(self, item: Any) -> None:
+        at = len(self._items)
+        for value in item.__dict__.values():
+            kind = type(value)
+            if kind is str or value is None:
+                self._values.append(value)
+            elif not value and kind in _NONE:
+                self._values.append(_NONE[kind])
+            else:
+                self._values.append(copy.deepcopy(value))
+                self._exact[at] = b""
+        if at in self._exact or item.__pydantic_extra__:
+            self._exact[at] = _exactly(item)
+        self._ends.append(len(self._values))
+        self._items.append(item)
+
+    def common(self, items: list[Any]) -> int:
+        """How many of the messages that a list begins with are still as they were."""
+        n = min(len(items), self.link.length)
+        if not all(map(operator.is_, items, itertools.islice(self._items, n))):
+            return self._same(items, 0, n)
+        newest = max(0, n - NEWEST)
+        if newest:
+            first = self._turn if self._turn < newest else 0
+            self._turn = min(first + AROUND, newest)
+            found = self._same(items, first, self._turn)
+            if found < self._turn:
+                return found
+        return self._same(items, newest, n)
+
+    def _same(self, items: list[Any], first: int, n: int) -> int:
+        """The number of the first item from `first` on that is not as it was, before `n`, or `n`."""
+        now, known = items[first:n], self._items[first:n]
+        begin = self._ends[first - 1] if first else 0
+        values = self._values[begin : self._ends[n - 1] if n else 0]
+        if _values_of(now) != values or [*map(type, now)] != [*map(type, known)]:
+            n = next(at for at in range(first, n) if self._differs(at, items[at]))
+        for at, exact in self._exact.items():  # which is in the order of the items
+            if first <= at < n and (not exact or _exactly(items[at]) != exact):
+                return at
+        if any(map(_EXTRA, now)):  # of messages that had no more members than their class
+            more = (at for at in range(first, n) if _EXTRA(items[at]) and at not in self._exact)
+            return next(more, n)
+        return n
+
+    def _differs(self, at: int, item: Any) -> bool:
+        known = self._values[self._ends[at - 1] if at else 0 : self._ends[at]]
+        return type(item) is not type(self._items[at]) or [*item.__dict__.values()] != known
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+def _array_items(data: bytes) -> tuple[int, memoryview] | None:
+    """The number of items of a msgpack array, and their bytes."""
+    if data[0] & 0xF0 == 0x90:
+        return data[0] & 0x0F, memoryview(data)[1:]
+    size = {0xDC: 2, 0xDD: 4}.get(data[0])
+    if size is None:
+        return None
+    return int.from_bytes(data[1 : 1 + size], "big"), memoryview(data)[1 + size :]
+
+
+_set = object.__setattr__
+
+
+def _has_more(message: Any) -> bool:
+    """Whether a message has more than the members of its class."""
+    return bool(message.__pydantic_extra__ or message.__pydantic_private__)
+
+
+class Codec:
+    """Values as bytes and back: the saver's serializer, and a faster way to read messages.
+
+    The serializer builds a message by its constructor, which validates what was valid when it was
+    written. Here the first message of a kind is built so; later ones with the same members, and
+    without tool calls and parts, get theirs as pydantic's model_construct() does. A serializer of
+    the user's own, or one that encrypts, is called for everything."""
+
+    def __init__(self, serde: SerializerProtocol) -> None:
+        self.dumps: Callable[[Any], tuple[str, bytes]] = serde.dumps_typed
+        self._loads: Callable[[tuple[str, bytes]], Any] = serde.loads_typed
+        self.plain = type(serde) is JsonPlusSerializer
+        self._slow: Callable[[int, bytes], Any] | None = (
+            getattr(serde, "_unpack_ext_hook", None) if self.plain else None
+        )
+        self._names: dict[type, tuple[str, ...]] = {}  # members of the kinds that were built
+
+    def loads(self, data: tuple[str, bytes]) -> Any:
+        """A value."""
+        if self._slow is None or data[0] != "msgpack":
+            return self._loads(data)
+        return ormsgpack.unpackb(data[1], ext_hook=self._extension, option=_NON_STR_KEYS)
+
+    def _extension(self, code: int, data: bytes) -> Any:
+        assert self._slow is not None
+        if code != _PYDANTIC:
+            return self._slow(code, data)
+        module, name, members, _ = ormsgpack.unpackb(
+            data, ext_hook=self._extension, option=_NON_STR_KEYS
+        )
+        kind = _SIMPLE.get((module, name))
+        if kind is None or not isinstance(members.get("content"), str):
+            return self._slow(code, data)
+        for value in members.values():
+            if value and type(value) is not str:
+                return self._slow(code, data)
+        names = tuple(members)
+        if self._names.get(kind) != names:
+            made = self._slow(code, data)
+            if type(made) is kind and names == tuple(made.__dict__) and not _has_more(made):
+                self._names[kind] = names
+            return made
+        made = kind.__new__(kind)
+        _set(made, "__dict__", members)
+        _set(made, "__pydantic_fields_set__", set(names))
+        _set(made, "__pydantic_extra__", {})
+        _set(made, "__pydantic_private__", None)
+        return made
+
+    def items(self, pieces: list[tuple[int, str, bytes]]) -> list[Any]:
+        """A list out of its pieces, oldest first: how many items to keep, then more of them. Pieces
+        in a row that cut nothing off are read as one."""
+        found: list[Any] = []
+        joined: list[memoryview] = []
+        count = 0
+        for keep, kind, data in pieces:
+            array = _array_items(data) if self._slow is not None and kind == "msgpack" else None
+            if array is None or keep != len(found) + count:
+                found += self._joined(joined, count)
+                joined, count = [], 0
+                del found[keep:]
+            if array is None:
+                found += self.loads((kind, data))
+            else:
+                count += array[0]
+                joined.append(array[1])
+        return found + self._joined(joined, count)
+
+    def _joined(self, joined: list[memoryview], count: int) -> list[Any]:
+        if not joined:
+            return []
+        data = b"".join((b"\xdd" + count.to_bytes(4, "big"), *joined))
+        made: list[Any] = self.loads(("msgpack", data))
+        return made
+
+
+def pieces_of(lines: dict[int, bytes], channel: str, link: Link) -> list[tuple[int, str, bytes]]:
+    """The pieces of a list, oldest first, out of rows that hold all of them."""
+    found: list[tuple[int, str, bytes]] = []
+    seq = link.seq
+    while seq:
+        pieces = ormsgpack.unpackb(binascii.a2b_base64(lines[seq].rsplit(b".", 1)[1]))
+        seq, keep, kind, data = pieces[channel]
+        found.append((keep, kind, data))
+    return found[::-1]
+
+
+def said(message: Any) -> tuple[int, bytes]:
+    """A message's role and text, for readers and for search."""
+    role = ROLES.index(_ROLE_OF.get(message.type, "system")) + 1
+    text: Any = message.content
+    if isinstance(text, list):
+        parts = [one if isinstance(one, str) else one.get("text") for one in text]
+        text = "\n".join(one for one in parts if isinstance(one, str))
+    return role, str(text).encode(errors="replace")
