@@ -365,9 +365,13 @@ def test_a_copied_thread_goes_its_own_way(saver: QuipuSaver) -> None:
     put(saver, {"messages": talk(7)}, first)
     saver.copy_thread("t", "u")
     put(saver, {"messages": talk(9)}, config("u"))
-    assert values(saver)["messages"] == talk(7) and values(saver, config("u"))["messages"] == talk(9)
+    assert values(saver)["messages"] == talk(7) and values(saver, config("u"))["messages"] == talk(
+        9
+    )
     saver.delete_thread("t")
-    assert [len(one.checkpoint["channel_values"]["messages"]) for one in saver.list(config("u"))] == [
+    assert [
+        len(one.checkpoint["channel_values"]["messages"]) for one in saver.list(config("u"))
+    ] == [
         9,
         7,
         6,
@@ -390,7 +394,13 @@ def test_names_of_threads_never_meet(saver: QuipuSaver) -> None:
 
 
 def test_values_of_every_kind_come_back(saver: QuipuSaver) -> None:
-    kinds = {"none": None, "bytes": b"\x00\xff", "set": {1}, "text": "half \u00e9", "deep": [{"a": [1]}]}
+    kinds = {
+        "none": None,
+        "bytes": b"\x00\xff",
+        "set": {1},
+        "text": "half \u00e9",
+        "deep": [{"a": [1]}],
+    }
     at = put(saver, kinds)
     saver.put_writes(at, [*kinds.items()], "task")
     found = saver.get_tuple(config())
@@ -398,7 +408,9 @@ def test_values_of_every_kind_come_back(saver: QuipuSaver) -> None:
     assert [(name, value) for _, name, value in found.pending_writes or ()] == [*kinds.items()]
 
 
-def test_checkpoints_of_other_savers_are_imported(saver: QuipuSaver, tmp_path: pathlib.Path) -> None:
+def test_checkpoints_of_other_savers_are_imported(
+    saver: QuipuSaver, tmp_path: pathlib.Path
+) -> None:
     with SqliteSaver.from_conn_string(str(tmp_path / "old.db")) as old:
         at, messages = None, talk(4)
         for step in range(10):
@@ -433,7 +445,10 @@ def test_a_graph_stops_and_goes_on_in_another_process(path: pathlib.Path) -> Non
         assert stopped["__interrupt__"][0].value == "how much?"
     with QuipuSaver(path) as saver:
         graph = build(saver)
-        assert graph.invoke(Command(resume=4), config()) == {"total": 10, "trace": ["asked", "twice"]}
+        assert graph.invoke(Command(resume=4), config()) == {
+            "total": 10,
+            "trace": ["asked", "twice"],
+        }
         history = [*graph.get_state_history(config())]
         before = next(one for one in history if one.next == ("twice",))
         branch = graph.update_state(before.config, {"total": 100, "trace": ["changed"]})

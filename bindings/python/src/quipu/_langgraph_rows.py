@@ -260,7 +260,7 @@ class Prefix:
         return self._same(items, newest, n)
 
     def _same(self, items: list[Any], first: int, n: int) -> int:
-        """The number of the first item from `first` on that is not as it was, before `n`, or `n`."""
+        """The first item from `first` on that is not as it was, or `n`."""
         now, known = items[first:n], self._items[first:n]
         begin = self._ends[first - 1] if first else 0
         values = self._values[begin : self._ends[n - 1] if n else 0]

@@ -400,7 +400,9 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             record, lines = found
         writes = [
             one
-            for one in (rows.writes_of(lines[seq]) for seq in sorted(lines) if _is_writes(lines[seq]))
+            for one in (
+                rows.writes_of(lines[seq]) for seq in sorted(lines) if _is_writes(lines[seq])
+            )
             if one.checkpoint == record.id
         ]
         made = yield from self._tuple(session, record, writes, lines)
@@ -756,9 +758,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 virtual = virtual._replace(next=begin + len(made))
             made = [_with_header(row, head.header) for row in made]
             nothing = Writes("", "", "", False, [])
-            made.append(
-                (_SYSTEM, b"", rows.extra_of(rows.writes_line(virtual.header, nothing)))
-            )
+            made.append((_SYSTEM, b"", rows.extra_of(rows.writes_line(virtual.header, nothing))))
             at = head
             for first in range(0, len(made), _BATCH):
                 at = yield from self._add(session, at, made[first : first + _BATCH])
