@@ -58,7 +58,6 @@ enum {
     QPY_TAIL_NEXT,
     QPY_TAIL_CLOSE,
     QPY_FEED,
-    QPY_ITEMS_ADD,
     QPY_ITEMS_GET,
     QPY_ROWS_ADD,
     QPY_ROWS_GET,

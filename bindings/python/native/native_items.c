@@ -1,6 +1,7 @@
 /* Items of the OpenAI Agents SDK, each stored as a message. An item with only a role and a text is
  * the message itself; any other is in `extra` as {"item":...}, unchanged, with its text as the
- * content for readers and search. {"pop":true} removes the newest item before it. */
+ * content for readers and search. {"pop":true} removes the newest item before it. Items are added as
+ * rows (native_rows.c) and read here, on the thread of a job, without the GIL and without a lock. */
 #include <string.h>
 
 #include "native_job.h"
@@ -11,51 +12,6 @@
 #define ITEMS_PAGE 256  /* items read at a time: larger allocations are slower */
 #define ITEMS_RESERVE_MAX ((size_t)16 << 20) /* bytes reserved before the items arrive */
 #define ITEMS_ONES 0x0101010101010101u
-
-typedef struct items_row {
-    int64_t role;
-    int64_t content; /* bytes */
-    int64_t extra;   /* bytes; 0: none */
-} items_row;
-
-/* Messages over concatenated texts. */
-quipu_status qpy_take_rows(qpy_task *task, quipu_messages *ret_messages)
-{
-    const quipu_str rows = task->in[1];
-    const char *at = task->in[2].p;
-    const size_t count = rows.n / sizeof(items_row);
-    quipu_message *messages = quipu_arena_alloc(&task->arena, (count + 1) * sizeof(*messages));
-
-    for (size_t i = 0; messages != NULL && i < count; i++) {
-        items_row row;
-
-        memcpy(&row, rows.p + i * sizeof(row), sizeof(row));
-        messages[i] =
-            (quipu_message){.role = (quipu_role)row.role, .content = {at, (size_t)row.content}};
-        at += row.content;
-        if (row.extra > 0) {
-            messages[i].extra.text = (quipu_str){at, (size_t)row.extra};
-            at += row.extra;
-        }
-    }
-    *ret_messages = quipu_messages_of(messages, count);
-    return messages != NULL ? QUIPU_OK : qpy_no_memory(task);
-}
-
-/* Texts: the key, rows of items_row, their texts; the number is the expected revision or -1. The
- * session is made with its first item. */
-quipu_status qpy_items_add(qpy_task *task)
-{
-    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
-    quipu_messages messages = quipu_messages_of(NULL, 0);
-    quipu_status status = qpy_take_rows(task, &messages);
-
-    options.expected_revision = task->given[0];
-    options.flags = options.expected_revision < 0 ? QUIPU_APPEND_CREATE : 0;
-    return status == QUIPU_OK ? quipu_message_append(task->on->store, task->in[0], messages,
-                                                     &options, task->call, NULL, &task->error)
-                              : status;
-}
 
 static bool items_needs_escape(char byte)
 {

@@ -66,7 +66,6 @@ static const job_fn job_runs[QPY_OP_COUNT] = {
     [QPY_TAIL_NEXT] = qpy_tail_next,
     [QPY_TAIL_CLOSE] = qpy_tail_close,
     [QPY_FEED] = qpy_feed,
-    [QPY_ITEMS_ADD] = qpy_items_add,
     [QPY_ITEMS_GET] = qpy_items_get,
     [QPY_ROWS_ADD] = qpy_rows_add,
     [QPY_ROWS_GET] = qpy_rows_get,

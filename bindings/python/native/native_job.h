@@ -150,9 +150,7 @@ quipu_status qpy_adk_user_state(qpy_task *task);
 quipu_status qpy_adk_event(qpy_task *task);
 
 /* Items of the OpenAI Agents SDK: native_items.c. */
-quipu_status qpy_items_add(qpy_task *task);
 quipu_status qpy_items_get(qpy_task *task);
-quipu_status qpy_take_rows(qpy_task *task, quipu_messages *ret_messages); /* texts 1 and 2 */
 
 /* Records of adapters: native_rows.c. */
 quipu_status qpy_rows_add(qpy_task *task);

@@ -1,13 +1,78 @@
-/* Records of an adapter, each in the `extra` of a message as one text: {"NAME":"TEXT"}. Owns their
- * form on the way to Python and back; called on the thread of a job, without the GIL and without a
- * lock. What a record says is the adapter's: here it is bytes without a quote, a backslash or a line
- * feed. When a write returns QUIPU_OK, all its rows are stored; otherwise none is. */
+/* Messages of adapters as rows: how they come from Python, and how records come back. A record is what
+ * an adapter keeps in the `extra` of a message as one text: {"NAME":"TEXT"}; what it says is the
+ * adapter's, here it is bytes without a quote, a backslash or a line feed. Called on the thread of a
+ * job, without the GIL and without a lock. When a write returns QUIPU_OK, all its rows are stored;
+ * otherwise none is. */
 #include <string.h>
 
 #include "native_job.h"
 
 #define ROWS_PAGE 256 /* messages read at a time: larger allocations are slower */
 #define ROWS_END 2    /* bytes after a record's text: a quote and a brace */
+
+#define ROWS_ANY (-2) /* the session may have any revision, and is made if it is missing */
+
+/* A message: its role and the bytes of its text, its extra and its event id. Rows of role 0 behind it
+ * are its tool calls: bytes of id, name, input and output, which is -1 for none. */
+typedef struct rows_row {
+    int64_t role;
+    int64_t bytes[4];
+} rows_row;
+
+static quipu_str rows_next(const char **at, int64_t bytes)
+{
+    const quipu_str text = {bytes >= 0 ? *at : NULL, bytes >= 0 ? (size_t)bytes : 0};
+
+    *at += text.n;
+    return text;
+}
+
+/* The tool call of a row. */
+static quipu_tool_call rows_call(const rows_row *row, const char **at)
+{
+    quipu_tool_call call = {.thought = false};
+
+    call.id = rows_next(at, row->bytes[0]);
+    call.name = rows_next(at, row->bytes[1]);
+    call.input = rows_next(at, row->bytes[2]);
+    call.output = rows_next(at, row->bytes[3]);
+    return call;
+}
+
+/* Messages over concatenated texts: texts 1 and 2 of a task. */
+static quipu_status rows_messages(qpy_task *task, quipu_messages *ret_messages)
+{
+    const quipu_str rows = task->in[1];
+    const char *at = task->in[2].p;
+    const size_t count = rows.n / sizeof(rows_row);
+    quipu_message *messages = quipu_arena_alloc(&task->arena, (count + 1) * sizeof(*messages));
+    quipu_tool_call *calls = quipu_arena_alloc(&task->arena, (count + 1) * sizeof(*calls));
+    size_t made = 0;
+
+    if (messages == NULL || calls == NULL) {
+        return qpy_no_memory(task);
+    }
+    for (size_t i = 0; i < count; i++) {
+        rows_row row;
+
+        memcpy(&row, rows.p + i * sizeof(row), sizeof(row));
+        if (row.role > 0) {
+            messages[made] = (quipu_message){.role = (quipu_role)row.role};
+            messages[made].content = rows_next(&at, row.bytes[0]);
+            messages[made].extra.text = rows_next(&at, row.bytes[1] > 0 ? row.bytes[1] : -1);
+            messages[made].event_id = rows_next(&at, row.bytes[2] > 0 ? row.bytes[2] : -1);
+            made++;
+        } else if (made > 0) {
+            quipu_tool_calls *of = &messages[made - 1].calls;
+
+            calls[i] = rows_call(&row, &at);
+            *of = of->count > 0 ? quipu_tool_calls_of(of->items, of->count + 1)
+                                : quipu_tool_calls_of(&calls[i], 1);
+        }
+    }
+    *ret_messages = quipu_messages_of(messages, made);
+    return QUIPU_OK;
+}
 
 /* A session that does not exist yet, with its first rows. */
 static quipu_status rows_create(qpy_task *task, quipu_messages messages)
@@ -20,6 +85,7 @@ static quipu_status rows_create(qpy_task *task, quipu_messages messages)
     values.app_name = task->in[3];
     values.user_id = task->in[4];
     values.session_id = task->in[5];
+    values.metadata.text = task->in[6];
     values.messages = messages;
     status = quipu_session_create(task->on->store, &values, task->call, &history, &task->error);
     if (status == QUIPU_OK) {
@@ -30,23 +96,31 @@ static quipu_status rows_create(qpy_task *task, quipu_messages messages)
     return status;
 }
 
-/* Texts: the key, rows and their texts as qpy_take_rows() reads them, then what names a new session:
- * app, user and id. The number is the revision that the session must have; -1: it is new. Returns the
- * new revision and the next number. */
+/* Texts: the key, rows and their texts, then what a new session has: app, user and id; then metadata,
+ * which also an existing one gets, or none. The number is the revision that the session must have; -1:
+ * it is new; ROWS_ANY. Returns the new revision and the next number. */
 quipu_status qpy_rows_add(qpy_task *task)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
     quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_messages messages = quipu_messages_of(NULL, 0);
-    quipu_status status = qpy_take_rows(task, &messages);
+    const int64_t revision = task->given[0];
+    quipu_status status = rows_messages(task, &messages);
 
     if (status != QUIPU_OK) {
         return status;
     }
-    if (task->given[0] < 0) {
+    if (revision == -1) {
         return rows_create(task, messages);
     }
-    options.expected_revision = task->given[0];
+    options.expected_revision = revision == ROWS_ANY ? -1 : revision;
+    options.flags = revision == ROWS_ANY ? QUIPU_APPEND_CREATE : 0;
+    if (task->in[6].n > 0) {
+        patch.set = QUIPU_SET_METADATA;
+        patch.metadata.text = task->in[6];
+        options.settings = &patch;
+    }
     status = quipu_message_append(task->on->store, task->in[0], messages, &options, task->call,
                                   &appended, &task->error);
     if (status == QUIPU_OK) {

@@ -15,6 +15,7 @@ from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 import quipu
 from conftest import LONG
+from quipu._rows import Rows, item_extra
 from quipu.agents import QuipuSession
 
 Item = dict[str, Any]
@@ -104,6 +105,48 @@ async def test_texts_are_escaped_wherever_they_need_it(session: QuipuSession) ->
     ]
     await session.add_items(items)
     assert await session.get_items() == items
+
+
+async def test_function_calls_are_tool_calls(session: QuipuSession) -> None:
+    """Windows keep them with their outputs, and readers see them."""
+    call = {
+        "type": "function_call",
+        "call_id": "c",
+        "name": "f",
+        "arguments": '{"a": 1}',
+        "id": "x",
+    }
+    parts = [{"type": "input_text", "text": "one"}, {"type": "input_image"}, {"text": "two"}]
+    items: list[Any] = [
+        user("go"),
+        call,
+        {"type": "function_call_output", "call_id": "c", "output": "done"},
+        {**call, "call_id": "d"},
+        {"type": "function_call_output", "call_id": "d", "output": parts},
+    ]
+    await session.add_items(items)
+    assert await session.get_items() == items
+    messages = (await session.store.get("agents:s")).messages
+    assert [one.role for one in messages] == ["user", "assistant", "tool", "assistant", "tool"]
+    assert messages[1].tool_calls == [quipu.ToolCall("f", "c", '{"a": 1}')]
+    assert messages[2].tool_calls == [quipu.ToolCall(id="c", output="done")]
+    assert [messages[2].content, messages[4].content] == ["done", "one\ntwo"]
+    window = await session.store.window("agents:s", token_budget=1)
+    assert len(window.messages) == 5
+
+
+async def test_items_of_an_older_version_come_back(session: QuipuSession) -> None:
+    """It kept every item that was no plain message in `extra` alone, and marks without a text."""
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    rows = Rows()
+    rows.add(1, b"go")
+    rows.add(2, b"", item_extra(call))
+    rows.add(2, b"gone")
+    rows.add(6, b"", b'{"pop":true}')
+    await session._write(rows)
+    assert await session.get_items() == [user("go"), call]
+    assert await session.pop_item() == call
+    assert await session.get_items() == [user("go")]
 
 
 async def test_a_limit_takes_the_newest(session: QuipuSession) -> None:

@@ -26,7 +26,7 @@ from langgraph.checkpoint.base import writes_sort_key
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from ._types import ROLES
+from ._rows import Call, encoded, number_of, reading, text_of
 
 BEFORE = b'{"lg":"'  # how a record's `extra` begins
 AFTER = b'"}'
@@ -51,9 +51,9 @@ _SIMPLE = {
     (one.__module__, one.__name__): one
     for one in (HumanMessage, AIMessage, SystemMessage, ToolMessage)
 }
-_ROLE_OF = {"human": "user", "ai": "assistant", "tool": "tool", "function": "function"}
 
-Row = tuple[int, bytes, bytes]  # a message: its role, its text, its extra
+# A message: its role, its text, its extra, no event id, its tool calls.
+Row = tuple[int, bytes, bytes, bytes, Sequence[Call]]
 
 
 class Header(NamedTuple):
@@ -387,11 +387,13 @@ def pieces_of(lines: dict[int, bytes], channel: str, link: Link) -> list[tuple[i
     return found[::-1]
 
 
-def said(message: Any) -> tuple[int, bytes]:
-    """A message's role and text, for readers and for search."""
-    role = ROLES.index(_ROLE_OF.get(message.type, "system")) + 1
-    text: Any = message.content
-    if isinstance(text, list):
-        parts = [one if isinstance(one, str) else one.get("text") for one in text]
-        text = "\n".join(one for one in parts if isinstance(one, str))
-    return role, str(text).encode(errors="replace")
+def said(message: Any) -> Row:
+    """A message as one of the session, for readers and for search."""
+    text = text_of(message.content)
+    calls: list[Call] = [
+        (call.get("id") or "", call["name"], reading(call["args"]), None)
+        for call in getattr(message, "tool_calls", ())
+    ]
+    if message.type == "tool":
+        calls = [(message.tool_call_id, message.name or "", "", text)]
+    return number_of(message.type), encoded(text), b"", b"", calls

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import json
 import os
 from typing import TYPE_CHECKING, Any, cast
@@ -15,11 +14,10 @@ from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 from pydantic_core import from_json
 
-from . import _call, _errors
+from . import _call, _errors, _rows
 from ._build import no_collection
 from ._native import lib
 from ._store import AsyncStore
-from ._types import ROLES
 
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
@@ -28,39 +26,39 @@ __all__ = ["QuipuSession"]
 
 _PREFIX = "agents:"  # before the session's id, so that it never meets another kind of session
 _PLAIN = {"user": 1, "assistant": 2, "system": 6}
-_POP = (ROLES.index("system") + 1, b"", b'{"pop":true}')
-_Row = tuple[int, bytes, bytes]
+_SYSTEM = 6
+_TOOL = 3
+_CALLS = ("function_call", "custom_tool_call")
+_OUTPUTS = ("function_call_output", "custom_tool_call_output", "computer_call_output")
+_POP = (_SYSTEM, b"(The item before this was removed.)", b'{"pop":true}')
 
 
-def _content(item: dict[str, Any]) -> str:
-    """Return the text of an item, for readers and for search."""
-    content = item.get("content", item.get("output"))
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "\n".join(text for text in texts if isinstance(text, str))
-    return content if isinstance(content, str) else ""
+def _output(item: dict[str, Any]) -> str:
+    """What a tool gave: a text, or parts of which some are texts."""
+    found = item.get("output")
+    return _rows.text_of(found) if isinstance(found, list) else _rows.reading(found)
 
 
-def _role(item: dict[str, Any]) -> int:
-    role = item.get("role")
-    if role == "developer":
-        role = "system"
-    elif item.get("type") in ("function_call_output", "computer_call_output"):
-        role = "tool"
-    return ROLES.index(role) + 1 if role in ROLES else ROLES.index("assistant") + 1
-
-
-def _row(item: dict[str, Any]) -> _Row:
-    """Return an item as a message: its role, its text, and the rest as `extra`."""
+def _add(made: _rows.Rows, item: dict[str, Any]) -> None:
+    """Add an item as a message: its role, its text, its tool call, and all of it as `extra`."""
     content = item.get("content")
-    role = item.get("role")
+    role, kind = item.get("role"), item.get("type")
     if len(item) == 2 and role in _PLAIN and isinstance(content, str):
         try:
-            return _PLAIN[role], content.encode(), b""
+            made.add(_PLAIN[role], content.encode())
+            return
         except UnicodeEncodeError:
             pass  # half of a pair: only JSON can say it
-    text = _content(item).encode(errors="replace")
-    return _role(item), text, b'{"item":' + json.dumps(item).encode() + b"}"
+    extra, id = _rows.item_extra(item), item.get("call_id")
+    if kind in _CALLS and isinstance(id, str):
+        given = _rows.reading(item.get("arguments", item.get("input")))
+        call = id, _rows.reading(item.get("name")), given, None
+        made.add(_PLAIN["assistant"], b"", extra, calls=[call])
+    elif kind in _OUTPUTS and isinstance(id, str):
+        text = _output(item)
+        made.add(_TOOL, _rows.encoded(text), extra, calls=[(id, "", "", text)])
+    else:
+        made.add(_rows.number_of(role), _rows.encoded(_rows.text_of(content)), extra)
 
 
 class QuipuSession(SessionABC):
@@ -105,18 +103,9 @@ class QuipuSession(SessionABC):
             except ValueError:  # half of a pair, which only the slower reader takes
                 return json.loads(text), answer.numbers
 
-    async def _write(self, rows: list[_Row], revision: int = -1) -> None:
-        shape = array.array("q")
-        texts: list[bytes] = []
-        for role, content, extra in rows:
-            shape.extend((role, len(content), len(extra)))
-            texts += (content, extra)
-        await _call.start(
-            lib.QPY_ITEMS_ADD,
-            self.store._handle,
-            [self._key, shape.tobytes(), b"".join(texts)],
-            [revision],
-        )
+    async def _write(self, made: _rows.Rows, revision: int = _rows.ANY) -> None:
+        texts: list[bytes | None] = [self._key, *made.texts()]
+        await _call.start(lib.QPY_ROWS_ADD, self.store._handle, texts, [revision])
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the items, oldest first; with a limit the newest ones."""
@@ -145,17 +134,22 @@ class QuipuSession(SessionABC):
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items, all or none."""
         if items:
-            await self._write([_row(cast("dict[str, Any]", item)) for item in items])
+            made = _rows.Rows()
+            for item in items:
+                _add(made, cast("dict[str, Any]", item))
+            await self._write(made)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the newest item and return it; None when there is none."""
+        mark = _rows.Rows()
+        mark.add(*_POP)
         while True:
             _, numbers = await self._read(1)
             newest = await self.get_items(1)
             if not newest:
                 return None
             try:
-                await self._write([_POP], numbers[0])
+                await self._write(mark, numbers[0])
             except (_errors.Conflict, _errors.NotFound):
                 continue  # somebody else was first: look again
             return newest[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import asyncio
 import contextlib
 import os
@@ -31,7 +30,7 @@ from ._build import no_collection
 from ._errors import Conflict, Exists, NotFound
 from ._langgraph_rows import Codec, Header, Link, Prefix, Record, Writes
 from ._native import lib
-from ._requests import Request
+from ._rows import Rows
 from ._store import AsyncStore, Store
 from ._types import ROLES
 
@@ -468,17 +467,14 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def _add(self, session: _Session, head: _Head, made: list[rows.Row]) -> Step[_Head]:
         """Append rows behind those of a head; a head that is no longer the newest raises."""
-        shape = array.array("q")
-        texts: list[bytes] = []
-        for role, content, extra in made:
-            shape.extend((role, len(content), len(extra)))
-            texts += (content, extra)
+        given = Rows()
+        for row in made:
+            given.add(*row)
         answer = yield _Ask(
             lib.QPY_ROWS_ADD,
             [
                 session.key.encode(),
-                shape.tobytes(),
-                b"".join(texts),
+                *given.texts(),
                 session.app.encode(),
                 session.thread.encode(),
                 session.id.encode(),
@@ -550,15 +546,15 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             header = header._replace(ordered=False)
         record: Record | None = Record(id, parent, metadata, body, links)
         line = rows.record_line(header, cast("Record", record), pieces)
-        made: list[rows.Row] = [(*rows.said(one), b"") for one in new]
-        role, text, _ = made.pop() if made else (_SYSTEM, b"", b"")
-        made.append((role, text, rows.extra_of(line)))
+        made = [rows.said(one) for one in new]
+        role, text, _, event, calls = made.pop() if made else _silent(b"")
+        made.append((role, text, rows.extra_of(line), event, calls))
         own = {seq: line}
         for _, earlier in sorted(head.lines.items()):
             if _is_writes(earlier) and rows.writes_of(earlier).checkpoint == id:
                 line = rows.with_header(earlier, header)
                 own[head.next + len(made)] = line
-                made.append((_SYSTEM, b"", rows.extra_of(line)))
+                made.append(_silent(line))
         if header.top != seq:
             record, own = head.record, {**head.lines, **own}
         return _Plan(made, _Head(head.uid, head.revision, head.next, header, record, own), after)
@@ -615,7 +611,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             if id < head.top_id:  # behind others' rows: it is no longer beside its checkpoint
                 header = header._replace(ordered=False)
             line = rows.writes_line(header, given)
-            after = yield from self._add(session, head, [(_SYSTEM, b"", rows.extra_of(line))])
+            after = yield from self._add(session, head, [_silent(line)])
             if head.revision < 0:
                 self._forget(session.key)
             else:
@@ -754,11 +750,11 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 virtual = plan.head._replace(next=begin + len(made))
                 for writes in cursor.writes_for(record.id):
                     line = rows.writes_line(virtual.header, writes)
-                    made.append((_SYSTEM, b"", rows.extra_of(line)))
+                    made.append(_silent(line))
                 virtual = virtual._replace(next=begin + len(made))
             made = [_with_header(row, head.header) for row in made]
             nothing = Writes("", "", "", False, [])
-            made.append((_SYSTEM, b"", rows.extra_of(rows.writes_line(virtual.header, nothing))))
+            made.append(_silent(rows.writes_line(virtual.header, nothing)))
             at = head
             for first in range(0, len(made), _BATCH):
                 at = yield from self._add(session, at, made[first : first + _BATCH])
@@ -937,6 +933,11 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         return count
 
 
+def _silent(line: bytes) -> rows.Row:
+    """A row that says nothing to readers."""
+    return _SYSTEM, b"", rows.extra_of(line), b"", ()
+
+
 def _length(lists: dict[str, Prefix]) -> int:
     return sum([one.link.length for one in lists.values()])
 
@@ -947,8 +948,8 @@ def _is_writes(line: bytes) -> bool:
 
 def _with_header(row: rows.Row, header: Header) -> rows.Row:
     """A row whose record, if it has one, says what the newest row before it says."""
-    role, text, extra = row
+    role, text, extra, event, calls = row
     if not extra:
         return row
     line = extra[len(rows.BEFORE) : -len(rows.AFTER)]
-    return role, text, rows.extra_of(rows.with_header(line, header))
+    return role, text, rows.extra_of(rows.with_header(line, header)), event, calls

@@ -1,0 +1,84 @@
+"""Messages of adapters, as native_rows.c takes them."""
+
+from __future__ import annotations
+
+import array
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from ._types import ROLES
+
+ANY = -2  # the revision of a session that may have any, and is made if it is missing
+NEW = -1  # of one that must not exist
+
+_NUMBER = {name: number for number, name in enumerate(ROLES, 1)}
+_CALL = 0  # in the place of a role: a tool call of the message before
+_ALIASES = {"developer": "system", "human": "user", "ai": "assistant"}
+
+Call = tuple[str, str, str, str | None]  # id, name, input, output
+
+
+def number_of(role: object) -> int:
+    """A role's number; what no role is called is the assistant's."""
+    known = _ALIASES.get(role, role) if isinstance(role, str) else role
+    return _NUMBER.get(known, _NUMBER["assistant"])  # type: ignore[call-overload, no-any-return]
+
+
+def text_of(content: object) -> str:
+    """The text of a message, for readers and for search: a text, or those of its parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [part.get("text") if isinstance(part, dict) else part for part in content]
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def item_extra(item: object) -> bytes:
+    """The `extra` of a message that is an item of another program: what QPY_ITEMS_GET gives back.
+    ASCII, since only so JSON has half of a surrogate pair."""
+    return b'{"item":' + json.dumps(item).encode() + b"}"
+
+
+class Rows:
+    """Messages that one call appends."""
+
+    __slots__ = ("_shape", "_texts", "count")
+
+    def __init__(self) -> None:
+        self._shape = array.array("q")
+        self._texts: list[bytes] = []
+        self.count = 0
+
+    def add(
+        self,
+        role: int,
+        content: bytes,
+        extra: bytes = b"",
+        event: bytes = b"",
+        calls: Iterable[Call] = (),
+    ) -> None:
+        """Add a message."""
+        self._shape.extend((role, len(content), len(extra), len(event), 0))
+        self._texts += (content, extra, event)
+        self.count += 1
+        for id, name, given, output in calls:
+            parts = [one.encode(errors="replace") for one in (id, name, given, output or "")]
+            last = -1 if output is None else len(parts[3])
+            self._shape.extend((_CALL, *map(len, parts[:3]), last))
+            self._texts += parts
+
+    def texts(self) -> list[bytes]:
+        """The rows and their texts."""
+        return [self._shape.tobytes(), b"".join(self._texts)]
+
+
+def encoded(text: str) -> bytes:
+    """A text as UTF-8; half of a surrogate pair becomes a question mark."""
+    return text.encode(errors="replace")
+
+
+def reading(given: Any) -> str:
+    """What a tool was given or gave, as a text."""
+    return given if isinstance(given, str) else "" if given is None else json.dumps(given)
