@@ -10,7 +10,9 @@
 #define ROWS_PAGE 256 /* messages read at a time: larger allocations are slower */
 #define ROWS_END 2    /* bytes after a record's text: a quote and a brace */
 
-#define ROWS_ANY (-2) /* the session may have any revision, and is made if it is missing */
+#define ROWS_NEW (-1)  /* the session must not exist */
+#define ROWS_ANY (-2)  /* it may have any revision, and is made if it is missing */
+#define ROWS_KEEP (-3) /* it may have any revision and must exist */
 
 /* A message: its role and the bytes of its text, its extra and its event id. Rows of role 0 behind it
  * are its tool calls: bytes of id, name, input and output, which is -1 for none. */
@@ -97,8 +99,8 @@ static quipu_status rows_create(qpy_task *task, quipu_messages messages)
 }
 
 /* Texts: the key, rows and their texts, then what a new session has: app, user and id; then metadata,
- * which also an existing one gets, or none. The number is the revision that the session must have; -1:
- * it is new; ROWS_ANY. Returns the new revision and the next number. */
+ * which also an existing one gets, or none. The number is the revision that the session must have, or one
+ * of ROWS_*. Returns the new revision and the next number. */
 quipu_status qpy_rows_add(qpy_task *task)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
@@ -111,10 +113,10 @@ quipu_status qpy_rows_add(qpy_task *task)
     if (status != QUIPU_OK) {
         return status;
     }
-    if (revision == -1) {
+    if (revision == ROWS_NEW) {
         return rows_create(task, messages);
     }
-    options.expected_revision = revision == ROWS_ANY ? -1 : revision;
+    options.expected_revision = revision < 0 ? -1 : revision;
     options.flags = revision == ROWS_ANY ? QUIPU_APPEND_CREATE : 0;
     if (task->in[6].n > 0) {
         patch.set = QUIPU_SET_METADATA;

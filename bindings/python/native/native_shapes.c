@@ -238,17 +238,28 @@ static const qpy_member shapes_copied[] = {
 };
 
 static const qpy_member shapes_stats[] = {
-    SHOW(quipu_stats, sessions),         SHOW(quipu_stats, forks),
-    SHOW(quipu_stats, messages),         SHOW(quipu_stats, tokens),
-    SHOW(quipu_stats, largest_messages), SHOW(quipu_stats, largest_key),
-    SHOW(quipu_stats, file_bytes),       SHOW(quipu_stats, free_bytes),
-    SHOW(quipu_stats, log_bytes),        SHOW(quipu_stats, readers),
-    SHOW(quipu_stats, commits),          SHOW(quipu_stats, writes),
-    SHOW(quipu_stats, largest_commit),   SHOW(quipu_stats, unindexed),
-    SHOW(quipu_stats, expired),          SHOW(quipu_stats, durability_level),
-    SHOW(quipu_stats, engine),           ONE_OF(quipu_stats, checksums, "off|on|stale"),
-    SHOW(quipu_stats, syncs),            SHOW(quipu_stats, jobs_pending),
-    SHOW(quipu_stats, jobs_leased),      SHOW(quipu_stats, jobs_failed),
+    SHOW(quipu_stats, sessions),
+    SHOW(quipu_stats, forks),
+    SHOW(quipu_stats, messages),
+    SHOW(quipu_stats, tokens),
+    SHOW(quipu_stats, largest_messages),
+    SHOW(quipu_stats, largest_key),
+    SHOW(quipu_stats, file_bytes),
+    SHOW(quipu_stats, free_bytes),
+    SHOW(quipu_stats, log_bytes),
+    SHOW(quipu_stats, readers),
+    SHOW(quipu_stats, commits),
+    SHOW(quipu_stats, writes),
+    SHOW(quipu_stats, largest_commit),
+    SHOW(quipu_stats, unindexed),
+    SHOW(quipu_stats, expired),
+    SHOW(quipu_stats, durability_level),
+    SHOW(quipu_stats, engine),
+    ONE_OF(quipu_stats, checksums, "off|on|stale"),
+    SHOW(quipu_stats, syncs),
+    SHOW(quipu_stats, jobs_pending),
+    SHOW(quipu_stats, jobs_leased),
+    SHOW(quipu_stats, jobs_failed),
 };
 
 static const qpy_member shapes_problem[] = {
@@ -516,11 +527,11 @@ static const qpy_member shapes_artifact_query[] = {
 };
 
 static const qpy_member shapes_artifact[] = {
-    SHOW(quipu_artifact, app_name), SHOW(quipu_artifact, user_id),
+    SHOW(quipu_artifact, app_name),    SHOW(quipu_artifact, user_id),
     SHOW(quipu_artifact, session_key), SHOW(quipu_artifact, name),
-    SHOW(quipu_artifact, version), SHOW(quipu_artifact, hash),
-    SHOW(quipu_artifact, size), SHOW(quipu_artifact, mime_type),
-    SHOW(quipu_artifact, metadata), ONE_OF(quipu_artifact, kind, ARTIFACT_KINDS),
+    SHOW(quipu_artifact, version),     SHOW(quipu_artifact, hash),
+    SHOW(quipu_artifact, size),        SHOW(quipu_artifact, mime_type),
+    SHOW(quipu_artifact, metadata),    ONE_OF(quipu_artifact, kind, ARTIFACT_KINDS),
     SHOW(quipu_artifact, created_at),
 };
 

@@ -47,3 +47,12 @@ def test_a_conversation_survives_a_restart(tmp_path: pathlib.Path, name: str) ->
     for number, words in enumerate(("hello", "and again", "once more"), 1):
         said = python([str(EXAMPLES / name), "talk.db", words], tmp_path)
         assert said == f"You said: {words}. I have heard {number} messages of yours.\n"
+
+
+def test_three_frameworks_share_a_file(tmp_path: pathlib.Path) -> None:
+    for number in (1, 2):
+        said = python([str(EXAMPLES / "histories.py"), "talks.db"], tmp_path).splitlines()
+        assert said[:3] == [
+            f"{name}: {number}" for name in ("LangChain", "LlamaIndex", "Agent Framework")
+        ]
+        assert said[3] == "found: ['agent_framework:talk', 'langchain:talk', 'llama_index:talk']"

@@ -26,7 +26,7 @@ from langgraph.checkpoint.base import writes_sort_key
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from ._rows import Call, encoded, number_of, reading, text_of
+from ._rows import Call, langchain_row
 
 BEFORE = b'{"lg":"'  # how a record's `extra` begins
 AFTER = b'"}'
@@ -389,11 +389,5 @@ def pieces_of(lines: dict[int, bytes], channel: str, link: Link) -> list[tuple[i
 
 def said(message: Any) -> Row:
     """A message as one of the session, for readers and for search."""
-    text = text_of(message.content)
-    calls: list[Call] = [
-        (call.get("id") or "", call["name"], reading(call["args"]), None)
-        for call in getattr(message, "tool_calls", ())
-    ]
-    if message.type == "tool":
-        calls = [(message.tool_call_id, message.name or "", "", text)]
-    return number_of(message.type), encoded(text), b"", b"", calls
+    role, text, calls = langchain_row(message)
+    return role, text, b"", b"", calls

@@ -11,6 +11,7 @@ from ._types import ROLES
 
 ANY = -2  # the revision of a session that may have any, and is made if it is missing
 NEW = -1  # of one that must not exist
+KEEP = -3  # of one that must exist
 
 _NUMBER = {name: number for number, name in enumerate(ROLES, 1)}
 _CALL = 0  # in the place of a role: a tool call of the message before
@@ -82,3 +83,15 @@ def encoded(text: str) -> bytes:
 def reading(given: Any) -> str:
     """What a tool was given or gave, as a text."""
     return given if isinstance(given, str) else "" if given is None else json.dumps(given)
+
+
+def langchain_row(message: Any) -> tuple[int, bytes, list[Call]]:
+    """A message of LangChain: its role, its text, its tool calls."""
+    text = text_of(message.content)
+    calls: list[Call] = [
+        (call.get("id") or "", call["name"], reading(call["args"]), None)
+        for call in getattr(message, "tool_calls", ())
+    ]
+    if message.type == "tool":
+        calls = [(message.tool_call_id, message.name or "", "", text)]
+    return number_of(message.type), encoded(text), calls

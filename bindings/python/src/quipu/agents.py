@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,10 +11,8 @@ require(__name__, "openai-agents", "0.24", "agents")
 
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
-from pydantic_core import from_json
-
 from . import _call, _errors, _rows
-from ._build import no_collection
+from ._items import POP, decoded
 from ._native import lib
 from ._store import AsyncStore
 
@@ -26,11 +23,9 @@ __all__ = ["QuipuSession"]
 
 _PREFIX = "agents:"  # before the session's id, so that it never meets another kind of session
 _PLAIN = {"user": 1, "assistant": 2, "system": 6}
-_SYSTEM = 6
 _TOOL = 3
 _CALLS = ("function_call", "custom_tool_call")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output", "computer_call_output")
-_POP = (_SYSTEM, b"(The item before this was removed.)", b'{"pop":true}')
 
 
 def _output(item: dict[str, Any]) -> str:
@@ -96,12 +91,7 @@ class QuipuSession(SessionABC):
         )
         if not answer.texts:
             return [], [0, 0, 0, 0]
-        text = answer.texts[0] or b"[]"
-        with no_collection(len(text)):
-            try:
-                return from_json(text, cache_strings="keys"), answer.numbers
-            except ValueError:  # half of a pair, which only the slower reader takes
-                return json.loads(text), answer.numbers
+        return decoded(answer.texts[0]), answer.numbers
 
     async def _write(self, made: _rows.Rows, revision: int = _rows.ANY) -> None:
         texts: list[bytes | None] = [self._key, *made.texts()]
@@ -142,7 +132,7 @@ class QuipuSession(SessionABC):
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the newest item and return it; None when there is none."""
         mark = _rows.Rows()
-        mark.add(*_POP)
+        mark.add(*POP)
         while True:
             _, numbers = await self._read(1)
             newest = await self.get_items(1)

@@ -7,8 +7,6 @@ import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_core import from_json
-
 from ._requires import require
 
 require(__name__, "claude-agent-sdk", "0.2", "claude")
@@ -16,8 +14,8 @@ require(__name__, "claude-agent-sdk", "0.2", "claude")
 from claude_agent_sdk import SessionStore, fold_session_summary
 
 from . import _call, _rows
-from ._build import no_collection
 from ._errors import Conflict, Exists, Expired, NotFound
+from ._items import decoded
 from ._native import lib
 from ._rows import Call, Rows
 from ._store import AsyncStore
@@ -162,7 +160,7 @@ class QuipuSessionStore(SessionStore):
         return _quoted(key["session_id"]) + ("" if sub is None else f"/{sub}")
 
     async def _without_stored(self, name: str, entries: list[Any]) -> list[Any]:
-        """The entries whose uuids are not stored, and those without one; of equal ones the first."""
+        """The entries that are not stored, by their uuids, and those without one."""
         stored: set[object] = set()
         try:
             stored = {one.event_id for one in (await self.store.get(name)).messages}
@@ -193,13 +191,7 @@ class QuipuSessionStore(SessionStore):
         answer = await _call.start(lib.QPY_ITEMS_GET, self.store._handle, [name], [0, 0])
         if not answer.texts:
             return None
-        text = answer.texts[0] or b"[]"
-        with no_collection(len(text)):
-            try:
-                found = from_json(text, cache_strings="keys")
-            except ValueError:  # half of a pair, which only the slower reader takes
-                found = json.loads(text)
-        return cast("list[SessionStoreEntry]", found)
+        return cast("list[SessionStoreEntry]", decoded(answer.texts[0]))
 
     async def _sessions(self, project: str) -> list[tuple[Session, str, str | None]]:
         """The sessions of a project, each with its id and its path below that, or None."""

@@ -1,0 +1,142 @@
+"""Chat histories of LlamaIndex on a quipu store."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ._requires import require
+
+require(__name__, "llama-index-core", "0.14", "llama-index")
+
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.llms import ChatMessage
+from llama_index.core.storage.chat_store.base import BaseChatStore
+
+from . import _requests, _rows
+from ._items import POP, Items
+from ._store import AsyncStore, Store
+
+__all__ = ["QuipuChatStore"]
+
+_PAGE = 1000
+
+
+def _add(made: _rows.Rows, item: dict[str, Any]) -> None:
+    blocks = item.get("blocks") or []
+    calls: list[_rows.Call] = []
+    for block in blocks:
+        if block.get("block_type") == "tool_call":
+            given = _rows.reading(block.get("tool_kwargs"))
+            calls.append(
+                (block.get("tool_call_id") or "", block.get("tool_name") or "", given, None)
+            )
+    text = _rows.text_of(blocks)
+    id = (item.get("additional_kwargs") or {}).get("tool_call_id")
+    if item.get("role") == "tool" and isinstance(id, str):
+        calls = [(id, "", "", text)]
+    role = _rows.number_of(item.get("role"))
+    made.add(role, _rows.encoded(text), _rows.item_extra(item), calls=calls)
+
+
+class QuipuChatStore(BaseChatStore):
+    """A `BaseChatStore` that appends: adding a message writes that message, and setting a list that
+    begins like the stored one writes the rest. Processes can share a file."""
+
+    _items: Items = PrivateAttr()
+    _owned: bool = PrivateAttr()
+
+    def __init__(
+        self,
+        store: Store | AsyncStore | str | os.PathLike[str],
+        *,
+        app_name: str = "llama_index",
+    ) -> None:
+        """On a store, or on the store at a path."""
+        super().__init__()
+        self._owned = not isinstance(store, (Store, AsyncStore))
+        opened = store if isinstance(store, (Store, AsyncStore)) else Store(store)
+        self._items = Items(opened, app_name)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name of the class."""
+        return "QuipuChatStore"
+
+    def close(self) -> None:
+        """Close the store, if this object opened it."""
+        if self._owned:
+            self._items.store._handle.close()
+
+    def _change(self, key: str, wanted: list[dict[str, Any]] | None, at: int | None) -> Any:
+        """Make the list `wanted`, or the stored one without item `at`; return what was before. One
+        append does it: a mark takes each item away that differs, and what follows is added."""
+        while True:
+            found, revision = self._items.read(key)
+            after = wanted
+            if after is None:
+                if at is None or not -len(found) <= at < len(found):
+                    return None
+                after = [*found]
+                del after[at]
+            same = 0
+            while same < min(len(found), len(after)) and found[same] == after[same]:
+                same += 1
+            made = _rows.Rows()
+            for _ in found[same:]:
+                made.add(*POP)
+            for item in after[same:]:
+                _add(made, item)
+            if made.count == 0 or self._items.replace(key, made, revision):
+                return found if wanted is not None else found[at or 0]
+
+    def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
+        """Make these the messages of a key."""
+        self._change(key, [one.model_dump(mode="json") for one in messages], None)
+
+    def get_messages(self, key: str) -> list[ChatMessage]:
+        """Return the messages of a key, oldest first."""
+        return [ChatMessage.model_validate(one) for one in self._items.read(key)[0]]
+
+    def add_message(self, key: str, message: ChatMessage) -> None:
+        """Add a message to a key."""
+        made = _rows.Rows()
+        _add(made, message.model_dump(mode="json"))
+        self._items.add(key, made)
+
+    def delete_messages(self, key: str) -> list[ChatMessage] | None:
+        """Delete a key; returns its messages, or None when there is no such key."""
+        found, revision = self._items.read(key)
+        if revision == _rows.NEW:
+            return None
+        self._items.delete(key)
+        return [ChatMessage.model_validate(one) for one in found]
+
+    def delete_message(self, key: str, idx: int) -> ChatMessage | None:
+        """Take one message out of a key, and return it."""
+        found = self._change(key, None, idx)
+        return None if found is None else ChatMessage.model_validate(found)
+
+    def delete_last_message(self, key: str) -> ChatMessage | None:
+        """Take the newest message away, and return it."""
+        return self.delete_message(key, -1)
+
+    def get_keys(self) -> list[str]:
+        """Return all keys."""
+        keys: list[str] = []
+        after: str | None = None
+        while True:
+            page = self._items.store._run(
+                _requests.list_(app_name=self._items.app, after=after, limit=_PAGE)
+            )
+            keys += [one.user_id for one in page.sessions]
+            after = page.next
+            if not after:
+                return keys
+
+    def import_from(self, other: BaseChatStore) -> int:
+        """Copy all keys of another store; returns how many."""
+        keys = other.get_keys()
+        for key in keys:
+            self.set_messages(key, other.get_messages(key))
+        return len(keys)

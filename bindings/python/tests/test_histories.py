@@ -1,0 +1,167 @@
+"""The histories for LangChain, LlamaIndex and the Microsoft Agent Framework, with the frameworks'
+own classes and against their own stores."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import random
+from typing import Any
+
+import agent_framework as af
+import pytest
+from langchain_core.chat_history import InMemoryChatMessageHistory
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from llama_index.core.llms import ChatMessage, ImageBlock, TextBlock
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.storage.chat_store import SimpleChatStore
+
+import quipu
+from quipu.agent_framework import QuipuHistoryProvider
+from quipu.langchain import QuipuChatMessageHistory
+from quipu.llama_index import QuipuChatStore
+
+CALL: Any = {"name": "f", "args": {"a": [1]}, "id": "c", "type": "tool_call"}
+TOLD: list[Any] = [
+    SystemMessage("be brief"),
+    HumanMessage([{"type": "text", "text": "where is the lighthouse?"}], name="me", id="1"),
+    AIMessage("", tool_calls=[CALL], response_metadata={"model": "m"}),
+    ToolMessage("there", tool_call_id="c", artifact={"x": 1}),
+    AIMessage("half \ud83d and \u0000"),
+]
+
+
+def test_a_history_of_langchain_is_kept(path: pathlib.Path) -> None:
+    with quipu.Store(path) as store:
+        history = QuipuChatMessageHistory("talk", store)
+        assert history.messages == []
+        history.add_messages([])
+        history.add_messages(TOLD[:2])
+        for message in TOLD[2:]:
+            history.add_message(message)
+        assert QuipuChatMessageHistory("talk", store).messages == TOLD
+        assert QuipuChatMessageHistory("other", store).messages == []
+        kept = store.get("langchain:talk").messages
+        assert kept[2].tool_calls == [quipu.ToolCall("f", "c", '{"a": [1]}')]
+        assert kept[3].role == "tool" and kept[3].tool_calls[0].output == "there"
+        assert [hit.session_key for hit in store.search("lighthouse").hits] == ["langchain:talk"]
+        history.clear()
+        assert history.messages == [] and store.list().sessions == []
+
+
+async def test_a_history_of_langchain_is_asynchronous(path: pathlib.Path) -> None:
+    history = QuipuChatMessageHistory("talk", path)
+    await asyncio.gather(*(history.aadd_messages([HumanMessage(str(n))] * 2) for n in range(20)))
+    words = [one.content for one in await history.aget_messages()]
+    assert len(words) == 40 and all(words[at] == words[at + 1] for at in range(0, 40, 2))
+    old = InMemoryChatMessageHistory()
+    old.add_user_message("from before")
+    assert history.import_from(old) == 1
+    assert (await history.aget_messages())[-1] == old.messages[0]
+    await history.aclear()
+    assert await history.aget_messages() == []
+    history.close()
+
+
+def test_a_chat_store_of_llama_index_does_what_theirs_does(path: pathlib.Path) -> None:
+    """The same calls on both, in any order: the same answers."""
+    ours, theirs = QuipuChatStore(path), SimpleChatStore()
+    draw = random.Random(5)
+    for step in range(150):
+        key = draw.choice(["a", "b/c"])
+        message = ChatMessage(role=draw.choice(["user", "assistant"]), content=f"word {step}")
+        count = len(theirs.get_messages(key))
+        way = draw.randrange(6)
+        if way == 0 and count:
+            kept = theirs.get_messages(key)[: draw.randrange(count)]
+            for one in (ours, theirs):
+                one.set_messages(key, [*kept, message])
+        elif way == 1:
+            at = draw.randrange(count + 2)
+            assert ours.delete_message(key, at) == theirs.delete_message(key, at)
+        elif way == 2 and count:
+            assert ours.delete_last_message(key) == theirs.delete_last_message(key)
+        elif way == 3 and step % 10 == 0:
+            assert (ours.delete_messages(key) or []) == (theirs.delete_messages(key) or [])
+        else:
+            for one in (ours, theirs):
+                one.add_message(key, message)
+        for name in ("a", "b/c"):
+            assert ours.get_messages(name) == theirs.get_messages(name)
+    assert set(ours.get_keys()) >= {key for key in theirs.get_keys() if theirs.get_messages(key)}
+    assert ours.delete_last_message("none") is None and ours.delete_messages("none") is None
+    ours.close()
+
+
+async def test_a_memory_of_llama_index_uses_it(path: pathlib.Path) -> None:
+    with quipu.Store(path) as store:
+        chats = QuipuChatStore(store)
+        told = [
+            ChatMessage(
+                role="user", blocks=[TextBlock(text="look"), ImageBlock(url="http://x/y.png")]
+            ),
+            ChatMessage(role="tool", content="found", additional_kwargs={"tool_call_id": "c"}),
+        ]
+        await chats.aset_messages("talk", told)
+        await chats.async_add_message("talk", ChatMessage("more"))
+        assert await QuipuChatStore(store).aget_messages("talk") == [*told, ChatMessage("more")]
+        assert store.get("llama_index:talk").messages[1].tool_calls[0].output == "found"
+        simple = SimpleChatStore()
+        simple.set_messages("old", [ChatMessage("from before")])
+        assert chats.import_from(simple) == 1
+        assert sorted(chats.get_keys()) == ["old", "talk"]
+        memory = ChatMemoryBuffer.from_defaults(chat_store=chats, chat_store_key="talk")
+        memory.put(ChatMessage("and more"))
+        assert [one.content for one in memory.get()][-1] == "and more"
+
+
+class Echo(af.BaseChatClient):
+    """A model's place: says how many messages it was given."""
+
+    def _inner_get_response(self, *, messages: Any, stream: bool = False, **kwargs: Any) -> Any:
+        async def answer() -> af.ChatResponse[Any]:
+            words = f"heard {len(messages)}"
+            return af.ChatResponse(messages=[af.Message("assistant", [words])])
+
+        return answer()
+
+
+async def test_an_agent_of_the_agent_framework_remembers(path: pathlib.Path) -> None:
+    for turn in range(3):
+        provider = QuipuHistoryProvider(path)
+        agent = af.Agent(client=Echo(), context_providers=[provider])
+        session = agent.create_session(session_id="talk")
+        answer = await agent.run(f"turn {turn}", session=session)
+        assert answer.text == f"heard {2 * turn + 1}"
+        await provider.close()
+
+
+async def test_messages_of_the_agent_framework_come_back(path: pathlib.Path) -> None:
+    provider = QuipuHistoryProvider(path)
+    call = af.Content.from_function_call("c", "f", arguments='{"a": 1}')
+    result = af.Content.from_function_result("c", result="done")
+    told = [
+        af.Message("user", ["hello"], author_name="me"),
+        af.Message("assistant", [call]),
+        af.Message("tool", [result]),
+    ]
+    await provider.save_messages("talk", told)
+    await provider.save_messages("talk", [])
+    await provider.save_messages(None, told[:1])
+    found = await provider.get_messages("talk")
+    assert [one.to_dict() for one in found] == [one.to_dict() for one in told]
+    assert len(await provider.get_messages(None)) == 1
+    kept = (await provider.store.get("agent_framework:talk")).messages
+    assert kept[1].tool_calls == [quipu.ToolCall("f", "c", '{"a": 1}')]
+    assert kept[2].tool_calls[0].output == "done"
+    await provider.clear("talk")
+    assert await provider.get_messages("talk") == []
+    await provider.close()
+
+
+@pytest.mark.parametrize("make", [QuipuChatStore, QuipuHistoryProvider])
+def test_a_store_of_the_user_s_stays_open(path: pathlib.Path, make: Any) -> None:
+    with quipu.Store(path) as store:
+        if make is QuipuChatStore:
+            make(store).close()
+        store.append("a", "b", create=True)
