@@ -122,32 +122,6 @@ QP_INLINE int64_t time_days(unsigned year, unsigned month, unsigned day)
     return (int64_t)days - TIME_DAYS_TO_1970 - INT64_C(12) * TIME_DAYS_PER_ERA;
 }
 
-/* Seconds since 1970 to calendar fields (proleptic Gregorian calendar). An era is 400 years, after
- * which the calendar repeats. The divisions take the leap days out: one in 1460 days, but not one
- * in 36524, but one in 146096. */
-static time_civil time_split(int64_t s)
-{
-    assert(s >= QP_TIME_S_MIN && s <= QP_TIME_S_MAX);
-    /* Both terms are shifted to be positive: the range starts in year 1. */
-    uint32_t days = (uint32_t)((s - QP_TIME_S_MIN) / TIME_S_PER_DAY) + 306; /* since 0000-03-01 */
-    uint32_t rest = (uint32_t)((s - QP_TIME_S_MIN) % TIME_S_PER_DAY);
-    uint32_t era = days / TIME_DAYS_PER_ERA;
-    uint32_t day_of_era = days % TIME_DAYS_PER_ERA;
-    uint32_t year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    uint32_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    uint32_t m = (5 * day_of_year + 2) / 153;
-    time_civil civil;
-
-    civil.day = day_of_year - (153 * m + 2) / 5 + 1;
-    civil.month = m < 10 ? m + 3 : m - 9;
-    civil.year = era * 400 + year_of_era + (civil.month <= 2 ? 1 : 0);
-    civil.hour = rest / 3600;
-    civil.minute = rest / 60 % 60;
-    civil.second = rest % 60;
-    return civil;
-}
-
 /* Whether the date and time exist; no leap seconds. */
 QP_INLINE bool time_is_real(const time_civil *civil)
 {
@@ -172,39 +146,49 @@ QP_INLINE int64_t time_join(const time_civil *civil)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Two digits. */
-QP_INLINE void time_put2(char *to, unsigned value)
-{
-    assert(value < 100);
-    to[0] = (char)('0' + value / 10);
-    to[1] = (char)('0' + value % 10);
-}
+/* Two digits of a number below 100. */
+#define TIME_PUT2(to, value)                                                                       \
+    ((to)[0] = (char)('0' + (value) / 10), (to)[1] = (char)('0' + (value) % 10))
 
-/* "YYYY-MM-DD?HH:MM:SS.nnnnnnnnn", 29 characters. */
+/* Writes 29 characters: calendar fields (proleptic Gregorian calendar), then nanoseconds. An era is
+ * 400 years, after which the calendar repeats. The divisions take the leap days out: one in 1460
+ * days, but not one in 36524, but one in 146096. */
 static void time_put(char *to, quipu_time time, char separator)
 {
-    time_civil civil = time_split(time.s);
-    uint32_t ns = time.ns;
+    assert(time.s >= QP_TIME_S_MIN && time.s <= QP_TIME_S_MAX);
+    /* Both terms are shifted to be positive: the range starts in year 1. */
+    const uint32_t days = (uint32_t)((time.s - QP_TIME_S_MIN) / TIME_S_PER_DAY) + 306;
+    const uint32_t rest = (uint32_t)((time.s - QP_TIME_S_MIN) % TIME_S_PER_DAY);
+    const uint32_t era = days / TIME_DAYS_PER_ERA; /* since 0000-03-01 */
+    const uint32_t day_of_era = days % TIME_DAYS_PER_ERA;
+    const uint32_t year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    const uint32_t day_of_year =
+        day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    const uint32_t m = (5 * day_of_year + 2) / 153; /* from March on */
+    const uint32_t month = m < 10 ? m + 3 : m - 9;
+    const uint32_t year = era * 400 + year_of_era + (month <= 2 ? 1 : 0);
+    const uint32_t day = day_of_year - (153 * m + 2) / 5 + 1;
+    const uint32_t ns = time.ns % 100000000;
 
-    time_put2(to, civil.year / 100);
-    time_put2(to + 2, civil.year % 100);
+    TIME_PUT2(to, year / 100);
+    TIME_PUT2(to + 2, year % 100);
     to[4] = '-';
-    time_put2(to + 5, civil.month);
+    TIME_PUT2(to + 5, month);
     to[7] = '-';
-    time_put2(to + 8, civil.day);
+    TIME_PUT2(to + 8, day);
     to[10] = separator;
-    time_put2(to + 11, civil.hour);
+    TIME_PUT2(to + 11, rest / 3600);
     to[13] = ':';
-    time_put2(to + 14, civil.minute);
+    TIME_PUT2(to + 14, rest / 60 % 60);
     to[16] = ':';
-    time_put2(to + 17, civil.second);
+    TIME_PUT2(to + 17, rest % 60);
     to[19] = '.';
-    to[20] = (char)('0' + ns / 100000000);
-    ns %= 100000000;
-    time_put2(to + 21, ns / 1000000);
-    time_put2(to + 23, ns / 10000 % 100);
-    time_put2(to + 25, ns / 100 % 100);
-    time_put2(to + 27, ns % 100);
+    to[20] = (char)('0' + time.ns / 100000000);
+    TIME_PUT2(to + 21, ns / 1000000);
+    TIME_PUT2(to + 23, ns / 10000 % 100);
+    TIME_PUT2(to + 25, ns / 100 % 100);
+    TIME_PUT2(to + 27, ns % 100);
 }
 
 /* The stored shape: fixed width, so that text order is time order. */

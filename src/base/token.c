@@ -33,6 +33,11 @@ int64_t quipu_token_estimate(quipu_str text)
             other += 8;
             continue;
         }
+        if (*p < 0x80) {
+            p++;
+            other++;
+            continue;
+        }
         n = qp_utf8_step(p, end, &point);
         if (n != 0 && token_is_cjk(point)) {
             cjk++;

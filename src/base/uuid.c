@@ -119,30 +119,13 @@ quipu_status qp_uuid_v4(quipu_uuid *ret_uuid)
     return status;
 }
 
-/* Move time and counter on by one step; the lock is held. A clock that stands still or goes back
- * only moves the counter, and a full counter borrows the next millisecond. (last_ms, counter) only
- * ever rises, and so do the ids. */
-static void uuid_advance(uint64_t ms, uint32_t fresh)
-{
-    fresh &= (UINT32_C(1) << UUID_COUNTER_START) - 1;
-    if (ms > uuid_now.last_ms) {
-        uuid_now.last_ms = ms;
-        uuid_now.counter = fresh;
-        return;
-    }
-    uuid_now.counter++;
-    if (uuid_now.counter >> UUID_COUNTER_BITS != 0) {
-        uuid_now.last_ms++;
-        uuid_now.counter = fresh;
-    }
-    assert(uuid_now.counter >> UUID_COUNTER_BITS == 0);
-}
-
 /* Milliseconds, a counter (c) that only rises within a process, and random bits:
  *
  *   byte  0..5              6          7          8          9          10..15
  *         Unix ms, 48 bits  0111 cccc  cccc cccc  10cc cccc  cccc cccc  random, 48 bits
- */
+ *
+ * A clock that stands still or goes back only moves the counter, and a full counter borrows the
+ * next millisecond. (last_ms, counter) only ever rises, and so do the ids. */
 quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
 {
     uint8_t noise[10];
@@ -161,11 +144,19 @@ quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
     status = uuid_random(noise, sizeof(noise));
     if (status == QUIPU_OK) {
         now = quipu_time_now();
+        ms = now.s < 0 ? 0 : (uint64_t)now.s * 1000 + now.ns / 1000000;
         memcpy(&fresh, noise + 6, sizeof(fresh));
-        uuid_advance(now.s < 0 ? 0 : (uint64_t)now.s * 1000 + now.ns / 1000000, fresh);
+        fresh &= (UINT32_C(1) << UUID_COUNTER_START) - 1;
+        uuid_now.counter = ms > uuid_now.last_ms ? fresh : uuid_now.counter + 1;
+        uuid_now.last_ms = ms > uuid_now.last_ms ? ms : uuid_now.last_ms;
+        if (uuid_now.counter >> UUID_COUNTER_BITS != 0) {
+            uuid_now.last_ms++;
+            uuid_now.counter = fresh;
+        }
     }
     ms = uuid_now.last_ms;
     counter = uuid_now.counter;
+    assert(counter >> UUID_COUNTER_BITS == 0);
     qp_mutex_unlock(&uuid_lock);
     if (status != QUIPU_OK) {
         return status;

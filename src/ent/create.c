@@ -192,7 +192,7 @@ quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const v
         if (value->kind == QP_NULL) {
             status = create_missing(entity, i, ret_row, reterr);
         } else {
-            qp_fields_add(&ret_row->given, i);
+            QP_FIELDS_ADD(&ret_row->given, i);
             if (field->type != ENT_INT || field->rule != NULL) {
                 status = qp_rule_check(entity, field, value, reterr);
             }

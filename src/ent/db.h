@@ -116,6 +116,10 @@ quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr);
 quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const void *where,
                                   const void *patch, quipu_error *reterr);
 
+/* The same for the one row with this number, the entity's first field: no conditions to walk. */
+quipu_status qp_update_row(ent_db *db, const ent_entity *entity, int64_t number, const void *patch,
+                           quipu_error *reterr);
+
 /* Runs db->plan, which returns no rows; *ret_count is how many it changed. NULL: the statement may
  * be deferred (engine.h). */
 quipu_status qp_run_write(ent_db *db, int64_t *ret_count, quipu_error *reterr);

@@ -71,11 +71,11 @@ static void order_take(const qp_plan *plan, order_terms *terms, unsigned field, 
     const ent_entity *entity = plan->entity;
 
     assert(field < entity->field_count && direction <= ENT_DESC);
-    if (terms->total || qp_fields_has(&plan->pinned, field) || order_has(terms, field)) {
+    if (terms->total || QP_FIELDS_HAS(&plan->pinned, field) || order_has(terms, field)) {
         return;
     }
     if (plan->packs && field == entity->key[1]) {
-        bool tied = qp_fields_has(&plan->pinned, entity->key[0]);
+        bool tied = QP_FIELDS_HAS(&plan->pinned, entity->key[0]);
         bool follows = terms->n > 0 && terms->field[terms->n - 1] == entity->key[0] &&
                        terms->direction[terms->n - 1] == direction;
         if (tied || follows) {
@@ -105,7 +105,7 @@ static void order_complete(const qp_plan *plan, order_terms *terms)
     }
     for (size_t i = 0; i < plan->entity->key_count; i++) {
         unsigned field = plan->entity->key[i];
-        if (!qp_fields_has(&plan->pinned, field) && !order_has(terms, field)) {
+        if (!QP_FIELDS_HAS(&plan->pinned, field) && !order_has(terms, field)) {
             order_add(terms, field, direction);
         }
     }

@@ -25,18 +25,6 @@ static_assert(ENT_FIELDS_MAX <= 8 * sizeof(qp_fields), "every field has its bit"
 static_assert(((uint64_t)ENT_CLUSTER_OWNER_MAX << 32 | ENT_CLUSTER_SEQ_MAX) <= INT64_MAX,
               "a packed key is not negative");
 
-void qp_fields_add(qp_fields *set, size_t field)
-{
-    assert(field < ENT_FIELDS_MAX);
-    set->bits[field >> 6] |= UINT64_C(1) << (field & 63);
-}
-
-bool qp_fields_has(const qp_fields *set, size_t field)
-{
-    assert(field < ENT_FIELDS_MAX);
-    return (set->bits[field >> 6] >> (field & 63) & 1) != 0;
-}
-
 /* The plan allocates with its first use. */
 void qp_plan_init(qp_plan *plan, quipu_arena *scratch)
 {
@@ -114,6 +102,25 @@ void qp_plan_bind_int(qp_plan *plan, int64_t value)
     qp_plan_bind(plan, &bound);
 }
 
+/* The condition on the number of a row, the entity's first field. Where rows are distributed, the
+ * number carries its shard, and both are compared: "part"=$1 AND "id"=$2. */
+void qp_plan_number(qp_plan *plan, int64_t number)
+{
+    const qp_value shard = {.kind = QP_INT, .as.i = number & ENT_SHARD_MAX};
+    const qp_value value = {.kind = QP_INT, .as.i = number};
+
+    assert(!plan->packs && plan->entity->fields[0].type == ENT_INT);
+    if (plan->shards) {
+        assert(plan->entity->shard->number == 1);
+        qp_plan_mark(plan, QP_MARK_SHARD);
+        qp_plan_bind(plan, &shard);
+    }
+    qp_plan_mark(plan, 0);
+    qp_plan_mark(plan, ENT_OP_EQ);
+    qp_plan_bind(plan, &value);
+    plan->conditions++;
+}
+
 /* Called once, when the plan is complete. */
 quipu_status qp_plan_status(const qp_plan *plan, quipu_error *reterr)
 {
@@ -134,7 +141,7 @@ static bool plan_pins(const qp_plan *plan, const uint8_t *fields, size_t count)
 {
     assert(count <= ENT_KEY_MAX);
     for (size_t i = 0; i < count; i++) {
-        if (!qp_fields_has(&plan->pinned, fields[i])) {
+        if (!QP_FIELDS_HAS(&plan->pinned, fields[i])) {
             return false;
         }
     }

@@ -88,8 +88,8 @@ typedef struct qp_fields {
     uint64_t bits[2];
 } qp_fields;
 
-void qp_fields_add(qp_fields *set, size_t field);
-bool qp_fields_has(const qp_fields *set, size_t field);
+#define QP_FIELDS_ADD(set, field) ((set)->bits[(field) >> 6] |= UINT64_C(1) << ((field) & 63))
+#define QP_FIELDS_HAS(set, field) (((set)->bits[(field) >> 6] >> ((field) & 63) & 1) != 0)
 
 /* One a connection: a plan lives from qp_plan_begin() to the next one. Calls that run statements
  * inside each other (edges, the texts of a hit) must be done with `binds` before the inner call
@@ -133,6 +133,7 @@ void qp_plan_mark(qp_plan *plan, unsigned mark);
 /* Adds a value; a failure is kept in plan->shape's status. */
 void qp_plan_bind(qp_plan *plan, const qp_value *value);
 void qp_plan_bind_int(qp_plan *plan, int64_t value);
+void qp_plan_number(qp_plan *plan, int64_t number);
 
 /* QUIPU_OK, or why the plan is not whole, with a message. */
 quipu_status qp_plan_status(const qp_plan *plan, quipu_error *reterr);

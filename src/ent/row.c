@@ -294,7 +294,7 @@ qp_value qp_member_value(const ent_field *field, const void *member)
         break;
     case ENT_ENUM:
         memcpy(&number, member, sizeof(number));
-        value.as.text = quipu_cstr(ent_enum_text(field->labels, number));
+        value.as.text = qp_enum_label(field->labels, number);
         if (number == 0) {
             value.kind = QP_NULL;
         }
@@ -335,17 +335,19 @@ qp_value qp_opt_value(const ent_field *field, const void *member, bool optional)
  */
 
 /* Walks up to the value: it may be beyond the last label, and nothing says how many there are. */
+quipu_str qp_enum_label(const char *const *labels, int value)
+{
+    const char *const *label = labels;
+
+    for (int i = 1; label != NULL && i <= value; i++) {
+        label = labels[i] != NULL ? &labels[i] : NULL;
+    }
+    return label == NULL || value <= 0 ? (quipu_str){NULL, 0} : (quipu_str){*label, strlen(*label)};
+}
+
 const char *ent_enum_text(const char *const *labels, int value)
 {
-    if (labels == NULL || value <= 0) {
-        return NULL;
-    }
-    for (int i = 1; i <= value; i++) {
-        if (labels[i] == NULL) {
-            return NULL;
-        }
-    }
-    return labels[value];
+    return qp_enum_label(labels, value).p;
 }
 
 /* 0 for a text that is no label. */

@@ -26,6 +26,9 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
 /* The value of a row's member; QP_NULL when it is absent. */
 qp_value qp_row_value(const ent_field *field, const void *row);
 
+/* The label of an enum's value; absent when it has none. */
+quipu_str qp_enum_label(const char *const *labels, int value);
+
 /* The value at `member`, which has the type of a required field of X (text, int64_t, enum...). */
 qp_value qp_member_value(const ent_field *field, const void *member);
 

@@ -214,21 +214,43 @@ quipu_status ent_update(ent_db *db, const ent_entity *entity, const void *where,
     return status == QUIPU_OK ? qp_run_write(db, ret_count, reterr) : status;
 }
 
-/* Where the engine's SQL fails by itself (must_match_begin) no count is needed, and the write can
- * be deferred; otherwise the count is looked at. */
+/* Runs an update that must change a row. Where the engine's SQL fails by itself (must_match_begin)
+ * no count is needed, and the write can be deferred; otherwise the count is looked at. */
+static quipu_status update_run_matching(ent_db *db, const ent_entity *entity, quipu_error *reterr)
+{
+    const bool counts = db->engine->must_match_begin == NULL;
+    int64_t count = 1;
+    quipu_status status = qp_run_write(db, counts ? &count : NULL, reterr);
+
+    if (status == QUIPU_OK && count == 0) {
+        status = qp_error_set(reterr, QUIPU_BUSY, "%s: the row was changed meanwhile; try again",
+                              entity->name);
+    }
+    return status;
+}
+
 quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const void *where,
                                   const void *patch, quipu_error *reterr)
 {
     quipu_status status = update_plan(db, entity, where, patch, QP_OP_UPDATE_MUST_MATCH, reterr);
-    const bool counts = db->engine->must_match_begin == NULL;
-    int64_t count = 1;
 
+    return status == QUIPU_OK ? update_run_matching(db, entity, reterr) : status;
+}
+
+/* What writes a session once in each batch: the literal of a where has a slot for each field. */
+quipu_status qp_update_row(ent_db *db, const ent_entity *entity, int64_t number, const void *patch,
+                           quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_write(db, reterr);
+
+    assert(number != 0 && (entity->fields[0].flags & ENT_F_AUTO) != 0);
     if (status == QUIPU_OK) {
-        status = qp_run_write(db, counts ? &count : NULL, reterr);
+        qp_plan_begin(&db->plan, entity, db->engine, QP_OP_UPDATE_MUST_MATCH);
+        status = update_patch(&db->plan, patch, reterr);
     }
-    if (status == QUIPU_OK && count == 0) {
-        status = qp_error_set(reterr, QUIPU_BUSY, "%s: the row was changed meanwhile; try again",
-                              entity->name);
+    if (status == QUIPU_OK) {
+        qp_plan_number(&db->plan, number);
+        status = update_run_matching(db, entity, reterr);
     }
     return status;
 }

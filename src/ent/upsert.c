@@ -45,7 +45,7 @@ static unsigned upsert_how(const ent_entity *entity, size_t number, int on, cons
         (index != NULL && upsert_in(index->fields, index->count, number))) {
         return QP_UPSERT_KEEP;
     }
-    if (qp_fields_has(&row->given, number)) {
+    if (QP_FIELDS_HAS(&row->given, number)) {
         return (field->flags & ENT_F_IMMUTABLE) != 0 ? QP_UPSERT_KEEP : QP_UPSERT_SET;
     }
     return (field->flags & ENT_F_ON_UPDATE) != 0 ? QP_UPSERT_NOW : QP_UPSERT_KEEP;

@@ -120,7 +120,7 @@ static void where_load(const ent_field *field, const void *slot, where_slot *ret
         break;
     case ENT_ENUM:
         memcpy(&labels, slot, sizeof(labels));
-        ret->v.as.text = quipu_cstr(ent_enum_text(field->labels, labels.v));
+        ret->v.as.text = qp_enum_label(field->labels, labels.v);
         ret->n = labels.n;
         ret->list = labels.list;
         break;
@@ -206,7 +206,7 @@ static quipu_status where_check_list(const qp_plan *plan, const ent_field *field
             break;
         case ENT_ENUM:
             memcpy(&number, (const char *)slot->list + i * sizeof(number), sizeof(number));
-            value.as.text = quipu_cstr(ent_enum_text(field->labels, number));
+            value.as.text = qp_enum_label(field->labels, number);
             break;
         default:
             return QUIPU_OK;
@@ -354,7 +354,7 @@ static quipu_status where_put(qp_plan *plan, size_t number, const char *where, b
         qp_plan_bind(plan, &slot.upper);
     }
     if (outermost && slot.op == ENT_OP_EQ) {
-        qp_fields_add(&plan->pinned, number);
+        QP_FIELDS_ADD(&plan->pinned, number);
     }
     return QUIPU_OK;
 }
@@ -389,15 +389,15 @@ static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outerm
         plan->parent_high = range.high;
     }
     if (!child) {
-        qp_fields_add(&done, entity->key[0]);
+        QP_FIELDS_ADD(&done, entity->key[0]);
     }
     if (range.covers) {
-        qp_fields_add(&done, entity->key[1]);
+        QP_FIELDS_ADD(&done, entity->key[1]);
     }
     if (outermost) {
-        qp_fields_add(&plan->pinned, entity->key[0]);
+        QP_FIELDS_ADD(&plan->pinned, entity->key[0]);
         if ((int)seq->op == ENT_OP_EQ) {
-            qp_fields_add(&plan->pinned, entity->key[1]);
+            QP_FIELDS_ADD(&plan->pinned, entity->key[1]);
         }
     }
     return done;
@@ -473,8 +473,8 @@ static qp_fields where_put_shard(qp_plan *plan, const char *where, bool outermos
         where_tied(&ties, entity->shard->number - 1u, &number)) {
         (void)where_put_number(plan, number.as.i);
         plan->conditions++;
-        qp_fields_add(&done, entity->shard->number - 1u);
-        qp_fields_add(&plan->pinned, entity->shard->number - 1u);
+        QP_FIELDS_ADD(&done, entity->shard->number - 1u);
+        QP_FIELDS_ADD(&plan->pinned, entity->shard->number - 1u);
         return done;
     }
     qp_plan_mark(plan, QP_MARK_SHARD);
@@ -599,7 +599,7 @@ static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth
         if (at != ENT_ABSENT) {
             memcpy(&op, where + at, sizeof(op));
         }
-        if (op != ENT_OP_NONE && !qp_fields_has(&done, i)) {
+        if (op != ENT_OP_NONE && !QP_FIELDS_HAS(&done, i)) {
             status = where_put(plan, i, where, depth == 0, reterr);
         }
     }
@@ -645,14 +645,14 @@ quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
     } else if (plan->shards && field + 1 == plan->entity->shard->number) {
         plan->parent = QP_PARENT_SHARD;
         plan->parent_at = where_put_number(plan, 0);
-        qp_fields_add(&plan->pinned, field);
+        QP_FIELDS_ADD(&plan->pinned, field);
     } else {
         plan->parent = QP_PARENT_FIELD;
         plan->parent_at = plan->bind_count;
         qp_plan_mark(plan, (unsigned)field);
         qp_plan_mark(plan, ENT_OP_EQ);
         qp_plan_bind(plan, &nothing);
-        qp_fields_add(&plan->pinned, field);
+        QP_FIELDS_ADD(&plan->pinned, field);
     }
     return qp_where_walk(plan, where, reterr);
 }

@@ -9,6 +9,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "ent/row.h"
+
 #define VALUE_ARRAY_DIMENSIONS 1
 
 static_assert(QP_PG_SLOT_SIZE >= QUIPU_TIME_TEXT_SIZE, "a slot holds a time's text");
@@ -112,8 +114,7 @@ static qp_value value_item(const qp_list_operand *list, size_t at)
     assert(at < list->n);
     if (list->labels != NULL) {
         memcpy(&number, (const char *)list->items + at * sizeof(number), sizeof(number));
-        return (qp_value){.kind = QP_TEXT,
-                          .as.text = quipu_cstr(ent_enum_text(list->labels, number))};
+        return (qp_value){.kind = QP_TEXT, .as.text = qp_enum_label(list->labels, number)};
     }
     switch (list->kind) {
     case QP_INT:

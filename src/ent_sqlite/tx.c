@@ -14,42 +14,35 @@
 
 #include <assert.h>
 
+#define TX_NOW 0 /* a deadline of tx_run(): it does not wait */
+
 /* Runs one of the statements, and prepares it with its first use. Reset at once, so that no
  * statement of a transaction stays active: an active one would make COMMIT keep the read lock.
  *
  * The progress handler is off meanwhile. SQLite asks it after the last step, too: a BEGIN or COMMIT
  * that has done its work would be reported as interrupted, and a ROLLBACK might not happen. While a
- * BEGIN waits for the lock the busy handler asks instead, before anything is done. */
-static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
+ * BEGIN waits for the lock the busy handler asks instead, before anything is done. It covers most
+ * waits; WAL recovery and a checkpoint at its start return SQLITE_BUSY without calling it: those
+ * are repeated until the deadline. */
+static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql, int64_t deadline_ns)
 {
     int rc = SQLITE_OK;
 
     assert(stmt != NULL && sql != NULL);
-    if (*stmt == NULL) {
-        rc = sqlite3_prepare_v3(conn->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL);
-    }
-    if (rc == SQLITE_OK) {
-        assert(!conn->no_interrupt);
-        conn->no_interrupt = true;
-        rc = sqlite3_step(*stmt);
-        rc = rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
-        (void)sqlite3_reset(*stmt);
-        conn->no_interrupt = false;
-    }
-    return rc;
-}
-
-/* The busy handler covers most waits; WAL recovery and a checkpoint at its start return SQLITE_BUSY
- * without calling it. Retried until the deadline. */
-static int tx_run_retry(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
-{
-    int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
-    int rc = tx_run(conn, stmt, sql);
-
-    assert(conn->db != NULL);
-    while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(conn, deadline_ns)) {
-        rc = tx_run(conn, stmt, sql);
-    }
+    do {
+        if (*stmt == NULL) {
+            rc = sqlite3_prepare_v3(conn->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL);
+        }
+        if (*stmt != NULL) {
+            assert(!conn->no_interrupt);
+            conn->no_interrupt = true;
+            rc = sqlite3_step(*stmt);
+            rc = rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+            (void)sqlite3_reset(*stmt);
+            conn->no_interrupt = false;
+        }
+    } while ((rc & 0xff) == SQLITE_BUSY && deadline_ns != TX_NOW &&
+             qp_sqlite_wait(conn, deadline_ns));
     return rc;
 }
 
@@ -62,16 +55,18 @@ quipu_status qp_sqlite_begin(void *conn, int depth, ent_tx_kind kind, quipu_erro
     assert(depth >= 0);
     assert(depth > 0 || sqlite3_get_autocommit(self->db) != 0);
     if (depth > 0) {
-        rc = tx_run(self, &self->savepoint, "SAVEPOINT ent");
+        rc = tx_run(self, &self->savepoint, "SAVEPOINT ent", TX_NOW);
     } else if (kind == ENT_WRITE || kind == ENT_WRITE_ROWS) {
-        rc = tx_run_retry(self, &self->begin_write, "BEGIN IMMEDIATE");
+        rc = tx_run(self, &self->begin_write, "BEGIN IMMEDIATE",
+                    qp_interrupt_deadline(&self->interrupt));
     } else {
-        rc = tx_run(self, &self->begin_read, "BEGIN");
+        rc = tx_run(self, &self->begin_read, "BEGIN", TX_NOW);
         if (rc == SQLITE_OK && kind == ENT_READ) {
-            rc = tx_run_retry(self, &self->snapshot, "SELECT 1 FROM sqlite_schema LIMIT 1");
+            rc = tx_run(self, &self->snapshot, "SELECT 1 FROM sqlite_schema LIMIT 1",
+                        qp_interrupt_deadline(&self->interrupt));
             if (rc != SQLITE_OK) {
                 quipu_status status = qp_sqlite_fail(self, rc, "cannot read", reterr);
-                (void)tx_run(self, &self->rollback, "ROLLBACK");
+                (void)tx_run(self, &self->rollback, "ROLLBACK", TX_NOW);
                 return status;
             }
         }
@@ -84,8 +79,8 @@ quipu_status qp_sqlite_begin(void *conn, int depth, ent_tx_kind kind, quipu_erro
 quipu_status qp_sqlite_commit(void *conn, int depth, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
-    int rc = depth > 0 ? tx_run(self, &self->release, "RELEASE ent")
-                       : tx_run(self, &self->commit, "COMMIT");
+    int rc = depth > 0 ? tx_run(self, &self->release, "RELEASE ent", TX_NOW)
+                       : tx_run(self, &self->commit, "COMMIT", TX_NOW);
 
     assert(depth >= 0);
     return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot commit to", reterr);
@@ -103,15 +98,15 @@ void qp_sqlite_rollback(void *conn, int depth)
         return;
     }
     if (depth > 0) {
-        int rc = tx_run(self, &self->rollback_to, "ROLLBACK TO ent");
+        int rc = tx_run(self, &self->rollback_to, "ROLLBACK TO ent", TX_NOW);
         if (rc == SQLITE_OK) {
-            rc = tx_run(self, &self->release, "RELEASE ent");
+            rc = tx_run(self, &self->release, "RELEASE ent", TX_NOW);
         }
         if (rc == SQLITE_OK) {
             return;
         }
     }
-    (void)tx_run(self, &self->rollback, "ROLLBACK");
+    (void)tx_run(self, &self->rollback, "ROLLBACK", TX_NOW);
 }
 
 /* Autocommit is off exactly inside of a transaction. */

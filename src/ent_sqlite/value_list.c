@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "ent/row.h"
+
 #define LIST_COLUMN_VALUE 0
 #define LIST_COLUMN_OPERAND 1
 /* The estimate for the planner: a statement is prepared before its lists are known. */
@@ -153,7 +155,7 @@ static void list_item(sqlite3_context *ctx, const qp_list_operand *list, size_t 
     if (list->labels != NULL) {
         int number = 0;
         memcpy(&number, (const char *)list->items + at * sizeof(number), sizeof(number));
-        list_text(ctx, quipu_cstr(ent_enum_text(list->labels, number)), SQLITE_STATIC);
+        list_text(ctx, qp_enum_label(list->labels, number), SQLITE_STATIC);
         return;
     }
     switch (list->kind) {

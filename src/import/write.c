@@ -172,7 +172,10 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
             made.session_id = w->row->id;
             made.seq = w->header.next_seq;
             made.tokens_total = w->header.token_count + made.tokens;
-            status = qp_salt_make(salted_hash, reterr);
+            status = qp_random(salted_hash, QP_SALT_SIZE);
+            if (status != QUIPU_OK) {
+                (void)qp_error_set(reterr, status, "the system has no randomness for a salt");
+            }
         }
         if (status == QUIPU_OK) {
             qp_header_hash(&w->header, &made, salted_hash);

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "base/uuid.h"
@@ -239,8 +240,7 @@ quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratc
 
     assert(encoded->count > 0 && ent_depth(db) > 0);
     if (status == QUIPU_OK) {
-        status = qp_update_must_match(db, &qp_session_entity,
-                                      &(qp_session_where){.id = ent_eq(row->id)}, &patch, reterr);
+        status = qp_update_row(db, &qp_session_entity, row->id, &patch, reterr);
     }
     if (status == QUIPU_OK) {
         qp_patch_apply(&qp_session_entity, &patch, false, &after);
@@ -421,28 +421,6 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status == QUIPU_OK ? append_work(call, db, scratch, reterr) : status;
 }
 
-/* Writes what was encoded, in this store. */
-static quipu_status append_here(append_call *append, qp_call *within, quipu_error *reterr)
-{
-    const quipu_store *store = append->store;
-    const qp_state_items none = {NULL, 0};
-    quipu_status status;
-
-    qp_store_beside(store, append->key, append->also == NULL ? none : append->also->changes,
-                    within);
-    within->coalesces = true;
-    within->idempotent = true; /* by the event ids */
-    status = append->creates
-                 ? qp_session_write_new(append->store, within, append_create_work, append, reterr)
-                 : qp_store_write(append->store, within, append_work, append, reterr);
-    /* The cap may have released more than one transaction removes. One step: the caller waits with
-     * a turn. */
-    if (status == QUIPU_OK && (store->cap_messages > 0 || store->cap_tokens > 0)) {
-        qp_purge_after(append->store, within, 1);
-    }
-    return status;
-}
-
 /* An append at a server. */
 static quipu_status append_ask(append_call *append, const qp_call *call, quipu_messages messages,
                                quipu_error *reterr)
@@ -484,14 +462,28 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_messa
                                quipu_status status, quipu_appended *ret_appended,
                                quipu_error *reterr)
 {
+    const qp_state_items none = {NULL, 0};
+
     assert(within->store == NULL || within->store == append->store);
-    if (status == QUIPU_OK && qp_store_is_remote(append->store)) {
+    if (status == QUIPU_OK && append->store->remote.append != NULL) {
         status = append_ask(append, within, messages, reterr);
         if (status == QUIPU_CONFLICT && append->also != NULL) {
             append_ask_revision(append, within);
         }
     } else if (status == QUIPU_OK) {
-        status = append_here(append, within, reterr);
+        qp_store_beside(append->store, append->key,
+                        append->also == NULL ? none : append->also->changes, within);
+        within->coalesces = true;
+        within->idempotent = true; /* by the event ids */
+        status =
+            append->creates
+                ? qp_session_write_new(append->store, within, append_create_work, append, reterr)
+                : qp_store_write(append->store, within, append_work, append, reterr);
+        /* The cap may have released more than one transaction removes. One step: the caller waits
+         * with a turn. */
+        if (status == QUIPU_OK && within->family) {
+            qp_purge_after(append->store, within, 1);
+        }
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));
@@ -633,7 +625,7 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
                                   const quipu_call_options *call, quipu_appended *ret_appended,
                                   quipu_error *reterr)
 {
-    append_call append = {.store = store, .key = key};
+    append_call append = {.store = store, .key = key, .expected_revision = -1};
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
@@ -644,7 +636,7 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     if (status == QUIPU_OK && ret_appended != NULL) {
         status = qp_output_check(ret_appended, "quipu_appended", reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && (options != NULL || messages.count == 0)) {
         status = append_options(&append, options, messages.count > 0, &arena, reterr);
     }
     if (status == QUIPU_OK) {
@@ -652,7 +644,9 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
                                  store->message_bytes_max, reterr);
     }
     status = append_run(&append, &within, messages, status, ret_appended, reterr);
-    quipu_arena_free(&arena);
+    if (QP_ARENA_IS_USED(&arena)) { /* only options need it */
+        quipu_arena_free(&arena);
+    }
     return status;
 }
 

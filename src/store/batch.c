@@ -1,6 +1,6 @@
 /* The states of a batch in which members run: OPTIMISTIC, LOCKED, EXCLUSIVE (diagram in batch.h).
  *
- * Owns the way from the first member to the last before the commit. Called by group.c with a caller
+ * Owns the way from the first member to the last before the commit. Called by queue.c with a caller
  * that leads, and by outcome.c to retry one member. The connection, the scratch arena and the
  * session cache of the group belong to the leader, so that nothing here takes a lock but the
  * queue's own functions. When qp_batch_lead() returns no transaction is open, nothing is pinned,
@@ -63,7 +63,7 @@ void qp_batch_move(qp_batch *batch, qp_batch_state to)
 
     assert((allowed[batch->state] & BATCH_BIT(to)) != 0);
     assert((to == QP_BATCH_OUTCOME) == (ent_depth(db) == 0));
-    assert(to != QP_BATCH_LOCKED || (batch->is_retry == batch->beside && qp_db_locks_rows(db)));
+    assert(to != QP_BATCH_LOCKED || (batch->is_retry == batch->beside && batch->group->locks_rows));
     assert(to != QP_BATCH_COMMIT || batch->any);
     (void)db;
     (void)allowed;
@@ -212,7 +212,7 @@ static void batch_exclusive(qp_batch *batch)
         if (ran && write->next == NULL) {
             last = qp_queue_take(queue, last, false, &batch->count);
         }
-        if (ran && write->next == NULL && wait_ns > 0) {
+        if (ran && write->next == NULL && wait_ns > 0 && batch->count < queue->expected_size) {
             qp_queue_wait_for_more(queue, batch->count, &wait_ns);
             last = qp_queue_take(queue, last, false, &batch->count);
         }
@@ -228,7 +228,7 @@ static void batch_exclusive_retry(qp_batch *batch)
     qp_write *own = batch->own;
 
     assert(batch->count == 1);
-    if (qp_db_locks_rows(group->db)) {
+    if (group->locks_rows) {
         qp_call_watch(own->call, group->db);
     }
     (void)batch_run_member(batch, own);
@@ -547,7 +547,7 @@ static void batch_start(qp_batch *batch)
     const bool shared = batch->is_retry == batch->beside &&
                         (call->session.p != NULL || call->session_count > 0 ||
                          call->family_count > 0 || call->compares) &&
-                        qp_db_locks_rows(group->db);
+                        group->locks_rows;
 
     batch->own->status = qp_batch_begin(batch, shared ? ENT_WRITE_ROWS : ENT_WRITE);
     if (batch->own->status != QUIPU_OK) {
@@ -556,7 +556,7 @@ static void batch_start(qp_batch *batch)
     }
     if (!shared) {
         qp_session_cache_begin_exclusive(&group->sessions, group->db);
-        if (qp_db_locks_rows(group->db)) {
+        if (group->locks_rows) {
             qp_group_count_exclusive(group);
         }
         qp_batch_move(batch, QP_BATCH_EXCLUSIVE);

@@ -46,10 +46,6 @@ typedef struct qp_call {
     bool compares; /* it names nobody: each of its changes is a compare-and-set by itself */
 } qp_call;
 
-/* Read the caller's struct; `deadline_ms` is the store's. QUIPU_CANCELLED when it is too late. */
-QUIPU_MUST_USE quipu_status qp_call_begin(const quipu_call_options *given, int32_t deadline_ms,
-                                          qp_call *ret, quipu_error *reterr);
-
 /* QUIPU_OK, or why the call must not wait any longer: QUIPU_CANCELLED or QUIPU_BUSY. */
 quipu_status qp_call_check(const qp_call *call, quipu_error *reterr);
 

@@ -31,24 +31,13 @@ static quipu_status commit_status(quipu_status status, quipu_error *error)
 static_assert(1 << (QUIPU_COMMIT_SIZES - 1) == QUIPU_GROUP_MAX,
               "the last size is the largest group");
 
-/* Where a commit of so many callers is counted: the powers of two are upper bounds. */
-static size_t commit_size(int64_t writes)
-{
-    size_t at = 0;
-
-    assert(writes > 0 && writes <= QUIPU_GROUP_MAX);
-    while ((INT64_C(1) << at) < writes) {
-        at++;
-    }
-    return at;
-}
-
-/* Counts what the commit held, and notifies the waiters for changes, also of a commit that only
- * may have been one. */
+/* Counts what the commit held, by the powers of two as upper bounds, and notifies the waiters for
+ * changes, also of a commit that only may have been one. */
 static void commit_report(const qp_batch *batch, bool committed)
 {
     qp_group *group = batch->group;
     int64_t writes = 0;
+    size_t size = 0; /* the place of the first power of two that is no smaller than `writes` */
     bool changed = false;
 
     for (const qp_write *write = batch->own; write != NULL; write = write->next) {
@@ -59,11 +48,15 @@ static void commit_report(const qp_batch *batch, bool committed)
     if (changed && group->signal != NULL && atomic_load(&group->signal->listeners) > 0) {
         qp_change_signal_notify(group->signal);
     }
+    assert(writes <= QUIPU_GROUP_MAX);
     if (committed && writes > 0) {
+        while ((INT64_C(1) << size) < writes) {
+            size++;
+        }
         qp_mutex_lock(&group->queue.mutex);
         group->counts.commits++;
         group->counts.writes += writes;
-        group->counts.sizes[commit_size(writes)]++;
+        group->counts.sizes[size]++;
         group->counts.largest = writes > group->counts.largest ? writes : group->counts.largest;
         qp_mutex_unlock(&group->queue.mutex);
     }

@@ -35,6 +35,7 @@ typedef struct qp_group {
     qp_group_counts counts;
     /* The leader's, without a lock: */
     ent_db *db;          /* opened by the first leader */
+    bool locks_rows;     /* its engine does: batches may be LOCKED and OPTIMISTIC */
     quipu_arena scratch; /* of the work that runs */
     qp_session_cache sessions;
     int64_t commit_ns; /* what a commit costs, a moving average */

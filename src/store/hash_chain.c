@@ -26,7 +26,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/uuid.h"
 #include "ent/row.h"
 #include "store/fork_chain.h"
 
@@ -118,17 +117,6 @@ static void hash_chain_link(const void *message, bool is_new, const uint8_t salt
         }
     }
     qp_blake2b_end(&blake, ret_hash);
-}
-
-/* Before the transaction: randomness may fail, and must not fail between two rows. */
-quipu_status qp_salt_make(uint8_t room[QP_SALTED_HASH_SIZE], quipu_error *reterr)
-{
-    quipu_status status = qp_random(room, QP_SALT_SIZE);
-
-    assert(room != NULL);
-    return status == QUIPU_OK
-               ? QUIPU_OK
-               : qp_error_set(reterr, status, "the system has no randomness for a salt");
 }
 
 /* Moves the chain by one message: the header's hash covers everything up to it. */

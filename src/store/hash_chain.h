@@ -27,9 +27,6 @@
 #define QP_SALT_SIZE QP_BLAKE2B_SALT
 #define QP_SALTED_HASH_SIZE (QP_SALT_SIZE + QP_HASH_SIZE) /* of the column salted_hash */
 
-/* Fills in `salt` of a message's room; QUIPU_IO without randomness. Before the write lock. */
-QUIPU_MUST_USE quipu_status qp_salt_make(uint8_t room[QP_SALTED_HASH_SIZE], quipu_error *reterr);
-
 /* The next link of the session's chain: hashes a message that is ready to be stored, with its
  * number and its time, and gives it its salted_hash, which is `room`. The room holds a salt and
  * outlives the message. qp_header_see() follows. */

@@ -48,16 +48,6 @@ static const message_text message_texts[] = {
 
 #define MESSAGE_TEXTS (sizeof(message_texts) / sizeof(message_texts[0]))
 
-/* Text number i of a message. */
-static quipu_str message_text_at(const quipu_message *message, size_t i)
-{
-    quipu_str text;
-
-    assert(i < MESSAGE_TEXTS);
-    memcpy(&text, (const char *)message + message_texts[i].message, sizeof(text));
-    return text;
-}
-
 /* ---- checks -----------------------------------------------------------------------------------
  */
 
@@ -81,10 +71,15 @@ static size_t message_calls_bytes(const quipu_message *message, bool shared)
     return n;
 }
 
-/* What an answer says of its model and its tokens. */
-static quipu_status message_check_usage(const quipu_message *message, quipu_error *reterr)
+/* What an answer says of its model and its tokens. 0 is stored as absent, so that a message without
+ * usage has the hash that it always had. */
+static quipu_status message_usage(const quipu_message *message, qp_message_new *row,
+                                  quipu_error *reterr)
 {
-    assert(message != NULL);
+    row->model = message->model.n > 0 ? message->model : QP_STR_ABSENT;
+    row->prompt_tokens = (ent_opt_int){message->prompt_tokens > 0, message->prompt_tokens};
+    row->cached_tokens = (ent_opt_int){message->cached_tokens > 0, message->cached_tokens};
+    row->answer_tokens = (ent_opt_int){message->answer_tokens > 0, message->answer_tokens};
     if (message->prompt_tokens < 0 || message->cached_tokens < 0 || message->answer_tokens < 0) {
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "prompt_tokens", "range",
                               "a reported number of tokens is negative; give 0 for none");
@@ -94,22 +89,6 @@ static quipu_status message_check_usage(const quipu_message *message, quipu_erro
                : qp_error_field(reterr, QUIPU_LIMIT, "Message", "model", "len",
                                 "the model's name has %zu bytes; at most %d are allowed",
                                 message->model.n, QUIPU_MODEL_NAME_MAX);
-}
-
-/* What an answer used; 0 is stored as absent, so that a message without usage hashes as ever. Most
- * messages are no answers of models. */
-static quipu_status message_usage(const quipu_message *message, qp_message_new *row,
-                                  quipu_error *reterr)
-{
-    if (message->model.n == 0 &&
-        (message->prompt_tokens | message->cached_tokens | message->answer_tokens) == 0) {
-        return QUIPU_OK;
-    }
-    row->model = message->model.n > 0 ? message->model : QP_STR_ABSENT;
-    row->prompt_tokens = (ent_opt_int){message->prompt_tokens > 0, message->prompt_tokens};
-    row->cached_tokens = (ent_opt_int){message->cached_tokens > 0, message->cached_tokens};
-    row->answer_tokens = (ent_opt_int){message->answer_tokens > 0, message->answer_tokens};
-    return message_check_usage(message, reterr);
 }
 
 /* What refuses a message by itself, without its session, before a column is made. message_encode()
@@ -278,8 +257,11 @@ static quipu_status message_extra(qp_encoded *encoded, const quipu_message *mess
     qp_jsonw_object(&writer);
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
         if ((odd & 1u << i) != 0) {
+            quipu_str text;
+
+            memcpy(&text, (const char *)message + message_texts[i].message, sizeof(text));
             qp_jsonw_key(&writer, quipu_cstr(message_texts[i].name));
-            qp_jsonw_str(&writer, message_text_at(message, i));
+            qp_jsonw_str(&writer, text);
         }
     }
     if (message->mark == QUIPU_MARK_COMPACTION) {
@@ -324,17 +306,25 @@ static quipu_status message_extra_check(quipu_json extra, quipu_error *reterr)
 static quipu_status message_columns(qp_encoded *encoded, const quipu_message *message,
                                     qp_message_new *row, quipu_error *reterr)
 {
+    const int64_t reported =
+        message->prompt_tokens | message->cached_tokens | message->answer_tokens;
     uint32_t odd = 0; /* bit i: text i is a view */
-    quipu_status used = message_usage(message, row, reterr);
 
-    if (used != QUIPU_OK) {
-        return used;
+    if (message->model.n > 0 || reported != 0) { /* most messages are no answers of models */
+        quipu_status status = message_usage(message, row, reterr);
+
+        if (status != QUIPU_OK) {
+            return status;
+        }
     }
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
-        quipu_str text = message_text_at(message, i);
-        qp_text_fault fault =
-            encoded->source == QP_MESSAGES_PARSED ? QP_TEXT_OK : qp_text_check(text, NULL);
+        qp_text_fault fault = QP_TEXT_OK;
+        quipu_str text;
 
+        memcpy(&text, (const char *)message + message_texts[i].message, sizeof(text));
+        if (encoded->source != QP_MESSAGES_PARSED && text.n > 0) {
+            fault = qp_text_check(text, NULL);
+        }
         if (fault != QP_TEXT_OK && !qp_utf8_valid(text)) {
             return message_not_utf8(message_texts[i].name, text, reterr);
         }
@@ -392,9 +382,6 @@ static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_m
     encoded->named[at] = message->event_id.n > 0;
     encoded->any_named |= encoded->named[at];
     encoded->timed[at] = message->has_timestamp;
-    if (status == QUIPU_OK) {
-        status = qp_salt_make(encoded->hashes + at * QP_SALTED_HASH_SIZE, reterr);
-    }
     if (message->has_timestamp) {
         row->timestamp = (ent_opt_time){true, message->timestamp};
     }
@@ -408,11 +395,16 @@ static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_m
     if (status == QUIPU_OK && message->calls.count > 0) {
         status = message_calls(encoded, message, shared, &row->tool_calls.text, reterr);
     }
+    /* Before the transaction: randomness may fail, and must not fail between two rows. */
     if (status == QUIPU_OK) {
         status =
             qp_event_id_bytes(message->event_id, encoded->id_room, &encoded->arena, &row->event_id);
+        if (status == QUIPU_OK) {
+            status = qp_random(encoded->hashes + at * QP_SALTED_HASH_SIZE, QP_SALT_SIZE);
+        }
         if (status != QUIPU_OK) {
-            return qp_error_set(reterr, status, "no memory or no randomness for an event id");
+            return qp_error_set(reterr, status,
+                                "no memory or no randomness for an event id or a salt");
         }
     }
     /* A summary counts nothing, so that a view has the tokens that lie between two totals. */
@@ -573,21 +565,24 @@ static void message_words(qp_header *header, quipu_str text)
 /* The counters that an append moves, from the row; without a row those of an empty session. */
 void qp_header_begin(qp_header *header, const qp_session *row)
 {
-    header->next_seq = row != NULL ? row->next_seq : 1;
-    header->message_count = row != NULL ? row->message_count : 0;
-    header->token_count = row != NULL ? row->token_count : 0;
-    header->turn_seq = row != NULL ? row->turn_seq : 0;
+    static const qp_session empty = {.next_seq = 1};
+    const qp_session *from = row != NULL ? row : &empty;
+
+    header->next_seq = from->next_seq;
+    header->message_count = from->message_count;
+    header->token_count = from->token_count;
+    header->turn_seq = from->turn_seq;
     header->last_event_at = (quipu_time){0, 0};
-    header->hashed_from = row != NULL ? row->hashed_from : 0;
+    header->hashed_from = from->hashed_from;
     header->begins_chain = header->hashed_from == 0;
     memset(header->hash, 0, sizeof(header->hash));
-    if (header->hashed_from > 0 && row->head_hash.n == sizeof(header->hash)) {
-        memcpy(header->hash, row->head_hash.p, sizeof(header->hash));
+    if (header->hashed_from > 0 && from->head_hash.n == sizeof(header->hash)) {
+        memcpy(header->hash, from->head_hash.p, sizeof(header->hash));
     }
-    header->usage_before = qp_usage_of(row);
+    header->usage_before = QP_USAGE_OF(from);
     header->usage = header->usage_before;
     header->begins_span = false;
-    header->wants_words = row == NULL || (row->first_words.p == NULL && row->turn_seq == 0);
+    header->wants_words = from->first_words.p == NULL && from->turn_seq == 0;
     header->words_n = 0;
 }
 
@@ -600,7 +595,7 @@ void qp_header_see(qp_header *header, const qp_message_new *message)
     header->message_count++;
     header->token_count += message->tokens;
     header->last_event_at = message->timestamp.v;
-    if (qp_usage_has(message)) {
+    if (QP_USAGE_IN(message)) {
         header->begins_span |= qp_usage_add(&header->usage, message);
     }
     const bool calls =
@@ -676,9 +671,10 @@ quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db, quipu_str 
                                quipu_error *reterr)
 {
     quipu_error error = {0};
-    quipu_status status = encoded->count == 1
-                              ? qp_message_create(db, NULL, &encoded->rows[0], NULL, &error)
-                              : qp_message_create_many(db, encoded->rows, encoded->count, &error);
+    quipu_status status =
+        encoded->count == 1
+            ? ent_create(db, NULL, &qp_message_entity, &encoded->rows[0], NULL, &error)
+            : ent_create_many(db, &qp_message_entity, encoded->rows, encoded->count, &error);
 
     assert(ent_depth(db) > 0);
     if (status == QUIPU_EXISTS && strstr(error.field, "seq") != NULL) {

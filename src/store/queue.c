@@ -1,9 +1,12 @@
-/* The queue in front of the writing connection.
+/* The commit group and the queue in front of its writing connection.
  *
- * Owns the list of waiting callers and the question who leads. Called by group.c (enter, finish)
- * and by the leader's batch (take, wait, requeue). Every function takes the queue's mutex by itself
- * and holds it for a few instructions only; none runs a caller's work. Each caller sleeps on an
- * event of its own, so that callers that are woken together do not compete for the mutex again.
+ * Owns the group (its connection, its counters), the list of waiting callers and the question who
+ * leads. qp_group_run() is the door: every call of the store that writes passes it
+ * (qp_store_write()), and either leads a batch or is answered by another leader; batch.c runs the
+ * batch and calls the queue (take, wait, requeue). Every function takes the queue's mutex by itself
+ * and holds it for a few instructions only; none holds it while a caller's work runs. The caller
+ * that leads has connection, cache and scratch arena to itself. Each caller sleeps on an event of
+ * its own, so that callers that are woken together do not compete for the mutex again.
  *
  *     arrives ──▶ nobody leads ─────────────────────────────▶ leads
  *        └──────▶ waits ──┬─ the leader hands over ─────────▶ leads
@@ -11,12 +14,16 @@
  *                         │        └─ requeued ──▶ waits
  *                         └─ deadline or cancel while it waits ──▶ leaves, returns
  *
- * Locks: its own mutex. On return of qp_queue_enter() the caller leads, or has its answer. */
+ * Locks: its own mutex. On return of qp_queue_enter() the caller leads, or has its answer; on
+ * return of qp_group_run() the write has its status, and no open transaction contains it. */
 #include "store/queue.h"
 
 #include <assert.h>
 
 #include "base/error.h"
+#include "ent/db.h"
+#include "store/batch.h"
+#include "store/group.h"
 #include "store/store.h"
 
 /* What a waiting caller is woken with. */
@@ -252,4 +259,108 @@ void qp_queue_finish(qp_queue *queue, qp_write *own)
     if (members > 0) {
         queue_wake(own->next, members);
     }
+}
+
+/* ---- the group --------------------------------------------------------------------------------
+ */
+
+/* No connection yet: a store that only reads never opens one for writing. */
+quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu_str tenant,
+                           quipu_error *reterr)
+{
+    quipu_status status;
+
+    *group = (qp_group){.sessions = {.tenant = tenant}};
+    status = qp_queue_init(&group->queue, reterr);
+    if (status == QUIPU_OK) {
+        group->connector = connector;
+    }
+    return status;
+}
+
+/* Nobody is in the queue any more: quipu_close() has waited for every call. Safe on a group that
+ * was never set up. */
+void qp_group_done(qp_group *group)
+{
+    if (group->connector == NULL) {
+        return;
+    }
+    ent_close(group->db);
+    group->connector = NULL;
+    qp_session_cache_free(&group->sessions);
+    quipu_arena_free(&group->scratch);
+    quipu_arena_free(&group->feed.arena);
+    qp_queue_done(&group->queue);
+}
+
+/* Runs a write that wants the connection for itself. It may change any row. */
+static void group_run_outside(qp_group *group, qp_write *own)
+{
+    own->next = NULL;
+    group->removed = (qp_removed){0, 0};
+    qp_call_watch(own->call, group->db);
+    if (group->scratch.head != NULL) {
+        quipu_arena_reset(&group->scratch);
+    }
+    own->status = own->work(own->ctx, group->db, &group->scratch, own->reterr);
+    while (ent_depth(group->db) > 0) {
+        ent_rollback(group->db);
+    }
+    ent_watch(group->db, 0, NULL, NULL);
+    qp_session_cache_detach_all(&group->sessions);
+    if (group->signal != NULL) {
+        qp_change_signal_notify(group->signal);
+    }
+}
+
+/* The door. A caller that finds nobody leading leads: it opens the connection on the first write,
+ * runs the work of everybody in its batch, answers, and passes the lead on. */
+quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call, qp_work_fn work,
+                          void *ctx, quipu_error *reterr)
+{
+    /* Of the last try. The caller's own is written only when that failed. */
+    quipu_error error = {.status = QUIPU_OK};
+    qp_write write = {.kind = kind, .work = work, .ctx = ctx, .call = call, .reterr = &error};
+
+    assert(group->connector != NULL);
+    if (qp_queue_enter(&group->queue, &write)) {
+        if (group->db == NULL) {
+            write.status = group->connector->open(group->connector->ctx, false, &group->db, &error);
+            group->locks_rows = group->db != NULL && qp_db_locks_rows(group->db);
+        }
+        if (group->db != NULL && kind == QP_WRITE_OUTSIDE) {
+            group_run_outside(group, &write);
+        } else if (group->db != NULL) {
+            qp_batch_lead(group, &write);
+        }
+        qp_queue_finish(&group->queue, &write);
+    } /* else another leader has answered */
+    if (write.status != QUIPU_OK && error.status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
+    }
+    return write.status;
+}
+
+void qp_group_count_exclusive(qp_group *group)
+{
+    qp_mutex_lock(&group->queue.mutex);
+    group->counts.exclusive++;
+    qp_mutex_unlock(&group->queue.mutex);
+}
+
+bool qp_group_owns_expired(const qp_group *group, const qp_session *row)
+{
+    return group->sessions.state == QP_BATCH_EXCLUSIVE ||
+           (group->sessions.state == QP_BATCH_LOCKED && qp_session_expired(row, group->locked_at));
+}
+
+/* A copy under the queue's mutex, which guards the counters. */
+qp_group_counts qp_group_counted(qp_group *group)
+{
+    qp_group_counts counts;
+
+    qp_mutex_lock(&group->queue.mutex);
+    counts = group->counts;
+    qp_mutex_unlock(&group->queue.mutex);
+    return counts;
 }

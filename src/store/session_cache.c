@@ -353,11 +353,15 @@ quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db, quipu_e
         if (entry->dirty) {
             /* A row that this transaction has written once is its own: the id is enough. */
             const bool compares = cache->state == QP_BATCH_OPTIMISTIC && !entry->changed;
-            const qp_session_where where = compares
-                                               ? session_cache_must_match(&entry->base)
-                                               : (qp_session_where){.id = ent_eq(entry->row.id)};
 
-            status = qp_update_must_match(db, &qp_session_entity, &where, &entry->patch, reterr);
+            if (compares) {
+                const qp_session_where where = session_cache_must_match(&entry->base);
+                status =
+                    qp_update_must_match(db, &qp_session_entity, &where, &entry->patch, reterr);
+            } else {
+                status =
+                    qp_update_row(db, &qp_session_entity, entry->row.id, &entry->patch, reterr);
+            }
             entry->dirty = false;
             entry->changed = true;
         }

@@ -28,6 +28,7 @@
 #include "base/time.h"
 #include "ent/db.h"
 #include "ent/maintenance.h"
+#include "store/last_change.h"
 #include "store/message.h"
 #include "store/tool_calls.h"
 
@@ -217,10 +218,14 @@ void quipu_close(quipu_store *store)
 }
 
 /* In a child of fork(2) nothing but `pid` is looked at: the mutexes of the group and the pool may
- * have been copied while they were locked. */
+ * have been copied while they were locked. A deadline is an instant, not a duration: nested waits
+ * share one, and none adds to another's. */
 quipu_status qp_store_enter_as(const char *name, quipu_store *store, const quipu_call_options *call,
                                qp_call *ret, quipu_error *reterr)
 {
+    quipu_call_options given = QUIPU_CALL_OPTIONS_INIT;
+    quipu_status status = QUIPU_OK;
+
     *ret = (qp_call){.store = NULL};
     if (store == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the store is NULL; open it with quipu_open");
@@ -235,7 +240,31 @@ quipu_status qp_store_enter_as(const char *name, quipu_store *store, const quipu
     ret->store = store;
     ret->name = name;
     ret->begun_ns = QP_LOG_IS_ON(&store->log, QUIPU_LOG_DEBUG) ? qp_clock_ns() : 0;
-    return qp_call_begin(call, store->deadline_ms, ret, reterr);
+    if (call != NULL) {
+        status = qp_options_read(&given, sizeof(given), call, "quipu_call_options", reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (given.deadline_ms < -1) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "quipu_call_options.deadline_ms is %d; give milliseconds, 0 or -1",
+                            (int)given.deadline_ms);
+    }
+    if (!qp_time_valid(given.now)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "quipu_call_options.now is outside of the years 1 to 9999");
+    }
+    given.deadline_ms = given.deadline_ms == 0 ? store->deadline_ms : given.deadline_ms;
+    ret->cancel = given.cancel;
+    ret->progress = given.progress;
+    ret->progress_ctx = given.progress_ctx;
+    ret->now = given.now;
+    ret->deadline_ns =
+        given.deadline_ms < 0 ? QP_NEVER : qp_clock_ns() + given.deadline_ms * QP_NS_PER_MS;
+    assert(ret->deadline_ns > 0);
+    /* A deadline that begins now has not passed: only a flag can be set already. */
+    return given.cancel != NULL ? qp_call_check(ret, reterr) : QUIPU_OK;
 }
 
 /* Called on every path, also behind a failed enter. The call forgets its store, so that leaving
@@ -429,16 +458,14 @@ void qp_store_beside(const quipu_store *store, quipu_str key, qp_state_items cha
 quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                             quipu_error *reterr)
 {
-    quipu_status status = qp_store_check_local(store, call, reterr);
-
     assert(work != NULL);
     assert(call->store == NULL || call->store == store);
-    if (status == QUIPU_OK) {
-        status = qp_store_writable(store, reterr);
+    if (store->remote.close != NULL || store->read_only) { /* one of the two refuses */
+        quipu_status status = qp_store_check_local(store, call, reterr);
+
+        return status == QUIPU_OK ? qp_store_writable(store, reterr) : status;
     }
-    return status == QUIPU_OK
-               ? qp_group_run(&store->group, QP_WRITE_CHANGE, call, work, ctx, reterr)
-               : status;
+    return qp_group_run(&store->group, QP_WRITE_CHANGE, call, work, ctx, reterr);
 }
 
 /* ---- keys and rows ----------------------------------------------------------------------------
@@ -518,6 +545,61 @@ quipu_status qp_object_check(quipu_json json, const char *what, quipu_error *ret
 bool qp_session_expired(const qp_session *row, quipu_time now)
 {
     return row->expires_at.has && quipu_time_cmp(row->expires_at.v, now) <= 0;
+}
+
+/* Up to the end of a span of QP_LAST_CHANGE_S, so that most appends leave the indexed column as it
+ * is. Times at the end of the calendar stay. */
+quipu_time qp_last_change_round(quipu_time time)
+{
+    int64_t into = time.s % QP_LAST_CHANGE_S;
+
+    assert(qp_time_valid(time));
+    into += into < 0 ? QP_LAST_CHANGE_S : 0; /* before 1970 */
+    if ((into == 0 && time.ns == 0) || time.s > QP_TIME_S_MAX - QP_LAST_CHANGE_S) {
+        return time;
+    }
+    return (quipu_time){time.s - into + QP_LAST_CHANGE_S, 0};
+}
+
+/* Whether `updated_at` is the end of the span that `changed_at` lies in. Rows of programs that
+ * write `updated_at` alone are exact. */
+bool qp_last_change_is_rounded(const qp_session *row)
+{
+    const quipu_time at = row->changed_at.v;
+
+    return row->changed_at.has && quipu_time_cmp(at, row->updated_at) < 0 &&
+           quipu_time_cmp(qp_last_change_round(at), row->updated_at) == 0;
+}
+
+/* When the session was changed last, exactly. */
+quipu_time qp_last_change(const qp_session *row)
+{
+    return qp_last_change_is_rounded(row) ? row->changed_at.v : row->updated_at;
+}
+
+/* Sets both columns for a change at `now`; the indexed one only when its span is over. */
+void qp_last_change_set(const qp_session *row, quipu_time now, qp_session_patch *patch)
+{
+    const quipu_time at = row->updated_at;
+    quipu_time end;
+
+    /* Most appends find their minute's end in the row. The column stays out of the UPDATE then, so
+     * that SQLite leaves the index alone, too. */
+    if (at.ns == 0 && at.s % QP_LAST_CHANGE_S == 0 && now.s < at.s &&
+        now.s > at.s - QP_LAST_CHANGE_S) {
+        patch->changed_at = ent_set(now);
+        return;
+    }
+    end = qp_last_change_round(now);
+    assert(quipu_time_cmp(now, end) <= 0);
+    if (quipu_time_cmp(at, end) != 0) {
+        patch->updated_at = ent_set(end);
+    }
+    if (quipu_time_cmp(now, end) < 0) {
+        patch->changed_at = ent_set(now);
+    } else if (row->changed_at.has) {
+        patch->changed_at = (ent_patch_time){.op = (ent_wants_time)ENT_OP_CLEAR};
+    }
 }
 
 /* Errors are kept aside where a failure may turn out to be none. */
@@ -670,43 +752,6 @@ void qp_call_progress(const qp_call *call, int64_t done)
     if (call->progress != NULL) {
         call->progress(call->progress_ctx, done);
     }
-}
-
-/* A deadline is an instant, not a duration: nested waits share one, and none adds to another's. */
-quipu_status qp_call_begin(const quipu_call_options *given, int32_t deadline_ms, qp_call *ret,
-                           quipu_error *reterr)
-{
-    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
-    quipu_status status = QUIPU_OK;
-
-    assert(deadline_ms == -1 || deadline_ms > 0);
-    if (given != NULL) {
-        status = qp_options_read(&call, sizeof(call), given, "quipu_call_options", reterr);
-    }
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    if (call.deadline_ms < -1) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "quipu_call_options.deadline_ms is %d; give milliseconds, 0 or -1",
-                            (int)call.deadline_ms);
-    }
-    if (!qp_time_valid(call.now)) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "quipu_call_options.now is outside of the years 1 to 9999");
-    }
-    if (call.deadline_ms == 0) {
-        call.deadline_ms = deadline_ms;
-    }
-    ret->cancel = call.cancel;
-    ret->progress = call.progress;
-    ret->progress_ctx = call.progress_ctx;
-    ret->now = call.now;
-    ret->deadline_ns =
-        call.deadline_ms < 0 ? QP_NEVER : qp_clock_ns() + call.deadline_ms * QP_NS_PER_MS;
-    assert(ret->deadline_ns > 0);
-    /* A deadline that begins now has not passed: only a flag can be set already. */
-    return call.cancel != NULL ? qp_call_check(ret, reterr) : QUIPU_OK;
 }
 
 /* The flag first: a caller that cancels does not want to learn that it was late as well. */

@@ -22,18 +22,6 @@
 
 /* ---- while messages are stored --------------------------------------------------------------- */
 
-qp_usage_sum qp_usage_of(const qp_session *row)
-{
-    return row == NULL ? (qp_usage_sum){0}
-                       : (qp_usage_sum){row->prompt_total, row->cached_total, row->answer_total,
-                                        row->answer_count, row->usage_span};
-}
-
-bool qp_usage_has(const qp_message_new *message)
-{
-    return message->prompt_tokens.has || message->answer_tokens.has;
-}
-
 /* Days since 1970-01-01, also before it. */
 static int64_t usage_day(quipu_time at)
 {
@@ -58,7 +46,7 @@ bool qp_usage_add(qp_usage_sum *sum, const qp_message_new *message)
     const int64_t span = (int64_t)(qp_hash64(message->model, seed) >> 1 | 1);
     const bool begins = span != sum->span;
 
-    assert(qp_usage_has(message) && message->timestamp.has);
+    assert(QP_USAGE_IN(message) && message->timestamp.has);
     usage_count(&sum->prompt, message->prompt_tokens);
     usage_count(&sum->cached, message->cached_tokens);
     usage_count(&sum->answer, message->answer_tokens);
@@ -78,7 +66,7 @@ quipu_status qp_usage_write(ent_db *db, quipu_str tenant, qp_usage_sum before,
         const qp_message_new *message = &messages[i];
 
         before = sum;
-        if (qp_usage_has(message) && qp_usage_add(&sum, message)) {
+        if (QP_USAGE_IN(message) && qp_usage_add(&sum, message)) {
             const qp_usage_new made = {.tenant = tenant,
                                        .session_number = message->session_id,
                                        .seq = message->seq,
@@ -260,7 +248,7 @@ static quipu_status usage_session(usage_call *call, ent_db *db, const qp_session
         const qp_usage *from = &list.items[i];
         const qp_usage *next = i + 1 < list.n ? from + 1 : NULL;
         const qp_usage_sum after = next == NULL
-                                       ? qp_usage_of(row)
+                                       ? QP_USAGE_OF(row)
                                        : (qp_usage_sum){next->prompt_before, next->cached_before,
                                                         next->answer_before, next->count_before, 0};
         const usage_span span = {.key = row->key,

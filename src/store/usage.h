@@ -24,11 +24,13 @@ typedef struct qp_usage_sum {
     int64_t span; /* a hash of its day and its model; 0: no answer yet */
 } qp_usage_sum;
 
-/* The totals of a session's row; all 0 for NULL. */
-qp_usage_sum qp_usage_of(const qp_session *row);
+/* The totals of a session's row. */
+#define QP_USAGE_OF(row)                                                                           \
+    ((qp_usage_sum){(row)->prompt_total, (row)->cached_total, (row)->answer_total,                 \
+                    (row)->answer_count, (row)->usage_span})
 
 /* Whether a message has such numbers. */
-bool qp_usage_has(const qp_message_new *message);
+#define QP_USAGE_IN(message) ((message)->prompt_tokens.has || (message)->answer_tokens.has)
 
 /* Adds a message that has. Returns whether it begins a span. */
 bool qp_usage_add(qp_usage_sum *sum, const qp_message_new *message);
