@@ -32,6 +32,7 @@ extern "C" {
 #define QUIPU_SWEEP_BATCH 100     /* sessions deleted in one transaction */
 #define QUIPU_DELETE_BATCH 2048   /* messages deleted in one transaction, up to... */
 #define QUIPU_DELETE_BATCH_BYTES 262144 /* ...this many bytes, but at least one message */
+#define QUIPU_DELETE_BATCH_ROW_SHARE 8  /* bytes outside of the search index count one of so many */
 #define QUIPU_DELETE_BATCHES 16         /* such transactions of one call, behind its first */
 #define QUIPU_FORK_DEPTH_MAX 64         /* forks of forks; a deeper one is a copy */
 

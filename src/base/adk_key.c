@@ -1,6 +1,10 @@
 /* Escaping in keys of sessions; the head of adk_key.h has the form. Owns no state and takes no
  * lock: any thread may call any of it.
- * Called by the rooms that the header names. */
+ * Called by the rooms that the header names.
+ *
+ *   "a/b"    a%2Fb      the separator
+ *   "50%"    50%25      the escape character; everything else stays as it is
+ */
 #include "base/adk_key.h"
 
 #include <assert.h>
@@ -10,6 +14,8 @@
 #define ADK_KEY_PERCENT "%25"
 #define ADK_KEY_ESCAPE (sizeof(ADK_KEY_SLASH) - 1)
 
+/* Only the separator and the escape character itself: keys stay readable, and two names never give
+ * one key. */
 void qp_key_escape(quipu_str name, qp_buf *buf)
 {
     for (size_t i = 0; i < name.n; i++) {
@@ -23,6 +29,7 @@ void qp_key_escape(quipu_str name, qp_buf *buf)
     }
 }
 
+/* The prefix that all sessions of a user share. */
 void qp_key_put_user(quipu_str app_name, quipu_str user_id, qp_buf *buf)
 {
     qp_buf_puts(buf, QP_KEY_OF_USER);
@@ -49,6 +56,7 @@ size_t qp_key_byte(const char *p, size_t n, char *ret)
                                                                                   : 0;
 }
 
+/* False for a text that qp_key_escape() cannot have written: another program made the key. */
 bool qp_key_unescape(quipu_str name, char *ret_text, size_t *ret_length)
 {
     size_t length = 0;

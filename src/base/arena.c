@@ -4,6 +4,13 @@
  *
  *   arena ─▶ head (at, end) ─▶ large chunk ─▶ older chunk ─▶ ...    `bytes`: sum of their sizes
  *
+ *   request that fits     `at` moves on; nothing is allocated
+ *   one that does not     a chunk of twice the size becomes the head
+ *   one larger than that  gets its own chunk behind the head, and `at` stays where it was
+ *   save, rewind          a mark is (head, what is behind it, at): what came since is freed
+ *   reset                 one chunk of ordinary size stays, so that a loop allocates once
+ *   limit                 bounds the chunks; near it a chunk takes what the limit leaves
+ *
  * Owns: the chunks. Called by every room; a caller's arena belongs to one thread at a time. */
 #include "base/arena.h"
 

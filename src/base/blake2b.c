@@ -1,6 +1,11 @@
 /* BLAKE2b after RFC 7693. Written for messages of some hundred bytes, which are hashed one at a
  * time on the way into the store: no tables are set up, and nothing is allocated.
  *
+ *   begin()   the state takes up digest size, salt and personalization: a hash of one chain says
+ *             nothing about the same bytes elsewhere
+ *   add()     blocks of 128 bytes are compressed when more input comes
+ *   end()     the last block, padded with zeros, is compressed as the last
+ *
  * Owns: nothing; the state is the caller's.
  * Called by: src/store/hash_chain.c, for every message that is appended or verified.
  * On return from qp_blake2b_end() the digest is complete and the state used up.

@@ -1,4 +1,10 @@
 /* The growing buffer. Capacity doubles up to the maximum; after an error nothing is written.
+ *
+ *   empty ──put──▶ text ──put──▶ text, in twice the memory
+ *     └───────┬─────┘
+ *             ▼ no memory, or beyond size_max
+ *           failed: the first error stays in `status`, writes do nothing, the text so far is kept
+ *
  * Invariants: n <= cap <= size_max, and p[n] is a NUL as soon as there is memory.
  * Owns: the bytes at p, from the first write until qp_buf_free().
  * Called by: every room that builds text. Callers look at the status once, at the end.

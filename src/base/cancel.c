@@ -1,5 +1,10 @@
 /* Cancel flags: one thread sets the flag, the call that was given it checks it. Owned by the
- * caller; the flag is atomic, no other state exists. */
+ * caller; the flag is atomic, no other state exists.
+ *
+ *   new ─▶ given to calls ─▶ set, by any thread ─▶ each of these calls ends at its next look
+ *
+ * A flag is never cleared: one that is set ends every later call that gets it, too. Called by:
+ * programs; src/store looks at it where it waits, engines look while a statement runs. */
 #include "base/cancel.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,15 @@
 /* Structs of fields as JSON objects, by the tables that the schema is the source of (fields.h): the
  * server writes sessions and reads settings with them, a remote store the other way round.
  *
+ *   in the struct       in JSON
+ *   snake_case          camelCase, turned once a program (qp_fields_read())
+ *   int, float, bool    a number or a literal
+ *   text                a string
+ *   bytes               a string, base64
+ *   time                a string, RFC 3339 in UTC
+ *   uuid                a string, 8-4-4-4-12
+ *   absent              no member
+ *
  * Owns: nothing. Called by: src/server, src/remote. Pure. */
 #include "base/fields_json.h"
 
@@ -28,6 +37,7 @@ static void fields_camel(const char *from, char to[QP_FIELD_NAME_MAX])
     to[n] = '\0';
 }
 
+/* Once a program: names are turned from snake_case into camelCase here and not for every row. */
 quipu_status qp_fields_read(qp_field_fn get, const char *struct_name, qp_json_fields *ret_fields,
                             quipu_error *reterr)
 {
@@ -48,6 +58,7 @@ quipu_status qp_fields_read(qp_field_fn get, const char *struct_name, qp_json_fi
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Offsets come from the generated tables, which the compiler computed with offsetof(). */
 static const void *fields_member(const void *from, uint32_t offset)
 {
     return (const char *)from + offset;
@@ -75,6 +86,7 @@ static bool fields_is_there(const quipu_field *field, const void *from)
     }
 }
 
+/* RFC 3339, as JSON has no time of its own. A time that does not exist is written as null. */
 static void fields_put_time(qp_jsonw *writer, quipu_time time)
 {
     char text[QP_TIME_RFC3339_SIZE];
@@ -86,6 +98,7 @@ static void fields_put_time(qp_jsonw *writer, quipu_time time)
     }
 }
 
+/* In lower case with hyphens: the form in which clients give it back. */
 static void fields_put_uuid(qp_jsonw *writer, quipu_uuid uuid)
 {
     char text[QUIPU_UUID_TEXT_SIZE];
@@ -94,6 +107,7 @@ static void fields_put_uuid(qp_jsonw *writer, quipu_uuid uuid)
     qp_jsonw_str(writer, quipu_cstr(text));
 }
 
+/* By the type of the table: a member is read as what the struct declares it as. */
 static void fields_put_value(qp_jsonw *writer, quipu_field_type type, const void *member)
 {
     switch (type) {
@@ -127,6 +141,7 @@ static void fields_put_value(qp_jsonw *writer, quipu_field_type type, const void
     }
 }
 
+/* Absent members are left out, so that an older client sees no null where it expects a text. */
 void qp_fields_write_one(qp_jsonw *writer, const struct qp_field_name *item, const void *from)
 {
     const quipu_field *field = &item->field;
@@ -137,6 +152,7 @@ void qp_fields_write_one(qp_jsonw *writer, const struct qp_field_name *item, con
     }
 }
 
+/* Without the braces: callers put members of their own beside these. */
 void qp_fields_members(qp_jsonw *writer, const qp_json_fields *fields, const void *from)
 {
     for (size_t i = 0; i < fields->count; i++) {
@@ -144,6 +160,7 @@ void qp_fields_members(qp_jsonw *writer, const qp_json_fields *fields, const voi
     }
 }
 
+/* The whole object. */
 void qp_fields_write(qp_jsonw *writer, const qp_json_fields *fields, const void *from)
 {
     qp_jsonw_object(writer);
@@ -153,6 +170,7 @@ void qp_fields_write(qp_jsonw *writer, const qp_json_fields *fields, const void 
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Copied: the document is freed before the struct is used. */
 static bool fields_take_text(qp_json_node value, quipu_arena *arena, quipu_str *ret_text)
 {
     return qp_json_text_copy(value, arena, ret_text) == QUIPU_OK;
@@ -190,6 +208,8 @@ static bool fields_take_value(quipu_field_type type, qp_json_node value, quipu_a
     return false;
 }
 
+/* Unknown members are passed over: a newer server may have sent them. Missing ones stay as the
+ * caller set them. */
 bool qp_fields_take(const qp_json_fields *fields, qp_json_node object, quipu_arena *arena, void *to)
 {
     for (size_t i = 0; i < fields->count; i++) {

@@ -6,6 +6,10 @@
  * Threads: a document belongs to one thread at a time; a parsed one may be read by several.
  * On return from a failed parse the document is empty: readers find no value.
  *
+ * A text of few tokens allocates nothing: the first ones lie in the document (`near`). More move to
+ * the heap, which doubles. Containers that are open are kept on a stack of fixed depth, never on
+ * the C stack: a text of brackets alone is refused, and cannot overflow anything.
+ *
  *   {"a": [1, 2]}      token  0 object  1 "a"  2 array  3 1  4 2
  *                       next   5         2      5        4    5     the token behind the value */
 #include "base/json.h"

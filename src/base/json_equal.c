@@ -202,6 +202,8 @@ quipu_status qp_json_equal(qp_json_node a, qp_json_node b, bool *ret_equal)
     return status;
 }
 
+/* Quadratic for few members, which most objects have; sorted for many, so that a hostile object
+ * costs no more than its size times a logarithm. */
 quipu_status qp_json_repeats(qp_json_node object, bool *ret_repeats)
 {
     size_t count = qp_json_kind_of(object) == QP_JSON_OBJECT ? qp_json_count(object) : 0;

@@ -1,5 +1,13 @@
 /* What JSON strings mean: unescaping and order. A string without an escape never leaves the source.
  *
+ *   in the source           in the text
+ *   \b \f \n \r \t          the control character
+ *   \" \\ \/                the character behind the backslash
+ *   \u0041                  its code point, as UTF-8
+ *   \ud83d\ude00            both halves together, four bytes
+ *   \ud83d alone            U+FFFD; QP_JSON_TEXT_SURROGATE is set
+ *   \u0000                  U+FFFD; QP_JSON_TEXT_NUL is set; qp_json_text_copy() keeps it
+ *
  * Owns: nothing; unescaped texts lie in the caller's arena.
  * Called by: every reader of JSON. The parser has checked the grammar: no function here looks for
  * the end of an escape.

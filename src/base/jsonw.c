@@ -107,6 +107,7 @@ void qp_jsonw_object(qp_jsonw *writer)
     jsonw_open(writer, '{', true);
 }
 
+/* The caller closes what it opened last; the kind is asserted. */
 void qp_jsonw_object_end(qp_jsonw *writer)
 {
     jsonw_close(writer, '}', true);
@@ -118,6 +119,7 @@ void qp_jsonw_array(qp_jsonw *writer)
     jsonw_open(writer, '[', false);
 }
 
+/* The same for an array. */
 void qp_jsonw_array_end(qp_jsonw *writer)
 {
     jsonw_close(writer, ']', false);
@@ -197,6 +199,7 @@ void qp_jsonw_raw_key(qp_jsonw *writer, quipu_str json)
     }
 }
 
+/* A value, or an element of an array. Invalid UTF-8 fails the buffer. */
 void qp_jsonw_str(qp_jsonw *writer, quipu_str text)
 {
     if (jsonw_value(writer)) {
@@ -213,6 +216,7 @@ void qp_jsonw_raw(qp_jsonw *writer, quipu_str json)
     }
 }
 
+/* In full: readers that keep numbers as doubles lose digits above 2^53, the text does not. */
 void qp_jsonw_i64(qp_jsonw *writer, int64_t value)
 {
     if (jsonw_value(writer)) {
@@ -233,11 +237,13 @@ void qp_jsonw_double(qp_jsonw *writer, double value)
     qp_jsonw_raw(writer, quipu_cstr(text));
 }
 
+/* The literals of the grammar. */
 void qp_jsonw_bool(qp_jsonw *writer, bool value)
 {
     qp_jsonw_raw(writer, value ? QUIPU_STR("true") : QUIPU_STR("false"));
 }
 
+/* For a member that is there without a value. */
 void qp_jsonw_null(qp_jsonw *writer)
 {
     qp_jsonw_raw(writer, QUIPU_STR("null"));
@@ -246,11 +252,14 @@ void qp_jsonw_null(qp_jsonw *writer)
 /* ---- members ----------------------------------------------------------------------------------
  */
 
+/* The shorthands below write a key and its value. Texts that are absent are left out together with
+ * their key. */
 void qp_jsonw_put(qp_jsonw *writer, const char *name, const char *text)
 {
     qp_jsonw_put_text(writer, name, quipu_cstr(text));
 }
 
+/* The same for a text with a length. */
 void qp_jsonw_put_text(qp_jsonw *writer, const char *name, quipu_str text)
 {
     if (text.p != NULL) {
@@ -259,24 +268,28 @@ void qp_jsonw_put_text(qp_jsonw *writer, const char *name, quipu_str text)
     }
 }
 
+/* A number is always present: 0 is written, too. */
 void qp_jsonw_put_i64(qp_jsonw *writer, const char *name, int64_t value)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
     qp_jsonw_i64(writer, value);
 }
 
+/* NaN and infinities fail the buffer. */
 void qp_jsonw_put_double(qp_jsonw *writer, const char *name, double value)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
     qp_jsonw_double(writer, value);
 }
 
+/* false is written, too: absent would mean that nobody knows. */
 void qp_jsonw_put_bool(qp_jsonw *writer, const char *name, bool value)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
     qp_jsonw_bool(writer, value);
 }
 
+/* RFC 3339 in UTC; a time that does not exist is left out. */
 void qp_jsonw_put_time(qp_jsonw *writer, const char *name, quipu_time time)
 {
     char text[QP_TIME_RFC3339_SIZE];

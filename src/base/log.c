@@ -15,6 +15,7 @@ qp_log qp_log_of(quipu_log_fn fn, void *ctx, quipu_log_level level)
     return (qp_log){fn, ctx, level == QUIPU_LOG_DEFAULT ? QUIPU_LOG_WARN : level};
 }
 
+/* For fields of log entries: a millisecond is what a reader of logs looks for. */
 int64_t qp_log_ms(int64_t begun_ns)
 {
     return (qp_clock_ns() - begun_ns) / LOG_NS_PER_MS;

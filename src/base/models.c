@@ -1,5 +1,8 @@
 /* The built-in table of models, sorted by prefix, and its lookup.
  *
+ *   asked for      "claude-opus-4-5-20251101"
+ *   rows           "claude-"   "claude-opus-4-2025"   "claude-opus-4-5" ◀ the longest that fits
+ *
  * Owns: the constant rows; no state. A prefix without prices stands for models of which only the
  * context is known, or keeps a row of a shorter prefix from lending its prices to siblings that
  * cost something else. Callers replace rows that grew old (quipu_model_find()).
@@ -262,6 +265,8 @@ quipu_model_row qp_model_row(quipu_str model, const quipu_model_rows *rows)
     return row;
 }
 
+/* Unpriced as a whole when any part has no price: a sum that leaves a part out would look like a
+ * price. */
 bool qp_model_cost(const quipu_model_row *row, int64_t input, int64_t cached, int64_t written,
                    int64_t output, int64_t *ret_cost)
 {

@@ -2,6 +2,11 @@
  *
  * Owns: the rule for sizes that differ, in both directions. Pure functions over the caller's
  * memory.
+ *   caller's struct    this version's       what happens
+ *   shorter            an older program     the missing members keep their defaults
+ *   as long            the same             copied
+ *   longer             a newer program      its further members must be zero: else UNSUPPORTED
+ *
  * Called by: every public function that takes options or fills a result struct, before its work.
  * On return a struct has this version's size, and a member that this version does not know is
  * zero. */

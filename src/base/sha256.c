@@ -1,6 +1,9 @@
 /* SHA-256 after FIPS 180-4: section 5.1 pads, section 6.2.2 is the round loop below. Every
  * open hashes the schema in the migration journal, so a block is unrolled.
  *
+ *   message | 0x80 | zeros | its length in bits, 8 bytes, the highest first
+ *   └────────────── a multiple of 64 bytes, a block each ──────────────────┘
+ *
  * Owns: nothing; the state is the caller's.
  * Called by: src/ent for the hash of a schema and for shards, src/store for ids and checksums.
  * On return from qp_sha256_end() the digest is complete and the state used up. */

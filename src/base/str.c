@@ -1,6 +1,13 @@
 /* Text: UTF-8 validation that runs on every stored text, comparison, and a hash for tables in
  * memory. Long runs of ASCII, which real texts consist of, go eight bytes at a time. Pure
  * functions.
+ *
+ *   bytes                                  code points
+ *   0xxxxxxx                               U+0000 to U+007F
+ *   110xxxxx 10xxxxxx                      U+0080 to U+07FF       overlong: c0, c1
+ *   1110xxxx 10xxxxxx 10xxxxxx             U+0800 to U+FFFF       without surrogates, d800 to dfff
+ *   11110xxx 10xxxxxx 10xxxxxx 10xxxxxx    U+10000 to U+10FFFF    f5 and above begin nothing
+ *
  * Called by: every room. Owns: nothing. Locks: none. */
 #include "base/str.h"
 

@@ -1,7 +1,14 @@
 /* pthreads, wrapped. The error codes that POSIX reserves for misuse are asserted. Called by every
  * room that has threads. Timed waits and latches have two forms (base/port.h): Linux waits on the
  * monotonic clock and on futexes; the portable form needs neither, and owns the list of threads
- * that sleep on a latch. */
+ * that sleep on a latch.
+ *
+ *                      Linux                        portable
+ *   timed wait         until a monotonic instant    until a wall clock time, from what is left
+ *   latch              a futex on its value         the list of sleepers, under one mutex
+ *
+ * Owns: no object of a caller. Locks: in the portable form the mutex of that list, which a fork
+ * holds so that the child's copy of the list is whole. */
 #include "base/port.h"
 
 #include "base/thread.h"
@@ -26,18 +33,22 @@ quipu_status qp_mutex_init(qp_mutex *mutex)
     return pthread_mutex_init(mutex, NULL) == 0 ? QUIPU_OK : QUIPU_NOMEM;
 }
 
+/* A mutex that somebody still holds cannot be destroyed: POSIX says EBUSY, the assertion says
+ * where. */
 void qp_mutex_done(qp_mutex *mutex)
 {
     int rc QP_UNUSED = pthread_mutex_destroy(mutex);
     assert(rc == 0);
 }
 
+/* Never fails for a mutex that was set up: the errors of POSIX are deadlock and misuse. */
 void qp_mutex_lock(qp_mutex *mutex)
 {
     int rc QP_UNUSED = pthread_mutex_lock(mutex);
     assert(rc == 0);
 }
 
+/* By the thread that locked it. */
 void qp_mutex_unlock(qp_mutex *mutex)
 {
     int rc QP_UNUSED = pthread_mutex_unlock(mutex);
@@ -102,12 +113,14 @@ static struct timespec thread_at(int64_t deadline_ns)
 
 #endif
 
+/* No thread waits any more. */
 void qp_cond_done(qp_cond *cond)
 {
     int rc QP_UNUSED = pthread_cond_destroy(cond);
     assert(rc == 0);
 }
 
+/* May wake without a signal: callers wait in a loop over their condition. */
 void qp_cond_wait(qp_cond *cond, qp_mutex *mutex)
 {
     int rc QP_UNUSED = pthread_cond_wait(cond, mutex);
@@ -131,12 +144,14 @@ bool qp_cond_wait_until(qp_cond *cond, qp_mutex *mutex, int64_t deadline_ns)
     return rc == 0 || qp_clock_ns() < deadline_ns;
 }
 
+/* Wakes one waiter at least. */
 void qp_cond_signal(qp_cond *cond)
 {
     int rc QP_UNUSED = pthread_cond_signal(cond);
     assert(rc == 0);
 }
 
+/* Wakes all waiters; each looks at its condition again. */
 void qp_cond_broadcast(qp_cond *cond)
 {
     int rc QP_UNUSED = pthread_cond_broadcast(cond);
@@ -317,6 +332,7 @@ quipu_status qp_thread_start(qp_thread *ret_thread, void *(*run)(void *), void *
     return QUIPU_OK;
 }
 
+/* Everything that the thread wrote is visible to the caller afterwards. */
 void *qp_thread_join(qp_thread thread)
 {
     void *result = NULL;
@@ -326,6 +342,7 @@ void *qp_thread_join(qp_thread thread)
     return result;
 }
 
+/* A second caller waits until the first has run it. */
 void qp_once_run(qp_once *once, void (*run)(void))
 {
     int rc QP_UNUSED = pthread_once(once, run);
@@ -335,6 +352,7 @@ void qp_once_run(qp_once *once, void (*run)(void))
 /* How far a test has moved the clock; 0 in every program. */
 static _Atomic int64_t thread_step_ns;
 
+/* For tests of deadlines: how far the monotonic clock is ahead of the system's. */
 void qp_clock_step(int64_t ms)
 {
     assert(ms >= 0);

@@ -1,6 +1,13 @@
 /* Instants as text. The stored shape is fixed-width and read once per row, so it has a path of its
  * own; the tolerant reader takes what other programs wrote. Calendar arithmetic counts from 1
  * March, which puts the leap day at the end of the year.
+ *
+ *   stored     2026-11-18 19:45:02.120000000+00:00   fixed width: texts sort as the instants do
+ *   RFC 3339   2026-11-18T19:45:02.12Z               for JSON; zeros at the end are left out
+ *
+ *   seconds ─▶ day since 0000-03-01 ─▶ era of 400 years ─▶ year of the era ─▶ day of the year
+ *              (a leap day is the last day of such a year, so that no month depends on it)
+ *
  * Owns: nothing. Called by: every room that reads or writes instants. Locks: none; the time zone
  * and the locale of the process are never looked at. */
 #include "base/port.h"

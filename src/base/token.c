@@ -1,5 +1,10 @@
 /* The fixed token estimate, rule 1. It is stored beside counts, so it never changes: a better rule
  * would get a new number.
+ *
+ *   "abcdefgh"   8 characters / 4            2
+ *   "漢字漢字"       4 of CJK / 2                2
+ *   "abc漢"       3 / 4 + 1 / 2, each down    0
+ *
  * Owns: the rule. Called by: store for every message, agent and mcp for budgets, users of the C
  * API. Locks: none; a pure function of the text. */
 #include "base/token.h"

@@ -48,6 +48,7 @@ static bool tool_pair_is_anonymous(const qp_tool_item *item)
     return item->id.n == 0 || tool_pair_is_made(item->id, item->name);
 }
 
+/* Absent and empty ids are the same: providers write either. */
 static bool tool_pair_same(quipu_str a, quipu_str b)
 {
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);

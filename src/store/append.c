@@ -5,7 +5,17 @@
  * messages follow; the row's own change is deferred, so that a batch writes the row of a session
  * once. What refuses an append is decided by reads before the first write.
  * Called by quipu_message_append(), quipu_say() and the live sessions of src/adk; expects no lock:
- * the batch holds what its state promises. */
+ * the batch holds what its state promises.
+ *
+ *   quipu_message_append()      outside of any lock: key, options, messages encoded
+ *     └─ append_run()           here, or at the server that has the store
+ *          └─ append_work()     in the batch; runs again when the batch is retried (is_retry)
+ *               cache ─▶ row         NOT_FOUND, EXPIRED, CORRUPT
+ *               append_is_stored()   a repeat: nothing is written, the first result is returned
+ *               append_refuse()      CONFLICT, LIMIT
+ *               ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄     from here on no refusal: a failure takes the batch with it
+ *               append_write()       messages, usage, state, feed; the row changes in the cache
+ */
 #include "store/append.h"
 
 #include <assert.h>
@@ -55,6 +65,7 @@ static quipu_status append_find(const append_call *call, size_t at, ent_db *db,
     quipu_status status = qp_message_by_session_id_event_id(
         db, scratch, where->session, call->encoded.rows[at].event_id, &row, &error);
 
+    assert(at < call->encoded.count);
     if (status == QUIPU_NOT_FOUND ||
         (status == QUIPU_OK && (row->seq < where->from || row->seq > where->to))) {
         *ret_seq = 0;
@@ -100,6 +111,7 @@ static quipu_status append_search(const append_call *call, size_t at, ent_db *db
 {
     quipu_status status = QUIPU_OK;
 
+    assert(places->count > 0 && places->count <= QP_CHAIN_MAX);
     *ret_seq = 0;
     for (size_t i = places->count; i > 0 && *ret_seq == 0 && status == QUIPU_OK; i--) {
         status = append_find(call, at, db, scratch, &places->segments[i - 1], ret_seq, reterr);
@@ -116,6 +128,7 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
     size_t unnamed = 0;
     int64_t first = 0;
 
+    assert(call->encoded.count > 0 && row->next_seq >= row->first_seq);
     places.count = 0;
     for (size_t i = 0; i < call->encoded.count; i++) {
         const bool named = call->encoded.named[i] || call->is_retry;
@@ -152,6 +165,7 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
 static quipu_status append_refuse(const append_call *call, const qp_session *row,
                                   quipu_error *reterr)
 {
+    assert(row->revision >= 0 && row->next_seq >= 1);
     if (call->also != NULL) {
         call->also->revision = row->revision;
     }
@@ -259,6 +273,7 @@ static quipu_status append_only_state(const append_call *call, ent_db *db, const
     quipu_status status =
         qp_state_event_add(db, row, row->revision + 1, also->event_id, also->changes, reterr);
 
+    assert(call->also != NULL && call->encoded.count == 0);
     *ret_patch = (qp_session_patch){.revision = ent_set(row->revision + 1),
                                     .last_event_at = ent_set(also->time)};
     qp_last_change_set(row, now, ret_patch);
@@ -331,6 +346,7 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
                               ? append_rows(store, db, row, &call->encoded, now, &patch, reterr)
                               : append_only_state(call, db, row, now, &patch, reterr);
 
+    assert(call->encoded.count > 0 || call->also != NULL);
     if (status == QUIPU_OK && call->also != NULL) {
         const qp_encoded *encoded = &call->encoded;
         const qp_state_origin origin = {
@@ -367,6 +383,7 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     quipu_status status =
         qp_session_cache_get(&call->store->group.sessions, db, call->key, &row, reterr);
 
+    assert(ent_depth(db) > 0 && call->key.n > 0);
     call->result = (quipu_appended)QUIPU_APPENDED_INIT;
     if (status == QUIPU_OK) {
         status = qp_session_living(row, now, reterr);
@@ -500,6 +517,7 @@ static quipu_status append_check_also(const quipu_store *store, const qp_append_
 {
     quipu_status status = qp_state_check(also->changes, store->message_bytes_max, reterr);
 
+    assert(also != NULL);
     if (status == QUIPU_OK && !has_messages &&
         (also->event_id.n == 0 || also->event_id.n > QUIPU_EVENT_ID_MAX ||
          !qp_time_valid(also->time))) {
@@ -567,6 +585,7 @@ static quipu_status append_event(append_call *append, const quipu_append_options
     qp_append_also *also = &append->own;
     quipu_status status = QUIPU_OK;
 
+    assert(options->event != NULL || options->uid != NULL);
     if (options->uid != NULL && append->creates) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an append that may create its session cannot know its uid");

@@ -3,7 +3,15 @@
  * Owns the rows of entities Artifact and Blob; artifact.h has the picture. The public calls run in
  * transactions of their own: a save and a delete are exclusive, because the next version and the
  * last owner of a blob are read before they are written. qp_artifact_remove() also runs in the
- * transactions of session_delete.c and erase.c, qp_artifact_put() in an import's. */
+ * transactions of session_delete.c and erase.c, qp_artifact_put() in an import's.
+ *
+ *   save     newest version + 1 ─▶ blob, unless the user has these bytes ─▶ row
+ *   get      the row of a version, or the newest, with its bytes
+ *   find     rows of a session and of its user, without bytes
+ *   delete   rows of a name ─▶ each blob that no row of the user refers to any more
+ *
+ * A name that begins with QUIPU_ARTIFACT_USER_PREFIX belongs to the user: its rows have no session
+ * key, and every session of the user sees them. */
 #include "store/artifact.h"
 
 #include <ent/view.h>
@@ -26,6 +34,8 @@ static_assert((int)QUIPU_ARTIFACT_DATA == (int)QP_ARTIFACT_KIND_DATA &&
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
+/* In hexadecimal, so that a listing of the table can be read, and compared with what sha256sum
+ * prints. */
 void qp_artifact_hash(quipu_bytes data, char ret_text[QP_HASH_TEXT_SIZE])
 {
     static const char digits[] = "0123456789abcdef";
@@ -38,6 +48,8 @@ void qp_artifact_hash(quipu_bytes data, char ret_text[QP_HASH_TEXT_SIZE])
     }
 }
 
+/* The blob first, unless another version has the same bytes: a version without its blob is never
+ * stored. */
 quipu_status qp_artifact_put(ent_db *db, const qp_artifact_new *made, quipu_bytes data,
                              quipu_error *reterr)
 {
@@ -86,6 +98,8 @@ static quipu_status artifact_release(ent_db *db, const qp_artifact *row, quipu_e
     return status;
 }
 
+/* The rows are read before they are deleted: their hashes say which blobs may have lost their last
+ * version. */
 quipu_status qp_artifact_remove(ent_db *db, const qp_artifact_where *where, int64_t *ret_count,
                                 quipu_error *reterr)
 {
@@ -116,6 +130,8 @@ static bool artifact_is_users(quipu_str name)
     return name.n >= n && memcmp(name.p, QUIPU_ARTIFACT_USER_PREFIX, n) == 0;
 }
 
+/* For rows of an export or of a file: what a save would have refused is damage there. An artifact
+ * of the user has no session key, every other one has. */
 bool qp_artifact_sound(const qp_artifact_new *row)
 {
     return row->name.n >= 1 && row->name.n <= QUIPU_ARTIFACT_NAME_MAX && row->version >= 0 &&
@@ -239,6 +255,7 @@ static quipu_status artifact_answer(artifact_call *call, const quipu_artifact *a
 /* ---- checks -----------------------------------------------------------------------------------
  */
 
+/* The length first, so that a name of megabytes is not scanned. */
 static quipu_status artifact_check_name(quipu_str name, quipu_error *reterr)
 {
     if (name.n > QUIPU_ARTIFACT_NAME_MAX) {
@@ -316,6 +333,8 @@ static quipu_status artifact_check_given(const quipu_artifact *given, quipu_erro
 /* ---- saving -----------------------------------------------------------------------------------
  */
 
+/* In a transaction of the group: the newest version gives the number of the next one, and nobody
+ * can take it in between. */
 static quipu_status artifact_save_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -378,6 +397,7 @@ static quipu_status artifact_save_run(artifact_call *save, const qp_call *within
     quipu_artifacts saved = {0};
     quipu_status status;
 
+    assert(save->given.name.n > 0);
     if (!qp_store_is_remote(save->store)) {
         qp_artifact_hash(save->given.data, save->hash);
         return qp_store_write(save->store, within, artifact_save_work, save, reterr);
@@ -501,6 +521,7 @@ static quipu_status artifact_list_rows(artifact_call *call, ent_db *db,
     qp_artifact_list list = {0};
     quipu_status status = qp_artifact_find(db, &call->result->head.arena, &query, &list, reterr);
 
+    assert(ent_depth(db) > 0 && call->result != NULL);
     if (status == QUIPU_OK && list.n + *count > QUIPU_ARTIFACT_LIST_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,
                             "there are more than %d versions of artifacts; name one",
@@ -595,6 +616,7 @@ static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query
     quipu_status status = qp_store_enter_as(
         needs_name ? "quipu_artifact_get" : "quipu_artifact_find", store, call, &within, reterr);
 
+    assert(work != NULL);
     if (status == QUIPU_OK) {
         status =
             qp_options_read(&read.query, sizeof(read.query), query, "quipu_artifact_query", reterr);
@@ -641,6 +663,7 @@ quipu_status quipu_artifact_find(quipu_store *store, const quipu_artifact_query 
 /* ---- deleting ---------------------------------------------------------------------------------
  */
 
+/* All versions of the name go; their blobs only with the last version that has them. */
 static quipu_status artifact_delete_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                          quipu_error *reterr)
 {

@@ -2,7 +2,14 @@
  *
  * Called by src/memory (start, stop, wait), src/agent through it (wake), and quipu_close(). Expects
  * no lock. On return of a stop the thread has ended, and no call of its is inside of the store.
- * Owns: the thread, its cancel flag and the count of wakes. */
+ * Owns: the thread, its cancel flag and the count of wakes.
+ *
+ *   none ──start──▶ runs ──stop──▶ flag set, woken, joined ──▶ none
+ *     └──────────────┴────close──▶ closed: a later start is refused
+ *
+ * Two mutexes: `gate` is held for a whole start, stop or close, also while a thread is joined;
+ * `mutex` guards the count of wakes alone, so that a turn that wakes the worker never waits for
+ * a stop. */
 #include "store/background.h"
 
 #include <assert.h>
@@ -48,6 +55,7 @@ static void *background_thread(void *arg)
 {
     qp_background *background = arg;
 
+    assert(background->cancel != NULL);
     background->work.run(background->work.ctx, background->cancel);
     return NULL;
 }
@@ -108,6 +116,7 @@ qp_background_work qp_background_stop(qp_background *background)
 {
     qp_background_work work;
 
+    assert(background->is_set_up);
     qp_mutex_lock(&background->gate);
     work = background_end(background);
     qp_mutex_unlock(&background->gate);
@@ -119,6 +128,7 @@ void qp_background_close(qp_background *background)
 {
     qp_background_work work;
 
+    assert(background->is_set_up);
     qp_mutex_lock(&background->gate);
     background->closed = true;
     work = background_end(background);
@@ -133,6 +143,7 @@ uint64_t qp_background_count(qp_background *background)
 {
     uint64_t wakes;
 
+    assert(background->is_set_up);
     qp_mutex_lock(&background->mutex);
     wakes = background->wakes;
     qp_mutex_unlock(&background->mutex);

@@ -70,6 +70,7 @@ void qp_batch_move(qp_batch *batch, qp_batch_state to)
     batch->state = to;
 }
 
+/* Also zeroes what is counted for a transaction. */
 quipu_status qp_batch_begin(qp_batch *batch, ent_tx_kind kind)
 {
     qp_group *group = batch->group;
@@ -104,6 +105,7 @@ static void batch_watch_locks(const qp_batch *batch)
 {
     qp_call bound = *batch->own->call;
 
+    assert(batch->count >= 1 && batch->own->call->deadline_ns > 0);
     if (batch->count > 1) {
         const int64_t now_ns = qp_clock_ns();
         const int64_t half_ns = (bound.deadline_ns - now_ns) / 2;
@@ -133,6 +135,8 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
     const bool coalesces = write->call->coalesces;
     int64_t changes;
 
+    assert(batch->state >= QP_BATCH_OPTIMISTIC && batch->state <= QP_BATCH_EXCLUSIVE);
+    assert(ent_depth(group->db) == 1);
     /* A member that does not go through the session cache reads the rows: write them first. */
     if (!coalesces && qp_session_cache_flush(&group->sessions, group->db, NULL) != QUIPU_OK) {
         return false;
@@ -180,6 +184,7 @@ static void batch_close(qp_batch *batch, bool ran)
     qp_group *group = batch->group;
     const bool written = ran && batch_flush(batch, NULL) == QUIPU_OK;
 
+    assert(batch->state == QP_BATCH_LOCKED || batch->state == QP_BATCH_EXCLUSIVE);
     if (written && batch->any) {
         qp_batch_move(batch, QP_BATCH_COMMIT);
         return;
@@ -207,6 +212,7 @@ static void batch_exclusive(qp_batch *batch)
     qp_write *last = qp_queue_take(queue, batch->own, false, &batch->count);
     bool ran = true;
 
+    assert(batch->state == QP_BATCH_EXCLUSIVE && !batch->is_retry);
     for (qp_write *write = batch->own; write != NULL && ran; write = write->next) {
         ran = batch_run_member(batch, write);
         if (ran && write->next == NULL) {
@@ -254,6 +260,7 @@ static void batch_gather(qp_batch *batch)
     qp_write *last = qp_queue_take(queue, batch->own, true, &batch->count);
     size_t before;
 
+    assert(!batch->is_retry && batch->own->call->session.p != NULL);
     do {
         before = batch->count;
         qp_queue_wait_for_more(queue, batch->count, &wait_ns);
@@ -323,6 +330,7 @@ static void batch_sort(qp_batch *batch)
  * what an earlier try has stored, and change nothing that sessions share, as the feed is. */
 static bool batch_begin_optimistic(qp_batch *batch)
 {
+    assert(!batch->is_retry && batch->state == QP_BATCH_NONE);
     if (batch->group->feed.is_kept) {
         return false;
     }
@@ -341,6 +349,7 @@ static void batch_optimistic(qp_batch *batch)
     qp_group *group = batch->group;
     bool all = true;
 
+    assert(batch->state == QP_BATCH_OPTIMISTIC && batch->key_count > 0);
     batch_watch_locks(batch);
     for (size_t i = 0; i < batch->count && all; i++) {
         all = batch_run_member(batch, batch->members[i]) && batch->members[i]->status == QUIPU_OK;
@@ -383,6 +392,7 @@ static void batch_lock_failed(qp_batch *batch)
     qp_write *own = batch->own;
     const bool had_others = batch->count > 1;
 
+    assert(batch->state == QP_BATCH_LOCKED && own->status != QUIPU_OK);
     qp_batch_rollback(batch);
     qp_queue_requeue(&group->queue, own);
     batch->count = 1;
@@ -417,6 +427,7 @@ typedef struct batch_shards {
     bool touch; /* families are among them */
 } batch_shards;
 
+/* Doubles are dropped later, when the list is sorted. */
 static void batch_add_shard(batch_shards *shards, uint32_t shard)
 {
     assert(shards->count < sizeof(shards->items) / sizeof(shards->items[0]));
@@ -494,6 +505,7 @@ static quipu_status batch_lock_counters(qp_batch *batch)
     size_t n = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(batch->state == QP_BATCH_LOCKED && ent_depth(batch->group->db) == 1);
     batch->group->locked_at = quipu_time_now();
     for (size_t i = 0; i < batch->count && status == QUIPU_OK; i++) {
         status = batch_add_call(batch, batch->members[i]->call, &shards);
@@ -519,6 +531,7 @@ static void batch_locked(qp_batch *batch)
     qp_write *own = batch->own;
     bool ran = true;
 
+    assert(batch->state == QP_BATCH_LOCKED && ent_depth(group->db) == 1);
     batch_watch_locks(batch);
     own->status = qp_session_cache_begin_locked(&group->sessions, group->db, batch->keys,
                                                 batch->key_count, own->reterr);
@@ -549,6 +562,7 @@ static void batch_start(qp_batch *batch)
                          call->family_count > 0 || call->compares) &&
                         group->locks_rows;
 
+    assert(batch->state == QP_BATCH_NONE && batch->count == 1);
     batch->own->status = qp_batch_begin(batch, shared ? ENT_WRITE_ROWS : ENT_WRITE);
     if (batch->own->status != QUIPU_OK) {
         qp_batch_move(batch, QP_BATCH_OUTCOME);
@@ -610,6 +624,7 @@ void qp_batch_lead(qp_group *group, qp_write *own)
 {
     qp_batch batch;
 
+    assert(ent_depth(group->db) == 0 && group->sessions.state == QP_BATCH_NONE);
     batch.is_retry = batch.beside = false;
     batch_drive(&batch, group, own);
     if (batch.retries != QP_RETRY_NONE) {
@@ -624,6 +639,7 @@ bool qp_batch_retry(qp_group *group, qp_write *write, bool beside)
     qp_write *next = write->next;
     qp_batch batch;
 
+    assert(ent_depth(group->db) == 0 && group->sessions.state == QP_BATCH_NONE);
     batch.is_retry = true;
     batch.beside = beside;
     batch_drive(&batch, group, write);

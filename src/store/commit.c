@@ -3,7 +3,14 @@
  * Owns the commit and what its result means. Called by batch.c when all members ran and all rows
  * are written. When it returns, the transaction is over and every member has the commit's status,
  * or an optimistic batch that stored nothing begins again. A rule that is checked at the COMMIT
- * (INVALID) leaves every member to a retry alone. */
+ * (INVALID) leaves every member to a retry alone.
+ *
+ *   the engine reports   nothing was stored?   members get
+ *   OK                   stored                what their works returned
+ *   FULL, BUSY           certain               that status
+ *   INVALID              certain               that status when alone, else a retry each
+ *   anything else        unknown               UNKNOWN: only the file can say
+ */
 #include <assert.h>
 
 #include "base/error.h"
@@ -17,6 +24,7 @@ static quipu_status commit_status(quipu_status status, quipu_error *error)
 {
     quipu_error cause = *error;
 
+    assert(status != QUIPU_OK);
     if (status == QUIPU_FULL || status == QUIPU_BUSY || status == QUIPU_INVALID) {
         return status;
     }
@@ -65,6 +73,7 @@ static void commit_report(const qp_batch *batch, bool committed)
 /* Also members that were refused get the commit's error: what they saw may never have been. */
 static void commit_failed(qp_batch *batch, quipu_status status, quipu_error *error)
 {
+    assert(batch->state == QP_BATCH_COMMIT && status != QUIPU_OK);
     status = commit_status(status, error);
     if (status == QUIPU_UNKNOWN) {
         QP_LOG(batch->group->log, QUIPU_LOG_ERROR, "store", "unknown_outcome",

@@ -71,6 +71,7 @@ typedef struct qp_queued_change {
     struct qp_queued_change *next;
 } qp_queued_change;
 
+/* Changes of a transaction that did not commit are nobody's. */
 void qp_feed_clear(qp_feed_queue *queue)
 {
     assert(queue->count > 0 && queue->first != NULL);
@@ -98,6 +99,8 @@ static quipu_status feed_queue(qp_feed_queue *queue, const qp_feed_new *event, q
     return QUIPU_OK;
 }
 
+/* In the order in which members made them, under the lock of the feed's counter: readers see
+ * numbers without gaps. */
 quipu_status qp_feed_flush(qp_feed_queue *queue, ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

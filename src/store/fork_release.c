@@ -5,7 +5,8 @@
  *    holder a: 1 ........ 9     b forked at 6, c forked from b at 4, d forked from a at 8
  *    b reaches 1..6, c reaches 1..4, d reaches 1..8; when a is deleted, 9 is removed
  *
- * One transaction removes QUIPU_DELETE_BATCH messages at most. What is left is the range of a job
+ * One transaction removes QUIPU_DELETE_BATCH messages at most, and as many as weigh
+ * QUIPU_DELETE_BATCH_BYTES together. What is left is the range of a job
  * "purge" (purge.c), which calls qp_fork_purge() in transactions of its own:
  *
  *    released   1 ........ 4096 | 4097 .................. 150000
@@ -137,8 +138,16 @@ static quipu_status fork_release_delete(quipu_store *store, ent_db *db, int64_t 
     return status;
 }
 
+/* What a message weighs in the batch. Its words are the dear part: each has an entry in the search
+ * index that is looked up and removed. Without them only the row goes. */
+static int64_t fork_release_weight(const qp_session *row, int64_t seq, int64_t bytes)
+{
+    assert(bytes >= 0);
+    return seq <= row->indexed_seq ? bytes : bytes / QUIPU_DELETE_BATCH_ROW_SHARE;
+}
+
 /* Whether all of the range may go in this transaction, by what the session's row says: its
- * messages are taken for equally long, and none is read. *ret_bytes: how long they are together. */
+ * messages are taken for equally long, and none is read. *ret_bytes: what they weigh together. */
 static bool fork_release_fits(const quipu_store *store, const qp_session *row, int64_t from,
                               int64_t to, int64_t *ret_bytes)
 {
@@ -153,13 +162,17 @@ static bool fork_release_fits(const quipu_store *store, const qp_session *row, i
         return false;
     }
     /* No product overflows: count is small now, and a share of the tokens is taken first. */
-    *ret_bytes = (tokens / all + 1) * FORK_RELEASE_TOKEN_BYTES * count;
+    const int64_t each = (tokens / all + 1) * FORK_RELEASE_TOKEN_BYTES;
+    const int64_t words = fork_release_max(fork_release_min(to, row->indexed_seq) - from + 1, 0);
+
+    *ret_bytes = each * fork_release_min(words, count) +
+                 each / QUIPU_DELETE_BATCH_ROW_SHARE * fork_release_max(count - words, 0);
     return removed->bytes + *ret_bytes <= QUIPU_DELETE_BATCH_BYTES;
 }
 
 /* The number up to which messages may go in this transaction; from - 1: none. Reads them. One
  * message may always go, however long it is: otherwise a purge would never pass it. */
-static quipu_status fork_release_measure(quipu_store *store, ent_db *db, int64_t session,
+static quipu_status fork_release_measure(quipu_store *store, ent_db *db, const qp_session *holder,
                                          int64_t from, int64_t to, int64_t *ret_to,
                                          quipu_error *reterr)
 {
@@ -168,7 +181,7 @@ static quipu_status fork_release_measure(quipu_store *store, ent_db *db, int64_t
     const qp_message_query query = {
         .limit = room + 1,
         .order = {QP_MESSAGE_BY_SEQ(ASC)},
-        .where = {.session_id = ent_eq(session), .seq = ent_between(from, to)}};
+        .where = {.session_id = ent_eq(holder->id), .seq = ent_between(from, to)}};
     int64_t last = to;
     qp_message_iter iter;
     qp_message row;
@@ -180,7 +193,8 @@ static quipu_status fork_release_measure(quipu_store *store, ent_db *db, int64_t
         return status;
     }
     while (qp_message_iter_next(&iter, &row)) {
-        const int64_t bytes = (int64_t)(row.content.n + row.extra.text.n + row.tool_calls.text.n);
+        const size_t length = row.content.n + row.extra.text.n + row.tool_calls.text.n;
+        const int64_t bytes = fork_release_weight(holder, row.seq, (int64_t)length);
 
         if (removed.messages >= QUIPU_DELETE_BATCH ||
             (removed.messages > 0 && removed.bytes + bytes > QUIPU_DELETE_BATCH_BYTES)) {
@@ -212,7 +226,7 @@ static quipu_status fork_release_remove(quipu_store *store, ent_db *db, const qp
     if (fork_release_fits(store, row, from, to, &bytes)) {
         store->group.removed.bytes += bytes;
     } else {
-        status = fork_release_measure(store, db, row->id, from, to, &done, reterr);
+        status = fork_release_measure(store, db, row, from, to, &done, reterr);
     }
     if (status == QUIPU_OK && done >= from) {
         status = fork_release_delete(store, db, row->id, from, done, reterr);

@@ -109,6 +109,8 @@ quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *
     return job_stretch(store, db, due, &patch, reterr);
 }
 
+/* A row that holds a lease has an owner and an end; a fence is never at the limit, so that the next
+ * claim can raise it. */
 bool qp_job_is_sound(const qp_job *row)
 {
     assert(row != NULL);
@@ -225,6 +227,8 @@ static int64_t job_next_fence(const qp_job *row)
     return row->fence >= 0 && row->fence < INT64_MAX ? row->fence + 1 : 1;
 }
 
+/* A job's range may come from numbers next to the limit; the row holds those that messages can
+ * have. */
 static int64_t job_seq(int64_t seq)
 {
     return seq < 0 ? 0 : seq < ENT_CLUSTER_SEQ_MAX ? seq : ENT_CLUSTER_SEQ_MAX;
@@ -486,6 +490,8 @@ static quipu_status job_revoke_kind(const quipu_store *store, ent_db *db, quipu_
     return status;
 }
 
+/* The workers' fences rise, so that what they computed from a text that is gone is never committed.
+ * */
 quipu_status qp_job_revoke(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                            quipu_str scope, quipu_error *reterr)
 {

@@ -4,7 +4,18 @@
  * (qp_encoded_make()) needs no transaction and no lock, and is where input is refused; placing and
  * inserting run in the transaction of append.c, fork.c or an import, which holds the session's row:
  * numbers and running totals come from it.
- * Called by: append.c, session.c, state_child.c, compact.c, lango_adopt.c and the imports. */
+ * Called by: append.c, session.c, state_child.c, compact.c, lango_adopt.c and the imports.
+ *
+ *   quipu_message              row of Message
+ *   role, mark              ─▶ role, mark
+ *   content, author,        ─▶ columns of these names; a text with U+0000 becomes a view that has
+ *   invocation_id, branch      U+FFFD there, and its true form a member of extra."quipu"
+ *   extra                   ─▶ extra, byte for byte unless "quipu" is added in front
+ *   calls                   ─▶ tool_calls, as JSON; an output that is the content is stored once
+ *   event_id                ─▶ event_id: a tag, then 16 bytes of a UUID or the text
+ *   model, prompt_tokens... ─▶ the same; 0 is absent
+ *   made when it is placed  ─▶ seq, tokens_total, timestamp (if none was given), salted_hash
+ */
 #include "store/message.h"
 
 #include <assert.h>
@@ -63,6 +74,7 @@ static size_t message_calls_bytes(const quipu_message *message, bool shared)
 {
     size_t n = 0;
 
+    assert(message->calls.count <= QUIPU_CALLS_MAX);
     for (size_t i = 0; i < message->calls.count; i++) {
         const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
         n += call->id.n + call->name.n + call->input.n + (shared ? 0 : call->output.n) +
@@ -76,6 +88,7 @@ static size_t message_calls_bytes(const quipu_message *message, bool shared)
 static quipu_status message_usage(const quipu_message *message, qp_message_new *row,
                                   quipu_error *reterr)
 {
+    assert(!row->prompt_tokens.has && row->model.p == NULL);
     row->model = message->model.n > 0 ? message->model : QP_STR_ABSENT;
     row->prompt_tokens = (ent_opt_int){message->prompt_tokens > 0, message->prompt_tokens};
     row->cached_tokens = (ent_opt_int){message->cached_tokens > 0, message->cached_tokens};
@@ -178,6 +191,7 @@ quipu_status qp_event_id_bytes(quipu_str text, uint8_t *near_id, quipu_arena *ar
 static quipu_status message_keep(quipu_arena *arena, qp_buf *buf, quipu_status status,
                                  quipu_str *ret, quipu_error *reterr)
 {
+    assert(status != QUIPU_OK || buf->n > 0);
     if (status == QUIPU_OK) {
         status = quipu_arena_copy(arena, qp_buf_str(buf), ret);
     }
@@ -201,6 +215,7 @@ static quipu_status message_view(quipu_arena *arena, quipu_str text, quipu_str *
     char *view;
     size_t n = 0;
 
+    assert(text.n > 0 && memchr(text.p, '\0', text.n) != NULL);
     for (size_t i = 0; i < text.n; i++) {
         nuls += text.p[i] == '\0';
     }
@@ -223,6 +238,7 @@ static quipu_status message_view(quipu_arena *arena, quipu_str text, quipu_str *
 /* What a summary stands for. */
 static void message_covers(qp_jsonw *writer, const quipu_message *message)
 {
+    assert(message->mark == QUIPU_MARK_COMPACTION);
     qp_jsonw_key(writer, QUIPU_STR("covers"));
     qp_jsonw_array(writer);
     qp_jsonw_i64(writer, message->covers_from);
@@ -310,6 +326,7 @@ static quipu_status message_columns(qp_encoded *encoded, const quipu_message *me
         message->prompt_tokens | message->cached_tokens | message->answer_tokens;
     uint32_t odd = 0; /* bit i: text i is a view */
 
+    assert(row->content.p == NULL);
     if (message->model.n > 0 || reported != 0) { /* most messages are no answers of models */
         quipu_status status = message_usage(message, row, reterr);
 
@@ -357,6 +374,7 @@ static quipu_status message_calls(qp_encoded *encoded, const quipu_message *mess
     qp_jsonw writer;
     qp_buf buf;
 
+    assert(message->calls.count > 0);
     qp_buf_init(&buf, MESSAGE_JSON_MAX);
     (void)qp_buf_room(&buf, MESSAGE_CALLS_ROOM); /* most are no larger: no growing in steps */
     qp_jsonw_begin(&writer, &buf);
@@ -421,6 +439,7 @@ static quipu_status message_room(qp_encoded *encoded, quipu_error *reterr)
 {
     size_t count = encoded->count;
 
+    assert(encoded->count != 1 && encoded->count <= QUIPU_BATCH_MAX);
     encoded->rows = qp_arena_take(&encoded->arena, count * sizeof(*encoded->rows));
     encoded->named = qp_arena_take(&encoded->arena, count * sizeof(*encoded->named));
     encoded->timed = qp_arena_take(&encoded->arena, count * sizeof(*encoded->timed));
@@ -546,6 +565,7 @@ static void message_words(qp_header *header, quipu_str text)
     size_t n = 0;
     size_t word = 0; /* where the last word before the end begins, with the space in front of it */
 
+    assert(header->wants_words && header->words_n == 0);
     for (size_t i = 0; i < text.n && n < sizeof(header->words); i++) {
         if (!message_is_space(text.p[i])) {
             words[n++] = text.p[i];

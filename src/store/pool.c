@@ -3,7 +3,13 @@
  * Owns the connections and counts them: idle + lent = open_count <= max. Called by store.c for
  * every read outside of the commit group. The mutex guards the counts and the stack of idle
  * connections; it is not held while a connection opens, which may take a round trip to a server.
- * Locks: its own. On return of a give the connection is idle, outside of any transaction. */
+ * Locks: its own. On return of a give the connection is idle, outside of any transaction.
+ *
+ *   take ──┬── an idle one ──────▶ lent ──give──▶ idle, and one waiter is woken
+ *          ├── none idle ────────▶ counted, then opened without the mutex ──▶ lent
+ *          │                          └─ fails: uncounted, and one waiter is woken
+ *          └── all lent ─────────▶ waits until the deadline, a cancel flag or a give
+ */
 #include "store/pool.h"
 
 #include <assert.h>
@@ -48,6 +54,7 @@ void qp_pool_done(qp_pool *pool)
 static quipu_status pool_wait(qp_pool *pool, const qp_call *call, ent_db **ret_db,
                               quipu_error *reterr)
 {
+    assert(pool->connector != NULL);
     if (pool->idle_count == 0 && pool->open_count == pool->max) {
         QP_LOG(pool->log, QUIPU_LOG_DEBUG, "store", "reader_wait",
                QP_LOG_NUMBER("readers", pool->max));
@@ -82,6 +89,7 @@ quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, q
     ent_db *db = NULL;
     quipu_status status;
 
+    assert(pool->connector != NULL);
     qp_mutex_lock(&pool->mutex);
     status = pool_wait(pool, call, &db, reterr);
     qp_mutex_unlock(&pool->mutex);

@@ -160,6 +160,7 @@ bool qp_queue_enter(qp_queue *queue, qp_write *write)
 {
     bool waits;
 
+    assert(write->next == NULL && !write->queued);
     qp_mutex_lock(&queue->mutex);
     waits = queue->led;
     if (waits) {
@@ -270,6 +271,7 @@ quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu
 {
     quipu_status status;
 
+    assert(connector->open != NULL);
     *group = (qp_group){.sessions = {.tenant = tenant}};
     status = qp_queue_init(&group->queue, reterr);
     if (status == QUIPU_OK) {
@@ -296,6 +298,7 @@ void qp_group_done(qp_group *group)
 /* Runs a write that wants the connection for itself. It may change any row. */
 static void group_run_outside(qp_group *group, qp_write *own)
 {
+    assert(group->db != NULL && ent_depth(group->db) == 0);
     own->next = NULL;
     group->removed = (qp_removed){0, 0};
     qp_call_watch(own->call, group->db);
@@ -341,6 +344,7 @@ quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *ca
     return write.status;
 }
 
+/* Under the mutex, because quipu_store_stats() reads it from another thread. */
 void qp_group_count_exclusive(qp_group *group)
 {
     qp_mutex_lock(&group->queue.mutex);
@@ -348,6 +352,8 @@ void qp_group_count_exclusive(qp_group *group)
     qp_mutex_unlock(&group->queue.mutex);
 }
 
+/* A session that expired after the locks were taken is not the batch's to remove: its family is not
+ * locked. */
 bool qp_group_owns_expired(const qp_group *group, const qp_session *row)
 {
     return group->sessions.state == QP_BATCH_EXCLUSIVE ||

@@ -295,6 +295,8 @@ static quipu_status repair_state_event_work(void *ctx, ent_db *db, quipu_arena *
         NULL, reterr);
 }
 
+/* The works below delete one row that verify has found unsound or without an owner. Each names the
+ * row by its whole key, so that no other row goes with it. */
 static quipu_status repair_usage_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -308,6 +310,7 @@ static quipu_status repair_usage_work(void *ctx, ent_db *db, quipu_arena *scratc
         NULL, reterr);
 }
 
+/* One version. A blob that loses its last one is a finding of its own. */
 static quipu_status repair_artifact_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                          quipu_error *reterr)
 {
@@ -325,6 +328,7 @@ static quipu_status repair_artifact_work(void *ctx, ent_db *db, quipu_arena *scr
                               NULL, reterr);
 }
 
+/* A blob that no version refers to. */
 static quipu_status repair_blob_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -340,6 +344,7 @@ static quipu_status repair_blob_work(void *ctx, ent_db *db, quipu_arena *scratch
                           NULL, reterr);
 }
 
+/* A row of the log of what was sent. */
 static quipu_status repair_context_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
@@ -354,6 +359,7 @@ static quipu_status repair_context_work(void *ctx, ent_db *db, quipu_arena *scra
         NULL, reterr);
 }
 
+/* Derived data: an embedder makes it again. */
 static quipu_status repair_vector_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -368,6 +374,7 @@ static quipu_status repair_vector_work(void *ctx, ent_db *db, quipu_arena *scrat
                             NULL, reterr);
 }
 
+/* The row of a memory scope. */
 static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                              quipu_error *reterr)
 {
@@ -383,6 +390,8 @@ static quipu_status repair_memory_scope_work(void *ctx, ent_db *db, quipu_arena 
         NULL, reterr);
 }
 
+/* A job that names nothing that exists. A worker that holds its lease finds no fence when it
+ * commits. */
 static quipu_status repair_job_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {

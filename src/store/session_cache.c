@@ -58,6 +58,7 @@ static qp_cached_session *session_cache_find(qp_session_cache *cache, quipu_str 
 {
     uint64_t hash;
 
+    assert(key.n > 0);
     if (cache->last != NULL && quipu_str_eq(cache->last->row.key, key)) {
         return cache->last;
     }
@@ -74,6 +75,7 @@ static qp_cached_session *session_cache_find(qp_session_cache *cache, quipu_str 
 /* The place is free again; a pinned entry is never forgotten before the batch ends. */
 static void session_cache_forget(qp_session_cache *cache, qp_cached_session *entry)
 {
+    assert(entry >= cache->entries && entry < cache->entries + QP_SESSION_CACHE_MAX);
     cache->hashes[entry - cache->entries] = 0;
     cache->last = cache->last == entry ? NULL : cache->last;
     qp_free(entry->texts);
@@ -128,6 +130,7 @@ static quipu_str session_cache_text(const qp_session *row, size_t i)
     const ent_field *field = &qp_session_entity.fields[i];
     quipu_str text = {NULL, 0};
 
+    assert(i < qp_session_entity.field_count);
     if (field->type == ENT_TEXT || field->type == ENT_JSON || field->type == ENT_BYTES) {
         /* All three are a pointer and a length. */
         memcpy(&text, (const char *)row + field->row, sizeof(text));
@@ -148,6 +151,7 @@ static quipu_status session_cache_keep(qp_session_cache *cache, const qp_session
     char *texts;
     char *at;
 
+    assert(cache->state == QP_BATCH_LOCKED || cache->state == QP_BATCH_EXCLUSIVE);
     entry = entry != NULL ? entry : session_cache_place(cache);
     for (size_t i = 0; i < qp_session_entity.field_count; i++) {
         size += session_cache_text(row, i).n;
@@ -335,6 +339,7 @@ static qp_session_where session_cache_must_match(const qp_session *row)
                               .turn_seq = ent_eq(row->turn_seq),
                               .expires_at = ENT_IS_NULL};
 
+    assert(row->id != 0 && row->key.p != NULL);
     if (row->expires_at.has) {
         where.expires_at = ent_eq(row->expires_at.v);
     }

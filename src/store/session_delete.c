@@ -402,6 +402,8 @@ static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *s
     return status;
 }
 
+/* A batch that locks rows names its sessions before it begins: a read finds which have expired, and
+ * the delete looks at each again. */
 static quipu_status session_delete_sweep_plan(void *ctx, ent_db *db, quipu_arena *scratch,
                                               quipu_error *reterr)
 {

@@ -205,6 +205,7 @@ static void state_digest(qp_state_items changes, uint8_t ret[QP_SHA256_SIZE])
     qp_sha256_end(&sha, ret);
 }
 
+/* An equal value is not written again: its row keeps who set it, and when. */
 static bool state_same_bytes(quipu_bytes stored, const void *p, size_t n)
 {
     assert(n > 0);

@@ -1,6 +1,16 @@
 /* The state that a session sees, with who set each name last: quipu_state_get().
  *
- * Owns the public list. Reads the rows of state.c from one snapshot; takes no lock. */
+ * Owns the public list. Reads the rows of state.c from one snapshot; takes no lock. A store behind
+ * a server asks that (state_get_ask()). Called by programs, and by the reads of live sessions for
+ * the entries alone (qp_state_entries()).
+ *
+ *   rows of State            scope       whose
+ *   (tenant, app)            app         every session of the app
+ *   (tenant, app, user)      user        every session of the user
+ *   (session)                session     this one
+ *       └──── in this order, sorted by name within a scope ────▶ quipu_state_list
+ *
+ * A name may stand in several scopes: the list shows each, and who set it. */
 #include <quipu/state.h>
 
 #include <assert.h>
@@ -29,6 +39,7 @@ typedef struct state_get_call {
     state_get_list *list;
 } state_get_call;
 
+/* An empty text of a row is an absent one of the API. */
 static quipu_str state_get_text(quipu_str text)
 {
     return text.n > 0 ? text : QP_STR_ABSENT;
@@ -75,6 +86,7 @@ quipu_status qp_state_entries(const quipu_store *store, ent_db *db, const qp_ses
     return QUIPU_OK;
 }
 
+/* One snapshot: session state and shared state belong together. */
 static quipu_status state_get_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     state_get_call *call = ctx;
@@ -83,6 +95,7 @@ static quipu_status state_get_work(void *ctx, ent_db *db, quipu_arena *scratch, 
     quipu_status status =
         qp_session_load(call->store, db, scratch, call->key, quipu_time_now(), &row, reterr);
 
+    assert(ent_depth(db) > 0 && call->list != NULL);
     quipu_arena_free(arena); /* of a try before */
     return status == QUIPU_OK
                ? qp_state_entries(call->store, db, row, arena, &call->list->pub.entries, reterr)

@@ -99,6 +99,7 @@ static quipu_status state_live_items(const quipu_history *history, quipu_arena *
     const quipu_state_entries entries = history->state->entries;
     qp_state_item *items = quipu_arena_alloc(arena, entries.count * sizeof(*items) + 1);
 
+    assert(history->state != NULL);
     if (items == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for state");
     }

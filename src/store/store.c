@@ -9,7 +9,14 @@
  * Called by: src/front (qp_store_new), the public calls of this room, src/import.
  * Locks: takes none. A work gets a connection that belongs to its thread until it returns: one
  * of the pool, or the writing one by leading the commit group.
- * On return: no transaction is open on the connection that was used, and its watch is cleared. */
+ * On return: no transaction is open on the connection that was used, and its watch is cleared.
+ *
+ *   qp_store_enter()  ┬▶ qp_store_read()         a connection of the pool, one snapshot, the work
+ *                     ├▶ qp_store_read_apart()   the same; the work begins its own transactions
+ *                     ├▶ qp_store_write()        the commit group: batch, work, COMMIT
+ *                     ├▶ store->remote           a server does it
+ *   qp_store_leave() ◀┘
+ */
 #include "base/port.h"
 
 #include "store/state_internal.h"
@@ -356,6 +363,7 @@ quipu_status qp_store_check_local(const quipu_store *store, const qp_call *call,
                : QUIPU_OK;
 }
 
+/* For calls of other rooms that only need to know whether they run beside the data. */
 quipu_status qp_store_check_here(quipu_store *store, const char *name, quipu_error *reterr)
 {
     qp_call within;
@@ -619,6 +627,7 @@ quipu_status qp_row_optional(quipu_status status, const quipu_error *error, quip
                                                            : qp_error_pass(reterr, error);
 }
 
+/* The row as it is, also of a session that has expired; NULL when there is none. */
 quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                quipu_str key, const qp_session **ret_row, quipu_error *reterr)
 {
@@ -640,6 +649,8 @@ quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena
     return status;
 }
 
+/* The file is input: what a computation relies on is checked once, here. Sums of counters within
+ * these bounds do not overflow. */
 bool qp_session_is_sound(const qp_session *row)
 {
     assert(row != NULL);
@@ -768,10 +779,12 @@ quipu_status qp_call_check(const qp_call *call, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* At least a millisecond: 0 would mean the store's default, which is longer. */
 quipu_status qp_call_left(const qp_call *call, quipu_call_options *ret, quipu_error *reterr)
 {
     quipu_status status = qp_call_check(call, reterr);
 
+    assert(call->deadline_ns > 0);
     *ret = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
     ret->cancel = call->cancel;
     ret->deadline_ms = -1;

@@ -3,7 +3,15 @@
  *
  * Owns the rows of entity Usage; usage.h has the picture. The first half is called where messages
  * are stored (append.c, session.c, src/import), inside of their transaction, which holds the
- * session's row. quipu_usage_get() reads one snapshot and takes no lock. */
+ * session's row. quipu_usage_get() reads one snapshot and takes no lock.
+ *
+ *   sessions of the query ─▶ rows of Usage, in order ─▶ spans: next row, or the session, minus this
+ *                                                         │ day, model, session that were asked for
+ *                                                         ▼
+ *                                     report->rows, sorted; equal ones are added up in place
+ *
+ * A report is bounded by its rows (QUIPU_USAGE_ROWS_MAX) and its page of sessions, not by how many
+ * messages they hold: those are never read. */
 #include "store/usage.h"
 
 #include <assert.h>
@@ -39,6 +47,8 @@ static void usage_count(int64_t *total, ent_opt_int tokens)
     *total = *total > INT64_MAX - more ? INT64_MAX : *total + more;
 }
 
+/* A span is a run of answers of one model on one day. Its hash is compared with that of the answer
+ * before, so that no row is read to see whether a new one begins. */
 bool qp_usage_add(qp_usage_sum *sum, const qp_message_new *message)
 {
     const uint64_t seed = (uint64_t)usage_day(message->timestamp.v);
@@ -55,6 +65,8 @@ bool qp_usage_add(qp_usage_sum *sum, const qp_message_new *message)
     return begins;
 }
 
+/* Most appends begin no span and never come here: a row is written when the model or the day
+ * changes. */
 quipu_status qp_usage_write(ent_db *db, quipu_str tenant, qp_usage_sum before,
                             const qp_message_new *messages, size_t count, quipu_error *reterr)
 {
@@ -84,6 +96,7 @@ quipu_status qp_usage_write(ent_db *db, quipu_str tenant, qp_usage_sum before,
     return status;
 }
 
+/* With the session: totals of deleted sessions are nobody's. */
 quipu_status qp_usage_remove(ent_db *db, int64_t session_number, quipu_error *reterr)
 {
     assert(ent_depth(db) > 0 && session_number != 0);
@@ -91,8 +104,10 @@ quipu_status qp_usage_remove(ent_db *db, int64_t session_number, quipu_error *re
                            reterr);
 }
 
+/* What qp_usage_write() can have written, for rows of a file or an export. */
 bool qp_usage_sound(const qp_usage *row, int64_t next_seq)
 {
+    assert(row != NULL);
     return row->seq > 0 && row->seq < next_seq && row->prompt_before >= 0 &&
            row->cached_before >= 0 && row->answer_before >= 0 && row->count_before >= 0 &&
            row->model.n <= QUIPU_MODEL_NAME_MAX;
@@ -127,6 +142,7 @@ typedef struct usage_span {
     qp_usage_sum sum;
 } usage_span;
 
+/* By day, model, session: the order of the report, and of the search by halving. */
 static int usage_compare(const quipu_usage_row *row, const usage_span *span)
 {
     assert(row != NULL && span != NULL);
@@ -317,6 +333,7 @@ static quipu_status usage_page(usage_call *call, ent_db *db, quipu_error *reterr
     return status == QUIPU_OK ? ended : status;
 }
 
+/* Runs in one snapshot, so that the sums of a report belong to one state of the store. */
 static quipu_status usage_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     usage_call *call = ctx;

@@ -180,15 +180,17 @@ static void a_session_of_one_batch_goes_in_one_transaction(void **state)
     mt_clean(*state);
 }
 
-/* A session of so many messages of so many bytes. */
-static void filled_with_long(quipu_store *store, const char *key, int count, size_t bytes)
+/* A session of so many messages of so many bytes, which the search index does not contain yet. */
+static void filled_with_rows(quipu_store *store, const char *key, int count, size_t bytes)
 {
     char *text = malloc(bytes + 1);
     quipu_message message;
     quipu_error err = {0};
 
     assert_non_null(text);
-    memset(text, 'x', bytes);
+    for (size_t i = 0; i < bytes; i++) {
+        text[i] = i % 8 == 7 ? ' ' : 'x';
+    }
     text[bytes] = '\0';
     message = st_says(QUIPU_ROLE_USER, text);
     st_create(store, key);
@@ -197,6 +199,33 @@ static void filled_with_long(quipu_store *store, const char *key, int count, siz
                                   NULL, NULL, &err));
     }
     free(text);
+}
+
+static void filled_with_long(quipu_store *store, const char *key, int count, size_t bytes)
+{
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    quipu_error err = {0};
+
+    filled_with_rows(store, key, count, bytes);
+    call.deadline_ms = -1;
+    T_OK(quipu_search_index(store, &call, NULL, &err));
+}
+
+/* A transaction takes eight times as many of them, and one more waits. */
+static void bytes_outside_of_the_index_count_an_eighth(void **state)
+{
+    const int fit = 4 * QUIPU_DELETE_BATCH_ROW_SHARE;
+
+    filled_with_rows(*state, "max", fit, QUIPU_DELETE_BATCH_BYTES / 4);
+    delete_and_stop(*state, "max");
+    assert_int_equal(rows(*state), 0);
+    assert_int_equal(jobs(*state), 0);
+    filled_with_rows(*state, "more", fit + 1, QUIPU_DELETE_BATCH_BYTES / 4);
+    delete_and_stop(*state, "more");
+    assert_int_equal(rows(*state), 1);
+    assert_int_equal(jobs(*state), 1);
+    (void)sweep(*state);
+    assert_int_equal(rows(*state), 0);
 }
 
 static void long_messages_count_by_their_bytes(void **state)
@@ -600,6 +629,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ST_TEST(a_session_of_one_batch_goes_in_one_transaction),
         ST_TEST(long_messages_count_by_their_bytes),
+        ST_TEST(bytes_outside_of_the_index_count_an_eighth),
         ST_TEST(a_call_removes_so_many_batches_and_later_calls_the_rest),
         ST_TEST(workers_go_on_with_what_a_delete_left),
         ST_TEST(a_deleted_session_is_gone_while_its_messages_wait),
