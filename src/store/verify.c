@@ -10,6 +10,7 @@
  *    salted_hash         the hash of the message and of all before it (verify_hash.c)
  *    next_seq, counts    the messages that are there
  *    compact_seq         a message that is a summary
+ *    totals of answers   the rows of usage and the messages behind them (verify_usage.c)
  *    parent, fork_seq    ancestors that are there, with all shared messages
  *    indexed_seq         the messages; the index has their words, no others (search_engine.h)
  *    hidden              holds no value of its own, has a fork or is purged
@@ -394,6 +395,13 @@ static void verify_watermark(const verify_walk *walk)
     }
 }
 
+/* What its own answers used, and where its newest turn begins. */
+static bool verify_row_answers(const qp_session *row)
+{
+    return row->prompt_total >= 0 && row->cached_total >= 0 && row->answer_total >= 0 &&
+           row->answer_count >= 0 && row->turn_seq <= ENT_CLUSTER_SEQ_MAX;
+}
+
 /* The numbers that nothing else is compared with. Where the messages of a living row begin and end
  * they say themselves. */
 static bool verify_row_numbers(const qp_session *row)
@@ -402,9 +410,9 @@ static bool verify_row_numbers(const qp_session *row)
         row->key.p != NULL || (row->first_seq >= 1 && row->next_seq >= row->first_seq &&
                                row->next_seq <= ENT_CLUSTER_SEQ_MAX + 1);
 
-    return placed && row->id >= 1 && row->revision >= 0 && row->revision < INT64_MAX &&
-           row->compact_seq >= 0 && row->turn_seq >= 0 && row->token_rule >= 0 &&
-           (!row->ttl_ms.has || row->ttl_ms.v >= 1);
+    return placed && verify_row_answers(row) && row->id >= 1 && row->revision >= 0 &&
+           row->revision < INT64_MAX && row->compact_seq >= 0 && row->turn_seq >= 0 &&
+           row->token_rule >= 0 && (!row->ttl_ms.has || row->ttl_ms.v >= 1);
 }
 
 /* What the row alone shows: the rules of its fields, and those that calls keep. Only a row that
@@ -424,7 +432,8 @@ static quipu_status verify_row(const qp_session *row, qp_findings *findings, qui
         status =
             qp_error_set(&error, QUIPU_INVALID,
                          "its row has a number that it cannot have (id, revision, compact_seq, "
-                         "turn_seq, token_rule or ttl_ms; of a deleted one first_seq or next_seq)");
+                         "turn_seq, token_rule, ttl_ms or the totals of its answers; of a deleted "
+                         "one first_seq or next_seq)");
     }
     if (status == QUIPU_NOMEM) {
         return qp_error_pass(reterr, &error);
@@ -596,6 +605,9 @@ static quipu_status verify_against(ent_db *db, const verify_walk *walk, quipu_er
             verify_header(walk);
             qp_hash_walk_end(&walk->chain, row, walk->findings);
             status = verify_shown(db, walk, reterr);
+            if (status == QUIPU_OK) {
+                status = qp_verify_usage(db, row, walk->findings, reterr);
+            }
         }
         if (status == QUIPU_OK) {
             status = verify_view(db, row, walk->findings, reterr);

@@ -43,6 +43,7 @@ static quipu_status verify_counters_keep(void *ctx, quipu_str text)
     counters_check *check = ctx;
     quipu_status status = QUIPU_OK;
 
+    assert(check->count <= QP_MAINTENANCE_FINDINGS_MAX && check->entity != NULL);
     if (check->count < QP_MAINTENANCE_FINDINGS_MAX) {
         status = quipu_arena_copy(&check->arena, text, &check->texts[check->count]);
         check->count += status == QUIPU_OK;
@@ -66,6 +67,7 @@ static quipu_status verify_counters_look(counters_check *check, ent_db *db, quip
     quipu_error error = {0};
     quipu_status status;
 
+    assert(check->kind != NULL && check->entity != NULL);
     quipu_arena_free(&check->arena);
     check->count = 0;
     check->left = 0;

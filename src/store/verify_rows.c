@@ -846,6 +846,7 @@ static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, qui
     qp_verify_run *run = walk->run;
     quipu_status status = QUIPU_OK;
 
+    assert(walk->count <= VERIFY_ROWS_FINDINGS);
     for (size_t i = 0; i < walk->count && status == QUIPU_OK; i++) {
         rows_finding *finding = &walk->findings[i];
         const bool mends = run->repairs && (finding->orphan || finding->retotals);
@@ -873,6 +874,7 @@ static quipu_status verify_rows_table(qp_verify_run *run, const qp_call *call,
     rows_walk walk = {.run = run, .table = table};
     quipu_status status = QUIPU_OK;
 
+    assert(table->entity->row_size <= sizeof(rows_any) && table->check != NULL);
     while (status == QUIPU_OK && !walk.ended) {
         status = qp_store_read_apart(run->store, call, verify_rows_work, &walk, reterr);
         if (status == QUIPU_OK) {

@@ -170,6 +170,18 @@ static const damage damages[] = {
      "session_messages = " OF("plain"),
      QUIPU_PROBLEM_FILE, NULL, false},
     {"UPDATE messages SET seq = seq + 1", QUIPU_PROBLEM_SEQ, NULL, false},
+    {"UPDATE sessions SET prompt_total = prompt_total + 1 WHERE key = 'answered'",
+     QUIPU_PROBLEM_TOTALS, "answered", false},
+    {"UPDATE sessions SET answer_count = 1 WHERE key = 'answered'", QUIPU_PROBLEM_TOTALS,
+     "answered", false},
+    {"UPDATE usage SET count_before = count_before + 1 WHERE seq = 2", QUIPU_PROBLEM_TOTALS,
+     "answered", false},
+    {"UPDATE messages SET cached_tokens = 9 WHERE cached_tokens = 3", QUIPU_PROBLEM_TOTALS,
+     "answered", false},
+    {"UPDATE sessions SET answer_total = -1 WHERE key = 'answered'", QUIPU_PROBLEM_SESSION,
+     "answered", false},
+    {"UPDATE sessions SET turn_seq = 9223372036854775807 WHERE key = 'plain'",
+     QUIPU_PROBLEM_SESSION, "plain", false},
     {"UPDATE memory_scopes SET watermark_tokens = watermark_tokens + 1", QUIPU_PROBLEM_MEMORY,
      "plain", true},
     {"UPDATE memory_scopes SET watermark = watermark - 1", QUIPU_PROBLEM_MEMORY, "plain", true},
@@ -247,6 +259,23 @@ static void leave_purge(const char *path)
     quipu_arena_free(&arena);
 }
 
+/* Answers of two models, which are two spans of usage. */
+static void answer_twice(quipu_store *store)
+{
+    st_create(store, "answered");
+    for (int i = 0; i < 2; i++) {
+        quipu_message message = st_says(QUIPU_ROLE_ASSISTANT, "an answer");
+        quipu_error err = {0};
+
+        message.model = i == 0 ? QUIPU_STR("one") : QUIPU_STR("two");
+        message.prompt_tokens = 10;
+        message.cached_tokens = 3 + i;
+        message.answer_tokens = 2;
+        T_OK(quipu_message_append(store, QUIPU_STR("answered"), quipu_messages_of(&message, 1),
+                                  NULL, NULL, NULL, &err));
+    }
+}
+
 /* A store that has a row in every table, and messages in the search index and behind it. */
 static quipu_store *damaged_store(const char *sql, char path[T_PATH_MAX])
 {
@@ -271,6 +300,7 @@ static quipu_store *damaged_store(const char *sql, char path[T_PATH_MAX])
     mt_fork(store, "root", 3, "fork");
     st_append_many(store, "fork", 2);
     st_create(store, "lonely");
+    answer_twice(store);
     st_create(store, "hidden");
     st_append_many(store, "hidden", 3);
     mt_fork(store, "hidden", 2, "of hidden");
