@@ -18,6 +18,8 @@
  *                                         or the file was renamed while it was open
  *   no                  yes               the log is of another file: ours was put in its place
  *
+ * What is replaced later is noticed by writers (qp_sqlite_check_place()).
+ *
  * The offsets of the locks are part of SQLite's file format: all its versions must agree on them.
  * Linux only; elsewhere everything counts as the first line. */
 #include "base/port.h"
@@ -25,6 +27,9 @@
 #include "ent_sqlite/identity.h"
 
 #include <assert.h>
+
+#include "base/error.h"
+#include "base/thread.h"
 
 #if QP_LINUX
 
@@ -37,8 +42,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "base/thread.h"
 #include "ent_sqlite/page_seal.h"
 
 #ifdef F_OFD_GETLK
@@ -70,19 +73,22 @@ static bool identity_is(int fd, const struct stat *file)
 }
 
 /* A descriptor of this process for the file, or -1. SQLite has one and does not show it; any will
- * do, because it is only asked about locks. */
-static int identity_find(const struct stat *file)
+ * do, because it is only asked about locks. *ret_count is how many there are, at most 2: each
+ * connection has one. */
+static int identity_find(const struct stat *file, int *ret_count)
 {
     DIR *dir = opendir("/proc/self/fd");
     const struct dirent *entry = NULL;
     int found = -1;
 
     assert(file != NULL);
-    while (dir != NULL && found < 0 && (entry = readdir(dir)) != NULL) {
+    *ret_count = 0;
+    while (dir != NULL && *ret_count < 2 && (entry = readdir(dir)) != NULL) {
         char *end = NULL;
         const long fd = strtol(entry->d_name, &end, 10);
         if (end != entry->d_name && *end == '\0' && identity_is((int)fd, file)) {
             found = (int)fd;
+            ++*ret_count;
         }
     }
     if (dir != NULL) {
@@ -107,13 +113,14 @@ static bool identity_locked(int fd, off_t at, off_t size)
 static void identity_look_log(const char *shm, identity_view *view)
 {
     struct stat info;
+    int count = 0;
     int fd;
 
     assert(shm != NULL && !view->log_used);
     if (stat(shm, &info) != 0) {
         return;
     }
-    view->log_is_ours = identity_find(&info) >= 0;
+    view->log_is_ours = identity_find(&info, &count) >= 0;
     view->log_used = view->log_is_ours;
     if (view->log_is_ours) {
         return;
@@ -136,9 +143,15 @@ static identity_view identity_look(const struct stat *file, const char *shm)
 {
     uint8_t header[QP_PAGE_HEADER] = {0};
     identity_view view = {0};
-    const int fd = identity_find(file);
+    int count = 0;
+    const int fd = identity_find(file, &count);
 
     identity_look_log(shm, &view);
+    /* The connection that asks has the only descriptor of this file, so that the connection of this
+     * process that has the log is of another one. */
+    if (view.log_is_ours && count == 1) {
+        return (identity_view){.log_used = true, .log_is_ours = true};
+    }
     view.main_locked = fd >= 0 && identity_locked(fd, IDENTITY_SHARED_AT, IDENTITY_SHARED_SIZE);
     if (view.main_locked != view.log_used &&
         (fd < 0 || view.log_is_ours ||
@@ -197,3 +210,28 @@ quipu_status qp_sqlite_check_identity(qp_sqlite *conn, quipu_error *reterr)
 }
 
 #endif
+
+/* By the system's inode numbers: SQLite's own question, which costs one stat(). A database without
+ * a path is nowhere. */
+quipu_status qp_sqlite_check_place(qp_sqlite *conn, quipu_error *reterr)
+{
+    const char *file = NULL;
+    const int64_t now_ns = qp_clock_ns();
+    int moved = 0;
+
+    assert(sqlite3_get_autocommit(conn->db) != 0); /* nothing is to be rolled back */
+    if (now_ns < conn->place_at) {
+        return QUIPU_OK;
+    }
+    file = sqlite3_db_filename(conn->db, "main");
+    if (file != NULL && file[0] != '\0' &&
+        sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
+        moved != 0) {
+        return qp_error_set(reterr, QUIPU_IO,
+                            "cannot write to %s: the file was replaced, moved or deleted while it "
+                            "was open, and nobody would see what is written; open it again",
+                            conn->path);
+    }
+    conn->place_at = now_ns + QP_SQLITE_PLACE_MS * QP_NS_PER_MS;
+    return QUIPU_OK;
+}

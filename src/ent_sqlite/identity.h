@@ -11,4 +11,12 @@
  * reads anything. QUIPU_UNSUPPORTED, with the cause and what to do. */
 QUIPU_MUST_USE quipu_status qp_sqlite_check_identity(qp_sqlite *conn, quipu_error *reterr);
 
+/* How long a connection that writes without a pause may go on with a file that was replaced. */
+#define QP_SQLITE_PLACE_MS 100
+
+/* Refuses a write to a file that is no longer at its path: it was replaced, moved or deleted, and
+ * nobody would see what is written. QUIPU_IO. Asks the system at most every QP_SQLITE_PLACE_MS; the
+ * first write behind a pause always asks. */
+QUIPU_MUST_USE quipu_status qp_sqlite_check_place(qp_sqlite *conn, quipu_error *reterr);
+
 #endif

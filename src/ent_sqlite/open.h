@@ -22,6 +22,7 @@ typedef struct qp_sqlite {
     bool read_only;            /* opened so: SQLite itself refuses writes */
     qp_interrupt interrupt;    /* deadline and cancel of the calls under way */
     qp_log log;                /* the hook of the store that opened it */
+    int64_t place_at;          /* when a write asks again whether the file is at its path */
     int64_t busy_until;        /* the busy handler gives up then, by qp_clock_ns() */
     bool has_progress_handler; /* it is set once and stays (tx.c) */
     bool no_interrupt;         /* it stops nothing while BEGIN, COMMIT and the like run */

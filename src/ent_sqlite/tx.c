@@ -14,6 +14,8 @@
 
 #include <assert.h>
 
+#include "ent_sqlite/identity.h"
+
 #define TX_NOW 0 /* a deadline of tx_run(): it does not wait */
 
 /* Runs one of the statements, and prepares it with its first use. Reset at once, so that no
@@ -57,6 +59,10 @@ quipu_status qp_sqlite_begin(void *conn, int depth, ent_tx_kind kind, quipu_erro
     if (depth > 0) {
         rc = tx_run(self, &self->savepoint, "SAVEPOINT ent", TX_NOW);
     } else if (kind == ENT_WRITE || kind == ENT_WRITE_ROWS) {
+        quipu_status status = qp_sqlite_check_place(self, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
         rc = tx_run(self, &self->begin_write, "BEGIN IMMEDIATE",
                     qp_interrupt_deadline(&self->interrupt));
     } else {

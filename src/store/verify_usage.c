@@ -1,5 +1,5 @@
-/* Verify what a session's answers used: each row of usage states the totals before its span, so that
- * the answers of the span are the difference to the next row, or to the session's totals.
+/* Verify what a session's answers used: each row of usage states the totals before its span, so
+ * that the answers of the span are the difference to the next row, or to the session's totals.
  *
  *    answers     a  a  a | b  b | a  a
  *    rows        0         3      5       plus the span's answers = the next row,

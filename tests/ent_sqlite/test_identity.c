@@ -10,13 +10,16 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <ent/sqlite.h>
 #include <sqlite3.h>
 
+#include "base/thread.h"
 #include "ent/db.h"
 #include "ent/maintenance.h"
+#include "ent_sqlite/identity.h"
 
 #define NO_PRIVILEGE 77
 
@@ -254,6 +257,63 @@ static void one_process_cannot_open_a_file_under_two_names(void **state)
     id_works(path);
 }
 
+/* SQLite would open the log by its name, and join the connections that have it for the old file. */
+static void a_process_does_not_give_its_log_to_a_file_that_replaced_its_own(void **state)
+{
+    char path[T_PATH_MAX];
+    char other[T_PATH_MAX];
+    const char *dir = t_tmpdir();
+
+    (void)state;
+    t_path(dir, "store.db", path);
+    t_path(dir, "other.db", other);
+    id_make(path);
+    id_make(other);
+    ent_db *db = id_open(path);
+    id_run(db, "INSERT INTO t VALUES (8)");
+    assert_int_equal(rename(other, path), 0);
+    id_refused(path, 0, "in use for another file");
+    ent_close(db);
+    id_works(path); /* the log went with the old file */
+}
+
+/* What is written there is acknowledged, and gone when the connection closes. */
+static void a_writer_whose_file_was_replaced_or_deleted_is_refused(void **state)
+{
+    const struct timespec pause = {.tv_nsec = 2 * QP_SQLITE_PLACE_MS * QP_NS_PER_MS};
+    char path[T_PATH_MAX];
+    char other[T_PATH_MAX];
+    char old[T_PATH_MAX];
+    quipu_error error = {0};
+    const char *dir = t_tmpdir();
+
+    (void)state;
+    t_path(dir, "store.db", path);
+    t_path(dir, "other.db", other);
+    t_path(dir, "old.db", old);
+    id_make(path);
+    id_make(other);
+    ent_db *db = id_open(path);
+    T_OK(ent_begin(db, ENT_WRITE, &error));
+    T_OK(ent_commit(db, &error));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rename(path, old), 0);
+        if (i == 0) {
+            assert_int_equal(rename(other, path), 0);
+        }
+        (void)nanosleep(&pause, NULL);
+        T_STATUS(ent_begin(db, ENT_WRITE, &error), QUIPU_IO);
+        assert_non_null(strstr(error.message, "replaced, moved or deleted"));
+        assert_int_equal(ent_depth(db), 0);
+        T_OK(ent_begin(db, ENT_READ, &error)); /* what was there can still be read */
+        ent_rollback(db);
+        assert_int_equal(rename(old, path), 0);
+        T_OK(ent_begin(db, ENT_WRITE, &error)); /* it is back in its place */
+        T_OK(ent_commit(db, &error));
+    }
+    ent_close(db);
+}
+
 /* A file outside of WAL mode has no log that could differ. */
 static void a_file_with_a_rollback_journal_opens_while_others_read_it(void **state)
 {
@@ -365,6 +425,8 @@ int main(void)
         cmocka_unit_test(a_copy_made_while_the_file_is_open_is_a_file_of_its_own),
         cmocka_unit_test(connections_of_one_process_open_while_others_have_the_file),
         cmocka_unit_test(one_process_cannot_open_a_file_under_two_names),
+        cmocka_unit_test(a_process_does_not_give_its_log_to_a_file_that_replaced_its_own),
+        cmocka_unit_test(a_writer_whose_file_was_replaced_or_deleted_is_refused),
         cmocka_unit_test(a_file_with_a_rollback_journal_opens_while_others_read_it),
         cmocka_unit_test(a_bind_mount_of_the_file_alone_is_refused_while_it_is_open),
         cmocka_unit_test(a_bind_mount_of_the_folder_opens_while_the_file_is_open),
