@@ -84,7 +84,8 @@ set(quipu_tests_of_every_engine
     contract.store_expiry_thread contract.store_export contract.store_factor contract.store_fields
     contract.store_fork
     contract.store_fork_model contract.store_fork_thread contract.store_group_thread
-    contract.store_hash_chain contract.store_job contract.store_list contract.store_log
+    contract.store_hash_chain contract.store_hash_model
+    contract.store_job contract.store_list contract.store_log
     contract.store_log_thread
     contract.store_memory contract.store_memory_edit contract.store_memory_hostile
     contract.store_memory_model

@@ -398,8 +398,8 @@ typedef struct quipu_compared {
  * not there and was not deleted, messages that are missing at the end, a revision that went back;
  * as QUIPU_PROBLEM_HASH a message that is not the one that was known, or a hash chain that a repair
  * has begun anew. That messages were appended or pruned since is no problem, nor that the session
- * was deleted: the store keeps the uid of each session with hashes that it removes, and nothing
- * else of it. Exports and copies leave these out.
+ * was deleted: the store keeps the uid of each session that it removes, and nothing else of it.
+ * Exports and copies leave these out.
  *
  * The call compares one hash a session. That the messages fit their hashes is what
  * quipu_store_verify() checks: both together prove that nothing which was known is missing, changed

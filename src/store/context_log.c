@@ -777,7 +777,7 @@ quipu_status qp_context_log_remove(ent_db *db, int64_t session_number, quipu_err
 static bool context_log_placed(const qp_context_log *row, int64_t next_seq)
 {
     return row->seq > 0 && row->sent_seq >= row->seq && row->sent_seq < next_seq &&
-           row->from_seq >= 0 && row->from_seq <= row->seq && row->summary_seq >= 0 &&
+           row->from_seq >= 1 && row->from_seq <= row->seq && row->summary_seq >= 0 &&
            row->summary_seq < next_seq && row->block_seq > 0 && row->block_seq <= row->seq;
 }
 

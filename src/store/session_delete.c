@@ -106,9 +106,10 @@ quipu_status qp_session_remove(quipu_store *store, ent_db *db, const qp_session 
     quipu_status status = session_delete_belongings(store, db, row, reterr);
 
     assert(ent_depth(db) > 0);
-    /* A head that was kept of the session is then known to be deleted, not lost. Without a hash
-     * there is none. Upsert: an import may have brought back what was deleted before. */
-    if (status == QUIPU_OK && row->hashed_from > 0) {
+    /* What was kept of the session, a head or an export, is then known to be deleted, not lost;
+     * both have sessions without a hash, too. Upsert: an import may have brought back what was
+     * deleted before. */
+    if (status == QUIPU_OK) {
         status = qp_removal_upsert(db, NULL, &removal, QP_REMOVAL_ON_KEY, NULL, reterr);
     }
     return status == QUIPU_OK ? qp_fork_remove(store, db, row, reterr) : status;

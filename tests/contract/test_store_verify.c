@@ -145,6 +145,7 @@ static const damage damages[] = {
      true},
     {"UPDATE context_log SET tokens = 9223372036854775807", QUIPU_PROBLEM_MEMORY, "plain", true},
     {"UPDATE context_log SET from_tokens = -1", QUIPU_PROBLEM_MEMORY, "plain", true},
+    {"UPDATE context_log SET from_seq = 0", QUIPU_PROBLEM_MEMORY, "plain", true},
     {"UPDATE context_log SET session_number = 4711", QUIPU_PROBLEM_MEMORY, "", true},
     {"UPDATE removals SET removed_at = 'once'", QUIPU_PROBLEM_SESSION, "", false},
     {"UPDATE removals SET tenant = x''", QUIPU_PROBLEM_FILE, NULL, true},
