@@ -17,6 +17,7 @@
 
 #include <quipu/agent.h>
 
+#include "chat_command.h"
 #include "lines.h"
 #include "provider.h"
 
@@ -59,6 +60,7 @@ typedef struct chat_run {
     bool colours;
     char last; /* the last byte printed of an answer */
     app_lines lines;
+    app_chat_state state;         /* what commands work on; key and model are taken back from it */
     quipu_memory_options observe; /* of the worker that --observe asks for */
     bool observes;
 
@@ -109,6 +111,23 @@ static bool chat_signals_turn(chat_run *run, quipu_cancel *cancel)
 /* ---- the provider ----------------------------------------------------------------------------
  */
 
+/* Where the endpoint and its key come from, when it cannot be reached or refuses. */
+static void chat_advise(const chat_run *run, quipu_status status)
+{
+    static const char *const keys[] = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"};
+    const char *kind = app_value(run->call, "provider");
+    const int number = kind != NULL ? app_word_number(APP_PROVIDERS, kind) : 0;
+    const char *own = app_value(run->call, "key-env");
+
+    if (status == QUIPU_IO || status == QUIPU_UNSUPPORTED || status == QUIPU_NOT_FOUND) {
+        app_report(
+            run->call,
+            "--base-url URL or $QUIPU_BASE_URL names the endpoint; its key is read from $%s, "
+            "another variable (--key-env) or a file (--key-file)",
+            own != NULL ? own : keys[number > 0 ? number : 0]);
+    }
+}
+
 /* The endpoint's only model. With more than one, lists some and fails with APP_USAGE. */
 static int chat_only_model(chat_run *run)
 {
@@ -118,6 +137,7 @@ static int chat_only_model(chat_run *run)
 
     if (status != QUIPU_OK) {
         (void)app_fail(run->call, "the list of models", status, &error);
+        chat_advise(run, status);
         return app_usage(run->call, "choose a model: --model NAME");
     }
     if (list.count == 1) {
@@ -191,7 +211,9 @@ static int chat_begin(chat_run *run)
     if (run->terminal && !app_given(run->call, "quiet")) {
         app_report(run->call, "session \"%s\", %" PRId64 " messages so far, model %s", run->key.p,
                    messages, run->model.p);
-        app_report(run->call, "Ctrl-C interrupts an answer, Ctrl-D ends the conversation");
+        app_report(
+            run->call,
+            "Ctrl-C interrupts an answer, Ctrl-D ends the conversation, /help lists commands");
     }
     return APP_OK;
 }
@@ -277,12 +299,23 @@ static void chat_print_usage(const chat_run *run, const quipu_turn_result *resul
             plain);
 }
 
+/* Adds the files that go with a message behind its text; returns the number of parts. */
+static size_t chat_files(app_chat_state *state, quipu_part parts[APP_CHAT_FILES_MAX + 1])
+{
+    const size_t n = state->file_count;
+
+    memcpy(parts + 1, state->files, n * sizeof(*parts));
+    state->file_count = 0;
+    return n + 1;
+}
+
 /* One turn; failures are reported. The cancel flag is registered before the turn starts, so that no
  * signal is lost. */
 static int chat_turn(chat_run *run, quipu_str says)
 {
-    const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = says};
-    const quipu_content input = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
+    quipu_part parts[APP_CHAT_FILES_MAX + 1] = {{.kind = QUIPU_PART_TEXT, .text = says}};
+    const quipu_content input = {.role = QUIPU_ROLE_USER,
+                                 .parts = quipu_parts_of(parts, chat_files(&run->state, parts))};
     quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
     quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
@@ -320,6 +353,7 @@ static int chat_turn(chat_run *run, quipu_str says)
         app_report(run->call, "interrupted; the answer so far is stored");
     } else {
         app_report(run->call, "%s", error.message);
+        chat_advise(run, status);
     }
     quipu_arena_free(&arena);
     return app_exit_code(status);
@@ -355,6 +389,19 @@ static bool chat_line(chat_run *run, quipu_str *ret_line)
     }
 }
 
+/* Whether a line of a person is to be sent; commands may change the session and the model. */
+static bool chat_command(chat_run *run, quipu_str *line)
+{
+    bool send;
+
+    run->state.key = run->key;
+    run->state.model = run->model;
+    send = app_chat_command(&run->state, *line, line);
+    run->key = run->state.key;
+    run->model = run->state.model;
+    return send;
+}
+
 /* Line by line. On a terminal a failed turn does not end the conversation; from a pipe it does. */
 static int chat_lines(chat_run *run)
 {
@@ -367,6 +414,12 @@ static int chat_lines(chat_run *run)
         }
         if (!chat_line(run, &line)) {
             break;
+        }
+        if (run->terminal && !chat_command(run, &line)) {
+            if (run->state.ended) {
+                return APP_OK;
+            }
+            continue;
         }
         if (!app_is_blank(line)) {
             code = chat_turn(run, line);
@@ -511,6 +564,7 @@ static int chat_run_verb(const app_call *call)
     if (code == APP_OK) {
         code = chat_begin(&run);
     }
+    run.state = (app_chat_state){.call = call, .store = run.store, .arena = &run.arena};
     if (code == APP_OK) {
         chat_observe(&run);
         code = chat_talk(&run);
@@ -528,6 +582,11 @@ const app_verb app_verb_chat = {
     .arguments = "[KEY]",
     .arguments_max = 1,
     .summary = "chat with a model, and store the conversation",
+    .note = "On a terminal /help lists commands: /fork, /undo, /model, /file, /memory, /save.\n"
+            "\n"
+            "Examples:\n"
+            "  quipu chat trip --base-url http://127.0.0.1:8080/v1\n"
+            "  quipu chat trip --model gpt-4o-mini --text 'When do we leave?'",
     .common = APP_STORE | APP_ADDS | APP_COLOR | APP_QUIET,
     .options = chat_options,
     .run = chat_run_verb,

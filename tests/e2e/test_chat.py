@@ -307,6 +307,63 @@ class Chat(harness.Case):
         terminal.finish()
         self.assertEqual(terminal.code, 0)
 
+    def test_commands_fork_undo_and_change_the_model(self):
+        terminal = self.open_chat("talk")
+        for line, wanted in (("one", "You said: one."), ("two", "You said: two."),
+                             ("/undo", 'goes on in "k~2", which has messages 1 to 2'),
+                             ("three", "You said: three."),
+                             ("/fork k/other", 'goes on in "k/other"'),
+                             ("/model m2", "the model is now m2"),
+                             ("//slash", "You said: /slash."),
+                             ("/memory", "nothing is remembered"),
+                             ("/nonsense", 'there is no command "/nonsense"'),
+                             ("/help", "/undo")):
+            terminal.send(f"{line}\n")
+            terminal.expect(wanted)
+        saved = self.folder / "talk.md"
+        terminal.send(f"/save {saved}\n")
+        terminal.expect("saved to")
+        terminal.send("/quit\n")
+        terminal.finish()
+        self.assertEqual(terminal.code, 0)
+        self.assertIn("You said: /slash.", saved.read_text(encoding="utf-8"))
+        texts = {key: [m["content"] for m in self.run_quipu("show", key, "--json").lines()]
+                 for key in ("k", "k~2", "k/other")}
+        self.assertEqual(texts["k"][2:], ["two", "You said: two."])
+        self.assertEqual(texts["k~2"][2:], ["three", "You said: three."])
+        self.assertEqual(texts["k/other"][4:], ["/slash", "You said: /slash."])
+        self.assertEqual(self.requests()[-1]["model"], "m2")
+
+    def test_a_file_goes_with_the_next_message_only(self):
+        image = self.folder / "p.png"
+        image.write_bytes(b"\x89PNG")
+        terminal = self.open_chat("talk")
+        terminal.send(f"/file {self.folder / 'none.png'}\n")
+        terminal.expect("No such file")
+        terminal.send("/file x.unknown\n")
+        terminal.expect("of a known type")
+        terminal.send(f"/file {image}\n")
+        terminal.expect("goes with the next message")
+        for line in ("look", "again"):
+            terminal.send(f"{line}\n")
+            terminal.expect("out]")
+            terminal.out = b""
+        terminal.send("\x04")
+        terminal.finish()
+        parts = self.requests()[-2]["messages"][-1]["content"]
+        self.assertEqual([part["type"] for part in parts], ["text", "image_url"])
+        self.assertEqual(self.requests()[-1]["messages"][-1]["content"], "again")
+        self.assertIn("media      image/png, 4 B", self.run_quipu("show", "k").out)
+
+    def test_an_endpoint_that_is_not_there_names_the_options(self):
+        err = self.run_quipu("chat", "--model", "m", "--text", "x", "--base-url",
+                             "http://127.0.0.1:1/v1", code=1).err
+        self.assertIn("--base-url URL or $QUIPU_BASE_URL", err)
+        self.assertIn("$OPENAI_API_KEY", err)
+        err = self.run_quipu("chat", "--text", "x", "--provider", "anthropic", "--base-url",
+                             "http://127.0.0.1:1/v1", code=None).err
+        self.assertIn("$ANTHROPIC_API_KEY", err)
+
     def test_ctrl_c_interrupts_an_answer_and_the_talk_goes_on(self):
         terminal = self.open_chat("stall")
         terminal.send("hello\n")
