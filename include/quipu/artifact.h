@@ -10,13 +10,14 @@
 extern "C" {
 #endif
 
-#define QUIPU_ARTIFACT_BYTES_MAX 33554432  /* 32 MiB, the bytes of one version */
-#define QUIPU_ARTIFACT_NAME_MAX 1024       /* bytes of a name */
-#define QUIPU_ARTIFACT_MIME_MAX 256        /* bytes of a MIME type */
-#define QUIPU_ARTIFACT_METADATA_MAX 65536  /* bytes of metadata */
-#define QUIPU_ARTIFACT_VERSIONS_MAX 10000  /* versions of one name */
-#define QUIPU_ARTIFACT_LIST_MAX 100000     /* artifacts of one list */
-#define QUIPU_ARTIFACT_USER_PREFIX "user:" /* of names that belong to the user */
+#define QUIPU_ARTIFACT_BYTES_MAX 33554432      /* 32 MiB, the bytes of one version */
+#define QUIPU_ARTIFACT_NAME_MAX 1024           /* bytes of a name */
+#define QUIPU_ARTIFACT_MIME_MAX 256            /* bytes of a MIME type */
+#define QUIPU_ARTIFACT_METADATA_MAX 65536      /* bytes of metadata */
+#define QUIPU_ARTIFACT_VERSIONS_MAX 10000      /* versions of one name */
+#define QUIPU_ARTIFACT_LIST_MAX 100000         /* artifacts of one list, and bytes of... */
+#define QUIPU_ARTIFACT_LIST_BYTES_MAX 67108864 /* ...their names, types and metadata: 64 MiB */
+#define QUIPU_ARTIFACT_USER_PREFIX "user:"     /* of names that belong to the user */
 
 typedef enum quipu_artifact_kind {
     QUIPU_ARTIFACT_DATA = 1, /* a file */

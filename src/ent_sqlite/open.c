@@ -352,6 +352,12 @@ static quipu_status open_no_vfs(const qp_sqlite *conn, const ent_sqlite_options 
                                 quipu_error *reterr)
 {
     assert(conn->db == NULL);
+    if (qp_page_vfs_is_taken(options->vfs)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "cannot open %s: another copy of libquipu in this process uses the "
+                            "same SQLite; link the program and its libraries with one libquipu",
+                            conn->path);
+    }
     return sqlite3_vfs_find(options->vfs) == NULL
                ? qp_error_set(reterr, QUIPU_IO, "cannot open %s: SQLite knows no VFS \"%s\"",
                               conn->path, options->vfs != NULL ? options->vfs : "")

@@ -798,8 +798,21 @@ const char *qp_page_vfs(const char *below)
         }
     }
     sqlite3_mutex_leave(mutex);
-    assert(vfs == NULL || vfs->xOpen == page_vfs_open);
-    return vfs != NULL ? vfs->zName : NULL;
+    /* A layer of this name whose functions are not ours is that of another copy of this library. */
+    return vfs != NULL && vfs->xOpen == page_vfs_open ? vfs->zName : NULL;
+}
+
+bool qp_page_vfs_is_taken(const char *below)
+{
+    const sqlite3_vfs *under = sqlite3_vfs_find(below);
+    const sqlite3_vfs *vfs = NULL;
+    char name[PAGE_VFS_NAME_MAX];
+
+    if (under != NULL && under->xOpen != page_vfs_open) {
+        (void)snprintf(name, sizeof(name), PAGE_VFS_NAME ":%s", under->zName);
+        vfs = sqlite3_vfs_find(name);
+    }
+    return vfs != NULL && vfs->xOpen != page_vfs_open;
 }
 
 /* ---- for the rest of the room ---------------------------------------------------------------- */

@@ -20,8 +20,13 @@ typedef struct qp_page_state {
 } qp_page_state;
 
 /* The name of our layer over the VFS `below` (NULL: SQLite's default), registered with the first
- * call. NULL: no memory, or there is no such VFS. The name lives as long as the process. */
+ * call. NULL: no memory, no such VFS, or qp_page_vfs_is_taken(). The name lives as long as the process. */
 const char *qp_page_vfs(const char *below);
+
+/* Why qp_page_vfs() gave NULL: another copy of this library in the process has registered its layer
+ * with the same SQLite. Two copies that do not know of each other's files would give one file two
+ * logs (identity.c), so that the second one opens none. */
+bool qp_page_vfs_is_taken(const char *below);
 
 /* How often files were synced through the layer, by all connections of this process. */
 int64_t qp_page_vfs_syncs(void);

@@ -174,20 +174,31 @@ static bool call_covers(quipu_str scope, quipu_str name)
     return scope.p == NULL || quipu_str_eq(scope, name);
 }
 
-/* Reads the header only: no message is decoded to find out whose session it is. */
-quipu_status qp_call_session(qp_call *call, quipu_history **ret_history, quipu_error *reterr)
+/* Whether a session lies in the identity's scope. */
+static bool call_covers_session(const qp_call *call, const quipu_session_info *session)
 {
-    quipu_range range = QUIPU_RANGE_INIT;
-    quipu_history *history = NULL;
-    quipu_status status;
+    return !qp_call_is_scoped(call) || (call_covers(call->identity->app_name, session->app_name) &&
+                                        call_covers(call->identity->user_id, session->user_id));
+}
 
-    range.flags = QUIPU_RANGE_HEADER;
-    status = quipu_session_get(call->store, call->key, &range, &call->limits, &history, reterr);
+/* What is read and whose it is come from one snapshot: a session that is deleted and made again for
+ * another user between two reads cannot be taken for the one that was checked. */
+quipu_status qp_call_history(qp_call *call, const quipu_range *range, quipu_history **ret_history,
+                             quipu_error *reterr)
+{
+    quipu_history *history = NULL;
+    quipu_status status =
+        quipu_session_get(call->store, call->key, range, &call->limits, &history, reterr);
+
+    if (status != QUIPU_OK && qp_call_is_scoped(call) && (range->flags & QUIPU_RANGE_HEADER) == 0) {
+        /* A fault of another user's messages, or of the range, must not say that they exist. */
+        return qp_call_check_session(call, NULL) == QUIPU_NOT_FOUND
+                   ? qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no session of this key")
+                   : status;
+    }
     if (qp_call_is_scoped(call) &&
         (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED ||
-         (status == QUIPU_OK &&
-          (!call_covers(call->identity->app_name, history->session->app_name) ||
-           !call_covers(call->identity->user_id, history->session->user_id))))) {
+         (status == QUIPU_OK && !call_covers_session(call, history->session)))) {
         /* One answer for what is missing, has expired or is another's: a scoped token learns
          * nothing of others. */
         quipu_free(history);
@@ -197,6 +208,15 @@ quipu_status qp_call_session(qp_call *call, quipu_history **ret_history, quipu_e
         *ret_history = history;
     }
     return status;
+}
+
+/* Reads the header only: no message is decoded to find out whose session it is. */
+quipu_status qp_call_session(qp_call *call, quipu_history **ret_history, quipu_error *reterr)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+
+    range.flags = QUIPU_RANGE_HEADER;
+    return qp_call_history(call, &range, ret_history, reterr);
 }
 
 /* Without a scope there is nothing to check, and no read: the handler's own call finds out whether

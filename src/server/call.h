@@ -80,6 +80,10 @@ bool qp_call_is_scoped(const qp_call *call);
 QUIPU_MUST_USE quipu_status qp_call_session(qp_call *call, quipu_history **ret_history,
                                             quipu_error *reterr);
 
+/* The same with a range of the session's messages, and its state: all of one snapshot. */
+QUIPU_MUST_USE quipu_status qp_call_history(qp_call *call, const quipu_range *range,
+                                            quipu_history **ret_history, quipu_error *reterr);
+
 /* The same check, for a handler that needs nothing of the header; reads only if there is a scope.
  */
 QUIPU_MUST_USE quipu_status qp_call_check_session(qp_call *call, quipu_error *reterr);

@@ -162,6 +162,15 @@ static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_sess
                : status;
 }
 
+/* The key of a new session is taken. A scoped token that chose it learns no more than that: not
+ * whether there is a session that it could get, which may be another's. */
+static quipu_status routes_key_taken(const qp_call *call, quipu_status status, quipu_error *reterr)
+{
+    return status == QUIPU_EXISTS && qp_call_is_scoped(call)
+               ? qp_error_set(reterr, status, "this key cannot be used: choose another one")
+               : status;
+}
+
 /* 201 with the new session, also for a token that may not read: it shows what the body said and
  * what the store added. */
 quipu_status qp_route_session_create(qp_call *call, quipu_error *reterr)
@@ -177,6 +186,7 @@ quipu_status qp_route_session_create(qp_call *call, quipu_error *reterr)
     }
     if (status == QUIPU_OK) {
         status = quipu_session_create(call->store, &values, &call->limits, &history, reterr);
+        status = routes_key_taken(call, status, reterr);
     }
     if (status == QUIPU_OK) {
         status = routes_answer_session(call, 201, history, false, reterr);
@@ -208,6 +218,7 @@ quipu_status qp_route_session_fork(qp_call *call, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status =
             quipu_session_fork(call->store, call->key, seq, &values, &call->limits, &fork, reterr);
+        status = routes_key_taken(call, status, reterr);
     }
     if (status == QUIPU_OK && qp_call_may_read(call)) {
         status = routes_answer_session(call, 201, fork, false, reterr);
@@ -219,12 +230,12 @@ quipu_status qp_route_session_fork(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* Two snapshots: the scope is checked by a read of its own before the one that is answered. */
+/* The scope is checked by the header of the same snapshot as the messages and the state. */
 quipu_status qp_route_session_get(qp_call *call, quipu_error *reterr)
 {
     quipu_range range = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
-    quipu_status status = qp_call_check_session(call, reterr);
+    quipu_status status;
 
     range.after_seq = qp_call_number(call, "after", 0);
     range.before_seq = qp_call_number(call, "before", 0);
@@ -233,9 +244,7 @@ quipu_status qp_route_session_get(qp_call *call, quipu_error *reterr)
                   (qp_call_flag(call, "last") ? QUIPU_RANGE_LAST : 0) |
                   (qp_call_flag(call, "view") ? QUIPU_RANGE_VIEW : 0) |
                   (qp_call_flag(call, "state") ? QUIPU_RANGE_STATE : 0);
-    if (status == QUIPU_OK) {
-        status = quipu_session_get(call->store, call->key, &range, &call->limits, &history, reterr);
-    }
+    status = qp_call_history(call, &range, &history, reterr);
     if (status == QUIPU_OK) {
         status = routes_answer_session(call, 200, history, range.limit > 0, reterr);
     }

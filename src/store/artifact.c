@@ -508,33 +508,72 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     return artifact_answer(call, &shown, reterr);
 }
 
-/* Adds the rows of one owner to the list: all, or the newest of each name. */
-static quipu_status artifact_list_rows(artifact_call *call, ent_db *db,
-                                       const qp_artifact_where *where, quipu_artifact *items,
-                                       size_t *count, quipu_error *reterr)
-{
-    const bool all = (call->query.flags & QUIPU_ARTIFACT_VERSIONS) != 0;
-    const qp_artifact_query query = {
-        .limit = QUIPU_ARTIFACT_LIST_MAX + 1,
-        .order = {QP_ARTIFACT_BY_NAME(ASC), QP_ARTIFACT_BY_VERSION(ASC)},
-        .where = *where};
-    qp_artifact_list list = {0};
-    quipu_status status = qp_artifact_find(db, &call->result->head.arena, &query, &list, reterr);
+/* What a list has so far: a first pass counts and refuses, so that no more is read into memory than
+ * a list may have. */
+typedef struct artifact_sum {
+    size_t rows;  /* of the query: all versions... */
+    size_t shown; /* ...and those that the list shows */
+    size_t bytes; /* of their texts */
+} artifact_sum;
 
-    assert(ent_depth(db) > 0 && call->result != NULL);
-    if (status == QUIPU_OK && list.n + *count > QUIPU_ARTIFACT_LIST_MAX) {
+static qp_artifact_query artifact_in_order(const qp_artifact_where *where)
+{
+    return (qp_artifact_query){.limit = QUIPU_ARTIFACT_LIST_MAX + 1,
+                               .order = {QP_ARTIFACT_BY_NAME(ASC), QP_ARTIFACT_BY_VERSION(ASC)},
+                               .where = *where};
+}
+
+/* Counts the rows of one owner, one at a time. */
+static quipu_status artifact_count_rows(ent_db *db, const qp_artifact_where *where,
+                                        artifact_sum *sum, quipu_error *reterr)
+{
+    const qp_artifact_query query = artifact_in_order(where);
+    qp_artifact_iter iter;
+    qp_artifact row;
+    quipu_status status = qp_artifact_iter_begin(db, &query, &iter, reterr);
+    quipu_status ended;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (sum->rows <= QUIPU_ARTIFACT_LIST_MAX && sum->bytes <= QUIPU_ARTIFACT_LIST_BYTES_MAX &&
+           qp_artifact_iter_next(&iter, &row)) {
+        sum->rows++;
+        sum->bytes += row.name.n + row.mime_type.n + row.metadata.text.n;
+    }
+    ended = qp_artifact_iter_end(&iter, reterr);
+    if (ended == QUIPU_OK && sum->rows > QUIPU_ARTIFACT_LIST_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,
                             "there are more than %d versions of artifacts; name one",
                             QUIPU_ARTIFACT_LIST_MAX);
     }
+    if (ended == QUIPU_OK && sum->bytes > QUIPU_ARTIFACT_LIST_BYTES_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "names, types and metadata of the artifacts have more than %d bytes; "
+                            "name one",
+                            QUIPU_ARTIFACT_LIST_BYTES_MAX);
+    }
+    return ended;
+}
+
+/* Adds the rows of one owner to the list: all, or the newest of each name. */
+static quipu_status artifact_list_rows(artifact_call *call, ent_db *db,
+                                       const qp_artifact_where *where, quipu_artifact *items,
+                                       artifact_sum *sum, quipu_error *reterr)
+{
+    const bool all = (call->query.flags & QUIPU_ARTIFACT_VERSIONS) != 0;
+    const qp_artifact_query query = artifact_in_order(where);
+    qp_artifact_list list = {0};
+    quipu_status status = qp_artifact_find(db, &call->result->head.arena, &query, &list, reterr);
+
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         const bool newest =
             i + 1 == list.n || !quipu_str_eq(list.items[i].name, list.items[i + 1].name);
 
-        if (items != NULL && (all || newest)) {
-            artifact_show(&list.items[i], &items[*count]);
+        assert(ent_depth(db) > 0 && sum->shown < sum->rows); /* counted in the same snapshot */
+        if (all || newest) {
+            artifact_show(&list.items[i], &items[sum->shown++]);
         }
-        *count += all || newest;
     }
     return status;
 }
@@ -549,7 +588,7 @@ static int artifact_compare(const void *a, const void *b)
     return order != 0 ? order : (one->version > two->version) - (one->version < two->version);
 }
 
-/* Two passes: how many there are, then the rows. The user's are sorted in among the session's. */
+/* Two passes: how much there is, then the rows. The user's are sorted in among the session's. */
 static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -558,35 +597,32 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
     const bool has_session = call->query.session_key.p != NULL &&
                              (call->query.name.p == NULL || !artifact_is_users(call->query.name));
     quipu_artifact *items = NULL;
-    size_t count = 0;
+    artifact_sum sum = {0};
     qp_artifact_where where;
+    qp_artifact_where owners[2];
     quipu_status status = artifact_place(call, db, scratch, &where, reterr);
 
     assert(call->result != NULL);
     quipu_arena_free(arena); /* of a try before */
-    for (int pass = 0; pass < 2 && status == QUIPU_OK; pass++) {
-        const qp_artifact_where own = artifact_of(&where, call, false);
-        const qp_artifact_where users = artifact_of(&where, call, true);
-        const size_t before = count;
-
-        if (pass == 1 && before > 0) {
-            items = qp_arena_take(arena, before * sizeof(*items));
-            if (items == NULL) {
-                return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu artifacts", before);
-            }
-        }
-        count = 0;
-        if (has_session) {
-            status = artifact_list_rows(call, db, &own, items, &count, reterr);
-        }
-        if (status == QUIPU_OK) {
-            status = artifact_list_rows(call, db, &users, items, &count, reterr);
-        }
+    if (status != QUIPU_OK) {
+        return status;
     }
-    if (status == QUIPU_OK && items != NULL) {
-        qsort(items, count, sizeof(*items), artifact_compare);
+    owners[0] = artifact_of(&where, call, true);
+    owners[1] = artifact_of(&where, call, false);
+    for (size_t i = 0; i < (has_session ? 2U : 1U) && status == QUIPU_OK; i++) {
+        status = artifact_count_rows(db, &owners[i], &sum, reterr);
     }
-    call->result->pub.artifacts = quipu_artifacts_of(items, count);
+    if (status == QUIPU_OK && sum.rows > 0) {
+        items = qp_arena_take(arena, sum.rows * sizeof(*items));
+        if (items == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu artifacts", sum.rows);
+        }
+        for (size_t i = 0; i < (has_session ? 2U : 1U) && status == QUIPU_OK; i++) {
+            status = artifact_list_rows(call, db, &owners[i], items, &sum, reterr);
+        }
+        qsort(items, sum.shown, sizeof(*items), artifact_compare);
+    }
+    call->result->pub.artifacts = quipu_artifacts_of(items, sum.shown);
     return status;
 }
 

@@ -395,6 +395,50 @@ static void versions_of_a_name_have_a_limit(void **state)
     quipu_close(store);
 }
 
+/* Metadata fills a list up to its bytes, and one byte more. */
+static void a_list_has_a_limit_of_bytes(void **state)
+{
+    const size_t rows = QUIPU_ARTIFACT_LIST_BYTES_MAX / (QUIPU_ARTIFACT_METADATA_MAX + 8);
+    quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
+    quipu_store *store = *state;
+    char json[QUIPU_ARTIFACT_METADATA_MAX + 1];
+    quipu_artifact_list *list = NULL;
+    char name[16];
+    size_t left;
+
+    T_NOT_SERVED("a thousand requests of 64 KiB");
+    memset(json, ' ', sizeof(json));
+    json[0] = '{';
+    json[QUIPU_ARTIFACT_METADATA_MAX - 1] = '}';
+    query.app_name = QUIPU_STR("app");
+    query.user_id = QUIPU_STR("ana");
+    query.session_key = QUIPU_STR("s");
+    for (size_t i = 0; i < rows; i++) {
+        (void)snprintf(name, sizeof(name), "n%07zu", i);
+        assert_int_equal(
+            try(store, (quipu_artifact){.name = quipu_cstr(name),
+                                        .metadata = {{json, QUIPU_ARTIFACT_METADATA_MAX}},
+                                        .data = {"x", 1}}),
+            QUIPU_OK);
+    }
+    left = QUIPU_ARTIFACT_LIST_BYTES_MAX - rows * (QUIPU_ARTIFACT_METADATA_MAX + 8);
+    assert_in_range(left, 12, QUIPU_ARTIFACT_METADATA_MAX);
+    json[left - 8 - 1] = '}';
+    assert_int_equal(try(store, (quipu_artifact){.name = QUIPU_STR("o0000000"),
+                                                 .metadata = {{json, left - 8}},
+                                                 .data = {"x", 1}}),
+                     QUIPU_OK);
+    T_OK(quipu_artifact_find(store, &query, NULL, &list, NULL));
+    assert_int_equal(list->artifacts.count, rows + 1);
+    quipu_free(list);
+    assert_int_equal(try(store, (quipu_artifact){.name = QUIPU_STR("p"), .data = {"x", 1}}),
+                     QUIPU_OK);
+    T_STATUS(quipu_artifact_find(store, &query, NULL, &list, NULL), QUIPU_LIMIT);
+    query.name = QUIPU_STR("p");
+    T_OK(quipu_artifact_find(store, &query, NULL, &list, NULL));
+    quipu_free(list);
+}
+
 static void nonsense_is_refused(void **state)
 {
     quipu_store *store = *state;
@@ -457,6 +501,7 @@ int main(void)
         cmocka_unit_test(an_export_carries_artifacts),
         ST_TEST(everything_has_a_limit),
         cmocka_unit_test(versions_of_a_name_have_a_limit),
+        ST_TEST(a_list_has_a_limit_of_bytes),
         ST_TEST(nonsense_is_refused),
         cmocka_unit_test(verify_finds_what_belongs_to_nothing),
     };

@@ -11,6 +11,7 @@ import socket
 import sqlite3
 import stat
 import time
+import threading
 import unittest
 
 import harness
@@ -467,6 +468,48 @@ class Rights(server.Case):
                 "GET", "/v1/sessions" + state, token=token)["sessions"] if one["key"] == key]
             self.assertEqual([one.get("parentKey") for one in shown],
                              [source if source == "me" else None] * 4, key)
+
+    def test_a_taken_key_says_nothing_of_its_session(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        for user, key in (("me", "mine"), ("you", "yours")):
+            self.good("POST", "/v1/sessions", {"key": key, "appName": "app", "userId": user,
+                                               "messages": [message("e")]}, status=201)
+        said = set()
+        for key in ("mine", "yours"):
+            for target, body in (("/v1/sessions", {"key": key}),
+                                 ("/v1/sessions/mine/fork", {"key": key, "seq": 1})):
+                answer = self.ask("POST", target, body, token=token)
+                self.assertEqual(answer.status, 409)
+                said.add(answer.body)
+        self.assertEqual(len(said), 1, said)
+        self.assertIn(b"choose another", said.pop())
+
+    def test_whose_a_session_is_and_what_is_in_it_are_of_one_moment(self):
+        token = self.new_token("--app", "app", "--user", "me")
+        self.serve()
+        ends = threading.Event()
+        failed = []
+
+        def write():
+            while not ends.is_set():
+                for user in ("me", "you"):
+                    self.good("POST", "/v1/sessions", {
+                        "key": "s", "appName": "app", "userId": user,
+                        "messages": [message("e", user)]}, status=201)
+                    self.good("DELETE", "/v1/sessions/s", status=204)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            for _ in range(300):
+                answer = self.ask("GET", "/v1/sessions/s?state=true", token=token)
+                if answer.status != 404 and b'"content":"me"' not in answer.body:
+                    failed.append(answer.body)
+        finally:
+            ends.set()
+            writer.join()
+        self.assertEqual(failed, [])
 
     def test_a_user_brings_no_state_of_the_app_by_any_way(self):
         token = self.new_token("--app", "app", "--user", "me")

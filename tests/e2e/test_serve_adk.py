@@ -2,6 +2,7 @@
 """ADK's routes of quipu serve: who may use them, and that they lead to the sessions of the store.
 What they answer is compared with ADK's own server by tests/python/adk_server.py."""
 
+import time
 import unittest
 
 import server
@@ -113,6 +114,25 @@ class Sessions(server.Case):
             answer = self.ask(method, target, body, token=mine)
             self.assertEqual(answer.status, 400, answer.body)
             self.assertIn("state of the app", answer.json()["detail"])
+
+    def test_artifacts_of_an_expired_session_are_hidden(self):
+        self.good("POST", SESSIONS, {"sessionId": "1"})
+        part = {"inlineData": {"data": "AA==", "mimeType": "a/b"}}
+        target = SESSIONS + "/1/artifacts"
+        for name in ("own", "user:all"):
+            self.good("POST", target, {"filename": name, "artifact": part})
+        self.assertEqual(self.good("GET", target), ["own", "user:all"])
+        self.good("PATCH", server.path("v1", "sessions", "adk:app/u/1"), {"ttlMs": 1})
+        time.sleep(0.01)
+        self.assertEqual(self.good("GET", target), ["user:all"])
+        self.assertEqual(self.good("GET", target + "/own/versions"), [])
+        for sub in ("/own", "/own/versions/0", "/own/versions/0/metadata"):
+            self.assertEqual(self.ask("GET", target + sub).status, 404, sub)
+        answer = self.ask("POST", target, {"filename": "own", "artifact": part})
+        self.assertEqual(answer.status, 404)
+        self.assertIsNone(self.good("DELETE", target + "/own"))
+        self.good("GET", target + "/user%3Aall")
+        self.good("POST", target, {"filename": "user:more", "artifact": part})
 
     def test_a_token_that_only_writes_is_shown_nothing(self):
         write = self.new_token("--verbs", "write")

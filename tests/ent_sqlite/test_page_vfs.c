@@ -927,9 +927,50 @@ static void an_unknown_vfs_is_refused_by_name(void **state)
     assert_string_equal(qp_page_vfs(qp_page_vfs(NULL)), qp_page_vfs(NULL));
 }
 
+static int pv_open_nothing(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags,
+                           int *ret_flags)
+{
+    (void)vfs;
+    (void)name;
+    (void)file;
+    (void)flags;
+    (void)ret_flags;
+    return SQLITE_CANTOPEN;
+}
+
+/* Another copy of this library registers its layer under the same name. */
+static void two_copies_of_the_library_in_a_process_are_refused(void **state)
+{
+    ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
+    sqlite3_vfs base = *sqlite3_vfs_find(NULL);
+    sqlite3_vfs other = {.iVersion = 1,
+                         .szOsFile = base.szOsFile,
+                         .mxPathname = base.mxPathname,
+                         .zName = "quipu-pages:copied",
+                         .xOpen = pv_open_nothing};
+    char path[T_PATH_MAX];
+    quipu_error error = {0};
+    ent_db *db = NULL;
+
+    (void)state;
+    base.zName = "copied";
+    pv_path(path);
+    assert_int_equal(sqlite3_vfs_register(&base, 0), SQLITE_OK);
+    assert_int_equal(sqlite3_vfs_register(&other, 0), SQLITE_OK);
+    options.vfs = "copied";
+    T_STATUS(ent_sqlite_open(path, &options, &db, &error), QUIPU_MISUSE);
+    assert_non_null(strstr(error.message, "another copy of libquipu"));
+    assert_int_equal(sqlite3_vfs_unregister(&other), SQLITE_OK);
+    T_OK(ent_sqlite_open(path, &options, &db, &error)); /* alone, it makes its own */
+    ent_close(db);
+    assert_int_equal(sqlite3_vfs_unregister(sqlite3_vfs_find("quipu-pages:copied")), SQLITE_OK);
+    assert_int_equal(sqlite3_vfs_unregister(&base), SQLITE_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_copies_of_the_library_in_a_process_are_refused),
         cmocka_unit_test(a_flip_of_any_bit_changes_the_checksum),
         cmocka_unit_test(flips_of_one_bit_in_any_two_words_change_the_checksum),
         cmocka_unit_test(the_checksum_of_a_page_never_changes),
