@@ -36,6 +36,7 @@ SPARE_FILES = 800  # what a server keeps for its workers and its store
 KEY = "session-1"
 GET = f"/v1/sessions/{KEY}?last=true&limit=50"
 WAIT_S = 120
+CPU_CLOCK = 2  # of a process, as the kernel counts it: CPUCLOCK_SCHED
 AGENT = "from google.adk.agents import BaseAgent\nroot_agent = BaseAgent(name='app')\n"
 
 
@@ -98,9 +99,9 @@ class Process:
         self.port = port or int(self.process.stdout.readline().rsplit(":", 1)[1])
 
     def cpu_ns(self):
-        """Nanoseconds on a processor, of all threads: they live as long as the server."""
-        tasks = pathlib.Path("/proc", str(self.process.pid), "task")
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir())
+        """Nanoseconds on a processor, of all threads, also of those that have ended: the clock of
+        clock_getcpuclockid(3), which Python does not have for other processes."""
+        return time.clock_gettime_ns(~self.process.pid << 3 | CPU_CLOCK)
 
     def resident_mb(self):
         """What of it is in memory."""

@@ -20,7 +20,8 @@ typedef struct qp_page_state {
 } qp_page_state;
 
 /* The name of our layer over the VFS `below` (NULL: SQLite's default), registered with the first
- * call. NULL: no memory, no such VFS, or qp_page_vfs_is_taken(). The name lives as long as the process. */
+ * call. NULL: no memory, no such VFS, or qp_page_vfs_is_taken(). The name lives as long as the
+ * process. */
 const char *qp_page_vfs(const char *below);
 
 /* Why qp_page_vfs() gave NULL: another copy of this library in the process has registered its layer

@@ -143,6 +143,7 @@ void qp_mcp_put_schema(qp_jsonw *out, const qp_mcp_field *fields, const qp_mcp *
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+/* By the spelling of the schema, which a client has read. */
 static bool arguments_is_choice(const char *choices, quipu_str text)
 {
     quipu_str word;

@@ -19,6 +19,7 @@
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
+/* Case counts: what is compared are values, and names of headers have lost theirs. */
 static bool http_begins(quipu_str text, quipu_str with)
 {
     return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;

@@ -36,6 +36,7 @@ typedef struct methods_entry {
     bool (*run)(qp_mcp_request *request);
 } methods_entry;
 
+/* The spelling of the protocol; the enum is in the order of the revisions. */
 const char *qp_mcp_version_name(qp_mcp_version version)
 {
     assert(version <= QP_MCP_MODERN);

@@ -113,6 +113,7 @@ static void find_put_recall_note(qp_mcp_call *call, const quipu_recall_results *
     }
 }
 
+/* The message as a whole: recall is for prompts, and the budget bounds the sum. */
 static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *results)
 {
     qp_mcp_items items;

@@ -72,6 +72,7 @@ static const char *const show_auth_types[] = {
 
 #define SHOW_COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
+/* A linear search over a handful of names: each list has what one object of ADK has. */
 static bool show_is_one_of(qp_json_node text, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

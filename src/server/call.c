@@ -35,6 +35,8 @@ void qp_reply_init(qp_reply *answer)
     qp_buf_init(&answer->body, QP_REPLY_MAX);
 }
 
+/* Closes the file of an answer that was not sent; one that was belongs to the output
+ * (conn_write_body()). */
 void qp_reply_free(qp_reply *answer)
 {
     qp_buf_free(&answer->body);
@@ -103,6 +105,8 @@ quipu_status qp_reply_json(qp_reply *answer, int http_status, const qp_jsonw *wr
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
+/* Absent for a parameter that is not there. The text lies in the request, which lives until the
+ * answer is sent. */
 quipu_str qp_call_text(const qp_call *call, const char *name)
 {
     return qp_http_parameter(call->request, name);
@@ -138,6 +142,8 @@ bool qp_call_time(const qp_call *call, const char *name, quipu_time *ret_time)
 
 /* ---- scope ----------------------------------------------------------------------------------- */
 
+/* memchr() first: texts are long, and words begin with rare bytes. No allocation, because it looks
+ * into what comes from strangers. */
 bool qp_call_holds(quipu_str text, const char *word)
 {
     const size_t n = strlen(word);
@@ -162,6 +168,8 @@ bool qp_call_may_read(const qp_call *call)
     return call->identity != NULL && (call->identity->verbs & QUIPU_TOKEN_READ) != 0;
 }
 
+/* A token of the whole store has neither an app nor a user; a route without a token has no
+ * identity, and shows nothing of a store. */
 bool qp_call_is_scoped(const qp_call *call)
 {
     return call->identity != NULL &&

@@ -9,6 +9,20 @@
  *    bytes ─▶ reader ─▶ head complete: conn_begin() checks host, route, token, query
  *                   ─▶ body complete: conn_execute() ─▶ loop, or a worker ─▶ conn_answer()
  *
+ * The life of a request, and on which thread each step runs:
+ *
+ *    loop    bytes arrive, in pieces of any size; the reader takes them (src/http/reader.c)
+ *    loop    the head is complete: host, origin, route, token, parameters. Who is refused here has
+ *            cost no memory for a body, no place in the queue and no read of the store
+ *    loop    the body is complete: the job goes into the queue (pool.c), or the answer is 503
+ *    worker  conn_run(): the handler calls the library and writes into call.answer
+ *    loop    conn_done(): tails of the session look; the head is written, and the memory of the
+ *            body goes over to the output without a copy
+ *    loop    all is sent: the same connection reads on, or lingers
+ *
+ * Between submit and done the call is the worker's alone. For this a connection whose client leaves
+ * meanwhile is marked and not freed, and every callback looks at the state first.
+ *
  * Holds on return of every callback: the connection is in one state of conn.h, or freed. */
 #include "server/conn.h"
 #include "server/tls.h"
@@ -31,6 +45,7 @@ static void conn_feed(qp_conn *conn);
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+/* libevent counts in seconds and microseconds. */
 static struct timeval conn_time(int64_t ms)
 {
     return (struct timeval){.tv_sec = (time_t)(ms / 1000),
@@ -43,6 +58,36 @@ static void conn_arm(qp_conn *conn, int64_t ms)
     struct timeval time = conn_time(ms);
 
     (void)evtimer_add(conn->timer, &time);
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+/* Which states may follow which: the arrows of conn.h. A stream that ends, and an answer that is
+ * the last one, pass through WRITING, because output may still be under way. */
+static bool conn_may_move(qp_conn_state from, qp_conn_state to)
+{
+    switch (from) {
+    case QP_CONN_READING:
+        return to == QP_CONN_WAITING || to == QP_CONN_WRITING;
+    case QP_CONN_WAITING:
+        return to == QP_CONN_WRITING || to == QP_CONN_STREAMING;
+    case QP_CONN_WRITING:
+        return to == QP_CONN_READING || to == QP_CONN_WRITING || to == QP_CONN_LINGERING;
+    case QP_CONN_STREAMING:
+        return to == QP_CONN_WRITING;
+    case QP_CONN_LINGERING:
+        break; /* nothing but its end follows */
+    }
+    return false;
+}
+
+/* The one place where a connection changes its state. */
+void qp_conn_move(qp_conn *conn, qp_conn_state to)
+{
+    assert(conn_may_move(conn->state, to));
+    assert(to != QP_CONN_WAITING || conn->is_checked); /* only who may ask gets to a worker */
+    assert(to != QP_CONN_STREAMING || conn->stream != NULL);
+    conn->state = to;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -99,7 +144,7 @@ static void conn_linger(qp_conn *conn)
 {
     struct evbuffer *input = bufferevent_get_input(conn->bev);
 
-    conn->state = QP_CONN_LINGERING;
+    qp_conn_move(conn, QP_CONN_LINGERING);
     (void)evbuffer_drain(input, evbuffer_get_length(input)); /* a full one would not be read */
     if (conn->server->tls != NULL) {
         qp_tls_end(conn->bev);
@@ -116,7 +161,7 @@ void qp_conn_finish(qp_conn *conn)
     if (conn->state == QP_CONN_LINGERING) {
         return;
     }
-    conn->state = QP_CONN_WRITING;
+    qp_conn_move(conn, QP_CONN_WRITING);
     if (evbuffer_get_length(bufferevent_get_output(conn->bev)) == 0) {
         conn_linger(conn);
     }
@@ -167,7 +212,7 @@ static void conn_answer(qp_conn *conn)
                                           : (int64_t)answer->body.n;
 
     assert(conn->state == QP_CONN_READING || conn->state == QP_CONN_WAITING);
-    conn->state = QP_CONN_WRITING;
+    qp_conn_move(conn, QP_CONN_WRITING);
     (void)bufferevent_disable(conn->bev, EV_READ);
     (void)evtimer_del(conn->timer);
     conn->closes = conn->closes || server->stopping;
@@ -194,7 +239,7 @@ static void conn_sent(qp_conn *conn)
         return;
     }
     qp_http_reader_next(&conn->reader);
-    conn->state = QP_CONN_READING;
+    qp_conn_move(conn, QP_CONN_READING);
     conn->is_checked = false;
     conn->has_continued = false;
     conn->is_timing_request = false;
@@ -231,6 +276,7 @@ static void conn_run(qp_job *job)
     }
 }
 
+/* Streams live long: no Retry-After could say when one of them ends. */
 static void conn_refuse_tail(qp_call *call)
 {
     qp_reply_error(&call->answer, 503, "LIMIT", "there are too many tails: try again later");
@@ -255,7 +301,7 @@ static void conn_done(qp_job *job)
         qp_streams_notify(conn->server, call->key);
     }
     if (conn->is_gone) {
-        conn->state = QP_CONN_WRITING;
+        qp_conn_move(conn, QP_CONN_WRITING);
         qp_conn_close(conn);
     } else if (call->tail == NULL) {
         conn_answer(conn);
@@ -361,7 +407,8 @@ static void conn_execute(qp_conn *conn)
         conn_answer_busy(conn);
         return;
     }
-    conn->state = QP_CONN_WAITING; /* it reads on, up to CONN_READ_MAX, to notice a client's end */
+    qp_conn_move(conn,
+                 QP_CONN_WAITING); /* it reads on, up to CONN_READ_MAX, to notice a client's end */
     (void)evtimer_del(conn->timer);
 }
 
@@ -501,6 +548,8 @@ static bool conn_make(quipu_server *server, int fd, qp_conn *conn)
     return true;
 }
 
+/* Beyond the limit a connection is taken all the same, and its first request is answered with 503:
+ * a client whose connection only closes would take the server for broken. */
 void qp_conn_open(quipu_server *server, int fd)
 {
     qp_conn *conn = qp_calloc(1, sizeof(*conn));
@@ -531,6 +580,8 @@ void qp_conn_open(quipu_server *server, int fd)
     (void)bufferevent_enable(conn->bev, EV_READ | EV_WRITE);
 }
 
+/* Idle ones have nothing to lose. A stream gets its end, so that its client comes again with the
+ * last id; a request that has begun is answered, with "Connection: close". */
 void qp_conns_stop(quipu_server *server)
 {
     for (qp_conn *conn = server->conns, *next; conn != NULL; conn = next) {
@@ -543,6 +594,7 @@ void qp_conns_stop(quipu_server *server)
     }
 }
 
+/* Behind the loop's end, when no worker is left: every connection is freed, not only marked. */
 void qp_conns_free(quipu_server *server)
 {
     for (qp_conn *conn = server->conns, *next; conn != NULL; conn = next) {

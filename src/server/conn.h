@@ -44,6 +44,9 @@ typedef struct qp_conn {
     struct qp_stream *stream;
 } qp_conn;
 
+/* Changes the state; asserts that the picture above has the arrow. On the loop's thread. */
+void qp_conn_move(qp_conn *conn, qp_conn_state to);
+
 /* Writes the head of an answer into the output. `size` is the body's, -1: it has no end. */
 void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size);
 

@@ -242,6 +242,7 @@ static quipu_status listen_unix(quipu_server *server, const char *path, int *ret
     return QUIPU_OK;
 }
 
+/* A path of this machine, or an address and a port; each function decides what its own may be. */
 quipu_status qp_listen_open(quipu_server *server, const char *address, int *ret_fd,
                             quipu_error *reterr)
 {

@@ -128,6 +128,9 @@ static void metrics_put_store(qp_buf *text, const quipu_server *server)
                 figures->jobs_failed);
 }
 
+/* On the loop, so that it is answered while all workers wait for a store that hangs. What comes
+ * from the store is what the last probe found, and is left out when there was none that succeeded.
+ * */
 quipu_status qp_route_metrics(qp_call *call, quipu_error *reterr)
 {
     quipu_server *server = call->server;

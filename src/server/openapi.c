@@ -10,6 +10,7 @@
 #include "server/route.h"
 #include "server/server.h" /* IWYU pragma: keep */
 
+/* A member with a constant text: no text of a request gets into the document. */
 static void openapi_text(qp_jsonw *writer, const char *name, const char *text)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
@@ -370,6 +371,7 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
     qp_jsonw_object_end(writer);
 }
 
+/* Without a token: what is served is no secret, and tools ask for it before they have one. */
 quipu_status qp_route_openapi(qp_call *call, quipu_error *reterr)
 {
     qp_jsonw writer;

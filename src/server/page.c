@@ -42,11 +42,13 @@ static quipu_status page_answer(qp_call *call, quipu_str name, quipu_error *rete
     return QUIPU_OK;
 }
 
+/* No token: the page holds no data. It asks for them with the token of its reader. */
 quipu_status qp_route_page(qp_call *call, quipu_error *reterr)
 {
     return page_answer(call, QUIPU_STR("index.html"), reterr);
 }
 
+/* Only names that the build embedded exist; nothing is looked up in a file system. */
 quipu_status qp_route_page_file(qp_call *call, quipu_error *reterr)
 {
     return page_answer(call, call->key, reterr);

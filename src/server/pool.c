@@ -148,6 +148,8 @@ void qp_pool_finish(qp_pool *pool)
     }
 }
 
+/* Under the mutex, like every look at the lists; the number is old as soon as it is released, which
+ * is enough for a limit that need not be exact. */
 size_t qp_pool_waiting(qp_pool *pool)
 {
     size_t count;
@@ -158,6 +160,8 @@ size_t qp_pool_waiting(qp_pool *pool)
     return count;
 }
 
+/* A hint for probes: a worker that is free now may have work a moment later, and then the probe
+ * waits its turn. */
 bool qp_pool_is_free(qp_pool *pool)
 {
     bool is_free;

@@ -27,6 +27,8 @@ static qp_probe *probe_of(const qp_call *call)
     return call->route->handler == qp_route_health ? &call->server->health : &call->server->figures;
 }
 
+/* Marks the probe as running before the job is queued: two requests of the same turn of the loop
+ * must not both become workers' work. */
 bool qp_probe_begin(qp_call *call)
 {
     quipu_server *server = call->server;
@@ -58,6 +60,8 @@ static quipu_status probe_write(quipu_store *store)
                                     QUIPU_FACTOR_TOKENS_MIN, &limits, NULL, NULL);
 }
 
+/* Writes to `figures_found` only; the loop copies it when the probe has ended, so that a request is
+ * never answered from a struct that a worker is filling in. */
 static quipu_status probe_measure(quipu_store *store, quipu_stats *ret_figures)
 {
     quipu_call_options limits = QUIPU_CALL_OPTIONS_INIT;
@@ -71,6 +75,7 @@ static quipu_status probe_measure(quipu_store *store, quipu_stats *ret_figures)
     return status;
 }
 
+/* Whatever happens, `found` says how it ended; the loop reads it behind the pool's mutex. */
 void qp_probe_run(qp_call *call)
 {
     quipu_server *server = call->server;
@@ -81,6 +86,8 @@ void qp_probe_run(qp_call *call)
                                             : probe_measure(call->store, &server->figures_found);
 }
 
+/* A probe that was cancelled, because its client left before a worker came to it, keeps the result
+ * before: it is no news of the store. */
 void qp_probe_end(qp_call *call)
 {
     quipu_server *server = call->server;

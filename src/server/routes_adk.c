@@ -107,6 +107,7 @@ static quipu_status adk_answer_null(qp_call *call)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
+/* All events, as ADK's own server answers; a client that wants a part asks /v1. */
 quipu_status qp_route_adk_get(qp_call *call, quipu_error *reterr)
 {
     quipu_live *live = NULL;
@@ -463,6 +464,7 @@ static quipu_status adk_answer_texts(qp_call *call, const char *const texts[][2]
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
+/* About this server, in the members of ADK's answer. */
 quipu_status qp_route_adk_version(qp_call *call, quipu_error *reterr)
 {
     const char *const texts[][2] = {
@@ -471,6 +473,7 @@ quipu_status qp_route_adk_version(qp_call *call, quipu_error *reterr)
     return adk_answer_texts(call, texts, 3, reterr);
 }
 
+/* Whether the process answers, as ADK has it. Whether the store takes writes is /healthz. */
 quipu_status qp_route_adk_health(qp_call *call, quipu_error *reterr)
 {
     const char *const texts[][2] = {{"status", "ok"}};

@@ -134,6 +134,8 @@ static quipu_status artifact_query(qp_call *call, quipu_artifact_query *query, q
     return artifact_place(call, query, reterr);
 }
 
+/* Without bytes: how large the answer can get is bounded by the library (QUIPU_ARTIFACT_LIST_MAX
+ * and _BYTES_MAX). */
 quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
@@ -162,6 +164,8 @@ quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr)
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
+/* With the bytes, as base64 inside of JSON: a browser that is led here shows no document of a
+ * client's. */
 quipu_status qp_route_artifact_get(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
@@ -543,6 +547,8 @@ static quipu_status adk_save(qp_call *call, const qp_adk_body *body, quipu_error
     return adk_fail(call, status, "Session not found", reterr);
 }
 
+/* The body is checked first, and answered with 422 and all of its faults, as ADK's framework does.
+ * */
 quipu_status qp_route_adk_artifact_save(qp_call *call, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -558,6 +564,8 @@ quipu_status qp_route_adk_artifact_save(qp_call *call, quipu_error *reterr)
 /* What a list shows of each artifact. */
 typedef enum adk_shows { ADK_NAMES, ADK_VERSIONS, ADK_METADATA } adk_shows;
 
+/* Three routes are one list: ADK asks for names, for the versions of one, or for what is known of
+ * each version. */
 static quipu_status adk_list(qp_call *call, adk_shows shows, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
@@ -595,16 +603,19 @@ static quipu_status adk_list(qp_call *call, adk_shows shows, quipu_error *reterr
     return adk_fail(call, status, "Session not found", reterr);
 }
 
+/* GET .../artifacts: the session's names and the user's, by name. */
 quipu_status qp_route_adk_artifact_names(qp_call *call, quipu_error *reterr)
 {
     return adk_list(call, ADK_NAMES, reterr);
 }
 
+/* GET .../artifacts/{name}/versions: numbers, also of versions that a rewind emptied. */
 quipu_status qp_route_adk_artifact_versions(qp_call *call, quipu_error *reterr)
 {
     return adk_list(call, ADK_VERSIONS, reterr);
 }
 
+/* GET .../versions/metadata: one object for each version. */
 quipu_status qp_route_adk_artifact_metadatas(qp_call *call, quipu_error *reterr)
 {
     return adk_list(call, ADK_METADATA, reterr);
@@ -675,21 +686,25 @@ static quipu_status adk_get(qp_call *call, quipu_str version, bool metadata, qui
                     reterr);
 }
 
+/* GET .../artifacts/{name}: the newest version, or the one of the parameter. */
 quipu_status qp_route_adk_artifact_get(qp_call *call, quipu_error *reterr)
 {
     return adk_get(call, qp_call_text(call, "version"), false, reterr);
 }
 
+/* GET .../versions/{version}: the number stands in the path. */
 quipu_status qp_route_adk_artifact_version(qp_call *call, quipu_error *reterr)
 {
     return adk_get(call, call->path[4], false, reterr);
 }
 
+/* GET .../versions/{version}/metadata, without the bytes. */
 quipu_status qp_route_adk_artifact_metadata(qp_call *call, quipu_error *reterr)
 {
     return adk_get(call, call->path[4], true, reterr);
 }
 
+/* ADK answers null whether there was one or not. */
 quipu_status qp_route_adk_artifact_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;

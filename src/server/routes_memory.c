@@ -20,6 +20,8 @@ static const char *const memory_topics[] = {"",           "instruction", "prefer
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
+/* A value without a name here, of a newer library, is left out rather than shown as a number that
+ * means something else elsewhere. */
 static void memory_put_name(qp_jsonw *writer, const char *name, const char *const *names,
                             size_t count, size_t value)
 {
@@ -97,6 +99,7 @@ quipu_status qp_route_memory_list(qp_call *call, quipu_error *reterr)
 
 /* ---- change ---------------------------------------------------------------------------------- */
 
+/* Names the member and what it must be: a client corrects its request by this text. */
 static quipu_status memory_wrong(const char *name, const char *rule, quipu_error *reterr)
 {
     return qp_error_field(reterr, QUIPU_INVALID, "body", name, "type", "%s must be %s", name, rule);
@@ -115,6 +118,8 @@ static quipu_status memory_take_name(const char *name, qp_json_node value, const
     return memory_wrong(name, "one of the names that GET answers with", reterr);
 }
 
+/* null is an absent text: it clears a subject, and is refused by the library where a text must be.
+ * */
 static quipu_status memory_take_text(qp_call *call, const char *name, qp_json_node value,
                                      quipu_str *ret_text, quipu_error *reterr)
 {
@@ -193,6 +198,8 @@ static quipu_status memory_check(qp_call *call, const quipu_memory_patch *patch,
     return status;
 }
 
+/* Who changed a memory is not the client's to say: it is the note that the maker of the token
+ * wrote. */
 static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_memory_patch *patch,
                                       quipu_error *reterr)
 {
@@ -217,6 +224,8 @@ static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_me
     return status;
 }
 
+/* Parse, scope, whose memory, change: the store is not asked before the body is right, and the
+ * change is one transaction. */
 quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr)
 {
     quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
@@ -265,6 +274,7 @@ static void memory_put_error(const qp_call *call, qp_jsonw *writer, const char *
                       may_know || text.p == NULL ? text : QUIPU_STR("the worker failed"));
 }
 
+/* Figures by the names of the struct, in its order. */
 static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
                                 const quipu_memory_progress *progress)
 {
@@ -307,6 +317,8 @@ static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
     qp_jsonw_object_end(writer);
 }
 
+/* The library's list for one session, for a user of an app, or for the whole store, as far as the
+ * token reaches. */
 quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr)
 {
     quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;

@@ -64,6 +64,8 @@ static bool state_may_blame(const qp_call *call, const quipu_state_entry *entry)
 
 static const char *const state_scopes[] = {"", "app", "user", "session"}; /* by quipu_scope */
 
+/* Who set a name of the app, and where, is left out for a token of one user: it may have been
+ * another user's session. */
 static void state_put_row(qp_jsonw *writer, const qp_call *call, const quipu_state_entry *entry)
 {
     qp_jsonw_object(writer);
@@ -82,6 +84,7 @@ static void state_put_row(qp_jsonw *writer, const qp_call *call, const quipu_sta
     qp_jsonw_object_end(writer);
 }
 
+/* In the order of the library: app, user, session, each by name. */
 static void state_put_rows(qp_jsonw *writer, const qp_call *call, quipu_state_entries entries)
 {
     qp_jsonw_array(writer);
@@ -236,6 +239,8 @@ static quipu_status state_read_change(qp_call *call, qp_json_node row, quipu_sta
     return status;
 }
 
+/* Each row has a scope, a name and perhaps a value. The rows stay in their order: the last of two
+ * changes of a name counts, as in an event. */
 quipu_status qp_body_changes(qp_call *call, qp_json_node array, quipu_state_changes *ret_changes,
                              quipu_error *reterr)
 {

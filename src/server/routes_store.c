@@ -103,6 +103,7 @@ quipu_status qp_route_session_prune(qp_call *call, quipu_error *reterr)
 
 /* ---- feed ------------------------------------------------------------------------------------ */
 
+/* No text of a conversation: a reader of the feed learns which session to look at. */
 static void store_put_change(qp_jsonw *writer, const quipu_change *change)
 {
     static const char *const kinds[] = {"",        "created", "appended",

@@ -226,6 +226,8 @@ static quipu_status server_read_adk(quipu_server *server, const char *app, quipu
     return QUIPU_OK;
 }
 
+/* Copied: the options are the caller's, and workers compare tokens with it for as long as the
+ * server runs. */
 static quipu_status server_read_tenant(quipu_server *server, const char *tenant,
                                        quipu_error *reterr)
 {
@@ -239,6 +241,7 @@ static quipu_status server_read_tenant(quipu_server *server, const char *tenant,
     return QUIPU_OK;
 }
 
+/* Both files or neither: a certificate without its key would end as plain HTTP. */
 static quipu_status server_read_tls(quipu_server *server, const quipu_server_options *options,
                                     quipu_error *reterr)
 {

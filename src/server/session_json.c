@@ -51,6 +51,7 @@ quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu
     return status;
 }
 
+/* The running total of the last message shown, from which a client computes those of the others. */
 int64_t qp_fields_tokens(quipu_messages messages)
 {
     return messages.count > 0 ? quipu_message_at(messages, messages.count - 1)->tokens_total : 0;
@@ -105,6 +106,8 @@ quipu_status qp_body_number(const char *name, qp_json_node value, int64_t *ret_n
     return QUIPU_OK;
 }
 
+/* A member of another kind is refused by its name; a text with U+0000 is left to the library, which
+ * knows where one may stand. */
 quipu_status qp_body_text(const char *name, qp_json_node value, quipu_arena *arena,
                           quipu_str *ret_text, quipu_error *reterr)
 {

@@ -147,6 +147,8 @@ static void stream_follow(qp_stream *stream, int64_t now)
     }
 }
 
+/* All of them: which session has changed, the store does not say. A tail that looks and finds
+ * nothing costs one read of a session's header. */
 void qp_streams_follow(quipu_server *server)
 {
     const int64_t now = qp_clock_ns();
@@ -187,6 +189,7 @@ static void stream_done(qp_job *job)
 /* A slow client has taken all: now is the time to look for more. */
 void qp_stream_sent(qp_stream *stream)
 {
+    assert(stream->conn->state == QP_CONN_STREAMING);
     if (stream->is_dirty) {
         stream_look(stream);
     }
@@ -229,7 +232,7 @@ bool qp_stream_begin(qp_conn *conn)
     conn->closes = true; /* a stream has no length: its end is the connection's */
     stream_link(server, stream);
     qp_watch_start(server);
-    conn->state = QP_CONN_STREAMING;
+    qp_conn_move(conn, QP_CONN_STREAMING);
     qp_metrics_count(&server->metrics, &conn->call, conn->begun_ns);
     qp_conn_write_head(conn, &conn->call.answer, -1);
     (void)bufferevent_enable(conn->bev, EV_READ); /* to notice that the client left */
@@ -265,6 +268,7 @@ bool qp_stream_free(qp_stream *stream)
     return true;
 }
 
+/* Counted by the token's hash: its identity is another one after the token file was read anew. */
 bool qp_streams_have_room(const quipu_server *server, const qp_identity *identity)
 {
     int32_t own = 0;

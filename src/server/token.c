@@ -269,6 +269,7 @@ quipu_status qp_token_load(const char *path, qp_token_table **ret_table, quipu_e
     return QUIPU_OK;
 }
 
+/* Atomic, because workers release what the loop holds for them. */
 qp_token_table *qp_token_hold(qp_token_table *table)
 {
     (void)atomic_fetch_add(&table->references, 1);
@@ -398,6 +399,7 @@ static void token_write_time(qp_jsonw *writer, const char *name, quipu_time time
     }
 }
 
+/* Members without a value are left out: absent is any app, any user, and no end. */
 static void token_write_one(qp_jsonw *writer, const qp_identity *identity)
 {
     char hash[2 * QP_SHA256_SIZE + 1];

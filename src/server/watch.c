@@ -26,6 +26,8 @@ static void watch_wake(quipu_server *server, int64_t changes)
     (void)n;
 }
 
+/* The loop of the thread. A store that cannot be asked is tried again after a moment, and the
+ * streams look by the clock meanwhile. */
 static void *watch_run(void *arg)
 {
     const struct timespec pause = {0, WATCH_RETRY_MS * 1000000L};
@@ -53,6 +55,8 @@ static void *watch_run(void *arg)
     return NULL;
 }
 
+/* With the first stream and not with the server: the first wait makes the store count commits,
+ * which servers without tails need not pay for. */
 void qp_watch_start(quipu_server *server)
 {
     if (server->watch_runs) {
@@ -63,6 +67,7 @@ void qp_watch_start(quipu_server *server)
                          qp_thread_start(&server->watch, watch_run, server) == QUIPU_OK;
 }
 
+/* The flag ends a wait at once; the store is the caller's and outlives the thread. */
 void qp_watch_stop(quipu_server *server)
 {
     if (server->watch_runs) {

@@ -2,6 +2,8 @@
  * other readers expect, every dialect is written. */
 #include "contract/adk_event_t.h"
 
+#include "adk/event.h"
+
 #include "base/str.h"
 #include "contract/adk_gen.h"
 #include "lib/short.h"
@@ -331,9 +333,79 @@ static void no_memory_is_reported_and_leaks_nothing(void **state)
     t_fault_remove();
 }
 
+/* Every name of ADK's that is rewritten, by its kind: what the search must find. */
+static const struct {
+    qp_name_kind kind;
+    const char *names;
+} adk_names[] = {
+    {QP_NAME_FREE,
+     "agent_state artifact_delta audio_offset avg_logprobs cache_metadata "
+     "cached_content_token_count candidates_token_count confidence_scores "
+     "custom_metadata display_name end_index end_of_agent end_offset end_timestamp "
+     "environment_id error_code error_message file_uri finish_reason "
+     "google_maps_widget_context_token grounding_chunk_indices image_search_queries "
+     "interaction_id interaction_status interrupt_id invocation_id isolation_scope "
+     "language_code last_consumed_client_message_index live_session_id log_probability "
+     "log_probability_sum long_running_tool_ids message_as_output mime_type "
+     "model_version new_handle num_tokens output_for part_index part_metadata "
+     "prompt_token_count publication_date rendered_content requested_auth_configs "
+     "response_schema retrieval_queries rewind_before_invocation_id "
+     "session_resumption_handle set_model_response skip_summarization speaker_label "
+     "start_index start_offset start_timestamp state_delta thoughts_token_count "
+     "time_left token_count token_id tool_type tool_use_prompt_token_count "
+     "total_token_count traffic_type transfer_reason transfer_to_agent turn_complete "
+     "turn_complete_reason voice_activity_type web_search_queries will_continue"},
+    {QP_NAME_MODEL,
+     "actions audio_transcription cache_tokens_details candidates "
+     "candidates_tokens_details chosen_candidates citation_metadata citations "
+     "code_execution_result compacted_content compaction content executable_code "
+     "file_data function_call function_response go_away grounding_chunks "
+     "grounding_metadata grounding_supports input_transcription "
+     "live_session_resumption_update logprobs_result media_processing media_resolution "
+     "node_info output_transcription partial_args parts prompt_tokens_details "
+     "render_ui_widgets requested_input retrieval_metadata retrieved_context "
+     "search_entry_point segment source_flagging_uris speech_metadata tool_call "
+     "tool_response tool_use_prompt_tokens_details top_candidates usage_metadata "
+     "video_metadata voice_activity web words"},
+    {QP_NAME_MAP, "requested_tool_confirmations"},
+    {QP_NAME_BLOB, "inline_data"},
+    {QP_NAME_BYTES, "sdk_blob thought_signature"},
+};
+
+static void every_name_is_found_in_both_spellings_and_no_other(void **state)
+{
+    static const char *const others[] = {
+        "",     "a",    "zzz", "state_delt", "state_deltas", "State_delta",
+        "text", "role", "_",   "state_Delta"};
+    size_t found = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(adk_names) / sizeof(adk_names[0]); i++) {
+        for (const char *name = adk_names[i].names; *name != '\0'; name += *name == ' ' ? 1 : 0) {
+            const size_t n = strcspn(name, " ");
+            qp_name_kind kind = (qp_name_kind)-1;
+            char camel[QP_NAME_SIZE];
+            const char *got = qp_name_find((quipu_str){name, n}, &kind);
+
+            assert_non_null(got);
+            assert_int_equal(kind, adk_names[i].kind);
+            assert_ptr_equal(qp_name_find(qp_name_camel(got, camel), &kind), got);
+            name += n;
+            found++;
+        }
+    }
+    assert_int_equal(found, 122);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        qp_name_kind kind = QP_NAME_FREE;
+
+        assert_null(qp_name_find(quipu_cstr(others[i]), &kind));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_name_is_found_in_both_spellings_and_no_other),
         cmocka_unit_test(any_event_comes_back_as_the_same_tree_in_little_room),
         cmocka_unit_test(a_plain_event_needs_almost_no_extra),
         cmocka_unit_test(calls_and_responses_become_tool_calls),

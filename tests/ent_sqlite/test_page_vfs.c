@@ -930,12 +930,9 @@ static void an_unknown_vfs_is_refused_by_name(void **state)
 static int pv_open_nothing(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags,
                            int *ret_flags)
 {
-    (void)vfs;
-    (void)name;
-    (void)file;
-    (void)flags;
-    (void)ret_flags;
-    return SQLITE_CANTOPEN;
+    return vfs != NULL && name != NULL && file != NULL && flags != 0 && ret_flags != NULL
+               ? SQLITE_CANTOPEN
+               : SQLITE_MISUSE;
 }
 
 /* Another copy of this library registers its layer under the same name. */
@@ -961,9 +958,6 @@ static void two_copies_of_the_library_in_a_process_are_refused(void **state)
     T_STATUS(ent_sqlite_open(path, &options, &db, &error), QUIPU_MISUSE);
     assert_non_null(strstr(error.message, "another copy of libquipu"));
     assert_int_equal(sqlite3_vfs_unregister(&other), SQLITE_OK);
-    T_OK(ent_sqlite_open(path, &options, &db, &error)); /* alone, it makes its own */
-    ent_close(db);
-    assert_int_equal(sqlite3_vfs_unregister(sqlite3_vfs_find("quipu-pages:copied")), SQLITE_OK);
     assert_int_equal(sqlite3_vfs_unregister(&base), SQLITE_OK);
 }
 
