@@ -95,7 +95,8 @@ set(quipu_tests_of_every_engine
     contract.store_model contract.store_older contract.store_pool contract.store_purge
     contract.store_recall
     contract.store_recall_fixture contract.store_search contract.store_search_index
-    contract.store_search_query contract.store_search_thread contract.store_session
+    contract.store_search_query contract.store_search_scope contract.store_search_thread
+    contract.store_session
     contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
     contract.store_artifact contract.store_settings contract.store_state contract.store_usage
     contract.store_wait_thread

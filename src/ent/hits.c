@@ -1,8 +1,12 @@
 /* The ranking of hits; see hits.h.
  *
- *   idf(phrase) = of the hits that have it                        rarer is worth more
- *   rank(hit)   = sum over phrases of BM25(idf, count, words / average words)
- *                 / sum over phrases of what BM25 tends to        from 0 to 1
+ *   share(phrase) = its idf among the hits / the sum of all       rarer is worth more; sum: 1
+ *   rank(hit)     = sum over phrases of share * BM25(count, words / average words)
+ *                   / what BM25 tends to                          from 0 to 1
+ *
+ * Shares, so that a rank does not depend on how many hits are ranked together where that says
+ * nothing: a phrase that is alone, or as rare as all others, has the same share in every window, bit
+ * for bit.
  *
  * Owns: nothing; pure but for the caller's arena. Called by: search.c, store/search_find.c. */
 #include "ent/hits.h"
@@ -195,31 +199,49 @@ static int hits_compare(const void *left, const void *right)
                             : (l->seq > r->seq) - (l->seq < r->seq);
 }
 
-void qp_hits_rank(qp_hit *hits, size_t n)
+/* The share of each phrase in a rank; 0 of one that no hit has. The largest weight becomes 1 first:
+ * equal weights then have equal shares, whatever the weight. */
+static void hits_shares(const qp_hit *hits, size_t n, double ret_shares[QP_HITS_PHRASES_MAX])
 {
     int64_t with[QP_HITS_PHRASES_MAX] = {0};
-    double idf[QP_HITS_PHRASES_MAX];
-    int64_t words = 0;
     double most = 0;
+    double sum = 0;
 
     for (size_t i = 0; i < n; i++) {
-        words += hits[i].words;
         for (size_t j = 0; j < QP_HITS_PHRASES_MAX; j++) {
             with[j] += hits[i].counts[j] > 0 ? 1 : 0;
         }
     }
     for (size_t j = 0; j < QP_HITS_PHRASES_MAX; j++) {
-        idf[j] = with[j] > 0 ? qp_bm25_idf(with[j], (int64_t)n) : 0;
-        most += idf[j] * (QP_BM25_K1 + 1);
+        ret_shares[j] = with[j] > 0 ? qp_bm25_idf(with[j], (int64_t)n) : 0;
+        most = ret_shares[j] > most ? ret_shares[j] : most;
+    }
+    for (size_t j = 0; j < QP_HITS_PHRASES_MAX && most > 0; j++) {
+        ret_shares[j] /= most;
+        sum += ret_shares[j];
+    }
+    for (size_t j = 0; j < QP_HITS_PHRASES_MAX && sum > 0; j++) {
+        ret_shares[j] /= sum;
+    }
+}
+
+void qp_hits_rank(qp_hit *hits, size_t n)
+{
+    double shares[QP_HITS_PHRASES_MAX];
+    int64_t words = 0;
+
+    hits_shares(hits, n, shares);
+    for (size_t i = 0; i < n; i++) {
+        words += hits[i].words;
     }
     for (size_t i = 0; i < n; i++) {
         const double relative = words > 0 ? (double)hits[i].words * (double)n / (double)words : 1;
         double score = 0;
 
         for (size_t j = 0; j < QP_HITS_PHRASES_MAX; j++) {
-            score += qp_bm25_part(QP_BM25_K1, QP_BM25_B, idf[j], hits[i].counts[j], relative);
+            score += qp_bm25_part(QP_BM25_K1, QP_BM25_B, shares[j], hits[i].counts[j], relative);
         }
-        hits[i].at.rank = most > 0 ? score / most : 0;
+        hits[i].at.rank = score / (QP_BM25_K1 + 1);
     }
     if (n > 1) {
         qsort(hits, n, sizeof(*hits), hits_compare);

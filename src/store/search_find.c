@@ -9,19 +9,21 @@
  * The index knows which session holds a message. Which session shows it is decided here, because a
  * fork shows what its ancestors hold, and a session may hold what it no longer shows.
  *
- * It knows no app and no user: to rank what everybody writes for the hits of one user would cost
+ * It knows no app and no user: to read what everybody writes for the hits of one user would cost
  * the more, the more users there are. Where a query has more hits than a window, the sessions of
  * the scope are asked one by one, from the newest on, each a range of keys:
  *
  *    keys      ····[ 9 ]···[ 7 ][ 6 ]·······[ 3 ]····     those of other sessions are not read
- *    windows       └───── 1 ───────┘        └─ 2 ──       of ENT_HITS_WINDOW hits and more
+ *    windows       └───── 1 ───────┘        └─ 2 ──       of ENT_HITS_WINDOW hits of the scope
  *
- * How rare a word is, is counted among the hits of a window (ent/hits.h). Where others have
- * messages that the caller must not see, theirs are left out first: a rank, and an order, must not
- * say what others write.
+ * How rare a word is, is counted among the hits of a window (ent/hits.h). A rank, an order and the
+ * end of a page must not say what others write, so that others' hits are left out before a window is
+ * full, however a scope was asked for; the tenant without a name has others, too, where there are
+ * tenants with one.
  *
- *    window ──▶ without others' ──▶ ranked ──▶ page     by app, user, session, named tenant
- *    window ──▶ ranked ──▶ shown ──▶ page               everything: reads sessions of the page only
+ *    hits ──▶ without others' ──▶ windows ──▶ ranked ──▶ page     the store has others' messages
+ *    hits ──▶ windows ──▶ ranked ──▶ shown ──▶ page               it has not: reads the sessions of
+ *                                                                 the page only
  *
  * Owns: quipu_search().
  * Called by: callers of the public API.
@@ -30,6 +32,7 @@
  * nothing to free. */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -43,9 +46,10 @@
 #include "store/search_query.h"
 
 #define SEARCH_FIND_BUCKETS 256 /* of the sessions that a search has met */
-/* Sessions of a scope that are asked one by one. With more of them, a window of everybody's hits
- * has enough of those, or asking would cost more than ranking the others' as well. */
+/* Sessions of a scope that are asked one by one in any case. More of them only where hits of others
+ * are so many that reading these costs more. */
 #define SEARCH_FIND_SESSIONS_MAX 1024
+#define SEARCH_FIND_SESSION_COST 4 /* asking a session, in hits that are read meanwhile */
 
 /* The results and their memory: the head that quipu_free() knows, then the public struct. */
 typedef struct find_results {
@@ -81,9 +85,12 @@ typedef struct find_source {
     size_t next;                 /* part */
     const find_session *session; /* that all hits are reported for; NULL: each its own */
     bool open;                   /* `iter` is in the midst of a part */
+    bool decided;                /* whether to ask parts was looked at */
     ent_iter iter;
-    qp_hit *window;
-    size_t count;
+    size_t read;    /* hits so far, also others' */
+    qp_hit *window; /* hits of the scope: a window, and what was read beyond it */
+    size_t count;   /* of them... */
+    size_t ranked;  /* ...and of the window */
 } find_source;
 
 static_assert((int)QUIPU_SEARCH_WINDOW == (int)ENT_HITS_WINDOW, "the public name of the same");
@@ -109,7 +116,8 @@ typedef struct search_find {
     find_session asked; /* the one session that is searched */
     find_hit *hits;
     size_t count;
-    size_t wanted; /* offset, page and one more */
+    size_t wanted;   /* offset, page and one more */
+    bool has_others; /* there are messages that the caller must not see */
 } search_find;
 
 static quipu_status search_find_nomem(quipu_error *reterr)
@@ -231,12 +239,17 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
 /* ---- taking hits -----------------------------------------------------------------------------
  */
 
-/* Whether others have messages that the caller must not see: a store has one tenant without a name,
- * who runs it. */
-static bool search_find_is_scoped(const search_find *find)
+/* Whether there are messages that the caller must not see: of other apps and users, or of other
+ * tenants. A store of one tenant has no others, which is looked up because it saves reading the
+ * sessions of a whole window. */
+static quipu_status search_find_has_others(search_find *find, quipu_error *reterr)
 {
-    return find->options.app_name.p != NULL || find->options.session_key.p != NULL ||
-           find->store->tenant.n > 0;
+    find->has_others = find->options.app_name.p != NULL || find->options.user_id.p != NULL ||
+                       find->options.session_key.p != NULL || find->store->tenant.n > 0;
+    return find->has_others
+               ? QUIPU_OK
+               : qp_session_exists(find->db, &(qp_session_where){.tenant = ent_gt(QUIPU_STR(""))},
+                                   &find->has_others, reterr);
 }
 
 /* The session that a hit is reported for; NULL: none. */
@@ -252,24 +265,41 @@ static quipu_status search_find_for(search_find *find, const find_source *source
     return search_find_shown(find, hit->key, hit->seq, 0, ret, reterr);
 }
 
-/* Keeps those of the n hits behind the window's last one that are shown. */
+/* For qsort(): the highest key first, the order in which hits are read. */
+static int search_find_by_key(const void *left, const void *right)
+{
+    const ent_hit *l = &((const qp_hit *)left)->at;
+    const ent_hit *r = &((const qp_hit *)right)->at;
+
+    return l->key != r->key ? (l->key < r->key) - (l->key > r->key)
+                            : (l->seq < r->seq) - (l->seq > r->seq);
+}
+
+/* Keeps those of the n hits behind the last one that are shown. Beyond a window their order decides
+ * which ones are in it; an engine delivers a window in any order. */
 static quipu_status search_find_keep(search_find *find, find_source *source, size_t n,
                                      quipu_error *reterr)
 {
-    const qp_hit *read = source->window + source->count;
-    const bool scoped = search_find_is_scoped(find);
+    const size_t start = source->count;
+    const qp_hit *read = source->window + start;
     quipu_status status = QUIPU_OK;
 
+    assert(start < ENT_HITS_WINDOW && n <= ENT_HITS_WINDOW);
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
         const find_session *shown = NULL;
 
-        if (scoped) {
+        if (find->has_others) {
             status = search_find_for(find, source, &read[i].at, &shown, reterr);
         }
-        if (!scoped || shown != NULL) {
+        if (!find->has_others || shown != NULL) {
             source->window[source->count++] = read[i];
         }
     }
+    if (source->count > ENT_HITS_WINDOW) {
+        qsort(source->window + start, source->count - start, sizeof(*source->window),
+              search_find_by_key);
+    }
+    source->read += n;
     return status;
 }
 
@@ -293,32 +323,10 @@ static bool search_find_open(search_find *find, find_source *source, quipu_statu
     return source->open;
 }
 
-/* Whether all hits were read. */
+/* Whether all hits were ranked. */
 static bool search_find_at_end(const find_source *source)
 {
-    return !source->open && source->next == source->part_count;
-}
-
-/* Reads the next window: part after part, until there are ENT_HITS_WINDOW hits. Hits that are not
- * shown count as read, so that a window is bounded by what is read. */
-static quipu_status search_find_window(search_find *find, find_source *source, quipu_error *reterr)
-{
-    size_t read = 0;
-    quipu_status status = QUIPU_OK;
-
-    source->count = 0;
-    while (read < ENT_HITS_WINDOW && search_find_open(find, source, &status, reterr)) {
-        size_t n = 0;
-
-        if (qp_hits_next_window(&source->iter, source->window + source->count, &n)) {
-            read += n;
-            status = search_find_keep(find, source, n, reterr);
-        } else {
-            source->open = false;
-            status = ent_iter_end(&source->iter, reterr);
-        }
-    }
-    return status;
+    return !source->open && source->next == source->part_count && source->ranked == source->count;
 }
 
 /* For qsort(), among hits of one rank: the oldest session first, then by number. Nothing here
@@ -366,12 +374,13 @@ static quipu_status search_find_take(search_find *find, find_source *source, qui
     quipu_status status = QUIPU_OK;
     size_t i = 0;
 
-    qp_hits_rank(source->window, source->count);
-    while (i < source->count && find->count < find->wanted && status == QUIPU_OK) {
+    assert(source->ranked <= source->count);
+    qp_hits_rank(source->window, source->ranked);
+    while (i < source->ranked && find->count < find->wanted && status == QUIPU_OK) {
         const double rank = source->window[i].at.rank;
         const size_t start = find->count;
 
-        for (; i < source->count && source->window[i].at.rank == rank && status == QUIPU_OK; i++) {
+        for (; i < source->ranked && source->window[i].at.rank == rank && status == QUIPU_OK; i++) {
             status = search_find_add(find, source, &source->window[i].at, reterr);
         }
         if (find->count > start + 1) {
@@ -440,17 +449,41 @@ static int search_find_by_newest(const void *left, const void *right)
                                 : (l->from < r->from) - (l->from > r->from);
 }
 
-/* Hits of an app in all sessions fill a window: the app's sessions are asked one by one instead,
- * unless they are many. */
+/* For qsort(): as the keys of messages, the highest first. */
+static int search_find_by_holder(const void *left, const void *right)
+{
+    const qp_recall_part *l = left;
+    const qp_recall_part *r = right;
+
+    return l->holder != r->holder ? (l->holder < r->holder) - (l->holder > r->holder)
+                                  : (l->from < r->from) - (l->from > r->from);
+}
+
+/* How many sessions cost less to ask one by one than to read on until a window is full, as far as
+ * what was read so far says: `read` hits, of which `count` are of the scope. */
+static size_t search_find_sessions_max(const find_source *source)
+{
+    const size_t worth = ENT_HITS_WINDOW / SEARCH_FIND_SESSION_COST * source->read;
+
+    return worth / (source->count + 1) > SEARCH_FIND_SESSIONS_MAX ? worth / (source->count + 1)
+                                                                  : SEARCH_FIND_SESSIONS_MAX;
+}
+
+/* Everybody's hits fill a window: the sessions of the scope are asked one by one instead, unless
+ * they are too many. How far others' hits decide this must not be seen: up to
+ * SEARCH_FIND_SESSIONS_MAX sessions it is always done, beyond it their parts are asked in the order
+ * of everybody's hits. */
 static quipu_status search_find_narrow(search_find *find, find_source *source, quipu_error *reterr)
 {
     const quipu_recall_options options = {.app_name = find->options.app_name,
                                           .user_id = find->options.user_id};
+    const size_t sessions_max = search_find_sessions_max(source);
     qp_recall_scope scope = {0};
-    quipu_status status = qp_recall_scope_read(
-        find->store, find->db, &options, SEARCH_FIND_SESSIONS_MAX, find->scratch, &scope, reterr);
+    quipu_status status = qp_recall_scope_read(find->store, find->db, &options, sessions_max,
+                                               find->scratch, &scope, reterr);
 
-    if (status != QUIPU_OK || scope.count > SEARCH_FIND_SESSIONS_MAX) {
+    assert(source->parts == NULL && source->ranked == 0);
+    if (status != QUIPU_OK || scope.count > sessions_max) {
         return status;
     }
     if (source->open) {
@@ -458,33 +491,60 @@ static quipu_status search_find_narrow(search_find *find, find_source *source, q
         status = ent_iter_end(&source->iter, reterr);
     }
     if (scope.part_count > 0) {
-        qsort(scope.parts, scope.part_count, sizeof(*scope.parts), search_find_by_newest);
+        qsort(scope.parts, scope.part_count, sizeof(*scope.parts),
+              scope.count > SEARCH_FIND_SESSIONS_MAX ? search_find_by_holder
+                                                     : search_find_by_newest);
     }
     source->parts = scope.parts;
     source->part_count = scope.part_count;
     source->next = 0;
-    return status == QUIPU_OK ? search_find_window(find, source, reterr) : status;
+    source->count = 0;
+    return status;
 }
 
-/* Window after window until there are as many hits as are wanted. Which way is taken must not
- * depend on the page, since the orders differ. */
+/* Reads the next window: the next ENT_HITS_WINDOW hits of the scope, or all that are left. What was
+ * read beyond a window begins the next one, so that a window's borders are the scope's own. */
+static quipu_status search_find_window(search_find *find, find_source *source, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    source->count -= source->ranked;
+    memmove(source->window, source->window + source->ranked,
+            source->count * sizeof(*source->window));
+    source->ranked = 0;
+    while (source->count < ENT_HITS_WINDOW && search_find_open(find, source, &status, reterr)) {
+        size_t n = 0;
+
+        if (qp_hits_next_window(&source->iter, source->window + source->count, &n)) {
+            status = search_find_keep(find, source, n, reterr);
+        } else {
+            source->open = false;
+            status = ent_iter_end(&source->iter, reterr);
+        }
+        if (status == QUIPU_OK && !source->decided && source->read >= ENT_HITS_WINDOW) {
+            source->decided = true;
+            if (find->has_others && source->parts == NULL && source->open) {
+                status = search_find_narrow(find, source, reterr);
+            }
+        }
+    }
+    source->ranked = source->count < ENT_HITS_WINDOW ? source->count : ENT_HITS_WINDOW;
+    return status;
+}
+
+/* Window after window until there are as many hits as are wanted. */
 static quipu_status search_find_read(search_find *find, find_source *source, quipu_error *reterr)
 {
-    quipu_status status = search_find_window(find, source, reterr);
+    quipu_status status = search_find_has_others(find, reterr);
 
-    if (status == QUIPU_OK && source->parts == NULL && find->options.app_name.p != NULL &&
-        !search_find_at_end(source)) {
-        status = search_find_narrow(find, source, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = search_find_take(find, source, reterr);
-    }
-    while (status == QUIPU_OK && find->count < find->wanted && !search_find_at_end(source)) {
-        status = search_find_window(find, source, reterr);
+    do {
+        if (status == QUIPU_OK) {
+            status = search_find_window(find, source, reterr);
+        }
         if (status == QUIPU_OK) {
             status = search_find_take(find, source, reterr);
         }
-    }
+    } while (status == QUIPU_OK && find->count < find->wanted && !search_find_at_end(source));
     return status;
 }
 

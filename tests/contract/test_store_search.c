@@ -553,7 +553,7 @@ static void a_fork_ranks_what_it_shares_like_its_own(void **state)
             const quipu_search_hit *hit = quipu_search_hit_at(results->hits, i);
 
             rank = options.offset == 0 && i == 0 ? hit->rank : rank;
-            assert_true(hit->rank > rank - 1e-9 && hit->rank < rank + 1e-9);
+            assert_true(hit->rank == rank);
             assert_false(seen[hit->seq]);
             seen[hit->seq] = true;
         }
