@@ -304,10 +304,10 @@ quipu_status ent_index_check(ent_db *db, const ent_entity *entity, quipu_error *
  */
 
 /* A condition that fixes the owner of a cluster bounds the hits by their keys, so that the index
- * looks no further; it is removed from the copy of the where. Where keys are packed, a condition on
- * the sequence is part of the bounds, too. Without it every hit's row would be looked up to learn
- * its owner. Returns the highest packed key that there can be. */
-static int64_t search_tie(qp_plan *plan, char *where)
+ * looks no further; it is removed from the copy of the where, and so is one on the sequence that is
+ * a range. Without it every hit's row would be looked up. Sets the highest key that there can be,
+ * as it stands in the engine: packed, or the owner and the sequence. */
+static void search_tie(qp_plan *plan, char *where, int64_t ret_highest[QP_SEARCH_KEYS_MAX])
 {
     const ent_entity *entity = plan->entity;
     ent_where_int *owner = (void *)(where + entity->fields[entity->key[0]].where);
@@ -316,22 +316,24 @@ static int64_t search_tie(qp_plan *plan, char *where)
 
     assert(entity->key_count == 2);
     if ((int)owner->op != ENT_OP_EQ) {
-        return INT64_MAX;
-    }
-    if (!plan->packs) {
-        qp_plan_mark(plan, QP_MARK_ID_IS);
-        qp_plan_bind_int(plan, owner->v);
-        memset(owner, 0, sizeof(*owner));
-        return INT64_MAX;
+        return;
     }
     range = qp_cluster_bounds(seq);
-    (void)qp_cluster_tie(plan, owner->v, &range);
+    if (plan->packs) {
+        (void)qp_cluster_tie(plan, owner->v, &range);
+        /* Without memory there is none: qp_plan_status() says so. */
+        ret_highest[0] = plan->bind_count > 0 ? plan->binds[plan->bind_count - 1].as.i : INT64_MAX;
+    } else {
+        qp_plan_mark(plan, QP_MARK_ID_IS);
+        qp_plan_bind_int(plan, owner->v);
+        qp_plan_bind_int(plan, range.low);
+        ret_highest[0] = owner->v;
+        ret_highest[1] = range.high;
+    }
     memset(owner, 0, sizeof(*owner));
     if (range.covers) {
         memset(seq, 0, sizeof(*seq));
     }
-    /* Without memory there is none: qp_plan_status() says so. */
-    return plan->bind_count > 0 ? plan->binds[plan->bind_count - 1].as.i : INT64_MAX;
 }
 
 /* An iterator over hits, window by window.
@@ -365,11 +367,14 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
 {
     const qp_value bound = {.kind = QP_WORDS, .as.text = words};
     qp_plan *plan = &db->plan;
-    int64_t highest = INT64_MAX;
+    int64_t highest[QP_SEARCH_KEYS_MAX];
     char *copy = NULL;
     quipu_status status = QUIPU_OK;
 
     assert(db->engine->searcher != NULL);
+    for (size_t i = 0; i < QP_SEARCH_KEYS_MAX; i++) {
+        highest[i] = INT64_MAX;
+    }
     qp_plan_begin(plan, entity, db->engine, QP_OP_HITS);
     qp_plan_bind(plan, &bound);
     if (where != NULL) {
@@ -379,13 +384,13 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
         }
         memcpy(copy, where, entity->where_size);
         if ((entity->flags & ENT_E_CLUSTER) != 0) {
-            highest = search_tie(plan, copy);
+            search_tie(plan, copy, highest);
         }
     }
     *ret_below = plan->bind_count;
     qp_plan_mark(plan, QP_MARK_BELOW);
     for (size_t i = 0; i < qp_search_keys(db->engine, entity); i++) {
-        qp_plan_bind_int(plan, highest);
+        qp_plan_bind_int(plan, highest[i]);
     }
     if (copy != NULL) {
         status = qp_where_walk(plan, copy, reterr);

@@ -19,6 +19,13 @@ typedef enum qp_search_cleaned {
     QP_SEARCH_CANNOT_CLEAN /* the index has to be emptied instead */
 } qp_search_cleaned;
 
+/* What qp_searcher.put_walk writes; sql_hits() in sql.c has the statement. */
+typedef enum qp_search_walk_part {
+    QP_SEARCH_SAMPLE_END, /* behind the range of the sample */
+    QP_SEARCH_WALK_WORDS, /* behind the range of the walk: conditions on rows follow */
+    QP_SEARCH_WALK_END,   /* behind them; ends inside of a WHERE, as put_hits without put_walk */
+} qp_search_walk_part;
+
 typedef struct qp_searcher {
     uint32_t version; /* 1; functions are only ever appended */
 
@@ -59,6 +66,11 @@ typedef struct qp_searcher {
      * transaction. What it held stays in the file, out of reach, until the file is rewritten. NULL:
      * the index is a table like any other, which the engine looks after. */
     quipu_status (*discard)(void *conn, const ent_entity *entity, quipu_error *reterr);
+    /* For an index that gives all matches before the first one is read: words that most rows have
+     * are found by walking through the rows instead. put_hits then ends where a range of the key
+     * can follow, and the statement repeats ranges and conditions between these parts. NULL: the
+     * index stops by itself. */
+    void (*put_walk)(qp_buf *sql, const ent_entity *entity, qp_search_walk_part part);
 } qp_searcher;
 
 /* One step of qp_searcher.clean, in the caller's write transaction. QP_SEARCH_CANNOT_CLEAN also

@@ -2,8 +2,7 @@
  * in the order in which the walk added the values. The only texts here are names of the schema:
  * values are always bound.
  *
- * Owns: the portable SQL that all engines share; what differs is asked of the engine (put_in,
- * put_add, put_match, row_lock, chunked, must_match).
+ * Owns: the portable SQL that all engines share; what differs the engine writes (put_in, row_lock...).
  * Called by: cache.c on a miss. The shape is trusted: where.c, order.c and create.c wrote it, so
  * that what cannot be in it is asserted.
  *
@@ -52,35 +51,6 @@ typedef struct sql_term {
 } sql_term;
 
 #define SQL_TERMS_MAX (ENT_ORDER_MAX + ENT_KEY_MAX)
-
-/* SQL has no escape inside of quotes: a quote is written twice. Texts of users are never written,
- * they are bound; this is for names and for literals of a schema. */
-void qp_sql_doubled(qp_buf *sql, const char *text, char quote)
-{
-    assert(text != NULL);
-    for (; *text != '\0'; text++) {
-        if (*text == quote) {
-            qp_buf_putc(sql, quote);
-        }
-        qp_buf_putc(sql, *text);
-    }
-}
-
-/* Names of a schema are plain, those of a foreign one may hold quotes. */
-void qp_sql_name(qp_buf *sql, const char *name)
-{
-    qp_buf_putc(sql, '"');
-    qp_sql_doubled(sql, name, '"');
-    qp_buf_putc(sql, '"');
-}
-
-/* A literal, quotes included. */
-void qp_sql_text(qp_buf *sql, const char *text)
-{
-    qp_buf_putc(sql, '\'');
-    qp_sql_doubled(sql, text, '\'');
-    qp_buf_putc(sql, '\'');
-}
 
 /* The end of the shape reads as QP_MARK_END. */
 static unsigned sql_peek(const sql_writer *w)
@@ -820,25 +790,12 @@ static void sql_hits_below(sql_writer *w)
     sql_puts(w, ")");
 }
 
-/* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions
- * are on the row, which is then looked up. Of the rows that are left one window is read, those
- * with the highest keys.
- *
- *   SELECT rowid,quipu_counts("messages_search")
- *     FROM "messages_search" WHERE "messages_search" MATCH ?1
- *     AND "messages_search".rowid>=?2 AND ("messages_search".rowid)<=(?4)
- *     AND EXISTS (SELECT 1 FROM "messages" WHERE "id"="messages_search".rowid AND "author"=?5)
- *     ORDER BY rowid DESC LIMIT 1024
- */
-static void sql_hits(sql_writer *w)
+/* The range of keys that hits are looked for in: a condition on the owner, and the window's bound. */
+static void sql_hits_range(sql_writer *w)
 {
     const qp_searcher *searcher = w->engine->searcher;
-    unsigned mark;
+    const unsigned mark = sql_peek(w);
 
-    w->searches = true;
-    searcher->put_hits(w->sql, w->entity);
-    w->number = 1;
-    mark = sql_peek(w);
     if (mark == QP_MARK_ID_IS || mark == QP_MARK_ID_BETWEEN) {
         (void)sql_take(w);
         sql_puts(w, " AND ");
@@ -846,11 +803,21 @@ static void sql_hits(sql_writer *w)
         sql_puts(w, mark == QP_MARK_ID_IS ? "=" : ">=");
         sql_next_number(w);
         w->number += mark == QP_MARK_ID_BETWEEN ? 1 : 0; /* the window's bound begins with it */
+        if (qp_search_keys(w->engine, w->entity) > 1) {
+            sql_puts(w, " AND ");
+            searcher->put_key(w->sql, w->entity, 1);
+            sql_puts(w, ">=");
+            sql_next_number(w);
+        }
     }
-    mark = sql_take(w);
-    assert(mark == QP_MARK_BELOW);
-    (void)mark;
+    assert(sql_peek(w) == QP_MARK_BELOW);
+    (void)sql_take(w);
     sql_hits_below(w);
+}
+
+/* Conditions on the row of a hit. */
+static void sql_hits_rows(sql_writer *w)
+{
     if (sql_peek(w) != QP_MARK_CHUNKED && w->at < w->end) {
         sql_puts(w, " AND EXISTS (SELECT 1");
         sql_from(w);
@@ -858,6 +825,46 @@ static void sql_hits(sql_writer *w)
         (void)sql_level(w, " AND ");
         sql_puts(w, ")");
     }
+}
+
+/* The parts before the last of an engine that walks: the same shape and parameters three times. */
+static void sql_hits_walk(sql_writer *w)
+{
+    const qp_searcher *searcher = w->engine->searcher;
+    const sql_writer start = *w;
+
+    sql_hits_range(w);
+    searcher->put_walk(w->sql, w->entity, QP_SEARCH_SAMPLE_END);
+    *w = start;
+    sql_hits_range(w);
+    searcher->put_walk(w->sql, w->entity, QP_SEARCH_WALK_WORDS);
+    sql_hits_rows(w);
+    searcher->put_walk(w->sql, w->entity, QP_SEARCH_WALK_END);
+    *w = start;
+}
+
+/* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions are
+ * on the row, which is looked up. Of the rows that are left one window is read, the highest keys.
+ *
+ *   SELECT rowid,quipu_counts("messages_search")
+ *     FROM "messages_search" WHERE "messages_search" MATCH ?1
+ *     AND "messages_search".rowid>=?2 AND ("messages_search".rowid)<=(?4)
+ *     AND EXISTS (SELECT 1 FROM "messages" WHERE "id"="messages_search".rowid AND "author"=?5)
+ *     ORDER BY rowid DESC LIMIT 1024
+ *
+ * ent_postgres/search.c has the statement of an engine that walks. */
+static void sql_hits(sql_writer *w)
+{
+    const qp_searcher *searcher = w->engine->searcher;
+
+    w->searches = true;
+    searcher->put_hits(w->sql, w->entity);
+    w->number = 1;
+    if (searcher->put_walk != NULL) {
+        sql_hits_walk(w);
+    }
+    sql_hits_range(w);
+    sql_hits_rows(w);
     searcher->put_window(w->sql, w->entity);
     sql_chunked(w);
 }

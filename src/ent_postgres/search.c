@@ -25,7 +25,10 @@
 #define SEARCH_BYTES_MAX ((size_t)16 << 20) /* a batch and the words of one more row fit */
 #define SEARCH_PAGE 32                      /* rows that a check reads at a time */
 #define SEARCH_SQL_MAX 8192
-#define SEARCH_WINDOW "h" /* the name of the subquery that chooses the window */
+#define SEARCH_SAMPLE_ROWS 1024 /* rows that decide whether a word is common... */
+#define SEARCH_SAMPLE_HITS 32   /* ...by how many of them have it */
+#define SEARCH_WALK_ROWS 32768  /* which then have a window of hits, if all are alike */
+#define SEARCH_WINDOW "h"       /* the name of the subquery that chooses the window */
 
 /* Rows whose words wait to be inserted into an index, or to be compared with it. */
 typedef struct qp_pg_index_batch {
@@ -111,10 +114,13 @@ static void search_put_clear(qp_buf *sql, const ent_entity *entity)
     search_table(sql, entity);
 }
 
-/* The text of a row of the window, from the entity's table. */
+/* The text of a row of the window, from the entity's table. Its last key is a range of one value, in
+ * order: of the owner's indexes only the primary key has it, and a planner whose statistics are
+ * older than the rows cannot take another one, which would read all rows of the owner each time. */
 static void search_text(qp_buf *sql, const ent_entity *entity, size_t field)
 {
     const ent_entity *owner = qp_shard_owner(entity);
+    const size_t last = entity->key_count - 1;
     qp_buf number;
 
     qp_buf_init(&number, SEARCH_SQL_MAX);
@@ -128,23 +134,66 @@ static void search_text(qp_buf *sql, const ent_entity *entity, size_t field)
     for (size_t i = 0; i < entity->key_count; i++) {
         qp_buf_puts(sql, i > 0 ? " AND t." : "t.");
         search_key(sql, entity, i);
-        qp_buf_puts(sql, "=" SEARCH_WINDOW ".");
+        qp_buf_puts(sql, i < last ? "=" SEARCH_WINDOW "." : " BETWEEN " SEARCH_WINDOW ".");
         search_key(sql, entity, i);
     }
+    qp_buf_puts(sql, " AND " SEARCH_WINDOW ".");
+    search_key(sql, entity, last);
     if (owner != NULL && qp_buf_status(&number) == QUIPU_OK) {
         qp_buf_puts(sql, " AND ");
         qp_shard_put_owned(sql, entity, NULL, qp_buf_str(&number).p);
     }
-    qp_buf_puts(sql, ")");
+    qp_buf_puts(sql, " ORDER BY t.");
+    search_key(sql, entity, last);
+    qp_buf_puts(sql, " LIMIT 1)");
     qp_buf_fail(sql, qp_buf_status(&number));
     qp_buf_free(&number);
 }
 
 /* $1 is an array of two tsqueries, see qp_pg_encode_words(): with phrases, and with their words in
  * any order. A partial row that has all words is a hit that has to be rechecked, where the two
- * differ. A tsvector cannot say how often a row has a phrase without being unnested, which costs
- * more than its text; ts_rank() knows nothing of other rows. So the texts of the window are read,
- * which search_put_window() has chosen: a scalar subquery for each is run for these rows only. */
+ * differ. */
+static void search_matches(qp_buf *sql)
+{
+    qp_buf_puts(sql, "(\"words\" @@ CAST($1[1] AS tsquery) "
+                     "OR (\"partial\" AND \"words\" @@ CAST($1[2] AS tsquery)))");
+}
+
+/* The keys of the index in the order of windows, the highest first. */
+static void search_by_key(qp_buf *sql, const ent_entity *entity, const char *before)
+{
+    for (size_t i = 0; i < entity->key_count; i++) {
+        qp_buf_puts(sql, i > 0 ? "," : before);
+        search_key(sql, entity, i);
+        qp_buf_puts(sql, " DESC");
+    }
+}
+
+/* A GIN index gives all matches of a word before the first row is read, so that a word that most
+ * rows have costs what there is in the table. The plan cannot be left to the planner: it sees a
+ * parameter, and statements are prepared once. So a sample of the newest rows decides, which costs
+ * a rare word a third of a millisecond:
+ *
+ *   sample   the newest 1,024 rows of the range: do 32 of them match?
+ *   walk     yes: the newest 32,768 rows by their key, until there are 1,024 hits
+ *   index    no, or the walk found fewer: all matches by the index, sorted
+ *
+ *   SELECT keys, texts FROM (
+ *     WITH s AS MATERIALIZED (SELECT count(*)>=32 AS common FROM
+ *            (SELECT words,partial FROM x WHERE true [range] ORDER BY keys DESC LIMIT 1024) AS x
+ *            WHERE match),
+ *          w AS MATERIALIZED (SELECT keys,partial FROM
+ *            (SELECT * FROM x WHERE true [range] ORDER BY keys DESC
+ *             LIMIT (SELECT CASE WHEN common THEN 32768 ELSE 0 END FROM s)) AS x
+ *            WHERE match [conditions] LIMIT 1024)
+ *     SELECT keys,partial FROM w WHERE (SELECT count(*) FROM w)=1024
+ *     UNION ALL (SELECT keys,partial FROM x WHERE (SELECT count(*) FROM w)<1024 AND match
+ *       [range] [conditions] ORDER BY 0+keys DESC LIMIT 1024)) AS h
+ *
+ * Either way the rows are the same. A LIMIT of 0 keeps the walk from being started; a condition
+ * that names no column, the index. A tsvector cannot say how often a row has a phrase without being
+ * unnested, which costs more than its text; ts_rank() knows nothing of other rows. So the texts of
+ * the window are read: a scalar subquery for each is run for these rows only. */
 static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
@@ -154,10 +203,51 @@ static void search_put_hits(qp_buf *sql, const ent_entity *entity)
     for (size_t i = 0; i < entity->search_count; i++) {
         search_text(sql, entity, entity->search_fields[i]);
     }
-    qp_buf_puts(sql, " FROM (SELECT * FROM ");
+    qp_buf_printf(sql,
+                  " FROM (WITH s AS MATERIALIZED (SELECT count(*)>=%d AS common FROM "
+                  "(SELECT \"words\",\"partial\" FROM ",
+                  SEARCH_SAMPLE_HITS);
     search_table(sql, entity);
-    qp_buf_puts(sql, " WHERE (\"words\" @@ CAST($1[1] AS tsquery) "
-                     "OR (\"partial\" AND \"words\" @@ CAST($1[2] AS tsquery)))");
+    qp_buf_puts(sql, " WHERE true");
+}
+
+/* Between the parts stand the range of keys and the conditions on rows, which sql.c repeats. */
+static void search_put_walk(qp_buf *sql, const ent_entity *entity, qp_search_walk_part part)
+{
+    assert(part <= QP_SEARCH_WALK_END);
+    switch (part) {
+    case QP_SEARCH_SAMPLE_END:
+        search_by_key(sql, entity, " ORDER BY ");
+        qp_buf_printf(sql, " LIMIT %d) AS x WHERE ", SEARCH_SAMPLE_ROWS);
+        search_matches(sql);
+        qp_buf_puts(sql, "),w AS MATERIALIZED (SELECT ");
+        search_keys(sql, entity);
+        qp_buf_puts(sql, ",\"partial\" FROM (SELECT * FROM ");
+        search_table(sql, entity);
+        qp_buf_puts(sql, " WHERE true");
+        break;
+    case QP_SEARCH_WALK_WORDS:
+        search_by_key(sql, entity, " ORDER BY ");
+        qp_buf_printf(sql, " LIMIT (SELECT CASE WHEN common THEN %d ELSE 0 END FROM s)) AS ",
+                      SEARCH_WALK_ROWS);
+        search_table(sql, entity); /* conditions name its columns */
+        qp_buf_puts(sql, " WHERE ");
+        search_matches(sql);
+        break;
+    case QP_SEARCH_WALK_END:
+        qp_buf_printf(sql, " LIMIT %d) SELECT ", ENT_HITS_WINDOW);
+        search_keys(sql, entity);
+        qp_buf_printf(sql,
+                      ",\"partial\" FROM w WHERE (SELECT count(*) FROM w)=%d "
+                      "UNION ALL (SELECT ",
+                      ENT_HITS_WINDOW);
+        search_keys(sql, entity);
+        qp_buf_puts(sql, ",\"partial\" FROM ");
+        search_table(sql, entity);
+        qp_buf_printf(sql, " WHERE (SELECT count(*) FROM w)<%d AND ", ENT_HITS_WINDOW);
+        search_matches(sql);
+        break;
+    }
 }
 
 /* A qualified column of the key, for joins with the entity's table. */
@@ -174,12 +264,8 @@ static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
 static void search_put_window(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
-    for (size_t i = 0; i < entity->key_count; i++) {
-        qp_buf_puts(sql, i > 0 ? "," : " ORDER BY 0+");
-        search_key(sql, entity, i);
-        qp_buf_puts(sql, " DESC");
-    }
-    qp_buf_printf(sql, " LIMIT %d) AS " SEARCH_WINDOW, ENT_HITS_WINDOW);
+    search_by_key(sql, entity, " ORDER BY 0+");
+    qp_buf_printf(sql, " LIMIT %d)) AS " SEARCH_WINDOW, ENT_HITS_WINDOW);
 }
 
 /* ---- the batch ----------------------------------------------------------------------------------
@@ -624,6 +710,7 @@ const qp_searcher qp_pg_searcher = {
     .check = search_check,
     .reads_texts = true,
     .manual_only = true,
+    .put_walk = search_put_walk,
 };
 
 /* ---- migration --------------------------------------------------------------------------------

@@ -524,7 +524,7 @@ static void a_fork_ranks_what_it_shares_like_its_own(void **state)
     quipu_store *store = *state;
     quipu_search_options options = ask("same");
     quipu_session_new fork = st_values("fork");
-    enum { BATCH = 1000, BATCHES = 3, OWN = 50 };
+    enum { BATCH = 1000, BATCHES = 9, OWN = 50 };
     static quipu_message batch[BATCH];
     static bool seen[BATCH * BATCHES + OWN + 1];
     quipu_error err = {0};
