@@ -35,6 +35,9 @@ static const app_option chat_options[] = {
     {.name = "text", .value = "TEXT", .help = "send this, print the answer and exit"},
     {.name = "lines", .help = "from a pipe: each line is a turn, not the whole input"},
     {.name = "budget", .value = "N", .help = "tokens of a prompt; default: by the model"},
+    {.name = "embed",
+     .value = "MODEL",
+     .help = "recall by meaning, too: this model of the endpoint makes vectors"},
     {.name = "no-recall", .help = "send nothing of what no longer fits the budget"},
     {.name = "no-memory", .help = "send nothing of what is remembered, and log no prompt"},
     {.name = "observe", .help = "observe what is said, by rules, beside the chat"},
@@ -332,6 +335,8 @@ static int chat_turn(chat_run *run, quipu_str says)
     options.flags = app_given(run->call, "no-recall") ? QUIPU_TURN_NO_RECALL : 0;
     options.flags |= app_given(run->call, "no-memory") ? 0 : QUIPU_TURN_MEMORY;
     options.observe = run->observes ? &run->observe : NULL;
+    options.embed_model = app_text_value(run->call, "embed");
+    options.embedder = options.embed_model.n > 0 ? run->provider : NULL;
     options.on_event = chat_on_event;
     options.event_ctx = run;
     call.deadline_ms = (int32_t)(run->timeout_s * 1000);
@@ -529,17 +534,25 @@ static void chat_observed(chat_run *run)
     (void)status;
 }
 
-/* What the worker is asked to do: this chat's session only. */
+/* What the worker is asked to do: this chat's session only. With --embed alone it makes vectors and
+ * observes nothing. */
 static void chat_observe(chat_run *run)
 {
     const quipu_str model = app_text_value(run->call, "observe-model");
+    const quipu_str embed = app_text_value(run->call, "embed");
+    const bool observes = model.n > 0 || app_given(run->call, "observe");
 
-    run->observes = model.n > 0 || app_given(run->call, "observe");
+    run->observes = observes || embed.n > 0;
     run->observe.session_key = run->key;
     run->observe.worker = quipu_cstr("chat");
     if (model.n > 0) {
         run->observe.provider = run->provider;
         run->observe.model = model;
+    }
+    if (embed.n > 0) {
+        run->observe.embedder = run->provider;
+        run->observe.embed_model = embed;
+        run->observe.flags |= observes ? 0 : QUIPU_MEMORY_EMBED_ONLY;
     }
 }
 

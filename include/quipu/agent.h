@@ -24,6 +24,7 @@ extern "C" {
     16                                  /* ...but at most the budget divided by this. One message
                                           * may have all of it, several share half */
 #define QUIPU_TURN_RECALL_HITS 8        /* messages that are recalled for an input */
+#define QUIPU_TURN_EMBED_MS 5000        /* the longest that an embedder makes a turn wait */
 #define QUIPU_TURN_RECALL_MESSAGES 4000 /* messages before the window that are looked at */
 
 /* Runs a tool for the model. `call` has its id, name and arguments (a JSON object); `within` the
@@ -73,6 +74,8 @@ typedef struct quipu_turn_options {
                                      * divided by QUIPU_TURN_RECALL_PART */
     const quipu_memory_options *observe; /* start a worker of memory with these, unless the store
                                           * has one: see quipu_turn(); or NULL */
+    const quipu_provider *embedder; /* recall by meaning, too: see quipu_recall_options; or NULL */
+    quipu_str embed_model;          /* required with it */
 } quipu_turn_options;
 
 #define QUIPU_TURN_OPTIONS_INIT QUIPU_INIT(quipu_turn_options)
@@ -128,7 +131,9 @@ typedef struct quipu_turn_result {
  * QUIPU_TURN_RECALL_MESSAGES messages before it. The prompt has the best of them, whole, at its
  * end, before the input's own parts. They are stored with the input (as "quipuRecall" in its
  * event's customMetadata) and sent again unchanged, so that prompts still begin with the same
- * bytes; a message that the window's inputs bring along is not recalled again. A later deletion of
+ * bytes; a message that the window's inputs bring along is not recalled again. With `embedder`
+ * meaning counts, too; an embedder that fails, or takes longer than QUIPU_TURN_EMBED_MS, is left
+ * out: the turn then recalls by words. A later deletion of
  * a recalled message does not change the inputs that it was recalled for: erase the session.
  *
  * With `observe` the store has a worker of memory from this turn on, until quipu_memory_stop() or

@@ -23,6 +23,7 @@
 #include "base/token.h"
 #include "base/uuid.h"
 #include "memory/follow.h"
+#include "memory/worker.h"
 #include "model/message.h"
 
 #define TURN_NS_PER_MS 1000000
@@ -80,6 +81,7 @@ quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call, qui
 static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
 {
     const quipu_turn_options *options = &turn->options;
+    quipu_status status;
 
     if (options->key.n == 0 || (options->flags & ~TURN_FLAGS) != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a turn needs a session's key and known flags");
@@ -102,7 +104,8 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
     if (options->input.count == 1 && quipu_content_at(options->input, 0)->parts.count == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the input says nothing");
     }
-    return qp_model_rows_check(options->models, reterr);
+    status = qp_embed_check(options->embedder, options->embed_model, reterr);
+    return status == QUIPU_OK ? qp_model_rows_check(options->models, reterr) : status;
 }
 
 /* Estimated tokens of what every prompt contains: the system instruction and the tools. A window

@@ -8,8 +8,12 @@
  * the provider's cache keeps matching. It is deleted, forked, exported and erased with the message,
  * and no search finds it.
  *
+ * With an embedder the input's meaning counts, too (docs/recall.md); one that fails costs a turn some
+ * seconds and nothing else.
+ *
  * Owns: the choice and the text. Called by: turn_record.c, before the input is stored. No locks;
  * reads the store once. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "agent/turn.h"
@@ -151,13 +155,11 @@ static quipu_status turn_recall_write(const quipu_recall_hit *const *chosen, siz
     return status;
 }
 
-/* Asks the store; the results are freed by the caller. */
-static quipu_status turn_recall_ask(const qp_turn *turn, quipu_str question, int64_t before,
-                                    quipu_recall_results **ret_results, quipu_error *reterr)
+/* The options of both ways to ask. */
+static quipu_recall_options turn_recall_options(const qp_turn *turn, quipu_str question,
+                                                int64_t before)
 {
     quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
-    quipu_call_options call;
-    quipu_status status = qp_turn_left(turn, &call, reterr);
 
     options.question = question;
     options.session_key = turn->options.key;
@@ -165,6 +167,47 @@ static quipu_status turn_recall_ask(const qp_turn *turn, quipu_str question, int
     options.from_seq =
         before > QUIPU_TURN_RECALL_MESSAGES ? before - QUIPU_TURN_RECALL_MESSAGES : 0;
     options.limit = (int64_t)QUIPU_TURN_RECALL_HITS * TURN_RECALL_ASKED;
+    return options;
+}
+
+/* Asks by meaning and words, where there is an embedder. It is a service that may be down or slow,
+ * and a turn does not depend on it: what it fails with is dropped, but for a cancelled turn, and
+ * *ret_results stays NULL. */
+static quipu_status turn_recall_ask_embedder(const qp_turn *turn, quipu_recall_options options,
+                                             quipu_recall_results **ret_results,
+                                             quipu_error *reterr)
+{
+    quipu_call_options call;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
+
+    assert(turn->options.embedder != NULL);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (call.deadline_ms < 0 || call.deadline_ms > QUIPU_TURN_EMBED_MS) {
+        call.deadline_ms = QUIPU_TURN_EMBED_MS;
+    }
+    options.embedder = turn->options.embedder;
+    options.embed_model = turn->options.embed_model;
+    status = quipu_recall(turn->store, &options, &call, ret_results, reterr);
+    return status == QUIPU_CANCELLED ? status : QUIPU_OK;
+}
+
+/* Asks the store; the results are freed by the caller. */
+static quipu_status turn_recall_ask(const qp_turn *turn, quipu_str question, int64_t before,
+                                    quipu_recall_results **ret_results, quipu_error *reterr)
+{
+    const quipu_recall_options options = turn_recall_options(turn, question, before);
+    quipu_call_options call;
+    quipu_status status = QUIPU_OK;
+
+    if (turn->options.embedder != NULL) {
+        status = turn_recall_ask_embedder(turn, options, ret_results, reterr);
+    }
+    if (status != QUIPU_OK || *ret_results != NULL) {
+        return status;
+    }
+    status = qp_turn_left(turn, &call, reterr);
     return status == QUIPU_OK ? quipu_recall(turn->store, &options, &call, ret_results, reterr)
                               : status;
 }

@@ -1,4 +1,6 @@
 /* Recall at the tail: what a turn sends of messages that its window no longer holds. */
+#include <quipu/memory.h>
+
 #include "agent/script.h"
 #include "lib/short.h"
 
@@ -357,6 +359,128 @@ static void one_hit_may_fill_the_room_and_several_share_half(void **state)
     assert_non_null(strstr(recall_prompt(world), "The walnut ripens late."));
 }
 
+/* ---- meaning ----------------------------------------------------------------------------------
+ */
+
+/* An embedder that knows that a price is what something costs, and one fruit's other name. */
+typedef struct recall_embedder {
+    quipu_provider provider;
+    quipu_status fail;
+    int calls;
+} recall_embedder;
+
+static quipu_status recall_embed(void *ctx, const quipu_embed_request *request,
+                                 const quipu_call_options *call, quipu_arena *arena,
+                                 quipu_embeddings *ret_embeddings, quipu_error *reterr)
+{
+    recall_embedder *self = ctx;
+    float *values = quipu_arena_alloc(arena, request->text_count * 2 * sizeof(*values));
+
+    assert_non_null(values);
+    self->calls++;
+    if (self->fail != QUIPU_OK) {
+        (void)snprintf(reterr->message, sizeof(reterr->message), "the endpoint is gone");
+        return self->fail;
+    }
+    assert_true(call->deadline_ms > 0);
+    for (size_t i = 0; i < request->text_count; i++) {
+        char text[256];
+
+        (void)snprintf(text, sizeof(text), "%.*s", (int)request->texts[i].n, request->texts[i].p);
+        values[2 * i] = 0.1f;
+        values[2 * i + 1] =
+            strstr(text, "cydonia") != NULL || strstr(text, "quince") != NULL ? 1 : 0;
+    }
+    ret_embeddings->values = values;
+    ret_embeddings->dimensions = 2;
+    ret_embeddings->count = request->text_count;
+    return QUIPU_OK;
+}
+
+/* A store with vectors, and a turn's options that ask by meaning. */
+static quipu_turn_options recall_means(recall_world *world, recall_embedder *embedder)
+{
+    quipu_memory_options fill = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_turn_options options = script_options(world->script, "Tell me about cydonia oblonga");
+    quipu_error err = {0};
+
+    *embedder = (recall_embedder){.provider = QUIPU_PROVIDER_INIT};
+    embedder->provider.ctx = embedder;
+    embedder->provider.id = "fake";
+    embedder->provider.embed = recall_embed;
+    fill.flags = QUIPU_MEMORY_EMBED_ONLY;
+    fill.embedder = &embedder->provider;
+    fill.embed_model = QUIPU_STR("fruits");
+    T_OK(quipu_memory_run(world->store, &fill, NULL, NULL, &err));
+    embedder->calls = 0;
+    options.token_budget = RECALL_BUDGET;
+    options.embedder = &embedder->provider;
+    options.embed_model = QUIPU_STR("fruits");
+    return options;
+}
+
+static void with_an_embedder_a_message_in_other_words_comes_back(void **state)
+{
+    recall_world *world = *state;
+    recall_embedder embedder;
+    quipu_turn_options options = recall_means(world, &embedder);
+
+    assert_true(
+        script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).recalled > 0);
+    assert_int_equal(embedder.calls, 1);
+    assert_non_null(strstr(recall_prompt(world), "] one quince costs 27 coins here\n"));
+}
+
+static void without_an_embedder_none_is_asked(void **state)
+{
+    recall_world *world = *state;
+    recall_embedder embedder;
+    quipu_turn_options options = recall_means(world, &embedder);
+
+    options.embedder = NULL;
+    options.embed_model = (quipu_str){NULL, 0};
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_int_equal(embedder.calls, 0);
+    assert_null(strstr(recall_prompt(world), "quince"));
+    options = recall_means(world, &embedder);
+    options.token_budget = 100000; /* the window holds everything */
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_int_equal(embedder.calls, 0);
+}
+
+static void an_embedder_that_fails_leaves_the_turn_its_words(void **state)
+{
+    recall_world *world = *state;
+    recall_embedder embedder;
+    quipu_turn_options options = recall_means(world, &embedder);
+    const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("What did a quince cost?")};
+    const quipu_content input = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
+
+    embedder.fail = QUIPU_BUSY;
+    options.input = quipu_contents_of(&input, 1);
+    assert_true(
+        script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).recalled > 0);
+    assert_int_equal(embedder.calls, 1);
+    assert_non_null(strstr(recall_prompt(world), "] one quince costs 27 coins here\n"));
+}
+
+static void a_turn_with_half_an_embedder_is_refused(void **state)
+{
+    recall_world *world = *state;
+    recall_embedder embedder;
+    quipu_turn_options options = recall_means(world, &embedder);
+
+    options.embed_model = (quipu_str){NULL, 0};
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_MISUSE);
+    options.embed_model = QUIPU_STR("fruits");
+    options.embedder = NULL;
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_MISUSE);
+    options.embedder = &embedder.provider;
+    embedder.provider.embed = NULL;
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_UNSUPPORTED);
+    assert_int_equal(world->script->at, 0);
+}
+
 #define RECALL_TEST(name) cmocka_unit_test_setup_teardown(name, recall_setup, recall_teardown)
 
 int main(void)
@@ -375,6 +499,10 @@ int main(void)
         RECALL_TEST(limits_of_a_recall_hold),
         RECALL_TEST(one_hit_may_fill_the_room_and_several_share_half),
         RECALL_TEST(messages_far_before_the_window_are_left_alone),
+        RECALL_TEST(with_an_embedder_a_message_in_other_words_comes_back),
+        RECALL_TEST(without_an_embedder_none_is_asked),
+        RECALL_TEST(an_embedder_that_fails_leaves_the_turn_its_words),
+        RECALL_TEST(a_turn_with_half_an_embedder_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

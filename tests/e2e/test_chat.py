@@ -171,6 +171,21 @@ class Chat(harness.Case):
         self.chat("talk", "--no-recall", *asks)
         self.assertNotIn("27", str(self.requests()[-1]["messages"][-1]))
 
+    def test_with_an_embedder_what_was_said_in_other_words_is_recalled(self):
+        """The chat makes vectors of what is said, and asks by them."""
+        self.run_quipu("append", "k", "--create", "--text", "the railway is slow")
+        for number in range(20):
+            self.run_quipu("append", "k", "--text", f"line {number}" + " of wind and rain" * 50)
+        asks = ("--model", "m", "--budget", "1000", "--text", "Tell me about locomotives")
+        self.chat("meaning", "--embed", "e", *asks)
+        self.chat("meaning", *asks)
+        self.assertNotIn("railway", str(self.requests()[-1]["messages"]))
+        self.chat("meaning", "--embed", "e", *asks)
+        talks = [request for request in self.requests() if "messages" in request]
+        self.assertIn("the railway is slow", str(talks[-1]["messages"][-1]))
+        asked = [request for request in self.requests() if "input" in request]
+        self.assertTrue(asked and all(request["model"] == "e" for request in asked))
+
     def test_what_was_added_to_memory_is_sent_and_the_past_is_shown_again(self):
         """`memory add` reaches the next turn; each prompt begins with the one before it."""
         self.chat("talk", "--model", "m", "--system", "Be kind.", "--text", "first")
