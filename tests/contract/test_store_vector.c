@@ -331,6 +331,55 @@ static void nobody_finds_another_users_meaning(void **state)
         "");
 }
 
+/* The hits of a user with all parts of their scores. */
+static void vt_scores(const vt_state *self, char ret_text[2048])
+{
+    quipu_recall_options options =
+        vt_asking(&self->fake, "one", recall_user("app", "ann", "is the locomotive slow?"));
+    quipu_recall_results *results = recall_with(self->store, &options);
+    size_t n = (size_t)snprintf(ret_text, 2048, "%lld of %lld: ", (long long)results->vectors,
+                                (long long)results->messages);
+
+    for (size_t i = 0; i < results->hits.count; i++) {
+        const quipu_recall_hit *hit = quipu_recall_hit_at(results->hits, i);
+
+        n += (size_t)snprintf(ret_text + n, 2048 - n, "%.*s:%lld %a %a %a %a %a ",
+                              (int)hit->session_key.n, hit->session_key.p, (long long)hit->seq,
+                              hit->score, hit->from_words, hit->from_neighbours, hit->from_session,
+                              hit->from_vector);
+        assert_true(n < 2048);
+    }
+    quipu_free(results);
+}
+
+/* Neither the rarity of a term nor the least and the most similar message is of the whole store. */
+static void what_others_write_changes_no_score(void **state)
+{
+    static const char *const mine[] = {"the railway to the coast is slow", "my puppy is glad",
+                                       "an espresso, slow", "a train leaves"};
+    vt_state *self = *state;
+    char before[2048];
+    char after[2048];
+
+    recall_create(self->store, "ann", "app", "ann");
+    for (size_t i = 0; i < sizeof(mine) / sizeof(mine[0]); i++) {
+        recall_say(self->store, "ann", "ann", "2026-03-01 10:00:00", mine[i]);
+    }
+    (void)vt_fill(self, "one");
+    vt_scores(self, before);
+    recall_create(self->store, "bob", "app", "bob");
+    recall_create(self->store, "ann elsewhere", "other", "ann");
+    for (int i = 0; i < 30; i++) {
+        recall_say(self->store, i % 2 == 0 ? "bob" : "ann elsewhere", "ann", "2026-03-01 10:00:00",
+                   i % 3 == 0 ? "train railway locomotive train train" : "slow slow surgeon");
+    }
+    vt_scores(self, after);
+    assert_string_equal(after, before);
+    (void)vt_fill(self, "one");
+    vt_scores(self, after);
+    assert_string_equal(after, before);
+}
+
 static void a_fork_finds_what_it_shares_also_after_its_parent_is_deleted(void **state)
 {
     vt_state *self = *state;
@@ -820,6 +869,7 @@ int main(void)
         VT_TEST(a_message_without_a_vector_yet_is_found_by_its_words),
         VT_TEST(a_question_without_words_may_have_a_meaning),
         VT_TEST(nobody_finds_another_users_meaning),
+        VT_TEST(what_others_write_changes_no_score),
         VT_TEST(a_fork_finds_what_it_shares_also_after_its_parent_is_deleted),
         VT_TEST(vectors_go_with_their_messages),
         VT_TEST(an_export_leaves_vectors_out_and_a_worker_makes_them_again),
