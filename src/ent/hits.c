@@ -22,7 +22,7 @@
 /* ---- phrases ----------------------------------------------------------------------------------
  */
 
-/* Adds a phrase in one spelling. */
+/* Adds a phrase in one spelling. All spellings of a phrase have one `rank`: their places add up. */
 static void hits_add(qp_hits_query *query, const qp_match_phrase *phrase, qp_match_span words,
                      size_t rank)
 {
@@ -65,6 +65,9 @@ static void hits_add_alternative(qp_hits_query *query, const qp_match_query *mat
     }
 }
 
+/* From a query as it was read to what ranks. An alternative of nothing but exclusions is no part of
+ * an engine's expression, and must be none here: counts of an index come in the order of phrases.
+ * Room for all spellings of all phrases is taken at once, since a query has few. */
 quipu_status qp_hits_query_make(quipu_arena *arena, const qp_match_query *query, qp_hits_query *ret,
                                 quipu_error *reterr)
 {
@@ -96,6 +99,8 @@ quipu_status qp_hits_query_make(quipu_arena *arena, const qp_match_query *query,
 /* ---- counts -----------------------------------------------------------------------------------
  */
 
+/* Numbers of an engine that knows fewer phrases than the query has end early: what is missing is 0.
+ * They are copied, because a blob of an engine is aligned to nothing. */
 void qp_hits_set(const qp_hits_query *query, quipu_bytes numbers, qp_hit *hit)
 {
     const size_t n = numbers.n / sizeof(hit->words);
@@ -116,7 +121,8 @@ void qp_hits_set(const qp_hits_query *query, quipu_bytes numbers, qp_hit *hit)
     }
 }
 
-/* The places of every spelling in the texts. */
+/* The places of every spelling in the texts. Each text is read once; a phrase does not match across
+ * two of them, because the reader begins anew. */
 static void hits_read(qp_matcher *matcher, const quipu_str *texts, size_t n, uint32_t *places,
                       uint32_t *ret_words)
 {
@@ -156,6 +162,9 @@ static void hits_add_places(const qp_hits_query *query, const uint32_t *places, 
     }
 }
 
+/* The same numbers by the row's texts: also of a row of an old index that lacks positions, and of a
+ * phrase in several spellings. Counts only what FTS5 would: a phrase whose alternative the row does
+ * not meet is no reason for the hit, and both engines must get the same rank. */
 quipu_status qp_hits_count(quipu_arena *arena, const qp_hits_query *query, const quipu_str *texts,
                            size_t n, qp_hit *hit, quipu_error *reterr)
 {
@@ -186,7 +195,8 @@ quipu_status qp_hits_count(quipu_arena *arena, const qp_hits_query *query, const
 /* ---- ranks ------------------------------------------------------------------------------------
  */
 
-/* For qsort(): the better rank first, then by key. */
+/* For qsort(): the better rank first, then by key. qsort() is not stable: keys make the order total,
+ * so that equal ranks lie the same way in every run. */
 static int hits_compare(const void *left, const void *right)
 {
     const ent_hit *l = &((const qp_hit *)left)->at;
@@ -225,6 +235,9 @@ static void hits_shares(const qp_hit *hits, size_t n, double ret_shares[QP_HITS_
     }
 }
 
+/* Lengths are compared with the mean of the hits that are ranked together, for the same reason as
+ * rarity: the mean of a store would say how long others' messages are. Without any word (texts that
+ * are gone) every length is the mean. */
 void qp_hits_rank(qp_hit *hits, size_t n)
 {
     double shares[QP_HITS_PHRASES_MAX];

@@ -24,7 +24,8 @@
 #include "ent/plan.h"
 #include "ent/search_engine.h"
 
-#define SEARCH_SNIPPET_MIN 16
+#define SEARCH_SNIPPET_MIN                                                                         \
+    16 /* bytes: room for a mark, a short word and the signs of an ellipsis */
 
 /* Whether the entity has an index that this engine supports. `manual` asks for one that the program
  * maintains: rows of the other kind are indexed by triggers, and twice if this did it, too. */
@@ -49,13 +50,15 @@ static quipu_status search_check(const ent_db *db, const ent_entity *entity, boo
     return QUIPU_OK;
 }
 
-/* An engine without search has nothing to remove: rows can be deleted everywhere. */
+/* An engine without search has nothing to remove: rows can be deleted everywhere, and a store need
+ * not know what its engine can. */
 static bool search_has_none(const ent_db *db)
 {
     return db->engine->searcher == NULL;
 }
 
-/* Damage that the step meets costs the transaction: the retry finds the index marked. */
+/* Damage that the step meets costs the transaction: the retry finds the index marked. An index that
+ * is damaged already cannot be cleaned; *ret says so, and the caller empties it instead. */
 quipu_status qp_search_clean(ent_db *db, const ent_entity *entity, bool first,
                              qp_search_cleaned *ret, quipu_error *reterr)
 {
@@ -76,13 +79,15 @@ quipu_status qp_search_clean(ent_db *db, const ent_entity *entity, bool first,
     return status;
 }
 
-/* See search_engine.h. */
+/* See search_engine.h. Such an engine can discard a damaged index and fill it again; one whose index
+ * is a table like others has its damage reported as that of any table. */
 bool qp_search_is_apart(const ent_db *db)
 {
     return db->engine->searcher != NULL && db->engine->searcher->discard != NULL;
 }
 
-/* See search_engine.h. */
+/* See search_engine.h. `index_failed` fails the transaction that met the damage; `index_damaged` stays
+ * for the connection, so that the retry and all later writes pass the index over. */
 void qp_search_set_damaged(ent_db *db)
 {
     assert(qp_search_is_apart(db));
@@ -222,7 +227,8 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
                : search_run(db, ret_count, reterr);
 }
 
-/* See include/ent/search.h. Cost: reading the rows and their words, once. */
+/* See include/ent/search.h. Cost: reading the rows and their words, once. The caller keeps a
+ * watermark in the same transaction: a row that is indexed twice would be found twice. */
 quipu_status ent_index_rows(ent_db *db, const ent_entity *entity, const void *where,
                             int64_t *ret_count, quipu_error *reterr)
 {
@@ -280,7 +286,8 @@ quipu_status qp_search_clear(ent_db *db, const ent_entity *entity, bool *ret_dis
     return status;
 }
 
-/* Reads the whole index and every row that it must hold: for verify, not for opening a store. */
+/* Reads the whole index and every row that it must hold: for verify, not for opening a store. Takes
+ * no lock beyond the snapshot, so that writers go on meanwhile. */
 quipu_status qp_search_check_index(ent_db *db, const ent_entity *entity, const ent_field *reaches,
                                    quipu_error *reterr)
 {
@@ -341,6 +348,9 @@ static void search_tie(qp_plan *plan, char *where, int64_t ret_highest[QP_SEARCH
  *   keys    9 8 7 6 | 5 4 3 2 | 1        one execution of the statement a window: at most
  *   hits    7 9 6 8 | 2 5 3 4 | 1        ENT_HITS_WINDOW rows; `below` is then 9, 5, 1
  *
+ * Either ent_hits_next() reads it, which ranks each window by itself, or qp_hits_next_window(), whose
+ * caller leaves hits out and joins windows before it ranks.
+ *
  * It lies in the statement's own arena, since the connection's scratch memory is reused while the
  * iterator runs. */
 typedef struct search_hits {
@@ -399,7 +409,9 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
     return status;
 }
 
-/* Keeps what the iterator needs beside the statement, and binds the first window. */
+/* Keeps what the iterator needs beside the statement, and binds the first window. The values are
+ * kept, too: each further window binds all of them again, with another bound. Words are copied,
+ * because the caller's text may be gone when a hit is rechecked. */
 static quipu_status search_keep(ent_db *db, qp_cached *cached, quipu_str words, int64_t limit,
                                 size_t below, quipu_error *reterr)
 {
@@ -444,7 +456,8 @@ static void search_count(search_hits *hits, const qp_value *values, size_t keys)
 }
 
 /* The next window, below the lowest key of the one that has ended. A window that was not full was
- * the last one. */
+ * the last one. The bound is at most the lowest key minus one: of a key of two columns the second
+ * is lowered, and the comparison is by rows, so that nothing between two windows is left out. */
 static quipu_status search_next_window(ent_db *db, qp_cached *cached, size_t keys, bool *ret_more,
                                        quipu_error *reterr)
 {
@@ -502,7 +515,8 @@ quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str word
     return QUIPU_OK;
 }
 
-/* The searched texts of one row; none when it is gone. */
+/* The searched texts of one row; none when it is gone. In Form C where words are compared or shown;
+ * as they were written where they are counted, because the index counts what it was given. */
 typedef struct search_row {
     quipu_arena *arena; /* holds them */
     bool composed;      /* in Form C; else as they were written */
@@ -552,7 +566,8 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
     return status;
 }
 
-/* Whether texts have the phrases, in Form C both. */
+/* Whether texts have the phrases, in Form C both: for a row of PostgreSQL whose tsvector lacks
+ * positions, where only the text says whether words stand side by side. */
 static quipu_status search_recheck(quipu_arena *arena, const qp_match_query *query,
                                    const qp_value *texts, size_t n, bool *ret_found,
                                    quipu_error *reterr)
@@ -611,7 +626,8 @@ static quipu_status search_hit_by_index(ent_iter *iter, quipu_arena *arena, cons
     return status;
 }
 
-/* One window: every row of one execution of the statement. */
+/* One window: every row of one execution of the statement. Rows count for the window whether they
+ * hold or not, so that a window ends where the statement's LIMIT did. */
 static quipu_status search_window(ent_iter *iter, qp_cached *cached, qp_hit *ret_hits,
                                   size_t *ret_n)
 {
@@ -647,7 +663,8 @@ static quipu_status search_window(ent_iter *iter, qp_cached *cached, qp_hit *ret
     return status;
 }
 
-/* See hits.h. A window of rows that all lack the phrases is passed over. */
+/* See hits.h. A window of rows that all lack the phrases is passed over: no hits would read as the
+ * end. On an error the statement is released here, and the iterator keeps the error. */
 bool qp_hits_next_window(ent_iter *iter, qp_hit *ret_hits, size_t *ret_n)
 {
     qp_cached *cached = iter->statement;
@@ -676,8 +693,8 @@ bool qp_hits_next_window(ent_iter *iter, qp_hit *ret_hits, size_t *ret_n)
     return true;
 }
 
-/* See hits.h. Another statement on the same connection, while that of the hits may be open; an
- * arena of its own, because the connection's scratch memory holds what the plan needs. */
+/* See hits.h. Queries of ASCII hold by what the index says. Another statement on the same
+ * connection, while that of the hits may be open; an arena of its own, because the connection's scratch memory holds what the plan needs. */
 quipu_status qp_hits_holds(ent_db *db, const ent_entity *entity, quipu_str words,
                            const ent_hit *hit, bool *ret_holds, quipu_error *reterr)
 {
@@ -702,7 +719,8 @@ quipu_status qp_hits_holds(ent_db *db, const ent_entity *entity, quipu_str words
     return status;
 }
 
-/* The next window, ranked; its memory is taken with the first. */
+/* The next window, ranked; its memory is taken with the first, in the statement's arena, and goes
+ * with it. */
 static quipu_status search_ranked_window(ent_iter *iter, search_hits *hits, quipu_arena *keep)
 {
     if (hits->window == NULL) {
@@ -752,7 +770,7 @@ bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
 /* ---- snippets ---------------------------------------------------------------------------------
  */
 
-/* Makes the snippet in an arena of its own, because looking the row up uses the connection's
+/* One hit's text around its words, with marks. Makes the snippet in an arena of its own, because looking the row up uses the connection's
  * scratch memory; only the result is copied to the caller's. A row that is gone gives an empty
  * snippet. */
 static quipu_status search_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entity,

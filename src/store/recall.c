@@ -22,6 +22,7 @@
 #include "store/message.h"
 #include "store/recall_scope.h"
 
+/* Both are of the ranker's heap, 56 bytes an item: a page of 10 keeps 104 of a scope of any size. */
 #define RECALL_SPARE 64 /* more of the best than are wanted, in case some are repeated texts... */
 #define RECALL_GROWTH 4 /* ...and this many times as many as are wanted */
 
@@ -33,7 +34,7 @@ typedef struct recall_results {
 
 QP_RESULT(recall_results);
 
-/* One call. */
+/* One call. Everything but `results` is the caller's and outlives it. */
 typedef struct recall_call {
     const quipu_store *store;
     quipu_recall_options options;
@@ -57,7 +58,7 @@ typedef struct recall_reading {
     quipu_status status;
 } recall_reading;
 
-/* A qp_chain_fn. */
+/* A qp_chain_fn. Texts of the row are valid until the next one: the ranker keeps numbers only. */
 static bool recall_read_row(void *ctx, const qp_message *row)
 {
     recall_reading *reading = ctx;
@@ -68,7 +69,7 @@ static bool recall_read_row(void *ctx, const qp_message *row)
     return reading->status == QUIPU_OK;
 }
 
-/* Every message of a part goes to the ranker once. The iteration stops early only when the ranker
+/* Every message of a part goes to the ranker once, in the order of its numbers. The iteration stops early only when the ranker
  * has no memory. */
 static quipu_status recall_read_part(ent_db *db, const qp_recall_part *part,
                                      qp_recall_ranker *ranker, quipu_error *reterr)
@@ -83,7 +84,8 @@ static quipu_status recall_read_part(ent_db *db, const qp_recall_part *part,
     return status == QUIPU_OK && !more ? recall_nomem(reading.status, reterr) : status;
 }
 
-/* A qp_vector_fn. */
+/* A qp_vector_fn. Vectors come by number, as messages do; those of another length or model were left
+ * out by the reader. */
 static quipu_status recall_read_vector(void *ctx, int64_t seq, double similarity)
 {
     const recall_reading *reading = ctx;
@@ -91,7 +93,8 @@ static quipu_status recall_read_vector(void *ctx, int64_t seq, double similarity
     return qp_recall_ranker_add_vector(reading->ranker, reading->group, seq, similarity);
 }
 
-/* What a part has of the question: words, and meaning. */
+/* What a part has of the question: words, and meaning. A question without a term (nothing but
+ * punctuation) reads no message, and one without a vector no table of vectors. */
 static quipu_status recall_read(const recall_call *call, ent_db *db, const qp_recall_part *part,
                                 qp_recall_ranker *ranker, quipu_error *reterr)
 {
@@ -110,7 +113,8 @@ static quipu_status recall_read(const recall_call *call, ent_db *db, const qp_re
 /* ---- the hits ---------------------------------------------------------------------------------
  */
 
-/* Where a message lies: binary search among the parts, which are sorted by group and number. */
+/* Where a message lies: binary search among the parts, which are sorted by group and number. It is in
+ * one of them, because the ranker was given nothing else. */
 static const qp_recall_part *recall_part_of(const qp_recall_scope *scope,
                                             const qp_recall_best *best)
 {
@@ -132,7 +136,8 @@ static const qp_recall_part *recall_part_of(const qp_recall_scope *scope,
     return &scope->parts[low];
 }
 
-/* Whether a text is among the hits already. */
+/* Whether a text is among the hits already. Compared byte by byte: a quotation is a text of its own.
+ * Hits are at most QUIPU_RECALL_LIMIT_MAX, and few are alike, so that a list will do. */
 static bool recall_is_repeated(const quipu_recall_hit *hits, size_t count, quipu_str content)
 {
     size_t at = 0;
@@ -143,7 +148,8 @@ static bool recall_is_repeated(const quipu_recall_hit *hits, size_t count, quipu
     return at < count;
 }
 
-/* Why a row became no hit. */
+/* Why a row became no hit. Damage is named with its message, since the caller can only repair that;
+ * anything else was a lack of memory. */
 static quipu_status recall_failed(int64_t seq, quipu_status status, quipu_error *reterr)
 {
     return status == QUIPU_CORRUPT
@@ -152,7 +158,8 @@ static quipu_status recall_failed(int64_t seq, quipu_status status, quipu_error 
                : recall_nomem(status, reterr);
 }
 
-/* Copies a row to a hit. */
+/* Copies a row to a hit: after the transaction its texts belong to nobody. The caller's struct is
+ * set when all copies were made. */
 static quipu_status recall_fill(quipu_arena *arena, const qp_message *row,
                                 const qp_recall_best *best, quipu_str key, quipu_recall_hit *ret)
 {
@@ -181,7 +188,7 @@ static quipu_status recall_fill(quipu_arena *arena, const qp_message *row,
     return status;
 }
 
-/* Loads the best, from the first on, until there are enough: without messages that have no text or
+/* Loads the best by their keys, one read each, from the first on, until there are enough: without messages that have no text or
  * a text that a better hit has, and without those that do not fit into the budget. */
 static quipu_status recall_load(const recall_call *call, ent_db *db, const qp_recall_scope *scope,
                                 const qp_recall_best *best, size_t count, quipu_error *reterr)
@@ -216,7 +223,9 @@ static quipu_status recall_load(const recall_call *call, ent_db *db, const qp_re
 /* ---- the call ---------------------------------------------------------------------------------
  */
 
-/* Reads all parts, ranks and loads. */
+/* Reads all parts, ranks and loads. More of the best are taken than are wanted, because messages
+ * without text, repeated texts and those beyond the budget are only known once their rows are
+ * loaded; a recall that runs out of them has fewer hits than its limit. */
 static quipu_status recall_rank_scope(const recall_call *call, ent_db *db, quipu_arena *scratch,
                                       const qp_recall_scope *scope,
                                       const qp_recall_question *question, quipu_error *reterr)
@@ -250,7 +259,8 @@ static quipu_status recall_rank_scope(const recall_call *call, ent_db *db, quipu
     return status;
 }
 
-/* May run again: results of a run before are dropped. */
+/* A qp_store_read() work. May run again, in another snapshot: results of a run before are dropped,
+ * and nothing but `results` is kept from one run to the next. */
 static quipu_status recall_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     const recall_call *call = ctx;
@@ -273,7 +283,8 @@ static quipu_status recall_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     return status;
 }
 
-/* Exactly one scope; everything only by its flag. */
+/* Exactly one scope; everything only by its flag. A scope that was forgotten must not become the
+ * widest one: the best hit of everybody's messages is mostly somebody else's. */
 static quipu_status recall_check_scope(const quipu_recall_options *options, quipu_error *reterr)
 {
     const bool everything = (options->flags & QUIPU_RECALL_EVERYTHING) != 0;
@@ -324,6 +335,8 @@ static quipu_status recall_check(quipu_recall_options *options, quipu_error *ret
     return recall_check_scope(options, reterr);
 }
 
+/* Copies as much of the caller's struct as it has: an older program's is shorter, and the rest gets
+ * its defaults. Nothing of the store is read before all of it was checked. */
 quipu_status qp_recall_options_read(const quipu_recall_options *given, quipu_recall_options *ret,
                                     quipu_error *reterr)
 {
@@ -337,6 +350,9 @@ quipu_status qp_recall_options_read(const quipu_recall_options *given, quipu_rec
     return status == QUIPU_OK ? recall_check(ret, reterr) : status;
 }
 
+/* The options are checked, and the question's vector is made. On a server the whole recall is one
+ * request: scopes and limits hold there as here, and its answer has the same parts. On failure the
+ * results are freed and *ret_results is untouched. */
 quipu_status qp_recall_run(quipu_store *store, const quipu_recall_options *options,
                            const qp_recall_weights *weights, const qp_vector_question *meaning,
                            const qp_call *within, quipu_recall_results **ret_results,

@@ -1,5 +1,14 @@
 /* Scores of messages and sessions, and the best of them: recall_rank.h has the formula.
  *
+ *   add        messages of a group, by number ──▶ docs (those with a term) and their counts
+ *   choose     which terms decide, and what each is worth
+ *   words      of each doc          sessions   of each group          meanings   of each vector
+ *   each       every message at most RECALL_RANK_REACH away from a doc, once, with all four parts
+ *   keep       the best of them, in a heap
+ *
+ * A message without a word of the question is no doc and takes no memory; it is a candidate where a
+ * neighbour is one, because the answer often stands beside the words of the question.
+ *
  * Owns the ranker's tables, in an arena of its own. Called by recall.c with the candidates that an
  * engine found. Pure arithmetic: no statement, no lock, and the same order for the same input on
  * every engine. */
@@ -25,7 +34,8 @@ const qp_recall_weights qp_recall_weights_default = {.k1 = QP_BM25_K1,
                                                      .author = 1.2,
                                                      .vector = 0.4};
 
-/* A message that has a term. */
+/* A message that has a term. Docs lie by group and number, which the neighbours, the sessions and
+ * the walk over candidates rely on. */
 typedef struct recall_rank_doc {
     int64_t seq;
     uint32_t group;
@@ -44,12 +54,14 @@ typedef struct recall_rank_vector {
     double similarity;
 } recall_rank_vector;
 
+/* How often a doc has a term. Those of a doc lie side by side, in the order of the question. */
 typedef struct recall_rank_count {
     uint16_t term;
     uint16_t count;
 } recall_rank_count;
 
-/* What the scoring works on, once all messages are added. */
+/* What the scoring works on, once all messages are added. Nothing here is written to the ranker: it
+ * could be asked again. */
 typedef struct recall_rank {
     const qp_recall_ranker *ranker;
     const recall_rank_doc *docs;
@@ -94,7 +106,7 @@ quipu_status qp_recall_ranker_init(qp_recall_ranker *ranker, quipu_arena *arena,
     return QUIPU_OK;
 }
 
-/* What lies in the arena is the caller's. */
+/* What lies in the arena is the caller's, the best among it; buffers are the ranker's. */
 void qp_recall_ranker_free(qp_recall_ranker *ranker)
 {
     qp_buf_free(&ranker->docs);
@@ -206,7 +218,9 @@ static void recall_rank_choose(recall_rank *rank)
     }
 }
 
-/* The words of one message. */
+/* The words of one message. The factors are for the message as a whole and not for a term: a date
+ * that fits, or an author who is named, says as much about a message of one common word as about
+ * one of three rare ones. Lengths are those of content and author together, as the counts are. */
 static double recall_rank_words(const recall_rank *rank, const recall_rank_doc *doc)
 {
     const qp_recall_ranker *ranker = rank->ranker;
@@ -235,7 +249,7 @@ static size_t recall_rank_group_end(const recall_rank *rank, size_t at)
     return at;
 }
 
-/* Adds up the terms of docs `from` to `to`. */
+/* Adds up the terms of docs `from` to `to`, one past the last: what a session as one text has. */
 static void recall_rank_sum(const recall_rank *rank, size_t from, size_t to,
                             int64_t ret_sums[QUIPU_RECALL_WORDS_MAX])
 {
@@ -249,7 +263,9 @@ static void recall_rank_sum(const recall_rank *rank, size_t from, size_t to,
     }
 }
 
-/* BM25 with each session as one text. */
+/* BM25 with each session as one text. How rare a term is, is counted among sessions here: a word
+ * that one conversation is about may be in a tenth of all messages and in one session of twenty.
+ * Terms that were not chosen among messages do not count here either. */
 static void recall_rank_sessions(recall_rank *rank)
 {
     const qp_recall_ranker *ranker = rank->ranker;
@@ -287,13 +303,13 @@ static void recall_rank_sessions(recall_rank *rank)
 /* ---- the best ---------------------------------------------------------------------------------
  */
 
-/* How many messages apart two are. */
+/* How many messages apart two are: by numbers, which have gaps only where messages were pruned. */
 static int64_t recall_rank_way(int64_t left, int64_t right)
 {
     return left > right ? left - right : right - left;
 }
 
-/* Called with one candidate. */
+/* Called with one candidate, by group and number, each once. */
 typedef void (*recall_rank_fn)(void *ctx, const recall_rank *rank, const qp_recall_best *found);
 
 /* How similar the message of vector `at` and its neighbours are to the question. What is answered
@@ -434,7 +450,8 @@ static void recall_rank_each(const recall_rank *rank, recall_rank_fn fn, void *c
     recall_rank_vectors(rank, &vector, NULL, fn, ctx);
 }
 
-/* A recall_rank_fn: finds the maximum, which is ctx. */
+/* A recall_rank_fn: finds the maximum, which is ctx. Neighbours are part of it: a message of no word
+ * at all may be the best, between two that have them. */
 static void recall_rank_max(void *ctx, const recall_rank *rank, const qp_recall_best *found)
 {
     double *max = ctx;
@@ -454,7 +471,8 @@ static bool recall_rank_before(const qp_recall_best *a, const qp_recall_best *b)
     return a->group != b->group ? a->group < b->group : a->seq > b->seq;
 }
 
-/* The best so far: a heap whose root is the worst of them. */
+/* The best so far: a heap whose root is the worst of them, so that a candidate is compared with one
+ * item, and most are dropped by that. */
 typedef struct recall_rank_heap {
     qp_recall_best *items;
     size_t count;
@@ -481,7 +499,9 @@ static void recall_rank_sink(recall_rank_heap *heap, size_t at, qp_recall_best i
     heap->items[at] = item;
 }
 
-/* The final score. Words have 1 and `session` at most, which is their bound. */
+/* The final score. Words and neighbours are divided by the best of them, sessions by the best
+ * session: what is left is between 0 and 1 + `session`, whatever the question's words are worth,
+ * so that the weight of the meaning is a share and not a factor to be tuned for each corpus. */
 static void recall_rank_score(const recall_rank *rank, qp_recall_best *item)
 {
     const qp_recall_weights *weights = &rank->ranker->weights;
@@ -499,7 +519,8 @@ static void recall_rank_score(const recall_rank *rank, qp_recall_best *item)
     item->score = item->words + item->neighbours + item->session + item->vector;
 }
 
-/* A recall_rank_fn: ctx is the heap. */
+/* A recall_rank_fn: ctx is the heap. While there is room an item rises from the end; then it takes
+ * the place of the worst and sinks. */
 static void recall_rank_keep(void *ctx, const recall_rank *rank, const qp_recall_best *found)
 {
     recall_rank_heap *heap = ctx;

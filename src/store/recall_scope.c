@@ -13,9 +13,10 @@
 #include "base/str.h"
 #include "store/fork_chain.h"
 
+/* A scope of everything may have millions of sessions: 100 bytes each, for as long as the call. */
 #define RECALL_SCOPE_BYTES_MAX ((size_t)1 << 40) /* of sessions: memory ends before */
 
-/* What is kept of a session's row. */
+/* What is kept of a session's row: enough to resolve its chain, a tenth of the row. */
 typedef struct recall_scope_session {
     quipu_str key;
     int64_t id;
@@ -55,7 +56,9 @@ static quipu_status recall_scope_keep(const qp_session *row, quipu_arena *arena,
     return status;
 }
 
-/* The living sessions of the app, of the user, or of the tenant. Hidden ones have no key. */
+/* The living sessions of the app, of the user, or of the tenant. Hidden ones have no key: what their
+ * forks show of them comes with the forks. One more than `sessions_max` is enough to know that there
+ * are too many. */
 static quipu_status recall_scope_list(const quipu_store *store, ent_db *db,
                                       const quipu_recall_options *options, size_t sessions_max,
                                       quipu_arena *arena, qp_buf *sessions, quipu_error *reterr)
@@ -87,7 +90,8 @@ static quipu_status recall_scope_list(const quipu_store *store, ent_db *db,
     return status == QUIPU_OK ? ended : recall_scope_nomem(reterr);
 }
 
-/* For qsort(): by key, which is the same in every engine; numbers of sessions are not. */
+/* For qsort(): by key, which is the same in every engine; numbers of sessions are not. Keys differ
+ * within a tenant, so that the order is total. */
 static int recall_scope_by_key(const void *left, const void *right)
 {
     return qp_str_cmp(((const recall_scope_session *)left)->key,
@@ -110,7 +114,8 @@ static int recall_scope_by_holder(const void *left, const void *right)
                               : (l->group > r->group) - (l->group < r->group);
 }
 
-/* For qsort(): by session and number. */
+/* For qsort(): by session and number. Parts of a session do not overlap: this order is total, too,
+ * and recall.c searches in it by halves. */
 static int recall_scope_by_group(const void *left, const void *right)
 {
     const qp_recall_part *l = left;
@@ -121,7 +126,8 @@ static int recall_scope_by_group(const void *left, const void *right)
 }
 
 /* Appends the parts of one session, of the messages that the options ask for. What it holds itself
- * goes to `own`, what it shares with ancestors to `shared`. */
+ * goes to `own`, what it shares with ancestors to `shared`. Ancestors may be hidden, or belong to
+ * another user: a fork shows what it was made from, and only up to where it was made. */
 static quipu_status recall_scope_parts(ent_db *db, const recall_scope_session *session,
                                        size_t group, const quipu_recall_options *options,
                                        qp_buf *own, qp_buf *shared, quipu_error *reterr)
@@ -157,7 +163,8 @@ static quipu_status recall_scope_parts(ent_db *db, const recall_scope_session *s
     return status;
 }
 
-/* The first message of a holder that the holder itself shows; INT64_MAX: it shows none. `own` is
+/* The first message of a holder that the holder itself shows; INT64_MAX: it shows none, because it is
+ * hidden, expired or of somebody else. `own` is
  * sorted by holder. */
 static int64_t recall_scope_own_from(const qp_recall_part *own, size_t count, int64_t holder)
 {
@@ -205,7 +212,7 @@ static void recall_scope_share(qp_buf *own, const qp_buf *shared)
     }
 }
 
-/* qsort() must not be called with NULL. */
+/* qsort() must not be called with NULL, which an empty buffer has. */
 static void recall_scope_sort(qp_buf *parts, int (*compare)(const void *, const void *))
 {
     if (parts->n > 0) {
@@ -213,7 +220,8 @@ static void recall_scope_sort(qp_buf *parts, int (*compare)(const void *, const 
     }
 }
 
-/* Copies the sorted parts and the keys to the arena. */
+/* Copies the sorted parts and the keys to the arena. One more of each than there are, so that an
+ * empty scope is no request of 0 bytes. */
 static quipu_status recall_scope_finish(const qp_buf *sessions, const qp_buf *parts,
                                         quipu_arena *arena, qp_recall_scope *ret_scope,
                                         quipu_error *reterr)
@@ -237,7 +245,10 @@ static quipu_status recall_scope_finish(const qp_buf *sessions, const qp_buf *pa
     return QUIPU_OK;
 }
 
-/* One session shows whatever it shares; among several sessions each message belongs to one. */
+/* One session shows whatever it shares; among several sessions each message belongs to one, or a
+ * text would be found once for each fork, and a term seem common because a session was forked. The
+ * order of groups decides equal scores, so that it is by key and by nothing that an engine gives
+ * out. */
 static quipu_status recall_scope_place(ent_db *db, const quipu_recall_options *options,
                                        const qp_buf *sessions, qp_buf *own, qp_buf *shared,
                                        quipu_error *reterr)

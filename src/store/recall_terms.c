@@ -17,7 +17,7 @@
 #define RECALL_TERMS_TEXT_MAX ((size_t)1 << 30) /* a text in Form C; no message is that long */
 #define RECALL_TERMS_CJK_PAIR 8                 /* bytes of two characters */
 
-/* One word of a text. */
+/* One word of a text, as the reader gives it: valid until the next one. */
 typedef struct recall_terms_word {
     quipu_str text; /* folded, not stemmed */
     quipu_str pair; /* with the CJK character just before it; absent for other words */
@@ -26,6 +26,8 @@ typedef struct recall_terms_word {
     bool stop;
 } recall_terms_word;
 
+/* Reads words and pairs. A pair is kept here, because its two characters need not stand side by side
+ * in memory once they are folded. */
 typedef struct recall_terms_reader {
     qp_word_reader words;
     size_t behind; /* where the last word ended, when it was a CJK character */
@@ -47,7 +49,8 @@ static quipu_str recall_terms_normal(quipu_str text, qp_buf *buf)
     return qp_buf_str(buf);
 }
 
-/* Words of a text, in their order; numbers are words, too. */
+/* Words of a text, in their order; numbers are words, too, and what a path or an identifier is made
+ * of: "src/store/recall.c" is four words, as in the search index. */
 static void recall_terms_begin(recall_terms_reader *reader, quipu_str text)
 {
     qp_words_begin(&reader->words, text, true);
@@ -104,7 +107,8 @@ static void recall_terms_passed(recall_terms_reader *reader, const recall_terms_
 /* ---- the terms of a question ------------------------------------------------------------------
  */
 
-/* Where a term is, or would be, in the table. */
+/* Where a term is, or would be, in the table: open addressing, with more than twice as many slots as
+ * a question has terms, so that a probe ends soon and always. */
 static size_t recall_terms_slot(const qp_recall_question *question, quipu_str term)
 {
     size_t at = (size_t)qp_hash64(term, 0) % QP_RECALL_SLOTS;
@@ -117,7 +121,8 @@ static size_t recall_terms_slot(const qp_recall_question *question, quipu_str te
     return at;
 }
 
-/* The first two bytes of a word, as a number: an index into the bitmap of starts. */
+/* The first two bytes of a word, as a number: an index into the bitmap of starts. Bytes and not
+ * characters: a start that two characters share only lets a word through to be stemmed. */
 static size_t recall_terms_start(quipu_str word)
 {
     return (size_t)(unsigned char)word.p[0] << 8 | (word.n > 1 ? (unsigned char)word.p[1] : 0);
@@ -178,7 +183,9 @@ static bool recall_terms_is_lone(const recall_terms_reader *reader, const recall
                                      recall_terms_is_cjk(next.text));
 }
 
-/* Adds all terms: of the words that are left in or, with `stops`, of all words. */
+/* Adds all terms: of the words that are left in or, with `stops`, of all words. In a run of CJK
+ * characters pairs are the terms and single characters are not: one character says little, and each
+ * would weigh as much as a word. A character that stands alone has no pair and is a term itself. */
 static quipu_status recall_terms_fill(qp_recall_question *question, quipu_arena *arena,
                                       quipu_str text, bool stops)
 {
@@ -248,7 +255,8 @@ static int recall_terms_number(quipu_str word)
     return n > 0 && (rest.n == 0 || ordinal) ? number : 0;
 }
 
-/* More dates than a question has room for are left out. */
+/* More dates than a question has room for are left out: QP_RECALL_DATES_MAX are more than anybody
+ * asks about at once, and the words of the others still count. */
 static void recall_terms_put_date(int list[QP_RECALL_DATES_MAX], size_t *count, int number)
 {
     assert(*count <= QP_RECALL_DATES_MAX);
@@ -257,13 +265,14 @@ static void recall_terms_put_date(int list[QP_RECALL_DATES_MAX], size_t *count, 
     }
 }
 
-/* A number alone is a day only beside a month. */
+/* A number alone is a day only beside a month: "3 trains" names no day. */
 static bool recall_terms_is_day(int number)
 {
     return number >= 1 && number <= 31;
 }
 
-/* Numbers outside of these years are mostly something else. */
+/* Numbers outside of these years are mostly something else: a port, a price, a line of code. Inside
+ * of them they may be, too; then no message is of that year, and the factor changes nothing. */
 static bool recall_terms_is_year(int number)
 {
     return number >= 1900 && number <= 2099;
@@ -307,7 +316,9 @@ static void recall_terms_iso(qp_recall_dates *dates, quipu_str text, size_t star
     }
 }
 
-/* Slides over the words of the question, three at a time. */
+/* Slides over the words of the question, three at a time: a day stands before its month or behind
+ * it, a year behind it. The middle word of the last three is judged when the next one is known, so
+ * that one step more is made than there are words. */
 static void recall_terms_dates(quipu_str text, qp_recall_dates *dates)
 {
     int numbers[3] = {0, 0, 0};
@@ -337,7 +348,7 @@ static void recall_terms_dates(quipu_str text, qp_recall_dates *dates)
     }
 }
 
-/* An empty list admits every number. */
+/* An empty list admits every number: "in May" names no year. */
 static bool recall_terms_has(const int *list, size_t count, int number)
 {
     size_t at = 0;
@@ -402,14 +413,15 @@ quipu_status qp_recall_question_make(quipu_arena *arena, quipu_str text,
 /* ---- a message --------------------------------------------------------------------------------
  */
 
-/* The number of a term, or -1. */
+/* The number of a term, or -1; the slots are those of recall_terms_add(). */
 static int recall_terms_find(const qp_recall_question *question, quipu_str term)
 {
     assert(term.n > 0);
     return (int)question->slots[recall_terms_slot(question, term)] - 1;
 }
 
-/* Counts a term; `met` lists the ones that occurred, so that clearing costs what was met. */
+/* Counts a term; `met` lists the ones that occurred, so that clearing costs what was met. -1 is a
+ * word that the question does not have. */
 static void recall_terms_meet(qp_recall_counts *counts, int number)
 {
     if (number >= 0) {
@@ -420,7 +432,7 @@ static void recall_terms_meet(qp_recall_counts *counts, int number)
     }
 }
 
-/* A question has few pairs: a walk is enough. */
+/* A question has few pairs, and this is asked only of two terms side by side: a walk is enough. */
 static bool recall_terms_is_pair(const qp_recall_question *question, int first, int second)
 {
     size_t at = 0;
@@ -432,7 +444,8 @@ static bool recall_terms_is_pair(const qp_recall_question *question, int first, 
     return at < question->pair_count;
 }
 
-/* The number of a word's stem, or -1. */
+/* The number of a word's stem, or -1. The bitmap of starts answers for nine words of ten without
+ * stemming them, which is most of what a scan would cost. */
 static int recall_terms_of_word(const qp_recall_question *question, quipu_str word)
 {
     const size_t start = recall_terms_start(word);
@@ -480,7 +493,8 @@ quipu_status qp_recall_count(const qp_recall_question *question, quipu_str text,
     return qp_buf_status(scratch);
 }
 
-/* Only what was met: the array is large, and this runs for every message. */
+/* Only what was met: the array has QUIPU_RECALL_WORDS_MAX places, most messages have none to three of
+ * them, and this runs for every message of the scope. */
 void qp_recall_counts_clear(qp_recall_counts *counts)
 {
     for (size_t i = 0; i < counts->met_count; i++) {

@@ -27,7 +27,7 @@ struct search_query_filter {
     bool excludes;      /* may follow NOT */
 };
 
-/* One filter of the query under way. */
+/* One filter of the query under way; `whole` and `value` point into the query's clean text. */
 typedef struct search_query_found {
     const search_query_filter *filter;
     quipu_str whole; /* as it was typed */
@@ -45,7 +45,7 @@ static bool search_query_author(quipu_str value, qp_message_where *ret)
     return value.n > 0;
 }
 
-/* By the names that messages have in JSON. */
+/* By the names that messages have in JSON; a name that is none is an error and finds no word. */
 static bool search_query_role(quipu_str value, qp_message_where *ret)
 {
     const qp_message_role role = qp_message_role_parse(value);
@@ -73,7 +73,7 @@ static bool search_query_time(quipu_str value, quipu_time *ret_time)
     return quipu_time_parse(quipu_cstr(text), ret_time) == QUIPU_OK;
 }
 
-/* From that moment on. */
+/* From that moment on: a day begins at its midnight in UTC. */
 static bool search_query_after(quipu_str value, qp_message_where *ret)
 {
     quipu_time time = {0};
@@ -103,7 +103,8 @@ static const search_query_filter search_query_filters[] = {
 /* ---- the query --------------------------------------------------------------------------------
  */
 
-/* Fails with the filter and what is wrong with it. */
+/* Fails with the filter and what is wrong with it. The text is the searcher's own; it is cut at a
+ * character, since a query may be long, and quotes around it are the way to search it as words. */
 static quipu_status search_query_invalid(const search_query_found *found, const char *why,
                                          const char *what, quipu_error *reterr)
 {
@@ -162,7 +163,8 @@ static bool search_query_find(const qp_phrase *phrase, const char **at, const ch
     return false;
 }
 
-/* Adds a filter to the query, and puts spaces where it stood. */
+/* Adds a filter to the query, and puts spaces where it stood. Wanted ones lie at the front of the
+ * array, excluded ones at its end: each kind is one list for a condition. */
 static quipu_status search_query_add(qp_search_query *query, const search_query_found *found,
                                      bool excluded, quipu_error *reterr)
 {
@@ -190,7 +192,8 @@ static quipu_status search_query_add(qp_search_query *query, const search_query_
     return QUIPU_OK;
 }
 
-/* Whether there is a word to look for. */
+/* Whether there is a word to look for. Filters alone would list the whole scope, which is what
+ * quipu_session_get() and lists are for; an error says so instead of an empty page. */
 static bool search_query_has_words(quipu_str words)
 {
     qp_query_reader parts;
@@ -208,7 +211,9 @@ static bool search_query_has_words(quipu_str words)
     return found;
 }
 
-/* A filter is an operand of NOT only: it holds for the whole query and is no alternative. */
+/* A filter is an operand of NOT only: it holds for the whole query and is no alternative. Its text is
+ * replaced by spaces of the same length, so that what is left is a query as it was typed, with all
+ * places in it, and the words around a filter are still apart. */
 quipu_status qp_search_query_read(qp_search_query *query, quipu_str text, quipu_error *reterr)
 {
     const char *at = query->clean;

@@ -19,6 +19,8 @@
 static_assert(sizeof(QP_VECTOR_KIND) + 2 * (size_t)VECTOR_FILL_HASH <= QP_VECTOR_KIND_SIZE,
               "a kind has room for the hash");
 
+/* A hash, because a model's name may be longer than a kind, and hold anything. Twelve bytes are
+ * enough that no two models of a store meet by chance. */
 quipu_str qp_vector_kind(quipu_str model, char text[QP_VECTOR_KIND_SIZE])
 {
     uint8_t digest[QP_SHA256_SIZE];
@@ -35,14 +37,16 @@ quipu_str qp_vector_kind(quipu_str model, char text[QP_VECTOR_KIND_SIZE])
 /* ---- what is pending --------------------------------------------------------------------------
  */
 
-/* One session and one model. */
+/* One session and one model. What a session shares with its ancestors is theirs to fill: a vector is
+ * stored once, at the session that holds the message. */
 typedef struct vector_fill_range {
     int64_t first; /* behind the watermark... */
     int64_t last;  /* ...up to the last message; below first: nothing is pending */
     bool others;   /* another model has, or had, vectors of the session */
 } vector_fill_range;
 
-/* Reads it, in the caller's transaction. A session has a handful of jobs. Of an expired one nothing
+/* Reads it, in the caller's transaction: what is behind this model's watermark, and whether another
+ * model was here. A session has a handful of jobs. Of an expired one nothing
  * is pending: a sweep removes it. */
 static quipu_status vector_fill_pending(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                                         const qp_session *row, quipu_str kind,
@@ -73,6 +77,7 @@ static quipu_status vector_fill_pending(const quipu_store *store, ent_db *db, qu
     return status;
 }
 
+/* Asked of every session by a worker that looks for work: reads, and leases nothing. */
 quipu_status qp_vector_is_due(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                               const quipu_memory_options *options, const qp_session *row,
                               bool *ret_due, quipu_error *reterr)
@@ -90,7 +95,8 @@ quipu_status qp_vector_is_due(const quipu_store *store, ent_db *db, quipu_arena 
 /* ---- claiming ---------------------------------------------------------------------------------
  */
 
-/* One claim; `arena` is the caller's, emptied by every run of the work. */
+/* One claim; `arena` is the caller's, emptied by every run of the work, because a retried transaction
+ * may find another job. */
 typedef struct vector_fill_claim {
     const quipu_store *store;
     const quipu_memory_options *options;
@@ -110,7 +116,8 @@ static int64_t vector_fill_limit(const qp_session *row)
     return limit < 1 ? 1 : limit > QUIPU_EMBED_BATCH ? QUIPU_EMBED_BATCH : limit;
 }
 
-/* Makes the session of the claim's key due when something is pending. */
+/* Makes the session of the claim's key due when something is pending. Appends do not know vectors:
+ * whether there is work is found by comparing the session's last number with the watermark. */
 static quipu_status vector_fill_make_due(const vector_fill_claim *claim, ent_db *db,
                                          quipu_arena *scratch, quipu_error *reterr)
 {
@@ -199,7 +206,7 @@ quipu_status qp_vector_claim(quipu_store *store, const qp_call *call,
 /* ---- committing -------------------------------------------------------------------------------
  */
 
-/* One commit. */
+/* One commit. `more` is an output of the work, which may run twice. */
 typedef struct vector_fill_commit {
     const quipu_store *store;
     const quipu_memory_options *options;
@@ -208,7 +215,8 @@ typedef struct vector_fill_commit {
     bool more;
 } vector_fill_commit;
 
-/* A vector of a message that was pruned or capped meanwhile would outlive it. Upsert: a repair may
+/* Messages may have gone while the embedder worked, without any lock: a vector of one that was pruned
+ * or capped meanwhile would outlive it. Upsert: a repair may
  * have removed the watermark, and then it is made again. */
 static quipu_status vector_fill_store(const vector_fill_commit *commit, ent_db *db,
                                       const qp_session *row, quipu_error *reterr)
@@ -258,6 +266,8 @@ static quipu_status vector_fill_commit_work(void *ctx, ent_db *db, quipu_arena *
                : status;
 }
 
+/* Vectors and watermark in one transaction: a worker that dies before it has done nothing, one that
+ * dies behind it has done all. The fence of the lease refuses a worker that was overtaken. */
 quipu_status qp_vector_commit(quipu_store *store, const qp_call *call,
                               const quipu_memory_options *options, qp_memory_work *work,
                               const qp_vector_batch *batch, bool *ret_more, quipu_error *reterr)
@@ -278,14 +288,15 @@ quipu_status qp_vector_commit(quipu_store *store, const qp_call *call,
 /* ---- another model ----------------------------------------------------------------------------
  */
 
-/* One replacement. */
+/* One replacement: of all other models' vectors and jobs of a session, in one transaction. */
 typedef struct vector_fill_replace {
     const quipu_store *store;
     const quipu_memory_options *options;
     quipu_str key;
 } vector_fill_replace;
 
-/* A qp_work_fn. While something is pending the earlier model's vectors stay for recall. */
+/* A qp_work_fn. While something is pending the earlier model's vectors stay for recall: a question
+ * by either model then finds what that model has. */
 static quipu_status vector_fill_replace_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                              quipu_error *reterr)
 {
@@ -320,6 +331,7 @@ static quipu_status vector_fill_replace_work(void *ctx, ent_db *db, quipu_arena 
                : status;
 }
 
+/* Called when a session is complete, and again by every later run, which then finds nothing to do. */
 quipu_status qp_vector_replace(quipu_store *store, const qp_call *call,
                                const quipu_memory_options *options, quipu_str key,
                                quipu_error *reterr)
