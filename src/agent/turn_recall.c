@@ -8,8 +8,8 @@
  * the provider's cache keeps matching. It is deleted, forked, exported and erased with the message,
  * and no search finds it.
  *
- * With an embedder the input's meaning counts, too (docs/recall.md); one that fails costs a turn some
- * seconds and nothing else.
+ * With an embedder the input's meaning counts, too (docs/recall.md); one that fails costs a turn
+ * some seconds and nothing else.
  *
  * Owns: the choice and the text. Called by: turn_record.c, before the input is stored. No locks;
  * reads the store once. */

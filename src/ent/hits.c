@@ -5,8 +5,8 @@
  *                   / what BM25 tends to                          from 0 to 1
  *
  * Shares, so that a rank does not depend on how many hits are ranked together where that says
- * nothing: a phrase that is alone, or as rare as all others, has the same share in every window, bit
- * for bit.
+ * nothing: a phrase that is alone, or as rare as all others, has the same share in every window,
+ * bit for bit.
  *
  * Owns: nothing; pure but for the caller's arena. Called by: search.c, store/search_find.c. */
 #include "ent/hits.h"
@@ -195,8 +195,8 @@ quipu_status qp_hits_count(quipu_arena *arena, const qp_hits_query *query, const
 /* ---- ranks ------------------------------------------------------------------------------------
  */
 
-/* For qsort(): the better rank first, then by key. qsort() is not stable: keys make the order total,
- * so that equal ranks lie the same way in every run. */
+/* For qsort(): the better rank first, then by key. qsort() is not stable: keys make the order
+ * total, so that equal ranks lie the same way in every run. */
 static int hits_compare(const void *left, const void *right)
 {
     const ent_hit *l = &((const qp_hit *)left)->at;

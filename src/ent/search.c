@@ -79,15 +79,15 @@ quipu_status qp_search_clean(ent_db *db, const ent_entity *entity, bool first,
     return status;
 }
 
-/* See search_engine.h. Such an engine can discard a damaged index and fill it again; one whose index
- * is a table like others has its damage reported as that of any table. */
+/* See search_engine.h. Such an engine can discard a damaged index and fill it again; one whose
+ * index is a table like others has its damage reported as that of any table. */
 bool qp_search_is_apart(const ent_db *db)
 {
     return db->engine->searcher != NULL && db->engine->searcher->discard != NULL;
 }
 
-/* See search_engine.h. `index_failed` fails the transaction that met the damage; `index_damaged` stays
- * for the connection, so that the retry and all later writes pass the index over. */
+/* See search_engine.h. `index_failed` fails the transaction that met the damage; `index_damaged`
+ * stays for the connection, so that the retry and all later writes pass the index over. */
 void qp_search_set_damaged(ent_db *db)
 {
     assert(qp_search_is_apart(db));
@@ -348,8 +348,8 @@ static void search_tie(qp_plan *plan, char *where, int64_t ret_highest[QP_SEARCH
  *   keys    9 8 7 6 | 5 4 3 2 | 1        one execution of the statement a window: at most
  *   hits    7 9 6 8 | 2 5 3 4 | 1        ENT_HITS_WINDOW rows; `below` is then 9, 5, 1
  *
- * Either ent_hits_next() reads it, which ranks each window by itself, or qp_hits_next_window(), whose
- * caller leaves hits out and joins windows before it ranks.
+ * Either ent_hits_next() reads it, which ranks each window by itself, or qp_hits_next_window(),
+ * whose caller leaves hits out and joins windows before it ranks.
  *
  * It lies in the statement's own arena, since the connection's scratch memory is reused while the
  * iterator runs. */
@@ -694,7 +694,8 @@ bool qp_hits_next_window(ent_iter *iter, qp_hit *ret_hits, size_t *ret_n)
 }
 
 /* See hits.h. Queries of ASCII hold by what the index says. Another statement on the same
- * connection, while that of the hits may be open; an arena of its own, because the connection's scratch memory holds what the plan needs. */
+ * connection, while that of the hits may be open; an arena of its own, because the connection's
+ * scratch memory holds what the plan needs. */
 quipu_status qp_hits_holds(ent_db *db, const ent_entity *entity, quipu_str words,
                            const ent_hit *hit, bool *ret_holds, quipu_error *reterr)
 {
@@ -770,9 +771,9 @@ bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
 /* ---- snippets ---------------------------------------------------------------------------------
  */
 
-/* One hit's text around its words, with marks. Makes the snippet in an arena of its own, because looking the row up uses the connection's
- * scratch memory; only the result is copied to the caller's. A row that is gone gives an empty
- * snippet. */
+/* One hit's text around its words, with marks. Makes the snippet in an arena of its own, because
+ * looking the row up uses the connection's scratch memory; only the result is copied to the
+ * caller's. A row that is gone gives an empty snippet. */
 static quipu_status search_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                                    const ent_hit *hit, const ent_marks *given,
                                    quipu_str *ret_snippet, quipu_error *reterr)

@@ -2,9 +2,9 @@
  * in the order in which the walk added the values. The only texts here are names of the schema:
  * values are always bound.
  *
- * Owns: the portable SQL that all engines share; what differs the engine writes (put_in, row_lock...).
- * Called by: cache.c on a miss. The shape is trusted: where.c, order.c and create.c wrote it, so
- * that what cannot be in it is asserted.
+ * Owns: the portable SQL that all engines share; what differs the engine writes (put_in,
+ * row_lock...). Called by: cache.c on a miss. The shape is trusted: where.c, order.c and create.c
+ * wrote it, so that what cannot be in it is asserted.
  *
  *   select = SELECT level [ORDER {column direction} END] [AFTER {is_null}] [LIMIT] [OFFSET] [LOCK]
  *            [CHUNKED]
@@ -774,26 +774,12 @@ static void sql_texts(sql_writer *w)
     sql_search_row(w, false);
 }
 
-/* The key of a hit is at most the next parameters: rowid<=?4, or (owner,seq)<=($4,$5). */
-static void sql_hits_below(sql_writer *w)
-{
-    const size_t n = qp_search_keys(w->engine, w->entity);
-
-    for (size_t i = 0; i < n; i++) {
-        sql_puts(w, i > 0 ? "," : " AND (");
-        w->engine->searcher->put_key(w->sql, w->entity, i);
-    }
-    for (size_t i = 0; i < n; i++) {
-        sql_puts(w, i > 0 ? "," : ")<=(");
-        sql_next_number(w);
-    }
-    sql_puts(w, ")");
-}
-
-/* The range of keys that hits are looked for in: a condition on the owner, and the window's bound. */
+/* The range of keys that hits are looked for in: a condition on the owner, and the window's bound,
+ * rowid<=?4 or (owner,seq)<=($4,$5). */
 static void sql_hits_range(sql_writer *w)
 {
     const qp_searcher *searcher = w->engine->searcher;
+    const size_t n = qp_search_keys(w->engine, w->entity);
     const unsigned mark = sql_peek(w);
 
     if (mark == QP_MARK_ID_IS || mark == QP_MARK_ID_BETWEEN) {
@@ -803,16 +789,23 @@ static void sql_hits_range(sql_writer *w)
         sql_puts(w, mark == QP_MARK_ID_IS ? "=" : ">=");
         sql_next_number(w);
         w->number += mark == QP_MARK_ID_BETWEEN ? 1 : 0; /* the window's bound begins with it */
-        if (qp_search_keys(w->engine, w->entity) > 1) {
+        if (n > 1) {
             sql_puts(w, " AND ");
             searcher->put_key(w->sql, w->entity, 1);
             sql_puts(w, ">=");
             sql_next_number(w);
         }
     }
-    assert(sql_peek(w) == QP_MARK_BELOW);
-    (void)sql_take(w);
-    sql_hits_below(w);
+    (void)sql_take(w); /* QP_MARK_BELOW */
+    for (size_t i = 0; i < n; i++) {
+        sql_puts(w, i > 0 ? "," : " AND (");
+        searcher->put_key(w->sql, w->entity, i);
+    }
+    for (size_t i = 0; i < n; i++) {
+        sql_puts(w, i > 0 ? "," : ")<=(");
+        sql_next_number(w);
+    }
+    sql_puts(w, ")");
 }
 
 /* Conditions on the row of a hit. */
@@ -843,8 +836,8 @@ static void sql_hits_walk(sql_writer *w)
     *w = start;
 }
 
-/* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions are
- * on the row, which is looked up. Of the rows that are left one window is read, the highest keys.
+/* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions
+ * are on the row, which is looked up. Of what is left one window is read, the highest keys.
  *
  *   SELECT rowid,quipu_counts("messages_search")
  *     FROM "messages_search" WHERE "messages_search" MATCH ?1

@@ -1,7 +1,7 @@
 /* Names and literals of a schema in SQL.
  *
- * Owns: how they are quoted. Called by: sql.c, and the DDL and search of the engines. Pure: a failure
- * stays in the buffer. */
+ * Owns: how they are quoted. Called by: sql.c, and the DDL and search of the engines. Pure: a
+ * failure stays in the buffer. */
 #include <assert.h>
 
 #include "ent/plan.h"

@@ -114,9 +114,10 @@ static void search_put_clear(qp_buf *sql, const ent_entity *entity)
     search_table(sql, entity);
 }
 
-/* The text of a row of the window, from the entity's table. Its last key is a range of one value, in
- * order: of the owner's indexes only the primary key has it, and a planner whose statistics are
- * older than the rows cannot take another one, which would read all rows of the owner each time. */
+/* The text of a row of the window, from the entity's table. Its last key is a range of one
+ * value, in order: of the owner's indexes only the primary key has it, and a planner whose
+ * statistics are older than the rows cannot take another one, which would read all rows of the
+ * owner each time. */
 static void search_text(qp_buf *sql, const ent_entity *entity, size_t field)
 {
     const ent_entity *owner = qp_shard_owner(entity);

@@ -22,7 +22,8 @@
 #include "store/message.h"
 #include "store/recall_scope.h"
 
-/* Both are of the ranker's heap, 56 bytes an item: a page of 10 keeps 104 of a scope of any size. */
+/* Both are of the ranker's heap, 56 bytes an item: a page of 10 keeps 104 of a scope of any
+ * size. */
 #define RECALL_SPARE 64 /* more of the best than are wanted, in case some are repeated texts... */
 #define RECALL_GROWTH 4 /* ...and this many times as many as are wanted */
 
@@ -69,8 +70,8 @@ static bool recall_read_row(void *ctx, const qp_message *row)
     return reading->status == QUIPU_OK;
 }
 
-/* Every message of a part goes to the ranker once, in the order of its numbers. The iteration stops early only when the ranker
- * has no memory. */
+/* Every message of a part goes to the ranker once, in the order of its numbers. The iteration
+ * stops early only when the ranker has no memory. */
 static quipu_status recall_read_part(ent_db *db, const qp_recall_part *part,
                                      qp_recall_ranker *ranker, quipu_error *reterr)
 {
@@ -84,8 +85,8 @@ static quipu_status recall_read_part(ent_db *db, const qp_recall_part *part,
     return status == QUIPU_OK && !more ? recall_nomem(reading.status, reterr) : status;
 }
 
-/* A qp_vector_fn. Vectors come by number, as messages do; those of another length or model were left
- * out by the reader. */
+/* A qp_vector_fn. Vectors come by number, as messages do; those of another length or model were
+ * left out by the reader. */
 static quipu_status recall_read_vector(void *ctx, int64_t seq, double similarity)
 {
     const recall_reading *reading = ctx;
@@ -113,8 +114,8 @@ static quipu_status recall_read(const recall_call *call, ent_db *db, const qp_re
 /* ---- the hits ---------------------------------------------------------------------------------
  */
 
-/* Where a message lies: binary search among the parts, which are sorted by group and number. It is in
- * one of them, because the ranker was given nothing else. */
+/* Where a message lies: binary search among the parts, which are sorted by group and number. It
+ * is in one of them, because the ranker was given nothing else. */
 static const qp_recall_part *recall_part_of(const qp_recall_scope *scope,
                                             const qp_recall_best *best)
 {
@@ -136,8 +137,8 @@ static const qp_recall_part *recall_part_of(const qp_recall_scope *scope,
     return &scope->parts[low];
 }
 
-/* Whether a text is among the hits already. Compared byte by byte: a quotation is a text of its own.
- * Hits are at most QUIPU_RECALL_LIMIT_MAX, and few are alike, so that a list will do. */
+/* Whether a text is among the hits already. Compared byte by byte: a quotation is a text of its
+ * own. Hits are at most QUIPU_RECALL_LIMIT_MAX, and few are alike, so that a list will do. */
 static bool recall_is_repeated(const quipu_recall_hit *hits, size_t count, quipu_str content)
 {
     size_t at = 0;
@@ -188,8 +189,9 @@ static quipu_status recall_fill(quipu_arena *arena, const qp_message *row,
     return status;
 }
 
-/* Loads the best by their keys, one read each, from the first on, until there are enough: without messages that have no text or
- * a text that a better hit has, and without those that do not fit into the budget. */
+/* Loads the best by their keys, one read each, from the first on, until there are enough:
+ * without messages that have no text or a text that a better hit has, and without those that do
+ * not fit into the budget. */
 static quipu_status recall_load(const recall_call *call, ent_db *db, const qp_recall_scope *scope,
                                 const qp_recall_best *best, size_t count, quipu_error *reterr)
 {

@@ -450,8 +450,8 @@ static void recall_rank_each(const recall_rank *rank, recall_rank_fn fn, void *c
     recall_rank_vectors(rank, &vector, NULL, fn, ctx);
 }
 
-/* A recall_rank_fn: finds the maximum, which is ctx. Neighbours are part of it: a message of no word
- * at all may be the best, between two that have them. */
+/* A recall_rank_fn: finds the maximum, which is ctx. Neighbours are part of it: a message of no
+ * word at all may be the best, between two that have them. */
 static void recall_rank_max(void *ctx, const recall_rank *rank, const qp_recall_best *found)
 {
     double *max = ctx;

@@ -56,9 +56,9 @@ static quipu_status recall_scope_keep(const qp_session *row, quipu_arena *arena,
     return status;
 }
 
-/* The living sessions of the app, of the user, or of the tenant. Hidden ones have no key: what their
- * forks show of them comes with the forks. One more than `sessions_max` is enough to know that there
- * are too many. */
+/* The living sessions of the app, of the user, or of the tenant. Hidden ones have no key: what
+ * their forks show of them comes with the forks. One more than `sessions_max` is enough to know
+ * that there are too many. */
 static quipu_status recall_scope_list(const quipu_store *store, ent_db *db,
                                       const quipu_recall_options *options, size_t sessions_max,
                                       quipu_arena *arena, qp_buf *sessions, quipu_error *reterr)
@@ -163,9 +163,8 @@ static quipu_status recall_scope_parts(ent_db *db, const recall_scope_session *s
     return status;
 }
 
-/* The first message of a holder that the holder itself shows; INT64_MAX: it shows none, because it is
- * hidden, expired or of somebody else. `own` is
- * sorted by holder. */
+/* The first message of a holder that the holder itself shows; INT64_MAX: it shows none, because
+ * it is hidden, expired or of somebody else. `own` is sorted by holder. */
 static int64_t recall_scope_own_from(const qp_recall_part *own, size_t count, int64_t holder)
 {
     size_t low = 0;

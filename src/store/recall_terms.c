@@ -26,8 +26,8 @@ typedef struct recall_terms_word {
     bool stop;
 } recall_terms_word;
 
-/* Reads words and pairs. A pair is kept here, because its two characters need not stand side by side
- * in memory once they are folded. */
+/* Reads words and pairs. A pair is kept here, because its two characters need not stand side by
+ * side in memory once they are folded. */
 typedef struct recall_terms_reader {
     qp_word_reader words;
     size_t behind; /* where the last word ended, when it was a CJK character */
@@ -107,8 +107,8 @@ static void recall_terms_passed(recall_terms_reader *reader, const recall_terms_
 /* ---- the terms of a question ------------------------------------------------------------------
  */
 
-/* Where a term is, or would be, in the table: open addressing, with more than twice as many slots as
- * a question has terms, so that a probe ends soon and always. */
+/* Where a term is, or would be, in the table: open addressing, with more than twice as many
+ * slots as a question has terms, so that a probe ends soon and always. */
 static size_t recall_terms_slot(const qp_recall_question *question, quipu_str term)
 {
     size_t at = (size_t)qp_hash64(term, 0) % QP_RECALL_SLOTS;
@@ -493,8 +493,8 @@ quipu_status qp_recall_count(const qp_recall_question *question, quipu_str text,
     return qp_buf_status(scratch);
 }
 
-/* Only what was met: the array has QUIPU_RECALL_WORDS_MAX places, most messages have none to three of
- * them, and this runs for every message of the scope. */
+/* Only what was met: the array has QUIPU_RECALL_WORDS_MAX places, most messages have none to
+ * three of them, and this runs for every message of the scope. */
 void qp_recall_counts_clear(qp_recall_counts *counts)
 {
     for (size_t i = 0; i < counts->met_count; i++) {

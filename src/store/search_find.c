@@ -17,9 +17,9 @@
  *    windows       └───── 1 ───────┘        └─ 2 ──       of ENT_HITS_WINDOW hits of the scope
  *
  * How rare a word is, is counted among the hits of a window (ent/hits.h). A rank, an order and the
- * end of a page must not say what others write, so that others' hits are left out before a window is
- * full, however a scope was asked for; the tenant without a name has others, too, where there are
- * tenants with one.
+ * end of a page must not say what others write, so that others' hits are left out before a window
+ * is full, however a scope was asked for; the tenant without a name has others, too, where there
+ * are tenants with one.
  *
  *    hits ──▶ without others' ──▶ windows ──▶ ranked ──▶ page     the store has others' messages
  *    hits ──▶ windows ──▶ ranked ──▶ shown ──▶ page               it has not: reads the sessions of

@@ -211,9 +211,9 @@ static bool search_query_has_words(quipu_str words)
     return found;
 }
 
-/* A filter is an operand of NOT only: it holds for the whole query and is no alternative. Its text is
- * replaced by spaces of the same length, so that what is left is a query as it was typed, with all
- * places in it, and the words around a filter are still apart. */
+/* A filter is an operand of NOT only: it holds for the whole query and is no alternative. Its
+ * text is replaced by spaces of the same length, so that what is left is a query as it was
+ * typed, with all places in it, and the words around a filter are still apart. */
 quipu_status qp_search_query_read(qp_search_query *query, quipu_str text, quipu_error *reterr)
 {
     const char *at = query->clean;

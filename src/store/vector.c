@@ -43,7 +43,8 @@ bool qp_vector_make(const float *values, size_t count, int8_t *ret_vector)
     return true;
 }
 
-/* The sum of products, exact: an int32_t holds the largest there can be (asserted above). The inner loop has a fixed length, without which -O2 makes no SIMD of it. */
+/* The sum of products, exact: an int32_t holds the largest there can be (asserted above). The
+ * inner loop has a fixed length, without which -O2 makes no SIMD of it. */
 static int32_t vector_product(const int8_t *left, const int8_t *right, size_t count)
 {
     int32_t sum = 0;
@@ -63,9 +64,9 @@ static int32_t vector_product(const int8_t *left, const int8_t *right, size_t co
     return sum;
 }
 
-/* The square root of a number from 1 on. Not libm's, which is not linked. Products of integers are 1
- * or more where they are not 0. Six steps from within a factor of two are exact to the last bits,
- * and the same bits everywhere: plain IEEE operations. */
+/* The square root of a number from 1 on. Not libm's, which is not linked. Products of integers
+ * are 1 or more where they are not 0. Six steps from within a factor of two are exact to the
+ * last bits, and the same bits everywhere: plain IEEE operations. */
 static double vector_root(double square)
 {
     double root = 1;
@@ -93,8 +94,8 @@ double qp_vector_similarity(const int8_t *left, const int8_t *right, size_t coun
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
-/* Calls `fn` with the similarity of each vector of a range, by number. A row of another length is of
- * an embedder that changed under its name: it is passed over, as if it were missing. */
+/* Calls `fn` with the similarity of each vector of a range, by number. A row of another length
+ * is of an embedder that changed under its name: it is passed over, as if it were missing. */
 quipu_status qp_vector_each(ent_db *db, const qp_vector_question *question, int64_t holder,
                             int64_t from, int64_t to, qp_vector_fn fn, void *ctx,
                             quipu_error *reterr)

@@ -37,8 +37,8 @@ quipu_str qp_vector_kind(quipu_str model, char text[QP_VECTOR_KIND_SIZE])
 /* ---- what is pending --------------------------------------------------------------------------
  */
 
-/* One session and one model. What a session shares with its ancestors is theirs to fill: a vector is
- * stored once, at the session that holds the message. */
+/* One session and one model. What a session shares with its ancestors is theirs to fill: a
+ * vector is stored once, at the session that holds the message. */
 typedef struct vector_fill_range {
     int64_t first; /* behind the watermark... */
     int64_t last;  /* ...up to the last message; below first: nothing is pending */
@@ -95,8 +95,8 @@ quipu_status qp_vector_is_due(const quipu_store *store, ent_db *db, quipu_arena 
 /* ---- claiming ---------------------------------------------------------------------------------
  */
 
-/* One claim; `arena` is the caller's, emptied by every run of the work, because a retried transaction
- * may find another job. */
+/* One claim; `arena` is the caller's, emptied by every run of the work, because a retried
+ * transaction may find another job. */
 typedef struct vector_fill_claim {
     const quipu_store *store;
     const quipu_memory_options *options;
@@ -215,9 +215,9 @@ typedef struct vector_fill_commit {
     bool more;
 } vector_fill_commit;
 
-/* Messages may have gone while the embedder worked, without any lock: a vector of one that was pruned
- * or capped meanwhile would outlive it. Upsert: a repair may
- * have removed the watermark, and then it is made again. */
+/* Messages may have gone while the embedder worked, without any lock: a vector of one that was
+ * pruned or capped meanwhile would outlive it. Upsert: a repair may have removed the watermark,
+ * and then it is made again. */
 static quipu_status vector_fill_store(const vector_fill_commit *commit, ent_db *db,
                                       const qp_session *row, quipu_error *reterr)
 {
@@ -331,7 +331,8 @@ static quipu_status vector_fill_replace_work(void *ctx, ent_db *db, quipu_arena 
                : status;
 }
 
-/* Called when a session is complete, and again by every later run, which then finds nothing to do. */
+/* Called when a session is complete, and again by every later run, which then finds nothing to
+ * do. */
 quipu_status qp_vector_replace(quipu_store *store, const qp_call *call,
                                const quipu_memory_options *options, quipu_str key,
                                quipu_error *reterr)
