@@ -26,6 +26,7 @@
 #define TURN_RECALL_ASKED 4        /* hits asked for each that is wanted: some are sent anyway */
 #define TURN_RECALL_LINE_TOKENS 12 /* of number, author and day before a message */
 #define TURN_RECALL_SHARED 2       /* several hits have one part in so many of the room */
+#define TURN_RECALL_INDENT "  "    /* of further lines of a message; half a token */
 #define TURN_RECALL_DAY 10         /* bytes of "2026-03-01" */
 
 /* What the input says, in words. */
@@ -140,7 +141,7 @@ static quipu_status turn_recall_write(const quipu_recall_hit *const *chosen, siz
             qp_buf_printf(&text, ", %.*s", TURN_RECALL_DAY, time);
         }
         qp_buf_puts(&text, "] ");
-        qp_visible_put_lines(&text, hit->content);
+        qp_visible_put_lines(&text, hit->content, TURN_RECALL_INDENT);
         qp_buf_putc(&text, '\n');
     }
     qp_buf_putc(&text, '\n');

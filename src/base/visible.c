@@ -110,7 +110,7 @@ void qp_visible_put(qp_buf *buf, quipu_str text)
 }
 
 /* Bytes that are copied as they are lie between `from` and `i`. */
-void qp_visible_put_lines(qp_buf *buf, quipu_str text)
+void qp_visible_put_lines(qp_buf *buf, quipu_str text, const char *indent)
 {
     size_t from = 0;
     size_t size = 0;
@@ -125,7 +125,8 @@ void qp_visible_put_lines(qp_buf *buf, quipu_str text)
         qp_buf_put(buf, (quipu_str){text.p + from, i - from});
         from = i + size;
         if (text.p[i] == '\n') {
-            qp_buf_puts(buf, "\n" QP_VISIBLE_INDENT);
+            qp_buf_putc(buf, '\n');
+            qp_buf_puts(buf, indent);
         } else if (kind == QP_VISIBLE_BREAK && text.p[i] != '\r') {
             qp_buf_putc(buf, ' ');
         }

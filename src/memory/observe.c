@@ -6,8 +6,10 @@
  * lease, outside of any transaction. On failure nothing is kept of any piece: the range stays raw.
  *
  * What is said in messages is material. Whatever it asks for, an answer can only become lines of
- * memory, and a standing line, which is sent with every turn, only when it comes from one message
- * that the user wrote. */
+ * memory. What these may change follows from whose word they are (trace.h), and a model's claim is
+ * none: a standing line, which is sent with every turn, comes from one message in which the user
+ * says it in words of their own; what the user said is replaced by nobody else; what people saved
+ * is not replaced at all (decision 61). */
 #include <assert.h>
 #include <string.h>
 
@@ -17,13 +19,15 @@
 #include "base/sum.h"
 #include "base/visible.h"
 #include "memory/answer.h"
+#include "memory/trace.h"
 #include "memory/transcript.h"
 #include "memory/worker.h"
 
 #define OBSERVE_KNOWN_MAX 50      /* lines that a model may replace */
 #define OBSERVE_KNOWN_TOKENS 1000 /* of them all */
 #define OBSERVE_BYTES_PER_TOKEN                                                                    \
-    4 /* at least: no text has more tokens than a quarter of its bytes */
+    4                          /* at least: no text has more tokens than a quarter of its bytes */
+#define OBSERVE_SOURCES_MAX 20 /* messages of a known line that are looked at */
 #define OBSERVE_QUESTION_MAX ((size_t)8 << 20) /* bytes */
 
 static const char observe_task[] =
@@ -81,6 +85,8 @@ typedef struct observe_run {
     size_t known_from; /* lines before this one are not shown */
     quipu_str origin;
     qp_answer_lines lines;
+    qp_trace_said said; /* what the user said in message said_seq */
+    int64_t said_seq;
 } observe_run;
 
 /* ---- the question ---------------------------------------------------------------------------- */
@@ -145,16 +151,139 @@ static const quipu_message *observe_message(const observe_run *run, int64_t seq)
     return NULL;
 }
 
-/* Whether a line may stand: it comes from one message, and the user wrote it. */
-static bool observe_may_stand(const observe_run *run, const qp_answer_line *line)
+/* Whose word a line is at least: that of the weakest among the messages that it names. */
+static qp_word observe_word(const observe_run *run, const qp_answer_line *line)
 {
-    const quipu_message *message = observe_message(run, line->first_seq);
+    qp_word word = QP_WORD_USER;
 
-    return line->first_seq == line->last_seq && message != NULL && message->role == QUIPU_ROLE_USER;
+    for (size_t i = 0; i < run->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(run->messages, i);
+        const bool named = message->seq >= line->first_seq && message->seq <= line->last_seq;
+
+        if (named && qp_word_of(message) < word) {
+            word = qp_word_of(message);
+        }
+    }
+    return word;
+}
+
+/* Whether the user said it, in words of their own, in one of the messages that a line names. */
+static bool observe_is_said(observe_run *run, const qp_answer_line *line)
+{
+    for (size_t i = 0; i < run->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(run->messages, i);
+
+        if (message->seq < line->first_seq || message->seq > line->last_seq) {
+            continue;
+        }
+        /* A huge message has many lines, and is read for the first. */
+        if (run->said_seq != message->seq) {
+            qp_trace_read(message, &run->said);
+            run->said_seq = message->seq;
+        }
+        if (qp_trace_is_own(&run->said, line->text)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The strongest word among the messages that a known line came from. A summary stands where
+ * messages were, and nobody can see any more whose they are. */
+static qp_word observe_strongest(quipu_messages messages, int64_t first_seq)
+{
+    qp_word word = QP_WORD_TOOL;
+
+    for (size_t i = 0; i < messages.count; i++) {
+        const quipu_message *message = quipu_message_at(messages, i);
+        const bool there =
+            message->mark != QUIPU_MARK_COMPACTION && message->seq == first_seq + (int64_t)i;
+        const qp_word one = there ? qp_word_of(message) : QP_WORD_USER;
+
+        word = one > word ? one : word;
+    }
+    return word;
+}
+
+/* Whose word a known line is: the user's, unless all of its messages are there and say
+ * otherwise. */
+static quipu_status observe_known_word(const observe_run *run, const quipu_memory *known,
+                                       qp_word *ret_word, quipu_error *reterr)
+{
+    const int64_t count = qp_difference(known->source_end, known->source_start) + 1;
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_call_options call;
+    quipu_error error = {0};
+    quipu_status status = qp_call_left(run->worker->within, &call, reterr);
+
+    assert(known->source_start > 0);
+    *ret_word = QP_WORD_USER;
+    if (status != QUIPU_OK || count < 1 || count > OBSERVE_SOURCES_MAX) {
+        return status;
+    }
+    range.after_seq = known->source_start - 1;
+    range.limit = count;
+    status =
+        quipu_session_get(run->worker->store, known->session_key, &range, &call, &history, &error);
+    if (status == QUIPU_OK && (int64_t)history->messages.count == count) {
+        *ret_word = observe_strongest(history->messages, known->source_start);
+    }
+    quipu_free(history);
+    /* A session that is gone, expired or damaged has no messages to look at. */
+    return status == QUIPU_BUSY || status == QUIPU_NOMEM || status == QUIPU_CANCELLED
+               ? qp_error_pass(reterr, &error)
+               : QUIPU_OK;
+}
+
+/* Whether a line may retire a known one. What people saved, people correct; what the user said
+ * yields to the user alone; the rest to words that weigh as much. */
+static quipu_status observe_may_replace(observe_run *run, const qp_answer_line *line,
+                                        const quipu_memory *known, bool *ret_may,
+                                        quipu_error *reterr)
+{
+    const bool saved = known->origin.n == 0 && known->priority != QUIPU_PRIORITY_NONE;
+    const bool said = observe_is_said(run, line);
+    qp_word word = QP_WORD_USER;
+    quipu_status status = QUIPU_OK;
+
+    assert(line->replaces > 0);
+    if (saved || said || known->priority == QUIPU_PRIORITY_STANDING) {
+        *ret_may = said && !saved;
+        return QUIPU_OK;
+    }
+    if (known->source_start == 0) {
+        word = QP_WORD_ASSISTANT; /* a tool of a client, or Lango's: a model's in either case */
+    } else {
+        status = observe_known_word(run, known, &word, reterr);
+    }
+    *ret_may = status == QUIPU_OK && word < QP_WORD_USER && observe_word(run, line) >= word;
+    return status;
+}
+
+/* How much a line weighs, and what it is about. Only the user makes standing lines: in one message,
+ * in words of their own. A tool makes no lines that weigh much, and no instructions. */
+static void observe_weigh(observe_run *run, const qp_answer_line *line, quipu_memory *item)
+{
+    const bool one = line->first_seq == line->last_seq;
+
+    if (item->priority == QUIPU_PRIORITY_STANDING && !(one && observe_is_said(run, line))) {
+        item->priority = QUIPU_PRIORITY_HIGH;
+    }
+    if (observe_word(run, line) > QP_WORD_TOOL || observe_is_said(run, line)) {
+        return;
+    }
+    if (item->priority < QUIPU_PRIORITY_MEDIUM) {
+        item->priority = QUIPU_PRIORITY_MEDIUM;
+    }
+    if (item->topic == QUIPU_TOPIC_INSTRUCTION || item->topic == QUIPU_TOPIC_PREFERENCE) {
+        item->topic = QUIPU_TOPIC_OUTCOME;
+    }
 }
 
 /* One line as it is stored. */
-static quipu_memory observe_item(const observe_run *run, const qp_answer_line *line)
+static quipu_status observe_item(observe_run *run, const qp_answer_line *line, quipu_memory *ret,
+                                 quipu_error *reterr)
 {
     const quipu_message *said = observe_message(run, line->last_seq);
     quipu_memory item = {.kind = QUIPU_OBSERVATION,
@@ -167,20 +296,22 @@ static quipu_memory observe_item(const observe_run *run, const qp_answer_line *l
                          .origin = run->origin,
                          .has_about_from = line->has_about,
                          .about_from = line->about};
+    quipu_status status = QUIPU_OK;
 
-    if (line->priority == QUIPU_PRIORITY_STANDING && !observe_may_stand(run, line)) {
-        item.priority = QUIPU_PRIORITY_HIGH;
-    }
+    observe_weigh(run, line, &item);
     if (said != NULL) {
         item.has_said_at = true;
         item.said_at = said->timestamp;
     }
     if (line->replaces > 0) {
-        item.has_supersedes = true;
-        item.supersedes =
-            quipu_memory_at(run->known->memories, run->known_from + (size_t)line->replaces - 1)->id;
+        const quipu_memory *known =
+            quipu_memory_at(run->known->memories, run->known_from + (size_t)line->replaces - 1);
+
+        status = observe_may_replace(run, line, known, &item.has_supersedes, reterr);
+        item.supersedes = item.has_supersedes ? known->id : (quipu_uuid){{0}};
     }
-    return item;
+    *ret = item;
+    return status;
 }
 
 /* Asks about one piece and keeps what comes back. */
@@ -219,9 +350,12 @@ static quipu_status observe_piece(observe_run *run, quipu_str piece,
                    : qp_error_set(reterr, status, "no memory for an answer of the model");
     }
     for (size_t i = 0; i < run->lines.count && status == QUIPU_OK; i++) {
-        const quipu_memory item = observe_item(run, &run->lines.items[i]);
+        quipu_memory item;
 
-        status = qp_worker_keep(run->worker, items, &item, reterr);
+        status = observe_item(run, &run->lines.items[i], &item, reterr);
+        if (status == QUIPU_OK) {
+            status = qp_worker_keep(run->worker, items, &item, reterr);
+        }
     }
     return status;
 }

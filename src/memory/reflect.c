@@ -4,7 +4,8 @@
  *
  * Owns: the prompt, whose version is in QUIPU_REFLECT_ORIGIN. Called by run.c under the lease of
  * the session's reflecting, outside of any transaction. On return the reflection is stored and what
- * it condenses is retired, or neither. */
+ * it condenses is retired, or neither. A line of which the text says nothing is not condensed,
+ * whatever the model thinks of it. */
 #include <assert.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #include "base/uuid.h"
 #include "base/visible.h"
 #include "memory/answer.h"
+#include "memory/trace.h"
 #include "memory/worker.h"
 
 #define REFLECT_QUESTION_MAX ((size_t)8 << 20) /* bytes */
@@ -152,6 +154,60 @@ static quipu_status reflect_ask(qp_worker *worker, const qp_job_lease *lease,
                : qp_error_set(reterr, status, "no memory for an answer of the model");
 }
 
+/* Whether a text speaks of a line: of one that matters much in a third of its words, of another in
+ * one. What is done, or weighs little, may be dropped. */
+static bool reflect_says(const qp_trace_words *words, const quipu_memory *line)
+{
+    const qp_trace_share share = qp_trace_find(words, line->content);
+
+    if (line->priority == QUIPU_PRIORITY_LOW || line->priority == QUIPU_PRIORITY_DONE ||
+        share.words == 0) {
+        return true;
+    }
+    return line->priority == QUIPU_PRIORITY_HIGH ? qp_trace_bears(share) : share.found > 0;
+}
+
+/* Leaves out the lines of which a text says nothing: they stay as they are. */
+static void reflect_keep_back(quipu_str text, qp_memory_known *known)
+{
+    qp_trace_words words = {{0}};
+    size_t count = 0;
+    int64_t tokens = 0;
+
+    qp_trace_add(&words, text);
+    for (size_t i = 0; i < known->count; i++) {
+        if (reflect_says(&words, &known->items[i])) {
+            tokens = qp_sum(tokens, known->items[i].token_count);
+            known->items[count++] = known->items[i];
+        }
+    }
+    assert(count <= known->count && tokens <= known->tokens);
+    known->count = count;
+    known->tokens = tokens;
+}
+
+/* Whether a text may stand for the lines, of which `known` keeps those that it stands for. In other
+ * words altogether it would make them vanish; when most of them stay, it is not worth its price. */
+static quipu_status reflect_judge(qp_worker *worker, quipu_str text, qp_memory_known *known,
+                                  quipu_error *reterr)
+{
+    const int64_t tokens = quipu_token_estimate(text);
+    const int64_t all = known->tokens;
+    qp_trace_words words = {{0}};
+
+    for (size_t i = 0; i < known->count; i++) {
+        qp_trace_add(&words, known->items[i].content);
+    }
+    if (!qp_trace_bears(qp_trace_find(&words, text))) {
+        return qp_worker_refuse(worker, reterr, "it does not say what the lines say");
+    }
+    reflect_keep_back(text, known);
+    if (known->count < 2 || known->tokens * 2 < all || tokens * 4 > known->tokens * 3) {
+        return qp_worker_refuse(worker, reterr, "it leaves out most of what the lines say");
+    }
+    return QUIPU_OK;
+}
+
 /* What is known may have changed between the mark of the job and now: then the job ends without a
  * question, and nothing is paid for. */
 quipu_status qp_worker_reflect(qp_worker *worker, const qp_job_lease *lease, quipu_error *reterr)
@@ -173,6 +229,9 @@ quipu_status qp_worker_reflect(qp_worker *worker, const qp_job_lease *lease, qui
     }
     reflect_fit(worker, &known);
     status = reflect_ask(worker, lease, &known, &text, reterr);
+    if (status == QUIPU_OK) {
+        status = reflect_judge(worker, text, &known, reterr);
+    }
     if (status == QUIPU_OK) {
         status = reflect_item(worker, lease, &known, text, &reflection, reterr);
     }

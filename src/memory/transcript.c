@@ -11,9 +11,13 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/visible.h"
 
 #define TRANSCRIPT_HEAD 200 /* bytes of a part's head, a tool's name included */
 #define TRANSCRIPT_NAME 100 /* bytes of a tool's name */
+/* Before further lines of a text: a message's head stands at a line's beginning, that of a call
+ * behind two blanks, so that no text passes for another message. */
+#define TRANSCRIPT_INDENT "    "
 
 /* One part of a message: its head, and its text. */
 typedef struct transcript_part {
@@ -71,6 +75,9 @@ static void transcript_call(const quipu_tool_call *call, bool output, transcript
                                     call->name.n > 0 ? call->name.p : "");
 
     assert(n > 0 && n < TRANSCRIPT_HEAD);
+    for (int i = 2; i < n - 1; i++) {
+        ret->head[i] = (unsigned char)ret->head[i] < ' ' ? '_' : ret->head[i]; /* in a name */
+    }
     ret->head_size = (size_t)n;
     ret->text = (quipu_str){text.p, shown};
     ret->left_out = text.n - shown;
@@ -91,14 +98,41 @@ static bool transcript_at(const qp_transcript *at, const quipu_message *message,
     return true;
 }
 
+/* Bytes that a text may take in a piece: its further lines are indented. */
+static size_t transcript_takes(quipu_str text)
+{
+    size_t lines = 0;
+
+    for (size_t i = 0; i < text.n; i++) {
+        lines += text.p[i] == '\n';
+    }
+    return text.n + lines * (sizeof(TRANSCRIPT_INDENT) - 1);
+}
+
+/* How many bytes of a text take at most `room`; the cut may split a character. */
+static size_t transcript_fits(quipu_str text, size_t room)
+{
+    size_t used = 0;
+    size_t n = 0;
+
+    while (n < text.n) {
+        used += 1 + (text.p[n] == '\n' ? sizeof(TRANSCRIPT_INDENT) - 1 : 0);
+        if (used > room) {
+            break;
+        }
+        n++;
+    }
+    return n;
+}
+
 /* How much of a text that does not fit a piece goes into it: up to a line's end, or a blank, in its
  * second half, else to a character's end. */
 static size_t transcript_cut(quipu_str text, size_t room)
 {
-    const size_t all = qp_utf8_cut(text, room);
+    const size_t all = qp_utf8_cut(text, transcript_fits(text, room));
     size_t blank = 0;
 
-    assert(room < text.n);
+    assert(all < text.n);
     for (size_t n = all; n > all / 2; n--) {
         if (text.p[n - 1] == '\n') {
             return n;
@@ -115,7 +149,7 @@ static size_t transcript_cut(quipu_str text, size_t room)
 static void transcript_put(const transcript_part *part, quipu_str shown, qp_buf *text)
 {
     qp_buf_put(text, (quipu_str){part->head, part->head_size});
-    qp_buf_put(text, shown);
+    qp_visible_put_lines(text, shown, TRANSCRIPT_INDENT);
     if (part->left_out > 0 && shown.p + shown.n == part->text.p + part->text.n) {
         qp_buf_printf(text, " [%zu bytes are left out]", part->left_out);
     }
@@ -134,7 +168,7 @@ static bool transcript_message(qp_transcript *at, const quipu_message *message, 
         const size_t used = text->n + part.head_size + TRANSCRIPT_HEAD; /* and what is left out */
         const bool absent = at->part > 0 && at->part % 2 == 0 && part.text.n == 0;
 
-        if (absent || used + rest.n <= size) {
+        if (absent || used + transcript_takes(rest) <= size) {
             if (!absent) {
                 transcript_put(&part, rest, text);
             }

@@ -5,10 +5,12 @@
  *     [tool:calendar] {"day":"today"}
  *     [result] two meetings
  *
- * A message has parts: its text, and the input and output of each call. A piece ends at the border
- * of a part; only a part that is longer than a whole piece is cut, behind a line or a word where it
- * has one. Every byte of every message's text is in exactly one piece. Inputs and outputs of tools
- * can be fetched again, and are shown up to QP_TRANSCRIPT_TOOL_BYTES.
+ * Further lines of a text are indented by four blanks: what looks like the head of a message, or
+ * of a tool's result, is none. A message has parts: its text, and input and output of each call. A
+ * piece ends at the border of a part; only a part that is longer than a whole piece is cut, behind
+ * a line or a word where it has one. Every byte of every message's text is in exactly one piece,
+ * but for characters that nobody sees. Inputs and outputs of tools can be fetched again, and are
+ * shown up to QP_TRANSCRIPT_TOOL_BYTES.
  *
  * Pure: no store, no clock. Called by: observe.c. */
 #ifndef QP_MEMORY_TRANSCRIPT_H

@@ -5,6 +5,7 @@
  *   rules.c      observes without a model
  *   observe.c    observes by asking one: transcript.c shows messages, answer.c reads what it says
  *   reflect.c    condenses what is known, by asking one
+ *   trace.c      whose words a line has, so what it may change
  *   ask.c        one question: deadline, provider, what it costs
  *   embed.c      fills sessions with the vectors that an embedder makes
  *

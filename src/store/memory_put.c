@@ -16,6 +16,8 @@
 #include <ent/view.h>
 
 #include "base/error.h"
+#include "base/str.h"
+#include "base/sum.h"
 #include "base/visible.h"
 
 #define MEMORY_PUT_CHUNK 256 /* bytes that are hashed at a time */
@@ -141,12 +143,36 @@ typedef struct memory_put {
     const quipu_store *store;
     const quipu_memory *memory;
     quipu_str scope;
-    quipu_bytes hash; /* absent: it is never merged with another */
+    quipu_bytes hash;      /* absent: it is never merged with another */
+    quipu_memory replaced; /* room for a memory that replaces a repeat of its own */
 } memory_put;
 
-/* The observation of the scope that says the same: it is said once more. A later saying moves
- * said_at and may raise the priority; the messages that it was made of stay those of the first. */
-static quipu_status memory_put_repeat(const memory_put *put, ent_db *db, quipu_arena *scratch,
+/* What a repeat changes in the row that is there. A later saying moves said_at and may raise the
+ * priority. The messages stay those of the first saying, unless a line begins to stand: then they
+ * are those in which the user said so, and forgetting these removes it. */
+static qp_observation_patch memory_put_again(const qp_observation *row, const quipu_memory *memory)
+{
+    qp_observation_patch patch = {.times = ent_set(qp_sum(row->times, 1))};
+
+    if (memory->has_said_at &&
+        (!row->said_at.has || quipu_time_cmp(row->said_at.v, memory->said_at) < 0)) {
+        patch.said_at = ent_set(memory->said_at);
+    }
+    if (memory->priority != QUIPU_PRIORITY_NONE &&
+        (row->priority == 0 || (int)memory->priority < (int)row->priority)) {
+        patch.priority = qp_observation_priority_set((qp_observation_priority)memory->priority);
+    }
+    if (memory->priority == QUIPU_PRIORITY_STANDING &&
+        row->priority != QP_OBSERVATION_PRIORITY_STANDING) {
+        patch.source_start_index = ent_set(memory->source_start);
+        patch.source_end_index = ent_set(memory->source_end);
+    }
+    return patch;
+}
+
+/* The observation of the scope that says the same: it is said once more. One of another session
+ * cannot name messages of this one: when the line begins to stand here, that one is replaced. */
+static quipu_status memory_put_repeat(memory_put *put, ent_db *db, quipu_arena *scratch,
                                       qp_memory_saved *saved, quipu_error *reterr)
 {
     const quipu_memory *memory = put->memory;
@@ -167,15 +193,17 @@ static quipu_status memory_put_repeat(const memory_put *put, ent_db *db, quipu_a
         return status;
     }
     const qp_observation *row = &list.items[0];
-    qp_observation_patch patch = {.times = ent_set(row->times + 1)};
+    const qp_observation_patch patch = memory_put_again(row, memory);
 
-    if (memory->has_said_at &&
-        (!row->said_at.has || quipu_time_cmp(row->said_at.v, memory->said_at) < 0)) {
-        patch.said_at = ent_set(memory->said_at);
-    }
-    if (memory->priority != QUIPU_PRIORITY_NONE &&
-        (row->priority == 0 || (int)memory->priority < (int)row->priority)) {
-        patch.priority = qp_observation_priority_set((qp_observation_priority)memory->priority);
+    if (memory->priority == QUIPU_PRIORITY_STANDING &&
+        row->priority != QP_OBSERVATION_PRIORITY_STANDING &&
+        !quipu_str_eq(row->session_key, memory->session_key)) {
+        saved->repeat = false;
+        put->replaced = *memory;
+        put->replaced.has_supersedes = true;
+        put->replaced.supersedes = row->id;
+        put->memory = &put->replaced;
+        return QUIPU_OK;
     }
     saved->id = row->id;
     return qp_observation_update(
@@ -335,8 +363,8 @@ quipu_status qp_memory_put(const quipu_store *store, ent_db *db, quipu_arena *sc
                      : memory_put_rethink(&put, db, scratch, ret_saved, reterr);
     }
     /* A line that is there already and names itself replaces nothing: it would leave no row. */
-    if (status == QUIPU_OK && memory->has_supersedes &&
-        !(ret_saved->repeat && memory_put_is_id(memory->supersedes, ret_saved->id))) {
+    if (status == QUIPU_OK && put.memory->has_supersedes &&
+        !(ret_saved->repeat && memory_put_is_id(put.memory->supersedes, ret_saved->id))) {
         status = memory_put_supersede(&put, db, reterr);
     }
     if (status == QUIPU_OK && !ret_saved->repeat) {

@@ -196,7 +196,7 @@ static void lines_of_a_twice_condensed_reflection_leave_with_the_last_one(void *
 
     lines_fill(world, ids);
     (void)context_says(world, "one", 0);
-    lines_condense(world, "{\"reflection\":\"Eight teas, one after the other.\"}");
+    lines_condense(world, "{\"reflection\":\"Eight teas, each of some number.\"}");
     first = lines_reflection(world->store, "s");
     lines_fill(world, ids);
     lines_condense(world, "{\"reflection\":\"All the teas.\"}");
@@ -424,7 +424,8 @@ static void memories_of_an_adopted_file_join_the_pipeline(void **state)
     quipu_free(context);
     T_OK(quipu_memory_run(store, &options, NULL, &ran, &err));
     assert_int_equal(ran.messages, 7);
-    world->script->steps[0].texts[0] = "{\"reflection\":\"All of it.\"}";
+    world->script->steps[0].texts[0] =
+        "{\"reflection\":\"The user explores, lists files. Greeting. 사용자가.\"}";
     options.provider = &world->script->provider;
     options.model = QUIPU_STR("m");
     options.observe_tokens = 1000000;
@@ -433,7 +434,8 @@ static void memories_of_an_adopted_file_join_the_pipeline(void **state)
     assert_int_equal(ran.reflections, 1);
     assert_true(ran.condensed >= LINES_LANGO_KNOWN);
     T_OK(quipu_context_get(store, &prompt, NULL, &context, &err));
-    assert_string_equal(context->block.p, "## Conversation Memory\n\n### Summary\nAll of it.");
+    assert_string_equal(context->block.p, "## Conversation Memory\n\n### Summary\nThe user "
+                                          "explores, lists files. Greeting. 사용자가.");
     quipu_free(context);
     quipu_close(store);
 }

@@ -79,7 +79,7 @@ static void lines_behind_the_first_are_indented(void **state)
 
     (void)state;
     qp_buf_init(&buf, 1000);
-    qp_visible_put_lines(&buf, quipu_cstr(text));
+    qp_visible_put_lines(&buf, quipu_cstr(text), "  ");
     qp_buf_putc(&buf, '\0');
     assert_string_equal(buf.p, "a\tb\n  \n  [1, user] c  d\n  ");
     qp_buf_free(&buf);

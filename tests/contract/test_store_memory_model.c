@@ -545,7 +545,7 @@ static void a_line_that_was_corrected_meanwhile_is_not_condensed(void **state)
     options.reflect_tokens = 100;
     st_create(self->store, "s");
     model_know(self->store, "s", 0, 12);
-    self->fake.answer = "{\"reflection\":\"The user likes teas.\"}";
+    self->fake.answer = "{\"reflection\":\"The user likes teas and coffee.\"}";
     self->fake.before = model_correct;
     self->fake.asked_size = 0;
     assert_int_equal(model_run(self, &options).reflections, 1);
@@ -868,7 +868,7 @@ static void a_reflection_names_the_prompt_that_made_it(void **state)
     model_know(self->store, "s", 1, 20);
     options.reflect_tokens = 10;
     options.reflect_prompt = QUIPU_STR("Keep numbers.");
-    self->fake.answer = "{\"reflection\":\"Twenty things are known.\"}";
+    self->fake.answer = "{\"reflection\":\"Something was said about tea, with twenty numbers.\"}";
     assert_int_equal(model_run(self, &options).reflections, 1);
     assert_ptr_equal(strstr(self->fake.system, "Keep numbers.\nThe lines are material"),
                      self->fake.system);
