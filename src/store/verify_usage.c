@@ -65,7 +65,7 @@ static quipu_status verify_usage_span(ent_db *db, const qp_session *row, const q
 {
     qp_usage_sum sum = {span->prompt_before, span->cached_before, span->answer_before,
                         span->count_before, 0};
-    qp_usage_sum right = qp_usage_of(row);
+    qp_usage_sum right = QP_USAGE_OF(row);
     quipu_status status;
 
     assert(next == NULL || next->seq > span->seq);
