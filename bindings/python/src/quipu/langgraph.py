@@ -1,4 +1,4 @@
-"""Checkpoints of LangGraph on a quipu store."""
+"""Checkpoints and long-term memory of LangGraph on a quipu store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ._requires import require
@@ -24,13 +24,15 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
-from . import _call, _requests
+from . import _requests
 from . import _langgraph_rows as rows
 from ._build import no_collection
-from ._errors import Conflict, Exists, NotFound
+from ._errors import NotFound
+from ._langgraph_store import QuipuStore
 from ._langgraph_rows import Codec, Header, Link, Prefix, Record, Writes
 from ._native import lib
 from ._rows import Rows
+from ._steps import LOST, Ask, Step, adrive, drive
 from ._store import AsyncStore, Store
 from ._types import ROLES
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-__all__ = ["QuipuSaver"]
+__all__ = ["QuipuSaver", "QuipuStore"]
 
 T = TypeVar("T")
 
@@ -50,14 +52,6 @@ _PAGE = 512  # rows of a page of a list
 _BATCH = 4000  # rows of one append
 _CACHED_THREADS = 128  # whose newest rows are kept...
 _CACHED_ITEMS = 50_000  # ...and how many messages of their lists
-
-
-class _Ask(NamedTuple):
-    """A call of the native layer; what it answers is sent back into the generator."""
-
-    op: int
-    texts: list[bytes | None]
-    numbers: list[int]
 
 
 class _Got(NamedTuple):
@@ -85,7 +79,6 @@ class _Head(NamedTuple):
         return self.record.id if self.record else ""
 
 
-Step = Generator[Any, Any, T]  # yields an _Ask or a Request, gets an Answer or a result
 _NEW = _Head((0, 0), -1, 1, Header(0, 1, True), None, {})
 
 
@@ -211,45 +204,13 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             self._made = self.serde, Codec(self.serde)
         return self._made[1]
 
-    # ---- calls: a step is a generator, which both kinds of caller drive --------------------------
+    # ---- calls -----------------------------------------------------------------------------------
 
     def _drive(self, step: Step[T]) -> T:
-        """Run a step on this thread."""
-        given: Any = None
-        error: BaseException | None = None
-        while True:
-            try:
-                asked = step.send(given) if error is None else step.throw(error)
-            except StopIteration as end:
-                return cast("T", end.value)
-            given, error = None, None
-            try:
-                if isinstance(asked, _Ask):
-                    given = _call.run(asked.op, self.store._handle, asked.texts, asked.numbers)
-                else:
-                    given = self.store._run(asked)
-            except (Conflict, Exists, NotFound) as problem:
-                error = problem
+        return drive(self.store, step)
 
     async def _adrive(self, step: Step[T]) -> T:
-        """Run a step outside of the event loop."""
-        given: Any = None
-        error: BaseException | None = None
-        while True:
-            try:
-                asked = step.send(given) if error is None else step.throw(error)
-            except StopIteration as end:
-                return cast("T", end.value)
-            given, error = None, None
-            try:
-                if isinstance(asked, _Ask):
-                    given = await _call.start(
-                        asked.op, self.store._handle, asked.texts, asked.numbers
-                    )
-                else:
-                    given = await self.store._start(asked)
-            except (Conflict, Exists, NotFound) as problem:
-                error = problem
+        return await adrive(self.store, step)
 
     def _write(self, step: Step[T]) -> T:
         with self._lock:  # so that writers of one process do not conflict
@@ -273,7 +234,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         self, key: str, after: int = 0, before: int = 0, last: int = 0, kinds: bytes | None = None
     ) -> Step[_Got | None]:
         """Rows of a session by their numbers; None when there is no such session."""
-        answer = yield _Ask(
+        answer = yield Ask(
             lib.QPY_ROWS_GET, [key.encode(), rows.BEFORE, kinds], [after, before, last]
         )
         if not answer.texts:
@@ -470,7 +431,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         given = Rows()
         for row in made:
             given.add(*row)
-        answer = yield _Ask(
+        answer = yield Ask(
             lib.QPY_ROWS_ADD,
             [
                 session.key.encode(),
@@ -494,7 +455,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                     fresh = yield from self._fresh(key)
                     head = fresh[0] if fresh else _NEW
                 return (yield from change(head))
-            except (Conflict, Exists, NotFound):
+            except LOST:
                 self._forget(key)
             except BaseException:
                 self._forget(key)
