@@ -19,6 +19,7 @@
 
 #include "chat_command.h"
 #include "lines.h"
+#include "memory.h"
 #include "provider.h"
 
 #define CHAT_MILLION 1e6     /* prices are millionths for a million tokens */
@@ -42,6 +43,12 @@ static const app_option chat_options[] = {
     {.name = "no-memory", .help = "send nothing of what is remembered, and log no prompt"},
     {.name = "observe", .help = "observe what is said, by rules, beside the chat"},
     {.name = "observe-model", .value = "NAME", .help = "the same by a model of this endpoint"},
+    {.name = "observer-prompt",
+     .value = "FILE",
+     .help = "observe-model: what it is asked to write down"},
+    {.name = "reflector-prompt",
+     .value = "FILE",
+     .help = "observe-model: how to condense what is known"},
     {.name = "max-tokens", .value = "N", .help = "the most tokens of an answer"},
     {.name = "timeout", .value = "SECONDS", .help = "the deadline of a turn"},
     {.name = NULL},
@@ -534,6 +541,25 @@ static void chat_observed(chat_run *run)
     (void)status;
 }
 
+/* The prompts of --observe-model; stdin is the chat's. */
+static int chat_prompts(chat_run *run)
+{
+    static const char *const names[] = {"observer-prompt", "reflector-prompt"};
+    static memory_prompts texts; /* as long as the worker */
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *path = app_value(run->call, names[i]);
+
+        if (path != NULL && !app_given(run->call, "observe-model")) {
+            return app_usage(run->call, "--%s is for a model: give --observe-model, too", names[i]);
+        }
+        if (path != NULL && strcmp(path, "-") == 0) {
+            return app_usage(run->call, "--%s cannot be stdin, which is the chat's", names[i]);
+        }
+    }
+    return memory_prompts_read(run->call, &texts, &run->observe);
+}
+
 /* What the worker is asked to do: this chat's session only. With --embed alone it makes vectors and
  * observes nothing. */
 static void chat_observe(chat_run *run)
@@ -566,6 +592,10 @@ static int chat_run_verb(const app_call *call)
         .call = call, .request = QUIPU_MODEL_REQUEST_INIT, .observe = QUIPU_MEMORY_OPTIONS_INIT};
     if (!chat_read(&run)) {
         return APP_USAGE;
+    }
+    code = chat_prompts(&run);
+    if (code != APP_OK) {
+        return code;
     }
     if (!chat_signals_begin(&run)) { /* before libcurl starts threads, which inherit the mask */
         return app_fail_errno(call, "signals");

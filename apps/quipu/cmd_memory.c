@@ -8,8 +8,6 @@
 #include "provider.h"
 #include "render.h"
 
-#define MEMORY_TEXT_MAX 1048576 /* bytes of an observation that is read from stdin */
-
 static const app_option memory_options[] = {
     {.name = "kind",
      .value = "KIND",
@@ -313,9 +311,7 @@ static int memory_list(const app_call *call, quipu_store *store)
 /* ---- add -------------------------------------------------------------------------------------
  */
 
-/* The text of the argument, or of stdin without its last newline. `buffer` has MEMORY_TEXT_MAX + 1
- * bytes. */
-static int memory_text(const app_call *call, char *buffer, quipu_str *ret_text)
+int memory_text(const app_call *call, char *buffer, quipu_str *ret_text)
 {
     quipu_str text = app_argument(call, 2);
 
@@ -538,7 +534,7 @@ const app_verb app_verb_memory = {
             "  add KEY TEXT     save an observation; - reads it from stdin\n"
             "  clear KEY        delete all memories of a session\n"
             "  show ID          one memory\n"
-            "  edit ID [TEXT]   correct it\n"
+            "  edit ID [TEXT]   correct it; - reads the text from stdin\n"
             "  retire ID [WHY]  keep it out of prompts; it stays in the history\n"
             "  rm ID            delete it\n"
             "  source ID        the messages that it was made of\n"

@@ -21,6 +21,20 @@ const char *memory_topic_name(quipu_memory_topic topic);
 
 #define MEMORY_PRIORITIES "standing high medium low done" /* in the order of their values */
 
+#define MEMORY_TEXT_MAX 1048576 /* bytes of a memory that is read from stdin */
+
+/* The text of the third argument, or of stdin without its last newline when that is "-". `buffer`
+ * has MEMORY_TEXT_MAX + 1 bytes, and lives as long as the text. Returns an exit code. */
+int memory_text(const app_call *call, char *buffer, quipu_str *ret_text);
+
+/* The files of --observer-prompt and --reflector-prompt, whose texts lie in `texts`. Returns an
+ * exit code. */
+typedef struct memory_prompts {
+    char observe[QUIPU_MEMORY_PROMPT_MAX + 1];
+    char reflect[QUIPU_MEMORY_PROMPT_MAX + 1];
+} memory_prompts;
+int memory_prompts_read(const app_call *call, memory_prompts *texts, quipu_memory_options *options);
+
 /* memory_edit.c: the first argument after the word is an id. */
 int memory_show(const app_call *call, quipu_store *store);
 int memory_edit(const app_call *call, quipu_store *store);

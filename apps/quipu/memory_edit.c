@@ -1,11 +1,83 @@
 /* quipu memory show, edit, retire, rm, source: one memory by its id. Ids of both kinds are drawn
  * from one space, so that an id alone says which memory is meant. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "memory.h"
 #include "render.h"
+
+#define MEMORY_NEAR_SESSIONS 50 /* changed last, whose memories a mistyped id may mean */
+#define MEMORY_NEAR_PREFIX 4    /* digits of an id that say enough */
+
+/* How far two ids are apart: the digits that differ; 0 when one is the beginning of the other. */
+static size_t memory_edit_distance(quipu_str text, const char id[QUIPU_UUID_TEXT_SIZE])
+{
+    size_t differ = text.n < QUIPU_UUID_TEXT_SIZE - 1 ? 0 : text.n - (QUIPU_UUID_TEXT_SIZE - 1);
+
+    for (size_t i = 0; i < text.n && i < QUIPU_UUID_TEXT_SIZE - 1; i++) {
+        const char byte = text.p[i];
+
+        differ += (byte >= 'A' && byte <= 'F' ? byte - 'A' + 'a' : byte) != id[i];
+    }
+    return differ;
+}
+
+/* The nearest id among the memories of one session, when it is nearer than `*best`. */
+static void memory_edit_look(quipu_store *store, quipu_str key, quipu_str text, size_t *best,
+                             char ret_id[QUIPU_UUID_TEXT_SIZE])
+{
+    static const quipu_memory_kind kinds[] = {QUIPU_OBSERVATION, QUIPU_REFLECTION};
+
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+        quipu_memory_list *list = NULL;
+
+        query.kind = kinds[k];
+        query.session_key = key;
+        query.flags = QUIPU_MEMORY_RETIRED;
+        if (quipu_memory_find(store, &query, NULL, &list, NULL) != QUIPU_OK) {
+            continue;
+        }
+        for (size_t i = 0; i < list->memories.count; i++) {
+            char id[QUIPU_UUID_TEXT_SIZE];
+
+            quipu_uuid_format(quipu_memory_at(list->memories, i)->id, id);
+            const size_t differ = memory_edit_distance(text, id);
+
+            if (differ < *best) {
+                *best = differ;
+                memcpy(ret_id, id, sizeof(id));
+            }
+        }
+        quipu_free(list);
+    }
+}
+
+/* The id that was meant, as ", did you mean ...?"; empty when none is near: more than a tenth of
+ * its digits would differ. */
+static void memory_edit_near(quipu_store *store, quipu_str text, char *ret_advice, size_t size)
+{
+    quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
+    quipu_session_page *page = NULL;
+    char id[QUIPU_UUID_TEXT_SIZE] = "";
+    size_t best = text.n / 10 + 1;
+
+    ret_advice[0] = '\0';
+    options.limit = MEMORY_NEAR_SESSIONS;
+    if (text.n < MEMORY_NEAR_PREFIX ||
+        quipu_session_list(store, &options, NULL, &page, NULL) != QUIPU_OK) {
+        return;
+    }
+    for (size_t i = 0; i < page->sessions.count; i++) {
+        memory_edit_look(store, quipu_session_info_at(page->sessions, i)->key, text, &best, id);
+    }
+    quipu_free(page);
+    if (id[0] != '\0') {
+        (void)snprintf(ret_advice, size, "; did you mean %s?", id);
+    }
+}
 
 /* The memory of the id in the second argument; free the list. Reported when there is none. */
 static int memory_edit_find(const app_call *call, quipu_store *store, quipu_memory_list **ret_list)
@@ -15,10 +87,13 @@ static int memory_edit_find(const app_call *call, quipu_store *store, quipu_memo
     quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
     quipu_status status = QUIPU_OK;
     quipu_error error = {0};
+    char advice[80] = "";
     quipu_uuid id;
 
     if (text.p == NULL || quipu_uuid_parse(text, &id) != QUIPU_OK) {
-        return app_usage(call, "the id is missing or no UUID; \"quipu memory list KEY\" shows ids");
+        memory_edit_near(store, text, advice, sizeof(advice));
+        return app_usage(
+            call, "the id is missing or no UUID%s; \"quipu memory list KEY\" shows ids", advice);
     }
     query.ids = &id;
     query.id_count = 1;
@@ -36,7 +111,9 @@ static int memory_edit_find(const app_call *call, quipu_store *store, quipu_memo
     if (status != QUIPU_OK) {
         return app_fail(call, text.p, status, &error);
     }
-    app_report(call, "there is no memory %s; \"quipu memory list KEY\" shows ids", text.p);
+    memory_edit_near(store, text, advice, sizeof(advice));
+    app_report(call, "there is no memory %s%s; \"quipu memory list KEY\" shows ids", text.p,
+               advice);
     return APP_NOT_FOUND;
 }
 
@@ -89,28 +166,46 @@ static int memory_edit_change(const app_call *call, quipu_store *store, quipu_me
 }
 
 /* A text, --priority, --subject: at least one of them. */
+static int memory_edit_patch(const app_call *call, char *buffer, quipu_memory_patch *patch)
+{
+    const char *priority = app_value(call, "priority");
+    int code = APP_OK;
+
+    if (app_argument(call, 2).p != NULL) {
+        code = memory_text(call, buffer, &patch->content);
+        patch->set |= QUIPU_MEMORY_SET_CONTENT;
+    }
+    if (priority != NULL) {
+        patch->set |= QUIPU_MEMORY_SET_PRIORITY;
+        patch->priority = (quipu_memory_priority)(app_word_number(MEMORY_PRIORITIES, priority) + 1);
+    }
+    if (app_given(call, "subject")) {
+        patch->set |= QUIPU_MEMORY_SET_SUBJECT;
+        patch->subject = app_text_value(call, "subject");
+    }
+    patch->why = app_text_value(call, "why");
+    if (code == APP_OK && patch->set == 0) {
+        code = app_usage(call, "there is nothing to change: give a text, --priority or --subject");
+    }
+    return code;
+}
+
+/* The text may come from stdin, as that of add. */
 int memory_edit(const app_call *call, quipu_store *store)
 {
     quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
-    const char *priority = app_value(call, "priority");
+    char *buffer = malloc(MEMORY_TEXT_MAX + 1);
+    int code;
 
-    patch.content = app_argument(call, 2);
-    if (patch.content.p != NULL) {
-        patch.set |= QUIPU_MEMORY_SET_CONTENT;
+    if (buffer == NULL) {
+        return app_fail(call, call->arguments[0], QUIPU_NOMEM, NULL);
     }
-    if (priority != NULL) {
-        patch.set |= QUIPU_MEMORY_SET_PRIORITY;
-        patch.priority = (quipu_memory_priority)(app_word_number(MEMORY_PRIORITIES, priority) + 1);
+    code = memory_edit_patch(call, buffer, &patch);
+    if (code == APP_OK) {
+        code = memory_edit_change(call, store, &patch);
     }
-    if (app_given(call, "subject")) {
-        patch.set |= QUIPU_MEMORY_SET_SUBJECT;
-        patch.subject = app_text_value(call, "subject");
-    }
-    patch.why = app_text_value(call, "why");
-    if (patch.set == 0) {
-        return app_usage(call, "there is nothing to change: give a text, --priority or --subject");
-    }
-    return memory_edit_change(call, store, &patch);
+    free(buffer);
+    return code;
 }
 
 /* The third argument says why. */

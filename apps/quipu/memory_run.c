@@ -41,12 +41,6 @@ static int memory_run_needs(const app_call *call, const char *const *options, si
     return APP_OK;
 }
 
-/* Prompts that are read from files. */
-typedef struct memory_run_texts {
-    char observe[QUIPU_MEMORY_PROMPT_MAX + 1];
-    char reflect[QUIPU_MEMORY_PROMPT_MAX + 1];
-} memory_run_texts;
-
 /* The file that an option names, byte for byte: its SHA-256 is in the origin of what comes of it.
  * `buffer` has QUIPU_MEMORY_PROMPT_MAX + 1 bytes. */
 static int memory_run_prompt(const app_call *call, const char *option, char *buffer,
@@ -76,6 +70,15 @@ static int memory_run_prompt(const app_call *call, const char *option, char *buf
     app_input_close(file);
     *ret_prompt = (quipu_str){buffer, n};
     return code;
+}
+
+int memory_prompts_read(const app_call *call, memory_prompts *texts, quipu_memory_options *options)
+{
+    int code = memory_run_prompt(call, "observer-prompt", texts->observe, &options->observe_prompt);
+
+    return code == APP_OK ? memory_run_prompt(call, "reflector-prompt", texts->reflect,
+                                              &options->reflect_prompt)
+                          : code;
 }
 
 /* What --embed does besides. */
@@ -216,7 +219,7 @@ int memory_work(const app_call *call, quipu_store *store)
 {
     char worker[MEMORY_RUN_WORKER_SIZE];
     char host[64] = "";
-    memory_run_texts texts;
+    memory_prompts texts;
     quipu_memory_options options;
     quipu_provider *provider = NULL;
     quipu_cancel *cancel;
@@ -226,10 +229,7 @@ int memory_work(const app_call *call, quipu_store *store)
 
     cancel = app_signals_begin(); /* before libcurl starts threads, which inherit the mask */
     if (code == APP_OK) {
-        code = memory_run_prompt(call, "observer-prompt", texts.observe, &options.observe_prompt);
-    }
-    if (code == APP_OK) {
-        code = memory_run_prompt(call, "reflector-prompt", texts.reflect, &options.reflect_prompt);
+        code = memory_prompts_read(call, &texts, &options);
     }
     if (code == APP_OK) {
         code = memory_run_model(call, &options, &provider);

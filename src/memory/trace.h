@@ -53,7 +53,7 @@ typedef struct qp_trace_said {
 
 void qp_trace_read(const quipu_message *message, qp_trace_said *ret);
 
-/* Whether the user's own words bear out a line, and each of its words stands among them. */
+/* Whether the own words of the user bear out a line, which has no word of the rest only. */
 bool qp_trace_is_own(const qp_trace_said *said, quipu_str line);
 
 #endif

@@ -110,6 +110,30 @@ class Chat(harness.Case):
         alone = self.run_quipu("memory", "run", "--reflector-prompt", prompt, code=2)
         self.assertIn("--model", alone.err)
 
+    def test_a_chat_that_observes_by_a_model_takes_its_prompts(self):
+        prompt = self.folder / "prompt.txt"
+        prompt.write_text("Write down the boats.\n", encoding="utf-8")
+        self.run_quipu("append", "k", "--create", "--role", "user", "--text", "tea " * 5000)
+        terminal = self.open_chat("watch", "--observe-model", "mute", "--observer-prompt",
+                                  str(prompt), "--reflector-prompt", str(prompt))
+        terminal.send("one\n")
+        terminal.expect("You said: one.")
+        end = time.monotonic() + harness.WAIT_S
+        asked = []
+        while not asked:
+            self.assertLess(time.monotonic(), end, "no worker has asked")
+            time.sleep(0.01)
+            asked = [request for request in self.requests() if request["model"] == "mute"]
+        self.assertTrue(asked[0]["messages"][0]["content"].startswith("Write down the boats.\n"))
+        terminal.send("\x04")
+        terminal.finish()
+        for name in ("--observer-prompt", "--reflector-prompt"):
+            err = self.chat("k", "--model", "m", "--text", "x", name, prompt, code=2).err
+            self.assertIn("give --observe-model, too", err)
+            err = self.chat("k", "--model", "m", "--text", "x", "--observe-model", "m", name, "-",
+                            code=2).err
+            self.assertIn("stdin", err)
+
     def test_a_question_in_other_words_finds_a_message_by_its_vector(self):
         for text in ("my puppy chewed the sofa", "the railway is slow", "coffee is ready"):
             self.run_quipu("append", "k", "--create", "--role", "user", "--text", text)

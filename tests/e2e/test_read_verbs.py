@@ -412,6 +412,15 @@ class MemoryWorker(harness.Case):
                          ("I prefer buses.", "high", "travel"))
         shown = self.run_quipu("memory", "show", first["id"], "--json").json()
         self.assertEqual(shown["content"], "I prefer buses.")
+        edited = self.run_quipu("memory", "edit", first["id"], "-", "--json",
+                                stdin="I prefer\nold buses.\n").json()
+        self.assertEqual(edited["content"], "I prefer\nold buses.")
+        self.run_quipu("memory", "edit", first["id"], "-", stdin="x" * (1048576 + 1), code=2)
+        wrong = ("0" if first["id"][0] != "0" else "1") + first["id"][1:]
+        near = f"did you mean {first['id']}?"
+        self.assertIn(near, self.run_quipu("memory", "show", wrong, code=3).err)
+        self.assertIn(near, self.run_quipu("memory", "retire", first["id"][:8], "x", code=2).err)
+        self.assertNotIn("did you mean", self.run_quipu("memory", "show", "zzzzzzzz", code=2).err)
         retired = self.run_quipu("memory", "retire", first["id"], "she flies now", "--json").json()
         self.assertEqual(retired["retiredWhy"], "she flies now")
         self.assertEqual(len(self.run_quipu("memory", "list", "trip", "--json").lines()), 1)
