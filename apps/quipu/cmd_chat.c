@@ -21,8 +21,11 @@
 #include "lines.h"
 #include "memory.h"
 #include "provider.h"
+#include "tags.h"
+#include "tree.h"
 
 #define CHAT_MILLION 1e6     /* prices are millionths for a million tokens */
+#define CHAT_SYSTEM "system" /* the member of the metadata with the system instruction */
 #define CHAT_KEY "chat"      /* the default session */
 #define CHAT_OBSERVE_MS 5000 /* the longest that an ending chat observes by rules */
 #define CHAT_MODELS_SHOWN 12 /* models listed when one must be chosen */
@@ -32,7 +35,9 @@ static const app_option chat_options[] = {
      .value = "NAME",
      .help = "else $QUIPU_MODEL, else the session's, else the endpoint's only model"},
     APP_PROVIDER_OPTIONS(""),
-    {.name = "system", .value = "TEXT", .help = "the system instruction"},
+    {.name = "system",
+     .value = "TEXT",
+     .help = "the system instruction; the session keeps it, an empty one removes it"},
     {.name = "text", .value = "TEXT", .help = "send this, print the answer and exit"},
     {.name = "lines", .help = "from a pipe: each line is a turn, not the whole input"},
     {.name = "budget", .value = "N", .help = "tokens of a prompt; default: by the model"},
@@ -62,6 +67,7 @@ typedef struct chat_run {
     quipu_str key;
     quipu_str model;
     quipu_part system;
+    quipu_json metadata; /* of the session, as it was */
     quipu_model_request request;
     int64_t budget;
     int64_t timeout_s;
@@ -164,13 +170,42 @@ static int chat_only_model(chat_run *run)
 /* ---- the session -----------------------------------------------------------------------------
  */
 
-/* Records the model in the session, so that the next chat continues with it. */
+/* The system instruction that an earlier chat was given, unless this one is given another. */
+static quipu_status chat_system(chat_run *run, const quipu_session_info *session)
+{
+    const app_tree *root = NULL;
+    quipu_str kept = {NULL, 0};
+    quipu_status status =
+        quipu_arena_copy(&run->arena, session->metadata.text, &run->metadata.text);
+
+    if (status == QUIPU_OK && run->metadata.text.n > 0 && !app_given(run->call, "system") &&
+        app_tree_read(run->metadata.text, &run->arena, &root) == QUIPU_OK) {
+        kept = app_tree_text(root, CHAT_SYSTEM);
+    }
+    if (kept.n > 0) {
+        run->system = (quipu_part){.kind = QUIPU_PART_TEXT, .text = kept};
+        run->request.system = quipu_parts_of(&run->system, 1);
+    }
+    return status;
+}
+
+/* Records the model and a new instruction in the session: the next chat continues with them. */
 static quipu_status chat_store_model(chat_run *run, quipu_error *error)
 {
     quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
 
     patch.set = QUIPU_SET_MODEL;
     patch.model = run->model;
+    if (app_given(run->call, "system")) {
+        quipu_status status =
+            app_metadata_put(run->metadata, CHAT_SYSTEM, app_text_value(run->call, "system"),
+                             &run->arena, &patch.metadata);
+
+        if (status != QUIPU_OK) {
+            return status;
+        }
+        patch.set |= QUIPU_SET_METADATA;
+    }
     return quipu_session_update(run->store, run->key, &patch, NULL, NULL, error);
 }
 
@@ -185,6 +220,9 @@ static int chat_resume(chat_run *run, int64_t *ret_messages)
         *ret_messages = history->session->message_count;
         if (run->model.n == 0) {
             status = quipu_arena_copy(&run->arena, history->session->model, &run->model);
+        }
+        if (status == QUIPU_OK) {
+            status = chat_system(run, history->session);
         }
     }
     quipu_free(history);

@@ -1,5 +1,5 @@
-/* Tags in a session's metadata (tags.h). Pure functions over JSON text; called by cmd_ls.c and
- * cmd_set.c. Other members keep their bytes: only the list of tags is written anew. */
+/* Members of a session's metadata (tags.h). Pure functions over JSON text; called by cmd_ls.c,
+ * cmd_set.c and cmd_chat.c. Members that are not changed keep their bytes. */
 #include "tags.h"
 
 #include <stdlib.h>
@@ -77,6 +77,32 @@ static void tags_write_all(app_json *json, const app_tree *root, quipu_str add, 
     app_json_close(json, '}');
 }
 
+/* The metadata as a tree; *ret_root is NULL when there is none. */
+static quipu_status tags_read(quipu_json metadata, quipu_arena *arena, const app_tree **ret_root)
+{
+    const quipu_status status =
+        metadata.text.n > 0 ? app_tree_read(metadata.text, arena, ret_root) : QUIPU_OK;
+
+    return status == QUIPU_OK && *ret_root != NULL && (*ret_root)->kind != APP_TREE_OBJECT
+               ? QUIPU_INVALID
+               : status;
+}
+
+/* Ends a stream in memory and copies what was written; nothing of an object without members. */
+static quipu_status tags_keep(FILE *out, char **text, const size_t *n, quipu_arena *arena,
+                              quipu_json *ret_metadata)
+{
+    quipu_status status = fclose(out) == 0 ? QUIPU_OK : QUIPU_NOMEM;
+
+    if (status == QUIPU_OK && *n > sizeof("{}")) { /* and a line end: there is a member */
+        status = quipu_arena_copy(arena, (quipu_str){*text, *n - 1}, &ret_metadata->text);
+    } else if (status == QUIPU_OK) {
+        *ret_metadata = (quipu_json){{NULL, 0}};
+    }
+    free(*text);
+    return status;
+}
+
 /* Written through a stream in memory, as all JSON of this program is. */
 quipu_status app_tags_change(quipu_json metadata, quipu_str add, quipu_str remove,
                              quipu_arena *arena, quipu_json *ret_metadata)
@@ -85,12 +111,8 @@ quipu_status app_tags_change(quipu_json metadata, quipu_str add, quipu_str remov
     app_json json = {.out = NULL};
     char *text = NULL;
     size_t n = 0;
-    quipu_status status =
-        metadata.text.n > 0 ? app_tree_read(metadata.text, arena, &root) : QUIPU_OK;
+    const quipu_status status = tags_read(metadata, arena, &root);
 
-    if (status == QUIPU_OK && root != NULL && root->kind != APP_TREE_OBJECT) {
-        status = QUIPU_INVALID;
-    }
     if (status != QUIPU_OK) {
         return status;
     }
@@ -99,13 +121,34 @@ quipu_status app_tags_change(quipu_json metadata, quipu_str add, quipu_str remov
         return QUIPU_NOMEM;
     }
     tags_write_all(&json, root, add, remove);
-    if (fclose(json.out) != 0) {
-        status = QUIPU_NOMEM;
-    } else if (n > sizeof("{}")) { /* and a line end: there is a member */
-        status = quipu_arena_copy(arena, (quipu_str){text, n - 1}, &ret_metadata->text);
-    } else {
-        *ret_metadata = (quipu_json){{NULL, 0}};
+    return tags_keep(json.out, &text, &n, arena, ret_metadata);
+}
+
+quipu_status app_metadata_put(quipu_json metadata, const char *name, quipu_str value,
+                              quipu_arena *arena, quipu_json *ret_metadata)
+{
+    const app_tree *root = NULL;
+    app_json json = {.out = NULL};
+    char *text = NULL;
+    size_t n = 0;
+    const quipu_status status = tags_read(metadata, arena, &root);
+
+    if (status != QUIPU_OK) {
+        return status;
     }
-    free(text);
-    return status;
+    json.out = open_memstream(&text, &n);
+    if (json.out == NULL) {
+        return QUIPU_NOMEM;
+    }
+    app_json_open(&json, NULL, '{');
+    for (const app_tree *one = root != NULL ? root->first : NULL; one != NULL; one = one->next) {
+        if (!quipu_str_eq(one->name, quipu_cstr(name))) {
+            app_json_member(&json, one->name, one->raw);
+        }
+    }
+    if (value.n > 0) {
+        app_json_text(&json, name, value);
+    }
+    app_json_close(&json, '}');
+    return tags_keep(json.out, &text, &n, arena, ret_metadata);
 }

@@ -1,4 +1,5 @@
-/* Tags of a session: the member "tags" of its metadata, a list of texts; or "tag", one text. */
+/* Members of a session's metadata. Tags are the member "tags", a list of texts; or "tag", one
+ * text. */
 #ifndef APPS_QUIPU_TAGS_H
 #define APPS_QUIPU_TAGS_H
 
@@ -13,5 +14,10 @@ bool app_tags_have(quipu_json metadata, quipu_str tag, quipu_arena *arena);
  * absent when nothing is left of it. QUIPU_INVALID: the metadata is no object. */
 QUIPU_MUST_USE quipu_status app_tags_change(quipu_json metadata, quipu_str add, quipu_str remove,
                                             quipu_arena *arena, quipu_json *ret_metadata);
+
+/* The metadata with a member of this text; an empty text removes it. *ret_metadata is absent when
+ * nothing is left of it. QUIPU_INVALID: the metadata is no object. */
+QUIPU_MUST_USE quipu_status app_metadata_put(quipu_json metadata, const char *name, quipu_str text,
+                                             quipu_arena *arena, quipu_json *ret_metadata);
 
 #endif

@@ -175,7 +175,7 @@ class Chat(harness.Case):
         last = self.requests()[-1]
         self.assertEqual(last["model"], "m1")
         self.assertEqual([m["content"] for m in last["messages"]],
-                         ["first", "You said: first.", "second"])
+                         ["Be kind.", "first", "You said: first.", "second"])
         before = self.requests()[-2]
         self.assertEqual(before["messages"][0], {"role": "system", "content": "Be kind."})
         self.chat("talk", "--text", "third", "--model", "m2", "--max-tokens", "7")
@@ -372,6 +372,20 @@ class Chat(harness.Case):
         self.assertEqual(texts["k~2"][2:], ["three", "You said: three."])
         self.assertEqual(texts["k/other"][4:], ["/slash", "You said: /slash."])
         self.assertEqual(self.requests()[-1]["model"], "m2")
+
+    def test_a_system_instruction_stays_with_its_session(self):
+        self.chat("talk", "--model", "m", "--text", "a", "--system", "Be kind.")
+        self.run_quipu("set", "k", "--tag", "travel")
+        for text in ("b", "c"):
+            self.chat("talk", "--text", text)
+            first = self.requests()[-1]["messages"][0]
+            self.assertEqual((first["role"], first["content"]), ("system", "Be kind."))
+        self.chat("talk", "--text", "d", "--system", "Be brief.")
+        self.assertEqual(self.requests()[-1]["messages"][0]["content"], "Be brief.")
+        self.chat("talk", "--text", "e", "--system", "")
+        self.assertNotEqual(self.requests()[-1]["messages"][0]["role"], "system")
+        line = self.run_quipu("ls", "--json").lines()[0]
+        self.assertEqual(line["metadata"], {"tags": ["travel"]})
 
     def test_a_file_goes_with_the_next_message_only(self):
         image = self.folder / "p.png"
