@@ -19,7 +19,7 @@ help:
 	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"
 	@echo "make test-mcp    the conformance suite of MCP (installs it and Node 22 once, by npm)"
 	@echo "make test-adk-upstream ADK_SOURCE=...  ADK's own suite from a checkout, over our service"
-	@echo "make bench-python  the Python package against ADK's services and SQLiteSession"
+	@echo "make bench-python  the Python package against the default stores of frameworks"
 	@echo "make test-cross  other processors under qemu, macOS and musl by zig, a chroot, one file"
 	@echo "make test-cluster  3 PostgreSQL under Patroni: the leader killed, cut off, frozen (root)"
 	@echo "make test-cluster-nightly  the same with CLUSTER_KILLS=20"
@@ -77,6 +77,7 @@ test-adk-upstream:
 bench-python:
 	@tools/deps.sh test
 	@$(PYTHON) tests/python/run.py --exec bench/python/bench.py
+	@$(PYTHON) tests/python/run.py --exec bench/python/frameworks.py
 
 test-llm:
 	@tools/deps.sh test

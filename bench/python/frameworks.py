@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""QuipuSaver against LangGraph's own SqliteSaver, through BaseCheckpointSaver, in one run.
+
+    make bench-python            or, in the tests' environment: python bench/python/frameworks.py
+
+A conversation of 10, 1,000 and 10,000 messages gets one message more with each put; then its
+newest checkpoint is read, by a saver that knows it and by a new one. Sides take turns in blocks; a
+ratio is the median over the blocks, as in bench.py. "normal" and "default" are bench.py's, too.
+Ends with 1 when a bar is not held."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import pathlib
+import sqlite3
+import sys
+import tempfile
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from bench import SIZES, TEXT, Figures, Side, set_mode, take_turns
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+import quipu
+from quipu.langgraph import QuipuSaver
+
+BLOCKS = {10: 25, 1_000: 9, 10_000: 5}
+CALLS = {10: 8, 1_000: 4, 10_000: 3}
+CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+
+# (what, mode, messages) -> the least ratio of SqliteSaver's time to ours. Short conversations cost
+# what a commit costs; it waits for the same disk on both sides.
+BARS = {
+    ("put", "normal", 1_000): 5.0,
+    ("put", "normal", 10_000): 20.0,
+    ("put", "default", 1_000): 1.0,
+    ("put", "default", 10_000): 5.0,
+    ("get", "normal", 1_000): 1.0,
+    ("get", "normal", 10_000): 1.0,
+    ("get, new saver", "normal", 1_000): 1.0,
+    ("get, new saver", "normal", 10_000): 1.0,
+}
+
+
+def message(number: int) -> Any:
+    kind = (HumanMessage, AIMessage)[number & 1]
+    return kind(TEXT, id=str(uuid.uuid4()))
+
+
+class Talk:
+    """A saver with a conversation that grows."""
+
+    def __init__(self, saver: Any, messages: list[Any]) -> None:
+        self.saver = saver
+        self._messages = messages
+        self._step = 0
+
+    def grown(self) -> Any:
+        """The next checkpoint; made outside of what is measured."""
+        self._step += 1
+        self._messages = [*self._messages, message(self._step)]
+        checkpoint = empty_checkpoint()
+        checkpoint["id"] = str(uuid6())
+        checkpoint["channel_values"] = {"messages": self._messages, "step": self._step}
+        checkpoint["channel_versions"] = {"messages": self._step, "step": self._step}
+        return checkpoint
+
+    async def put(self, checkpoint: Any) -> None:
+        metadata: Any = {"source": "loop", "step": self._step, "parents": {}}
+        self.saver.put(CONFIG, checkpoint, metadata, checkpoint["channel_versions"])
+
+    async def get(self, saver: Any) -> None:
+        assert saver.get_tuple(CONFIG) is not None
+
+
+def put(talk: Talk, number: int) -> Callable[[], Awaitable[Any]]:
+    return functools.partial(talk.put, talk.grown())
+
+
+def get(talk: Talk, new: bool, number: int) -> Callable[[], Awaitable[Any]]:
+    fresh = new and isinstance(talk.saver, QuipuSaver)
+    return functools.partial(talk.get, QuipuSaver(talk.saver.store) if fresh else talk.saver)
+
+
+async def part(folder: pathlib.Path, mode: str, size: int, figures: Figures) -> None:
+    set_mode(mode)
+    name = f"{mode}-{size}"
+    connection = sqlite3.connect(str(folder / f"theirs-{name}.db"), check_same_thread=False)
+    durability: Any = "relaxed" if mode == "normal" else "full"
+    messages = [message(number) for number in range(size)]
+    with quipu.Store(folder / f"ours-{name}.db", durability=durability) as store:
+        talks = {
+            "sqlitesaver": Talk(SqliteSaver(connection), messages),
+            "quipu": Talk(QuipuSaver(store), messages),
+        }
+        for talk in talks.values():
+            await talk.put(talk.grown())
+        makers: list[tuple[str, Callable[..., Any]]] = [("put", put)]
+        if mode == "normal":
+            makers.append(("get", lambda talk, number: get(talk, False, number)))
+            makers.append(("get, new saver", lambda talk, number: get(talk, True, number)))
+        for what, make in makers:
+            turns: list[Side] = [
+                ((what, side, mode, size), functools.partial(make, talk))
+                for side, talk in talks.items()
+            ]
+            await take_turns(figures, turns, BLOCKS[size], CALLS[size])
+    connection.close()
+
+
+async def measure(folder: pathlib.Path) -> Figures:
+    figures = Figures()
+    for mode in ("normal", "default"):
+        for size in SIZES:
+            await part(folder, mode, size, figures)
+    return figures
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix=f"quipu-{uuid.uuid4().hex[:8]}-") as folder:
+        figures = asyncio.run(measure(pathlib.Path(folder)))
+    missed = 0
+    for what, side, mode, size in figures.keys():
+        if side == "quipu":
+            ours, theirs = (what, side, mode, size), (what, "sqlitesaver", mode, size)
+            ratio, bar = figures.ratio(theirs, ours, 0), BARS.get((what, mode, size))
+            held = "" if bar is None else "held" if ratio >= bar else "MISSED"
+            missed += held == "MISSED"
+            print(
+                f"{held:7} {ratio:8.2f} (bar {bar})  {what}, {mode}, {size}: quipu"
+                f" {figures.median(ours, 0):.0f} us, SqliteSaver {figures.median(theirs, 0):.0f} us"
+            )
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
