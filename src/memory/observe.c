@@ -152,9 +152,9 @@ static const quipu_message *observe_message(const observe_run *run, int64_t seq)
 }
 
 /* Whose word a line is at least: that of the weakest among the messages that it names. */
-static qp_word observe_word(const observe_run *run, const qp_answer_line *line)
+static qp_speaker observe_word(const observe_run *run, const qp_answer_line *line)
 {
-    qp_word word = QP_WORD_USER;
+    qp_speaker word = QP_WORD_USER;
 
     for (size_t i = 0; i < run->messages.count; i++) {
         const quipu_message *message = quipu_message_at(run->messages, i);
@@ -190,15 +190,15 @@ static bool observe_is_said(observe_run *run, const qp_answer_line *line)
 
 /* The strongest word among the messages that a known line came from. A summary stands where
  * messages were, and nobody can see any more whose they are. */
-static qp_word observe_strongest(quipu_messages messages, int64_t first_seq)
+static qp_speaker observe_strongest(quipu_messages messages, int64_t first_seq)
 {
-    qp_word word = QP_WORD_TOOL;
+    qp_speaker word = QP_WORD_TOOL;
 
     for (size_t i = 0; i < messages.count; i++) {
         const quipu_message *message = quipu_message_at(messages, i);
         const bool there =
             message->mark != QUIPU_MARK_COMPACTION && message->seq == first_seq + (int64_t)i;
-        const qp_word one = there ? qp_word_of(message) : QP_WORD_USER;
+        const qp_speaker one = there ? qp_word_of(message) : QP_WORD_USER;
 
         word = one > word ? one : word;
     }
@@ -208,7 +208,7 @@ static qp_word observe_strongest(quipu_messages messages, int64_t first_seq)
 /* Whose word a known line is: the user's, unless all of its messages are there and say
  * otherwise. */
 static quipu_status observe_known_word(const observe_run *run, const quipu_memory *known,
-                                       qp_word *ret_word, quipu_error *reterr)
+                                       qp_speaker *ret_word, quipu_error *reterr)
 {
     const int64_t count = qp_difference(known->source_end, known->source_start) + 1;
     quipu_range range = QUIPU_RANGE_INIT;
@@ -244,7 +244,7 @@ static quipu_status observe_may_replace(observe_run *run, const qp_answer_line *
 {
     const bool saved = known->origin.n == 0 && known->priority != QUIPU_PRIORITY_NONE;
     const bool said = observe_is_said(run, line);
-    qp_word word = QP_WORD_USER;
+    qp_speaker word = QP_WORD_USER;
     quipu_status status = QUIPU_OK;
 
     assert(line->replaces > 0);

@@ -24,7 +24,7 @@ static const char trace_empty[] =
     "users user's assistant wants want asked asks said says they their them its his her who which "
     "when what been being does did also about into than then there";
 
-qp_word qp_word_of(const quipu_message *message)
+qp_speaker qp_word_of(const quipu_message *message)
 {
     bool returned = false;
 

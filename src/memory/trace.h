@@ -16,14 +16,14 @@
 #define QP_TRACE_PART 3
 
 /* Whose word a message is. The smaller one yields. */
-typedef enum qp_word {
+typedef enum qp_speaker {
     QP_WORD_TOOL = 0,  /* tools, and whatever is not known */
     QP_WORD_ASSISTANT, /* models, and programs that speak for them */
     QP_WORD_USER       /* a person: nobody else replaces what they said */
-} qp_word;
+} qp_speaker;
 
 /* By its role; what tools returned within a message is the tools'. */
-qp_word qp_word_of(const quipu_message *message);
+qp_speaker qp_word_of(const quipu_message *message);
 
 /* A set of words. */
 #define QP_TRACE_BITS 65536
