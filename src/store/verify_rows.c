@@ -490,7 +490,10 @@ static quipu_status verify_rows_watermark(rows_walk *walk, const qp_memory_scope
         if (status != QUIPU_OK) {
             return qp_error_pass(reterr, &error);
         }
-        finding->retotals = row->watermark_tokens != message->tokens_total;
+        /* A total that cannot be is the session's finding; nothing is made up from it. */
+        finding->retotals = row->watermark_tokens != message->tokens_total &&
+                            message->tokens_total >= 0 &&
+                            message->tokens_total <= QP_TOKENS_TOTAL_MAX;
         finding->tokens = message->tokens_total;
     }
     finding->watermark = seq;

@@ -170,6 +170,7 @@ static const damage damages[] = {
     {"PRAGMA foreign_keys = OFF; UPDATE messages SET session_messages = x'' WHERE seq = 2 AND "
      "session_messages = " OF("plain"),
      QUIPU_PROBLEM_FILE, NULL, false},
+    {"UPDATE messages SET tokens = -1", QUIPU_PROBLEM_MESSAGE, NULL, false},
     {"UPDATE messages SET seq = seq + 1", QUIPU_PROBLEM_SEQ, NULL, false},
     {"UPDATE sessions SET prompt_total = prompt_total + 1 WHERE key = 'answered'",
      QUIPU_PROBLEM_TOTALS, "answered", false},
