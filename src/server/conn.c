@@ -84,7 +84,10 @@ static bool conn_may_move(qp_conn_state from, qp_conn_state to)
 /* The one place where a connection changes its state. */
 void qp_conn_move(qp_conn *conn, qp_conn_state to)
 {
-    assert(conn_may_move(conn->state, to));
+    const bool is_arrow = conn_may_move(conn->state, to);
+
+    assert(is_arrow);
+    (void)is_arrow; /* without assertions it is asked for nothing */
     assert(to != QP_CONN_WAITING || conn->is_checked); /* only who may ask gets to a worker */
     assert(to != QP_CONN_STREAMING || conn->stream != NULL);
     conn->state = to;
