@@ -47,6 +47,39 @@ async def test_added_sessions_are_found_by_any_word(memory: QuipuMemoryService) 
     assert await texts(memory, '"*?!') == []
 
 
+def embed(given: list[str]) -> list[list[float]]:
+    """Two words that mean the same have one place."""
+    words = (("puppy", "hound"), ("railway", "locomotive"))
+    return [[float(any(word in text for word in some)) for some in words] for text in given]
+
+
+async def test_with_an_embedder_other_words_are_found(path: pathlib.Path) -> None:
+    async with QuipuMemoryService(path, embedder=embed, embed_model="m") as memory:
+        await memory.add_session_to_memory(
+            foreign(says("my puppy chewed the sofa"), says("the railway is slow"))
+        )
+        await memory.add_session_to_memory(foreign(says("a locomotive of v"), user="v"))
+        assert await texts(memory, "locomotives") == []
+        await memory.store.memory_run(embedder=embed, embed_model="m", embed_only=True)
+        assert (await texts(memory, "locomotives"))[0] == "the railway is slow"
+        assert "a locomotive of v" not in await texts(memory, "locomotives")
+    async with QuipuMemoryService(path) as plain:
+        assert await texts(plain, "locomotives") == []
+    with pytest.raises(ValueError, match="belong together"):
+        QuipuMemoryService(path, embedder=embed)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "a\0b", "\ud800", "a\udfff toolkit", "toolkit NEAR(", '"', "^x:*", "\u3000", "x" * 2**20],
+    ids=lambda query: repr(query[:20]),
+)
+async def test_any_text_is_a_query(memory: QuipuMemoryService, query: str) -> None:
+    await memory.add_session_to_memory(foreign(says("The ADK is a great toolkit")))
+    found = await texts(memory, query)
+    assert found == (["The ADK is a great toolkit"] if "toolkit" in query else [])
+
+
 async def test_a_question_finds_its_answer(memory: QuipuMemoryService) -> None:
     await memory.add_session_to_memory(
         foreign(

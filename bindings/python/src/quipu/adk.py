@@ -46,6 +46,7 @@ from typing_extensions import override
 from . import _call, _errors
 from ._adk_artifacts import QuipuArtifactService
 from ._adk_events import read_events, read_one
+from ._embed import Embedder
 from ._native import lib
 from ._store import AsyncStore
 
@@ -408,11 +409,22 @@ class QuipuMemoryService(BaseMemoryService):
         uri: str | os.PathLike[str] | AsyncStore | None = None,
         *,
         agents_dir: str | None = None,
+        embedder: Embedder | None = None,
+        embed_model: str | None = None,
         **options: Any,
     ) -> None:
-        """Open the store at `uri`, or take one that is open, as QuipuSessionService does."""
+        """Open the store at `uri`, or take one that is open, as QuipuSessionService does.
+
+        With an embedder queries find what is said in other words, too, as in `store.recall()`. The
+        vectors are made by a worker: `store.memory_run(embedder=..., embed_model=...)`.
+        """
+        if (embedder is None) != (embed_model is None):
+            raise ValueError("embedder and embed_model belong together: give both or none")
         self._sessions = QuipuSessionService(uri, agents_dir=agents_dir, **options)
         self.store = self._sessions.store
+        self._meaning: dict[str, Any] = {}
+        if embedder is not None:
+            self._meaning = {"embedder": embedder, "embed_model": embed_model}
 
     async def close(self) -> None:
         """Close the store, if this service opened it."""
@@ -540,16 +552,17 @@ class QuipuMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        question = query.encode()[:_MEMORY_QUERY_MAX].decode(errors="ignore")
+        # Any text is a question: half of a surrogate pair stands between words, like a sign.
+        question = query.encode(errors="replace")[:_MEMORY_QUERY_MAX].decode(errors="ignore")
         # What other services hand over is a scope of its own; scores of both have one scale. A
-        # message is a memory by its own words, not by those of its neighbours.
+        # message is a memory by its own words or meaning, not by those of its neighbours.
         found = [
             hit
             for app in (app_name, _MEMORY_APP + app_name)
             for hit in await self.store.recall(
-                question, app_name=app, user_id=user_id, limit=_MEMORY_HITS
+                question, app_name=app, user_id=user_id, limit=_MEMORY_HITS, **self._meaning
             )
-            if hit.from_words > 0
+            if hit.from_words > 0 or hit.from_vector > 0
         ]
         found.sort(key=lambda hit: hit.score, reverse=True)
         gone = await self._gone(app_name, user_id) if found else set()
