@@ -415,8 +415,8 @@ function(quipu_add_scripts)
       set_tests_properties(python.adk_server PROPERTIES DEPENDS python.package)
     endif()
     # Together they talk through the Python package of that environment, so one after the other.
-    set_tests_properties(go.go go.lango go.together PROPERTIES TIMEOUT 7200)
-    set_tests_properties(go.together PROPERTIES DEPENDS "python.package;go.go")
+    set_tests_properties(go.go go.lango go.together go.workers PROPERTIES TIMEOUT 7200)
+    set_tests_properties(go.together go.workers PROPERTIES DEPENDS "python.package;go.go")
   endif()
 
   # The suites of the store on servers that are less kind; all of them in the long form only.

@@ -123,6 +123,7 @@ func NewMemoryService(store *Store) (*MemoryService, error) {
 	if err != nil {
 		return nil, err
 	}
+	sessions.shelf = true
 	return &MemoryService{store: store, sessions: sessions}, nil
 }
 

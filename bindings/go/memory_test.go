@@ -117,6 +117,26 @@ func TestSessionsOfOtherServicesAreCopiedOnce(t *testing.T) {
 	expect(t, found(t, service, "bob", "figs"), "")
 }
 
+func TestNoAppHasTheNameOfAnothersMemory(t *testing.T) {
+	store, service := newMemory(t, filepath.Join(t.TempDir(), "m.db"))
+	sessions, err := NewSessionService(store, ServiceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sessions.Close()
+	_, err = sessions.Create(t.Context(), &session.CreateRequest{AppName: "quipu-memory:app", UserID: "u"})
+	if !errors.Is(err, Invalid) {
+		t.Fatalf("created: %v", err)
+	}
+	foreign := session.InMemoryService()
+	if err := service.AddSessionToMemory(t.Context(), said(t, foreign, "u", "I like tea")); err != nil {
+		t.Fatal(err)
+	}
+	if got := found(t, service, "u", "tea"); got != "I like tea" {
+		t.Fatalf("found %q", got)
+	}
+}
+
 func TestAtMostTenMemoriesComeBack(t *testing.T) {
 	_, service := newMemory(t, filepath.Join(t.TempDir(), "agents.db"))
 	var texts []string

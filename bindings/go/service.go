@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -34,6 +35,7 @@ type SessionService struct {
 	handle uintptr
 	store  *Store
 	rebase bool
+	shelf  bool // of a MemoryService: its sessions lie under apps of memoryApp
 	gate   gate
 	refs   atomic.Int64 // the open service and the live sessions, which read its C object
 }
@@ -130,6 +132,10 @@ func required(names ...string) error {
 func (s *SessionService) Create(ctx context.Context, req *session.CreateRequest) (*session.CreateResponse, error) {
 	if err := required("AppName", req.AppName, "UserID", req.UserID); err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(req.AppName, memoryApp) && !s.shelf {
+		// Its sessions would be the memory of the app whose name follows.
+		return nil, fmt.Errorf("quipu: an app whose name begins with %q is the memory's own: %w", memoryApp, Invalid)
 	}
 	id := req.SessionID
 	if id == "" {

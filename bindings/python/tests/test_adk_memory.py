@@ -117,6 +117,17 @@ async def test_users_and_apps_are_apart(memory: QuipuMemoryService) -> None:
     assert await texts(memory, "secret", "one") == ["secret of one"]
 
 
+async def test_no_app_has_the_name_of_anothers_memory(path: pathlib.Path) -> None:
+    async with QuipuSessionService(path) as sessions:
+        with pytest.raises(ValueError, match="the memory's own"):
+            await sessions.create_session(app_name="quipu-memory:app", user_id="u")
+        await sessions.create_session(app_name="quipu-memory", user_id="u")
+    memory = QuipuMemoryService(path)
+    await memory.add_session_to_memory(foreign(says("The ADK is a great toolkit")))
+    assert await texts(memory, "toolkit") == ["The ADK is a great toolkit"]
+    await memory.close()
+
+
 async def test_a_session_may_be_added_again(memory: QuipuMemoryService) -> None:
     first, second = says("first apple"), says("second apple")
     await memory.add_session_to_memory(foreign(first))

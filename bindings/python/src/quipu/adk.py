@@ -190,6 +190,7 @@ class QuipuSessionService(BaseSessionService):
         self.store = _open(uri, options)
         self._handle = self.store._handle
         self._turns: dict[int, tuple[asyncio.Lock, int]] = {}
+        self._shelves = False  # whether its sessions are a memory service's own
 
     async def close(self) -> None:
         """Close the store, if this service opened it."""
@@ -238,6 +239,9 @@ class QuipuSessionService(BaseSessionService):
             if not name.startswith(State.TEMP_PREFIX)
         }
         _check_state(kept)
+        if app_name.startswith(_MEMORY_APP) and not self._shelves:
+            # Its sessions would be the memory of the app whose name follows.
+            raise ValueError(f"an app whose name begins with {_MEMORY_APP!r} is the memory's own")
         session_id = (session_id or "").strip() or platform_uuid.new_uuid()
         texts = [_name(app_name), _name(user_id), _name(session_id)]
         first = to_json(_session_util.make_json_safe_state(kept)) if kept else None
@@ -421,6 +425,7 @@ class QuipuMemoryService(BaseMemoryService):
         if (embedder is None) != (embed_model is None):
             raise ValueError("embedder and embed_model belong together: give both or none")
         self._sessions = QuipuSessionService(uri, agents_dir=agents_dir, **options)
+        self._sessions._shelves = True
         self.store = self._sessions.store
         self._meaning: dict[str, Any] = {}
         if embedder is not None:
