@@ -3,11 +3,12 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 PYTHON ?= python3
 CLUSTER_KILLS ?= 5
+CITUS_PREFIX ?=
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
 .PHONY: bench-go bench-lango bench-recall install clean format deps release bench-python
 .PHONY: test-adk-upstream test-mcp screenshots deb
-.PHONY: test-cluster test-cluster-nightly
+.PHONY: test-cluster test-cluster-nightly test-citus
 
 help:
 	@echo "make run         build quipu, run its demo in a fresh folder, serve it for a moment"
@@ -22,6 +23,7 @@ help:
 	@echo "make bench-python  the Python package against the default stores of frameworks"
 	@echo "make test-cross  other processors under qemu, macOS and musl by zig, a chroot, one file"
 	@echo "make test-cluster  3 PostgreSQL under Patroni: the leader killed, cut off, frozen (root)"
+	@echo "make test-citus CITUS_PREFIX=...  stores distributed over a coordinator and three workers"
 	@echo "make test-cluster-nightly  the same with CLUSTER_KILLS=20"
 	@echo "make static      one self-contained program: build/static/bin/quipu"
 	@echo "make amalgamation  build/amalgamation/quipu.c and quipu.h, for who embeds by copying"
@@ -94,6 +96,14 @@ test-cross:
 test-cluster:
 	@tools/deps.sh cluster
 	@$(PYTHON) tests/cluster/run.py --kills "$(CLUSTER_KILLS)"
+
+# CITUS_PREFIX: an installation of PostgreSQL with Citus; without it the test is absent.
+test-citus:
+	@tools/deps.sh test
+	@cmake --preset debug >/dev/null
+	@cmake --build --preset debug --target contract_tests quipu_cluster_writer
+	@CITUS_PREFIX="$(CITUS_PREFIX)" $(PYTHON) tests/citus/run.py; \
+	status=$$?; [ $$status = 77 ] && echo "test-citus: absent: 1" || exit $$status
 
 test-cluster-nightly:
 	@$(MAKE) --no-print-directory test-cluster CLUSTER_KILLS=20

@@ -21,8 +21,12 @@ SERVER_ONLY = re.compile(
     r"|(^|;)\s*set\s+(?!local\b|null\b)",
     re.I,
 )
-# What is a capability of PostgreSQL and no part of the subset: full text, row security.
-CAPABILITIES = ("src/ent_postgres/search.c", "src/ent_postgres/row_security.c")
+# What is a capability of PostgreSQL and no part of the subset: full text, row security, Citus.
+CAPABILITIES = (
+    "src/ent_postgres/search.c",
+    "src/ent_postgres/row_security.c",
+    "src/ent_postgres/citus.c",
+)
 SQL = re.compile(
     r"\bselect\b.+\bfrom\b|\binsert\s+(or\s+\w+\s+)?into\b|\bupdate\s+\S+\s+set\b|\bdelete\s+from\b"
     r"|\b(create|alter|drop)\s+((unique|temp|temporary|virtual)\s+)?(table|index|trigger|view)\b"

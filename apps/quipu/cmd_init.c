@@ -3,6 +3,14 @@
 #include "app.h"
 #include "mask.h"
 
+static const app_option init_options[] = {
+    {.name = "distribute",
+     .value = "citus",
+     .choices = "citus",
+     .help = "spread the tables over the workers of Citus (docs/scale.md)"},
+    {.name = NULL},
+};
+
 /* Opens read-only first: a file of another program must not be changed by this verb. */
 static int init_run(const app_call *call)
 {
@@ -20,13 +28,20 @@ static int init_run(const app_call *call)
         !app_open_options(call, APP_NEED_READ, &looking)) {
         return APP_USAGE;
     }
+    if (app_given(call, "distribute")) {
+        making.flags |= QUIPU_OPEN_DISTRIBUTE;
+    }
     if (!app_store_path(call, true, path)) {
         return APP_FAILURE;
     }
     /* An existing file is only opened for reading. */
     status = quipu_open(path, &looking, &store, &error);
     made = status == QUIPU_NOT_FOUND;
-    if (made) {
+    if (status == QUIPU_OK && app_given(call, "distribute")) {
+        quipu_close(store);
+        store = NULL;
+        status = quipu_open(path, &making, &store, &error);
+    } else if (made) {
         status = quipu_open(path, &making, &store, &error);
     }
     if (status != QUIPU_OK) {
@@ -54,6 +69,7 @@ const app_verb app_verb_init = {
     .summary = "create a store",
     .note = "Durability, indexing and a size cap are not stored: the verbs that add messages\n"
             "(append, chat, compact, copy, fork, import) take --durability, --index, --max-size.",
+    .options = init_options,
     .common = APP_STORE | APP_JSON | APP_SILENT,
     .run = init_run,
 };

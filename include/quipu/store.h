@@ -65,6 +65,10 @@ typedef enum quipu_search_mode {
 /* Lango's migration deletes quipu's columns from an adopted file. Adopt such a file again, with
  * what is left and what the backup beside it has; a sound file is opened as without the flag. */
 #define QUIPU_OPEN_REPAIR 16u
+/* Distributes the tables of a store in PostgreSQL over the workers of Citus, by their shards,
+ * unless they are already; for the role that owns them, at the coordinator. Later opens need no
+ * flag. QUIPU_UNSUPPORTED: another engine, or the database has no Citus. */
+#define QUIPU_OPEN_DISTRIBUTE 32u
 
 /* Writes the key of an encrypted file, at most `size` bytes, and returns its length. */
 typedef size_t (*quipu_key_fn)(void *ctx, void *ret_key, size_t size);

@@ -344,6 +344,43 @@ quipu_status qp_row_return(quipu_arena *arena, const ent_entity *entity, const q
 /* ---- the calls
  * ------------------------------------------------------------------------------------- */
 
+/* Reads the owner's key with a statement of its own, for an engine whose INSERT cannot look it up.
+ * An owner that is not there has a key that no row has: the reference is broken. */
+static quipu_status create_read_owner(ent_db *db, const ent_entity *entity, qp_new_row *row,
+                                      quipu_error *reterr)
+{
+    const ent_entity *owner = qp_shard_owner(entity);
+    const int64_t number = QP_NEW_ROW_VALUE(row, entity->shard->number - 1u)->as.i;
+    qp_value *key = QP_NEW_ROW_VALUE(row, entity->field_count);
+    qp_value values[ENT_FIELDS_MAX];
+    qp_cached *cached = NULL;
+    bool is_row = false;
+    quipu_status status;
+
+    assert(owner != NULL && !row->owner_known);
+    qp_plan_begin(&db->plan, owner, db->engine, QP_OP_GET);
+    qp_plan_mark(&db->plan, 0); /* by the key... */
+    qp_plan_mark(&db->plan, 1); /* ...whose shard is known */
+    qp_plan_bind_int(&db->plan, number & ENT_SHARD_MAX);
+    qp_plan_bind_int(&db->plan, number);
+    status = qp_cache_take(db, &cached, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_cached_step(db, cached, values, &is_row, reterr);
+    }
+    if (status == QUIPU_OK && is_row) {
+        qp_owners_note(db, owner, values);
+        *key = values[owner->shard->key - 1];
+    } else if (status == QUIPU_OK) {
+        *key = (qp_value){.kind = QP_UUID};
+    }
+    row->owner_known = status == QUIPU_OK;
+    qp_cache_release(db, cached, status);
+    return status;
+}
+
 /* Inserts one row; `cached` keeps the statement for the next one. The row count is not asked for,
  * so that the engine may defer the write. */
 static quipu_status create_run(ent_db *db, const ent_entity *entity, qp_new_row *row,
@@ -355,7 +392,10 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, qp_new_row 
     size_t n = 0;
 
     assert(*cached == NULL || (*cached)->entity == entity);
-    if (*cached == NULL) {
+    if (db->engine->distributed && !row->owner_known && qp_shard_owner(entity) != NULL) {
+        status = create_read_owner(db, entity, row, reterr);
+    }
+    if (status == QUIPU_OK && *cached == NULL) {
         qp_plan_begin(&db->plan, entity, db->engine, QP_OP_INSERT);
         qp_plan_mark(&db->plan, row->key_given_out);
         qp_plan_mark(&db->plan, row->owner_known);
@@ -452,7 +492,8 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
 static quipu_status create_form(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                 qp_cached **cached, quipu_error *reterr)
 {
-    const size_t form = (row->key_given_out ? 1u : 0u) + (row->owner_known ? 2u : 0u);
+    const bool owner_known = row->owner_known || db->engine->distributed; /* read by then */
+    const size_t form = (row->key_given_out ? 1u : 0u) + (owner_known ? 2u : 0u);
 
     assert(form < CREATE_FORMS);
     return create_run(db, entity, row, &cached[form], reterr);

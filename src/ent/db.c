@@ -102,6 +102,30 @@ quipu_status qp_db_failed(ent_db *db, quipu_status status)
     return status;
 }
 
+/* As the connection found it when it was opened. */
+bool qp_db_is_distributed(const ent_db *db)
+{
+    assert(db != NULL);
+    return db->engine->distributed;
+}
+
+/* Retried where programs that start together meet. */
+quipu_status qp_db_distribute(ent_db *db, bool asked, bool *ret_changed, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_write(db, reterr);
+
+    assert(db->depth == 0 && ret_changed != NULL);
+    *ret_changed = false;
+    if (status != QUIPU_OK || db->engine->distribute == NULL) {
+        return status;
+    }
+    status = db->engine->distribute(db->conn, asked, ret_changed, reterr);
+    for (int tries = 1; qp_db_backoff(db, status, tries); tries++) {
+        status = db->engine->distribute(db->conn, asked, ret_changed, reterr);
+    }
+    return status;
+}
+
 /* The store compares two readings to learn whether a refused member of a batch wrote anything. */
 int64_t qp_db_total_changes(const ent_db *db)
 {

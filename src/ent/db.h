@@ -86,6 +86,15 @@ int64_t qp_db_total_changes(const ent_db *db);
 /* Whether the engine has row locks, so that several connections can write at the same time. */
 bool qp_db_locks_rows(const ent_db *db);
 
+/* Whether the store's rows lie on several servers. */
+bool qp_db_is_distributed(const ent_db *db);
+
+/* Spreads the store's rows over several servers, in one transaction or not at all; does nothing
+ * where nobody asks for that, or where it is done (qp_engine.distribute). *ret_changed: the
+ * connection has to be opened again. Outside of transactions. */
+QUIPU_MUST_USE quipu_status qp_db_distribute(ent_db *db, bool asked, bool *ret_changed,
+                                             quipu_error *reterr);
+
 /* Locks the key counters of these shards, which ascend, until the transaction ends: a shared writer
  * that is about to insert rows into several shards calls it before its first write. `touch`: they
  * stand for more than numbers, and who locks them later must see what this transaction did, at

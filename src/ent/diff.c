@@ -270,6 +270,14 @@ static bool diff_rule_fits(uint8_t rule, const char *found)
     return qp_name_eq(found, "RESTRICT") || qp_name_eq(found, "NO ACTION");
 }
 
+/* A distributed table has no reference into another shard, which no server could enforce. */
+static bool diff_is_unenforced(const diff_work *work, const ent_entity *entity,
+                               const ent_edge *edge, const qp_table_shape *table)
+{
+    return work->shards && table->is_distributed &&
+           qp_shard_beside(entity, &entity->fields[edge->field]);
+}
+
 /* Deletes rely on the file's own references, so a column that holds a key must have the right one.
  * A missing column is not looked at: diff_field() adds it together with its reference. Where the
  * owner's natural key stands in for its number, that column holds the reference. */
@@ -295,7 +303,7 @@ static void diff_references(diff_work *work, const ent_entity *entity, const qp_
                          qp_name_eq(reference->table, edge->to->table) &&
                          diff_rule_fits(edge->on_delete, reference->on_delete));
         }
-        if (column != NULL && !fits) {
+        if (column != NULL && !fits && !diff_is_unenforced(work, entity, edge, table)) {
             diff_problem(work, entity, column->name,
                          "has no reference with the right rule on delete");
         }

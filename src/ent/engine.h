@@ -200,6 +200,14 @@ typedef struct qp_engine {
                               bool touch, quipu_error *reterr);
     /* See qp_db_commit_later(). NULL: a COMMIT ends when it is durable, or costs no wait. */
     void (*commit_later)(void *conn);
+    /* Rows lie on several servers, by their shard: an INSERT has no subquery, so that an owner that
+     * was not seen is read before it (owner.h); rows of two tables meet by their shards. */
+    bool distributed;
+    /* Distributes the tables that are not distributed yet, outside of a transaction, or fails and
+     * changes nothing: where it is `asked` to, where others of the store are, or where the database
+     * says so. *ret_changed: it did; open connections have to be opened again. NULL: the engine
+     * cannot. */
+    quipu_status (*distribute)(void *conn, bool asked, bool *ret_changed, quipu_error *reterr);
 } qp_engine;
 
 #endif

@@ -57,6 +57,7 @@ typedef struct qp_table_shape {
     size_t trigger_count;
     bool is_virtual; /* columns are known only for the engine's own full-text tables */
     bool is_view;
+    bool is_distributed; /* its rows lie on several servers, by their shards */
 } qp_table_shape;
 
 typedef struct qp_file_shape {

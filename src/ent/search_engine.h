@@ -71,6 +71,8 @@ typedef struct qp_searcher {
      * can follow, and the statement repeats ranges and conditions between these parts. NULL: the
      * index stops by itself. */
     void (*put_walk)(qp_buf *sql, const ent_entity *entity, qp_search_walk_part part);
+    /* SQL of the shard of a row of the index, inside put_hits. NULL: the index has none. */
+    const char *hit_shard;
 } qp_searcher;
 
 /* One step of qp_searcher.clean, in the caller's write transaction. QP_SEARCH_CANNOT_CLEAN also

@@ -104,8 +104,7 @@ static void sql_compare(sql_writer *w, const char *column, const char *operator)
     sql_next_number(w);
 }
 
-/* ---- shards
- * ---------------------------------------------------------------------------------------- */
+/* ---- shards ---- */
 
 /* The owner, in an engine with shards. */
 static const ent_entity *sql_owner(const sql_writer *w)
@@ -153,8 +152,7 @@ static void sql_part_of(sql_writer *w, unsigned number)
     qp_buf_u64(w->sql, ENT_SHARD_MAX);
 }
 
-/* ---- conditions
- * ---------------------------------------------------------------------------------- */
+/* ---- conditions ---- */
 
 /* NULL NOT IN () is true in SQL, where every other comparison with NULL is unknown: made equal
  * here, by a comparison of the column with itself.
@@ -288,8 +286,7 @@ static void sql_where(sql_writer *w)
     (void)sql_level(w, " WHERE ");
 }
 
-/* ---- order and keyset
- * ------------------------------------------------------------------------------ */
+/* ---- order and keyset ---- */
 
 /* Reads the order terms back from the shape. */
 static size_t sql_terms(sql_writer *w, sql_term *terms)
@@ -408,8 +405,7 @@ static void sql_order(sql_writer *w, const sql_term *terms, size_t n)
     }
 }
 
-/* ---- statements
- * ---------------------------------------------------------------------------------- */
+/* ---- statements ---- */
 
 /* All fields, in the order of the row struct. */
 static void sql_columns(sql_writer *w)
@@ -734,7 +730,8 @@ static void sql_search_owner(sql_writer *w, bool of_hit)
     w->sql = sql;
     if (qp_buf_status(&number) == QUIPU_OK) {
         sql_puts(w, " AND ");
-        qp_shard_put_owned(sql, w->entity, NULL, qp_buf_str(&number).p);
+        const char *shard = of_hit ? w->engine->searcher->hit_shard : NULL;
+        qp_shard_put_owned(sql, w->entity, shard, qp_buf_str(&number).p);
     }
     qp_buf_fail(sql, qp_buf_status(&number));
     qp_buf_free(&number);
@@ -866,6 +863,7 @@ static void sql_hits(sql_writer *w)
 static size_t sql_search(sql_writer *w, unsigned operation)
 {
     const qp_searcher *searcher = w->engine->searcher;
+    const unsigned mark = sql_peek(w);
 
     assert(searcher != NULL);
     switch (operation) {
@@ -875,6 +873,9 @@ static size_t sql_search(sql_writer *w, unsigned operation)
         sql_where(w);
         if (operation == QP_OP_UNINDEX) {
             sql_puts(w, searcher->unindex_end);
+            if (searcher->hit_shard != NULL && (mark == QP_MARK_OWNER || mark == QP_MARK_SHARD)) {
+                sql_puts(w, " AND \"" QP_SHARD_COLUMN "\"=$1");
+            }
             return 0;
         }
         return searcher->add_row == NULL

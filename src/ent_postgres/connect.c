@@ -53,15 +53,22 @@ bool qp_pg_backoff(qp_pg *conn, int64_t deadline_ns)
 }
 
 /* The notice receiver. Notices are not shown; one of them means that COMMIT stopped waiting for a
- * synchronous standby. It is recognized by the function that
- * raised it: the message is translated, and its SQLSTATE (01000 or 57P01) has other uses. */
+ * synchronous standby. It is recognized by the function that raised it: the message is translated,
+ * and its SQLSTATE (01000 or 57P01) has other uses. Of a distributed store any warning of a COMMIT
+ * counts: a worker may hold a transaction that is prepared and not yet committed, which nobody sees
+ * until it is (the head of citus.c). */
 static void connect_notice(void *ctx, const PGresult *notice)
 {
     qp_pg *conn = ctx;
     const char *function = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
 
+    const char *state = PQresultErrorField(notice, PG_DIAG_SQLSTATE);
+
     assert(conn != NULL);
     if (function != NULL && strcmp(function, CONNECT_STANDBY_FUNCTION) == 0) {
+        conn->unreplicated = true;
+    }
+    if (conn->citus && conn->committing && state != NULL && strncmp(state, "00", 2) != 0) {
         conn->unreplicated = true;
     }
 }

@@ -146,6 +146,56 @@ static bool error_range(const PGresult *failure, quipu_error *reterr)
     return true;
 }
 
+/* Cuts the number of a shard off a name, as Citus puts it behind those of the store:
+ * sessions_part_id_key_102008. False: there is none. */
+static bool error_cut_shard(char *name)
+{
+    size_t n = strlen(name);
+    const size_t whole = n;
+
+    while (n > 0 && name[n - 1] >= '0' && name[n - 1] <= '9') {
+        n--;
+    }
+    if (n == whole || n < 2 || name[n - 1] != '_') {
+        return false;
+    }
+    name[n - 1] = '\0';
+    return true;
+}
+
+/* The name of a table or a constraint; a worker names those of its shard. */
+static void error_name(const qp_pg *conn, const PGresult *failure, int field,
+                       char ret_name[QP_PG_NAME_SIZE])
+{
+    (void)snprintf(ret_name, QP_PG_NAME_SIZE, "%s", error_field(failure, field));
+    assert(strlen(ret_name) < QP_PG_NAME_SIZE);
+    if (conn->citus) {
+        (void)error_cut_shard(ret_name);
+    }
+}
+
+/* Citus passes a worker's message on without its fields. The name of the constraint is the last
+ * word of it that ends with a shard's number, in any language. */
+static void error_named(const PGresult *failure, char ret_name[QP_PG_NAME_SIZE])
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    const char *at = error_field(failure, PG_DIAG_MESSAGE_PRIMARY);
+
+    assert(ret_name[0] == '\0');
+    while (*at != '\0') {
+        const size_t n = strspn(at, letters);
+        char word[QP_PG_NAME_SIZE] = "";
+
+        if (n > 0 && n < sizeof(word)) {
+            memcpy(word, at, n);
+            if (error_cut_shard(word)) {
+                memcpy(ret_name, word, sizeof(word));
+            }
+        }
+        at += n > 0 ? n : 1;
+    }
+}
+
 /* 57014 is QUIPU_CANCELLED or QUIPU_BUSY when we sent the cancel (interrupt.stopped says why), and
  * QUIPU_BUSY when the server did: statement_timeout, or an operator. */
 quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
@@ -166,8 +216,10 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
     if (strcmp(state, "22P02") == 0 && error_range(failure, reterr)) {
         status = QUIPU_INVALID;
     } else if (meaning->rule != NULL) {
-        (void)qp_error_field(reterr, status, NULL, NULL, meaning->rule, "%s.%s",
-                             error_field(failure, PG_DIAG_TABLE_NAME),
+        char table[QP_PG_NAME_SIZE];
+
+        error_name(conn, failure, PG_DIAG_TABLE_NAME, table);
+        (void)qp_error_field(reterr, status, NULL, NULL, meaning->rule, "%s.%s", table,
                              error_field(failure, PG_DIAG_COLUMN_NAME));
     } else {
         (void)qp_error_set(reterr, status, "%s the database: %s (state %s)", doing,
@@ -201,21 +253,26 @@ quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr
 void qp_pg_explain_unique(qp_pg *conn, const PGresult *failure, quipu_error *reterr)
 {
     static const char sql[] =
-        "SELECT a.attname FROM pg_catalog.pg_index i "
+        "SELECT a.attname, t.relname FROM pg_catalog.pg_index i "
+        "JOIN pg_catalog.pg_class t ON t.oid = i.indrelid "
         "JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid "
         "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
         "CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(number, place) "
         "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number "
-        "WHERE n.nspname = $1 AND c.relname = $2 ORDER BY k.place";
-    const char *table = error_field(failure, PG_DIAG_TABLE_NAME);
-    const char *values[2] = {error_field(failure, PG_DIAG_SCHEMA_NAME),
-                             error_field(failure, PG_DIAG_CONSTRAINT_NAME)};
+        "WHERE n.nspname = COALESCE(NULLIF($1, ''), current_schema()) AND c.relname = $2 "
+        "ORDER BY k.place";
+    char constraint[QP_PG_NAME_SIZE];
+    const char *values[2] = {error_field(failure, PG_DIAG_SCHEMA_NAME), constraint};
     qp_pg_call call = {.doing = "cannot read", .wanted = 0};
     size_t n = 0;
 
     assert(failure != NULL);
     if (reterr == NULL || conn->pg == NULL || strcmp(reterr->rule, "unique") != 0) {
         return;
+    }
+    error_name(conn, failure, PG_DIAG_CONSTRAINT_NAME, constraint);
+    if (conn->citus && constraint[0] == '\0') {
+        error_named(failure, constraint);
     }
     qp_pg_batch(conn);
     if (!conn->broken && PQsendQueryParams(conn->pg, sql, 2, NULL, values, NULL, NULL, 0) == 1) {
@@ -227,7 +284,8 @@ void qp_pg_explain_unique(qp_pg *conn, const PGresult *failure, quipu_error *ret
         reterr->message[0] = '\0';
         for (int i = 0; i < PQntuples(call.result) && n < sizeof(reterr->message); i++) {
             n += (size_t)snprintf(reterr->message + n, sizeof(reterr->message) - n, "%s%s.%s",
-                                  i > 0 ? ", " : "", table, PQgetvalue(call.result, i, 0));
+                                  i > 0 ? ", " : "", PQgetvalue(call.result, i, 1),
+                                  PQgetvalue(call.result, i, 0));
         }
     }
     qp_pg_call_done(&call);

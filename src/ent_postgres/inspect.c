@@ -261,6 +261,7 @@ quipu_status qp_pg_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret, q
         tables[i].name = inspect_text(&reader, rows[0], i, 0);
         tables[i].is_view = kind == 'v' || kind == 'm';
         tables[i].is_virtual = kind == 'f';
+        tables[i].is_distributed = self->citus;
         if (!reader.failed) {
             inspect_read_columns(&reader, rows[1], &from[1], &tables[i]);
             inspect_read_indexes(&reader, rows[2], &from[2], &tables[i]);

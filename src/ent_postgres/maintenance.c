@@ -60,6 +60,13 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
     if (status != QUIPU_OK) {
         return status;
     }
+    if (self->citus) {
+        qp_sizes sizes = {.page_bytes = MAINTENANCE_PAGE_BYTES};
+
+        status = qp_pg_citus_sizes(self, &sizes, reterr);
+        *ret = status == QUIPU_OK ? sizes : *ret;
+        return status;
+    }
     status =
         qp_pg_query(self,
                     "SELECT CAST(COALESCE(SUM(pg_catalog.pg_total_relation_size(t.oid)), 0) AS "
@@ -88,7 +95,12 @@ static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, 
     }
     server = PQparameterStatus(self->pg, "server_version");
     (void)snprintf(ret_text, size, "PostgreSQL %s", server != NULL ? server : "of unknown version");
-    return QUIPU_OK;
+    if (self->citus) {
+        const size_t n = strlen(ret_text);
+
+        status = qp_pg_citus_engine_text(self, ret_text + n, size - n, reterr);
+    }
+    return status;
 }
 
 /* A parameter of the server's whole cluster, which initdb or pg_checksums sets. */

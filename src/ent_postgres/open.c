@@ -87,49 +87,29 @@ static quipu_status open_adopt(void *conn, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-const qp_engine qp_pg_engine = {
-    .version = 1,
-    .name = "postgres",
-    .close = open_close,
-    .parameter = "$",
-    .packs_clusters = false,
-    .shards = true,
-    .prepare = qp_pg_prepare,
-    .finalize = qp_pg_finalize,
-    .bind = qp_pg_bind,
-    .step = qp_pg_step,
-    .reset = qp_pg_reset,
-    .changes = open_changes,
-    .total_changes = open_total_changes,
-    .last_key = open_last_key,
-    .begin = qp_pg_begin,
-    .commit = qp_pg_commit,
-    .rollback = qp_pg_rollback,
-    .in_transaction = qp_pg_in_transaction,
-    .put_in = qp_pg_put_in,
-    .put_add = qp_pg_put_add,
-    .put_match = qp_pg_put_match,
-    .position = "strpos",
-    .next_key = qp_pg_next_key,
-    .failure = open_failure,
-    .row_lock = QP_PG_ROW_LOCK,
-    .commit_later = qp_pg_commit_later,
-    .defer = qp_pg_defer,
-    .deferred_snapshots = true,
-    .must_match_begin = QP_PG_MUST_MATCH_BEGIN,
-    .must_match_end = QP_PG_MUST_MATCH_END,
-    .chunked = QP_PG_CHUNKED,
-    .lock_keys = qp_pg_lock_keys,
-    .is_read_only = open_is_read_only,
-    .adopt = open_adopt,
-    .execute = qp_pg_execute,
-    .migrator = &qp_pg_migrator,
-    .set_interrupt = qp_pg_set_interrupt,
-    .searcher = &qp_pg_searcher,
-    .maintenance = &qp_pg_maintenance,
-    .enable_row_security = qp_pg_enable_row_security,
-    .data_version = qp_pg_data_version,
-};
+/* What both tables have. */
+#define OPEN_ENGINE                                                                                \
+    .version = 1, .name = "postgres", .close = open_close, .parameter = "$",                       \
+    .packs_clusters = false, .shards = true, .prepare = qp_pg_prepare, .finalize = qp_pg_finalize, \
+    .bind = qp_pg_bind, .step = qp_pg_step, .reset = qp_pg_reset, .changes = open_changes,         \
+    .total_changes = open_total_changes, .last_key = open_last_key, .begin = qp_pg_begin,          \
+    .commit = qp_pg_commit, .rollback = qp_pg_rollback, .in_transaction = qp_pg_in_transaction,    \
+    .put_in = qp_pg_put_in, .put_add = qp_pg_put_add, .put_match = qp_pg_put_match,                \
+    .position = "strpos", .next_key = qp_pg_next_key, .failure = open_failure,                     \
+    .row_lock = QP_PG_ROW_LOCK, .commit_later = qp_pg_commit_later, .defer = qp_pg_defer,          \
+    .deferred_snapshots = true, .must_match_begin = QP_PG_MUST_MATCH_BEGIN,                        \
+    .must_match_end = QP_PG_MUST_MATCH_END, .chunked = QP_PG_CHUNKED,                              \
+    .lock_keys = qp_pg_lock_keys, .is_read_only = open_is_read_only, .adopt = open_adopt,          \
+    .execute = qp_pg_execute, .migrator = &qp_pg_migrator, .set_interrupt = qp_pg_set_interrupt,   \
+    .maintenance = &qp_pg_maintenance, .enable_row_security = qp_pg_enable_row_security,           \
+    .data_version = qp_pg_data_version
+
+const qp_engine qp_pg_engine = {OPEN_ENGINE, .distribute = qp_pg_citus_distribute,
+                                .searcher = &qp_pg_searcher};
+
+/* The same for a store that is distributed: texts that name the shard, no subquery in an INSERT. */
+const qp_engine qp_pg_citus_engine = {OPEN_ENGINE, .distribute = qp_pg_citus_distribute,
+                                      .searcher = &qp_pg_citus_searcher, .distributed = true};
 
 /* ---- opening ----------------------------------------------------------------------------------
  */
@@ -195,7 +175,7 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
 
 /* Counts the tables of the first schema of the search path, and the engine's tables in later
  * schemas of the path that the first one lacks: unqualified names would find those, of another
- * store. */
+ * store. And whether the database has Citus. */
 static const char *const open_schema =
     "SELECT (SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class c "
     "WHERE c.relnamespace = n.oid AND c.relkind = 'r'), "
@@ -203,7 +183,8 @@ static const char *const open_schema =
     "JOIN pg_catalog.pg_namespace o ON o.oid = c.relnamespace "
     "WHERE o.nspname = ANY (pg_catalog.current_schemas(false)) AND o.oid <> n.oid "
     "AND c.relname IN ('" QP_PG_TABLE "', '" QP_JOURNAL_TABLE "') AND NOT EXISTS (SELECT 1 FROM "
-    "pg_catalog.pg_class h WHERE h.relnamespace = n.oid AND h.relname = c.relname)) "
+    "pg_catalog.pg_class h WHERE h.relnamespace = n.oid AND h.relname = c.relname)), "
+    "(SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_extension WHERE extname = 'citus') "
     "FROM pg_catalog.pg_namespace n WHERE n.nspname = current_schema()";
 
 /* There must be a schema to work in, without another store's tables behind it on the path and, with
@@ -224,6 +205,9 @@ static quipu_status open_check_once(qp_pg *conn, bool must_exist, quipu_error *r
                               "the first schema of the search path has no store, but a later one "
                               "has; name one schema alone (options=-csearch_path%%3D... in the "
                               "URI)");
+    }
+    if (status == QUIPU_OK && qp_pg_int(call.result, 0, 2) != 0) {
+        status = qp_pg_citus_find(conn, reterr);
     }
     qp_pg_call_done(&call);
     return status;
@@ -281,7 +265,8 @@ quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *opti
     }
     if (status == QUIPU_OK) {
         assert(conn != NULL);
-        status = qp_db_new(&qp_pg_engine, conn, conn->read_only, ret_db, reterr);
+        status = qp_db_new(conn->citus ? &qp_pg_citus_engine : &qp_pg_engine, conn, conn->read_only,
+                           ret_db, reterr);
     }
     if (status != QUIPU_OK) {
         open_close(conn);

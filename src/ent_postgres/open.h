@@ -169,11 +169,13 @@ typedef struct qp_pg_cursor {
  * transaction that has ended may leave its ROLLBACK unanswered (undrained > 0); the next batch
  * reads that answer first. */
 typedef struct qp_pg {
-    PGconn *pg;     /* NULL while there is no connection */
-    char *uri;      /* as given to ent_postgres_open() */
-    char *tenant;   /* the tenant of row security (row_security.c), or NULL */
-    bool read_only; /* opened so: every write is refused by src/ent before it comes here */
-    bool any_host;  /* may connect to a hot standby, which may lag */
+    PGconn *pg;        /* NULL while there is no connection */
+    char *uri;         /* as given to ent_postgres_open() */
+    char *tenant;      /* the tenant of row security (row_security.c), or NULL */
+    bool read_only;    /* opened so: every write is refused by src/ent before it comes here */
+    bool citus_wanted; /* quipu.distribute says that its stores are to be */
+    bool citus;        /* the store's tables are distributed by Citus (citus.c) */
+    bool any_host;     /* may connect to a hot standby, which may lag */
     qp_interrupt interrupt;
     qp_log log; /* the hook of the store that opened it */
     /* The deadline that was set when the open transaction began, or 0. It bounds the wait for the
@@ -190,7 +192,8 @@ typedef struct qp_pg {
     bool short_lock_timeout; /* it has deferred writes: lock_timeout is the short one */
     bool commit_later;       /* its COMMIT is asynchronous */
     qp_failure failure;      /* the last one; FINAL: also when nothing has failed */
-    bool unreplicated;       /* the server stopped waiting for a synchronous standby */
+    bool committing;         /* a COMMIT waits for its answer */
+    bool unreplicated; /* the COMMIT is not where it should be: at a standby, or at a worker */
     /* The queue of transaction commands that travel with the next statement, in order:
      *   0: BEGIN    depth: SAVEPOINT ent_depth    -depth: RELEASE SAVEPOINT ent_depth */
     int16_t pending_tx[QP_PG_PENDING_TX_MAX];
@@ -224,6 +227,7 @@ typedef struct qp_pg {
 } qp_pg;
 
 extern const qp_engine qp_pg_engine;
+extern const qp_engine qp_pg_citus_engine;            /* of a store that is distributed by Citus */
 extern const struct qp_migrator qp_pg_migrator;       /* migrate.c */
 extern const struct qp_maintenance qp_pg_maintenance; /* maintenance.c */
 
@@ -404,6 +408,22 @@ quipu_status qp_pg_query(qp_pg *conn, const char *sql, qp_pg_call *call, quipu_e
 /* Sets up a new session: random names for prepared statements and, where it writes, a check that
  * the role does not suppress the warnings that wire.c relies on (QUIPU_UNSUPPORTED). */
 quipu_status qp_pg_init_session(qp_pg *conn, quipu_error *reterr);
+
+/* ---- citus.c ----------------------------------------------------------------------------------
+ */
+
+/* Sets conn->citus: whether the schema's tables are distributed. Asked once a connection, where the
+ * database has the extension. */
+quipu_status qp_pg_citus_find(qp_pg *conn, quipu_error *reterr);
+/* Makes SET LOCAL reach the workers, in every session of a distributed store. */
+quipu_status qp_pg_citus_init(qp_pg *conn, quipu_error *reterr);
+/* The engine's `distribute`. */
+quipu_status qp_pg_citus_distribute(void *conn, bool asked, bool *ret_changed, quipu_error *reterr);
+
+/* Bytes of the tables on all nodes, and the lowest durability of any node. */
+quipu_status qp_pg_citus_sizes(qp_pg *conn, qp_sizes *ret, quipu_error *reterr);
+/* "Citus 13.2, 3 workers, 32 shards..." for the engine's name. */
+quipu_status qp_pg_citus_engine_text(qp_pg *conn, char *ret_text, size_t size, quipu_error *reterr);
 
 /* ---- row_security.c ---------------------------------------------------------------------------
  */

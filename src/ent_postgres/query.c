@@ -60,5 +60,12 @@ quipu_status qp_pg_init_session(qp_pg *conn, quipu_error *reterr)
         return qp_error_set(reterr, QUIPU_IO, "the system has no randomness to give");
     }
     conn->names &= QUERY_NAMES_FROM;
+    if (conn->citus) {
+        quipu_status status = qp_pg_citus_init(conn, reterr);
+
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
     return conn->read_only ? QUIPU_OK : query_check_settings(conn, reterr);
 }

@@ -28,13 +28,34 @@
 /* ---- every transaction --------------------------------------------------------------------------
  */
 
+/* On a distributed store: SET LOCAL, which Citus sends on to the workers, as it does not with
+ * set_config(). It takes no parameter; a quote is doubled, and standard_conforming_strings is on.
+ */
+static void row_security_send_set(qp_pg *conn)
+{
+    qp_buf sql;
+
+    assert(conn->citus && conn->tenant != NULL);
+    qp_buf_init(&sql, ROW_SECURITY_SQL_MAX);
+    qp_buf_puts(&sql, "SET LOCAL " ROW_SECURITY_SETTING " = ");
+    qp_sql_text(&sql, conn->tenant);
+    if (qp_buf_status(&sql) == QUIPU_OK) {
+        qp_pg_send(conn, qp_buf_str(&sql).p);
+    } else {
+        conn->broken = true;
+    }
+    qp_buf_free(&sql);
+}
+
 /* Travels directly behind BEGIN, or first in a batch outside of a transaction. */
 void qp_pg_send_tenant(qp_pg *conn)
 {
     const char *values[1] = {conn->tenant};
 
     assert(conn->tenant == NULL || conn->tenant[0] != '\0');
-    if (conn->tenant != NULL) {
+    if (conn->tenant != NULL && conn->citus) {
+        row_security_send_set(conn);
+    } else if (conn->tenant != NULL) {
         qp_pg_send_values(conn, "SELECT set_config('" ROW_SECURITY_SETTING "',$1,true)", values, 1);
     }
 }
@@ -101,7 +122,8 @@ static bool row_security_is(const PGresult *tables, int row, int column)
  * the planner hash all rows of the tenant, which costs more the more there are. A row that repeats
  * its owner's key columns must agree in all of them, or it could name one owner by number and
  * another by key. */
-static void row_security_put_owned(qp_buf *sql, const char *table, const qp_row_policy *policy)
+static void row_security_put_owned(qp_buf *sql, const char *table, const qp_row_policy *policy,
+                                   bool has_tenant)
 {
     const char *columns[QP_SHARD_KEY_MAX];
     size_t n = 0;
@@ -110,7 +132,7 @@ static void row_security_put_owned(qp_buf *sql, const char *table, const qp_row_
     if (qp_shard_owner(policy->entity) != NULL && strcmp(table, policy->entity->table) == 0) {
         n = qp_shard_primary(policy->through, columns);
     }
-    if (policy->through != NULL) {
+    if (policy->through != NULL && !has_tenant) {
         qp_buf_puts(sql, "(SELECT o.\"" QP_ROW_SECURITY_COLUMN "\" FROM ");
         qp_sql_name(sql, policy->through->table);
         qp_buf_puts(sql, " AS o WHERE o.");
@@ -135,7 +157,8 @@ static void row_security_put_owned(qp_buf *sql, const char *table, const qp_row_
 }
 
 /* Enables, forces (also for the tables' owner), and replaces the policy of one table. */
-static void row_security_put(qp_buf *sql, const char *table, const qp_row_policy *policy)
+static void row_security_put(qp_buf *sql, const char *table, const qp_row_policy *policy,
+                             bool has_tenant)
 {
     static const char *const heads[] = {"ALTER TABLE ", " ENABLE ROW LEVEL SECURITY;\nALTER TABLE ",
                                         " FORCE ROW LEVEL SECURITY;\nDROP POLICY IF EXISTS "
@@ -148,17 +171,35 @@ static void row_security_put(qp_buf *sql, const char *table, const qp_row_policy
         qp_sql_name(sql, table);
     }
     qp_buf_puts(sql, " USING (");
-    row_security_put_owned(sql, table, policy);
+    row_security_put_owned(sql, table, policy, has_tenant);
     qp_buf_puts(sql, ") WITH CHECK (");
-    row_security_put_owned(sql, table, policy);
+    row_security_put_owned(sql, table, policy, has_tenant);
     qp_buf_puts(sql, ");\n");
+}
+
+/* On a distributed store every table has a tenant of its own (citus.c), because a policy with a
+ * subquery cannot be sent to the workers. Rows of the time before row security have none yet: they
+ * get that of their owner, which lies on the same worker. */
+static void row_security_put_tenants(qp_buf *sql, const char *table, const qp_row_policy *policy)
+{
+    assert(policy->through != NULL);
+    qp_buf_puts(sql, "UPDATE ");
+    qp_sql_name(sql, table);
+    qp_buf_puts(sql, " AS r SET \"" QP_ROW_SECURITY_COLUMN "\" = o.\"" QP_ROW_SECURITY_COLUMN
+                     "\" FROM ");
+    qp_sql_name(sql, policy->through->table);
+    qp_buf_puts(sql, " AS o WHERE o.\"" QP_SHARD_COLUMN "\" = r.\"" QP_SHARD_COLUMN "\" AND o.");
+    qp_sql_name(sql, policy->through->fields[policy->through->key[0]].column);
+    qp_buf_puts(sql, " = r.");
+    qp_sql_name(sql, policy->column);
+    qp_buf_puts(sql, " AND r.\"" QP_ROW_SECURITY_COLUMN "\" IS NULL;\n");
 }
 
 /* The statements for one table, unless its policy is in place. Without the right to create it the
  * store is not opened: an unprotected table is worse than an error. */
 static quipu_status row_security_put_missing(const PGresult *tables, const char *table,
-                                             const qp_row_policy *policy, qp_buf *sql,
-                                             quipu_error *reterr)
+                                             const qp_row_policy *policy, bool has_tenant,
+                                             qp_buf *sql, quipu_error *reterr)
 {
     int row = row_security_find(tables, table);
 
@@ -172,7 +213,10 @@ static quipu_status row_security_put_missing(const PGresult *tables, const char 
                             "option, as the role that owns the tables",
                             table);
     }
-    row_security_put(sql, table, policy);
+    if (has_tenant && policy->through != NULL) {
+        row_security_put_tenants(sql, table, policy);
+    }
+    row_security_put(sql, table, policy, has_tenant);
     return QUIPU_OK;
 }
 
@@ -189,10 +233,12 @@ static quipu_status row_security_missing(qp_pg *conn, const qp_row_policy *polic
         const ent_entity *entity = policies[i].entity;
         char name[ROW_SECURITY_NAME_SIZE];
 
-        status = row_security_put_missing(call.result, entity->table, &policies[i], sql, reterr);
+        status = row_security_put_missing(call.result, entity->table, &policies[i], conn->citus,
+                                          sql, reterr);
         if (status == QUIPU_OK && (entity->flags & ENT_E_SEARCH_MANUAL) != 0) {
             (void)snprintf(name, sizeof(name), "%s" QP_PG_SEARCH_SUFFIX, entity->table);
-            status = row_security_put_missing(call.result, name, &policies[i], sql, reterr);
+            status =
+                row_security_put_missing(call.result, name, &policies[i], conn->citus, sql, reterr);
         }
     }
     qp_pg_call_done(&call);

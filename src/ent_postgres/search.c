@@ -260,6 +260,56 @@ static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
     search_key(sql, entity, at);
 }
 
+/* The shard of a row of the index, which only a distributed store has. */
+static void search_put_shard(qp_buf *sql, const ent_entity *entity)
+{
+    assert(entity->shard != NULL);
+    search_table(sql, entity);
+    qp_buf_puts(sql, ".\"" QP_SHARD_COLUMN "\"");
+}
+
+/* The same on a distributed store: texts come by a join, whose tables meet by their shards, because
+ * a subquery for each row of a window would run on the coordinator. The window ends a join of one
+ * worker's rows there, and the coordinator takes the highest of all. */
+static void search_put_hits_apart(qp_buf *sql, const ent_entity *entity)
+{
+    const ent_entity *owner = qp_shard_owner(entity);
+
+    assert(owner != NULL && entity->key_count == 2);
+    qp_buf_puts(sql, "SELECT * FROM (SELECT ");
+    for (size_t i = 0; i < entity->key_count; i++) {
+        search_put_key(sql, entity, i);
+        qp_buf_putc(sql, ',');
+    }
+    qp_buf_puts(sql, "\"partial\" AND $1[1]<>$1[2] AS p");
+    for (size_t i = 0; i < entity->search_count; i++) {
+        qp_buf_puts(sql, ",t.");
+        qp_sql_name(sql, entity->fields[entity->search_fields[i]].column);
+    }
+    qp_buf_puts(sql, " FROM ");
+    search_table(sql, entity);
+    qp_buf_puts(sql, " JOIN ");
+    qp_sql_name(sql, owner->table);
+    qp_buf_puts(sql, " AS o ON o.\"" QP_SHARD_COLUMN "\"=");
+    search_put_shard(sql, entity);
+    qp_buf_puts(sql, " AND o.");
+    qp_sql_name(sql, owner->fields[owner->key[0]].column);
+    qp_buf_putc(sql, '=');
+    search_put_key(sql, entity, 0);
+    qp_buf_puts(sql, " JOIN ");
+    qp_sql_name(sql, entity->table);
+    qp_buf_puts(sql, " AS t ON t.\"" QP_SHARD_COLUMN "\"=o.\"" QP_SHARD_COLUMN "\" AND t.");
+    qp_sql_name(sql, owner->fields[owner->shard->key - 1].column);
+    qp_buf_puts(sql, "=o.");
+    qp_sql_name(sql, owner->fields[owner->shard->key - 1].column);
+    qp_buf_puts(sql, " AND t.");
+    search_key(sql, entity, 1);
+    qp_buf_putc(sql, '=');
+    search_put_key(sql, entity, 1);
+    qp_buf_puts(sql, " WHERE (\"words\" @@ CAST($1[1] AS tsquery) "
+                     "OR (\"partial\" AND \"words\" @@ CAST($1[2] AS tsquery)))");
+}
+
 /* The first key is an expression in the window's order, so that no plan walks the primary key in
  * the hope for early matches: words that rarely stand together would cost the whole table. */
 static void search_put_window(qp_buf *sql, const ent_entity *entity)
@@ -267,6 +317,18 @@ static void search_put_window(qp_buf *sql, const ent_entity *entity)
     assert(sql != NULL);
     search_by_key(sql, entity, " ORDER BY 0+");
     qp_buf_printf(sql, " LIMIT %d)) AS " SEARCH_WINDOW, ENT_HITS_WINDOW);
+}
+
+/* The same on a distributed store, where a table's columns are qualified. */
+static void search_put_window_apart(qp_buf *sql, const ent_entity *entity)
+{
+    assert(sql != NULL);
+    for (size_t i = 0; i < entity->key_count; i++) {
+        qp_buf_puts(sql, i > 0 ? "," : " ORDER BY 0+");
+        search_put_key(sql, entity, i);
+        qp_buf_puts(sql, " DESC");
+    }
+    qp_buf_printf(sql, " LIMIT %d) AS " SEARCH_WINDOW, ENT_HITS_WINDOW);
 }
 
 /* ---- the batch ----------------------------------------------------------------------------------
@@ -320,6 +382,23 @@ static void search_put_insert(qp_buf *sql, const ent_entity *entity)
                      "\"words\"=excluded.\"words\"");
 }
 
+/* The same on a distributed store: the shard is that of the number. */
+static void search_put_insert_apart(qp_buf *sql, const ent_entity *entity)
+{
+    assert(entity->key_count == 2);
+    qp_buf_puts(sql, "INSERT INTO ");
+    search_table(sql, entity);
+    qp_buf_puts(sql, " (\"" QP_SHARD_COLUMN "\",");
+    search_keys(sql, entity);
+    qp_buf_printf(sql, ",\"partial\",\"words\") SELECT k1 & %d,k1,k2,p<>0,CAST(w AS tsvector)",
+                  ENT_SHARD_MAX);
+    search_put_batch(sql, entity);
+    qp_buf_puts(sql, " ON CONFLICT (\"" QP_SHARD_COLUMN "\",");
+    search_keys(sql, entity);
+    qp_buf_puts(sql, ") DO UPDATE SET \"partial\"=excluded.\"partial\","
+                     "\"words\"=excluded.\"words\"");
+}
+
 /* How many rows of the batch the index lacks, or has with other words. */
 static void search_put_compare(qp_buf *sql, const ent_entity *entity)
 {
@@ -337,6 +416,23 @@ static void search_put_compare(qp_buf *sql, const ent_entity *entity)
         qp_buf_puts(sql, "=k2");
     }
     qp_buf_puts(sql, " WHERE \"words\" IS DISTINCT FROM CAST(w AS tsvector) "
+                     "OR \"partial\" IS DISTINCT FROM (p<>0)");
+}
+
+/* The same on a distributed store. All rows of a page are of one owner, so that the index is read
+ * on one worker. */
+static void search_put_compare_apart(qp_buf *sql, const ent_entity *entity)
+{
+    assert(entity->key_count == 2);
+    qp_buf_puts(sql, "SELECT count(*)");
+    search_put_batch(sql, entity);
+    qp_buf_puts(sql, " LEFT JOIN (SELECT * FROM ");
+    search_table(sql, entity);
+    qp_buf_printf(sql, " WHERE \"" QP_SHARD_COLUMN "\"=($1[1] & %d) AND ", ENT_SHARD_MAX);
+    search_key(sql, entity, 0);
+    qp_buf_puts(sql, "=$1[1]) AS i ON i.");
+    search_key(sql, entity, 1);
+    qp_buf_puts(sql, "=k2 WHERE \"words\" IS DISTINCT FROM CAST(w AS tsvector) "
                      "OR \"partial\" IS DISTINCT FROM (p<>0)");
 }
 
@@ -422,7 +518,9 @@ static quipu_status search_insert(qp_pg *conn, const ent_entity *entity, quipu_e
         qp_pg_finalize(rows->insert);
         rows->insert = NULL;
         rows->entity = NULL;
-        status = search_prepare(conn, entity, search_put_insert, &rows->insert, reterr);
+        status =
+            search_prepare(conn, entity, conn->citus ? search_put_insert_apart : search_put_insert,
+                           &rows->insert, reterr);
     }
     if (status != QUIPU_OK) {
         search_discard_rows(conn);
@@ -516,7 +614,7 @@ static void search_put_page(qp_buf *sql, const ent_entity *entity, const ent_fie
         qp_sql_name(sql, owner->table);
         qp_buf_puts(sql, " WHERE ");
         qp_sql_name(sql, owner->fields[owner->key[0]].column);
-        qp_buf_puts(sql, "=$1) AND ");
+        qp_buf_printf(sql, "=$1 AND \"" QP_SHARD_COLUMN "\"=($1 & %d)) AND ", ENT_SHARD_MAX);
     }
     if (owner != NULL) {
         qp_shard_put_owned(sql, entity, NULL, "$1");
@@ -678,7 +776,10 @@ static quipu_status search_check(void *conn, const ent_entity *entity, const ent
         status = search_prepare(conn, entity, search_put_next, &with.next, reterr);
     }
     if (status == QUIPU_OK) {
-        status = search_prepare(conn, entity, search_put_compare, &with.compare, reterr);
+        status = search_prepare(conn, entity,
+                                ((const qp_pg *)conn)->citus ? search_put_compare_apart
+                                                             : search_put_compare,
+                                &with.compare, reterr);
     }
     if (status == QUIPU_OK) {
         status = search_prepare(conn, entity, search_put_count, &with.count, reterr);
@@ -712,6 +813,22 @@ const qp_searcher qp_pg_searcher = {
     .reads_texts = true,
     .manual_only = true,
     .put_walk = search_put_walk,
+};
+
+const qp_searcher qp_pg_citus_searcher = {
+    .version = 1,
+    .put_index = search_put_index,
+    .unindex_end = ")",
+    .put_clear = search_put_clear,
+    .put_hits = search_put_hits_apart,
+    .put_key = search_put_key,
+    .hit_shard = "\"messages" QP_PG_SEARCH_SUFFIX "\".\"" QP_SHARD_COLUMN "\"",
+    .put_window = search_put_window_apart,
+    .add_row = search_add_rows,
+    .discard_rows = search_discard_rows,
+    .check = search_check,
+    .reads_texts = true,
+    .manual_only = true,
 };
 
 /* ---- migration --------------------------------------------------------------------------------

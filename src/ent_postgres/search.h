@@ -19,6 +19,7 @@
 #define QP_PG_POSITION_MAX 16383
 
 extern const qp_searcher qp_pg_searcher;
+extern const qp_searcher qp_pg_citus_searcher; /* of a distributed store */
 
 /* Appends the texts of a row as a tsvector literal; *ret_partial: it did not hold everything. */
 quipu_status qp_pg_put_words(const quipu_str *texts, size_t n, qp_buf *out, bool *ret_partial);

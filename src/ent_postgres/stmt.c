@@ -687,34 +687,69 @@ void qp_pg_reset(qp_statement *statement)
 /* ---- text with several commands ---------------------------------------------------------------
  */
 
+/* Where the command at `at` ends: the engine's own DDL separates commands by a semicolon and the
+ * end of a line, which no name and no literal of a schema holds. */
+static size_t stmt_command_end(quipu_str sql, size_t at)
+{
+    assert(at <= sql.n);
+    while (at < sql.n && !(sql.p[at] == ';' && (at + 1 == sql.n || sql.p[at + 1] == '\n'))) {
+        at++;
+    }
+    return at;
+}
+
+/* The commands of a text, each in a message of its own: a distributed server takes a text of
+ * several commands as a whole for each of them. */
+static quipu_status stmt_execute_each(qp_pg *conn, quipu_str sql, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    qp_buf text;
+
+    assert(sql.p != NULL);
+    qp_buf_init(&text, STMT_TEXT_MAX);
+    for (size_t at = 0; at < sql.n && status == QUIPU_OK;) {
+        const size_t end = stmt_command_end(sql, at);
+
+        qp_buf_reset(&text);
+        qp_buf_put(&text, (quipu_str){sql.p + at, end - at});
+        status = qp_buf_status(&text);
+        status = status == QUIPU_OK
+                     ? qp_pg_run_text(conn, qp_buf_str(&text).p, reterr)
+                     : qp_error_set(reterr, status, "no memory for a change of the schema");
+        at = end + 1;
+        while (at < sql.n && sql.p[at] == '\n') {
+            at++;
+        }
+    }
+    qp_buf_free(&text);
+    return status;
+}
+
 /* DDL inside of a transaction, guarded as a statement is. lock_timeout keeps an ALTER TABLE from
  * queuing behind a long reader for ever: every later reader would queue behind the ALTER. */
 static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error *reterr)
 {
-    qp_buf text;
+    char before[96] = "SAVEPOINT ent_guard";
     quipu_status status;
 
     assert(conn->in_transaction);
     assert(conn->pending_tx_count == 0 && conn->deferred_writes == 0);
-    qp_buf_init(&text, STMT_TEXT_MAX);
     if (!conn->lock_timeout_set) {
-        qp_buf_printf(&text, "SET LOCAL lock_timeout = %d;\n", (int)conn->interrupt.busy_ms);
+        (void)snprintf(before, sizeof(before), "SET LOCAL lock_timeout = %d;\nSAVEPOINT ent_guard",
+                       (int)conn->interrupt.busy_ms);
     }
-    qp_buf_puts(&text, "SAVEPOINT ent_guard;\n");
-    qp_buf_put(&text, sql);
-    qp_buf_puts(&text, ";\nRELEASE SAVEPOINT ent_guard");
-    status = qp_buf_status(&text);
+    conn->lock_timeout_set = true;
+    status = stmt_execute_each(conn, quipu_cstr(before), reterr);
+    if (status == QUIPU_OK) {
+        status = stmt_execute_each(conn, sql, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_pg_run_text(conn, "RELEASE SAVEPOINT ent_guard", reterr);
+    }
     if (status != QUIPU_OK) {
-        (void)qp_error_set(reterr, status, "no memory for a change of the schema");
-    } else {
-        conn->lock_timeout_set = true;
-        status = qp_pg_run_text(conn, qp_buf_str(&text).p, reterr);
-        if (status != QUIPU_OK) {
-            stmt_recover(conn, true);
-            status = conn->pg == NULL ? qp_pg_fail_lost(conn, "cannot change", reterr) : status;
-        }
+        stmt_recover(conn, true);
+        status = conn->pg == NULL ? qp_pg_fail_lost(conn, "cannot change", reterr) : status;
     }
-    qp_buf_free(&text);
     return status;
 }
 

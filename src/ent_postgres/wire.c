@@ -108,6 +108,23 @@ static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
 };
 #undef WIRE_NUMBERS
 
+/* The same on a store that is distributed, where they differ. A slot is locked and not written: it
+ * lies on the coordinator, and a transaction that writes to two servers needs a two-phase commit.
+ * So an append writes to the servers of its own sessions only. */
+static const char *const wire_citus[QP_PG_FIXED_COUNT] = {
+    [QP_PG_BUMP_WRITER_SLOTS] =
+        "SELECT 1 FROM \"" QP_PG_TABLE "\" WHERE \"name\">'" QP_PG_WRITER_SLOT_NAME
+        "' AND \"name\"<'" QP_PG_WRITER_SLOT_NEXT "'",
+    [QP_PG_BUMP_WRITER_SLOT] = "SELECT 1 FROM \"" QP_PG_TABLE "\" WHERE \"name\"=$1 FOR UPDATE",
+};
+
+/* The text of a fixed command on this connection. */
+static const char *wire_text(const qp_pg *conn, qp_pg_fixed command)
+{
+    assert(command < QP_PG_FIXED_COUNT && wire_fixed[command] != NULL);
+    return conn->citus && wire_citus[command] != NULL ? wire_citus[command] : wire_fixed[command];
+}
+
 /* ---- waiting ----------------------------------------------------------------------------------
  */
 
@@ -376,7 +393,7 @@ void qp_pg_send_fixed_values(qp_pg *conn, qp_pg_fixed command, const char *const
     }
     qp_pg_name(conn->fixed[command], name);
     if (fresh && !conn->broken) {
-        conn->broken = PQsendPrepare(conn->pg, name, wire_fixed[command], 0, NULL) != 1;
+        conn->broken = PQsendPrepare(conn->pg, name, wire_text(conn, command), 0, NULL) != 1;
         conn->sent++;
     }
     if (!conn->broken) {
@@ -493,7 +510,9 @@ static quipu_status wire_fail_deferred(qp_pg *conn, const qp_pg_call *call, quip
 
     assert(call->failure != NULL);
     assert(call->failed >= 0);
-    conn->failure = QP_FAILURE_CONFLICT;
+    /* A class 08 is a server's own report that it has lost another one (Citus). */
+    conn->failure =
+        state != NULL && strncmp(state, "08", 2) == 0 ? QP_FAILURE_CONNECTION : QP_FAILURE_CONFLICT;
     return qp_error_set(reterr, QUIPU_BUSY,
                         "%s the database: an earlier write of the transaction was refused (state "
                         "%s), and nothing of it is stored; try again",

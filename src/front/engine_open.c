@@ -51,6 +51,7 @@ static quipu_status engine_open_sqlite(const qp_place *place, bool read_only, en
 const qp_engine_entry qp_engine_postgres = {.name = "postgres",
                                             .schemes = {"postgresql://", "postgres://"},
                                             .has_row_security = true,
+                                            .has_distribution = true,
                                             .open = engine_open_postgres};
 
 const qp_engine_entry qp_engine_sqlite = {

@@ -33,6 +33,7 @@ typedef struct qp_engine_entry {
     const char *name; /* in log entries */
     /* How its URIs begin, NULL behind the last. Only one engine has none: it gets the paths. */
     const char *schemes[3];
+    bool has_distribution; /* QUIPU_OPEN_DISTRIBUTE, and distribute=citus in a URI */
     bool has_row_security; /* QUIPU_OPEN_ROW_SECURITY, and row_security=on in a URI */
     bool has_size_cap;     /* quipu_open_options.max_bytes */
     quipu_status (*open)(const qp_place *place, bool read_only, ent_db **ret_db,

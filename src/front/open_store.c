@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "ent/db.h"
 #include "ent/maintenance.h"
 #include "front/engines.h"
 #include "import/import.h"
@@ -36,7 +37,7 @@
 #define OPEN_STORE_PARAMETER "row_security="
 #define OPEN_STORE_FLAGS                                                                           \
     (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED | QUIPU_OPEN_ROW_SECURITY |    \
-     QUIPU_OPEN_REPAIR)
+     QUIPU_OPEN_REPAIR | QUIPU_OPEN_DISTRIBUTE)
 #define OPEN_STORE_AGAIN_MAX 9 /* how often a file can be adopted again: each time is a step */
 #define OPEN_STORE_AGAIN_NAME "lango-adopt-again-%d"
 #define OPEN_STORE_ADOPTED ".bak-lango-adopt-2" /* and the rest of a time stamp */
@@ -276,6 +277,12 @@ static quipu_status open_store_fits(const qp_place *self, const quipu_open_optio
     if (row_security && options->tenant.n == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "row security needs a tenant with a name");
     }
+    if ((options->flags & QUIPU_OPEN_DISTRIBUTE) != 0 &&
+        (!self->engine->has_distribution || self->read_only)) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "a store is distributed over servers of PostgreSQL with Citus, when it "
+                            "is opened for writing: name its coordinator, postgresql://...");
+    }
     return QUIPU_OK;
 }
 
@@ -424,6 +431,29 @@ static quipu_status open_store_prepare(qp_place *self, ent_db **db, bool *ret_si
     return QUIPU_OK;
 }
 
+/* Distributes what is asked for, or what a migration has added to a distributed store. The
+ * connection is then opened again: its statements are those of a store on one server. */
+static quipu_status open_store_distribute(qp_place *self, const quipu_open_options *options,
+                                          ent_db **db, quipu_error *reterr)
+{
+    const bool asked = (options->flags & QUIPU_OPEN_DISTRIBUTE) != 0;
+    bool changed = false;
+    ent_db *fresh = NULL;
+    quipu_status status = QUIPU_OK;
+
+    if (!self->read_only && self->engine->has_distribution) {
+        status = qp_db_distribute(*db, asked, &changed, reterr);
+    }
+    if (status == QUIPU_OK && changed) {
+        status = open_store_connection(self, false, &fresh, reterr);
+    }
+    if (fresh != NULL) {
+        ent_close(*db);
+        *db = fresh;
+    }
+    return status;
+}
+
 /* Everything that quipu_open() does once URI and options are read. qp_store_new() takes over the
  * connection and the place, also when it fails. Row security is set up by each opening: policies
  * that exist already cost one read. */
@@ -449,6 +479,9 @@ static quipu_status open_store_make(const char *path, quipu_open_options *option
     }
     if (status == QUIPU_OK) {
         status = open_store_prepare(self, &db, &connector.single, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = open_store_distribute(self, options, &db, reterr);
     }
     if (status == QUIPU_OK && self->engine->has_row_security) {
         status =

@@ -7,6 +7,10 @@
  *   a conflict             EXCLUSIVE: it cannot lose the same again         OUTCOME_TRIES_MAX
  *   a lock in EXCLUSIVE    EXCLUSIVE, with naps that admit other writers    the call's deadline
  *   the connection         LOCKED: other writers never wait for it          the call's deadline
+ *
+ * On a distributed store the connection may be lost to one of its servers only. There a member is
+ * tried once and then sent back to the queue by its own caller (qp_write.again): the next leader
+ * goes on with the members whose servers answer.
  */
 #include <assert.h>
 
@@ -68,13 +72,20 @@ static void outcome_try(qp_group *group, qp_write *write, bool beside)
     }
 }
 
+/* Whether the caller repeats the write by itself, behind others: one server of several is away. */
+static bool outcome_comes_again(const qp_group *group, const qp_write *write)
+{
+    return outcome_may_retry(write) && qp_db_is_distributed(group->db) &&
+           qp_db_failure(group->db) == QP_FAILURE_CONNECTION;
+}
+
 /* Repeats one member until it is done, refused, or out of tries or time. A try after a lost
  * connection (`lost`: the batch's) runs beside other writers; a conflict that is lost there is
  * repeated alone, where it cannot be lost again. An unknown outcome stays unknown until a try has
  * settled it. */
 static void outcome_retry(qp_group *group, qp_write *write, bool lost)
 {
-    bool unknown = write->status == QUIPU_UNKNOWN;
+    bool unknown = write->unknown || write->status == QUIPU_UNKNOWN;
     quipu_error first = {0};
     int tries = 0;
     int naps = 0;
@@ -83,7 +94,8 @@ static void outcome_retry(qp_group *group, qp_write *write, bool lost)
         first = *write->reterr;
     }
     outcome_try(group, write, lost);
-    while (outcome_retries(group, write, &tries) && outcome_nap(group, write, &naps)) {
+    while (!outcome_comes_again(group, write) && outcome_retries(group, write, &tries) &&
+           outcome_nap(group, write, &naps)) {
         if (!unknown && write->status == QUIPU_UNKNOWN) {
             unknown = true;
             first = write->reterr != NULL ? *write->reterr : first;
@@ -92,6 +104,8 @@ static void outcome_retry(qp_group *group, qp_write *write, bool lost)
     }
     QP_LOG(group->log, QUIPU_LOG_WARN, "store", "retried_alone", QP_LOG_STATUS(write->status),
            QP_LOG_NUMBER("unknown_before", unknown));
+    write->again = outcome_comes_again(group, write);
+    write->unknown = unknown || write->status == QUIPU_UNKNOWN;
     if (unknown && outcome_says_nothing(write->status)) {
         write->status = QUIPU_UNKNOWN;
         if (write->reterr != NULL) {

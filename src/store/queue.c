@@ -27,6 +27,7 @@
 #include "store/store.h"
 
 /* What a waiting caller is woken with. */
+#define QUEUE_NAPS 20     /* before a write whose server was lost comes again: half a second */
 #define QUEUE_LEAD 1U     /* it leads now */
 #define QUEUE_ANSWERED 2U /* its status is set */
 
@@ -316,6 +317,30 @@ static void group_run_outside(qp_group *group, qp_write *own)
     }
 }
 
+/* Before a write whose server was lost comes again, without the lead: others write meanwhile. The
+ * deadline of the call ends it. */
+static bool group_nap(qp_write *write)
+{
+    const quipu_status status = write->status;
+    bool in_time = true;
+
+    assert(write->again && status != QUIPU_OK);
+    for (int i = 0; i < QUEUE_NAPS && in_time; i++) {
+        in_time = qp_call_nap(write->call, &write->status, write->reterr);
+    }
+    if (in_time) { /* as it was made, but for what a try before has left open */
+        *write = (qp_write){.kind = write->kind,
+                            .work = write->work,
+                            .ctx = write->ctx,
+                            .call = write->call,
+                            .reterr = write->reterr,
+                            .unknown = write->unknown};
+    } else if (write->unknown) {
+        write->status = status;
+    }
+    return in_time;
+}
+
 /* The door. A caller that finds nobody leading leads: it opens the connection on the first write,
  * runs the work of everybody in its batch, answers, and passes the lead on. */
 quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call, qp_work_fn work,
@@ -326,18 +351,21 @@ quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *ca
     qp_write write = {.kind = kind, .work = work, .ctx = ctx, .call = call, .reterr = &error};
 
     assert(group->connector != NULL);
-    if (qp_queue_enter(&group->queue, &write)) {
-        if (group->db == NULL) {
-            write.status = group->connector->open(group->connector->ctx, false, &group->db, &error);
-            group->locks_rows = group->db != NULL && qp_db_locks_rows(group->db);
-        }
-        if (group->db != NULL && kind == QP_WRITE_OUTSIDE) {
-            group_run_outside(group, &write);
-        } else if (group->db != NULL) {
-            qp_batch_lead(group, &write);
-        }
-        qp_queue_finish(&group->queue, &write);
-    } /* else another leader has answered */
+    do {
+        if (qp_queue_enter(&group->queue, &write)) {
+            if (group->db == NULL) {
+                write.status =
+                    group->connector->open(group->connector->ctx, false, &group->db, &error);
+                group->locks_rows = group->db != NULL && qp_db_locks_rows(group->db);
+            }
+            if (group->db != NULL && kind == QP_WRITE_OUTSIDE) {
+                group_run_outside(group, &write);
+            } else if (group->db != NULL) {
+                qp_batch_lead(group, &write);
+            }
+            qp_queue_finish(&group->queue, &write);
+        } /* else another leader has answered */
+    } while (write.again && group_nap(&write));
     if (write.status != QUIPU_OK && error.status != QUIPU_OK && reterr != NULL) {
         *reterr = error;
     }

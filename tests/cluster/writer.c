@@ -37,6 +37,7 @@ typedef struct writer_options {
     long threads;
     long sessions;
     long deadline_ms;
+    long first; /* thread t appends to session first + t alone; 0: each thread to all in turn */
 } writer_options;
 
 typedef struct writer {
@@ -150,7 +151,9 @@ static void *writer_run(void *arg)
         char key[WRITER_KEY_SIZE];
         char id[WRITER_ID_SIZE];
 
-        (void)snprintf(key, sizeof(key), "s%ld", (self->number + i) % options->sessions);
+        (void)snprintf(key, sizeof(key), "s%ld",
+                       (options->first > 0 ? options->first + self->number : self->number + i) %
+                           options->sessions);
         (void)snprintf(id, sizeof(id), "%s.%ld.%ld", options->name, self->number, i);
         writer_event(self, key, id);
     }
@@ -323,6 +326,20 @@ static bool writer_number(const char *text, long max, long *ret)
     return true;
 }
 
+/* The arguments of `write`, behind the number of sessions. */
+static bool writer_read_options(int argc, char **argv, writer_options *options)
+{
+    if ((argc != 8 && argc != 9) || strcmp(argv[1], "write") != 0 ||
+        !writer_number(argv[6], WRITER_THREADS_MAX, &options->threads) ||
+        !writer_number(argv[7], WRITER_DEADLINE_MAX_MS, &options->deadline_ms) ||
+        (argc == 9 && !writer_number(argv[8], WRITER_SESSIONS_MAX, &options->first))) {
+        return false;
+    }
+    options->name = argv[4];
+    options->folder = argv[5];
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     writer_options options = {0};
@@ -336,14 +353,11 @@ int main(int argc, char **argv)
     if (right && argc == 4 && strcmp(verb, "dump") == 0) {
         return writer_dump(&options);
     }
-    if (right && argc == 8 && strcmp(verb, "write") == 0 &&
-        writer_number(argv[6], WRITER_THREADS_MAX, &options.threads) &&
-        writer_number(argv[7], WRITER_DEADLINE_MAX_MS, &options.deadline_ms)) {
-        options.name = argv[4];
-        options.folder = argv[5];
+    if (right && writer_read_options(argc, argv, &options)) {
         return writer_write(&options);
     }
-    (void)fprintf(stderr, "usage: writer create|dump URI SESSIONS\n"
-                          "       writer write URI SESSIONS NAME FOLDER THREADS DEADLINE_MS\n");
+    (void)fprintf(stderr,
+                  "usage: writer create|dump URI SESSIONS\n"
+                  "       writer write URI SESSIONS NAME FOLDER THREADS DEADLINE_MS [FIRST]\n");
     return 2;
 }

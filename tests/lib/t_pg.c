@@ -62,6 +62,16 @@ void t_pg_schema(char ret_uri[T_PATH_MAX])
     int n;
 
     assert_true(t_pg());
+    if (getenv("QUIPU_TEST_CITUS") != NULL) {
+        /* Extension and nodes are of one database, which tests/citus/run.py has made. */
+        number++;
+        n = snprintf(ret_uri, T_PATH_MAX, "%s&options=-csearch_path%%3Dt_%ld_%u", t_pg_server,
+                     (long)getpid(), number);
+        assert_true(n > 0 && n < T_PATH_MAX);
+        (void)snprintf(sql, sizeof(sql), "CREATE SCHEMA t_%ld_%u", (long)getpid(), number);
+        t_pg_execute(ret_uri, sql);
+        return;
+    }
     if (t_pg_owner == 0) {
         t_pg_owner = getpid();
         (void)snprintf(sql, sizeof(sql), "DROP DATABASE IF EXISTS t_%ld", (long)t_pg_owner);

@@ -1,0 +1,401 @@
+/* A store on hash-distributed PostgreSQL: Citus. PostgreSQL with that extension only, like search.c
+ * and row_security.c a file outside of the portable subset.
+ *
+ * Owns: how a schema's tables are distributed, and the settings that a session needs there.
+ * Called by: open.c and query.c for each connection; src/ent through qp_engine.distribute;
+ * maintenance.c.
+ * Locks: distributing is one exclusive write; it takes ACCESS EXCLUSIVE on each table.
+ *
+ *   coordinator   ent_numbers, ent_journal                       slots, counters, the schema
+ *   workers       everything with a shard column, by its hash    one colocation group: the rows of
+ *                                                                a session, and of a user, are on
+ *                                                                one worker
+ *
+ * What holds for commits. A transaction that writes to one worker commits there, with one phase: an
+ * append locks its slot and writes to the worker of its session. One that writes to several servers
+ * (a create, which moves a counter; a fork into another shard) is committed by Citus with two
+ * phases. Where the second phase does not reach a worker, COMMIT succeeds with a WARNING, and Citus
+ * finishes it later; until then nobody sees the rows, and their locks are held. connect.c notes the
+ * warning, and tx.c reports the commit as one of unknown outcome: it is never acknowledged, the
+ * store asks for its event ids, and that waits for the locks. */
+#include "ent_postgres/open.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "ent/plan.h"
+#include "ent/row_security.h"
+#include "ent/shard.h"
+#include "ent_postgres/row_security.h"
+#include "ent_postgres/search.h"
+
+#define CITUS_SQL_MAX 8192
+
+/* ---- sessions ---------------------------------------------------------------------------------
+ */
+
+/* SET LOCAL (timeouts, the tenant of row security) is sent on to the workers of its transaction. */
+quipu_status qp_pg_citus_init(qp_pg *conn, quipu_error *reterr)
+{
+    qp_pg_call call;
+    quipu_status status =
+        qp_pg_query(conn, "SET citus.propagate_set_commands = 'local'", &call, reterr);
+
+    assert(conn->citus);
+    qp_pg_call_done(&call);
+    return status;
+}
+
+/* Whether this store is distributed, and whether the database says that its stores are to be. */
+quipu_status qp_pg_citus_find(qp_pg *conn, quipu_error *reterr)
+{
+    qp_pg_call call;
+    quipu_status status =
+        qp_pg_query(conn,
+                    "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_dist_partition WHERE logicalrelid "
+                    "= pg_catalog.to_regclass('\"" QP_PG_TABLE "\"')), "
+                    "COALESCE(current_setting('quipu.distribute', true), '') = 'citus'",
+                    &call, reterr);
+
+    assert(!conn->in_transaction);
+    if (status == QUIPU_OK) {
+        conn->citus = PQgetvalue(call.result, 0, 0)[0] != 0;
+        conn->citus_wanted = PQgetvalue(call.result, 0, 1)[0] != 0;
+    }
+    qp_pg_call_done(&call);
+    return status == QUIPU_OK && conn->citus ? qp_pg_citus_init(conn, reterr) : status;
+}
+
+/* ---- distributing -----------------------------------------------------------------------------
+ */
+
+/* The tables of the schema that are not distributed yet, the owner of others first: its name,
+ * whether it has the shard's column, its own tenant, the constraint to another shard or NULL, its
+ * first two columns, its primary key. And whether the owner is distributed already. */
+static const char *const citus_tables =
+    "SELECT t.relname, "
+    "EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid "
+    "AND a.attname = '" QP_SHARD_COLUMN "'), "
+    "EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid "
+    "AND a.attname = '" QP_ROW_SECURITY_COLUMN "'), "
+    "(SELECT o.conname FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_attribute a ON "
+    "a.attrelid = t.oid AND a.attnum = o.conkey[1] WHERE o.conrelid = t.oid AND o.contype = 'f' "
+    "AND a.attname <> '" QP_SHARD_COLUMN "' LIMIT 1), "
+    "(SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid AND a.attnum = 1), "
+    "(SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid AND a.attnum = 2), "
+    "(SELECT o.conname FROM pg_catalog.pg_constraint o WHERE o.conrelid = t.oid "
+    "AND o.contype = 'p') "
+    "FROM pg_catalog.pg_class t JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace "
+    "WHERE n.nspname = current_schema() AND t.relkind = 'r' AND NOT EXISTS (SELECT 1 FROM "
+    "pg_catalog.pg_dist_partition p WHERE p.logicalrelid = t.oid) "
+    "ORDER BY EXISTS (SELECT 1 FROM pg_catalog.pg_constraint o WHERE o.confrelid = t.oid "
+    "AND o.conrelid <> t.oid) DESC, t.relname COLLATE \"C\"";
+
+/* Whether a table is left to distribute; then whether the extension is there, whether this is the
+ * coordinator and the workers know it, and how many nodes take shards. Without the extension its
+ * tables are not there either, hence several queries.
+ */
+static quipu_status citus_check(qp_pg *conn, bool *ret_missing, quipu_error *reterr)
+{
+    qp_pg_call call;
+    quipu_status status = qp_pg_query(
+        conn, "SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus'", &call, reterr);
+
+    if (status == QUIPU_OK && PQntuples(call.result) == 0) {
+        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "the database has no Citus, which --distribute citus needs: add "
+                              "citus to shared_preload_libraries and run CREATE EXTENSION citus, "
+                              "on the coordinator and on every worker");
+    }
+    qp_pg_call_done(&call);
+    if (status == QUIPU_OK) {
+        status = qp_pg_query(conn, citus_tables, &call, reterr);
+        *ret_missing = status == QUIPU_OK && PQntuples(call.result) > 0;
+        qp_pg_call_done(&call);
+    }
+    if (status != QUIPU_OK || !*ret_missing) {
+        return status;
+    }
+    status = qp_pg_query(
+        conn,
+        "SELECT CAST((SELECT groupid FROM pg_catalog.pg_dist_local_group) AS bigint), "
+        "CAST(count(*) FILTER (WHERE groupid = 0) AS bigint), "
+        "CAST(count(*) FILTER (WHERE shouldhaveshards) AS bigint) FROM pg_catalog.pg_dist_node",
+        &call, reterr);
+    if (status == QUIPU_OK && qp_pg_int(call.result, 0, 0) != 0) {
+        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "tables are distributed by the coordinator, and this is a worker: "
+                              "name the coordinator in the URI");
+    } else if (status == QUIPU_OK && qp_pg_int(call.result, 0, 1) == 0) {
+        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "the workers do not know the coordinator: run SELECT "
+                              "citus_set_coordinator_host(host, port) there");
+    } else if (status == QUIPU_OK && qp_pg_int(call.result, 0, 2) == 0) {
+        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "no node takes shards: add workers with SELECT "
+                              "citus_add_node(host, port)");
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+enum {
+    CITUS_NAME,
+    CITUS_HAS_SHARD,
+    CITUS_HAS_TENANT,
+    CITUS_REFERENCE,
+    CITUS_FIRST,
+    CITUS_SECOND,
+    CITUS_KEY
+};
+
+/* Whether a name is that of a full-text index. */
+static bool citus_is_search(const char *name)
+{
+    const size_t n = strlen(name);
+    const size_t end = strlen(QP_PG_SEARCH_SUFFIX);
+
+    return n > end && strcmp(name + n - end, QP_PG_SEARCH_SUFFIX) == 0;
+}
+
+/* Runs one statement of the distribution. */
+static quipu_status citus_run(qp_pg *conn, qp_buf *sql, quipu_error *reterr)
+{
+    quipu_status status = qp_buf_status(sql);
+
+    assert(conn->in_transaction);
+    status = status == QUIPU_OK ? qp_pg_execute(conn, qp_buf_str(sql), reterr)
+                                : qp_error_set(reterr, status, "no memory to distribute tables");
+    qp_buf_reset(sql);
+    return status;
+}
+
+/* `ALTER TABLE name `. */
+static void citus_alter(qp_buf *sql, const char *table)
+{
+    assert(table != NULL);
+    qp_buf_puts(sql, "ALTER TABLE ");
+    qp_sql_name(sql, table);
+    qp_buf_putc(sql, ' ');
+}
+
+/* A full-text index gets the shard of its rows, which leads its key. */
+static quipu_status citus_shard_search(qp_pg *conn, const PGresult *tables, int row, qp_buf *sql,
+                                       quipu_error *reterr)
+{
+    const char *name = PQgetvalue(tables, row, CITUS_NAME);
+    const char *number = PQgetvalue(tables, row, CITUS_FIRST);
+    quipu_status status;
+
+    assert(citus_is_search(name));
+    citus_alter(sql, name);
+    qp_buf_puts(sql, "ADD COLUMN \"" QP_SHARD_COLUMN "\" bigint");
+    status = citus_run(conn, sql, reterr);
+    if (status == QUIPU_OK) {
+        qp_buf_puts(sql, "UPDATE ");
+        qp_sql_name(sql, name);
+        qp_buf_puts(sql, " SET \"" QP_SHARD_COLUMN "\" = ");
+        qp_sql_name(sql, number);
+        qp_buf_printf(sql, " & %d", ENT_SHARD_MAX);
+        status = citus_run(conn, sql, reterr);
+    }
+    if (status == QUIPU_OK) {
+        citus_alter(sql, name);
+        qp_buf_puts(sql, "DROP CONSTRAINT ");
+        qp_sql_name(sql, PQgetvalue(tables, row, CITUS_KEY));
+        status = citus_run(conn, sql, reterr);
+    }
+    if (status == QUIPU_OK) {
+        citus_alter(sql, name);
+        qp_buf_puts(sql, "ADD PRIMARY KEY (\"" QP_SHARD_COLUMN "\", ");
+        qp_sql_name(sql, number);
+        qp_buf_puts(sql, ", ");
+        qp_sql_name(sql, PQgetvalue(tables, row, CITUS_SECOND));
+        qp_buf_putc(sql, ')');
+        status = citus_run(conn, sql, reterr);
+    }
+    return status;
+}
+
+/* What a table needs before it is distributed: no foreign key into another shard, which a worker
+ * cannot enforce; and a tenant of its own, which the row policy can compare without a look at
+ * another table. It is that of the transaction that adds the row. */
+static quipu_status citus_prepare(qp_pg *conn, const PGresult *tables, int row, qp_buf *sql,
+                                  quipu_error *reterr)
+{
+    const char *name = PQgetvalue(tables, row, CITUS_NAME);
+    quipu_status status = QUIPU_OK;
+
+    if (PQgetisnull(tables, row, CITUS_REFERENCE) == 0) {
+        citus_alter(sql, name);
+        qp_buf_puts(sql, "DROP CONSTRAINT ");
+        qp_sql_name(sql, PQgetvalue(tables, row, CITUS_REFERENCE));
+        status = citus_run(conn, sql, reterr);
+    }
+    if (status == QUIPU_OK && PQgetvalue(tables, row, CITUS_HAS_TENANT)[0] == 0) {
+        citus_alter(sql, name);
+        qp_buf_puts(sql, "ADD COLUMN \"" QP_ROW_SECURITY_COLUMN "\" text COLLATE \"C\" DEFAULT "
+                         "NULLIF(current_setting('quipu.tenant', true), '')");
+        status = citus_run(conn, sql, reterr);
+    }
+    if (status == QUIPU_OK && PQgetvalue(tables, row, CITUS_HAS_SHARD)[0] == 0) {
+        status = citus_shard_search(conn, tables, row, sql, reterr);
+    }
+    return status;
+}
+
+/* Distributes one table, colocated with the owner, or makes it a table of the coordinator. */
+static quipu_status citus_place(qp_pg *conn, const char *name, bool spreads, bool first,
+                                qp_buf *sql, quipu_error *reterr)
+{
+    char quoted[2 * QP_PG_NAME_SIZE];
+
+    (void)snprintf(quoted, sizeof(quoted), "\"%s\"", name);
+    qp_buf_puts(sql, spreads ? "SELECT create_distributed_table("
+                             : "SELECT citus_add_local_table_to_metadata(");
+    qp_sql_text(sql, quoted);
+    if (spreads) {
+        qp_buf_puts(sql, ", '" QP_SHARD_COLUMN "', colocate_with => ");
+        qp_buf_puts(sql, first ? "'none'"
+                               : "(SELECT CAST(CAST(p.logicalrelid AS regclass) AS text) FROM "
+                                 "pg_catalog.pg_dist_partition p JOIN pg_catalog.pg_class t ON "
+                                 "t.oid = p.logicalrelid JOIN pg_catalog.pg_namespace n ON n.oid = "
+                                 "t.relnamespace WHERE n.nspname = current_schema() AND "
+                                 "p.partmethod = 'h' ORDER BY t.relname COLLATE \"C\" LIMIT 1)");
+    }
+    qp_buf_putc(sql, ')');
+    return citus_run(conn, sql, reterr);
+}
+
+/* Inside of an exclusive write. A store that was distributed by an earlier version has some tables
+ * that are, to which those that a migration added are colocated. */
+static quipu_status citus_distribute_all(qp_pg *conn, quipu_error *reterr)
+{
+    qp_pg_call call;
+    quipu_status status = qp_pg_query(conn, citus_tables, &call, reterr);
+    bool first = !conn->citus;
+    qp_buf sql;
+
+    assert(conn->in_transaction && conn->writes);
+    qp_buf_init(&sql, CITUS_SQL_MAX);
+    for (int pass = 0; pass < 2; pass++) { /* the coordinator's own tables come last */
+        for (int row = 0; status == QUIPU_OK && row < PQntuples(call.result); row++) {
+            const char *name = PQgetvalue(call.result, row, CITUS_NAME);
+            const bool spreads =
+                PQgetvalue(call.result, row, CITUS_HAS_SHARD)[0] != 0 || citus_is_search(name);
+
+            if (spreads != (pass == 0)) {
+                continue;
+            }
+            status = spreads ? citus_prepare(conn, call.result, row, &sql, reterr) : QUIPU_OK;
+            if (status == QUIPU_OK) {
+                status = citus_place(conn, name, spreads, first, &sql, reterr);
+                first = false;
+            }
+        }
+    }
+    qp_buf_free(&sql);
+    qp_pg_call_done(&call);
+    return status;
+}
+
+/* All tables in one transaction, or none. A database says that its stores are distributed by ALTER
+ * DATABASE ... SET quipu.distribute = 'citus'. A store that is distributed has nothing to do. */
+quipu_status qp_pg_citus_distribute(void *conn, bool asked, bool *ret_changed, quipu_error *reterr)
+{
+    qp_pg *self = conn;
+    bool missing = false;
+    quipu_status status = QUIPU_OK;
+
+    assert(!self->in_transaction);
+    if (!asked && !self->citus && !self->citus_wanted) {
+        return QUIPU_OK;
+    }
+    status = qp_pg_ensure_connected(self, reterr);
+    if (status == QUIPU_OK) {
+        status = citus_check(self, &missing, reterr);
+    }
+    if (status == QUIPU_OK && missing) {
+        status = qp_pg_begin(self, 0, ENT_WRITE, reterr);
+    }
+    if (status != QUIPU_OK || !missing) {
+        return status;
+    }
+    status = citus_distribute_all(self, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_pg_commit(self, 0, reterr);
+        *ret_changed = status == QUIPU_OK;
+        return status;
+    }
+    qp_pg_rollback(self, 0);
+    return status;
+}
+
+/* ---- what is where ----------------------------------------------------------------------------
+ */
+
+/* Bytes of all shards, and how many disks hold a commit: the least that any node's settings
+ * promise, since a session may lie on each of them. A node that is away promises nothing. */
+quipu_status qp_pg_citus_sizes(qp_pg *conn, qp_sizes *ret, quipu_error *reterr)
+{
+    qp_pg_call call;
+    quipu_status status =
+        qp_pg_query(conn,
+                    "SELECT CAST(COALESCE((SELECT SUM(shard_size) FROM citus_shards WHERE "
+                    "table_name IN (SELECT c.oid FROM pg_catalog.pg_class c JOIN "
+                    "pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = "
+                    "current_schema())), 0) AS bigint), "
+                    "CAST((SELECT MIN(CASE WHEN NOT success THEN 0 ELSE CAST(result AS integer) "
+                    "END) FROM run_command_on_all_nodes($cmd$SELECT CASE WHEN "
+                    "current_setting('fsync') <> 'on' OR current_setting('synchronous_commit') = "
+                    "'off' THEN 0 WHEN current_setting('synchronous_commit') IN ('on', "
+                    "'remote_apply') AND current_setting('synchronous_standby_names') <> '' THEN 2 "
+                    "ELSE 1 END$cmd$)) AS bigint)",
+                    &call, reterr);
+
+    assert(ret != NULL);
+    if (status == QUIPU_OK) {
+        ret->file_bytes = qp_pg_int(call.result, 0, 0);
+        ret->durability_level = qp_pg_int(call.result, 0, 1);
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+/* Behind the server's version: workers, shards (of each table), and how much more than the mean the
+ * fullest worker holds. */
+quipu_status qp_pg_citus_engine_text(qp_pg *conn, char *ret_text, size_t size, quipu_error *reterr)
+{
+    qp_pg_call call;
+    quipu_status status = qp_pg_query(
+        conn,
+        "SELECT (SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'citus'), "
+        "CAST(count(*) AS bigint), CAST(COALESCE(SUM(shards), 0) AS bigint), "
+        "CAST(COALESCE(MAX(bytes) * 100 / NULLIF(AVG(bytes), 0), 100) AS bigint), "
+        "CAST(COALESCE(SUM(dead), 0) AS bigint) FROM (SELECT d.nodename, d.nodeport, "
+        "count(DISTINCT s.shardid) / GREATEST(count(DISTINCT s.table_name), 1) AS shards, "
+        "COALESCE(SUM(s.shard_size), 0) AS bytes, "
+        "MAX(CASE WHEN d.isactive THEN 0 ELSE 1 END) AS dead FROM pg_catalog.pg_dist_node d LEFT "
+        "JOIN citus_shards s ON s.nodename = d.nodename AND s.nodeport = d.nodeport AND "
+        "s.citus_table_type = 'distributed' AND s.table_name IN (SELECT c.oid FROM "
+        "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE "
+        "n.nspname = current_schema()) WHERE d.shouldhaveshards AND d.noderole = 'primary' GROUP "
+        "BY 1, 2) w",
+        &call, reterr);
+
+    assert(ret_text != NULL && size > 0);
+    if (status == QUIPU_OK) {
+        const int64_t skew = qp_pg_int(call.result, 0, 3);
+        const int64_t dead = qp_pg_int(call.result, 0, 4);
+
+        (void)snprintf(ret_text, size,
+                       ", Citus %s: %lld shards on %lld workers, skew %lld.%02lldx%s",
+                       PQgetvalue(call.result, 0, 0), (long long)qp_pg_int(call.result, 0, 2),
+                       (long long)qp_pg_int(call.result, 0, 1), (long long)(skew / 100),
+                       (long long)(skew % 100), dead > 0 ? ", some disabled" : "");
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
