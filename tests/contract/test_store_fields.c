@@ -231,6 +231,21 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     T_OK(qp_feed_create(db, NULL, &feed, NULL, &err));
 }
 
+/* The totals of answers as the rows of fields_belongings() give them: verify
+ * and import compare the three. */
+static void fields_set_totals(quipu_arena *arena, qp_session_patch *patch)
+{
+    qp_usage_new span = {.seq = 0};
+    qp_message_new message = {.seq = 0};
+
+    fields_fill(arena, &qp_usage_entity, &span);
+    fields_fill(arena, &qp_message_entity, &message);
+    patch->prompt_total = ent_set(span.prompt_before + message.prompt_tokens.v);
+    patch->cached_total = ent_set(span.cached_before + message.cached_tokens.v);
+    patch->answer_total = ent_set(span.answer_before + message.answer_tokens.v);
+    patch->answer_count = ent_set(span.count_before + 1);
+}
+
 /* Set every field of the session's row that a change may set, but for the key and the numbers that
  * its messages give. */
 static void fields_set_session(ent_db *db, quipu_arena *arena, const qp_session *session)
@@ -250,7 +265,7 @@ static void fields_set_session(ent_db *db, quipu_arena *arena, const qp_session 
         }
     }
     patch.compact_seq = ent_set((int64_t)0); /* it would name a summary */
-    patch.answer_count = ent_set((int64_t)1);
+    fields_set_totals(arena, &patch);
     patch.next_seq = ent_set(session->next_seq + 1);
     patch.message_count = ent_set(session->message_count + 1);
     patch.token_count = ent_set(session->token_count + 1000 + 9); /* of fields_belongings() */
