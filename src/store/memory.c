@@ -21,8 +21,8 @@
 
 /* The result that callers get; its arena owns items and texts. */
 typedef struct memory_list {
-    qp_result head;
-    quipu_memory_list pub;
+    qp_result head;        /* its arena has rows, items and texts */
+    quipu_memory_list pub; /* what the caller has, and frees with quipu_free() */
 } memory_list;
 
 QP_RESULT(memory_list);
@@ -30,13 +30,13 @@ QP_RESULT(memory_list);
 /* One call of this file: what it saves or looks for, and its result. */
 typedef struct memory_call {
     const quipu_store *store;
-    quipu_memory memory; /* to save; its kind and session also name what others are about */
-    quipu_memory_query query;
-    quipu_memory_patch patch;
-    bool by_id;          /* by the ids of the query */
-    quipu_uuid saved_id; /* of the row that holds what was saved */
-    memory_list *list;
-    int64_t removed;
+    quipu_memory memory;      /* to save; its kind and session also name what others are about */
+    quipu_memory_query query; /* of a list or a deletion; saves and updates name one id in it */
+    quipu_memory_patch patch; /* of an update */
+    bool by_id;               /* by the ids of the query */
+    quipu_uuid saved_id;      /* of the row that holds what was saved */
+    memory_list *list;        /* what comes back; NULL: the caller wants nothing */
+    int64_t removed;          /* by a deletion */
 } memory_call;
 
 /* Room for what comes back, taken before the transaction, so that no commit fails for lack of
@@ -100,8 +100,8 @@ static quipu_memory memory_of(quipu_memory_kind kind, const ent_view *view, cons
  *   Observation   source_start_index, source_end_index: the messages it was made of
  *   Reflection    generation: how many times it was condensed */
 typedef struct memory_query {
-    qp_observation_query observations;
-    qp_reflection_query reflections;
+    qp_observation_query observations; /* run for QUIPU_OBSERVATION */
+    qp_reflection_query reflections;   /* run for QUIPU_REFLECTION */
 } memory_query;
 
 /* Runs the query of the call's kind. Rows and items lie in the same arena, so that items borrow
@@ -121,6 +121,7 @@ static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena
     size_t n = observes ? seen.n : thought.n;
 
     assert(ent_depth(db) > 0);
+    /* An empty list has no array: callers look at the count. */
     if (status == QUIPU_OK && n > 0) {
         items = qp_arena_take(arena, n * sizeof(*items));
         if (items == NULL) {
@@ -157,8 +158,8 @@ static void memory_reverse(quipu_memory *items, size_t n)
 /* Which rows a list has. By ids the session does not matter, and retired ones count: the caller has
  * seen them. `either` has room for two conditions of each kind and outlives the query. */
 typedef struct memory_either {
-    qp_observation_where observations[2];
-    qp_reflection_where reflections[2];
+    qp_observation_where observations[2]; /* one of the two is true: ORed */
+    qp_reflection_where reflections[2];   /* the same */
 } memory_either;
 
 /* Sources that meet the range of the query. A memory without sources has the number 0. */
@@ -242,6 +243,7 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
     quipu_status status = QUIPU_OK;
 
     assert(list != NULL && call->query.recent >= 0);
+    /* In the snapshot of the list: the session's user cannot change in between. */
     if (scoped) {
         status =
             qp_memory_scope_of(call->store, db, scratch, call->memory.session_key, &scope, reterr);
@@ -253,6 +255,7 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
     memory_list_order(newest, scoped, &query);
     quipu_arena_free(&list->head.arena);
     status = memory_find(call, db, &list->head.arena, &query, &items, &n, reterr);
+    /* The query read them backwards, for the sake of its limit. */
     if (status == QUIPU_OK && newest) {
         memory_reverse(items, n);
     }
@@ -265,7 +268,9 @@ static quipu_status memory_range_read(quipu_memory_query *own, quipu_error *rete
 {
     const bool alone = own->ids == NULL && (own->flags & QUIPU_MEMORY_SCOPE) == 0;
 
+    /* The first number alone is a range of one message. */
     own->to_seq = own->to_seq == 0 ? own->from_seq : own->to_seq;
+    /* No range: rows of the whole session. */
     if (own->from_seq == 0 && own->to_seq == 0) {
         return QUIPU_OK;
     }
@@ -285,6 +290,7 @@ static quipu_status memory_query_read(memory_call *call, const quipu_memory_quer
     quipu_memory_query *own = &call->query;
     quipu_status status = qp_options_read(own, sizeof(*own), query, "quipu_memory_query", reterr);
 
+    /* `ids` with a count of 0 names no memory at all; NULL means those of the session. */
     if (status == QUIPU_OK && (query == NULL || (own->id_count > 0 && own->ids == NULL) ||
                                (own->ids != NULL && own->session_key.p != NULL))) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
@@ -354,6 +360,7 @@ static quipu_status memory_save_all(void *ctx, ent_db *db, quipu_arena *scratch,
         status = qp_memory_put(call->store, db, scratch, &call->memory, scope, &saved, reterr);
     }
     if (status == QUIPU_OK) {
+        /* Of a repeat the row that was there before: it is what the caller gets to see. */
         call->saved_id = saved.id;
     }
     return status == QUIPU_OK && call->list != NULL ? memory_list_work(ctx, db, scratch, reterr)
@@ -363,7 +370,7 @@ static quipu_status memory_save_all(void *ctx, ent_db *db, quipu_arena *scratch,
 /* Values outside of the enums, which no column can hold. */
 static quipu_status memory_enum_check(const quipu_memory *memory, quipu_error *reterr)
 {
-    const bool sound = (unsigned)memory->priority <= QUIPU_PRIORITY_DONE &&
+    const bool sound = (unsigned)memory->priority <= QUIPU_PRIORITY_DONE && /* negative is large */
                        (unsigned)memory->topic <= QUIPU_TOPIC_FAILURE &&
                        (unsigned)memory->state <= QUIPU_MEMORY_BUFFERED;
 
@@ -395,6 +402,7 @@ static quipu_status memory_save_check(memory_call *save, bool wants_list, quipu_
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
     }
     assert(status != QUIPU_OK || !memory_is_zero(memory->id));
+    /* For the list that comes back: it has the one row that was saved. */
     save->by_id = true;
     save->saved_id = memory->id;
     save->query.ids = &save->saved_id;
@@ -419,6 +427,7 @@ quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
         status = QP_SLICE_READ(&memory, quipu_memory, &arena, reterr);
     }
     if (status == QUIPU_OK) {
+        /* Its texts stay the caller's, who waits until the row is written. */
         save.memory = *quipu_memory_at(memory, 0);
         status = memory_save_check(&save, ret_saved != NULL, reterr);
     }
@@ -442,17 +451,17 @@ quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
 /* What a change of either entity writes, from one reading of the row: whether it is known by its
  * content, and whether it is retired already. */
 typedef struct memory_change {
-    ent_patch_text content;
+    ent_patch_text content; /* the first three follow from each other */
     ent_patch_int token_count;
-    ent_patch_bytes content_hash;
+    ent_patch_bytes content_hash; /* points to `digest` */
     ent_patch_text subject;
-    ent_patch_time retired_at;
+    ent_patch_time retired_at; /* with the next two: set or cleared by retiring */
     ent_patch_text retired_why;
     ent_patch_uuid condensed_into;
-    ent_patch_time edited_at;
+    ent_patch_time edited_at; /* with the next two: who changed it last, and why */
     ent_patch_text edited_by;
     ent_patch_text edited_why;
-    uint8_t digest[QP_SHA256_SIZE];
+    uint8_t digest[QP_SHA256_SIZE]; /* lives as long as the patch */
 } memory_change;
 
 /* Retiring forgets the hash: when the same is said again later, it is a new memory, and this one
@@ -495,7 +504,8 @@ static bool memory_is_moot(const quipu_memory_patch *patch, bool retired)
     return patch->set == QUIPU_MEMORY_RETIRE && retired;
 }
 
-/* The change of an observation. */
+/* The change of an observation. Read, then written by its id: the transaction is exclusive, so that
+ * the row stays as it was read. */
 static quipu_status memory_change_observation(const memory_call *call, ent_db *db,
                                               quipu_arena *scratch, quipu_error *reterr)
 {
@@ -514,6 +524,7 @@ static quipu_status memory_change_observation(const memory_call *call, ent_db *d
     if (status != QUIPU_OK) {
         return status;
     }
+    /* What was only condensed can still be retired: see memory_change_of(). */
     const bool retired = list.items[0].retired_at.has && !list.items[0].condensed_into.has;
 
     if (memory_is_moot(patch, retired)) {
@@ -530,13 +541,15 @@ static quipu_status memory_change_observation(const memory_call *call, ent_db *d
                                .edited_at = change.edited_at,
                                .edited_by = change.edited_by,
                                .edited_why = change.edited_why};
+    /* An enum has a type for each entity, so that memory_change cannot hold it. */
     if ((patch->set & QUIPU_MEMORY_SET_PRIORITY) != 0) {
         to.priority = qp_observation_priority_set((qp_observation_priority)patch->priority);
     }
     return qp_observation_update(db, &where, &to, NULL, reterr);
 }
 
-/* The same of a reflection. */
+/* The same of a reflection. It is written out because rows and patches of the two entities have
+ * types of their own. */
 static quipu_status memory_change_reflection(const memory_call *call, ent_db *db,
                                              quipu_arena *scratch, quipu_error *reterr)
 {
@@ -587,6 +600,7 @@ static quipu_status memory_update_work(void *ctx, ent_db *db, quipu_arena *scrat
                               ? memory_change_observation(call, db, scratch, &error)
                               : memory_change_reflection(call, db, scratch, &error);
 
+    /* The new content has the hash of another memory of the session, which the index refuses. */
     if (status == QUIPU_EXISTS) {
         return qp_error_set(reterr, status,
                             "the session has a memory that says the same; retire "
@@ -617,6 +631,7 @@ static quipu_status memory_patch_read(memory_call *call, const quipu_memory_patc
                               "QUIPU_MEMORY_RETIRE, and QUIPU_PRIORITY_*",
                               (unsigned)own->set, (int)own->priority);
     }
+    /* For memory_list_work(), which reads the row back by this id after the change. */
     call->memory.kind = own->kind;
     call->by_id = true;
     call->query.ids = &own->id;
@@ -688,6 +703,7 @@ static quipu_status memory_forget(memory_call *call, ent_db *db, quipu_arena *sc
     query.observations.where.session_key = query.reflections.where.session_key =
         ent_eq(call->memory.session_key);
     memory_range_where(call, &query);
+    /* Read before they are deleted: their ids lead to what was condensed into them. */
     status = qp_reflection_find(db, scratch, &query.reflections, &gone, reterr);
     if (status == QUIPU_OK) {
         status = qp_observation_delete(db, &query.observations.where, &call->removed, reterr);
@@ -698,7 +714,7 @@ static quipu_status memory_forget(memory_call *call, ent_db *db, quipu_arena *sc
     for (size_t i = 0; i < gone.n && status == QUIPU_OK; i++) {
         status = memory_forget_restore(call, db, gone.items[i].id, reterr);
     }
-    call->removed += reflections;
+    call->removed += reflections; /* a retry counts anew: the first delete sets it */
     return status == QUIPU_OK
                ? qp_memory_scope_forget(call->store, db, scratch, call->memory.session_key,
                                         call->query.from_seq, call->query.to_seq, reterr)
@@ -715,6 +731,8 @@ static quipu_status memory_delete_work(void *ctx, ent_db *db, quipu_arena *scrat
 
     assert(ent_depth(db) > 0);
     assert(!call->by_id || call->query.id_count > 0);
+    /* A range concerns both kinds, whatever kind the query names: the user asked to forget what was
+     * said. */
     if (call->query.from_seq > 0) {
         return memory_forget(call, db, scratch, reterr);
     }
@@ -744,6 +762,7 @@ quipu_status quipu_memory_delete(quipu_store *store, const quipu_memory_query *q
     if (status == QUIPU_OK && remove.query.recent != 0) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "a deletion takes no `recent`");
     }
+    /* Without any id there is nothing to do, and no transaction. */
     if (status == QUIPU_OK && (!remove.by_id || remove.query.id_count > 0)) {
         status = qp_size_exempt(store, &within, memory_delete_work, &remove, reterr);
     }

@@ -29,7 +29,7 @@
 /* Bytes of normalized text that are not hashed yet. */
 typedef struct memory_put_sum {
     qp_sha256 sha;
-    size_t n;
+    size_t n; /* of `bytes`; less than MEMORY_PUT_CHUNK between two calls */
     char bytes[MEMORY_PUT_CHUNK];
 } memory_put_sum;
 
@@ -50,7 +50,8 @@ static bool memory_put_is_blank(qp_visible kind)
     return kind == QP_VISIBLE_BLANK || kind == QP_VISIBLE_BREAK;
 }
 
-/* Without what stands behind the last character that is seen and is no full stop. */
+/* Without what stands behind the last character that is seen and is no full stop. "Likes tea. "
+ * ends behind "tea". */
 static size_t memory_put_end(quipu_str content)
 {
     size_t end = 0;
@@ -96,6 +97,8 @@ void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE])
             memory_put_add(&sum, ' ');
             blank = false;
         }
+        /* Lower case of ASCII only: hashes are stored, and tables of Unicode change with its
+         * versions. */
         for (size_t k = 0; k < size; k++) {
             const char byte = content.p[i + k];
 
@@ -119,6 +122,7 @@ static quipu_status memory_put_number(const quipu_store *store, ent_db *db, quip
     quipu_status status;
 
     assert(ent_depth(db) > 0);
+    /* The first of a session that has none. */
     *ret_number = 1;
     if (memory->kind == QUIPU_OBSERVATION) {
         const qp_observation_query query = {.limit = 1,
@@ -141,10 +145,10 @@ static quipu_status memory_put_number(const quipu_store *store, ent_db *db, quip
 /* A memory on its way into the store. */
 typedef struct memory_put {
     const quipu_store *store;
-    const quipu_memory *memory;
-    quipu_str scope;
-    quipu_bytes hash;      /* absent: it is never merged with another */
-    quipu_memory replaced; /* room for a memory that replaces a repeat of its own */
+    const quipu_memory *memory; /* what is saved: the caller's, or `replaced` */
+    quipu_str scope;            /* never empty */
+    quipu_bytes hash;           /* absent: it is never merged with another */
+    quipu_memory replaced;      /* room for a memory that replaces a repeat of its own */
 } memory_put;
 
 /* What a repeat changes in the row that is there. A later saying moves said_at and may raise the
@@ -199,6 +203,7 @@ static quipu_status memory_put_repeat(memory_put *put, ent_db *db, quipu_arena *
         row->priority != QP_OBSERVATION_PRIORITY_STANDING &&
         !quipu_str_eq(row->session_key, memory->session_key)) {
         saved->repeat = false;
+        /* A copy, because the caller's memory is not changed. `put` lives until the row is made. */
         put->replaced = *memory;
         put->replaced.has_supersedes = true;
         put->replaced.supersedes = row->id;
@@ -266,6 +271,7 @@ static quipu_status memory_put_supersede(const memory_put *put, ent_db *db, quip
                   &there, reterr);
 
     assert(memory->has_supersedes);
+    /* Nothing is said of memories in other scopes: they are as unknown as an id that never was. */
     if (status == QUIPU_OK && !there) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND,
                               "what it supersedes is not there; give the id of a memory of the "
@@ -274,6 +280,7 @@ static quipu_status memory_put_supersede(const memory_put *put, ent_db *db, quip
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Active, or retired by being condensed: all others keep what they are. */
     const qp_observation_where seen[] = {{.retired_at = ENT_IS_NULL},
                                          {.condensed_into = ENT_NOT_NULL}};
     const qp_reflection_where thought[] = {{.retired_at = ENT_IS_NULL},
@@ -317,6 +324,7 @@ static quipu_status memory_put_row(const memory_put *put, ent_db *db, quipu_aren
         qp_observation_new row = {.tenant = put->store->tenant, .number = number};
 
         ent_view_create(&qp_observation_memory_view, memory, &row);
+        /* The view copies also what a caller left in members that the store alone sets. */
         row.created_at = row.retired_at = row.edited_at = (ent_opt_time){.has = false};
         row.condensed_into = (ent_opt_uuid){.has = false};
         row.times.has = false;
@@ -338,6 +346,7 @@ static quipu_status memory_put_row(const memory_put *put, ent_db *db, quipu_aren
     return qp_reflection_create(db, NULL, &row, NULL, reterr);
 }
 
+/* Whether two ids are the same. */
 static bool memory_put_is_id(quipu_uuid a, quipu_uuid b)
 {
     return memcmp(a.b, b.b, sizeof(a.b)) == 0;
@@ -349,12 +358,13 @@ quipu_status qp_memory_put(const quipu_store *store, ent_db *db, quipu_arena *sc
                            const quipu_memory *memory, quipu_str scope, qp_memory_saved *ret_saved,
                            quipu_error *reterr)
 {
-    uint8_t digest[QP_SHA256_SIZE];
+    uint8_t digest[QP_SHA256_SIZE]; /* put.hash points to it */
     memory_put put = {.store = store, .memory = memory, .scope = scope};
     quipu_status status = QUIPU_OK;
 
     assert(ent_depth(db) > 0 && scope.n > 0);
     *ret_saved = (qp_memory_saved){.id = memory->id, .repeat = false};
+    /* Without an origin it is a memory of its own, also when another says the same. */
     if (memory->origin.n > 0) {
         qp_memory_hash(memory->content, digest);
         put.hash = (quipu_bytes){digest, sizeof(digest)};

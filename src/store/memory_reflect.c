@@ -25,11 +25,12 @@
 
 /* The two lists of a session, oldest first. */
 typedef struct memory_reflect_rows {
-    qp_observation_list seen;
-    qp_reflection_list thought;
+    qp_observation_list seen;   /* observations that are not retired */
+    qp_reflection_list thought; /* reflections that are not */
 } memory_reflect_rows;
 
-/* Reads them, in the caller's transaction. */
+/* Reads them, in the caller's transaction. At most QP_MEMORY_REFLECT_MAX of each: what does not fit
+ * waits until older lines are condensed. */
 static quipu_status memory_reflect_find(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                         quipu_str key, memory_reflect_rows *ret,
                                         quipu_error *reterr)
@@ -95,8 +96,8 @@ quipu_status qp_memory_known_due(const quipu_store *store, ent_db *db, quipu_are
 typedef struct memory_reflect_read {
     const quipu_store *store;
     quipu_str key;
-    quipu_arena *arena; /* of the caller, emptied by every run of the work */
-    qp_memory_known known;
+    quipu_arena *arena;    /* of the caller, emptied by every run of the work */
+    qp_memory_known known; /* the result, made anew by every run */
 } memory_reflect_read;
 
 /* Adds one line. */
@@ -128,6 +129,7 @@ static quipu_status memory_reflect_read_work(void *ctx, ent_db *db, quipu_arena 
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Room for all that can come: rows that are left out are not counted first. */
     known->items = qp_arena_take(read->arena, QP_MEMORY_REFLECT_MAX * sizeof(*known->items));
     if (known->items == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "no memory for what is known");
@@ -139,6 +141,7 @@ static quipu_status memory_reflect_read_work(void *ctx, ent_db *db, quipu_arena 
             memory_reflect_keep(known, QUIPU_REFLECTION, &qp_reflection_memory_view, row);
         }
     }
+    /* Reflections came first: where there are too many lines, the newest observations wait. */
     for (size_t i = 0; i < rows.seen.n && known->count < QP_MEMORY_REFLECT_MAX; i++) {
         const qp_observation *row = &rows.seen.items[i];
 
@@ -169,9 +172,9 @@ quipu_status qp_memory_known_read(quipu_store *store, const qp_call *call, quipu
 typedef struct memory_reflect_claim {
     const quipu_store *store;
     const quipu_memory_options *options;
-    quipu_str key;
+    quipu_str key; /* absent: any session with a job that is due */
     quipu_arena *arena;
-    qp_job_lease lease;
+    qp_job_lease lease; /* only when `found` */
     bool found;
 } memory_reflect_claim;
 
@@ -189,6 +192,7 @@ static quipu_status memory_reflect_make_due(const memory_reflect_claim *claim, e
     }
     status = qp_memory_known_due(claim->store, db, scratch, claim->key,
                                  claim->options->reflect_tokens, &due, reterr);
+    /* Its range is 0 to 0: reflecting is about lines, not about numbers of messages. */
     return status == QUIPU_OK && due
                ? qp_job_make_due(claim->store, db, scratch,
                                  &(qp_job_due){QP_JOB_REFLECT, claim->key, 0, 0}, reterr)
@@ -217,6 +221,7 @@ static quipu_status memory_reflect_claim_work(void *ctx, ent_db *db, quipu_arena
     if (status != QUIPU_OK || !claim->found) {
         return status;
     }
+    /* Charges are added to the row of the scope: it has to be there before a model is asked. */
     status = qp_session_lookup(claim->store, db, scratch, claim->lease.scope, &row, reterr);
     return status == QUIPU_OK && row != NULL
                ? qp_memory_scope_ensure(claim->store, db, scratch, row, reterr)
@@ -245,9 +250,9 @@ quipu_status qp_memory_reflect_claim(quipu_store *store, const qp_call *call,
 /* One commit. */
 typedef struct memory_reflect_commit {
     const quipu_store *store;
-    const qp_job_lease *lease;
-    const quipu_memory *reflection;
-    const qp_memory_known *condensed;
+    const qp_job_lease *lease;        /* its scope is the key of the session */
+    const quipu_memory *reflection;   /* NULL: nothing was condensed, and only the job ends */
+    const qp_memory_known *condensed; /* the lines as the model read them */
 } memory_reflect_commit;
 
 /* Retire one line, if it is still what the model read. */
@@ -287,6 +292,7 @@ static quipu_status memory_reflect_retire(const memory_reflect_commit *commit, e
                                    &changed, reterr);
 
     assert(changed <= 1);
+    /* One line that changed refuses all: the reflection would still say what was taken back. */
     return status == QUIPU_OK && changed == 0
                ? qp_error_set(reterr, QUIPU_CONFLICT,
                               "a memory was edited, retired or deleted while it was condensed; "
@@ -311,6 +317,7 @@ static quipu_status memory_reflect_put(const memory_reflect_commit *commit, ent_
     if (status != QUIPU_OK || !saved.repeat) {
         return status;
     }
+    /* Retiring has pointed the lines at the id of a reflection that is not stored after all. */
     status = qp_observation_update(
         db, &(qp_observation_where){.tenant = tenant, .session_key = key, .condensed_into = mine},
         &(qp_observation_patch){.condensed_into = ent_set(saved.id)}, NULL, reterr);
@@ -331,6 +338,7 @@ static quipu_status memory_reflect_commit_work(void *ctx, ent_db *db, quipu_aren
     const memory_reflect_commit *commit = ctx;
     const quipu_time now = quipu_time_now();
     quipu_str scope = QP_STR_ABSENT;
+    /* The lease first: when it is lost, this fails before anything is written. */
     quipu_status status = qp_job_finish(commit->store, db, scratch, commit->lease, reterr);
 
     if (status != QUIPU_OK || commit->reflection == NULL) {
@@ -365,12 +373,13 @@ quipu_status qp_memory_reflect_commit(quipu_store *store, const qp_call *call,
 typedef struct memory_reflect_charge {
     const quipu_store *store;
     const qp_job_lease *lease;
-    const qp_memory_charge *charge;
-    int64_t lease_ms;
+    const qp_memory_charge *charge; /* what questions to a model cost */
+    int64_t lease_ms;               /* how long the lease is to hold from now on */
     quipu_error lost; /* why the lease does not hold; its status is QUIPU_OK when it does */
 } memory_reflect_charge;
 
-/* Add to the row of a scope; *ret_there false: it has none. */
+/* Add to the row of a scope; *ret_there false: it has none. The sum is made by the UPDATE, so that
+ * no row is read for it. */
 static quipu_status memory_reflect_add(const memory_reflect_charge *spent, ent_db *db,
                                        quipu_str scope, qp_memory_scope_kind kind, bool *ret_there,
                                        quipu_error *reterr)
@@ -431,7 +440,7 @@ static quipu_status memory_reflect_charge_work(void *ctx, ent_db *db, quipu_aren
     bool there = false;
     quipu_status status;
 
-    spent->lost = (quipu_error){.status = QUIPU_OK};
+    spent->lost = (quipu_error){.status = QUIPU_OK}; /* the run before may have set it */
     status = qp_session_lookup(spent->store, db, scratch, spent->lease->scope, &row, reterr);
     if (status == QUIPU_OK && row != NULL) {
         status =
@@ -443,6 +452,7 @@ static quipu_status memory_reflect_charge_work(void *ctx, ent_db *db, quipu_aren
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Last, with an error of its own: a lost lease must not roll the charge back. */
     status = qp_job_renew(spent->store, db, scratch, spent->lease, spent->lease_ms, &spent->lost);
     if (status == QUIPU_CONFLICT) {
         return QUIPU_OK;

@@ -22,7 +22,8 @@
 /* ---- scopes -----------------------------------------------------------------------------------
  */
 
-/* What qp_buf has becomes a scope's name. */
+/* What qp_buf has becomes a scope's name. It lies in the arena. Frees the buffer in any case, so
+ * that callers return its status at once. */
 static quipu_status memory_scope_give(qp_buf *text, quipu_arena *arena, quipu_str *ret_scope,
                                       quipu_error *reterr)
 {
@@ -36,6 +37,13 @@ static quipu_status memory_scope_give(qp_buf *text, quipu_arena *arena, quipu_st
                               : qp_error_set(reterr, status, "no memory for the name of a scope");
 }
 
+/* A key may look like the scope of a user. It gets one '/' more, so that its memories never count
+ * for that user, and no two keys share a scope:
+ *
+ *   key                 scope
+ *   "chat-7"            "chat-7"
+ *   "adk:app/user/"     "adk:app/user//"
+ *   "adk:app/user//"    "adk:app/user///" */
 quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena, quipu_str *ret_scope,
                                     quipu_error *reterr)
 {
@@ -134,6 +142,7 @@ static quipu_status memory_scope_before(ent_db *db, const qp_session *row, int64
     if (status != QUIPU_OK && status != QUIPU_CORRUPT) {
         return qp_error_pass(reterr, &error);
     }
+    /* Otherwise the total stays as the caller set it: more tokens count as pending, never fewer. */
     if (status == QUIPU_OK && messages.count == 1) {
         const quipu_message *message = quipu_message_at(messages, 0);
 
@@ -146,6 +155,7 @@ static quipu_status memory_scope_before(ent_db *db, const qp_session *row, int64
  * be, or messages behind its watermark are gone. */
 static bool memory_mark_take(const qp_memory_scope *scope, qp_memory_mark *mark)
 {
+    /* Also from the row of an earlier life: a setting stays, and generations never go back. */
     mark->observe_tokens = scope->observe_tokens;
     mark->generation = scope->generation;
     mark->stored = scope->session_uid.has &&
@@ -157,6 +167,8 @@ static bool memory_mark_take(const qp_memory_scope *scope, qp_memory_mark *mark)
     mark->forgotten = scope->forgotten;
     mark->spent = (qp_memory_charge){scope->model_calls, scope->model_input, scope->model_output,
                                      scope->model_cost, scope->model_unpriced};
+    /* `mark` begins where observing would begin without a row. A cap may have removed messages
+     * behind the row's watermark since. */
     if (scope->watermark < mark->watermark || scope->watermark_tokens < 0) {
         return false;
     }
@@ -205,7 +217,8 @@ quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_are
     return status;
 }
 
-/* So many tokens are due: what the caller asks for, else the session's own setting. */
+/* So many tokens are due: what the caller asks for, else the session's own setting. The call comes
+ * first, so that one run can observe more or less without changing what is stored. */
 static int64_t memory_scope_threshold(const quipu_memory_options *options,
                                       const qp_memory_mark *mark)
 {
@@ -227,12 +240,12 @@ static bool memory_scope_is_due(const quipu_memory_options *options, const qp_me
 
 /* One page of a look. */
 typedef struct memory_scope_page {
-    const quipu_store *store;
+    const quipu_store *store; /* all pointers are borrowed */
     const qp_memory_filter *filter;
     quipu_arena *arena; /* of the keys */
-    qp_memory_due *due;
-    size_t rows;
-    int64_t last_id;
+    qp_memory_due *due; /* of the caller; emptied by every run */
+    size_t rows; /* sessions of the page, due or not; fewer than QP_MEMORY_PAGE: the last page */
+    int64_t last_id; /* number of the last of them; set when `rows` is not 0 */
 } memory_scope_page;
 
 /* Whether a session has something to do: messages to observe, for a worker with a model enough to
@@ -259,7 +272,8 @@ static quipu_status memory_scope_look_at(const memory_scope_page *page, ent_db *
                : status;
 }
 
-/* A qp_work_fn. */
+/* A qp_work_fn. One page, by number, from one snapshot and without a lock: what becomes due
+ * meanwhile is found by the next look. */
 static quipu_status memory_scope_look_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                            quipu_error *reterr)
 {
@@ -284,12 +298,14 @@ static quipu_status memory_scope_look_work(void *ctx, ent_db *db, quipu_arena *s
         query.where.updated_at = ent_ge(options->changed_after);
     }
     status = qp_session_find(db, scratch, &query, &list, reterr);
+    /* A retry begins with an empty list; keys that were copied before stay in the arena, unused. */
     page->due->count = 0;
     page->rows = list.n;
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         const qp_session *row = &list.items[i];
         bool is_due = false;
 
+        /* Also of a session that is not due: the next page begins behind all that was looked at. */
         page->last_id = row->id;
         /* No caller can name a session without a key; verify reports it. */
         if (qp_session_expired(row, now) || row->key.n == 0) {
@@ -324,10 +340,10 @@ quipu_status qp_memory_look(quipu_store *store, const qp_call *call, qp_memory_f
 /* One claim; `arena` is the caller's, emptied by every run of the work. */
 typedef struct memory_scope_claim {
     const quipu_store *store;
-    const quipu_memory_options *options;
-    quipu_str key;
+    const quipu_memory_options *options; /* complete: worker, lease and thresholds are set */
+    quipu_str key;                       /* absent: the job that waits longest */
     quipu_arena *arena;
-    qp_memory_work work;
+    qp_memory_work work; /* the result, set anew by every run */
 } memory_scope_claim;
 
 /* Write the row that a commit compares with: it is there from the first claim on, and belongs to
@@ -339,6 +355,7 @@ static quipu_status memory_scope_prepare(const quipu_store *store, ent_db *db,
     const int64_t tokens = observe_tokens > 0 ? observe_tokens : mark->observe_tokens;
 
     assert(ent_depth(db) > 0);
+    /* Most claims find the row as it is, and write nothing. */
     if (mark->stored && tokens == mark->observe_tokens) {
         return QUIPU_OK;
     }
@@ -360,6 +377,7 @@ static quipu_status memory_scope_prepare(const quipu_store *store, ent_db *db,
                                       .watermark_tokens = mark->watermark_tokens,
                                       .generation = mark->generation,
                                       .observe_tokens = tokens};
+    /* The key may have a row of an earlier life of the session: from here on it is this one's. */
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }
 
@@ -385,7 +403,8 @@ static quipu_status memory_scope_make_due(const memory_scope_claim *claim, ent_d
                : QUIPU_OK;
 }
 
-/* A claimed job whose session is gone, or has nothing behind its watermark. */
+/* A claimed job whose session is gone, or has nothing behind its watermark. Without this it would
+ * be claimed again when the lease has ended, and so on without end. */
 static quipu_status memory_scope_put_away(memory_scope_claim *claim, ent_db *db,
                                           quipu_arena *scratch, const qp_session *row,
                                           quipu_error *reterr)
@@ -401,6 +420,8 @@ static quipu_status memory_scope_put_away(memory_scope_claim *claim, ent_db *db,
 /* How many messages a batch reads: QUIPU_MEMORY_BATCH, or fewer when they are long. */
 static int64_t memory_scope_batch(const qp_memory_mark *mark)
 {
+    /* Tokens of a message, rounded up: the division below is never by 0. Something is pending, as
+     * the caller has checked. */
     const int64_t mean = mark->pending_tokens / (mark->last_seq - mark->watermark) + 1;
     const int64_t limit = QP_MEMORY_BATCH_TOKENS / mean;
 
@@ -443,6 +464,8 @@ static quipu_status memory_scope_begin(memory_scope_claim *claim, ent_db *db, qu
     if (row == NULL || mark.last_seq <= mark.watermark) {
         return memory_scope_put_away(claim, db, scratch, row, reterr);
     }
+    /* What the commit compares (memory_scope_check()): this life of the session, the watermark as
+     * the row has it, and the generation. */
     claim->work.uid = mark.uid;
     claim->work.watermark = mark.watermark;
     claim->work.kept =
@@ -464,16 +487,19 @@ static quipu_status memory_scope_claim_work(void *ctx, ent_db *db, quipu_arena *
     bool found = false;
     quipu_status status = QUIPU_OK;
 
+    /* A run that is repeated drops the texts of the one before. */
     quipu_arena_reset(claim->arena);
     claim->work.claimed = QP_MEMORY_NONE;
     if (claim->key.p != NULL) {
         status = memory_scope_session(claim, db, scratch, claim->key, &row, &mark, reterr);
+        /* No session of this key: nothing is due, which is no failure. */
         if (status != QUIPU_OK || row == NULL) {
             return status;
         }
         status = memory_scope_make_due(claim, db, scratch, &mark, reterr);
     }
     if (status == QUIPU_OK) {
+        /* With a key only the job of that session is claimed, without one any of the kind. */
         const qp_job_claim wanted = {QP_JOB_OBSERVE, claim->key, claim->options->worker,
                                      claim->options->lease_ms};
 
@@ -490,11 +516,11 @@ static quipu_status memory_scope_claim_work(void *ctx, ent_db *db, quipu_arena *
 /* A look for jobs. */
 typedef struct memory_scope_wait {
     const quipu_store *store;
-    quipu_str kind;
-    bool due;
+    quipu_str kind; /* QP_JOB_OBSERVE or another */
+    bool due;       /* the answer */
 } memory_scope_wait;
 
-/* A qp_work_fn. */
+/* A qp_work_fn. Another worker may claim the job before this one does: the claim decides. */
 static quipu_status memory_scope_due_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                           quipu_error *reterr)
 {
@@ -558,10 +584,10 @@ static quipu_status memory_scope_write(ent_db *db, const qp_memory_scope_new *ma
 typedef struct memory_scope_commit {
     const quipu_store *store;
     const quipu_memory_options *options;
-    const qp_memory_work *work;
-    const qp_memory_batch *batch;
-    qp_memory_stored stored;
-    int64_t generation; /* after it */
+    const qp_memory_work *work;   /* what the claim returned */
+    const qp_memory_batch *batch; /* what was observed; saved items get their ids in it */
+    qp_memory_stored stored;      /* the result, set anew by every run */
+    int64_t generation;           /* after it */
 } memory_scope_commit;
 
 /* Whether the worker may store: this is the life of the session, and these are the numbers, that it
@@ -580,6 +606,8 @@ static quipu_status memory_scope_check(const memory_scope_commit *commit, ent_db
     if (status != QUIPU_OK) {
         return status;
     }
+    /* A commit moves the watermark, and the generation when something was observed. Where both are
+     * as the claim read them, nobody has observed in between. */
     if (*ret_row == NULL || !ret_mark->stored ||
         memcmp((*ret_row)->uid.b, work->uid.b, sizeof(work->uid.b)) != 0 ||
         ret_mark->generation != work->generation || ret_mark->kept != work->kept) {
@@ -605,7 +633,9 @@ static quipu_status memory_scope_standing(const quipu_store *store, ent_db *db,
     return qp_observation_find(db, scratch, &query, ret_list, reterr);
 }
 
-/* How many tokens of standing lines a scope may have after so many tokens of history. */
+/* How many tokens of standing lines a scope may have after so many tokens of history. They are sent
+ * with every turn: a short history may have some, and a long one must not fill the prompt with
+ * them. */
 static int64_t memory_scope_allowance(int64_t history_tokens)
 {
     const int64_t share = history_tokens / QUIPU_STANDING_SHARE;
@@ -629,6 +659,7 @@ static quipu_status memory_scope_limit(const memory_scope_commit *commit, ent_db
     for (size_t i = 0; i < list.n; i++) {
         tokens = qp_sum(tokens, list.items[i].token_count);
     }
+    /* The oldest first, until the rest fits. Saved lines count, and are passed over. */
     for (size_t i = 0; i < list.n && status == QUIPU_OK && tokens > allowed; i++) {
         const qp_observation *row = &list.items[i];
 
@@ -659,6 +690,8 @@ static quipu_status memory_scope_save(memory_scope_commit *commit, ent_db *db, q
         qp_memory_saved saved = {.repeat = false};
 
         assert(memory.kind == QUIPU_OBSERVATION && memory.content.n > 0);
+        /* What the observer does not decide: the session, the generation, and the size by the
+         * estimate of the library. */
         memory.session_key = commit->work->lease.scope;
         memory.generation = commit->generation;
         memory.token_count = quipu_token_estimate(memory.content);
@@ -666,6 +699,7 @@ static quipu_status memory_scope_save(memory_scope_commit *commit, ent_db *db, q
             return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
         }
         status = qp_memory_put(commit->store, db, scratch, &memory, scope, &saved, reterr);
+        /* A repeat has no row of its own: zeros say so to the worker. */
         memory.id = saved.repeat ? (quipu_uuid){{0}} : memory.id;
         batch->items[i] = memory;
         commit->stored.observations += !saved.repeat;
@@ -692,6 +726,7 @@ static quipu_status memory_scope_user(const memory_scope_commit *commit, ent_db 
         return status;
     }
     *ret_tokens = qp_sum(user->watermark_tokens, there != NULL ? there->watermark_tokens : 0);
+    /* The transaction is exclusive: nobody makes the row between the look and this. */
     if (there == NULL) {
         made.generation = observed;
         return qp_memory_scope_create(db, NULL, &made, NULL, reterr);
@@ -763,6 +798,8 @@ static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena 
 
     commit->stored = (qp_memory_stored){.observations = 0};
     commit->generation = qp_sum(commit->work->generation, batch->count > 0);
+    /* Refusals come first: the session, its numbers, and then the lease, where the job ends. A
+     * worker that was overtaken has written nothing. */
     status = memory_scope_check(commit, db, scratch, &row, &mark, reterr);
     if (status == QUIPU_OK) {
         status = memory_scope_end_job(commit, db, scratch, row, reterr);
@@ -776,6 +813,7 @@ static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena 
     if (status == QUIPU_OK) {
         status = memory_scope_move(commit, db, scratch, reterr);
     }
+    /* The allowance of standing lines grows with the history of all sessions of the user. */
     if (status == QUIPU_OK && row->user_id.n > 0) {
         const qp_memory_scope_new user = {.tenant = commit->store->tenant,
                                           .scope = scope,
@@ -833,6 +871,7 @@ static quipu_status memory_scope_add(const qp_session *row, int64_t from, int64_
                             "which are to be observed yet; run a worker of memory first",
                             QP_MEMORY_FORGOTTEN_MAX, (int)row->key.n, row->key.p);
     }
+    /* A range right behind the watermark is not kept: the watermark steps over it. */
     qp_forgotten_pass(&forgotten, &mark->watermark);
     return qp_forgotten_write(&forgotten, scratch, ret_text) == QUIPU_OK
                ? QUIPU_OK
@@ -849,6 +888,7 @@ static quipu_status memory_scope_forget_pending(const quipu_store *store, ent_db
     quipu_str text = QP_STR_ABSENT;
     quipu_status status = memory_scope_add(row, from, to, mark, scratch, &text, reterr);
 
+    /* The tokens follow the watermark: all of the session, or those before the next message. */
     if (status == QUIPU_OK && mark->watermark == mark->last_seq) {
         mark->watermark_tokens = row->token_count;
     } else if (status == QUIPU_OK && mark->watermark > before) {
@@ -886,6 +926,7 @@ quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db, quipu_
     if (status == QUIPU_OK && row != NULL) {
         status = qp_job_revoke(store, db, scratch, key, reterr);
     }
+    /* Nothing of the range is pending. What was made of it, memory.c has deleted by its sources. */
     if (status != QUIPU_OK || row == NULL || to <= mark.watermark || from > mark.last_seq) {
         return status;
     }
@@ -897,8 +938,8 @@ quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db, quipu_
 
 typedef struct memory_scope_back {
     const quipu_store *store;
-    const qp_job_lease *lease;
-    quipu_str why;
+    const qp_job_lease *lease; /* it may be lost by now */
+    quipu_str why;             /* of a failure; absent: there is none, and others go on */
 } memory_scope_back;
 
 /* A qp_work_fn. */

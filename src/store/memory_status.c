@@ -13,8 +13,8 @@
 #include "store/memory_scope.h"
 
 typedef struct memory_status_list {
-    qp_result head;
-    quipu_memory_status_list pub;
+    qp_result head;               /* its arena has rows, items and texts */
+    quipu_memory_status_list pub; /* what the caller has, and frees with quipu_free() */
 } memory_status_list;
 
 QP_RESULT(memory_status_list);
@@ -22,11 +22,13 @@ QP_RESULT(memory_status_list);
 /* One call. */
 typedef struct memory_status_call {
     const quipu_store *store;
-    quipu_memory_options options;
-    memory_status_list *list;
+    quipu_memory_options options; /* which sessions, and the threshold that is shown */
+    memory_status_list *list;     /* the result; filled anew by every run */
 } memory_status_call;
 
-/* The session's job, when it has one. */
+/* The session's job, when it has one. Without one nobody works on the session and nothing has
+ * failed: the members stay 0. A lease that has ended by the clock stays in the row until the next
+ * claim. */
 static quipu_status memory_status_job(const memory_status_call *call, ent_db *db,
                                       const qp_session *row, quipu_memory_progress *item,
                                       quipu_error *reterr)
@@ -42,6 +44,7 @@ static quipu_status memory_status_job(const memory_status_call *call, ent_db *db
     if (status != QUIPU_OK || job == NULL) {
         return status;
     }
+    /* The row lies in the arena of the result, and its texts with it. */
     item->owner = job->owner;
     item->has_lease_until = job->lease_until.has;
     item->lease_until = job->lease_until.v;
@@ -66,6 +69,7 @@ static quipu_status memory_status_reflect(const memory_status_call *call, ent_db
                         &error, reterr);
 
     assert(item->reflect_error.p == NULL);
+    /* Only the failure: owner and lease are shown for observing. */
     if (job != NULL) {
         item->reflect_error = job->last_error;
     }
@@ -79,6 +83,8 @@ static quipu_status memory_status_counts(const memory_status_call *call, ent_db 
 {
     const ent_where_text tenant = ent_eq(call->store->tenant);
     const ent_where_text key = ent_eq(item->session_key);
+    /* Standing lines belong to the scope: sessions of one user show the same sum. The two counts
+     * are the session's own. */
     const qp_observation_query standing = {
         .where = {.tenant = tenant,
                   .scope = ent_eq(item->scope),
@@ -100,6 +106,7 @@ static quipu_status memory_status_counts(const memory_status_call *call, ent_db 
     if (status == QUIPU_OK) {
         status = qp_observation_find(db, scratch, &standing, &list, reterr);
     }
+    /* Token counts of a file are input: their sum must not overflow. */
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         item->standing_tokens = qp_sum(item->standing_tokens, list.items[i].token_count);
     }
@@ -124,18 +131,22 @@ static quipu_status memory_status_item(const memory_status_call *call, ent_db *d
     assert(ret->scope.n > 0);
     ret->watermark = mark.watermark;
     ret->last_seq = mark.last_seq;
+    /* Summaries count among the messages, and have no tokens. */
     ret->pending_messages = mark.last_seq > mark.watermark ? mark.last_seq - mark.watermark : 0;
     ret->pending_tokens = mark.pending_tokens;
     ret->generation = mark.generation;
+    /* What a worker with these options would use: memory_scope_threshold() has the same order. */
     ret->observe_tokens = call->options.observe_tokens > 0 ? call->options.observe_tokens
                           : mark.observe_tokens > 0        ? mark.observe_tokens
                           : call->options.provider != NULL ? QUIPU_OBSERVE_TOKENS_MODEL
                                                            : QUIPU_OBSERVE_TOKENS_DEFAULT;
+    /* In this life of the session, as the ledger has it. */
     ret->model_calls = mark.spent.calls;
     ret->model_input = mark.spent.input;
     ret->model_output = mark.spent.output;
     ret->model_cost = mark.spent.cost;
     ret->model_unpriced = mark.spent.unpriced;
+    /* Observing and condensing are two jobs, each with failures of its own. */
     status = memory_status_job(call, db, row, ret, reterr);
     if (status == QUIPU_OK) {
         status = memory_status_reflect(call, db, row, ret, reterr);
@@ -149,18 +160,20 @@ static quipu_status memory_status_rows(const memory_status_call *call, ent_db *d
 {
     const quipu_memory_options *options = &call->options;
     qp_session_query query = {
-        .limit = QUIPU_PAGE_MAX + 1,
+        .limit = QUIPU_PAGE_MAX + 1, /* one more shows that there are more */
         .order = {QP_SESSION_BY_ID(ASC)},
         .where = {.tenant = ent_eq(call->store->tenant), .key = ENT_NOT_NULL}};
 
     assert(options->session_key.p == NULL || options->session_key.n > 0);
     if (options->session_key.p != NULL) {
+        /* A key that is missing or expired is an error of its own, not an empty list. */
         const qp_session *row = NULL;
         quipu_status status = qp_session_load(call->store, db, &call->list->head.arena,
                                               options->session_key, quipu_time_now(), &row, reterr);
         if (status != QUIPU_OK) {
             return status;
         }
+        /* Through the query all the same: app and user hold for it as well. */
         query.where.key = ent_eq(options->session_key);
     }
     if (options->app_name.p != NULL) {
@@ -186,6 +199,7 @@ static quipu_status memory_status_work(void *ctx, ent_db *db, quipu_arena *scrat
 
     quipu_arena_free(arena);
     status = memory_status_rows(call, db, &rows, reterr);
+    /* The row above the limit is not shown. */
     count = rows.n < QUIPU_PAGE_MAX ? rows.n : QUIPU_PAGE_MAX;
     if (status == QUIPU_OK && count > 0) {
         items = qp_arena_take(arena, count * sizeof(*items));
@@ -199,6 +213,7 @@ static quipu_status memory_status_work(void *ctx, ent_db *db, quipu_arena *scrat
             status = memory_status_item(call, db, scratch, &rows.items[i], &items[shown++], reterr);
         }
     }
+    /* Fewer than `count` where rows without a key were passed over. */
     call->list->pub.sessions = quipu_memory_progresses_of(items, shown);
     call->list->pub.more = rows.n > count;
     return status;
@@ -224,6 +239,7 @@ quipu_status quipu_memory_status(quipu_store *store, const quipu_memory_options 
         status = qp_key_check(read.options.session_key, reterr);
     }
     if (status == QUIPU_OK) {
+        /* Made before the read, which uses it again when it is retried. */
         read.list = qp_result_new(sizeof(*read.list));
         status = read.list != NULL
                      ? qp_store_read(store, &within, memory_status_work, &read, reterr)

@@ -32,8 +32,8 @@
 #include "store/tool_calls.h"
 
 #define MESSAGE_JSON_MAX ((size_t)1 << 30) /* above what a message within its limit can need */
-#define MESSAGE_OURS "quipu"
-#define MESSAGE_CALLS_ROOM 1000 /* bytes for calls to begin with */
+#define MESSAGE_OURS "quipu"               /* the store's own member of `extra` */
+#define MESSAGE_CALLS_ROOM 1000            /* bytes for calls to begin with */
 
 static_assert((int)QUIPU_ROLE_USER == (int)QP_MESSAGE_ROLE_USER &&
                   (int)QUIPU_ROLE_SYSTEM == (int)QP_MESSAGE_ROLE_SYSTEM,
@@ -109,6 +109,7 @@ static quipu_status message_usage(const quipu_message *message, qp_message_new *
 static quipu_status message_check(const qp_encoded *encoded, const quipu_message *message,
                                   int64_t bytes_max, bool shared, quipu_error *reterr)
 {
+    /* Bytes as the caller gave them: the limit does not depend on how they are encoded. */
     size_t bytes = message->content.n + message->author.n + message->invocation_id.n +
                    message->branch.n + message->extra.text.n + message->event_id.n;
 
@@ -121,6 +122,7 @@ static quipu_status message_check(const qp_encoded *encoded, const quipu_message
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "enum",
                               "the mark is %d; give one of QUIPU_MARK_*", (int)message->mark);
     }
+    /* A store that is copied brings its summaries along; callers do not append any. */
     if (message->mark == QUIPU_MARK_COMPACTION && encoded->source == QP_MESSAGES_GIVEN) {
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "reserved",
                               "it is marked as a summary; quipu_session_compact makes those");
@@ -178,6 +180,10 @@ quipu_status qp_event_id_bytes(quipu_str text, uint8_t *near_id, quipu_arena *ar
     if (text.n == 0 && qp_uuid_v7(&uuid) != QUIPU_OK) {
         return QUIPU_IO;
     }
+    /* The column's bytes, shorter for the form that most ids have:
+     *
+     *   01 <16 bytes>   a UUID in its canonical text, or a new one
+     *   00 <text>       any other id */
     id[0] = is_uuid ? QP_EVENT_ID_UUID : QP_EVENT_ID_TEXT;
     memcpy(id + 1, is_uuid ? (const void *)uuid.b : text.p, n);
     *ret = (quipu_bytes){id, n + 1};
@@ -187,7 +193,8 @@ quipu_status qp_event_id_bytes(quipu_str text, uint8_t *near_id, quipu_arena *ar
 /* ---- texts that a column cannot hold ----------------------------------------------------------
  */
 
-/* Copy what a buffer holds into the arena. */
+/* Copy what a buffer holds into the arena. Frees the buffer in any case. QUIPU_INVALID can only
+ * come from the texts of tool calls. */
 static quipu_status message_keep(quipu_arena *arena, qp_buf *buf, quipu_status status,
                                  quipu_str *ret, quipu_error *reterr)
 {
@@ -219,6 +226,7 @@ static quipu_status message_view(quipu_arena *arena, quipu_str text, quipu_str *
     for (size_t i = 0; i < text.n; i++) {
         nuls += text.p[i] == '\0';
     }
+    /* U+FFFD has 3 bytes where the NUL has 1; and a NUL for the end. */
     view = qp_arena_take(arena, text.n + 2 * nuls + 1);
     if (view == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a message");
@@ -257,12 +265,14 @@ static quipu_status message_extra(qp_encoded *encoded, const quipu_message *mess
     qp_buf buf;
 
     assert(ret != NULL);
+    /* An object, as was checked: what stands around its braces is white space. */
     while (extra.n > 0 && extra.p[0] != '{') {
         extra = (quipu_str){extra.p + 1, extra.n - 1};
     }
     while (extra.n > 0 && extra.p[extra.n - 1] != '}') {
         extra.n--;
     }
+    /* What stands between the braces; nothing of an object without members. */
     quipu_str inner = extra.n < 2 ? QP_STR_ABSENT : (quipu_str){extra.p + 1, extra.n - 2};
     while (inner.n > 0 && inner.p[0] <= ' ') {
         inner = (quipu_str){inner.p + 1, inner.n - 1};
@@ -271,6 +281,7 @@ static quipu_status message_extra(qp_encoded *encoded, const quipu_message *mess
     qp_buf_puts(&buf, "{\"" MESSAGE_OURS "\":");
     qp_jsonw_begin(&writer, &buf);
     qp_jsonw_object(&writer);
+    /* The true texts, where a column holds a view of them. */
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
         if ((odd & 1u << i) != 0) {
             quipu_str text;
@@ -342,6 +353,7 @@ static quipu_status message_columns(qp_encoded *encoded, const quipu_message *me
         if (encoded->source != QP_MESSAGES_PARSED && text.n > 0) {
             fault = qp_text_check(text, NULL);
         }
+        /* A NUL is a fault that can be kept; bytes that are not UTF-8 are refused. */
         if (fault != QP_TEXT_OK && !qp_utf8_valid(text)) {
             return message_not_utf8(message_texts[i].name, text, reterr);
         }
@@ -354,6 +366,7 @@ static quipu_status message_columns(qp_encoded *encoded, const quipu_message *me
         }
         memcpy((char *)row + message_texts[i].create, &text, sizeof(text));
     }
+    /* The column takes no NULL: an absent content and an empty one are the same. */
     if (row->content.p == NULL) {
         row->content = QUIPU_STR("");
     }
@@ -394,6 +407,7 @@ static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_m
     quipu_status status = message_check(encoded, message, bytes_max, shared, reterr);
 
     assert(at < encoded->count);
+    /* Texts are borrowed from the caller, who waits until the row is written. */
     *row = (qp_message_new){.role = (qp_message_role)message->role,
                             .extra = message->extra,
                             .mark = (qp_message_mark)message->mark};
@@ -418,6 +432,7 @@ static quipu_status message_encode(qp_encoded *encoded, size_t at, const quipu_m
         status =
             qp_event_id_bytes(message->event_id, encoded->id_room, &encoded->arena, &row->event_id);
         if (status == QUIPU_OK) {
+            /* The salt goes with its message: afterwards nobody can test a guess of the text. */
             status = qp_random(encoded->hashes + at * QP_SALTED_HASH_SIZE, QP_SALT_SIZE);
         }
         if (status != QUIPU_OK) {
@@ -520,6 +535,7 @@ quipu_status qp_encoded_make(qp_encoded *encoded, qp_message_source source, quip
             assert(message != NULL);
             status = message_encode(encoded, i, message, bytes_max, reterr);
         }
+        /* Says which message; entity, field and rule stay those of the cause. */
         if (status != QUIPU_OK && count > 1 && reterr != NULL) {
             quipu_error cause = *reterr;
             (void)qp_error_field(reterr, status, cause.entity, cause.field, cause.rule,
@@ -574,6 +590,7 @@ static void message_words(qp_header *header, quipu_str text)
             words[n++] = ' ';
         }
     }
+    /* The buffer has room for one byte more than the limit, which shows that something is cut. */
     if (n > QUIPU_FIRST_WORDS_MAX) {
         n = word > QUIPU_FIRST_WORDS_MAX / 2
                 ? word
@@ -596,6 +613,7 @@ void qp_header_begin(qp_header *header, const qp_session *row)
     header->hashed_from = from->hashed_from;
     header->begins_chain = header->hashed_from == 0;
     memset(header->hash, 0, sizeof(header->hash));
+    /* A head of another length is damage, which verify finds; the chain then goes on from zeros. */
     if (header->hashed_from > 0 && from->head_hash.n == sizeof(header->hash)) {
         memcpy(header->hash, from->head_hash.p, sizeof(header->hash));
     }
@@ -697,6 +715,7 @@ quipu_status qp_encoded_insert(const qp_encoded *encoded, ent_db *db, quipu_str 
             : ent_create_many(db, &qp_message_entity, encoded->rows, encoded->count, &error);
 
     assert(ent_depth(db) > 0);
+    /* Which of the two unique indexes refused the row shows in the name of the field. */
     if (status == QUIPU_EXISTS && strstr(error.field, "seq") != NULL) {
         /* It was read from the locked session: a repeat would meet it again. */
         return qp_error_set(reterr, QUIPU_CORRUPT,

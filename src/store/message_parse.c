@@ -27,9 +27,9 @@ typedef enum message_parse_kind {
 
 /* One member of the object: how its value is read, and where it goes. */
 typedef struct message_parse_member {
-    const char *name;
-    message_parse_kind kind;
-    size_t offset; /* of the text or the number in a quipu_message */
+    const char *name;        /* as it stands in JSON */
+    message_parse_kind kind; /* chooses the function that reads the value */
+    size_t offset;           /* of the text or the number in a quipu_message */
 } message_parse_member;
 
 /* All members of a message. The names are those of message_json.c; contract.store_message_parse
@@ -70,6 +70,7 @@ static int message_parse_label(qp_json_node value, const char *const *labels)
 {
     assert(labels[0] != NULL);
     for (int i = 0; labels[i] != NULL; i++) {
+        /* Compared by meaning: an escaped letter is the letter. */
         if (qp_json_kind_of(value) == QP_JSON_STRING &&
             qp_json_text_is(value, quipu_cstr(labels[i]))) {
             return i + 1;
@@ -78,7 +79,8 @@ static int message_parse_label(qp_json_node value, const char *const *labels)
     return 0;
 }
 
-/* A role is required and has no default: a wrong guess would change who said something. */
+/* A role is required and has no default: a wrong guess would change who said something. Labels
+ * stand in the order of the numbers of quipu_role. */
 static quipu_status message_parse_role(qp_json_node value, quipu_message *ret, quipu_error *reterr)
 {
     static const char *const labels[] = {"user",  "assistant", "tool", "function",
@@ -114,6 +116,7 @@ static quipu_status message_parse_time(qp_json_node value, quipu_arena *arena, q
     if (status == QUIPU_OK) {
         status = quipu_time_parse(text, &ret->timestamp);
     }
+    /* Without a time the store sets its own when the message is appended. */
     ret->has_timestamp = status == QUIPU_OK;
     return status == QUIPU_INVALID
                ? message_parse_invalid("timestamp", "a time such as \"2026-01-31T12:00:00Z\"",
@@ -176,6 +179,7 @@ static quipu_status message_parse_halves(const char *name, qp_json_node value, q
     bool half = message_parse_is_half(value, arena);
     qp_json_iter calls = qp_json_each(value);
 
+    /* The texts of tool calls stand one level deeper: in the members of each call. */
     while (!half && qp_json_kind_of(value) == QP_JSON_ARRAY && qp_json_next(&calls)) {
         qp_json_iter members = qp_json_each(calls.value);
 
@@ -270,6 +274,7 @@ static quipu_status message_parse_object(qp_json_node root, quipu_arena *arena, 
         const uint32_t bit = member != NULL ? 1u << (member - message_parse_members) : 0;
         quipu_str name = qp_json_raw(iter.key);
 
+        /* A strange name has no bit: it is refused below. */
         if ((seen & bit) != 0) {
             return message_parse_invalid(member->name, "given once", reterr);
         }
@@ -312,6 +317,7 @@ quipu_status quipu_message_parse(quipu_str json, quipu_arena *arena, quipu_messa
     if (message == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "no room for a message");
     }
+    /* Members that the text leaves out stay absent or 0; the content is empty, not absent. */
     *message = (quipu_message){.content = {"", 0}};
     qp_json_init(&doc);
     status = qp_json_parse(&doc, json, &limits, &error);
