@@ -30,7 +30,7 @@
 #include "ent/row.h"
 #include "ent/search_engine.h"
 
-#define CACHE_SQL_MAX ((size_t)1 << 20)
+#define CACHE_SQL_MAX ((size_t)1 << 20) /* a generated statement of more bytes is a mistake */
 
 static_assert((QP_CACHE_BUCKETS & (QP_CACHE_BUCKETS - 1)) == 0, "hash % buckets is a mask");
 static_assert(ENT_FIELDS_MAX <= UINT8_MAX, "qp_cached.columns counts them");
@@ -38,6 +38,7 @@ static_assert(QP_SEARCH_KEYS_MAX + 2 <= ENT_FIELDS_MAX, "a hit fits qp_cached.ki
 
 /* Finalizes and frees an entry that is in no bucket. */
 static void cache_drop(const ent_db *db, qp_cached *cached)
+/* NULL and a half-made entry are fine: callers clean up without cases. */
 {
     if (cached != NULL) {
         assert(!cached->listed && !cached->busy);
@@ -65,7 +66,8 @@ static void cache_unlist(qp_cache *cache, qp_cached *cached)
 }
 
 /* Finalizes the least recently used statement that is not busy; false: all are. Looks at every
- * entry, which only a miss in a full cache pays, beside a prepare that costs far more. */
+ * entry, which only a miss in a full cache pays, beside a prepare that costs far more.
+ * The lists are not ordered by use: order would cost every hit what only a miss needs. */
 static bool cache_evict(ent_db *db)
 {
     qp_cached *oldest = NULL;
@@ -100,6 +102,7 @@ static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_en
         return;
     case QP_OP_HITS:
         n = qp_search_keys(engine, entity);
+        /* Keys, then the numbers of BM25 or their absence, then texts of the row. */
         memset(cached->kinds, QP_INT, n);
         cached->kinds[n] = engine->searcher->reads_texts ? QP_BOOL : QP_BYTES;
         memset(cached->kinds + n + 1, QP_TEXT, cached->columns - n - 1);
@@ -113,6 +116,7 @@ static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_en
         return;
     default:
         assert(cached->columns == 0 || cached->columns == entity->field_count);
+        /* As the generator lists the fields: SELECT names the columns in the same order. */
         for (size_t i = 0; i < cached->columns; i++) {
             cached->kinds[i] = qp_types[entity->fields[i].type].kind;
         }
@@ -140,6 +144,7 @@ static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shap
         status = db->engine->prepare(db->conn, qp_buf_str(&sql), &cached->statement, reterr);
         db->stats.prepares++;
     }
+    /* The shape ends with its length, not with a NUL: it may contain zeros. */
     if (status == QUIPU_OK) {
         cached->sql = qp_malloc(sql.n + 1 + shape.n);
         if (cached->sql == NULL) {
@@ -179,6 +184,7 @@ static quipu_status cache_make(ent_db *db, quipu_str shape, uint64_t hash, qp_ca
         cache_drop(db, cached);
         return qp_db_failed(db, status);
     }
+    /* Full, and all busy: the entry serves this one use and is finalized with it. */
     if (db->cache.count < ENT_CACHE_SLOTS || cache_evict(db)) {
         qp_cached **at = &db->cache.buckets[hash % QP_CACHE_BUCKETS];
         cached->next = *at;
@@ -206,6 +212,7 @@ quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *rete
     }
     hash = qp_hash64(shape, (uint64_t)(uintptr_t)db->plan.entity);
     cached = db->cache.buckets[hash % QP_CACHE_BUCKETS];
+    /* The hash first: it differs for nearly all entries of a bucket. */
     while (cached != NULL &&
            (cached->busy || cached->hash != hash || cached->entity != db->plan.entity ||
             cached->shape_n != shape.n || memcmp(cached->shape, shape.p, shape.n) != 0)) {
@@ -219,6 +226,7 @@ quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *rete
     }
     assert(cached != NULL && !cached->busy && !cached->running);
     cached->busy = true;
+    /* A counter instead of a clock: only the order of uses matters. */
     cached->used = ++db->cache.tick;
     *ret_cached = cached;
     return QUIPU_OK;
@@ -320,6 +328,7 @@ quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, boo
     if (!cached->running) {
         cached->running = true;
         cached->rows = 0;
+        /* 0 while nobody traces, which qp_db_executed() takes for "no time". */
         cached->start_ns = db->trace == NULL ? 0 : qp_clock_ns();
     }
     status = db->engine->step(cached->statement, cached->kinds, cached->columns, values, ret_row,

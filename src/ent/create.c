@@ -31,6 +31,7 @@ QP_INLINE void create_given(const ent_field *field, const char *values, qp_value
 {
     const char *member = values + field->create;
 
+    /* Such a field cannot be given: the library or the engine alone sets it. */
     if (field->create == ENT_ABSENT) {
         ret->kind = QP_NULL;
     } else if (field->type == ENT_TEXT || field->type == ENT_JSON) {
@@ -42,6 +43,7 @@ QP_INLINE void create_given(const ent_field *field, const char *values, qp_value
     } else if (field->type == ENT_INT) {
         ent_opt_int given;
 
+        /* A copy: the slot of an X_new has the layout of ent_opt_int. */
         memcpy(&given, member, sizeof(given));
         ret->as.i = given.v;
         ret->kind = given.has ? QP_INT : QP_NULL;
@@ -59,6 +61,7 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
 
     assert(number < entity->field_count);
     *value = (qp_value){.kind = QP_NULL};
+    /* One test for the frequent case: optional, and without any default. */
     if ((field->flags & (ENT_F_NULLABLE | ENT_F_NOW | ENT_F_RANDOM | ENT_F_DEFAULT)) ==
         ENT_F_NULLABLE) {
         return QUIPU_OK; /* most fields that are not given */
@@ -67,6 +70,7 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
         *value = (qp_value){.kind = QP_TIME, .as.time = qp_new_row_now(row)};
     } else if ((field->flags & ENT_F_RANDOM) != 0) {
         value->kind = QP_UUID;
+        /* The system's randomness, not a counter: ids must not collide between processes. */
         if (qp_uuid_v4(&value->as.uuid) != QUIPU_OK) {
             return qp_error_set(reterr, QUIPU_IO, "the system has no randomness to give");
         }
@@ -76,6 +80,7 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
     if (value->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) != 0) {
         return QUIPU_OK;
     }
+    /* Its number is allocated by next_key, or by the INSERT itself. */
     if ((field->flags & ENT_F_AUTO) != 0 && number == 0) {
         row->key_given_out = true;
         return QUIPU_OK;
@@ -91,6 +96,7 @@ static bool create_value(const void *ctx, size_t field, qp_value *ret)
 
     assert(field < ENT_FIELDS_MAX);
     assert(ret != NULL);
+    /* slots[0] is the packed key or the shard; the fields follow it. */
     *ret = row->slots[1 + field];
     return true;
 }
@@ -99,6 +105,7 @@ static bool create_value(const void *ctx, size_t field, qp_value *ret)
 static bool create_text(const void *ctx, size_t field, qp_value *ret)
 {
     (void)create_value(ctx, field, ret);
+    /* The number is the one integer among the fields that determine a shard. */
     return ret->kind != QP_INT;
 }
 
@@ -107,17 +114,20 @@ static bool create_text(const void *ctx, size_t field, qp_value *ret)
 static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_row *row,
                                              quipu_error *reterr)
 {
+    /* Absent for an entity whose shard only its texts determine. */
     const ent_field *number =
         entity->shard->number != 0 ? &entity->fields[entity->shard->number - 1] : NULL;
     int64_t shard = 0;
     int64_t of_texts = 0;
 
     assert(entity->shard != NULL);
+    /* Neither its number nor all of its texts are there. */
     if (!qp_shard_find(entity, create_value, row, &shard)) {
         return qp_error_field(reterr, QUIPU_INVALID, entity->name,
                               number != NULL ? number->name : NULL, "shard",
                               "%s: nothing says which shard the row belongs to", entity->name);
     }
+    /* Only a number that the caller gave can contradict the texts. */
     if (number != NULL && (number->flags & ENT_F_AUTO) != 0 && !row->key_given_out &&
         qp_shard_find(entity, create_text, row, &of_texts) && of_texts != shard) {
         return qp_error_field(reterr, QUIPU_INVALID, entity->name, number->name, "shard",
@@ -132,6 +142,7 @@ static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_ro
  * up by a subquery. */
 static void create_owner(const ent_db *db, const ent_entity *entity, qp_new_row *row)
 {
+    /* Absent where the entity is the owner itself. */
     const ent_entity *owner = qp_shard_owner(entity);
     const qp_value *number;
 
@@ -139,6 +150,7 @@ static void create_owner(const ent_db *db, const ent_entity *entity, qp_new_row 
     if (owner != NULL) {
         number = QP_NEW_ROW_VALUE(row, entity->shard->number - 1u);
         row->owner_known =
+            /* Behind the fields: the slot for the owner's natural key. */
             number->kind == QP_INT &&
             qp_owners_find(db, owner, number->as.i, QP_NEW_ROW_VALUE(row, entity->field_count));
     }
@@ -149,6 +161,7 @@ static void create_owner(const ent_db *db, const ent_entity *entity, qp_new_row 
 static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  quipu_error *reterr)
 {
+    /* An engine may have shards while this entity has none. */
     const bool shards = db->engine->shards && entity->shard != NULL;
     quipu_status status = QUIPU_OK;
 
@@ -156,11 +169,14 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
         const int64_t owner = QP_NEW_ROW_VALUE(row, entity->key[0])->as.i;
 
         row->slots[0].kind = QP_INT;
+        /* With shards the owner is no part of the integer: 1 stands for every owner that can
+         * exist, so that only `seq` is checked. */
         status = qp_cluster_pack(entity, shards && owner > 0 ? 1 : owner,
                                  QP_NEW_ROW_VALUE(row, entity->key[1])->as.i, &row->slots[0].as.i,
                                  reterr);
     }
     if (status == QUIPU_OK && shards) {
+        /* The shard replaces the packed key in slots[0]. */
         status = create_shard(entity, row, reterr);
         create_owner(db, entity, row);
     }
@@ -178,6 +194,8 @@ quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const v
 
     assert(values != NULL);
     assert(entity->field_count > 0);
+    /* The struct is on the caller's stack and not cleared: every member that is read later is
+     * set here. */
     ret_row->given = (qp_fields){{0, 0}};
     ret_row->key_given_out = false;
     ret_row->owner_known = false;
@@ -193,6 +211,7 @@ quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const v
             status = create_missing(entity, i, ret_row, reterr);
         } else {
             QP_FIELDS_ADD(&ret_row->given, i);
+            /* An integer without a rule cannot be wrong; the call is saved for most fields. */
             if (field->type != ENT_INT || field->rule != NULL) {
                 status = qp_rule_check(entity, field, value, reterr);
             }
@@ -204,6 +223,7 @@ quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const v
 /* The clock is read once a call, and only when a field needs it. */
 quipu_time qp_new_row_now(qp_new_row *row)
 {
+    /* A bulk passes its time in: all its rows are of one instant. */
     if (!row->has_now) {
         row->now = quipu_time_now();
         row->has_now = true;
@@ -218,6 +238,7 @@ static int64_t create_above(const ent_entity *entity, qp_new_row *row)
     int64_t above = 0;
 
     for (size_t i = 0; i < entity->field_count; i++) {
+        /* Any to-one edge, the entity's own ones among them. */
         const ent_edge *edge = qp_entity_reference(entity, &entity->fields[i]);
         const qp_value *value = QP_NEW_ROW_VALUE(row, i);
 
@@ -233,9 +254,11 @@ static int64_t create_above(const ent_entity *entity, qp_new_row *row)
 static quipu_status create_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                     quipu_error *reterr)
 {
+    /* Without shards a key is a plain number of the table's one counter. */
     const bool carries = qp_shard_in_key(entity) && db->engine->shards;
     const int bits = carries ? ENT_SHARD_BITS : 0;
     qp_value *key = QP_NEW_ROW_VALUE(row, 0);
+    /* `given` raises the counter, so that later rows do not collide with this one. */
     const qp_key_request request = {.shard = carries ? (int32_t)row->slots[0].as.i : QP_NO_SHARD,
                                     .given = row->key_given_out ? 0 : key->as.i >> bits,
                                     .above = carries ? create_above(entity, row) >> bits : 0};
@@ -243,12 +266,16 @@ static quipu_status create_next_key(ent_db *db, const ent_entity *entity, qp_new
     quipu_status status = db->engine->next_key(db->conn, entity->table, &request, &number, reterr);
 
     assert(!carries || (row->slots[0].as.i >= 0 && row->slots[0].as.i <= ENT_SHARD_MAX));
+    /* The shifted number would not fit: the sign bit must stay clear. */
     if (status == QUIPU_OK && number > INT64_MAX >> bits) {
         status = qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left",
                               entity->table);
     }
     if (status == QUIPU_OK) {
+        /* Counter above, shard below: keys of a shard ascend, and the shard can be read from the
+         * key. */
         number = carries ? (int64_t)((uint64_t)number << bits) | row->slots[0].as.i : number;
+        /* From here on the key is an ordinary value of the INSERT. */
         *key = (qp_value){.kind = QP_INT, .as.i = number};
         row->key_given_out = false;
     }
@@ -263,6 +290,7 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
                                  bool *ret_own, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
+    /* An open transaction of the caller keeps the counter until its own end. */
     bool own = db->depth == 0;
 
     assert(row != NULL);
@@ -271,6 +299,7 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     if ((entity->fields[0].flags & ENT_F_AUTO) == 0) {
         return QUIPU_OK;
     }
+    /* The INSERT allocates it (SQLite's INTEGER PRIMARY KEY). */
     if (db->engine->next_key == NULL) {
         return QUIPU_OK;
     }
@@ -284,6 +313,7 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     if (status != QUIPU_OK) {
         return qp_db_failed(db, qp_new_row_end(db, own, status, reterr));
     }
+    /* Set only when all went well: on failure nothing is left for the caller to end. */
     *ret_own = own;
     return QUIPU_OK;
 }
@@ -308,13 +338,16 @@ const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, con
     assert(ret_count != NULL);
     size_t first = 1;
 
+    /* slots[0] is bound where there is such a column. */
     if (((entity->flags & ENT_E_CLUSTER) != 0 && db->engine->packs_clusters) ||
         (db->engine->shards && entity->shard != NULL)) {
         first = 0;
+        /* An allocated key is the first field: slots[0] and slots[1] are left out. */
     } else if (row->key_given_out) {
         first = 2;
     }
     assert(first != 0 || !row->key_given_out);
+    /* One more where the owner's key is bound instead of looked up. */
     *ret_count = 1 + (size_t)entity->field_count - first + (row->owner_known ? 1 : 0);
     return row->slots + first;
 }
@@ -357,6 +390,7 @@ static quipu_status create_read_owner(ent_db *db, const ent_entity *entity, qp_n
     bool is_row = false;
     quipu_status status;
 
+    /* The plan is used up before the INSERT plans its own. */
     assert(owner != NULL && !row->owner_known);
     qp_plan_begin(&db->plan, owner, db->engine, QP_OP_GET);
     qp_plan_mark(&db->plan, 0); /* by the key... */
@@ -374,6 +408,7 @@ static quipu_status create_read_owner(ent_db *db, const ent_entity *entity, qp_n
         qp_owners_note(db, owner, values);
         *key = values[owner->shard->key - 1];
     } else if (status == QUIPU_OK) {
+        /* The all-zero UUID, which no row has. */
         *key = (qp_value){.kind = QP_UUID};
     }
     row->owner_known = status == QUIPU_OK;
@@ -395,6 +430,7 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, qp_new_row 
     if (db->engine->distributed && !row->owner_known && qp_shard_owner(entity) != NULL) {
         status = create_read_owner(db, entity, row, reterr);
     }
+    /* A bulk comes here with the statement of its last row of this form. */
     if (status == QUIPU_OK && *cached == NULL) {
         qp_plan_begin(&db->plan, entity, db->engine, QP_OP_INSERT);
         qp_plan_mark(&db->plan, row->key_given_out);
@@ -406,6 +442,7 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, qp_new_row 
         status = qp_cached_bind(db, *cached, binds, n, reterr);
     }
     if (status == QUIPU_OK) {
+        /* Only inside of a shared write does it have an effect; see qp_engine.defer. */
         if (db->engine->defer != NULL) {
             db->engine->defer((*cached)->statement);
         }
@@ -431,6 +468,7 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
 
     assert(!row->key_given_out || entity->fields[key].type == ENT_INT);
     if (row->key_given_out) {
+        /* The 0 keeps qp_row_read() from refusing a required number that is absent. */
         *QP_NEW_ROW_VALUE(row, key) = (qp_value){.kind = QP_INT, .as.i = 0};
     }
     status = qp_row_return(arena, entity, row->slots + 1, &made, reterr);
@@ -439,6 +477,7 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
     }
     status = create_run(db, entity, row, &cached, reterr);
     if (status == QUIPU_OK && row->key_given_out) {
+        /* The engine's own number, read before any other statement could insert. */
         int64_t given = db->engine->last_key(db->conn);
         assert(made != NULL);
         memcpy((char *)made + entity->fields[key].row, &given, sizeof(given));
@@ -458,6 +497,7 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
                         const void *values, void *ret_row, quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_write(db, reterr);
+    /* Both stay NULL and false unless they are needed, so that the end needs no cases. */
     qp_cached *cached = NULL;
     qp_new_row row;
     bool own = false;
@@ -470,6 +510,7 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
                             "create needs an entity, values, and an arena for the row it returns");
     }
     status = qp_new_row_read(db, entity, values, NULL, &row, reterr);
+    /* Before the memory for the row: a counter that was raised for nothing is only a gap. */
     if (status == QUIPU_OK && (entity->fields[0].flags & ENT_F_AUTO) != 0) {
         status = qp_new_row_next_key(db, entity, &row, &own, reterr);
     }
@@ -482,6 +523,7 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
         status = create_run(db, entity, &row, &cached, reterr);
         qp_cache_release(db, cached, status);
     }
+    /* The transaction is there only because the key and the row must be stored together. */
     return own ? qp_new_row_end(db, own, status, reterr) : status;
 }
 
@@ -504,10 +546,12 @@ static quipu_status create_form(ent_db *db, const ent_entity *entity, qp_new_row
 static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char *values, size_t n,
                                 quipu_error *reterr)
 {
+    /* One instant for the whole bulk: rows of one call do not differ in time. */
     const quipu_time now = quipu_time_now();
     qp_cached *cached[CREATE_FORMS] = {NULL};
     quipu_status status = QUIPU_OK;
     qp_new_row row;
+    /* Never set to true here: ent_create_many() has begun a transaction. */
     bool own;
     size_t i;
 
@@ -522,9 +566,12 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
             status = create_form(db, entity, &row, cached, reterr);
         }
     }
+    /* All of them, also those of an abandoned bulk: a busy statement would stay out of the
+     * cache. */
     for (size_t form = 0; form < CREATE_FORMS; form++) {
         qp_cache_release(db, cached[form], status);
     }
+    /* The failure's own fields stay; the text gets the place in the caller's array. */
     if (status != QUIPU_OK && reterr != NULL) {
         quipu_error first = *reterr;
         (void)qp_error_field(reterr, status, first.entity, first.field, first.rule,
@@ -554,5 +601,6 @@ quipu_status ent_create_many(ent_db *db, const ent_entity *entity, const void *v
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Commits, or takes every row of the bulk back. */
     return qp_tx_end(db, create_rows(db, entity, values, n, reterr), reterr);
 }

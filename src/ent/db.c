@@ -22,6 +22,7 @@ quipu_status qp_db_new(const qp_engine *engine, void *conn, bool read_only, ent_
     ent_db *db = qp_calloc(1, sizeof(*db));
 
     assert(ret_db != NULL);
+    /* A table that is newer has more members behind those that are used here. */
     assert(engine->version >= 1);
     if (db == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a connection");
@@ -29,6 +30,7 @@ quipu_status qp_db_new(const qp_engine *engine, void *conn, bool read_only, ent_
     db->engine = engine;
     db->conn = conn;
     db->read_only = read_only;
+    /* The plan's lists live in the scratch memory of one call. */
     qp_plan_init(&db->plan, &db->scratch);
     *ret_db = db;
     return QUIPU_OK;
@@ -40,9 +42,11 @@ void ent_close(ent_db *db)
     if (db == NULL) {
         return;
     }
+    /* Rolled back: a program that closes in the middle of its work has not decided to keep it. */
     while (db->depth > 0) {
         ent_rollback(db);
     }
+    /* Statements refer to the connection, so that they are finalized before it is closed. */
     qp_cache_clear(db);
     qp_plan_free(&db->plan);
     qp_older_free(db->older);
@@ -60,6 +64,7 @@ quipu_status qp_db_enter_read(ent_db *db, quipu_error *reterr)
     if (db == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the connection is NULL");
     }
+    /* Every call but ent_rollback(): a write behind a lost transaction would commit by itself. */
     if (db->broken != QUIPU_OK) {
         return qp_error_set(reterr, db->broken,
                             "the transaction was rolled back by an earlier failure (%s); call "
@@ -69,6 +74,7 @@ quipu_status qp_db_enter_read(ent_db *db, quipu_error *reterr)
     if (db->scratch.head != NULL) {
         quipu_arena_reset(&db->scratch);
     }
+    /* Once a call and outside of transactions only: inside of one the file cannot change. */
     return db->older != NULL && db->depth == 0 ? qp_older_refresh(db, reterr) : QUIPU_OK;
 }
 
@@ -80,10 +86,13 @@ quipu_status qp_db_enter_write(ent_db *db, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Checked here, so that the message names the reason and not the engine's error. */
     if (db->read_only) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the store was opened read-only; open it for writing");
     }
+    /* SQLite would try to upgrade the lock and may fail with a conflict in the middle of the
+     * work. */
     if (db->depth > 0 && db->kind == ENT_READ) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "a read transaction is open; begin it with ENT_WRITE to change rows");
@@ -95,6 +104,7 @@ quipu_status qp_db_enter_write(ent_db *db, quipu_error *reterr)
 quipu_status qp_db_failed(ent_db *db, quipu_status status)
 {
     assert(db->depth >= 0);
+    /* A transaction is open for this struct, and the engine has none open: it has rolled back. */
     if (status != QUIPU_OK && db->depth > 0 && db->broken == QUIPU_OK &&
         !db->engine->in_transaction(db->conn)) {
         db->broken = status;
@@ -120,6 +130,7 @@ quipu_status qp_db_distribute(ent_db *db, bool asked, bool *ret_changed, quipu_e
         return status;
     }
     status = db->engine->distribute(db->conn, asked, ret_changed, reterr);
+    /* Two programs that distribute at the same time conflict; the second finds it done. */
     for (int tries = 1; qp_db_backoff(db, status, tries); tries++) {
         status = db->engine->distribute(db->conn, asked, ret_changed, reterr);
     }
@@ -153,6 +164,7 @@ void qp_db_commit_later(ent_db *db)
 qp_failure qp_db_failure(const ent_db *db)
 {
     assert(db != NULL);
+    /* A retry takes another way: it passes the damaged index over. */
     return db->index_failed              ? QP_FAILURE_CONFLICT
            : db->engine->failure != NULL ? db->engine->failure(db->conn)
                                          : QP_FAILURE_FINAL;
@@ -168,6 +180,8 @@ bool qp_db_is_transient(const ent_db *db)
  */
 bool qp_db_backoff(const ent_db *db, quipu_status status, int tries)
 {
+    /* No deadline and no stop function: the sleep is short, and bounded by the number of
+     * attempts. */
     qp_interrupt patient = {.deadline_ns = 0};
 
     assert(tries >= 1);
@@ -192,6 +206,7 @@ void qp_db_executed(ent_db *db, const char *sql, int64_t start_ns, uint64_t rows
     db->stats.statements++;
     db->stats.rows += rows;
     if (db->trace != NULL) {
+        /* 0 was stored where no hook was set when the statement began. */
         int64_t ns = qp_clock_ns() - start_ns;
         const ent_trace_event event = {.sql = sql,
                                        .ns = start_ns == 0 || ns < 0 ? 0 : (uint64_t)ns,
@@ -205,6 +220,7 @@ void qp_db_executed(ent_db *db, const char *sql, int64_t start_ns, uint64_t rows
 /* Counters of this connection, read by its own thread. */
 ent_stats ent_stats_read(const ent_db *db)
 {
+    /* Zeros for a NULL connection: programs read statistics on their way out. */
     static const ent_stats none = {0};
 
     return db == NULL ? none : db->stats;
@@ -279,6 +295,7 @@ quipu_status qp_db_lock_keys(ent_db *db, const ent_entity *entity, const uint32_
  * ENT_READ that the engine begins in another way. */
 quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
 {
+    /* Both kinds write; they differ in what else may write meanwhile. */
     const bool writes = kind == ENT_WRITE || kind == ENT_WRITE_ROWS;
     quipu_status status = writes ? qp_db_enter_write(db, reterr) : qp_db_enter_read(db, reterr);
     int64_t start_ns;
@@ -287,6 +304,7 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "begin a transaction with ENT_READ, ENT_WRITE or ENT_WRITE_ROWS");
     }
+    /* Bounded, because each level is a savepoint that the engine keeps. */
     if (status == QUIPU_OK && db->depth > ENT_SAVEPOINT_MAX) {
         status = qp_error_set(reterr, QUIPU_LIMIT, "more than %d transactions inside each other",
                               ENT_SAVEPOINT_MAX);
@@ -302,6 +320,7 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return qp_db_failed(db, status);
     }
+    /* A savepoint does not change what the transaction may do. */
     if (db->depth == 0) {
         db->kind = writes ? kind : ENT_READ;
     }
@@ -313,6 +332,7 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
 /* Saves the round trip of ENT_READ where the snapshot of the first read is good enough. */
 quipu_status qp_begin_reading(ent_db *db, quipu_error *reterr)
 {
+    /* SQLite's snapshot costs nothing: there it is taken at once. */
     const bool late = db->engine->deferred_snapshots;
 
     assert(db != NULL);
@@ -326,6 +346,7 @@ quipu_status ent_commit(ent_db *db, quipu_error *reterr)
     quipu_status status;
     int64_t start_ns;
 
+    /* A COMMIT without BEGIN is an error of the program, not of its data. */
     if (db == NULL || db->depth == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "no transaction is open");
     }
@@ -337,6 +358,7 @@ quipu_status ent_commit(ent_db *db, quipu_error *reterr)
         if (status != QUIPU_OK) {
             status = qp_db_failed(db, status);
         }
+        /* The engine's words name a constraint that the schema does not have. */
         if (status == QUIPU_INVALID) {
             (void)qp_error_field(reterr, status, NULL, NULL, "reference",
                                  "a row refers to one that does not exist; the transaction was "
@@ -344,8 +366,11 @@ quipu_status ent_commit(ent_db *db, quipu_error *reterr)
         }
     }
     if (status == QUIPU_OK) {
+        /* The level counts as ended only now: a failed RELEASE leaves its savepoint to the
+         * caller. */
         assert(db->broken == QUIPU_OK);
         db->depth--;
+        /* SQLite leaves a transaction open whose COMMIT failed. */
     } else if (db->depth == 1) {
         ent_rollback(db);
     }

@@ -22,15 +22,15 @@
 /* One comparison. `problem` is the first that was found, in any table; changes of a table that has
  * one are taken back, so that steps find it as it was. */
 typedef struct diff_work {
-    const qp_file_shape *shape;
+    const qp_file_shape *shape; /* what the database holds; borrowed */
     const qp_migrator *migrator;
-    quipu_arena *arena;
-    qp_diff_purpose purpose;
-    bool packs;
-    bool shards;
-    quipu_time now;
+    quipu_arena *arena;      /* holds the changes, names and the marks of fitting tables */
+    qp_diff_purpose purpose; /* whether the answer is for a reader, who changes nothing */
+    bool packs;              /* the engine keeps a cluster's key in one integer */
+    bool shards;             /* the engine has shards, which lead its keys */
+    quipu_time now;          /* the default of added columns that ask for the time */
     qp_ddl *changes;
-    size_t n;
+    size_t n; /* changes so far */
     quipu_error problem;
 } diff_work;
 
@@ -39,6 +39,7 @@ bool qp_name_eq(const char *a, const char *b)
 {
     assert(a != NULL && b != NULL);
     for (;; a++, b++) {
+        /* Only A to Z: other letters differ between engines and locales. */
         char x = *a >= 'A' && *a <= 'Z' ? (char)(*a | 0x20) : *a;
         char y = *b >= 'A' && *b <= 'Z' ? (char)(*b | 0x20) : *b;
         if (x != y) {
@@ -81,6 +82,7 @@ const ent_edge *qp_entity_reference(const ent_entity *entity, const ent_field *f
     for (size_t i = 0; i < entity->edge_count; i++) {
         const ent_edge *edge = &entity->edges[i];
         if (edge->kind == ENT_TO_ONE && &entity->fields[edge->field] == field) {
+            /* By address: a field belongs to one entity. */
             return edge;
         }
     }
@@ -91,6 +93,7 @@ const ent_edge *qp_entity_reference(const ent_entity *entity, const ent_field *f
 bool qp_entity_knows(const ent_entity *entity, const char *column)
 {
     assert(column != NULL);
+    /* No field, and no other program's: the engine made it. */
     if ((entity->flags & ENT_E_CLUSTER) != 0 && qp_name_eq(column, DIFF_CLUSTER_KEY)) {
         return true;
     }
@@ -122,6 +125,8 @@ static void diff_problem_fix(diff_work *work, const ent_entity *entity, const ch
 {
     assert(what != NULL && fix != NULL);
     if (work->problem.status == QUIPU_OK) {
+        /* Also the status: a problem does not end the comparison, and the caller reads it at the
+         * end. */
         (void)qp_error_field(&work->problem, QUIPU_UNSUPPORTED, entity->name, column, NULL,
                              "table \"%s\"%s%s%s %s; %s", entity->table,
                              column != NULL ? ", column \"" : "", column != NULL ? column : "",
@@ -143,6 +148,7 @@ static void diff_problem(diff_work *work, const ent_entity *entity, const char *
  * The pointer is for the caller to fill in what the kind needs, before the next change. */
 static qp_ddl *diff_add(diff_work *work, qp_ddl_kind kind, const ent_entity *entity)
 {
+    /* Room was computed before: a change more is an error of qp_diff_make(). */
     qp_ddl *change = &work->changes[work->n++];
 
     assert(work->changes != NULL && entity != NULL);
@@ -170,13 +176,16 @@ static const char *diff_not_addable(const ent_entity *entity, size_t number)
     const unsigned defaults = ENT_F_DEFAULT | ENT_F_NOW | ENT_F_RANDOM;
 
     assert(number < entity->field_count);
+    /* Rows would share one key, or have none. */
     if (diff_in_key(entity, number)) {
         return "is missing and part of the key";
     }
+    /* A default is no key of an existing row; only NULL is right for all rows. */
     if (qp_entity_reference(entity, field) != NULL &&
         ((field->flags & ENT_F_NULLABLE) == 0 || (field->flags & defaults) != 0)) {
         return "is missing and a reference that must be set";
     }
+    /* There is no value that is true for rows that exist. */
     if ((field->flags & (ENT_F_NULLABLE | defaults)) == 0) {
         return "is missing, required and has no default";
     }
@@ -189,6 +198,7 @@ static const qp_column *diff_key_column(const qp_table_shape *table, const ent_e
                                         const char *name)
 {
     for (size_t i = 0; i < entity->field_count; i++) {
+        /* Exact: both names come from the schema, not from the file. */
         if (strcmp(entity->fields[i].column, name) == 0) {
             return diff_column(table, &entity->fields[i]);
         }
@@ -228,6 +238,7 @@ static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_s
     size_t found = 0;
 
     assert(count <= QP_SHARD_KEY_MAX);
+    /* Such a table cannot be changed in place: every key would become another one. */
     if (work->shards && entity->shard != NULL && qp_shape_column(table, QP_SHARD_COLUMN) == NULL) {
         diff_problem(work, entity, NULL,
                      "has keys without a shard, as another version made them (export with that "
@@ -238,18 +249,21 @@ static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_s
     for (size_t i = 0; i < table->column_count; i++) {
         const qp_column *column = &table->columns[i];
         const qp_column *expected = NULL;
+        /* Columns that are not part of the key are diff_field()'s. */
         if (column->key_position == 0) {
             continue;
         }
         if (column->key_position <= count) {
             expected = diff_key_column(table, entity, names[column->key_position - 1]);
         }
+        /* Also a key of the right names in another order: rows would be read by the wrong one. */
         if (expected != column || (cluster && !column->auto_key)) {
             diff_problem(work, entity, column->name, "belongs to another primary key");
             return;
         }
         found++;
     }
+    /* Fewer columns than the schema's key: rows that the schema allows would collide. */
     if (found != count) {
         diff_problem(work, entity, NULL, "has another primary key");
     }
@@ -265,6 +279,7 @@ static bool diff_rule_fits(uint8_t rule, const char *found)
     case ENT_SET_NULL:
         return qp_name_eq(found, "SET NULL");
     case ENT_RESTRICT:
+        /* A rule that the schema does not know counts as RESTRICT, and fits nothing else. */
         break;
     }
     return qp_name_eq(found, "RESTRICT") || qp_name_eq(found, "NO ACTION");
@@ -288,6 +303,7 @@ static void diff_references(diff_work *work, const ent_entity *entity, const qp_
         const ent_entity *owner = work->shards ? qp_shard_owner(entity) : NULL;
         const qp_column *column = NULL;
         bool fits = false;
+        /* To-many edges are the other entity's columns. */
         if (edge->kind != ENT_TO_ONE) {
             continue;
         }
@@ -303,6 +319,7 @@ static void diff_references(diff_work *work, const ent_entity *entity, const qp_
                          qp_name_eq(reference->table, edge->to->table) &&
                          diff_rule_fits(edge->on_delete, reference->on_delete));
         }
+        /* Two references on one column are fine, as long as one of them is the right one. */
         if (column != NULL && !fits && !diff_is_unenforced(work, entity, edge, table)) {
             diff_problem(work, entity, column->name,
                          "has no reference with the right rule on delete");
@@ -319,6 +336,7 @@ static void diff_unknown_columns(diff_work *work, const ent_entity *entity,
     for (size_t i = 0; i < table->column_count; i++) {
         const qp_column *column = &table->columns[i];
         bool known = column->key_position > 0; /* diff_key() checks these */
+        /* NULL, a default or an expression fills it in: inserts need not name it. */
         if (!column->not_null || column->default_text != NULL || column->generated) {
             continue;
         }
@@ -326,6 +344,7 @@ static void diff_unknown_columns(diff_work *work, const ent_entity *entity,
             known = diff_column(table, &entity->fields[j]) == column;
         }
         if (!known) {
+            /* Another program's inserts may go on as before; ours would all fail. */
             diff_problem(work, entity, column->name, "is required but unknown to this schema");
         }
     }
@@ -350,6 +369,7 @@ static void diff_field(diff_work *work, const ent_entity *entity, const qp_table
     const char *why = column == NULL ? diff_not_addable(entity, number) : NULL;
 
     assert(number < entity->field_count);
+    /* The order of the cases matters: first what is missing, then what is wrong, then the name. */
     if (why != NULL) {
         diff_problem(work, entity, field->column, why);
     } else if (column == NULL && work->purpose == QP_DIFF_READ &&
@@ -358,11 +378,13 @@ static void diff_field(diff_work *work, const ent_entity *entity, const qp_table
                          "is missing, and each row needs a value of its own in it",
                          "open the file for writing once, which upgrades it");
     } else if (column == NULL) {
+        /* Existing rows get the default, or NULL. */
         diff_add(work, QP_DDL_COLUMN, entity)->field = field;
     } else if (!work->migrator->column_fits(field, column)) {
         diff_problem(work, entity, column->name, "has a type that cannot hold its values");
     } else if (diff_refuses_null(work, field, column)) {
         diff_problem(work, entity, column->name, "must have a value but is optional now");
+        /* The type fits and the name is a former one: the schema stated the rename with `was`. */
     } else if (!qp_name_eq(column->name, field->column)) {
         qp_ddl *change = diff_add(work, QP_DDL_RENAME, entity);
         change->field = field;
@@ -384,6 +406,7 @@ static bool diff_table(diff_work *work, const ent_entity *entity)
         (void)diff_add(work, QP_DDL_TABLE, entity);
         return true;
     }
+    /* A problem of an earlier table must not make this one look unfit. */
     work->problem.status = QUIPU_OK;
     if (table->is_view || table->is_virtual) {
         diff_problem(work, entity, NULL, "is no ordinary table in this file");
@@ -393,6 +416,7 @@ static bool diff_table(diff_work *work, const ent_entity *entity)
     for (size_t i = 0; i < entity->field_count; i++) {
         diff_field(work, entity, table, i);
     }
+    /* A reader is stopped by neither: it writes no row, and deletes none. */
     if (work->purpose == QP_DIFF_WRITE) {
         diff_references(work, entity, table);
         diff_unknown_columns(work, entity, table);
@@ -406,6 +430,7 @@ done:
     fits = work->problem.status == QUIPU_OK;
     assert(work->n >= n); /* what other tables need was not touched */
     if (!fits) {
+        /* Half of a table's changes would be worse than none: a step expects the old layout. */
         work->n = n;
     }
     if (before.status != QUIPU_OK) {
@@ -434,10 +459,12 @@ static bool diff_index_serves(const diff_work *work, const ent_entity *entity, s
     if (found->partial || found->column_count != count || (index->unique && !found->unique)) {
         return false;
     }
+    /* By position: an index of the same columns in another order serves other queries. */
     for (size_t i = 0; i < count; i++) {
         const qp_column *column = led ? diff_key_column(table, entity, names[i])
                                       : diff_column(table, &entity->fields[index->fields[i]]);
         bool desc = (asked & (1u << i)) != 0;
+        /* An expression has no name and serves nothing that the schema asks for. */
         if (column == NULL || found->columns[i] == NULL ||
             !qp_name_eq(found->columns[i], column->name) ||
             desc != ((found->desc & (1u << i)) != 0)) {
@@ -463,6 +490,7 @@ static bool diff_name_taken(const diff_work *work, const char *name)
             }
         }
     }
+    /* Several indexes of one name may be missing, in different tables. */
     for (size_t i = 0; i < work->n; i++) {
         const qp_ddl *change = &work->changes[i];
         if ((change->kind == QP_DDL_TABLE && qp_name_eq(change->entity->table, name)) ||
@@ -478,6 +506,7 @@ static bool diff_name_taken(const diff_work *work, const char *name)
 static quipu_status diff_free_name(const diff_work *work, const char *name, const char **ret_name,
                                    quipu_error *reterr)
 {
+    /* Room for "_", a number and the NUL. */
     size_t size = strlen(name) + 16;
     char *text = NULL;
 
@@ -508,6 +537,7 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
 
     assert(entity->index_count == 0 || entity->indexes != NULL);
     for (size_t n = 0; n < entity->index_count; n++) {
+        /* From the last to the first, where the newest index wins. */
         const size_t i = work->shards ? entity->index_count - 1 - n : n;
         const ent_index *index = &entity->indexes[i];
         const char *name = NULL;
@@ -517,6 +547,7 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
         for (size_t j = 0; table != NULL && j < table->index_count && !served; j++) {
             served = diff_index_serves(work, entity, i, table, &table->indexes[j]);
         }
+        /* Under whatever name: a second index would cost writes and serve nobody. */
         if (served) {
             continue;
         }
@@ -541,7 +572,9 @@ static void diff_late_references(diff_work *work)
 {
     size_t n = work->n;
 
+    /* An engine that takes references with CREATE TABLE has none to add. */
     for (size_t i = 0; i < n && work->migrator->late_references; i++) {
+        /* A copy: diff_add() writes into the same array. */
         const qp_ddl added = work->changes[i];
         for (size_t j = 0; j < added.entity->edge_count; j++) {
             const ent_edge *edge = &added.entity->edges[j];
@@ -567,6 +600,7 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
                       .packs = question->packs_clusters,
                       .shards = question->shards,
                       .now = question->now};
+    /* Room for every change that there could be, and one so that the size is never 0. */
     size_t most = 1;
     size_t tables = 0;
     bool *fits = NULL;
@@ -582,14 +616,16 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
     }
     work.arena = arena;
     work.changes = quipu_arena_alloc(arena, most * sizeof(qp_ddl));
-    fits = quipu_arena_alloc(arena, schema->entity_count * sizeof(bool) + 1);
+    fits = quipu_arena_alloc(arena, schema->entity_count * sizeof(bool) + 1); /* one mark a table */
     if (work.changes == NULL || fits == NULL) {
         return qp_error_set(reterr, qp_arena_why(arena, most * sizeof(qp_ddl)),
                             "no memory to migrate with");
     }
+    /* Indexes wait: their names must not meet those of tables that are created here. */
     for (size_t i = 0; i < schema->entity_count; i++) {
         fits[i] = diff_table(&work, schema->entities[i]);
     }
+    /* Behind all tables, because two of them may refer to each other. */
     diff_late_references(&work);
     for (size_t i = 0; i < schema->entity_count && status == QUIPU_OK; i++) {
         if (fits[i]) {
@@ -598,6 +634,7 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
     }
     assert(work.n <= most);
     if (status == QUIPU_OK) {
+        /* `tables` counts those that exist: none means an empty database. */
         *ret_diff = (qp_diff){work.changes, work.n, tables, work.problem};
     }
     return status;

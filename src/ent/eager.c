@@ -138,9 +138,11 @@ static quipu_status eager_children(eager_edge *e, quipu_error *reterr)
         const qp_value key =
             qp_row_value(&e->parents->entity->fields[e->parents->entity->key[0]], row);
         ent_list list = {.loaded = true};
+        /* Children are appended to those of earlier parents: the difference is this parent's. */
         size_t before = e->count;
 
         status = eager_run(e, &key, reterr);
+        /* `loaded` also where there are none: the caller asked for this edge. */
         list.n = e->count - before;
         if (many) {
             memcpy(row + e->edge->row, &list, sizeof(list));
@@ -201,6 +203,7 @@ static bool eager_same(const qp_value *a, const qp_value *b)
     case QP_INT:
         return a->as.i == b->as.i;
     case QP_UUID:
+        /* Sixteen bytes without padding: memcmp() compares values. */
         return memcmp(&a->as.uuid, &b->as.uuid, sizeof(a->as.uuid)) == 0;
     case QP_BYTES:
         return a->as.bytes.n == b->as.bytes.n &&
@@ -273,6 +276,7 @@ static quipu_status eager_target(eager_edge *e, quipu_error *reterr)
         const qp_value key = qp_row_value(field, e->parents->rows + i * row_size);
         size_t before = e->count;
         bool is_new = false;
+        /* A key that is NULL leads nowhere and is not looked up. */
 
         if (key.kind != QP_NULL) {
             eager_seen *seen = eager_set_find(&set, &key, &is_new);

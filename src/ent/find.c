@@ -33,6 +33,7 @@
 /* Room for one more row: the buffer doubles, so that n rows cost O(n). It stays with the connection
  * for the next call, up to QP_ROWS_KEPT_MAX. */
 static quipu_status find_room(ent_db *db, size_t row_size, size_t count, quipu_error *reterr)
+/* In bytes; the rows of several levels have different sizes and share the buffer. */
 {
     size_t capacity = db->rows_capacity;
     char *rows;
@@ -41,6 +42,7 @@ static quipu_status find_room(ent_db *db, size_t row_size, size_t count, quipu_e
     if ((count + 1) * row_size <= capacity) {
         return QUIPU_OK;
     }
+    /* At least 64 rows at once: small results, the usual ones, cost one allocation. */
     capacity =
         capacity * 2 > row_size * FIND_ROWS_FIRST ? capacity * 2 : row_size * FIND_ROWS_FIRST;
     rows = qp_realloc(db->rows, capacity);
@@ -59,6 +61,7 @@ quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, siz
                           quipu_error *reterr)
 {
     const ent_entity *entity = cached->entity;
+    /* On the stack: decoded values live from one step to the next only. */
     qp_value values[ENT_FIELDS_MAX];
     quipu_status status = QUIPU_OK;
     bool is_row = true;
@@ -66,6 +69,7 @@ quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, siz
     assert(cached->busy && cached->columns == entity->field_count);
     assert(count != NULL);
     while (status == QUIPU_OK) {
+        /* A row is added behind those of the parents before it: *count goes on from there. */
         status = qp_cached_step(db, cached, values, &is_row, reterr);
         if (status != QUIPU_OK || !is_row) {
             break;
@@ -75,6 +79,7 @@ quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, siz
             status =
                 qp_row_read(entity, values, arena, db->rows + *count * entity->row_size, reterr);
             *count += 1;
+            /* Rows that are added under this owner later then need no lookup of its key. */
             if (db->engine->shards && status == QUIPU_OK) {
                 qp_owners_note(db, entity, values);
             }
@@ -91,6 +96,7 @@ quipu_status qp_find_to_arena(ent_db *db, const ent_entity *entity, quipu_arena 
     size_t size = count * entity->row_size;
     char *rows = NULL;
 
+    /* Behind this call db->rows may be used for another level. */
     assert(count == 0 || (db->rows != NULL && size <= db->rows_capacity));
     if (count != 0) {
         rows = qp_arena_take(arena, size);
@@ -107,6 +113,7 @@ quipu_status qp_find_to_arena(ent_db *db, const ent_entity *entity, quipu_arena 
 /* Frees a large row buffer when the call is over. */
 static void find_trim(ent_db *db)
 {
+    /* Smaller buffers stay: most calls read a few rows and would allocate the same again. */
     if (db->rows_capacity > QP_ROWS_KEPT_MAX) {
         qp_free(db->rows);
         db->rows = NULL;
@@ -128,6 +135,7 @@ quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *quer
     assert(entity != NULL);
     assert(query != NULL);
     qp_plan_begin(&db->plan, entity, db->engine, QP_OP_SELECT);
+    /* Bytes, not a cast: the generated type is unknown here. */
     memcpy(&head, query, sizeof(head));
     status = qp_where_walk(&db->plan, (const char *)query + entity->query_where, reterr);
     return status == QUIPU_OK ? qp_order_walk(&db->plan, &head, limit, reterr) : status;
@@ -137,6 +145,7 @@ quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *quer
  * else before. */
 void qp_find_in_chunks(ent_db *db)
 {
+    /* Outside of a transaction a cursor could not be declared. */
     if (db->engine->chunked != NULL && db->depth > 0 && !qp_plan_pins_one(&db->plan)) {
         qp_plan_mark(&db->plan, QP_MARK_CHUNKED);
     }
@@ -147,6 +156,7 @@ bool qp_query_has_edges(const ent_entity *entity, const void *query)
 {
     assert(query != NULL || entity->edge_count == 0);
     for (size_t i = 0; i < entity->edge_count; i++) {
+        /* Every edge has one pointer in the query, at the offset that the descriptor states. */
         const void *with;
         memcpy(&with, (const char *)query + entity->edges[i].query, sizeof(with));
         if (with != NULL) {
@@ -174,10 +184,12 @@ static quipu_status find_load(ent_db *db, quipu_arena *arena, const ent_entity *
     if (status == QUIPU_OK) {
         status = qp_find_rows(db, cached, arena, &count, reterr);
     }
+    /* Released here: the edges plan into the same db->plan. */
     qp_cache_release(db, cached, status);
     if (status == QUIPU_OK) {
         status = qp_find_to_arena(db, entity, arena, count, &rows, reterr);
     }
+    /* No rows, no children: the edges are not even planned, and their mistakes are not found. */
     if (status == QUIPU_OK && count != 0) {
         status = qp_eager_load(
             db, &(qp_eager_level){.arena = arena, .entity = entity, .rows = rows, .n = count},
@@ -197,7 +209,9 @@ static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *e
                              const void *query, char **ret_rows, size_t *ret_count,
                              quipu_error *reterr)
 {
+    /* Of the caller's own arena: what it held before the call stays valid after a rewind. */
     qp_arena_mark mark = qp_arena_save(arena);
+    /* One statement is a snapshot by itself; several are one only inside of a transaction. */
     bool snapshot = db->depth == 0 && qp_query_has_edges(entity, query);
     quipu_status status = QUIPU_OK;
 
@@ -207,6 +221,7 @@ static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *e
     }
     if (status == QUIPU_OK) {
         status = find_load(db, arena, entity, query, ret_rows, ret_count, reterr);
+        /* A commit of reads can fail only with its connection; the rows are complete by then. */
         if (snapshot && db->engine->commit(db->conn, 0, NULL) != QUIPU_OK) {
             db->engine->rollback(db->conn, 0);
         }
@@ -224,6 +239,7 @@ static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *e
 static quipu_status find_list(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                               const void *query, bool locks, void *ret_list, quipu_error *reterr)
 {
+    /* `loaded` distinguishes an empty list from an edge that nobody asked for. */
     ent_list list = {.loaded = true};
     char *rows = NULL;
     quipu_status status;
@@ -233,6 +249,7 @@ static quipu_status find_list(ent_db *db, quipu_arena *arena, const ent_entity *
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "find needs an arena, an entity, a query and a place for the list");
     }
+    /* The limit is the query's own: 0 replaces nothing. */
     status = qp_find_plan(db, entity, query, 0, reterr);
     if (locks) {
         qp_plan_mark(&db->plan, QP_MARK_LOCK);
@@ -241,6 +258,7 @@ static quipu_status find_list(ent_db *db, quipu_arena *arena, const ent_entity *
         status = find_all(db, arena, entity, query, &rows, &list.n, reterr);
     }
     if (status == QUIPU_OK) {
+        /* Written last: on failure the caller's list is what it was. */
         list.items = rows;
         memcpy(ret_list, &list, sizeof(list));
     }
@@ -261,6 +279,7 @@ quipu_status ent_find(ent_db *db, quipu_arena *arena, const ent_entity *entity, 
 quipu_status ent_lock(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
                       void *ret_list, quipu_error *reterr)
 {
+    /* Entered as a write: a read transaction cannot hold row locks in every engine. */
     quipu_status status = qp_db_enter_write(db, reterr);
 
     if (status == QUIPU_OK && db->depth == 0) {
@@ -315,9 +334,9 @@ quipu_status ent_one(ent_db *db, quipu_arena *arena, const ent_entity *entity, c
 /* The values of a key, for qp_shard_find(). */
 typedef struct find_values {
     const uint8_t *fields;
-    size_t n;
-    const qp_value *values;
-} find_values;
+    size_t n;               /* numbers of the fields, in the order of the key */
+    const qp_value *values; /* of both arrays */
+} find_values;              /* borrowed from find_key() */
 
 /* qp_shard_value_fn over a key. Keys have at most ENT_KEY_MAX fields: a list is enough. */
 static bool find_value(const void *ctx, size_t field, qp_value *ret)
@@ -339,6 +358,7 @@ static bool find_value(const void *ctx, size_t field, qp_value *ret)
 static void find_shard(qp_plan *plan, const find_values *key)
 {
     int64_t shard = 0;
+    /* Only an engine with shards has the column. */
     bool known = plan->shards && qp_shard_find(plan->entity, find_value, key, &shard);
 
     qp_plan_mark(plan, known);
@@ -352,6 +372,7 @@ static void find_shard(qp_plan *plan, const find_values *key)
 static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
+    /* The primary key is -1; unique indexes have their own numbers. */
     const uint8_t *fields = index < 0 ? entity->key : entity->indexes[index].fields;
     size_t n = index < 0 ? entity->key_count : entity->indexes[index].count;
     qp_value values[ENT_KEY_MAX] = {{.kind = QP_NULL}};
@@ -363,9 +384,11 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
         bool optional = (field->flags & ENT_F_NULLABLE) != 0;
 
         values[i].kind = QP_NULL;
+        /* A NULL pointer is a missing value, reported below like an absent one. */
         if (keys[i] != NULL) {
             values[i] = qp_opt_value(field, keys[i], optional);
         }
+        /* NULL equals nothing: the row could not be found, and its absence would be no answer. */
         if (values[i].kind == QP_NULL ||
             (values[i].kind == QP_TEXT && values[i].as.text.p == NULL)) {
             return qp_error_field(reterr, QUIPU_MISUSE, entity->name, field->name, NULL,
@@ -379,6 +402,8 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
         return QUIPU_OK;
     }
     for (size_t i = 0; i < n; i++) {
+        /* An instant that does not exist cannot be stored either; PostgreSQL would refuse it
+         * itself. */
         if (values[i].kind == QP_TIME && !qp_time_valid(values[i].as.time)) {
             return qp_error_field(reterr, QUIPU_INVALID, entity->name, NULL, "range",
                                   "%s: the instant does not exist", entity->name);
@@ -400,6 +425,7 @@ static quipu_status find_return(ent_db *db, quipu_arena *arena, const ent_entity
                                 const qp_value *values, void *ret_row, quipu_error *reterr)
 {
     assert(ret_row != NULL);
+    /* Also here: a store reads a session by its key before it appends to it. */
     if (db->engine->shards) {
         qp_owners_note(db, entity, values);
     }
@@ -427,6 +453,7 @@ quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, i
                             "values and a place for the row");
     }
     qp_plan_begin(&db->plan, entity, db->engine, QP_OP_GET);
+    /* 0 is the primary key: marks are unsigned. */
     qp_plan_mark(&db->plan, (unsigned)(index + 1));
     status = find_key(&db->plan, index, keys, reterr);
     if (status == QUIPU_OK) {
@@ -457,12 +484,14 @@ static quipu_status find_number(ent_db *db, const ent_entity *entity, const void
     quipu_status status = qp_db_enter_read(db, reterr);
     qp_cached *cached = NULL;
     bool is_row = false;
+    /* One column; its kind is an integer for both operations. */
     qp_value value = {.kind = QP_NULL};
 
     assert(operation == QP_OP_COUNT || operation == QP_OP_EXISTS);
     if (status != QUIPU_OK) {
         return status;
     }
+    /* `where` may be NULL: count() and exists() of all rows are no mistake. */
     if (entity == NULL || ret == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "count and exists need an entity and a place for the answer");

@@ -29,6 +29,7 @@ static void hits_add(qp_hits_query *query, const qp_match_phrase *phrase, qp_mat
     qp_match_query *spelled = &query->spelled;
 
     query->ranks[spelled->phrase_count] = rank;
+    /* Grows by one: the room was taken for every spelling of every phrase. */
     spelled->phrases[spelled->phrase_count++] =
         (qp_match_phrase){.first = words.first,
                           .count = words.count,
@@ -106,6 +107,7 @@ void qp_hits_set(const qp_hits_query *query, quipu_bytes numbers, qp_hit *hit)
     const size_t n = numbers.n / sizeof(hit->words);
     const char *from = numbers.p;
 
+    /* All of them, since the struct may hold the counts of an earlier hit. */
     memset(hit->counts, 0, sizeof(hit->counts));
     hit->words = 0;
     if (n > 0) {

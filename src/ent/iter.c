@@ -19,6 +19,7 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
 {
     quipu_status status = qp_db_enter_read(db, reterr);
     qp_cached *cached = NULL;
+    /* The head of the generated query; its conditions were read by the plan. */
     ent_query head;
 
     if (status != QUIPU_OK) {
@@ -28,13 +29,15 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an iterator needs an entity, a query and a place for itself");
     }
+    /* Edges are loaded when all rows of a level are known, which an iterator never is. */
     if (qp_query_has_edges(entity, query)) {
         return qp_error_set(reterr, QUIPU_MISUSE, "%s: an iterator cannot load edges; use find",
                             entity->name);
     }
     status = qp_find_plan(db, entity, query, 0, reterr);
     memcpy(&head, query, sizeof(head));
-    /* Only an unlimited read can be too large to hold at once. */
+    /* Only an unlimited read can be too large to hold at once.
+     * Chunks cost a cursor and a round trip each: a limited read needs neither. */
     if (head.limit == 0 && head.offset == 0) {
         qp_find_in_chunks(db);
     }
@@ -44,6 +47,7 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
     if (status == QUIPU_OK) {
         status = qp_cached_bind_copy(db, cached, reterr);
     }
+    /* Released also when nothing was taken: NULL is fine. */
     if (status != QUIPU_OK) {
         qp_cache_release(db, cached, status);
         return status;
@@ -59,6 +63,7 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
  * idle reader would hold its snapshot. */
 bool ent_iter_next(ent_iter *iter, void *ret_row)
 {
+    /* Decoded anew for each row; texts of the row point into the engine. */
     qp_value values[ENT_FIELDS_MAX];
     qp_cached *cached;
     bool is_row = false;
@@ -68,6 +73,7 @@ bool ent_iter_next(ent_iter *iter, void *ret_row)
     }
     cached = iter->statement;
     assert(cached->busy);
+    /* The error stays in the iterator: ent_iter_end() hands it over. */
     iter->status = qp_cached_step(iter->db, cached, values, &is_row, &iter->error);
     if (iter->status == QUIPU_OK && is_row) {
         iter->status = qp_row_read(iter->entity, values, NULL, ret_row, &iter->error);
@@ -88,6 +94,7 @@ quipu_status ent_iter_end(ent_iter *iter, quipu_error *reterr)
     if (iter == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the iterator is NULL");
     }
+    /* A caller may stop before the last row: the statement goes back to the cache here. */
     if (iter->statement != NULL) {
         qp_cache_release(iter->db, iter->statement, iter->status);
         iter->statement = NULL;

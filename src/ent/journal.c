@@ -55,12 +55,13 @@ const ent_entity qp_journal_entity = {
 /* Rows arrive newest first. Once a row that changed the file was read, an older row of this schema
  * proves nothing: the change came after it. */
 typedef struct journal_reader {
-    qp_migration *m;
+    qp_migration *m; /* borrowed; its steps get what the journal says */
     qp_journal_state state;
-    bool all;
+    bool all;     /* every row is wanted, for the steps; otherwise the fast path */
     bool changed; /* a row that changed the file came after those still to read */
 } journal_reader;
 
+/* The columns of the SELECT in qp_journal_read(), in its order. */
 enum {
     JOURNAL_SEQ,
     JOURNAL_HASH,
@@ -158,6 +159,7 @@ static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, q
         state->min_reader = journal_version(values[JOURNAL_READER].as.i);
         state->min_writer = journal_version(values[JOURNAL_WRITER].as.i);
     }
+    /* A step's row never decides whether the schema is current. */
     if (values[JOURNAL_STEP].kind == QP_TEXT) {
         status = reader->all ? journal_step_row(reader, values, reterr) : QUIPU_OK;
     } else if (!reader->changed) {
@@ -166,6 +168,7 @@ static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, q
                              journal_is(values[JOURNAL_STEP_HASH].as.text, m->steps_hash));
     }
     reader->changed = reader->changed || values[JOURNAL_STATEMENTS].as.i > 0;
+    /* An older row of this schema behind a change proves nothing: the reading can end. */
     *stop = !reader->all && (state->known || reader->changed);
     return status;
 }
@@ -224,6 +227,7 @@ quipu_status qp_journal_write(qp_migration *m, const qp_journal_state *state, in
     const ent_schema *schema = m->schema;
     uint32_t reader =
         state->min_reader > schema->min_reader ? state->min_reader : schema->min_reader;
+    /* The larger of the two: a program that migrates back and forth never lowers the demand. */
     uint32_t writer =
         state->min_writer > schema->min_writer ? state->min_writer : schema->min_writer;
     const uint32_t asked = journal_version((int64_t)(m->options.min_writer & UINT32_MAX));

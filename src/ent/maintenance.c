@@ -13,7 +13,8 @@
 
 #define MAINTENANCE_TEXT_SIZE 400 /* of what a layout lacks; a longer text is cut */
 
-/* The engine's table when the connection is fit for the call; NULL with *ret_status when not. */
+/* The engine's table when the connection is fit for the call; NULL with *ret_status when not. An
+ * engine's table belongs to the engine; a NULL in it means that the engine cannot do this. */
 static const qp_maintenance *maintenance_enter(ent_db *db, bool writes, quipu_status *ret_status,
                                                quipu_error *reterr)
 {
@@ -30,6 +31,7 @@ static const qp_maintenance *maintenance_enter_apart(ent_db *db, bool writes,
                                                      quipu_status *ret_status, quipu_error *reterr)
 {
     const qp_maintenance *maintenance = maintenance_enter(db, writes, ret_status, reterr);
+    /* The engine would refuse as well, in its own words, or wait for the caller's own lock. */
 
     if (maintenance != NULL && db->depth > 0) {
         *ret_status = qp_error_set(reterr, QUIPU_MISUSE, "end the open transaction first");
@@ -38,7 +40,8 @@ static const qp_maintenance *maintenance_enter_apart(ent_db *db, bool writes,
     return maintenance;
 }
 
-/* Whether the entity's keys come from a counter that can be looked at. */
+/* Whether the entity's keys come from a counter that can be looked at. Without one, or in an
+ * older layout, there is nothing to compare. */
 static bool maintenance_counts(const ent_db *db, const ent_entity *entity)
 {
     return (entity->fields[0].flags & ENT_F_AUTO) != 0 && db->older == NULL &&
@@ -55,6 +58,7 @@ quipu_status qp_maintenance_sizes(ent_db *db, qp_sizes *ret_sizes, quipu_error *
     return maintenance != NULL ? maintenance->sizes(db->conn, ret_sizes, reterr) : status;
 }
 
+/* The engine's name and version, for people; cut to `size`. */
 quipu_status qp_maintenance_engine(ent_db *db, char *ret_text, size_t size, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -66,6 +70,7 @@ quipu_status qp_maintenance_engine(ent_db *db, char *ret_text, size_t size, quip
 /* Inside of a transaction, too: the store lifts the cap while it deletes. */
 quipu_status qp_maintenance_limit(ent_db *db, int64_t max_bytes, quipu_error *reterr)
 {
+    /* Entered as a read, since it changes no row. */
     quipu_status status = QUIPU_OK;
     const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
 
@@ -90,6 +95,7 @@ quipu_status qp_maintenance_rewrite(ent_db *db, quipu_error *reterr)
     return maintenance != NULL ? maintenance->rewrite(db->conn, reterr) : status;
 }
 
+/* STALE is an answer, not a failure: the file can be read, and sealed again. */
 quipu_status qp_maintenance_checksums(ent_db *db, qp_checksums *ret_checksums, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -104,6 +110,7 @@ quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr)
     quipu_status status = QUIPU_OK;
     const qp_maintenance *maintenance = maintenance_enter_apart(db, true, &status, reterr);
 
+    /* A missing function means that the engine has nothing to seal; the reason is PostgreSQL's. */
     if (maintenance != NULL && maintenance->seal == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                             "the server's administrator decides about its data checksums "
@@ -125,6 +132,7 @@ quipu_status qp_maintenance_copy(ent_db *db, const char *path, quipu_error *rete
 /* A private copy in memory, for a file that must not be written to. */
 quipu_status qp_maintenance_image(ent_db *db, ent_db **ret_db, quipu_error *reterr)
 {
+    /* Owned by the caller, who closes it; the connection itself stays open. */
     quipu_status status = QUIPU_OK;
     const qp_maintenance *maintenance = maintenance_enter_apart(db, false, &status, reterr);
 
@@ -135,6 +143,7 @@ quipu_status qp_maintenance_image(ent_db *db, ent_db **ret_db, quipu_error *rete
     return maintenance != NULL ? maintenance->image(db->conn, ret_db, reterr) : status;
 }
 
+/* The engine's own check of the whole database; fn gets one line for each problem. */
 quipu_status qp_maintenance_check(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -143,6 +152,7 @@ quipu_status qp_maintenance_check(ent_db *db, qp_report_fn fn, void *ctx, quipu_
     return maintenance != NULL ? maintenance->check(db->conn, fn, ctx, reterr) : status;
 }
 
+/* Whether the bytes of the file are as they were written: below the level of rows. */
 quipu_status qp_maintenance_intact(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -160,6 +170,7 @@ const char *const *qp_maintenance_remnants(const ent_db *db)
     return db->engine->maintenance != NULL ? db->engine->maintenance->remnants : NULL;
 }
 
+/* Reports the backups that lie beside the file: they still hold what was deleted here. */
 quipu_status qp_maintenance_backups(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -175,6 +186,7 @@ quipu_status qp_maintenance_counters(ent_db *db, const ent_entity *entity, qp_re
     quipu_status status = QUIPU_OK;
     const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
 
+    /* The caller's transaction makes the rows and the counter belong together. */
     assert(db->depth > 0 && fn != NULL);
     return maintenance != NULL && maintenance_counts(db, entity)
                ? maintenance->counters(db->conn, entity, fn, ctx, reterr)
@@ -199,6 +211,7 @@ static bool maintenance_has_forms(const ent_db *db)
     return db->older == NULL && db->engine->maintenance->forms != NULL;
 }
 
+/* Values in a form that SQLite accepts and this library does not write: a text that is a number. */
 quipu_status qp_maintenance_forms(ent_db *db, const ent_entity *entity, qp_report_fn fn, void *ctx,
                                   quipu_error *reterr)
 {
@@ -217,6 +230,7 @@ quipu_status qp_maintenance_mend_forms(ent_db *db, const ent_entity *entity, qui
     quipu_status status = QUIPU_OK;
     const qp_maintenance *maintenance = maintenance_enter(db, true, &status, reterr);
 
+    /* The repair and the check see the same rows. */
     assert(db->depth > 0 && db->kind == ENT_WRITE);
     return maintenance != NULL && maintenance_has_forms(db)
                ? maintenance->mend_forms(db->conn, entity, reterr)
@@ -229,6 +243,7 @@ quipu_status qp_maintenance_mend_forms(ent_db *db, const ent_entity *entity, qui
 quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema, qp_report_fn fn, void *ctx,
                                    quipu_error *reterr)
 {
+    /* On the stack: fn copies what it keeps. */
     char missing[MAINTENANCE_TEXT_SIZE];
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_file_shape shape = {0};
@@ -238,9 +253,12 @@ quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema, qp_repo
                                  .migrator = db->engine->migrator,
                                  .purpose = QP_DIFF_WRITE,
                                  .packs_clusters = db->engine->packs_clusters,
+                                 /* The connection answers for the engine: shapes of tables
+                                  * differ between the two. */
                                  .shards = db->engine->shards};
     quipu_status status = qp_db_enter_read(db, reterr);
 
+    /* An older layout is read as it is; what it lacks is known since the file was opened. */
     if (status != QUIPU_OK || db->older != NULL) {
         return status;
     }
@@ -248,6 +266,7 @@ quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema, qp_repo
     if (status == QUIPU_OK) {
         status = qp_diff_make(&question, &arena, &diff, reterr);
     }
+    /* One problem at most, the first; it does not hide what is only missing. */
     if (status == QUIPU_OK && diff.problem.status != QUIPU_OK) {
         status = fn(ctx, quipu_cstr(diff.problem.message));
     }

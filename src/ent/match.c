@@ -19,7 +19,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-#define MATCH_BEFORE_FIRST ((size_t)-1)
+#define MATCH_BEFORE_FIRST ((size_t)-1) /* the first word makes it 0 */
 
 /* One text for all places. */
 static quipu_status match_nomem(quipu_error *reterr)
@@ -53,15 +53,18 @@ static quipu_status match_add(quipu_arena *arena, const qp_query_part *part, qp_
     qp_match_phrase phrase = {.prefix = part->phrase.prefix,
                               .excluded = part->excluded,
                               .alternative = part->alternative};
+    /* The word as it was typed comes first, then its other forms. */
     quipu_str forms[QP_FORMS_MAX];
     const size_t n = qp_forms_of(arena, part->phrase.text, forms);
     qp_match_span words = {0};
     quipu_status status = n > 0 ? match_read(arena, forms[0], query, &words) : QUIPU_NOMEM;
 
     assert(query->words != NULL && query->phrases != NULL);
+    /* An excluded phrase has one spelling: other forms of it would exclude more than was asked. */
     for (size_t i = 1; i < n && !phrase.excluded && status == QUIPU_OK; i++) {
         status = match_read(arena, forms[i], query, &phrase.others[phrase.other_count++]);
     }
+    /* Other spellings alone make no phrase: they are those of the first one. */
     if (status == QUIPU_OK && words.count > 0) {
         phrase.first = words.first;
         phrase.count = words.count;
@@ -76,7 +79,8 @@ static quipu_status match_add(quipu_arena *arena, const qp_query_part *part, qp_
 quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, qp_match_query *ret,
                                  quipu_error *reterr)
 {
-    /* A word, and a part, have at least one byte, in each spelling. */
+    /* A word, and a part, have at least one byte, in each spelling.
+     * Enough for every word in every form, so that match_read() need not check. */
     const size_t room =
         qp_forms_is_ascii(words) ? words.n + 1 : QP_FORMS_MAX * QP_FORMS_GROWTH * words.n + 1;
     qp_match_query query = {.cjk = cjk};
@@ -105,6 +109,7 @@ quipu_status qp_matcher_make(quipu_arena *arena, const qp_match_query *query, qp
 {
     assert(query != NULL);
     ret->query = query;
+    /* One more, since a query may have no word at all. */
     ret->now = qp_arena_take(arena, query->word_count + 1);
     ret->before = qp_arena_take(arena, query->word_count + 1);
     return ret->now != NULL && ret->before != NULL ? QUIPU_OK : match_nomem(reterr);

@@ -31,6 +31,7 @@
 static quipu_status migrate_check_steps(const ent_migrate_options *options, quipu_error *reterr)
 {
     assert(options != NULL);
+    /* The hash over all steps has a bound, and with it the journal's rows. */
     if (options->step_count > ENT_STEPS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "more than %d migration steps", ENT_STEPS_MAX);
     }
@@ -58,6 +59,7 @@ static quipu_status migrate_hash_steps(qp_migration *m, quipu_error *reterr)
 {
     qp_buf all;
     quipu_status status = QUIPU_OK;
+    /* One more: an arena gives no memory of size 0. */
     size_t size = (m->options.step_count + 1) * sizeof(*m->steps);
 
     assert(m->options.step_count <= ENT_STEPS_MAX);
@@ -67,6 +69,7 @@ static quipu_status migrate_hash_steps(qp_migration *m, quipu_error *reterr)
     }
     memset(m->steps, 0, size);
     qp_buf_init(&all, ENT_STEPS_MAX * QP_SCHEMA_TEXT_MAX);
+    /* The hash of the text stands for it: comparing it costs the same however long a step is. */
     for (size_t i = 0; i < m->options.step_count; i++) {
         qp_schema_hash(quipu_cstr(m->options.steps[i].text), m->steps[i].hash);
         qp_buf_puts(&all, m->options.steps[i].name);
@@ -88,6 +91,7 @@ static quipu_status migrate_hash_steps(qp_migration *m, quipu_error *reterr)
  * files stay as they are, and so does their journal. */
 static bool migrate_has_shards(const qp_migration *m)
 {
+    /* The engine decides: the same schema has one hash in SQLite and another in PostgreSQL. */
     for (size_t i = 0; i < m->schema->entity_count && m->engine->shards; i++) {
         if (m->schema->entities[i]->shard != NULL) {
             return true;
@@ -151,6 +155,7 @@ static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema 
                         .options = defaults,
                         .arena = {.limit = QP_MIGRATION_BYTES_MAX}};
     if (options != NULL) {
+        /* Options grow at the end: what an older caller does not have is not read. */
         size_t size =
             options->struct_size < sizeof(m->options) ? options->struct_size : sizeof(m->options);
         if (size < sizeof(uint32_t) * 2 || options->flags != 0) {
@@ -159,6 +164,7 @@ static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema 
         }
         memcpy(&m->options, options, size);
     }
+    /* `migration` is set while a step runs: a step cannot migrate the connection it works on. */
     if (db->depth != 0 || db->migration != NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a migration cannot run inside a transaction");
     }
@@ -184,6 +190,7 @@ static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema 
  * inspection (migrate_permit()). Called before anything is read of the tables. */
 static quipu_status migrate_identity(const qp_migration *m, uint32_t id, quipu_error *reterr)
 {
+    /* 0 is a file that no program has marked. */
     if (id != 0 && id != m->schema->application_id) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                             "the file belongs to another program: its application id is 0x%08x, "
@@ -199,11 +206,13 @@ static quipu_status migrate_versions(qp_migration *m, const qp_journal_state *st
                                      quipu_error *reterr)
 {
     uint32_t version = m->schema->version;
+    /* A program that may not read may not write either. */
     bool may_read = state->min_reader <= version;
 
     if (!state->found || (state->min_writer <= version && may_read)) {
         return QUIPU_OK;
     }
+    /* Reported, not refused: the caller shows what it may not change. */
     if (may_read && m->db->read_only) {
         m->report.read_only = true;
         return QUIPU_OK;
@@ -229,6 +238,7 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
                                  bool *ret_current, quipu_error *reterr)
 {
     qp_journal_state state = {0};
+    /* A missing journal is no failure, so that its words must not reach the caller. */
     quipu_error error = {0}; /* the caller's is filled only when the call fails */
     uint32_t id = 0;
     quipu_status status;
@@ -253,6 +263,8 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
     if (status == QUIPU_OK) {
         *ret_state = state;
         *ret_current = state.known && id == m->schema->application_id &&
+                       /* A caller that asks for a newer min_writer has something to write: one
+                        * row of the journal. */
                        (m->db->read_only || state.min_writer >= m->options.min_writer);
     }
     return status;
@@ -298,6 +310,7 @@ static quipu_status migrate_read_unjournalled(const qp_diff *diff, quipu_error *
         const qp_ddl *change = &diff->changes[i];
         const char *column = change->field != NULL ? change->field->column : NULL;
 
+        /* Without an index a query is slow and right; without a column it is wrong. */
         if (change->kind != QP_DDL_INDEX) {
             return qp_error_field(reterr, QUIPU_UNSUPPORTED, change->entity->name, column, NULL,
                                   "the file lacks %s%s%stable \"%s\"%s, and has no migration "
@@ -324,6 +337,8 @@ static quipu_status migrate_read_only(qp_migration *m, const qp_journal_state *s
     if (status == QUIPU_OK) {
         status = migrate_diff(m, m->schema, &shape, QP_DIFF_READ, &diff, reterr);
     }
+    /* Another program's database rarely has a table of this schema, and if so, then with other
+     * columns. */
     if (status == QUIPU_OK && !state->found &&
         (diff.table_count == 0 || diff.problem.status != QUIPU_OK)) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
@@ -357,6 +372,7 @@ quipu_status qp_older_refresh(ent_db *db, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = migrate_look(&m, false, &state, &current, reterr);
     }
+    /* The same row: the file is as it was when it was compared last. */
     if (status == QUIPU_OK && state.seq != qp_older_journal_seq(db->older)) {
         status = migrate_read_only(&m, &state, reterr);
     }
@@ -374,9 +390,12 @@ static quipu_status migrate_ask_steps(qp_migration *m, bool empty, size_t *ret_n
 {
     size_t needed = 0;
 
+    /* A question to the file is asked inside of the transaction whose lock keeps the answer
+     * true. */
     assert(m->db->depth == 1);
     for (size_t i = 0; i < m->options.step_count && !empty; i++) {
         const ent_step *step = &m->options.steps[i];
+        /* A step without a question is needed wherever it has not been applied. */
         bool answer = true;
         if (m->steps[i].applied) {
             continue;
@@ -407,6 +426,7 @@ static quipu_status migrate_text(qp_migration *m, quipu_error *reterr)
         return status;
     }
     qp_schema_hash(m->schema_text, hash);
+    /* Found before the first change: the file would otherwise get a journal that fits nothing. */
     if (strcmp(hash, m->schema->hash) != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the hash of schema \"%s\" is %s but its tables give %s: generate its "

@@ -31,7 +31,7 @@ quipu_status qp_migration_execute(qp_migration *m, quipu_str sql, quipu_error *r
 quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query, quipu_error *reterr)
 {
     qp_statement *statement = NULL;
-    qp_value row[16];
+    qp_value row[16]; /* the widest query of a migration reads the journal's columns */
     uint64_t rows = 0;
     bool more = true;
     int64_t start_ns = m->db->trace == NULL ? 0 : qp_clock_ns();
@@ -43,6 +43,7 @@ quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query, 
         return qp_db_failed(m->db, status);
     }
     if (query->value_count > 0) {
+        /* NULL for `row`: the statement writes, or its rows do not matter. */
         status = m->engine->bind(statement, query->values, query->value_count, reterr);
     }
     while (status == QUIPU_OK && more) {
@@ -54,6 +55,7 @@ quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query, 
             more = !stop;
         }
     }
+    /* Finalized before the failure is noted: a statement must not outlive its transaction. */
     m->engine->finalize(statement);
     qp_db_executed(m->db, query->sql, start_ns, rows, false, status);
     return qp_db_failed(m->db, status);
@@ -155,6 +157,7 @@ static quipu_status migrate_run_twins(qp_migration *m, const qp_ddl *change, int
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
     qp_sql_name(&sql, change->entity->table);
+    /* The schema's columns; a shard does not change which rows are equal. */
     for (size_t i = 0; i < index->count; i++) {
         qp_buf_puts(&sql, i == 0 ? " WHERE " : " AND ");
         qp_sql_name(&sql, change->entity->fields[index->fields[i]].column);
@@ -177,11 +180,13 @@ static quipu_status migrate_run_explain(qp_migration *m, const qp_ddl *change, q
     int64_t rows = 0;
 
     assert(status != QUIPU_OK);
+    /* Asking would fail, and replace the error that explains the failure. */
     if (m->db->broken != QUIPU_OK) {
         return status; /* rolled back already: nothing can be asked any more */
     }
     if (change->kind == QP_DDL_INDEX && change->index->unique &&
         (status == QUIPU_EXISTS || status == QUIPU_INVALID) &&
+        /* The question may fail as well: then the engine's own words are all there is. */
         migrate_run_twins(m, change, &rows, NULL) == QUIPU_OK && rows > 1) {
         return qp_error_field(reterr, QUIPU_INVALID, entity->name,
                               entity->fields[change->index->fields[0]].column, "unique",

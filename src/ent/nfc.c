@@ -34,7 +34,8 @@
 
 /* One run; `classes` are those of the characters. */
 typedef struct nfc_run {
-    uint32_t points[QP_NFC_RUN_MAX + NFC_DECOMPOSED_MAX];
+    uint32_t points[QP_NFC_RUN_MAX +
+                    NFC_DECOMPOSED_MAX]; /* with room for one decomposition behind a full run */
     uint8_t classes[QP_NFC_RUN_MAX + NFC_DECOMPOSED_MAX];
     size_t n;
 } nfc_run;
@@ -72,7 +73,8 @@ static size_t nfc_run_of(uint32_t wanted, unsigned shift, uint32_t mask)
     return low > 0 ? low - 1 : qp_nfc_runs_count;
 }
 
-/* The place of a character's decomposition, or NFC_NONE. */
+/* The place of a character's decomposition, or NFC_NONE. The table lists runs of neighbours,
+ * whose decompositions stand one behind the other. */
 static size_t nfc_pair_of(uint32_t point)
 {
     const size_t run = nfc_run_of(point, 12, 0xfffff);
@@ -83,6 +85,7 @@ static size_t nfc_pair_of(uint32_t point)
     const size_t place = qp_nfc_runs[run] & 0xfff;
     const size_t end =
         run + 1 < qp_nfc_runs_count ? qp_nfc_runs[run + 1] & 0xfff : qp_nfc_pairs_count;
+    /* How far behind the beginning of its run: beyond the run's end it has no decomposition. */
     const size_t way = point - (qp_nfc_runs[run] >> 12);
 
     assert(place < end && end <= qp_nfc_pairs_count);
@@ -202,7 +205,8 @@ bool qp_nfc_is(quipu_str text)
         uint32_t point = 0;
         size_t step;
 
-        /* U+0300 is CC 80: every lead byte below begins a character that cannot change. */
+        /* U+0300 is CC 80: every lead byte below begins a character that cannot change.
+         * One comparison for most bytes of most texts; only the rest is decoded. */
         if (*p < 0xcc) {
             p++;
             continue;
@@ -229,6 +233,7 @@ static void nfc_decompose(uint32_t point, nfc_run *run)
         const uint32_t at = point - NFC_S;
         const uint32_t last = at % NFC_T_COUNT;
 
+        /* From the number of a syllable back to its letters, as nfc_hangul() puts them together. */
         run->points[run->n] = NFC_L + at / (NFC_V_COUNT * NFC_T_COUNT);
         run->points[run->n + 1] = NFC_V + at % (NFC_V_COUNT * NFC_T_COUNT) / NFC_T_COUNT;
         run->points[run->n + 2] = NFC_T + last;
@@ -243,6 +248,7 @@ static void nfc_decompose(uint32_t point, nfc_run *run)
         }
         point = nfc_first(pair);
     }
+    /* Behind the loop `point` decomposes no further; it is the first of all. */
     behind[n++] = point;
     while (n > 0) {
         run->points[run->n] = behind[--n];
@@ -277,6 +283,7 @@ static void nfc_order(nfc_run *run)
  * class. Marks are sorted, so that only the one right before it can block. */
 static void nfc_recompose(nfc_run *run)
 {
+    /* No starter yet: a run that begins with a mark has nothing to compose it with. */
     size_t starter = run->n;
     size_t n = 0;
 
@@ -290,6 +297,7 @@ static void nfc_recompose(nfc_run *run)
             made = nfc_compose(run->points[starter], run->points[i]);
         }
         if (made != 0) {
+            /* What was composed is the starter again, and may compose with the next mark. */
             run->points[starter] = made;
             continue;
         }
@@ -333,6 +341,7 @@ static void nfc_put(quipu_str text, bool composed, qp_buf *ret)
         uint32_t point = 0;
         const size_t step = qp_utf8_step(p, end, &point);
 
+        /* Bytes that are no UTF-8 stand between runs and are copied as they are. */
         if (step == 0) {
             nfc_flush(&run, composed, ret);
             qp_buf_putc(ret, (char)*p++);

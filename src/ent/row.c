@@ -25,16 +25,22 @@
 #include "base/str.h"
 #include "base/time.h"
 
+/* A whole text could be a message of megabytes. */
 #define ROW_SHOWN_MAX 60 /* bytes of a refused value that a message shows */
 
-/* What a change of an enum looks like in generated code. */
+/* What a change of an enum looks like in generated code. Every enum has a patch type of its own;
+ * all have this layout. */
 typedef struct row_patch_enum {
     ent_wants_enum op;
-    int v;
+    int v; /* the label's number */
 } row_patch_enum;
 
+/* opt_at: where the value stands behind `has`; 0 where a value says by itself that it is absent. */
 #define ROW_TYPE(kind, value, opt_at, patch) {kind, sizeof(value), opt_at, offsetof(patch, v)}
 
+/* By ent_type: the kind that engines give, bytes of the value, and where it stands in an
+ * optional member and in a slot of a patch. A new type needs a row here, and one in
+ * where_allowed. */
 const qp_type qp_types[ENT_JSON + 1] = {
     [ENT_INT] = ROW_TYPE(QP_INT, int64_t, offsetof(ent_opt_int, v), ent_patch_int),
     [ENT_FLOAT] = ROW_TYPE(QP_FLOAT, double, offsetof(ent_opt_float, v), ent_patch_float),
@@ -51,6 +57,7 @@ static_assert(offsetof(ent_opt_int, has) == 0 && offsetof(ent_opt_float, has) ==
                   offsetof(ent_opt_uuid, has) == 0,
               "an optional member begins with `has`");
 static_assert(sizeof(quipu_json) == sizeof(quipu_str), "JSON is written as the text that it is");
+/* update.c reads and writes the operator by the slot's address. */
 static_assert(offsetof(ent_patch_int, op) == 0 && offsetof(ent_patch_text, op) == 0,
               "a slot begins with its operator");
 
@@ -65,6 +72,7 @@ static QP_NOINLINE quipu_status row_refuse(const ent_entity *entity, const ent_f
     assert(value->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) == 0);
     if (value->kind == QP_TEXT) {
         size_t n = value->as.text.n < ROW_SHOWN_MAX ? value->as.text.n : ROW_SHOWN_MAX;
+        /* Bytes, not characters: a cut one is at most an ugly end of a message. */
         return qp_error_field(reterr, QUIPU_CORRUPT, entity->name, field->name, "type",
                               "%s.%s holds \"%.*s\", which is no value of the field", entity->name,
                               field->name, (int)n, value->as.text.p);
@@ -75,7 +83,8 @@ static QP_NOINLINE quipu_status row_refuse(const ent_entity *entity, const ent_f
                                                  : "a value of another type");
 }
 
-/* The arena's limit or the system's memory. */
+/* The arena's limit or the system's memory. The two need different answers: a limit is the
+ * caller's to raise. */
 static QP_NOINLINE quipu_status row_out_of_memory(const quipu_arena *arena, size_t size,
                                                   quipu_error *reterr)
 {
@@ -124,7 +133,8 @@ static quipu_status row_put_bytes(quipu_bytes bytes, quipu_arena *arena, char *m
     return QUIPU_OK;
 }
 
-/* A row that an older program wrote may lack a column that has a default: it reads as that. */
+/* A row that an older program wrote may lack a column that has a default: it reads as that.
+ * False: there is none, and NULL stays NULL. */
 QP_NOINLINE bool qp_row_default(const ent_field *field, qp_value *ret)
 {
     if ((field->flags & ENT_F_DEFAULT) == 0) {
@@ -235,6 +245,7 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
     assert(values != NULL && row != NULL);
     memset(row, 0, entity->row_size);
     for (; field < end; field++, values++) {
+        /* The offset of a member is the generator's; no row type is known here. */
         char *member = row + field->row;
         quipu_status status = QUIPU_OK;
 
@@ -272,6 +283,7 @@ qp_value qp_member_value(const ent_field *field, const void *member)
     assert(field->type >= ENT_INT && field->type <= ENT_JSON);
     assert(member != NULL);
     value.kind = qp_types[field->type].kind;
+    /* memcpy() instead of a cast: a row's members have generated types. */
     switch (field->type) {
     case ENT_INT:
         memcpy(&value.as.i, member, sizeof(value.as.i));
@@ -340,6 +352,7 @@ quipu_str qp_enum_label(const char *const *labels, int value)
     const char *const *label = labels;
 
     for (int i = 1; label != NULL && i <= value; i++) {
+        /* Labels end with NULL and begin at 1: 0 is the absent value. */
         label = labels[i] != NULL ? &labels[i] : NULL;
     }
     return label == NULL || value <= 0 ? (quipu_str){NULL, 0} : (quipu_str){*label, strlen(*label)};
@@ -357,6 +370,7 @@ int ent_enum_parse(const char *const *labels, quipu_str text)
         return 0;
     }
     for (int i = 1; labels[i] != NULL; i++) {
+        /* Compares the length as well: "ok" is not "okay". */
         if (strncmp(labels[i], text.p, text.n) == 0 && labels[i][text.n] == '\0') {
             return i;
         }
@@ -414,6 +428,7 @@ static quipu_status row_rule_size(const ent_entity *entity, const ent_field *fie
 static quipu_status row_rule_text(const ent_entity *entity, const ent_field *field, quipu_str text,
                                   quipu_error *reterr)
 {
+    /* Size first: checking megabytes that are refused anyway would be wasted. */
     quipu_status status = row_rule_size(entity, field, text.n, reterr);
     size_t offset = 0;
     qp_text_fault fault;
@@ -436,6 +451,7 @@ static quipu_status row_rule_text(const ent_entity *entity, const ent_field *fie
 static quipu_status row_rule_json(const ent_entity *entity, const ent_field *field, quipu_str text,
                                   quipu_error *reterr)
 {
+    /* size_max repeats row_rule_size(), which has passed: it never decides here. */
     const qp_json_limits limits = {.depth_max = QP_JSON_DEPTH_MAX,
                                    .size_max = (size_t)ENT_VALUE_MAX};
     qp_json_fault fault = {0};
@@ -475,6 +491,7 @@ quipu_status qp_rule_check(const ent_entity *entity, const ent_field *field, con
 {
     assert(value->kind == qp_types[field->type].kind);
     switch (field->type) {
+    /* Most values of most rows are integers without a rule; callers skip the call for them. */
     case ENT_INT:
         if (field->rule != NULL &&
             (value->as.i < field->rule->min || value->as.i > field->rule->max)) {
@@ -513,6 +530,7 @@ quipu_status qp_row_sound(const ent_entity *entity, const void *row, quipu_error
     assert(entity->field_count <= ENT_FIELDS_MAX);
     for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
         const ent_field *field = &entity->fields[i];
+        /* Absent is fine here: only a required member could be wrong, and was refused. */
         const qp_value value = qp_row_value(field, row);
 
         if (value.kind != QP_NULL) {

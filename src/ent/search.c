@@ -32,6 +32,7 @@
 static quipu_status search_check(const ent_db *db, const ent_entity *entity, bool manual,
                                  quipu_error *reterr)
 {
+    /* Any index will do for hits; only a manual one is changed by calls. */
     const unsigned flags = manual ? ENT_E_SEARCH_MANUAL : ENT_E_SEARCH | ENT_E_SEARCH_MANUAL;
 
     if (entity == NULL || entity->search_count == 0 || (entity->flags & flags) == 0) {
@@ -42,6 +43,7 @@ static quipu_status search_check(const ent_db *db, const ent_entity *entity, boo
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s: the engine has no full-text search",
                             entity->name);
     }
+    /* PostgreSQL's index has no triggers: what nobody indexes would never be found. */
     if (db->engine->searcher->manual_only && (entity->flags & ENT_E_SEARCH_MANUAL) == 0) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                             "%s: the engine keeps no full-text index by itself; say `manual`",
@@ -68,6 +70,7 @@ quipu_status qp_search_clean(ent_db *db, const ent_entity *entity, bool first,
     if (status != QUIPU_OK || search_has_none(db) || db->engine->searcher->clean == NULL) {
         return status;
     }
+    /* Removing words from a damaged index could remove others': it is emptied as a whole. */
     if (qp_search_is_damaged(db)) {
         *ret = QP_SEARCH_CANNOT_CLEAN;
         return QUIPU_OK;
@@ -91,6 +94,7 @@ bool qp_search_is_apart(const ent_db *db)
 void qp_search_set_damaged(ent_db *db)
 {
     assert(qp_search_is_apart(db));
+    /* Both at once: the first outlives the transaction, the second ends it. */
     db->index_damaged = true;
     db->index_failed = true;
 }
@@ -161,6 +165,7 @@ static quipu_status search_add_rows(ent_db *db, int64_t *ret_count, quipu_error 
     }
     while (status == QUIPU_OK && is_row) {
         status = qp_cached_step(db, cached, row, &is_row, reterr);
+        /* A step without a row reaches the engine, too: it writes what it collected. */
         if (status == QUIPU_OK) {
             status =
                 qp_db_failed(db, searcher->add_row(db->conn, entity, is_row ? row : NULL, reterr));
@@ -168,6 +173,7 @@ static quipu_status search_add_rows(ent_db *db, int64_t *ret_count, quipu_error 
         }
     }
     qp_cache_release(db, cached, status);
+    /* The engine must not keep rows of a transaction that is rolled back. */
     if (status != QUIPU_OK) {
         searcher->discard_rows(db->conn);
     } else if (ret_count != NULL) {
@@ -208,6 +214,7 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
     if (status != QUIPU_OK) {
         return status;
     }
+    /* NULL would be every row, like an empty condition. */
     if (where == NULL || search_has_match(entity, where)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "%s: an index is kept by conditions other than its own matches",
@@ -222,6 +229,7 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
     if (status != QUIPU_OK) {
         return status;
     }
+    /* The engine's SQL cuts the words (SQLite), or the rows come here first. */
     return operation == QP_OP_INDEX && db->engine->searcher->add_row != NULL
                ? search_add_rows(db, ret_count, reterr)
                : search_run(db, ret_count, reterr);
@@ -264,6 +272,7 @@ quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *
 
 /* Emptying reads the index's own pages, and fails where they are damaged: the retry discards it. */
 quipu_status qp_search_clear(ent_db *db, const ent_entity *entity, bool *ret_discarded,
+                             /* As it was at the beginning: the mark changes below. */
                              quipu_error *reterr)
 {
     const bool discards = qp_search_is_damaged(db);
@@ -280,6 +289,7 @@ quipu_status qp_search_clear(ent_db *db, const ent_entity *entity, bool *ret_dis
     if (status == QUIPU_OK) {
         db->index_damaged = false;
         *ret_discarded = discards;
+        /* The transaction is lost; the retry enters with the mark set and discards. */
     } else if (qp_search_is_damage(db, status) && !discards) {
         qp_search_set_damaged(db);
     }
@@ -322,6 +332,7 @@ static void search_tie(qp_plan *plan, char *where, int64_t ret_highest[QP_SEARCH
     qp_cluster_range range;
 
     assert(entity->key_count == 2);
+    /* Only equality fixes an owner: a list of owners has no single range. */
     if ((int)owner->op != ENT_OP_EQ) {
         return;
     }
@@ -337,6 +348,7 @@ static void search_tie(qp_plan *plan, char *where, int64_t ret_highest[QP_SEARCH
         ret_highest[0] = owner->v;
         ret_highest[1] = range.high;
     }
+    /* Zero is "no condition": the copy then asks for nothing that the key range does not say. */
     memset(owner, 0, sizeof(*owner));
     if (range.covers) {
         memset(seq, 0, sizeof(*seq));
@@ -382,6 +394,7 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
     quipu_status status = QUIPU_OK;
 
     assert(db->engine->searcher != NULL);
+    /* Without an owner the first window begins above every key. */
     for (size_t i = 0; i < QP_SEARCH_KEYS_MAX; i++) {
         highest[i] = INT64_MAX;
     }

@@ -33,7 +33,8 @@ static quipu_status step_no_memory(const quipu_arena *arena, size_t size, quipu_
  */
 
 /* Whether there is a table, and in it a column unless NULL. Inspects the whole file each time: a
- * step asks a few times, and the file changes between. */
+ * step asks a few times, and the file changes between. A view does not count: steps create and
+ * rebuild tables only. */
 static quipu_status step_has(ent_db *db, const char *table, const char *column, bool *ret_has,
                              quipu_error *reterr)
 {
@@ -54,11 +55,13 @@ static quipu_status step_has(ent_db *db, const char *table, const char *column, 
     return status;
 }
 
+/* Names compare without the case of ASCII letters, as SQL does (qp_name_eq()). */
 quipu_status ent_step_has_table(ent_db *db, const char *table, bool *ret_has, quipu_error *reterr)
 {
     return step_has(db, table, NULL, ret_has, reterr);
 }
 
+/* Under its present name only; a step asks for the former one itself where that matters. */
 quipu_status ent_step_has_column(ent_db *db, const char *table, const char *column, bool *ret_has,
                                  quipu_error *reterr)
 {
@@ -77,13 +80,15 @@ static qp_rebuild *step_rebuild(const qp_migration *m, const ent_entity *entity)
     qp_rebuild *rebuild = m->rebuilds;
 
     assert(entity != NULL);
+    /* Rebuilds that have ended stay listed until the step is over: it may rebuild a table twice. */
     while (rebuild != NULL && (rebuild->ended || rebuild->entity != entity)) {
         rebuild = rebuild->next;
     }
     return rebuild;
 }
 
-/* Only inside of a running step. */
+/* Only inside of a running step. qp_step_run() alone sets `running`: a program that calls these
+ * functions at another time has no transaction that would take a half-built table back. */
 static quipu_status step_enter(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
     if (db == NULL || entity == NULL) {
@@ -101,6 +106,8 @@ static quipu_status step_enter(ent_db *db, const ent_entity *entity, quipu_error
 static quipu_status step_has_index(const qp_migration *m, const ent_entity *entity,
                                    const char *index, bool *ret_has, quipu_error *reterr)
 {
+    /* An arena of its own: the migration's is not freed before the migration ends, and a step
+     * may ask often. */
     quipu_arena arena = {.limit = QP_MIGRATION_BYTES_MAX};
     qp_file_shape shape = {0};
     quipu_status status = m->migrator->inspect(m->conn, &arena, &shape, reterr);
@@ -115,7 +122,8 @@ static quipu_status step_has_index(const qp_migration *m, const ent_entity *enti
     return status;
 }
 
-/* An index of another table is left as it is. */
+/* An index of another table is left as it is. A missing one is no error: one step serves files
+ * of several ages. */
 quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity, const char *index,
                                  quipu_error *reterr)
 {
@@ -136,7 +144,8 @@ quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity, const cha
                               reterr);
 }
 
-/* What the journal says, and what this migration did. */
+/* What the journal says, and what this migration did. `ran` is not `applied`: a step that a file
+ * did not need is applied as well, and never ran. */
 quipu_status ent_step_ran(ent_db *db, const char *step, bool *ret_ran, quipu_error *reterr)
 {
     const qp_migration *m = db != NULL ? db->migration : NULL;
@@ -150,7 +159,8 @@ quipu_status ent_step_ran(ent_db *db, const char *step, bool *ret_ran, quipu_err
     return qp_error_set(reterr, QUIPU_MISUSE, "no migration with such a step runs");
 }
 
-/* The text of a literal, its quotes doubled. DDL takes no parameters. */
+/* The text of a literal, its quotes doubled. DDL takes no parameters. The texts come from the
+ * program's steps, never from rows. */
 static void step_put_text(qp_buf *sql, const char *text)
 {
     assert(text != NULL);
@@ -168,6 +178,7 @@ static void step_put_text(qp_buf *sql, const char *text)
  * that creates its table only if it does not exist.
  *
  *   CREATE VIEW "name" AS SELECT 'why' AS reserved
+ * A table or a view that has the name already is left as it is.
  */
 quipu_status ent_step_reserve(ent_db *db, const char *name, const char *why, quipu_error *reterr)
 {
@@ -227,6 +238,7 @@ static quipu_status step_find_extra(qp_migration *m, qp_rebuild *rebuild, quipu_
         if (qp_entity_knows(rebuild->entity, column->name)) {
             continue;
         }
+        /* Nothing has been changed yet: the caller's migration stops with the file as it was. */
         if (column->generated) {
             return qp_error_field(reterr, QUIPU_UNSUPPORTED, rebuild->entity->name, column->name,
                                   NULL,
@@ -255,9 +267,12 @@ static quipu_status step_make_fresh(qp_migration *m, const qp_file_shape *shape,
     if (name == NULL || fresh == NULL) {
         return step_no_memory(&m->arena, size, reterr);
     }
+    /* Another program may have left "messages_rebuild_1" behind: the number counts up. */
     for (int i = 1; i <= QP_DIFF_NAME_TRIES; i++) {
         (void)snprintf(name, size, "%s_rebuild_%d", entity->table, i);
         if (qp_shape_table(shape, name) == NULL) {
+            /* Fields, edges and indexes are shared with the schema's descriptor, which is
+             * constant data. */
             *fresh = *entity;
             fresh->table = name;
             *ret_fresh = fresh;
@@ -305,6 +320,7 @@ quipu_status ent_step_rebuild_begin(ent_db *db, const ent_entity *entity,
     }
     if (status == QUIPU_OK) {
         assert(rebuild->fresh != NULL);
+        /* Without indexes: their names are unique in a file, and the old table still has them. */
         status = qp_migration_apply(m,
                                     &(qp_ddl){.kind = QP_DDL_TABLE,
                                               .entity = entity,
@@ -351,6 +367,7 @@ static quipu_status step_prepare_carry(qp_migration *m, qp_rebuild *rebuild, qui
 quipu_status ent_step_carry(ent_db *db, const ent_entity *entity, int64_t old_key, int64_t new_key,
                             quipu_error *reterr)
 {
+    /* ?1 is the key of the old row, ?2 that of the new one. */
     const qp_value values[] = {{.kind = QP_INT, .as.i = old_key},
                                {.kind = QP_INT, .as.i = new_key}};
     quipu_status status = step_enter(db, entity, reterr);
@@ -365,6 +382,7 @@ quipu_status ent_step_carry(ent_db *db, const ent_entity *entity, int64_t old_ke
         return qp_error_set(reterr, QUIPU_MISUSE, "table \"%s\" is not being rebuilt",
                             entity->table);
     }
+    /* Callers carry every row without asking whether there is anything to carry. */
     if (rebuild->extra_count == 0) {
         return QUIPU_OK;
     }
@@ -376,6 +394,7 @@ quipu_status ent_step_carry(ent_db *db, const ent_entity *entity, int64_t old_ke
     }
     if (status == QUIPU_OK) {
         status = m->engine->step(rebuild->carry, NULL, 0, NULL, &row, reterr);
+        /* Reset at once: a statement that runs would keep the old table from being dropped. */
         m->engine->reset(rebuild->carry);
     }
     if (status != QUIPU_OK) {
@@ -399,9 +418,12 @@ static bool step_index_fits(const qp_rebuild *rebuild, const qp_index_shape *ind
         const char *name = index->columns[i];
         bool found = name == NULL; /* an expression: the engine will say */
         for (size_t j = 0; j < rebuild->extra_count && !found; j++) {
+            /* Unknown columns were carried over, so that an index on them fits the new table as
+             * well. */
             found = qp_name_eq(rebuild->extra[j].name, name);
         }
         for (size_t j = 0; j < rebuild->entity->field_count && !found; j++) {
+            /* By the present names: the new table has no column under a former one. */
             found = qp_name_eq(rebuild->entity->fields[j].column, name);
         }
         if (!found) {
@@ -446,6 +468,7 @@ static void step_put_unique(qp_buf *sql, const qp_rebuild *rebuild, const qp_ind
     qp_buf name;
 
     assert(index->sql == NULL);
+    /* The name that PostgreSQL gives to a UNIQUE clause: table, columns, "key". */
     qp_buf_init(&name, QP_DDL_TEXT_MAX);
     qp_buf_puts(&name, rebuild->entity->table);
     for (size_t i = 0; i < index->column_count; i++) {
@@ -453,6 +476,7 @@ static void step_put_unique(qp_buf *sql, const qp_rebuild *rebuild, const qp_ind
     }
     qp_buf_puts(&name, "_key");
     qp_buf_fail(sql, qp_buf_status(&name));
+    /* Two clauses over the same columns become one index. */
     qp_buf_puts(sql, "CREATE UNIQUE INDEX IF NOT EXISTS ");
     qp_sql_name(sql, qp_buf_str(&name).p);
     qp_buf_free(&name);
@@ -491,6 +515,8 @@ static quipu_status step_restore_index(qp_migration *m, const qp_rebuild *rebuil
         status = qp_migration_execute(m, qp_buf_str(&sql), reterr);
     }
     qp_buf_free(&sql);
+    /* The new rows break the rule, or its SQL names what is gone. The step decides, not this
+     * file: the failure rolls its rebuild back. */
     if (status == QUIPU_EXISTS || status == QUIPU_INVALID || status == QUIPU_UNSUPPORTED) {
         status = qp_error_field(reterr, QUIPU_INVALID, rebuild->entity->name, NULL, NULL,
                                 "index \"%s\" of table \"%s\" cannot be made again on its new rows",
@@ -546,6 +572,7 @@ quipu_status ent_step_rebuild_end(ent_db *db, const ent_entity *entity, quipu_er
         return qp_error_set(reterr, QUIPU_MISUSE, "table \"%s\" is not being rebuilt",
                             entity->table);
     }
+    /* Counted before anything is dropped: both tables are still there. */
     status = qp_migration_count(m, entity->table, &old_rows, reterr);
     if (status == QUIPU_OK) {
         status = qp_migration_count(m, rebuild->fresh->table, &new_rows, reterr);
@@ -558,6 +585,7 @@ quipu_status ent_step_rebuild_end(ent_db *db, const ent_entity *entity, quipu_er
     if (status != QUIPU_OK) {
         return status;
     }
+    /* It was prepared for the temporary name, which the renaming takes away. */
     if (rebuild->carry != NULL) {
         m->engine->finalize(rebuild->carry);
         rebuild->carry = NULL;
@@ -566,6 +594,7 @@ quipu_status ent_step_rebuild_end(ent_db *db, const ent_entity *entity, quipu_er
     status = qp_migration_apply(
         m, &(qp_ddl){.kind = QP_DDL_REPLACE, .entity = entity, .name = rebuild->fresh->table},
         reterr);
+    /* The old table is gone. Where step_restore() fails, the caller rolls all of it back. */
     rebuild->ended = status == QUIPU_OK;
     return status == QUIPU_OK ? step_restore(m, rebuild, reterr) : status;
 }
@@ -586,12 +615,14 @@ quipu_status qp_step_run(qp_migration *m, size_t number, quipu_error *reterr)
     m->running = step;
     status = step->run(m->db, step->ctx, reterr);
     m->running = NULL;
+    /* 1 is the migration's own transaction, and nothing inside of it. */
     if (status == QUIPU_OK && (m->db->depth != 1 || m->db->broken != QUIPU_OK)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "the migration step \"%s\" left a transaction open, or ended that of "
                               "the migration",
                               step->name);
     }
+    /* Also after a failure: a statement must not outlive its step. */
     for (qp_rebuild *rebuild = m->rebuilds; rebuild != NULL; rebuild = rebuild->next) {
         if (rebuild->carry != NULL) {
             m->engine->finalize(rebuild->carry);

@@ -19,7 +19,8 @@
 #include "ent/patch.h"
 #include "ent/row.h"
 
-/* Where a patch has the value of a field, behind the operator of its slot. */
+/* Where a patch has the value of a field, behind the operator of its slot. `patch` is where the
+ * slot begins, `patch_at` how far behind its operator the value stands. */
 #define UPDATE_VALUE(field, from)                                                                  \
     ((const char *)(from) + (field)->patch + qp_types[(field)->type].patch_at)
 
@@ -35,7 +36,8 @@ static unsigned update_op(const ent_field *field, const void *patch)
     return op;
 }
 
-/* An error about one field. */
+/* An error about one field. On return nothing has been sent to the engine: all checks come
+ * before the statement. */
 static quipu_status update_refuse(const ent_entity *entity, const ent_field *field,
                                   quipu_status status, const char *rule, const char *text,
                                   quipu_error *reterr)
@@ -47,6 +49,7 @@ static quipu_status update_refuse(const ent_entity *entity, const ent_field *fie
 /* Whether the change would move the row to another shard, where its key no longer finds it. */
 static bool update_moves(const qp_plan *plan, size_t number, unsigned op)
 {
+    /* These texts are what the shard is computed from. */
     const ent_shard *shard = plan->entity->shard;
 
     assert(shard != NULL);
@@ -81,6 +84,7 @@ static quipu_status update_field(qp_plan *plan, size_t number, unsigned op, cons
             return update_refuse(entity, field, QUIPU_INVALID, "required",
                                  "is set to nothing; give a value, or ENT_CLEAR", reterr);
         }
+        /* Most changes are counters: the call is saved for them. */
         if (field->type != ENT_INT || field->rule != NULL) { /* any integer fits the others */
             status = qp_rule_check(entity, field, &value, reterr);
         }
@@ -100,6 +104,8 @@ static quipu_status update_field(qp_plan *plan, size_t number, unsigned op, cons
         return update_refuse(entity, field, QUIPU_MISUSE, NULL, "has an unknown change", reterr);
     }
     if (status == QUIPU_OK) {
+        /* Field and operator are the shape; the value is bound, so that equal patches share a
+         * statement. */
         qp_plan_mark(plan, (unsigned)number);
         qp_plan_mark(plan, op);
         if (op != ENT_OP_CLEAR) {
@@ -115,6 +121,7 @@ static quipu_status update_field(qp_plan *plan, size_t number, unsigned op, cons
 static quipu_status update_patch(qp_plan *plan, const void *patch, quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
+    /* Where the marks of this patch begin, to see below whether it made any. */
     size_t start = plan->shape.n;
     quipu_status status = QUIPU_OK;
     qp_value now = {.kind = QP_NULL};
@@ -138,6 +145,7 @@ static quipu_status update_patch(qp_plan *plan, const void *patch, quipu_error *
         const ent_field *field = &entity->fields[i];
 
         if ((field->flags & ENT_F_ON_UPDATE) != 0 && update_op(field, patch) == ENT_OP_KEEP) {
+            /* One reading of the clock for all fields of the row. */
             if (now.kind == QP_NULL) {
                 now = (qp_value){.kind = QP_TIME, .as.time = quipu_time_now()};
             }
@@ -146,6 +154,7 @@ static quipu_status update_patch(qp_plan *plan, const void *patch, quipu_error *
             qp_plan_bind(plan, &now);
         }
     }
+    /* Behind it the conditions begin. */
     qp_plan_mark(plan, QP_MARK_END);
     return status;
 }
@@ -163,11 +172,13 @@ static quipu_status update_plan(ent_db *db, const ent_entity *entity, const void
     if (entity == NULL || where == NULL || patch == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "update needs an entity, a where and a patch");
     }
+    /* From here on the plan holds this update; the caller of a failure drops it. */
     qp_plan_begin(&db->plan, entity, db->engine, operation);
     status = update_patch(&db->plan, patch, reterr);
     if (status == QUIPU_OK) {
         status = qp_where_walk(&db->plan, where, reterr);
     }
+    /* Counted by the walk: an empty group counts as no condition. */
     if (status == QUIPU_OK && db->plan.conditions == 0) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "%s: an update without any condition would change every row",
@@ -180,6 +191,7 @@ static quipu_status update_plan(ent_db *db, const ent_entity *entity, const void
  * network may send the statement and not wait; its failure then comes with a later call. */
 quipu_status qp_run_write(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
+    /* The shape begins with its operation. */
     const bool deleting = db->plan.shape.n > 0 && db->plan.shape.p[0] == QP_OP_DELETE;
     qp_cached *cached = NULL;
     quipu_status status = qp_cache_take(db, &cached, reterr);
@@ -190,10 +202,12 @@ quipu_status qp_run_write(ent_db *db, int64_t *ret_count, quipu_error *reterr)
         status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
     if (status == QUIPU_OK) {
+        /* Whether the engine does defer is its own decision: outside of a shared write it waits. */
         if (ret_count == NULL && db->engine->defer != NULL) {
             db->engine->defer(cached->statement);
         }
         status = qp_cached_step(db, cached, NULL, &is_row, reterr);
+        /* A delete breaks other rows' references, an update its own: the message differs. */
         if (status != QUIPU_OK) {
             status = qp_explain(cached->entity, status, deleting, reterr);
         }
@@ -218,17 +232,21 @@ quipu_status ent_update(ent_db *db, const ent_entity *entity, const void *where,
  * no count is needed, and the write can be deferred; otherwise the count is looked at. */
 static quipu_status update_run_matching(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
+    /* Where nothing is counted, the engine itself fails the statement, and 1 stands for
+     * "matched". */
     const bool counts = db->engine->must_match_begin == NULL;
     int64_t count = 1;
     quipu_status status = qp_run_write(db, counts ? &count : NULL, reterr);
 
     if (status == QUIPU_OK && count == 0) {
+        /* BUSY, because a retry reads the row again and decides anew. */
         status = qp_error_set(reterr, QUIPU_BUSY, "%s: the row was changed meanwhile; try again",
                               entity->name);
     }
     return status;
 }
 
+/* No transaction of its own: a later failure is answered by the caller's rollback. */
 quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const void *where,
                                   const void *patch, quipu_error *reterr)
 {
@@ -237,7 +255,8 @@ quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const vo
     return status == QUIPU_OK ? update_run_matching(db, entity, reterr) : status;
 }
 
-/* What writes a session once in each batch: the literal of a where has a slot for each field. */
+/* What writes a session once in each batch: the literal of a where has a slot for each field.
+ * The entity's first field must be a number that the engine gives out. */
 quipu_status qp_update_row(ent_db *db, const ent_entity *entity, int64_t number, const void *patch,
                            quipu_error *reterr)
 {
@@ -261,6 +280,7 @@ static quipu_status update_take_row(ent_db *db, qp_cached *cached, quipu_arena *
                                     void *ret_row, quipu_error *reterr)
 {
     const ent_entity *entity = cached->entity;
+    /* Their texts are borrowed until the next step: qp_row_return() copies them before it. */
     qp_value values[ENT_FIELDS_MAX];
     bool is_row = false;
     quipu_status status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
@@ -278,6 +298,7 @@ static quipu_status update_take_row(ent_db *db, qp_cached *cached, quipu_arena *
         status = qp_row_return(arena, entity, values, ret_row, reterr);
     }
     if (status == QUIPU_OK) {
+        /* The second step says whether another row was changed; it costs no round trip. */
         status = qp_cached_step(db, cached, values, &is_row, reterr);
     }
     if (status == QUIPU_OK && is_row) {
@@ -293,6 +314,7 @@ static quipu_status update_take_row(ent_db *db, qp_cached *cached, quipu_arena *
 static quipu_status update_run_one(ent_db *db, qp_cached *cached, quipu_arena *arena, void *ret_row,
                                    quipu_error *reterr)
 {
+    /* A where that pins the key cannot match two rows: the savepoint would protect from nothing. */
     bool alone = ret_row == NULL && qp_plan_pins_one(&db->plan);
     quipu_status status = alone ? QUIPU_OK : ent_begin(db, ENT_WRITE, reterr);
 
@@ -301,6 +323,7 @@ static quipu_status update_run_one(ent_db *db, qp_cached *cached, quipu_arena *a
         return status;
     }
     status = update_take_row(db, cached, arena, ret_row, reterr);
+    /* Reset before the transaction ends: SQLite cannot commit while a statement writes. */
     qp_cached_reset(db, cached, status);
     return alone ? status : qp_tx_end(db, status, reterr);
 }
@@ -330,6 +353,7 @@ quipu_status ent_update_one(ent_db *db, quipu_arena *arena, const ent_entity *en
     } else {
         mark = qp_arena_save(arena);
         status = update_run_one(db, cached, arena, &made, reterr);
+        /* The caller's pointer is written last, and only here. */
         if (status == QUIPU_OK) {
             memcpy(ret_row, &made, sizeof(made));
         } else {
@@ -350,6 +374,7 @@ void qp_patch_put(const ent_field *field, unsigned op, const void *value, void *
     char *slot = (char *)patch + field->patch;
 
     assert(field->patch != ENT_ABSENT && (op == ENT_OP_SET || op == ENT_OP_CLEAR));
+    /* ADD has no meaning here: what is in memory may be older than the row. */
     memcpy(slot, &op, sizeof(op));
     if (op == ENT_OP_SET) {
         memcpy(slot + qp_types[field->type].patch_at, value, qp_types[field->type].size);
@@ -360,6 +385,7 @@ void qp_patch_put(const ent_field *field, unsigned op, const void *value, void *
  * only the write knows. */
 void qp_patch_apply(const ent_entity *entity, const void *patch, bool texts, void *row)
 {
+    /* `texts` is false for callers that keep no texts: a set text is then present and empty. */
     static const quipu_str there = {"", 0};
 
     assert(patch != NULL && row != NULL);
@@ -376,6 +402,7 @@ void qp_patch_apply(const ent_entity *entity, const void *patch, bool texts, voi
         char *member = (char *)row + field->row;
 
         assert(op == ENT_OP_SET || op == ENT_OP_CLEAR);
+        /* All zero is absent, `has` among it. */
         if (op == ENT_OP_CLEAR) {
             memset(member, 0, inside + qp_types[field->type].size);
             continue;
@@ -406,6 +433,7 @@ void qp_patch_create(const ent_entity *entity, const void *patch, void *values)
 /* `patch` then does in one UPDATE what both would do one after the other. */
 void qp_patch_add(const ent_entity *entity, const void *later, void *patch)
 {
+    /* Later changes win; a field that only the earlier patch changes keeps its change. */
     for (size_t i = 0; i < entity->field_count; i++) {
         const ent_field *field = &entity->fields[i];
         const unsigned op = update_op(field, later);
@@ -416,7 +444,8 @@ void qp_patch_add(const ent_entity *entity, const void *later, void *patch)
     }
 }
 
-/* Text, bytes, JSON and enums have no `has`: a value that is not all zero is given. */
+/* Text, bytes, JSON and enums have no `has`: a value that is not all zero is given. For these
+ * `has` does not exist in an X_new. */
 void qp_new_set(const ent_field *field, const void *value, void *values)
 {
     char *member = (char *)values + field->create;

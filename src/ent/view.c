@@ -31,6 +31,7 @@ static const void *view_row_value(const ent_field *field, const void *row)
     bool has = true;
 
     if (field->type == ENT_ENUM) {
+        /* An enum's number is an int in every generated type; 0 is "not given". */
         int number;
         memcpy(&number, member, sizeof(number));
         has = number != 0;
@@ -42,6 +43,7 @@ static const void *view_row_value(const ent_field *field, const void *row)
         memcpy(&has, member, sizeof(has));
         member += qp_types[field->type].opt_at;
     }
+    /* Both ways to ask must agree: this one returns an address, qp_row_value() a value. */
     assert(has == (qp_row_value(field, row).kind != QP_NULL));
     return has ? member : NULL;
 }
@@ -61,6 +63,7 @@ static const void *view_row(const ent_view *view, const ent_shown *shown, const 
         const ent_edge *edge = &entity->edges[shown->edge - 1];
 
         assert(shown->edge <= entity->edge_count && edge->kind == ENT_TO_ONE);
+        /* The member of an edge is a pointer to the other row, whose type the descriptor names. */
         memcpy(&row, (const char *)row + edge->row, sizeof(row));
         entity = edge->to;
     }
@@ -78,12 +81,15 @@ void ent_view_read(const ent_view *view, const void *row, void *ret_struct)
         const ent_field *field = NULL;
         const void *from = view_row(view, shown, row, &field);
         const void *value = from != NULL ? view_row_value(field, from) : NULL;
+        /* Absent also where the edge leads to no row. */
         const bool has = value != NULL;
 
         assert(shown->presence || shown->type == field->type);
-        if (shown->by_hand) {
+        if (shown->by_hand) { /* by_hand: the caller converts it */
             continue;
         }
+        /* A member that only says whether the field has a value, for fields too large to be
+         * copied. */
         if (shown->presence) {
             memcpy(to + shown->member, &has, sizeof(has));
             continue;
@@ -93,6 +99,7 @@ void ent_view_read(const ent_view *view, const void *row, void *ret_struct)
         } else {
             memset(to + shown->member, 0, qp_types[shown->type].size);
         }
+        /* A struct of the program may have a separate `has` where its type cannot say it. */
         if (shown->has != ENT_ABSENT) {
             memcpy(to + shown->has, &has, sizeof(has));
         }
@@ -108,9 +115,11 @@ void ent_view_create(const ent_view *view, const void *from, void *ret_new)
     for (size_t i = 0; i < view->count; i++) {
         const ent_shown *shown = &view->items[i];
         const ent_field *field = &view->entity->fields[shown->field];
+        /* What is filled in by hand, or only shows a presence, cannot be created from. */
         bool has = !shown->presence && !shown->by_hand;
 
         assert(shown->edge == 0); /* of views that are read only */
+        /* Without a `has` member the value itself decides. */
         if (has && shown->has != ENT_ABSENT) {
             memcpy(&has, at + shown->has, sizeof(has));
         }
@@ -120,6 +129,7 @@ void ent_view_create(const ent_view *view, const void *from, void *ret_new)
     }
 }
 
+/* `set` says which members the program has filled in: zero may be a value that it wants to set. */
 void ent_view_patch(const ent_view *view, uint32_t set, const void *from, void *ret_patch)
 {
     assert(from != NULL && ret_patch != NULL);
@@ -128,9 +138,11 @@ void ent_view_patch(const ent_view *view, uint32_t set, const void *from, void *
         const ent_field *field = &view->entity->fields[shown->field];
         const char *member = (const char *)from + shown->member;
 
+        /* Bits are the program's constants; a member without one has bit 0 and is never set. */
         if ((shown->bit & set) == 0 || shown->by_hand) {
             continue;
         }
+        /* An absent text clears its field: there is no other way to say so in such a struct. */
         if (view_says_absent(field) && qp_member_value(field, member).kind == QP_NULL) {
             qp_patch_put(field, ENT_OP_CLEAR, NULL, ret_patch);
         } else {
@@ -156,6 +168,7 @@ uint32_t ent_view_bits(const ent_view *view)
 /* Whether the field is of one of these classes; a schema without classes has no such field. */
 static bool view_in(const ent_field *field, uint32_t classes)
 {
+    /* Classes are numbered from 1: 0 is "no class". */
     assert(field->data_class < 32);
     return field->data_class != 0 && (classes & ENT_CLASS(field->data_class)) != 0;
 }
@@ -204,10 +217,12 @@ const ent_field *ent_class_clear(const ent_entity *entity, uint32_t classes, voi
         if (!view_in(field, classes)) {
             continue;
         }
+        /* The program cannot change such a field: the caller has to delete the row instead. */
         if (field->patch == ENT_ABSENT) {
             kept = field;
         } else if ((field->flags & ENT_F_NULLABLE) != 0) {
             qp_patch_put(field, ENT_OP_CLEAR, NULL, ret_patch);
+            /* A required field is cleared to its default, which says nothing about anybody. */
         } else if (view_default(field, member)) {
             qp_patch_put(field, ENT_OP_SET, member, ret_patch);
         } else {
@@ -219,6 +234,7 @@ const ent_field *ent_class_clear(const ent_entity *entity, uint32_t classes, voi
 
 /* The representation of a float: 0.0 and -0.0 differ in it, and a NaN equals itself. */
 static uint64_t view_bits(double number)
+/* Compared as bits, because == holds for 0.0 and -0.0 and for no NaN. */
 {
     uint64_t bits = 0;
 
@@ -259,6 +275,7 @@ const ent_field *ent_class_held(const ent_entity *entity, uint32_t classes, cons
         value = qp_row_value(field, row);
         if ((field->flags & ENT_F_NULLABLE) != 0
                 ? value.kind != QP_NULL
+                /* A required field without a default always holds something. */
                 : !qp_row_default(field, &cleared) || !view_same(field, &value, &cleared)) {
             return field;
         }
@@ -274,6 +291,8 @@ void ent_class_copy(const ent_entity *entity, uint32_t classes, const void *row,
         const ent_field *field = &entity->fields[i];
         const void *value = view_in(field, classes) ? view_row_value(field, row) : NULL;
 
+        /* The new row belongs to the same owner, and its texts are those of the old one until
+         * the insert. */
         if (value != NULL) {
             qp_new_set(field, value, ret_new);
         }

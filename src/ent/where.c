@@ -34,11 +34,11 @@
 /* A condition of any type, read from its slot. `op` is unchecked until where_put() looks at it;
  * `upper` has a meaning with BETWEEN only, `n` and `list` with IN and NOT_IN. */
 typedef struct where_slot {
-    unsigned op;
-    uint32_t n;
-    qp_value v;
+    unsigned op; /* ENT_OP_*; 0: no condition */
+    uint32_t n;  /* items of `list` */
+    qp_value v;  /* of the field's kind; a text without an address: none was given */
     qp_value upper;
-    const void *list;
+    const void *list; /* the caller's; qp_cached_bind_copy() copies it where needed */
 } where_slot;
 
 /* The layout of a condition on an enum in generated code. Each enum has a struct type of its own,
@@ -57,9 +57,11 @@ typedef struct where_enum {
      WHERE_BIT(ENT_OP_LE))
 #define WHERE_LIST (WHERE_BIT(ENT_OP_IN) | WHERE_BIT(ENT_OP_NOT_IN))
 
+/* Each type has an enum of operators of its own; all have the size of an int. */
 static_assert(sizeof(ent_wants_int) == sizeof(unsigned), "operators are read as unsigned");
 
-/* Operators that a type has, beside IS_NULL and NOT_NULL. */
+/* Operators that a type has, beside IS_NULL and NOT_NULL.
+ * By ent_type. JSON has none: equality of two texts would say nothing about the values. */
 static const uint32_t where_allowed[] = {
     [ENT_INT] = WHERE_ORDERED | WHERE_LIST | WHERE_BIT(ENT_OP_BETWEEN),
     [ENT_FLOAT] = WHERE_ORDERED | WHERE_LIST | WHERE_BIT(ENT_OP_BETWEEN),
@@ -80,6 +82,7 @@ static void where_load(const ent_field *field, const void *slot, where_slot *ret
     where_enum labels;
 
     assert(field->type >= ENT_INT && field->type <= ENT_JSON);
+    /* Members that the type does not have stay zero. */
     *ret = (where_slot){.v.kind = qp_types[field->type].kind};
     memcpy(&ret->op, slot, sizeof(ret->op));
     ret->upper.kind = ret->v.kind;
@@ -120,6 +123,7 @@ static void where_load(const ent_field *field, const void *slot, where_slot *ret
         break;
     case ENT_ENUM:
         memcpy(&labels, slot, sizeof(labels));
+        /* A negative or too large number gives no label, and where_check() refuses it. */
         ret->v.as.text = qp_enum_label(field->labels, labels.v);
         ret->n = labels.n;
         ret->list = labels.list;
@@ -193,6 +197,7 @@ static quipu_status where_check_list(const qp_plan *plan, const ent_field *field
     if (slot->n != 0 && slot->list == NULL) {
         return where_misuse(plan, field, "the list is NULL", reterr);
     }
+    /* Only types whose values can be wrong leave the switch with a value to check. */
     for (size_t i = 0; i < slot->n && status == QUIPU_OK; i++) {
         switch (field->type) {
         case ENT_FLOAT:
@@ -235,6 +240,7 @@ static quipu_status where_put_list(qp_plan *plan, size_t number, const where_slo
     qp_plan_mark(plan, (unsigned)number);
     qp_plan_mark(plan, slot->op);
     operand = qp_arena_take(plan->scratch, sizeof(*operand));
+    /* Such failures stay in the shape's buffer, so that callers need one check at the end. */
     if (operand == NULL) {
         qp_buf_fail(&plan->shape, QUIPU_NOMEM);
         return QUIPU_OK; /* qp_plan_status() reports it */
@@ -256,6 +262,7 @@ static quipu_status where_put_list(qp_plan *plan, size_t number, const where_slo
  *   "ab" ─▶ "ac"      "a" U+10FFFF ─▶ "b"      U+10FFFF ─▶ absent
  */
 static quipu_status where_next(qp_plan *plan, quipu_str prefix, quipu_str *ret_next)
+/* From the last character backwards: the shorter bound is the result of dropping. */
 {
     size_t n = prefix.n;
 
@@ -264,12 +271,14 @@ static quipu_status where_next(qp_plan *plan, quipu_str prefix, quipu_str *ret_n
         size_t start = n - 1;
         uint32_t point = 0;
 
+        /* Back to the first byte of the character. */
         while (start > 0 && ((unsigned char)prefix.p[start] & 0xc0) == 0x80) {
             start--;
         }
         (void)qp_utf8_step((const unsigned char *)prefix.p + start,
                            (const unsigned char *)prefix.p + n, &point);
         if (point < 0x10ffff) {
+            /* At most four bytes replace the last character. */
             char *next = qp_arena_take(plan->scratch, start + 4);
             if (next == NULL) {
                 return QUIPU_NOMEM;
@@ -300,6 +309,7 @@ static void where_put_prefix(qp_plan *plan, size_t number, const where_slot *slo
     upper = (qp_value){.kind = QP_TEXT, .as.text = next};
     qp_plan_mark(plan, (unsigned)number);
     qp_plan_mark(plan, next.p == NULL ? ENT_OP_GE : ENT_OP_PREFIX);
+    /* Both values: the prefix is the lower bound. */
     qp_plan_bind(plan, &slot->v);
     if (next.p != NULL) {
         qp_plan_bind(plan, &upper);
@@ -368,6 +378,7 @@ static quipu_status where_put(qp_plan *plan, size_t number, const char *where, b
  */
 static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outermost)
 {
+    /* The casts hold: keys of clusters are integers, and so are their conditions. */
     const ent_entity *entity = plan->entity;
     const ent_where_int *owner = (const void *)(where + entity->fields[entity->key[0]].where);
     const ent_where_int *seq = (const void *)(where + entity->fields[entity->key[1]].where);
@@ -381,6 +392,7 @@ static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outerm
     if (!tied && !child) {
         return done;
     }
+    /* Without a condition on the sequence the range is the whole owner. */
     range = qp_cluster_bounds(seq);
     at = qp_cluster_tie(plan, child ? 0 : owner->v, &range);
     if (child) {
@@ -388,12 +400,15 @@ static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outerm
         plan->parent_low = range.low;
         plan->parent_high = range.high;
     }
+    /* A child may repeat a condition on its owner: it is checked beside the parent's key. */
     if (!child) {
         QP_FIELDS_ADD(&done, entity->key[0]);
     }
+    /* An operator that is no range (IN, NE) keeps its own condition beside the packed range. */
     if (range.covers) {
         QP_FIELDS_ADD(&done, entity->key[1]);
     }
+    /* Inside of a group the key is fixed for some rows only. */
     if (outermost) {
         QP_FIELDS_ADD(&plan->pinned, entity->key[0]);
         if ((int)seq->op == ENT_OP_EQ) {
@@ -421,6 +436,7 @@ static bool where_tied(const void *ctx, size_t field, qp_value *ret)
     if (of->where == ENT_ABSENT) {
         return false;
     }
+    /* Reading alone checks nothing: where_put() refuses what is wrong. */
     where_load(of, ties->where + of->where, &slot);
     *ret = slot.v;
     return slot.op == ENT_OP_EQ && (slot.v.kind != QP_TEXT || slot.v.as.text.p != NULL);
@@ -434,6 +450,7 @@ static bool where_tied(const void *ctx, size_t field, qp_value *ret)
 static size_t where_put_number(qp_plan *plan, int64_t number)
 {
     size_t at = plan->bind_count;
+    /* Stored from 1 in the descriptor: 0 is "none". */
     size_t field = plan->entity->shard->number - 1u;
 
     assert(plan->shards && plan->entity->shard->number != 0);
@@ -467,6 +484,7 @@ static qp_fields where_put_shard(qp_plan *plan, const char *where, bool outermos
 
     assert(plan->shards);
     if (!qp_shard_find(entity, where_tied, &ties, &shard)) {
+        /* No shard: every server is asked, and the answer is the same. */
         return done;
     }
     if (outermost && qp_shard_owner(entity) != NULL &&
@@ -492,6 +510,7 @@ static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth
 static quipu_status where_group(qp_plan *plan, unsigned mark, const char *members, size_t n,
                                 unsigned depth, quipu_error *reterr)
 {
+    /* Where the shape is cut off again, if the group turns out to be empty. */
     size_t start = plan->shape.n;
     quipu_status status = QUIPU_OK;
     size_t full = 0;
@@ -512,6 +531,7 @@ static quipu_status where_group(qp_plan *plan, unsigned mark, const char *member
     qp_plan_mark(plan, mark);
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
         size_t before = plan->conditions;
+        /* Every member is a whole X_where, with groups of its own. */
         status = where_level(plan, members + i * plan->entity->where_size, depth + 1, reterr);
         if (plan->conditions != before) {
             qp_plan_mark(plan, QP_MARK_NEXT);
@@ -525,6 +545,7 @@ static quipu_status where_group(qp_plan *plan, unsigned mark, const char *member
         qp_buf_cut(&plan->shape, start);
         return QUIPU_OK;
     }
+    /* In all_of such a member changes nothing; in the others it changes everything. */
     if (full != n && mark != QP_MARK_ALL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "%s: a member of %s has no condition and would match every row",
@@ -558,6 +579,7 @@ static quipu_status where_match(qp_plan *plan, const char *where, quipu_error *r
     qp_value words = {.kind = QP_WORDS, .as.text = match->words};
 
     assert(plan->entity->where_match != ENT_ABSENT);
+    /* 0 is what a literal has that does not name the member. */
     if ((int)match->op == ENT_OP_NONE) {
         return QUIPU_OK;
     }
@@ -588,11 +610,13 @@ static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth
 
     assert(depth <= ENT_NEST_MAX);
     if (plan->packs) {
+        /* Engines have packed keys or shards, never both. */
         done = where_put_cluster(plan, where, depth == 0);
     } else if (plan->shards && (depth > 0 || plan->parent != QP_PARENT_SHARD)) {
         done = where_put_shard(plan, where, depth == 0);
     }
     for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
+        /* The offset in X_where, or ENT_ABSENT for a field without conditions. */
         const uint16_t at = entity->fields[i].where;
         unsigned op = ENT_OP_NONE;
 
@@ -606,6 +630,7 @@ static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth
     if (status == QUIPU_OK && entity->where_match != ENT_ABSENT) {
         status = where_match(plan, where, reterr);
     }
+    /* Copied, because its type differs from the generated one by name. */
     memcpy(&groups, where + entity->where_groups, sizeof(groups));
     if (status == QUIPU_OK && (groups.any_n | groups.all_n | groups.none_n) != 0) {
         status = where_put_groups(plan, &groups, depth, reterr);

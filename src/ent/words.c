@@ -54,6 +54,7 @@ static words_kind words_kind_of(uint32_t point)
     size_t high = qp_word_gaps_count;
 
     while (low < high) {
+        /* Looks for the last range that does not begin behind the character. */
         size_t at = (low + high) / 2;
         if (point >= qp_word_gaps[at].low) {
             low = at + 1;
@@ -63,6 +64,7 @@ static words_kind words_kind_of(uint32_t point)
     }
     if (low > 0) {
         const qp_word_gap gap = qp_word_gaps[low - 1];
+        /* `more` is the distance of the last character of the range. */
         if (point - gap.low <= gap.more) {
             return gap.mark != 0 ? WORDS_MARK : WORDS_GAP;
         }
@@ -87,9 +89,11 @@ static uint32_t words_fold(uint32_t point)
         }
     }
     if (low > 0) {
+        /* One target: a letter with many accents, in neighbouring places. */
         const qp_word_fold *run = &qp_word_folds[low - 1];
         const uint32_t way = point - run->from;
         if (run->apart == 0) {
+            /* Between the letters of a run stand those that count as themselves: the small ones. */
             return way < run->count ? run->to : point;
         }
         if (way % run->apart == 0 && way / run->apart < run->count) {
@@ -107,6 +111,7 @@ static size_t words_step(const qp_word_reader *reader, words_kind *ret_kind, uin
     const unsigned char lower = (unsigned char)(c | 0x20);
     uint32_t point = 0;
     size_t n = 1;
+    /* Sets one bit: of a capital it makes the small letter. */
 
     assert(reader->at < reader->end);
     if (c < 0x80) {
@@ -137,6 +142,7 @@ void qp_words_begin(qp_word_reader *reader, quipu_str text, bool cjk)
 {
     assert(reader != NULL);
     reader->start = (const unsigned char *)text.p;
+    /* A text of no bytes may have no address, to which nothing is added. */
     reader->at = reader->start;
     reader->end = text.n != 0 ? reader->start + text.n : reader->start;
     reader->cjk = cjk;
@@ -160,6 +166,7 @@ bool qp_words_next(qp_word_reader *reader, qp_word *ret)
         if (reader->at < reader->end) {
             step = words_step(reader, &kind, &point);
         }
+        /* Leaves the loop at the first character of a word, not behind it. */
     }
     if (reader->at >= reader->end) {
         return false;
@@ -173,6 +180,7 @@ bool qp_words_next(qp_word_reader *reader, qp_word *ret)
                          (size_t)(reader->at - reader->start)};
         return true;
     }
+    /* Not folded: such characters have no case. The text is the original's own. */
     while (kind == WORDS_LETTER || kind == WORDS_MARK) {
         char bytes[4];
         size_t size = kind == WORDS_MARK ? 0 : qp_utf8_put(point, bytes);
@@ -183,6 +191,8 @@ bool qp_words_next(qp_word_reader *reader, qp_word *ret)
             n += size;
         }
         reader->at += step;
+        /* A word that is full stays full: a short character behind a long one would make another
+         * word. */
         if (reader->at >= reader->end) {
             break;
         }
@@ -258,6 +268,7 @@ bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret)
 qp_operator qp_phrase_operator(const qp_phrase *phrase)
 {
     if (phrase->quoted || phrase->prefix) {
+        /* In quotes they are words like others, and with a star as well: `AND*`. */
         return QP_OPERATOR_NONE;
     }
     if (quipu_str_eq(phrase->text, QUIPU_STR("AND"))) {
@@ -288,6 +299,7 @@ bool qp_query_next(qp_query_reader *reader, qp_query_part *ret)
             *ret = (qp_query_part){phrase, reader->alternative, excluded};
             return true;
         case QP_OPERATOR_OR:
+            /* OR at the beginning, or two of them, begin nothing. */
             reader->alternative += reader->begun ? 1 : 0;
             reader->begun = false;
             excluded = false;
