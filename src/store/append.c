@@ -36,21 +36,24 @@
 #include "store/session.h"
 #include "store/state_internal.h"
 
+/* One append, on the stack of the public call from its checks until its answer. Texts of the caller
+ * are borrowed for all of that time; `encoded` owns what was made of them. The leader of a batch
+ * runs the work on its own thread while the caller waits, so that no member needs a lock. */
 typedef struct append_call {
     quipu_store *store;
     quipu_str key;
-    int64_t expected_revision;
-    qp_encoded encoded;   /* empty: only state changes */
-    qp_append_also *also; /* or NULL */
-    bool has_settings;    /* the next two change with it */
+    int64_t expected_revision; /* -1: do not check */
+    qp_encoded encoded;        /* empty: only state changes */
+    qp_append_also *also;      /* or NULL */
+    bool has_settings;         /* the next two change with it */
     quipu_session_patch settings;
     ent_opt_int ttl_ms;
-    quipu_appended result;
-    qp_append_also own; /* `also` of a call that brings an event */
-    bool is_retry;      /* the work has run before, and may have been stored then */
-    bool creates;       /* the session, when there is none */
-    bool has_uid;       /* `uid` is drawn */
-    quipu_uuid uid;     /* of a session that the append creates */
+    quipu_appended result; /* set anew by each run of the work */
+    qp_append_also own;    /* `also` of a call that brings an event */
+    bool is_retry;         /* the work has run before, and may have been stored then */
+    bool creates;          /* the session, when there is none */
+    bool has_uid;          /* `uid` is drawn */
+    quipu_uuid uid;        /* of a session that the append creates */
 } append_call;
 
 /* Look one event id up in one cluster: *ret_seq is 0 when it is not there, or not among the numbers
@@ -66,6 +69,10 @@ static quipu_status append_find(const append_call *call, size_t at, ent_db *db,
         db, scratch, where->session, call->encoded.rows[at].event_id, &row, &error);
 
     assert(at < call->encoded.count);
+    /* A row outside of the segment is not this session's message:
+     *
+     *     parent   1 2 3 4 | 5 6     messages 5 and 6 of the parent came after the fork
+     *     fork               5' 6'   an id that only 5 or 6 has is free here */
     if (status == QUIPU_NOT_FOUND ||
         (status == QUIPU_OK && (row->seq < where->from || row->seq > where->to))) {
         *ret_seq = 0;
@@ -79,6 +86,8 @@ static quipu_status append_find(const append_call *call, size_t at, ent_db *db,
         return qp_error_set(reterr, status, "cannot compare with message %lld",
                             (long long)row->seq);
     }
+    /* A caller that gives two messages the same id would lose one of them if this counted as a
+     * repeat. */
     if (!equal) {
         return qp_error_field(reterr, QUIPU_EXISTS, "Message", "event_id", "unique",
                               "message %lld has the same event id and says something else; "
@@ -99,6 +108,7 @@ static quipu_status append_places(ent_db *db, const qp_session *row, qp_chain *r
 
     if (status == QUIPU_OK) {
         assert(ret_chain->count < QP_CHAIN_MAX);
+        /* A chain that ends at the fork number has ancestors only, so that one place is left. */
         ret_chain->segments[ret_chain->count++] = (qp_segment){row->id, 1, ENT_CLUSTER_SEQ_MAX};
     }
     return status;
@@ -113,6 +123,7 @@ static quipu_status append_search(const append_call *call, size_t at, ent_db *db
 
     assert(places->count > 0 && places->count <= QP_CHAIN_MAX);
     *ret_seq = 0;
+    /* The session's own cluster first: what is repeated was mostly appended a moment ago. */
     for (size_t i = places->count; i > 0 && *ret_seq == 0 && status == QUIPU_OK; i--) {
         status = append_find(call, at, db, scratch, &places->segments[i - 1], ret_seq, reterr);
     }
@@ -131,10 +142,13 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
     assert(call->encoded.count > 0 && row->next_seq >= row->first_seq);
     places.count = 0;
     for (size_t i = 0; i < call->encoded.count; i++) {
+        /* An id that the store drew itself can be there only when this very call was stored before:
+         * its ids are drawn once, before the first run. */
         const bool named = call->encoded.named[i] || call->is_retry;
         int64_t seq = 0;
         quipu_status status = QUIPU_OK;
 
+        /* Resolved for the first id: an append without ids reads no ancestor. */
         if (named && places.count == 0) {
             status = append_places(db, row, &places, reterr);
         }
@@ -148,6 +162,8 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
         unnamed += !call->encoded.named[i]; /* by the caller */
         first = i == 0 ? seq : first;
     }
+    /* An append is stored whole: a part of it that is there means another append, or a cap that
+     * removed the rest. To store only what is missing would change the order. */
     if (found != 0 && found != call->encoded.count) {
         return qp_error_field(
             reterr, QUIPU_EXISTS, "Message", "event_id", "unique",
@@ -166,6 +182,7 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
                                   quipu_error *reterr)
 {
     assert(row->revision >= 0 && row->next_seq >= 1);
+    /* Set before the comparison: a caller that gets CONFLICT reports the session's revision. */
     if (call->also != NULL) {
         call->also->revision = row->revision;
     }
@@ -175,6 +192,8 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
                             "reload and try again",
                             (long long)row->revision, (long long)call->expected_revision);
     }
+    /* A number has 32 bits in SQLite's packed key. Checked here, before the first write, because
+     * the INSERT that would fail later takes the whole batch with it. */
     if (row->next_seq > ENT_CLUSTER_SEQ_MAX - (int64_t)call->encoded.count + 1) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a session holds at most %lld messages",
                             (long long)ENT_CLUSTER_SEQ_MAX);
@@ -213,6 +232,7 @@ static quipu_status append_rows(quipu_store *store, ent_db *db, const qp_session
     quipu_status status = QUIPU_OK;
 
     assert(count > 0 && row->next_seq >= row->first_seq);
+    /* Before the messages are placed: placing decides whether one of them gives the first words. */
     if (row->turn_seq == 0 && row->first_words.p == NULL && row->next_seq > 1) {
         status = append_look_for_turn(db, row, encoded, reterr);
     }
@@ -222,16 +242,19 @@ static quipu_status append_rows(quipu_store *store, ent_db *db, const qp_session
     qp_last_change_set(row, now, &patch);
     qp_encoded_place(encoded, row, now);
     qp_header_patch(&encoded->header, &patch);
+    /* The summary is the only message of its batch, so that it gets the next number. */
     if (encoded->summary) {
         patch.compact_seq = ent_set(row->next_seq);
     }
     status = qp_encoded_insert(encoded, db, store->tenant, reterr);
+    /* The watermark is one number: while older messages are pending, these wait behind them. */
     if (status == QUIPU_OK && !row->index_pending) {
         status = qp_search_follow(store, db, row, row->next_seq + count, &patch, reterr);
     }
     if (status == QUIPU_OK && row->ttl_ms.has) {
         qp_session_slide(row, now, &patch);
     }
+    /* In the same transaction: followers see the append if and only if it is stored. */
     if (status == QUIPU_OK && store->feed) {
         status = qp_feed_record(store, db, row,
                                 &(qp_feed_note){QUIPU_CHANGE_APPENDED, row->revision + 1,
@@ -248,6 +271,7 @@ quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratc
                              const qp_session *row, qp_encoded *encoded, quipu_time now,
                              quipu_error *reterr)
 {
+    /* `row` stays as it was read; the cap must see the numbers behind the append. */
     qp_session after = *row; /* the row as it will be */
     qp_session_patch patch;
     quipu_status status = append_rows(store, db, row, encoded, now, &patch, reterr);
@@ -294,6 +318,8 @@ static quipu_status append_is_stored(append_call *call, ent_db *db, quipu_arena 
     quipu_status status = QUIPU_OK;
 
     *ret_stored = false;
+    /* The uid names one life of a session. Under the same key another session may live meanwhile,
+     * to which this event does not belong, whatever its revision is. */
     if (call->also != NULL && call->also->has_uid &&
         memcmp(call->also->uid.b, row->uid.b, sizeof(row->uid.b)) != 0) {
         call->also->revision = row->revision;
@@ -311,6 +337,8 @@ static quipu_status append_is_stored(append_call *call, ent_db *db, quipu_arena 
         status = append_repeated(call, db, scratch, row, &seq, reterr);
         *ret_stored = seq != 0;
     }
+    /* From the next run on, ids that the store drew are looked up as well: a commit whose outcome
+     * is UNKNOWN may have stored them. */
     call->is_retry = true;
     if (status == QUIPU_OK && *ret_stored) {
         call->result =
@@ -323,6 +351,8 @@ static quipu_status append_is_stored(append_call *call, ent_db *db, quipu_arena 
 static quipu_status append_cap(quipu_store *store, ent_db *db, quipu_arena *scratch,
                                const qp_session *row, quipu_error *reterr)
 {
+    /* The cap reads the stored row: what this append and the members before it changed is still in
+     * the cache. */
     quipu_status status = qp_session_cache_flush(&store->group.sessions, db, reterr);
 
     assert(ent_depth(db) > 0 && row->id != 0);
@@ -347,6 +377,7 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
                               : append_only_state(call, db, row, now, &patch, reterr);
 
     assert(call->encoded.count > 0 || call->also != NULL);
+    /* The last message stands for the event: it gives changes of state their author and number. */
     if (status == QUIPU_OK && call->also != NULL) {
         const qp_encoded *encoded = &call->encoded;
         const qp_state_origin origin = {
@@ -357,6 +388,7 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
 
         status = qp_state_apply(store, db, row, call->also->changes, &origin, reterr);
     }
+    /* Into the same patch: settings and messages are one UPDATE and one revision. */
     if (status == QUIPU_OK && call->has_settings) {
         qp_session_settings_put(&call->settings, call->ttl_ms, now, &patch);
     }
@@ -365,6 +397,7 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
         call->result = result;
         call->result.time = call->encoded.count > 0 ? patch.last_event_at.v : (quipu_time){0, 0};
     }
+    /* Last: the cap looks at counts and totals that include this append. */
     if (status == QUIPU_OK && (store->cap_messages > 0 || store->cap_tokens > 0)) {
         status = append_cap(store, db, scratch, row, reterr);
     }
@@ -415,6 +448,7 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
     if (status != QUIPU_OK) {
         return status;
     }
+    /* The common case costs no more than an append that may not create. */
     if (row != NULL && !qp_session_expired(row, quipu_time_now())) {
         return append_work(call, db, scratch, reterr);
     }
@@ -433,6 +467,8 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
         status = qp_session_ensure(call->store, db, scratch, call->key, call->uid, reterr);
     }
     if (status == QUIPU_OK && sessions->state == QP_BATCH_EXCLUSIVE) {
+        /* In a LOCKED batch qp_session_ensure() reports to the cache what it has created. In an
+         * EXCLUSIVE one the cache reads all rows again. */
         qp_session_cache_detach_all(sessions);
     }
     return status == QUIPU_OK ? append_work(call, db, scratch, reterr) : status;
@@ -464,6 +500,7 @@ static void append_ask_revision(const append_call *append, const qp_call *call)
     qp_history *history = qp_history_new();
 
     assert(append->also != NULL);
+    /* Best effort: when this read fails, too, the caller has its CONFLICT all the same. */
     header.flags = QUIPU_RANGE_HEADER;
     if (history != NULL) {
         if (qp_history_ask(append->store, call, append->key, &header, history, NULL) == QUIPU_OK) {
@@ -490,6 +527,7 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_messa
     } else if (status == QUIPU_OK) {
         qp_store_beside(append->store, append->key,
                         append->also == NULL ? none : append->also->changes, within);
+        /* The session's row is changed through the cache only, so that a batch writes it once. */
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */
         status =
@@ -505,6 +543,7 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_messa
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));
     }
+    /* Only now: a retry runs the work again over the same rows. */
     qp_encoded_free(&append->encoded);
     qp_store_leave(within);
     return status == QUIPU_OK ? QUIPU_OK : qp_store_fail(status, "append to", append->key, reterr);

@@ -49,6 +49,8 @@ void qp_batch_move(qp_batch *batch, qp_batch_state to)
 {
 #define BATCH_BIT(state) (1u << (unsigned)(state))
     static const unsigned allowed[] = {
+        /* Each row is the state that a batch leaves. NONE leads to OUTCOME when no transaction
+         * could be begun. From OUTCOME no batch goes on: a retry is a batch of its own. */
         [QP_BATCH_NONE] = BATCH_BIT(QP_BATCH_OPTIMISTIC) | BATCH_BIT(QP_BATCH_LOCKED) |
                           BATCH_BIT(QP_BATCH_EXCLUSIVE) | BATCH_BIT(QP_BATCH_OUTCOME),
         [QP_BATCH_OPTIMISTIC] =
@@ -62,6 +64,7 @@ void qp_batch_move(qp_batch *batch, qp_batch_state to)
     const ent_db *db = batch->group->db;
 
     assert((allowed[batch->state] & BATCH_BIT(to)) != 0);
+    /* A transaction that outlives its batch would hold locks that nobody releases. */
     assert((to == QP_BATCH_OUTCOME) == (ent_depth(db) == 0));
     assert(to != QP_BATCH_LOCKED || (batch->is_retry == batch->beside && batch->group->locks_rows));
     assert(to != QP_BATCH_COMMIT || batch->any);
@@ -144,6 +147,8 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
     if (QP_ARENA_IS_USED(&group->scratch)) {
         quipu_arena_reset(&group->scratch);
     }
+    /* How many rows the connection has changed so far: a failure that changed none left nothing
+     * behind, and the other members' writes stay. */
     changes = qp_db_total_changes(group->db);
     write->status = write->work(write->ctx, group->db, &group->scratch, write->reterr);
     if (write->status == QUIPU_OK && !qp_db_can_go_on(group->db)) {
@@ -213,6 +218,10 @@ static void batch_exclusive(qp_batch *batch)
     bool ran = true;
 
     assert(batch->state == QP_BATCH_EXCLUSIVE && !batch->is_retry);
+    /* A timeline; the list grows while it is walked, and `last` is its end:
+     *
+     *     leader     begin ─ own ─ B ─ C ─────────── wait ─ D ─ close ─ COMMIT
+     *     queue             B  C      ▲ empty          D      ▲ E waits for the next batch */
     for (qp_write *write = batch->own; write != NULL && ran; write = write->next) {
         ran = batch_run_member(batch, write);
         if (ran && write->next == NULL) {
@@ -261,6 +270,7 @@ static void batch_gather(qp_batch *batch)
     size_t before;
 
     assert(!batch->is_retry && batch->own->call->session.p != NULL);
+    /* Until a wait brings nobody. All waits together last `wait_ns` at most. */
     do {
         before = batch->count;
         qp_queue_wait_for_more(queue, batch->count, &wait_ns);
@@ -310,6 +320,7 @@ static void batch_sort(qp_batch *batch)
     }
     for (qp_write *write = batch->own; write != NULL; write = write->next) {
         assert(write->call->session.p != NULL);
+        /* qsort() is not stable: the place in the queue decides among members of one session. */
         write->arrival = n;
         batch->members[n++] = write;
     }
@@ -506,6 +517,8 @@ static quipu_status batch_lock_counters(qp_batch *batch)
     quipu_status status = QUIPU_OK;
 
     assert(batch->state == QP_BATCH_LOCKED && ent_depth(batch->group->db) == 1);
+    /* One time for the look here and for the works: a session that expires in between would be
+     * removed without the lock of its family. */
     batch->group->locked_at = quipu_time_now();
     for (size_t i = 0; i < batch->count && status == QUIPU_OK; i++) {
         status = batch_add_call(batch, batch->members[i]->call, &shards);
@@ -514,6 +527,7 @@ static quipu_status batch_lock_counters(qp_batch *batch)
         return status;
     }
     qsort(shards.items, shards.count, sizeof(shards.items[0]), batch_compare_shards);
+    /* Each counter once: sorted, doubles stand side by side. */
     for (size_t i = 0; i < shards.count; i++) {
         if (n == 0 || shards.items[n - 1] != shards.items[i]) {
             shards.items[n++] = shards.items[i];
@@ -599,6 +613,8 @@ static void batch_drive(qp_batch *batch, qp_group *group, qp_write *own)
     batch->key_count = 0;
     own->next = NULL;
     batch_start(batch);
+    /* Ends: each state moves forward but LOCKED, which is entered again at most once by fall-back
+     * and once with the leader alone. */
     while (batch->state != QP_BATCH_OUTCOME) {
         switch (batch->state) {
         case QP_BATCH_OPTIMISTIC:

@@ -23,30 +23,32 @@
 
 #define CONTEXT_LOG_NAME "quipu_turn and quipu_context_get" /* who asks, as errors show it */
 #define CONTEXT_LOG_TOKENS_MAX (INT64_C(1) << 36) /* of a prompt: its factor overflows nothing */
-#define CONTEXT_LOG_TAILS_MAX 4096                /* rows between a block and the newest row */
-#define CONTEXT_LOG_REFLECTIONS 64                /* the newest so many are offered... */
-#define CONTEXT_LOG_OFFERED 128                   /* ...and so many observations of a priority */
+/* Limits of one reading, so that a prompt costs the same however long its session and however large
+ * its user's memory is. */
+#define CONTEXT_LOG_TAILS_MAX 4096   /* rows between a block and the newest row */
+#define CONTEXT_LOG_REFLECTIONS 64   /* the newest so many are offered... */
+#define CONTEXT_LOG_OFFERED 128      /* ...and so many observations of a priority */
 #define CONTEXT_LOG_CONDENSED_MAX 32 /* reflections of reflections between a line and its text */
 
 /* A memory and what orders it among those of the same time. */
 typedef struct context_log_item {
     quipu_memory memory;
-    int64_t number;
+    int64_t number; /* drawn by the database, in the order of creation */
 } context_log_item;
 
 /* One reading: where it looks, and what it found so far. */
 typedef struct context_log_read {
     const quipu_store *store;
-    quipu_str key;
-    int64_t at;
+    quipu_str key; /* of the session */
+    int64_t at;    /* a message of the turn that is asked for; 0: the newest turn */
     quipu_arena *arena;
-    qp_context_past *past;
-    qp_context_offer *offer;
-    ent_db *db;
-    quipu_str scope;
-    quipu_str own;     /* the scope of the key without its user */
-    bool not_standing; /* standing lines are left out: they are read by themselves */
-    context_log_item *items;
+    qp_context_past *past;   /* filled when a past is read, else NULL */
+    qp_context_offer *offer; /* filled when an offer is read, else NULL */
+    ent_db *db;              /* inside of the snapshot */
+    quipu_str scope;         /* where memories of the session count: its user's, or the key's */
+    quipu_str own;           /* the scope of the key without its user */
+    bool not_standing;       /* standing lines are left out: they are read by themselves */
+    context_log_item *items; /* found and not taken yet; in the arena */
     size_t count;
     size_t room;
 } context_log_read;
@@ -67,6 +69,7 @@ static quipu_status context_log_add(context_log_read *read, quipu_memory_kind ki
     context_log_item *item;
 
     assert(read->count <= read->room && row != NULL);
+    /* The array doubles. The old one stays in the arena until the caller frees that. */
     if (read->count == read->room) {
         const size_t room = read->room == 0 ? 64 : 2 * read->room;
         context_log_item *items = qp_arena_take(read->arena, room * sizeof(*items));
@@ -82,6 +85,8 @@ static quipu_status context_log_add(context_log_read *read, quipu_memory_kind ki
     }
     item = &read->items[read->count];
     *item = (context_log_item){.memory = {.kind = kind}, .number = number};
+    /* Read into the next place first: what is refused below leaves `count` as it is, and the next
+     * row takes the place. */
     ent_view_read(view, row, &item->memory);
     if (item->memory.state != QUIPU_MEMORY_BUFFERED &&
         !(read->not_standing && item->memory.priority == QUIPU_PRIORITY_STANDING)) {
@@ -102,6 +107,7 @@ static quipu_status context_log_observations(context_log_read *read, qp_observat
     quipu_status status;
 
     assert(ent_depth(read->db) > 0 && limit >= 0);
+    /* Set here and not by the callers, so that no query can forget it. */
     query.where.tenant = ent_eq(read->store->tenant);
     status = qp_observation_find(read->db, read->arena, &query, &list, reterr);
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
@@ -160,6 +166,7 @@ static quipu_status context_log_take(context_log_read *read, size_t limit, qp_co
     for (size_t i = 0; i < count; i++) {
         items[i] = read->items[skip + i].memory;
     }
+    /* The copies' texts stay in the arena; the items may be overwritten by the next query. */
     *ret = (qp_context_lines){.items = items, .count = count};
     read->count = 0;
     return QUIPU_OK;
@@ -176,6 +183,7 @@ static quipu_status context_log_priority(context_log_read *read,
     quipu_status status = context_log_observations(read, where, limit, reterr);
 
     assert(read->scope.n > 0 && read->own.n > 0);
+    /* Without a user both scopes are the same: a second query would find every memory twice. */
     if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->own)) {
         where.scope = ent_eq(read->own);
         status = context_log_observations(read, where, limit, reterr);
@@ -242,6 +250,11 @@ static size_t context_log_ids(const context_log_read *read, quipu_bytes bytes,
     size_t count = 0;
 
     assert(at != NULL || bytes.n == 0);
+    /* The bytes of a row, QP_CONTEXT_LINE_SIZE for each line:
+     *
+     *     mark  id (16 bytes)      mark: section << 4 | kind
+     *     0x11  7f3a...            a standing observation
+     *     0x32  02c9...            a recent reflection */
     for (size_t i = 0; i + QP_CONTEXT_LINE_SIZE <= bytes.n; i += QP_CONTEXT_LINE_SIZE) {
         if (QP_CONTEXT_KIND(at[i]) == kind && context_log_known(read, at + i) == NULL) {
             memcpy(ids[count++].b, at + i + 1, sizeof(ids->b));
@@ -266,6 +279,8 @@ static quipu_status context_log_named(context_log_read *read, quipu_bytes bytes,
         return context_log_nomem(reterr);
     }
     for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION && status == QUIPU_OK; kind++) {
+        /* One statement for each kind, whatever the number of lines: the kinds have tables of their
+         * own. */
         const size_t n = context_log_ids(read, bytes, (quipu_memory_kind)kind, ids);
 
         if (n > 0 && kind == QUIPU_OBSERVATION) {
@@ -320,11 +335,14 @@ static quipu_status context_log_follow(const context_log_read *read, quipu_uuid 
     quipu_status status = qp_reflection_find(read->db, read->arena, &query, &list, reterr);
 
     assert(*count > 0 && *ret_spoken);
+    /* Fewer rows than ids: a reflection was deleted, and what it said is not to be said again. */
     *ret_spoken = status == QUIPU_OK && list.n == *count;
     *count = 0;
     for (size_t i = 0; i < list.n && *ret_spoken; i++) {
         const qp_reflection *row = &list.items[i];
 
+        /* Retired without a successor, or edited: it no longer says what the model made of the
+         * lines, and they must not stay where it would contradict them. */
         *ret_spoken = !row->edited_at.has && (!row->retired_at.has || row->condensed_into.has);
         if (row->condensed_into.has) {
             context_log_note(ids, count, row->condensed_into.v);
@@ -351,6 +369,13 @@ static quipu_status context_log_condensed(const context_log_read *read, qp_conte
             context_log_note(ids, &count, lines->items[i].condensed_into);
         }
     }
+    /* Level by level; the set never grows, since many lines are condensed into one reflection:
+     *
+     *     line a ─┐
+     *     line b ─┴▶ R1 ─┐            step 0 asks for R1 and R2, step 1 for R3, which stands
+     *     line c ──▶ R2 ─┴▶ R3
+     *
+     * Damage may form a circle: it ends at the limit, as unspoken. */
     for (int step = 0; status == QUIPU_OK && spoken && count > 0; step++) {
         spoken = step < CONTEXT_LOG_CONDENSED_MAX;
         if (spoken) {
@@ -368,6 +393,7 @@ static quipu_status context_log_condensed(const context_log_read *read, qp_conte
 static quipu_status context_log_tails(context_log_read *read, const qp_context_log *row,
                                       quipu_error *reterr)
 {
+    /* Two conditions on one field, which a literal can state only as two conditions. */
     const qp_context_log_where all[] = {{.seq = ent_ge(row->block_seq)}, {.seq = ent_le(row->seq)}};
     const qp_context_log_query query = {.limit = CONTEXT_LOG_TAILS_MAX,
                                         .order = {QP_CONTEXT_LOG_BY_SEQ(ASC)},
@@ -387,6 +413,8 @@ static quipu_status context_log_tails(context_log_read *read, const qp_context_l
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         assert(tails != NULL);
         tails[i].seq = list.items[i].seq;
+        /* The caller compares the text that it makes of the lines with this hash: when they differ,
+         * a memory was changed since, and the prompt does not begin like the one before. */
         tails[i].hash = list.items[i].tail_hash;
         status = context_log_named(read, list.items[i].tail, &tails[i].lines, reterr);
         if (status == QUIPU_OK) {
@@ -420,6 +448,7 @@ static quipu_status context_log_newest(context_log_read *read, const qp_segment 
     if (row == NULL) {
         return context_log_nomem(reterr);
     }
+    /* A copy, because sent_seq is cut below. */
     *row = list.items[0];
     /* A fork in the middle of a turn shares the turn's first prompts only. */
     row->sent_seq = row->sent_seq < of->to ? row->sent_seq : of->to;
@@ -453,6 +482,8 @@ static quipu_status context_log_shared(context_log_read *read, const qp_session 
     quipu_status status = qp_chain_resolve(read->db, row, 1, row->next_seq - 1, &chain, reterr);
 
     assert(read->at > 0 && read->past->row == NULL);
+    /* From the newest segment back: the first row at or before `at` is that of its turn. A segment
+     * without such a row passes the question on to the one before it. */
     for (size_t i = status == QUIPU_OK ? chain.count : 0;
          i > 0 && status == QUIPU_OK && read->past->row == NULL; i--) {
         const qp_segment *segment = &chain.segments[i - 1];
@@ -490,6 +521,7 @@ static quipu_status context_log_row(context_log_read *read, const qp_session *ro
                                             (long long)read->at);
     }
     past->block = past->row;
+    /* Blocks live longer than turns: most rows only name the row that has theirs. */
     if (past->row->block_seq != past->row->seq) {
         status = qp_context_log_get(read->db, read->arena, past->row->session_number,
                                     past->row->block_seq, &past->block, &error);
@@ -518,6 +550,7 @@ static quipu_status context_log_past_work(void *ctx, ent_db *db, quipu_arena *sc
 
     assert(read->past != NULL && read->at >= 0);
     (void)scratch;
+    /* The work may run twice: what an earlier run has found does not count any more. */
     *read->past = (qp_context_past){.row = NULL};
     read->db = db;
     read->count = 0;
@@ -534,6 +567,7 @@ static quipu_status context_log_past_work(void *ctx, ent_db *db, quipu_arena *sc
         status = qp_memory_scope_of_key(read->key, read->arena, &read->own, reterr);
     }
     if (status == QUIPU_OK && read->at == 0) {
+        /* Before the row's lines: context_log_known() looks among them first. */
         status = context_log_standing(read, &read->past->standing, reterr);
     }
     return status == QUIPU_OK ? context_log_row(read, row, reterr) : status;
@@ -572,6 +606,8 @@ static quipu_status context_log_summaries(context_log_read *read, quipu_error *r
     quipu_status status;
 
     assert(read->count == 0 && !read->not_standing);
+    /* The queries below ask for every priority; standing lines are offered in a list of their
+     * own. */
     read->not_standing = true;
     status = context_log_reflections(read, where, CONTEXT_LOG_REFLECTIONS, reterr);
     if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->own)) {
@@ -696,6 +732,8 @@ static quipu_status context_log_put_work(void *ctx, ent_db *db, quipu_arena *scr
     if (status != QUIPU_OK) {
         return status;
     }
+    /* The caller knows the key only; a number is good inside of a transaction, where the session
+     * lives. */
     made.session_number = row->id;
     return qp_context_log_upsert(db, NULL, &made, QP_CONTEXT_LOG_ON_KEY, NULL, reterr);
 }
@@ -720,6 +758,7 @@ static quipu_status context_log_end_work(void *ctx, ent_db *db, quipu_arena *scr
                                       ent_set(((quipu_bytes){outcome->sent_hash, QP_SHA256_SIZE})),
                                   .tokens = ent_set(outcome->tokens)};
 
+    /* A provider that reports nothing leaves the columns absent: 0 would be a measurement. */
     if (outcome->input >= 0) {
         patch.input = ent_set(outcome->input);
     }
@@ -729,7 +768,12 @@ static quipu_status context_log_end_work(void *ctx, ent_db *db, quipu_arena *scr
     return qp_context_log_update(db, &where, &patch, NULL, reterr);
 }
 
-/* The way of both. */
+/* The way of both.
+ *
+ *   put   before the prompt is sent     a crash leaves a row without an outcome
+ *   end   after the answer              input, cached, and the last prompt's hash
+ *
+ * Both are small transactions of their own: a turn holds no lock while a model answers. */
 static quipu_status context_log_store(quipu_store *store, context_log_write *write, qp_work_fn work,
                                       const quipu_call_options *call, quipu_error *reterr)
 {
@@ -776,6 +820,11 @@ quipu_status qp_context_log_remove(ent_db *db, int64_t session_number, quipu_err
 /* Whether a row's messages are those of a session with so many. */
 static bool context_log_placed(const qp_context_log *row, int64_t next_seq)
 {
+    /* from_seq ≤ seq ≤ sent_seq < next_seq, and 0 < block_seq ≤ seq:
+     *
+     *     from_seq ................ seq ................ sent_seq
+     *     first message of          last message of the  last message of the
+     *     the prompts               turn's first prompt  turn's last prompt */
     return row->seq > 0 && row->sent_seq >= row->seq && row->sent_seq < next_seq &&
            row->from_seq >= 1 && row->from_seq <= row->seq && row->summary_seq >= 0 &&
            row->summary_seq < next_seq && row->block_seq > 0 && row->block_seq <= row->seq;

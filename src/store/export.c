@@ -34,6 +34,7 @@
 
 #define EXPORT_CHUNK ((size_t)64 * 1024) /* handed to the caller at a time, or a line */
 #define EXPORT_FLAGS (QUIPU_EXPORT_FLAT | QUIPU_EXPORT_HEADS)
+/* A chunk that is almost full, and behind it the longest line. */
 #define EXPORT_BUFFER_MAX ((size_t)QUIPU_LINE_BYTES_MAX + EXPORT_CHUNK)
 
 /* One export. `scratch` is emptied for each row: nothing in it outlives a line. The buffer collects
@@ -43,17 +44,17 @@
 typedef struct export_run {
     const quipu_store *store;
     quipu_export_options options;
-    quipu_write_fn write;
+    quipu_write_fn write; /* the caller's; gets about EXPORT_CHUNK bytes at a time */
     void *write_ctx;
-    ent_db *db;
+    ent_db *db; /* inside of the one read transaction */
     quipu_arena *scratch;
-    qp_buf buf;
+    qp_buf buf; /* lines that are not handed over yet */
     qp_jsonw writer;
     quipu_status status; /* of a callback that shows messages */
     quipu_error *reterr;
-    quipu_transfer done;
-    bool consumed; /* the caller has a part of it */
-    bool purging;  /* some messages are in the store that no session reaches */
+    quipu_transfer done; /* what was written so far; the footer has its counts */
+    bool consumed;       /* the caller has a part of it */
+    bool purging;        /* some messages are in the store that no session reaches */
 } export_run;
 
 /* A fork is written with the messages that it shares, as if it had no parent. */
@@ -136,6 +137,8 @@ static quipu_status export_header(export_run *run, quipu_error *reterr)
     qp_jsonw_object(&run->writer);
     qp_jsonw_key(&run->writer, QUIPU_STR("quipu"));
     qp_jsonw_str(&run->writer, QUIPU_STR("export"));
+    /* Another major version is refused by importers; a minor one adds members that they know or
+     * refuse. */
     qp_jsonw_key(&run->writer, QUIPU_STR("major"));
     qp_jsonw_i64(&run->writer, QUIPU_EXPORT_MAJOR);
     qp_jsonw_key(&run->writer, QUIPU_STR("minor"));
@@ -219,6 +222,7 @@ static quipu_status export_shown(export_run *run, const qp_session *row, quipu_e
     status = qp_chain_resolve(run->db, row, from, to, &chain, &error);
     if (status == QUIPU_OK) {
         const qp_scan scan = {from, to, false};
+        /* The walk is cut short by a callback that fails, and returns QUIPU_OK then. */
         status = qp_chain_each(run->db, &chain, &scan, export_show, run, &error);
     }
     /* The callback's failure has its error in `reterr` already; that of the walk is kept aside. */
@@ -261,12 +265,15 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
     quipu_status status;
 
     assert(!export_is_flat(run));
+    /* Without a purge every stored message is reached: the family needs no look. */
     if (!run->purging || qp_difference(row->next_seq, 1) <= base) {
         return export_range(run, row, 1, ENT_CLUSTER_SEQ_MAX, reterr);
     }
     status = qp_fork_reach(run->db, &arena, row,
                            (qp_fork_span){base + 1, qp_difference(row->next_seq, 1)}, &spans,
                            &count, reterr);
+    /* Gaps between spans are messages that wait for their purge; an import would keep them for
+     * ever, since no job comes with them. */
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = export_range(run, row, spans[i].a, spans[i].b, reterr);
     }
@@ -364,6 +371,7 @@ static quipu_status export_wanted(export_run *run, quipu_str session_key, bool a
     assert(session_key.p != NULL);
     *ret_wanted = true;
     if (alone) {
+        /* By the key alone: a memory names no uid. */
         quipu_status status = qp_session_exists(
             run->db,
             &(qp_session_where){.tenant = ent_eq(run->store->tenant), .key = ent_eq(session_key)},
@@ -375,7 +383,12 @@ static quipu_status export_wanted(export_run *run, quipu_str session_key, bool a
 }
 
 /* The session's observations, or, when the key is absent, those without a session: for these every
- * observation of the tenant is read, with a look for its session. */
+ * observation of the tenant is read, with a look for its session.
+ *
+ * Two walks over one table, and each row in exactly one of them:
+ *
+ *    key given     behind the session's line     rows of this key, by the index
+ *    key absent    at the end of the export      rows of keys that no session has */
 static quipu_status export_observations(export_run *run, quipu_str key, quipu_error *reterr)
 {
     const bool alone = key.p == NULL;
@@ -499,6 +512,7 @@ static quipu_status export_usage(export_run *run, const qp_session *row, quipu_e
     quipu_status status = QUIPU_OK;
 
     assert(run->db != NULL && row->id > 0);
+    /* No answer has reported its usage: there is no row to look for. */
     if (row->answer_count == 0) {
         return QUIPU_OK;
     }
@@ -533,6 +547,7 @@ static quipu_status export_artifacts(export_run *run, const qp_artifact_where *w
         return status;
     }
     while (status == QUIPU_OK && qp_artifact_iter_next(&iter, &row)) {
+        /* One blob at a time: each may have 32 MiB, and the arena is freed behind its line. */
         const qp_blob *blob = NULL;
 
         status = qp_blob_get(run->db, &arena, row.tenant, row.app_name, row.user_id, row.hash,
@@ -568,6 +583,7 @@ static quipu_status export_loose_artifacts(export_run *run, quipu_error *reterr)
     while (status == QUIPU_OK && qp_artifact_iter_next(&iter, &row)) {
         bool wanted = true;
 
+        /* Rows of one key stand together: the first of them stands for all. */
         if (last.p != NULL && quipu_str_eq(last, row.session_key)) {
             continue;
         }
@@ -575,6 +591,7 @@ static quipu_status export_loose_artifacts(export_run *run, quipu_error *reterr)
             status = export_wanted(run, row.session_key, true, &wanted, reterr);
         }
         if (status == QUIPU_OK) {
+            /* The row's texts end with the next step of the iteration. */
             status = quipu_arena_copy(&arena, row.session_key, &last);
         }
         if (status == QUIPU_OK && wanted) {
@@ -639,6 +656,7 @@ static quipu_status export_head(export_run *run, const qp_session *row, quipu_er
     qp_jsonw_i64(&run->writer, row->revision);
     qp_jsonw_key(&run->writer, QUIPU_STR("next_seq"));
     qp_jsonw_i64(&run->writer, row->next_seq);
+    /* A session without a chain has no head: only older programs have written to it. */
     if (row->hashed_from > 0) {
         qp_jsonw_key(&run->writer, QUIPU_STR("hashed_from"));
         qp_jsonw_i64(&run->writer, row->hashed_from);
@@ -669,7 +687,15 @@ static quipu_status export_known(export_run *run, const qp_session *row, quipu_e
     return status == QUIPU_OK ? export_scopes(run, key, reterr) : status;
 }
 
-/* A session's line and all that belongs to it. A hidden session has no key, and so no memories. */
+/* A session's line and all that belongs to it. A hidden session has no key, and so no memories.
+ *
+ * One group of lines, as an importer takes it into one transaction:
+ *
+ *     session        uid, parent, forks, settings, counts
+ *     message ...    by number
+ *     state ...      of the session
+ *     state_event ... context ... usage ...
+ *     artifact ... observation ... reflection ... memory_scope       by the session's key */
 static quipu_status export_session(export_run *run, const qp_session *row, quipu_error *reterr)
 {
     static const char *const left_out[] = {"fork_seq", NULL};
@@ -678,6 +704,7 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     qp_session shown = *row;
 
     assert(run->db != NULL);
+    /* No engine assigns such a number: whatever the queries below find by it belongs to damage. */
     if (row->id < 1) {
         return qp_error_set(reterr, QUIPU_CORRUPT,
                             "a session has the number %lld; verify the store", (long long)row->id);
@@ -736,9 +763,11 @@ static quipu_status export_sessions(export_run *run, quipu_error *reterr)
     while (status == QUIPU_OK && qp_session_iter_next(&iter, &row)) {
         bool hidden = row.key.p == NULL && (export_is_flat(run) || export_is_heads(run));
 
+        /* No index has the sessions of one tenant by number: the walk goes over all tenants. */
         if (!quipu_str_eq(row.tenant, run->store->tenant) || hidden) {
             continue;
         }
+        /* Without a purge nothing is dead, and no tree is read. */
         if (run->purging) {
             quipu_arena arena = QUIPU_ARENA_INIT;
 
@@ -794,6 +823,7 @@ static quipu_status export_all(export_run *run, quipu_error *reterr)
 static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp_session *row,
                                    quipu_error *reterr)
 {
+    /* From the session up to its root; the rows lie in `arena`. */
     const qp_session *chain[QP_CHAIN_MAX] = {row};
     size_t count = 1;
     quipu_status status = QUIPU_OK;
@@ -808,6 +838,7 @@ static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp
             qp_session_get(run->db, arena, chain[count - 1]->parent_id.v, &chain[count], reterr);
         count += status == QUIPU_OK;
     }
+    /* From the root down: an importer knows a parent by its line before the fork's. */
     while (status == QUIPU_OK && count > 0) {
         count--;
         assert(chain[count] != NULL);
@@ -846,14 +877,18 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     run->db = db;
     run->scratch = scratch;
     run->status = QUIPU_OK;
+    /* qp_store_repeat() may run the work again after a transient failure, as long as it is not
+     * consumed. */
     run->done = (quipu_transfer)QUIPU_TRANSFER_INIT; /* of a try that gave nothing away */
     qp_buf_reset(&run->buf);
+    /* Neither header nor footer: each line of heads means something alone, and is kept as it is. */
     if (status == QUIPU_OK && export_is_heads(run)) {
         status =
             run->options.key.p != NULL ? export_one(run, reterr) : export_sessions(run, reterr);
         return status == QUIPU_OK ? export_flush(run, reterr) : status;
     }
     if (status == QUIPU_OK) {
+        /* Asked once, in the snapshot of all rows: a later purge changes nothing here. */
         status = qp_purge_exists(db, run->store->tenant, 0, &run->purging, reterr);
     }
     if (status == QUIPU_OK) {
@@ -900,6 +935,7 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
     } else if (status == QUIPU_OK) {
         /* A line is at most as long as an import accepts; a longer one fails the export. */
         qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
+        /* The retry loop reads it: after the first flush no failure is repeated. */
         within.consumed = &run.consumed;
         status = qp_store_read_apart(store, &within, export_work, &run, reterr);
         qp_buf_free(&run.buf);

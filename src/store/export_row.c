@@ -21,6 +21,8 @@
  * (local, or a number that the database assigns), or the caller writes it in another form. */
 static bool export_row_out(const ent_field *field, const char *const *left_out)
 {
+    /* Both directions ask this function: a column that an export does not write, an import
+     * refuses. */
     bool out = (field->flags & ENT_F_LOCAL) != 0 || (field->flags & ENT_F_AUTO) != 0;
 
     for (; left_out != NULL && *left_out != NULL && !out; left_out++) {
@@ -117,6 +119,7 @@ void qp_export_row(qp_jsonw *writer, const ent_entity *entity, const void *row,
     for (size_t i = 0; i < entity->field_count; i++) {
         const ent_field *field = &entity->fields[i];
         qp_value value = qp_row_value(field, row);
+        /* Names of apps, users and models are often empty: a member for each would say nothing. */
         bool defaults = value.kind == QP_TEXT && value.as.text.n == 0 &&
                         field->default_text != NULL && field->default_text[0] == '\0';
 
@@ -160,6 +163,11 @@ static quipu_status export_row_string(qp_json_node node, quipu_arena *arena, qui
 static void export_row_put(const ent_field *field, void *values, const void *value, size_t size,
                            size_t opt_offset)
 {
+    /* An X_new, as its descriptor has it (field->create is the offset of the member):
+     *
+     *     optional int     [has][padding][v .......]     v lies at offsetof(ent_opt_int, v)
+     *     text, bytes      [p .......][n .......]        absent: p is NULL
+     *     enum             [label]                       absent: 0 */
     char *member = (char *)values + field->create;
     const bool has = true;
 
@@ -263,6 +271,7 @@ static quipu_status export_row_member(const ent_entity *entity, const ent_field 
     quipu_str text = QP_STR_ABSENT;
 
     assert(!as_text || field->type == ENT_JSON);
+    /* Without quotes in the line; every other type but JSON is a string there. */
     if (field->type == ENT_INT || field->type == ENT_FLOAT || field->type == ENT_BOOL) {
         return export_row_scalar(entity, field, node, values, reterr);
     }
@@ -326,6 +335,8 @@ quipu_status qp_import_row(const ent_entity *entity, qp_json_node object,
                            const char *const *left_out, const char *const *others,
                            quipu_arena *arena, void *ret_values, quipu_error *reterr)
 {
+    /* JSON allows a member twice and lets readers choose. Of two values one would be lost in
+     * silence. */
     bool seen[ENT_FIELDS_MAX] = {false};
     quipu_status status = QUIPU_OK;
     qp_json_iter iter = qp_json_each(object);
@@ -336,6 +347,7 @@ quipu_status qp_import_row(const ent_entity *entity, qp_json_node object,
         const ent_field *field = export_row_field(entity, iter.key, left_out, &as_text);
         quipu_str name = qp_json_raw(iter.key);
 
+        /* A member that the caller reads itself: it is no field, or one that `left_out` names. */
         if (field == NULL && export_row_is_other(iter.key, others)) {
             continue;
         }

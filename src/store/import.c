@@ -36,6 +36,7 @@ static quipu_status import_store(qp_lines_import *run, ent_db *db, quipu_arena *
     }
     assert(line->number >= run->begun && ent_depth(db) > 0);
     switch (line->type) {
+    /* The group's transaction is open; each function stores one line, or finds it stored. */
     case QP_LINE_SESSION:
         status = qp_import_line_session(run, db, scratch, reterr);
         break;
@@ -116,6 +117,7 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     quipu_status status;
 
     assert(run->open && !run->consumed && ent_depth(db) == 0);
+    /* What a try before has stored was rolled back with its transaction. */
     run->row = NULL;
     run->skip = false;
     run->group = (quipu_transfer)QUIPU_TRANSFER_INIT;
@@ -200,6 +202,7 @@ static quipu_status import_group(qp_lines_import *run, quipu_error *reterr)
         status = qp_maintain_write(run->store, run->within, import_group_work, run, reterr);
     }
     if (status == QUIPU_OK) {
+        /* Only here: counts of a group that failed never reach the caller. */
         import_group_end(run);
         status = qp_import_line_parse(run, run->ahead.text, run->ahead.number, reterr);
     }
@@ -316,6 +319,7 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
         return status;
     }
     assert(within.store == store);
+    /* From here on the reader and the document need their end, whatever fails. */
     run.within = &within;
     within.consumed = &run.consumed;
     qp_json_init(&run.doc);

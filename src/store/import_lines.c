@@ -39,6 +39,7 @@ quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str text, int64_t 
 {
     const qp_json_limits limits = {.size_max = QP_JSON_SIZE_CAP,
                                    .depth_max = IMPORT_LINES_DEPTH_MAX};
+    /* The nodes are slices of `text`, which must live as long as the line is stored. */
     quipu_status status = qp_json_parse(&run->doc, text, &limits, reterr);
 
     assert(text.p != NULL);
@@ -142,6 +143,7 @@ static quipu_status import_lines_keep(qp_lines_import *run, quipu_error *reterr)
     assert((run->first == NULL) == (run->last == NULL));
     /* Memories that follow name their session by this key. */
     if (status == QUIPU_OK && run->ahead.type == QP_LINE_SESSION) {
+        /* An absent key is that of a hidden session: no memory follows it. */
         status = qp_import_text(qp_json_root(&run->doc), QUIPU_STR("key"), &run->gathered,
                                 &run->key, reterr);
         if (status == QUIPU_OK && run->key.p != NULL) {

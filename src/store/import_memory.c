@@ -20,11 +20,19 @@ typedef struct import_memory_row {
     quipu_str content;
 } import_memory_row;
 
-/* The memory of this id, if it is there. Texts lie in the scratch arena. */
+/* The memory of this id, if it is there. Texts lie in the scratch arena.
+ *
+ * What the store has under the id decides, in qp_import_line_memory():
+ *
+ *    line has no id             a new row, each time that the line is imported
+ *    id is free                 a new row
+ *    id is taken, same words    a repeat: nothing is stored, nothing is counted
+ *    id is taken, other words   QUIPU_EXISTS, and so is a repeat where everything must be new */
 static quipu_status import_memory_known(ent_db *db, quipu_arena *scratch, quipu_memory_kind kind,
                                         quipu_uuid id, import_memory_row *ret, bool *ret_known,
                                         quipu_error *reterr)
 {
+    /* One of the two is looked for; the other stays NULL. */
     const qp_observation *observation = NULL;
     const qp_reflection *reflection = NULL;
     quipu_error error = {0};
@@ -49,6 +57,8 @@ static quipu_status import_memory_known(ent_db *db, quipu_arena *scratch, quipu_
 static quipu_status import_memory_repeat(const qp_lines_import *run, const import_memory_row *known,
                                          const import_memory_row *made, quipu_error *reterr)
 {
+    /* Only what a memory says and of whom: priorities, retirement and edits may have moved on
+     * since. */
     const bool same = quipu_str_eq(known->tenant, made->tenant) &&
                       quipu_str_eq(known->session_key, made->session_key) &&
                       quipu_str_eq(known->content, made->content);
@@ -66,6 +76,7 @@ static quipu_status import_memory_check(const qp_observation_new *observation,
                                         const qp_reflection_new *reflection, quipu_str key,
                                         quipu_error *reterr)
 {
+    /* An observation has no generation; the reflection is empty then. */
     const int64_t generation = reflection->generation.has ? reflection->generation.v : 0;
     quipu_status status =
         observation != NULL
@@ -82,6 +93,7 @@ quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena
                                    quipu_memory_kind kind, quipu_error *reterr)
 {
     static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    /* An observation, else a reflection: one function, because ids of both are looked up alike. */
     const bool seen = kind == QUIPU_OBSERVATION;
     qp_observation_new observation = {.tenant = run->store->tenant};
     qp_reflection_new reflection = {.tenant = run->store->tenant};
@@ -100,6 +112,7 @@ quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena
         status =
             import_memory_check(seen ? &observation : NULL, &reflection, made.session_key, reterr);
     }
+    /* A UUID that another row has makes this line a repeat or an error, and never an overwrite. */
     if (status == QUIPU_OK && id.has) {
         status = import_memory_known(db, scratch, kind, id.v, &known, &is_known, reterr);
     }
@@ -124,6 +137,7 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
                                     made->model_cost, made->model_unpriced};
     qp_forgotten forgotten;
 
+    /* A damaged text would let a worker read messages that somebody has asked it to forget. */
     if (!qp_forgotten_read(made->forgotten, &forgotten)) {
         return qp_error_set(reterr, QUIPU_INVALID,
                             "the forgotten messages of a scope of memory are no ranges");
@@ -132,10 +146,13 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
         made->observe_tokens < 0 || !qp_memory_charge_is_sound(spent)) {
         return qp_error_set(reterr, QUIPU_INVALID, "a scope of memory has a negative number");
     }
+    /* The key of a session's scope is the session's: behind another line it would move the
+     * watermark of a session that this import has not stored. */
     if (session && (run->loose || run->row == NULL || !quipu_str_eq(run->row->key, made->scope))) {
         return qp_error_set(reterr, QUIPU_INVALID,
                             "how far a session is observed stands behind no session of that key");
     }
+    /* Messages that are appended later would count as observed. */
     if (session && made->watermark >= run->row->next_seq) {
         return qp_error_set(reterr, QUIPU_INVALID,
                             "the watermark %lld is behind the session's last message",
@@ -148,6 +165,7 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
 static void import_memory_ledger(const qp_memory_scope *row, qp_memory_scope_new *made)
 {
     assert(row->model_calls >= 0 && made->model_calls >= 0);
+    /* By the number of calls, and never added up: an export of this very store may come back. */
     if (row->model_calls > made->model_calls) {
         made->model_calls = row->model_calls;
         made->model_input = row->model_input;
@@ -176,6 +194,8 @@ quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db, quipu_arena 
     if (status != QUIPU_OK) {
         return status;
     }
+    /* The uid of the session as it is stored here, which may differ from the export's (a uid that
+     * was taken). */
     if (made.kind == QP_MEMORY_SCOPE_KIND_SESSION) {
         made.session_uid = ent_some(run->row->uid);
     }
@@ -183,6 +203,8 @@ quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db, quipu_arena 
     if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {
         return qp_error_pass(reterr, &error);
     }
+    /* A row of a session that is there already belongs to an earlier life of its key: it is
+     * replaced. */
     if (row != NULL && made.kind == QP_MEMORY_SCOPE_KIND_USER) {
         made.generation = row->generation > made.generation ? row->generation : made.generation;
         made.watermark_tokens = row->watermark_tokens > made.watermark_tokens
@@ -203,6 +225,7 @@ quipu_status qp_import_line_context(qp_lines_import *run, ent_db *db, quipu_aren
                                         others, scratch, &made, reterr);
 
     assert(run->loose || (run->row != NULL && !run->skip));
+    /* As a row, because verify asks the same function about rows that are stored. */
     const qp_context_log row = {.seq = made.seq,
                                 .sent_seq = made.sent_seq,
                                 .from_seq = made.from_seq,

@@ -17,7 +17,14 @@
 #include "store/usage.h"
 
 /* Whether a key of state is written. State of a session comes with a session that is new, so that
- * there it cannot exist yet; of apps and users the newer value stays. */
+ * there it cannot exist yet; of apps and users the newer value stays.
+ *
+ * Which value stays, by the place of the line and what the store has:
+ *
+ *    behind a session        the line's: the session is new; a second one is an error
+ *    loose, none is there    the line's
+ *    loose, one is there     the one with the later updated_at; of equal times the store's;
+ *                            an error where the options demand that everything is new */
 static quipu_status import_state_wanted(const qp_lines_import *run, ent_db *db,
                                         quipu_arena *scratch, const qp_state_new *made,
                                         bool *ret_wanted, quipu_error *reterr)
@@ -62,6 +69,7 @@ quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena 
     if (status == QUIPU_OK && (made.scope == 0 || made.name.p == NULL)) {
         status = qp_error_set(reterr, QUIPU_INVALID, "state needs a scope and a name");
     }
+    /* A row in the wrong place would be found by no session, and by no user. */
     if (status == QUIPU_OK && !qp_state_placed(made.scope, made.user_id, made.session_number)) {
         status =
             qp_error_set(reterr, QUIPU_INVALID,
@@ -72,6 +80,8 @@ quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena 
         status = import_state_wanted(run, db, scratch, &made, &wanted, reterr);
     }
     if (status == QUIPU_OK && wanted) {
+        /* Counted only when it is stored: an older value that stays out is not part of the
+         * import. */
         status = qp_state_upsert(db, scratch, &made, QP_STATE_ON_KEY, NULL, reterr);
         run->group.states++;
     }
@@ -109,6 +119,7 @@ quipu_status qp_import_line_usage(qp_lines_import *run, ent_db *db, quipu_arena 
                          .session_number = run->loose ? 0 : run->row->id};
     quipu_status status = qp_import_row(&qp_usage_entity, qp_json_root(&run->doc), NULL, others,
                                         scratch, &made, reterr);
+    /* As a row, because verify asks the same function about rows that are stored. */
     const qp_usage row = {.seq = made.seq,
                           .model = made.model,
                           .prompt_before = made.prompt_before,
@@ -137,6 +148,8 @@ static quipu_status import_state_has_artifact(const qp_lines_import *run, ent_db
         qp_artifact_get(db, scratch, made->tenant, made->app_name, made->user_id, made->session_key,
                         made->name, made->version, &row, &error);
 
+    /* By the whole key, with the version: a store that has gone on has further versions behind
+     * it. */
     *ret_has = status == QUIPU_OK;
     if (status == QUIPU_NOT_FOUND) {
         return QUIPU_OK;
@@ -159,6 +172,7 @@ quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db, quipu_are
                             .app_name = QUIPU_STR(""),
                             .user_id = QUIPU_STR(""),
                             .session_key = QUIPU_STR("")};
+    /* Of the bytes in the line, to compare with what the line says. */
     char hash[QP_HASH_TEXT_SIZE];
     quipu_str text = QP_STR_ABSENT;
     quipu_bytes data = {NULL, 0};
@@ -176,6 +190,8 @@ quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db, quipu_are
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Over the bytes as they were decoded: a line that was cut or edited is refused here, and not
+     * found by the first reader. */
     qp_artifact_hash(data, hash);
     if (!qp_artifact_sound(&made) || made.size != (int64_t)data.n ||
         !quipu_str_eq(made.hash, (quipu_str){hash, sizeof(hash)}) ||
@@ -207,6 +223,7 @@ quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db, quipu_arena
     quipu_status status = qp_import_row(&qp_model_factor_entity, qp_json_root(&run->doc), NULL,
                                         others, scratch, &made, reterr);
 
+    /* A factor out of range would spoil every estimate of tokens for its model. */
     if (status == QUIPU_OK && !import_state_factor_holds(&made)) {
         status = qp_error_set(reterr, QUIPU_INVALID,
                               "a factor needs a model's name of 1 to %d bytes and ppm of %d to %d",

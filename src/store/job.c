@@ -22,6 +22,7 @@ static quipu_time job_after(quipu_time now, int64_t ms)
 {
     quipu_time at = now;
 
+    /* At the end of the year 9999 `now` itself: the job is due at once, which is safe. */
     assert(ms >= 0 && ms <= QP_JOB_LEASE_MS_MAX);
     return qp_time_add_ms(now, ms, &at) == QUIPU_OK ? at : now;
 }
@@ -47,6 +48,7 @@ static quipu_status job_change(const quipu_store *store, ent_db *db, const qp_jo
                                 .scope = ent_eq(row->scope),
                                 .kind = ent_eq(row->kind),
                                 .fence = ent_eq(row->fence)};
+    /* No row changes when another claim has raised the fence meanwhile. */
     int64_t changed = 0;
     quipu_status status = qp_job_update(db, &where, patch, &changed, reterr);
 
@@ -93,6 +95,7 @@ quipu_status qp_job_make_due(const quipu_store *store, ent_db *db, quipu_arena *
                                  .next_at = ent_some(quipu_time_now())};
         return qp_job_create(db, NULL, &made, NULL, reterr);
     }
+    /* The old range is done: it is replaced, not joined. The fence stays. */
     if (job_is_idle(row)) {
         const qp_job_patch patch = {.first_seq = ent_set(due->first_seq),
                                     .last_seq = ent_set(due->last_seq),
@@ -142,6 +145,7 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
     quipu_status status = QUIPU_OK;
 
     *ret_row = NULL;
+    /* The regular range first: jobs of a wrong clock wait only behind work that is due. */
     for (size_t i = 0; i < 2 && status == QUIPU_OK && *ret_row == NULL; i++) {
         const qp_job_query query = {
             .limit = 1,
@@ -165,6 +169,8 @@ static quipu_status job_find_due(const quipu_store *store, ent_db *db, quipu_are
 quipu_status qp_job_count_kind(const quipu_store *store, ent_db *db, quipu_str kind,
                                qp_job_counts *counts, quipu_error *reterr)
 {
+    /* A row: a condition on jobs of the kind, and the sum that their number is added to. A job
+     * counts in each row that it meets, after a failure and under a lease in all three. */
     const struct {
         qp_job_where where;
         int64_t *sum;
@@ -208,6 +214,8 @@ static quipu_status job_owner(quipu_arena *arena, quipu_str name, quipu_str *ret
     quipu_uuid uuid;
 
     assert(name.n > 0 && name.n <= QP_JOB_OWNER_MAX);
+    /* Without a UUID only the fence would name the claim, and fences begin again with a row that is
+     * made anew. */
     if (qp_uuid_v4(&uuid) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a claim");
     }
@@ -240,6 +248,11 @@ static quipu_status job_take(const quipu_store *store, ent_db *db, const qp_job 
                              quipu_str owner, quipu_time until, bool *ret_taken,
                              quipu_error *reterr)
 {
+    /* What a worker that dies, or is only slow, leaves behind:
+     *
+     *     worker A   claim: fence 7 ──── no renew ──────────────── commit: CONFLICT, nothing stored
+     *     next_at                            │ lease_until
+     *     worker B                           └▶ claim: fence 8, last_error names A ── commit */
     char lost[QP_JOB_ERROR_MAX];
     qp_job_patch patch = {.owner = ent_set(owner),
                           .lease_until = ent_set(until),
@@ -269,6 +282,7 @@ quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db, quipu_arena
 
     assert(claim->lease_ms > 0 && claim->lease_ms <= QP_JOB_LEASE_MS_MAX);
     *ret_found = false;
+    /* A worker that was asked about one session claims that job or none. */
     if (claim->scope.p != NULL) {
         status = job_lookup(store, db, arena, claim->kind, claim->scope, &row, reterr);
         row = row != NULL && job_is_due(row, now) ? row : NULL;
@@ -283,6 +297,8 @@ quipu_status qp_job_claim_next(const quipu_store *store, ent_db *db, quipu_arena
         status = job_take(store, db, row, own, job_after(now, claim->lease_ms), ret_found, reterr);
     }
     if (status == QUIPU_OK && *ret_found) {
+        /* Texts of the row lie in the caller's arena, and so does `own`: the lease outlives the
+         * transaction. */
         *ret_lease = (qp_job_lease){.kind = row->kind,
                                     .scope = row->scope,
                                     .owner = own,
@@ -320,6 +336,8 @@ static quipu_status job_held(const quipu_store *store, ent_db *db, quipu_arena *
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Both: a row that was deleted and made anew begins with fence 1 again, and only the owner
+     * differs. */
     if (row == NULL || row->fence != lease->fence || !quipu_str_eq(row->owner, lease->owner)) {
         return job_lost(lease, row, reterr);
     }
@@ -361,6 +379,7 @@ quipu_status qp_job_renew(const quipu_store *store, ent_db *db, quipu_arena *scr
                           const qp_job_lease *lease, int64_t lease_ms, quipu_error *reterr)
 {
     const quipu_time until = job_after(quipu_time_now(), lease_ms);
+    /* Both times: next_at is what claims look at, so that the job is due when the lease ends. */
     const qp_job_patch patch = {.lease_until = ent_set(until), .next_at = ent_set(until)};
     const qp_job *row = NULL;
     quipu_status status = job_held(store, db, scratch, lease, &row, reterr);
@@ -394,6 +413,8 @@ quipu_status qp_job_commit(const quipu_store *store, ent_db *db, quipu_arena *sc
         return status;
     }
     assert(row != NULL && row->next_at.has);
+    /* By the row as it is now: messages that were appended since the claim are work for this lease,
+     * too. */
     const bool more = done_seq < row->last_seq;
     qp_job_patch patch = job_progress(more);
 
@@ -444,6 +465,7 @@ static int64_t job_backoff_ms(int64_t tries)
 {
     int64_t ms = QP_JOB_BACKOFF_MS;
 
+    /* 1 s, 2 s, 4 s ... 512 s, then the limit. `tries` may be any number of a damaged row. */
     for (int64_t i = 1; i < tries && ms < QP_JOB_BACKOFF_MS_MAX; i++) {
         ms *= 2;
     }
@@ -475,6 +497,7 @@ static quipu_status job_revoke_kind(const quipu_store *store, ent_db *db, quipu_
                                     quipu_str scope, quipu_str kind, quipu_error *reterr)
 {
     const qp_job *row = NULL;
+    /* A job without an owner needs no new fence: no worker computes anything for it. */
     quipu_status status = job_lookup(store, db, scratch, kind, scope, &row, reterr);
     bool changed = false;
 
