@@ -5,7 +5,12 @@
  * Checked of an event are its members, those of its actions and of its content, and the names
  * inside of a part; what the values inside of a part are is left to the library.
  *
- * Called by: routes_adk.c, on workers. Owns: what a qp_adk_body holds. Locks: none. */
+ * Called by: routes_adk.c, on workers. Owns: what a qp_adk_body holds. Locks: none.
+ * Two kinds of refusal leave here. 422 lists what the framework of ADK's server would refuse before
+ * any code of ADK runs; 400 is what ADK's own code refuses, with its text. A client that was
+ * written against ADK's server reads both as it does there. Memory: the parsed document lies in the
+ * body, and what a later step needs (ids and messages) in the call's arena, so that the
+ * body is freed at the end of the handler. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,24 +21,29 @@
 #include "base/uuid.h"
 #include "server/adk_json.h"
 
+/* Sizes of texts on the stack; places and names that are longer are cut or left out, never written
+ * beyond their end. */
 #define BODY_FAULTS_MAX 64     /* faults that are listed; a client corrects the first ones first */
 #define BODY_NAME_SIZE 48      /* of a member's name, with its NUL */
 #define BODY_LOC_SIZE 160      /* of a place, as items of a JSON array */
 #define BODY_EVENT_LOC_SIZE 40 /* of an event's place, which begins those inside of it */
 #define BODY_TEXTS_MAX (QP_HTTP_BODY_CAP * 2) /* bytes of faults, or of an event */
 
+/* Members of customMetadata that begin so are ADK's own: a client's are dropped, or it could forge
+ * what ADK relies on. */
 #define BODY_RESTORED QUIPU_STR("__adk_internal_restored_event") /* ADK's mark: from outside */
 #define BODY_INTERNAL QUIPU_STR("__adk_internal_")
 
 /* What a member must be. Null is right where ADK's field is optional. */
+/* The names in comments are those of pydantic, which makes the texts of faults. */
 typedef enum body_kind {
-    BODY_ANY,
-    BODY_TEXT,
-    BODY_FLAG,
-    BODY_NUMBER,
-    BODY_LIST,
-    BODY_DICT, /* an object with names of the user's */
-    BODY_MODEL /* an object with names of ADK's */
+    BODY_ANY,    /* no check: ADK takes every value */
+    BODY_TEXT,   /* a string; numbers are not converted */
+    BODY_FLAG,   /* true or false */
+    BODY_NUMBER, /* of Python's float, an integer too */
+    BODY_LIST,   /* of anything; some lists have checks of their own */
+    BODY_DICT,   /* an object with names of the user's */
+    BODY_MODEL   /* an object with names of ADK's */
 } body_kind;
 
 typedef struct body_field {
@@ -43,6 +53,9 @@ typedef struct body_field {
 } body_field;
 
 /* ADK 2.13's Event. */
+/* The order is that of the model's fields: body_check_event() lists faults in it, and
+ * body_put_event() stores members in it. A field of a newer ADK is added here, or it is dropped
+ * from the events that a client sends. */
 static const body_field body_of_event[] = {
     {"modelVersion", BODY_TEXT, false},
     {"content", BODY_MODEL, false},
@@ -81,6 +94,8 @@ static const body_field body_of_event[] = {
     {"timestamp", BODY_NUMBER, true},
 };
 
+/* What an event may do besides being said. A client's events must have no actions
+ * (body_has_actions()): the table says what is well-formed, which is checked before. */
 static const body_field body_of_actions[] = {
     {"skipSummarization", BODY_FLAG, false},
     {"stateDelta", BODY_DICT, true},
@@ -99,11 +114,13 @@ static const body_field body_of_actions[] = {
     {"setModelResponse", BODY_ANY, false},
 };
 
+/* Of Google's GenAI: who speaks, and the parts of what is said. */
 static const body_field body_of_content[] = {
     {"parts", BODY_LIST, false},
     {"role", BODY_TEXT, false},
 };
 
+/* A part has one of these as a rule, but the model does not demand it. */
 static const body_field body_of_part[] = {
     {"mediaResolution", BODY_MODEL, false},
     {"codeExecutionResult", BODY_MODEL, false},
@@ -128,7 +145,8 @@ static const body_field body_of_part[] = {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* "sessionId" becomes "session_id". */
+/* "sessionId" becomes "session_id".
+ * BODY_NAME_SIZE holds the longest name of the tables in this spelling, which the assert checks. */
 static void body_snake(const char *from, char to[BODY_NAME_SIZE])
 {
     size_t n = 0;
@@ -145,7 +163,9 @@ static void body_snake(const char *from, char to[BODY_NAME_SIZE])
     to[n] = '\0';
 }
 
-/* A member in either spelling, camelCase first; `ret_name` is the one that was found. */
+/* A member in either spelling, camelCase first; `ret_name` is the one that was found.
+ * Of a member in both spellings the first counts, as in the framework. The name is kept for the
+ * place in a fault: a client finds it as it wrote it. */
 static qp_json_node body_get(qp_json_node object, const char *name, char ret_name[BODY_NAME_SIZE])
 {
     qp_json_node value = qp_json_get(object, quipu_cstr(name));
@@ -163,7 +183,8 @@ static qp_json_node body_get(qp_json_node object, const char *name, char ret_nam
     return value;
 }
 
-/* ADK's models take both spellings of a name. */
+/* ADK's models take both spellings of a name.
+ * An escape inside of the key does not matter: the decoded text is compared. */
 static bool body_is_name(qp_json_node key, const char *name)
 {
     char snake[BODY_NAME_SIZE];
@@ -174,7 +195,10 @@ static bool body_is_name(qp_json_node key, const char *name)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* `input` is JSON; `more` are further members, or "". */
+/* `input` is JSON; `more` are further members, or "".
+ * Beyond BODY_FAULTS_MAX faults are counted and not listed: the answer stays small however wrong a
+ * body is. `type`, `message` and `more` are constant texts; `loc` and `input` are valid JSON, so
+ * that nothing here needs escaping. */
 static void body_fault(qp_adk_faults *faults, const char *type, const char *loc,
                        const char *message, quipu_str input, const char *more)
 {
@@ -187,7 +211,9 @@ static void body_fault(qp_adk_faults *faults, const char *type, const char *loc,
     qp_buf_printf(&faults->items, "%s}", more);
 }
 
-/* Answers 422 with what was found. */
+/* Answers 422 with what was found.
+ * Where the list does not fit, one fault without details is the answer, and the status is the same.
+ * */
 static void body_answer(qp_reply *answer, qp_adk_faults *faults)
 {
     assert(faults->count > 0);
@@ -201,7 +227,9 @@ static void body_answer(qp_reply *answer, qp_adk_faults *faults)
     }
 }
 
-/* A value of the wrong kind, in pydantic's words. */
+/* A value of the wrong kind, in pydantic's words.
+ * A text where a flag or a number is wanted is another fault than an object: the framework tries to
+ * read texts. Those that it could read, such as "true", are refused here all the same. */
 static void body_fault_kind(qp_adk_faults *faults, body_kind kind, const char *loc,
                             qp_json_node value)
 {
@@ -240,7 +268,8 @@ static void body_fault_kind(qp_adk_faults *faults, body_kind kind, const char *l
     }
 }
 
-/* Text of a request as JSON; what is no UTF-8 cannot be shown. */
+/* Text of a request as JSON; what is no UTF-8 cannot be shown.
+ * The caller frees `ret_json`, also where nothing could be written. */
 static void body_quote(quipu_str text, qp_buf *ret_json)
 {
     qp_jsonw writer;
@@ -250,7 +279,8 @@ static void body_quote(quipu_str text, qp_buf *ret_json)
     qp_jsonw_str(&writer, qp_utf8_valid(text) ? text : QUIPU_STR(""));
 }
 
-/* FastAPI's text for a query parameter that is no boolean. */
+/* FastAPI's text for a query parameter that is no boolean.
+ * The only check of a query that ADK's routes have; runs on the loop's thread, before the queue. */
 void qp_adk_refuse_flag(qp_call *call, const char *parameter)
 {
     qp_adk_faults faults = {.count = 0};
@@ -268,7 +298,8 @@ void qp_adk_refuse_flag(qp_call *call, const char *parameter)
     qp_buf_free(&faults.items);
 }
 
-/* An integer where a float is wanted is a number, as in Python. */
+/* An integer where a float is wanted is a number, as in Python.
+ * Null has no kind here; body_member() has dealt with it before. */
 static bool body_is_kind(body_kind kind, qp_json_node value)
 {
     const qp_json_kind found = qp_json_kind_of(value);
@@ -291,7 +322,8 @@ static bool body_is_kind(body_kind kind, qp_json_node value)
     return true;
 }
 
-/* Checks the member of a field and returns it; none: it is missing, null or wrong. */
+/* Checks the member of a field and returns it; none: it is missing, null or wrong.
+ * A wrong member is reported and then treated as missing, so that one mistake is one fault. */
 static qp_json_node body_member(qp_adk_faults *faults, qp_json_node object, const body_field *field,
                                 const char *loc)
 {
@@ -327,6 +359,7 @@ static void body_extras(qp_adk_faults *faults, qp_json_node object, const body_f
             const quipu_str name = qp_json_raw(each.key);
             char place[BODY_LOC_SIZE];
 
+            /* A name of 64 bytes or more is left out of the place, which has a fixed size. */
             (void)snprintf(place, sizeof(place), "%s%s%.*s", loc, name.n < 64 ? "," : "",
                            name.n < 64 ? (int)name.n : 0, name.p);
             body_fault(faults, "extra_forbidden", place, "Extra inputs are not permitted",
@@ -337,12 +370,14 @@ static void body_extras(qp_adk_faults *faults, qp_json_node object, const body_f
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Every part of a content, with its place in the list of faults. */
+/* Every part of a content, with its place in the list of faults.
+ * An absent list has no parts, and no fault. */
 static void body_check_parts(qp_adk_faults *faults, qp_json_node parts, const char *loc)
 {
     qp_json_iter each = qp_json_each(parts);
     char place[BODY_LOC_SIZE];
 
+    /* The index is a part of the place, as in pydantic's list. */
     for (size_t at = 0; qp_json_next(&each); at++) {
         (void)snprintf(place, sizeof(place), "%s,\"content\",\"parts\",%zu", loc, at);
         if (!body_is_kind(BODY_MODEL, each.value)) {
@@ -356,7 +391,8 @@ static void body_check_parts(qp_adk_faults *faults, qp_json_node parts, const ch
     }
 }
 
-/* The content, or the actions, of an event. */
+/* The content, or the actions, of an event.
+ * Of an absent object nothing is checked: each of its members is absent, too. */
 static void body_check_inner(qp_adk_faults *faults, qp_json_node object, bool is_content,
                              const char *loc)
 {
@@ -375,7 +411,8 @@ static void body_check_inner(qp_adk_faults *faults, qp_json_node object, bool is
     body_extras(faults, object, fields, count, place);
 }
 
-/* Members in the order of ADK's model, so that the list of faults has that order. */
+/* Members in the order of ADK's model, so that the list of faults has that order.
+ * Unknown members of an event are no fault and are not stored, as in ADK. */
 static void body_check_event(qp_adk_faults *faults, qp_json_node event, size_t index)
 {
     char loc[BODY_EVENT_LOC_SIZE];
@@ -395,7 +432,8 @@ static void body_check_event(qp_adk_faults *faults, qp_json_node event, size_t i
     }
 }
 
-/* Whether actions say anything: ADK takes none from outside. */
+/* Whether actions say anything: ADK takes none from outside.
+ * null and {} are what clients send for "no actions". */
 static bool body_has_actions(qp_json_node actions)
 {
     qp_json_iter each = qp_json_each(actions);
@@ -410,9 +448,12 @@ static bool body_has_actions(qp_json_node actions)
     return false;
 }
 
-/* Whether a part calls, or answers, a function that ADK keeps for itself. */
+/* Whether a part calls, or answers, a function that ADK keeps for itself.
+ * Such a call would look as if the framework itself had asked the user, for a credential or for a
+ * confirmation. */
 static bool body_is_reserved(qp_json_node part)
 {
+    /* ADK's framework answers such parts itself. */
     static const char *const members[] = {"functionCall", "functionResponse"};
     static const char *const names[] = {"adk_request_credential", "adk_request_confirmation",
                                         "adk_request_input"};
@@ -432,7 +473,8 @@ static bool body_is_reserved(qp_json_node part)
     return false;
 }
 
-/* What an event must not bring along; NULL: it is right. */
+/* What an event must not bring along; NULL: it is right.
+ * The texts end a sentence of ADK's: "Session initialization event 0 cannot include ...". */
 static const char *body_disallowed(qp_json_node event)
 {
     char name[BODY_NAME_SIZE];
@@ -454,7 +496,9 @@ static const char *body_disallowed(qp_json_node event)
 }
 
 /* The user's metadata, and ADK's mark that the event comes from outside of the session. Names are
- * compared by what they mean: an escape must not hide a forged mark. */
+ * compared by what they mean: an escape must not hide a forged mark.
+ * A lack of memory goes to the writer's buffer, whose status the caller reads: it must not look
+ * like a name that is harmless. */
 static void body_put_metadata(qp_jsonw *writer, qp_json_node metadata, quipu_arena *arena)
 {
     const quipu_str head = BODY_INTERNAL;
@@ -479,7 +523,8 @@ static void body_put_metadata(qp_jsonw *writer, qp_json_node metadata, quipu_are
 }
 
 /* Writes the event that is stored: the fields that ADK knows, in camelCase, with an id and a time.
- */
+ * An id that the client sent is kept: it makes a repeat of the same create recognizable. Without a
+ * time the event gets the one of the request, the same for all events of a body. */
 static quipu_status body_put_event(qp_json_node event, quipu_time now, quipu_arena *arena,
                                    qp_buf *buf)
 {
@@ -520,7 +565,8 @@ static quipu_status body_put_event(qp_json_node event, quipu_time now, quipu_are
     return qp_jsonw_end(&writer);
 }
 
-/* Converts one event; the message's texts lie in the arena. */
+/* Converts one event; the message's texts lie in the arena.
+ * The JSON is copied to the arena before it is converted, because the message refers to it. */
 static quipu_status body_convert(qp_call *call, qp_json_node event, quipu_time now,
                                  quipu_message *ret_message, quipu_error *reterr)
 {
@@ -547,7 +593,9 @@ static quipu_status body_convert(qp_call *call, qp_json_node event, quipu_time n
 }
 
 /* All events or none. The library's own check comes last: it is stricter than ADK's model about
- * what a part may hold. */
+ * what a part may hold.
+ * Nothing is stored here: a refusal of the last event leaves no session with the first ones.
+ * QUIPU_BATCH_MAX, because the events are appended in one transaction. */
 bool qp_adk_body_events(qp_call *call, qp_json_node events, quipu_messages *ret_messages)
 {
     const size_t count = qp_json_count(events);
@@ -587,10 +635,12 @@ bool qp_adk_body_events(qp_call *call, qp_json_node events, quipu_messages *ret_
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
-/* Parses the body. `optional`: there may be none, or null. */
+/* Parses the body. `optional`: there may be none, or null.
+ * false without a fault: there is no body, which is right where it is optional. */
 static bool body_parse(qp_call *call, bool optional, body_kind kind, qp_adk_body *body)
 {
     const quipu_str type = qp_http_header(call->request, "content-type");
+    /* A prefix: "; charset=utf-8" may follow. */
     const bool is_json = type.n >= 16 && memcmp(type.p, "application/json", 16) == 0;
     const quipu_str text = call->request->body;
     qp_adk_faults *faults = &body->faults;
@@ -613,6 +663,7 @@ static bool body_parse(qp_call *call, bool optional, body_kind kind, qp_adk_body
         qp_buf_free(&quoted);
         return false;
     }
+    /* The offset takes the place of the position that Python's parser reports. */
     if (qp_json_parse(&body->doc, text, NULL, NULL) != QUIPU_OK) {
         char loc[BODY_LOC_SIZE];
 
@@ -631,7 +682,8 @@ static bool body_parse(qp_call *call, bool optional, body_kind kind, qp_adk_body
     return true;
 }
 
-/* A member that must be there. */
+/* A member that must be there.
+ * Missing and null are two faults: null is a value of the wrong kind. */
 static qp_json_node body_required(qp_adk_body *body, const char *name, body_kind kind)
 {
     const qp_json_node root = qp_json_root(&body->doc);
@@ -647,7 +699,8 @@ static qp_json_node body_required(qp_adk_body *body, const char *name, body_kind
     return body_member(&body->faults, root, &field, "\"body\"");
 }
 
-/* The members of a new session. */
+/* The members of a new session.
+ * Every member is read, also behind one that is wrong: all faults in one answer. */
 static qp_json_node body_read_new(qp_adk_body *body)
 {
     static const body_field fields[] = {{"sessionId", BODY_TEXT, false},
@@ -664,12 +717,15 @@ static qp_json_node body_read_new(qp_adk_body *body)
     for (size_t i = 0; qp_json_next(&each); i++) {
         body_check_event(&body->faults, each.value, i);
     }
+    /* Last, as in ADK's model, so that its fault is the last of the list. */
     body->options = body_member(&body->faults, root, &fields[3], "\"body\"");
     return id;
 }
 
 /* The members of an artifact; returns its name. Of a part the members are checked, not their
- * values. */
+ * values.
+ * The name takes the place of the session's id in the body: `session_id` holds it then, `options`
+ * the part, and `state` the metadata. */
 static qp_json_node body_read_artifact(qp_adk_body *body)
 {
     static const body_field metadata = {"customMetadata", BODY_DICT, false};
@@ -688,9 +744,12 @@ static qp_json_node body_read_artifact(qp_adk_body *body)
     return id;
 }
 
-/* A body that may be absent is an empty one. Faults are collected and answered once. */
+/* A body that may be absent is an empty one. Faults are collected and answered once.
+ * false: the answer is written, and the handler returns QUIPU_OK. The caller calls
+ * qp_adk_body_free() in both cases. */
 bool qp_adk_body_read(qp_call *call, qp_adk_form form, qp_adk_body *body)
 {
+    /* ADK's framework demands a body for the other forms. */
     const bool optional = form == QP_ADK_NEW || form == QP_ADK_STATE;
     const body_kind kind = form == QP_ADK_STATE ? BODY_DICT : BODY_MODEL;
     qp_json_node id = {NULL, 0};

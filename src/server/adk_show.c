@@ -3,7 +3,9 @@
  * shows: nulls, its internal marks, and the secrets of credentials.
  *
  * Called by: routes_adk.c, on workers. Owns: nothing. Locks: none. Depth is bounded by the parser,
- * so it may recurse. */
+ * so it may recurse.
+ * ADK's own server hides the same members by its models; here the bytes are copied as they are
+ * stored, so that a number keeps its digits and a text its escapes. */
 #include <string.h>
 
 #include "base/error.h"
@@ -12,6 +14,10 @@
 #define SHOW_INTERNAL QUIPU_STR("__adk_internal_") /* customMetadata that only ADK itself reads */
 
 /* What a value is a part of. */
+/* A small state machine over the depth of a value. A place is passed down to members and items, and
+ * SHOW_AUTH is never left on the way down: PLAIN: an auth type or an auth member leads to AUTH, the
+ * name of the request to REQUEST; REQUEST: "response" leads to AUTH, "args" to ARGS; ARGS:
+ * "authConfig" leads to AUTH. */
 typedef enum show_place {
     SHOW_PLAIN,
     SHOW_AUTH,    /* an auth config: secrets are left out */
@@ -20,6 +26,8 @@ typedef enum show_place {
 } show_place;
 
 /* Members of an auth config that hold a secret. */
+/* In both spellings, because stored events may have either. A member that is forgotten here leaves
+ * the server: a new credential of ADK's needs its secrets in this list. */
 static const char *const show_secrets[] = {
     "password",
     "token",
@@ -48,12 +56,15 @@ static const char *const show_secrets[] = {
 };
 
 /* Members that are auth configs wherever they stand. */
+/* Names that ADK gives to nothing else, so that they need no context. */
 static const char *const show_auth_members[] = {
     "requestedAuthConfigs", "requested_auth_configs",  "rawAuthCredential",
     "raw_auth_credential",  "exchangedAuthCredential", "exchanged_auth_credential",
 };
 
 /* Values of authType: an object that has one is a credential. */
+/* By value and by name of Python's enum. An object of a user's state that looks like a credential
+ * is treated as one: hiding too much is the safe mistake. */
 static const char *const show_auth_types[] = {
     "apiKey",
     "API_KEY",
@@ -84,7 +95,8 @@ static bool show_is_one_of(qp_json_node text, const char *const *names, size_t c
     return false;
 }
 
-/* Whether a key, which the library writes without needless escapes, begins with a text. */
+/* Whether a key, which the library writes without needless escapes, begins with a text.
+ * Compared without decoding: the head has no byte that the library would escape. */
 static bool show_begins(qp_json_node key, quipu_str head)
 {
     const quipu_str raw = qp_json_raw(key); /* with its quotes */
@@ -92,7 +104,8 @@ static bool show_begins(qp_json_node key, quipu_str head)
     return raw.n > head.n && memcmp(raw.p + 1, head.p, head.n) == 0;
 }
 
-/* The place of an object, which its members may raise. */
+/* The place of an object, which its members may raise.
+ * An object in a place that is not plain keeps it, whatever it says of itself. */
 static show_place show_place_of(qp_json_node object, show_place place)
 {
     if (place != SHOW_PLAIN) {
@@ -110,7 +123,8 @@ static show_place show_place_of(qp_json_node object, show_place place)
                : SHOW_PLAIN;
 }
 
-/* The place of a member of an object at `place`. */
+/* The place of a member of an object at `place`.
+ * Of a request only the two members that carry credentials are searched; the rest is plain. */
 static show_place show_place_of_member(show_place place, qp_json_node key)
 {
     switch (place) {
@@ -137,7 +151,8 @@ static show_place show_place_of_member(show_place place, qp_json_node key)
                                                                                  : SHOW_PLAIN;
 }
 
-/* Copies a value without secrets. */
+/* Copies a value without secrets.
+ * Recursion stops at the parser's limit of depth. */
 static void show_value(qp_jsonw *writer, qp_json_node value, show_place place)
 {
     const qp_json_kind kind = qp_json_kind_of(value);
@@ -153,6 +168,7 @@ static void show_value(qp_jsonw *writer, qp_json_node value, show_place place)
         place = show_place_of(value, place);
         qp_jsonw_object(writer);
         while (qp_json_next(&each)) {
+            /* Left out with its name: a null would say that there was a secret. */
             if (place == SHOW_AUTH &&
                 show_is_one_of(each.key, show_secrets, SHOW_COUNT(show_secrets))) {
                 continue;
@@ -166,7 +182,8 @@ static void show_value(qp_jsonw *writer, qp_json_node value, show_place place)
     }
 }
 
-/* The state without the names of one turn, which ADK keeps nowhere either. */
+/* The state without the names of one turn, which ADK keeps nowhere either.
+ * Values of the state may hold credentials, too, and go through the same filter. */
 static void show_state(qp_jsonw *writer, qp_json_node state)
 {
     qp_json_iter each = qp_json_each(state);
@@ -189,6 +206,8 @@ typedef struct show_default {
     const char *json;
 } show_default;
 
+/* What a client of ADK's server may rely on without a check, in the order in which they are added.
+ * */
 static const show_default show_of_event[] = {
     {"invocationId", "\"\""},
     {"author", "\"\""},
@@ -211,7 +230,9 @@ static bool show_is_set(qp_json_node value)
     return qp_json_kind_of(value) != QP_JSON_NONE && qp_json_kind_of(value) != QP_JSON_NULL;
 }
 
-/* Members that the event lacks and that ADK's server always writes. */
+/* Members that the event lacks and that ADK's server always writes.
+ * They stand behind the stored members: JSON's members have no order, and clients do not look at
+ * it. */
 static void show_defaults(qp_jsonw *writer, qp_json_node object, const show_default *defaults,
                           size_t count)
 {
@@ -223,7 +244,8 @@ static void show_defaults(qp_jsonw *writer, qp_json_node object, const show_defa
     }
 }
 
-/* An object without its nulls, with its defaults. */
+/* An object without its nulls, with its defaults.
+ * A null that is stored is left out, and its default, if there is one, is written instead. */
 static void show_object(qp_jsonw *writer, qp_json_node object, const show_default *defaults,
                         size_t count)
 {
@@ -266,7 +288,9 @@ static void show_content(qp_jsonw *writer, qp_json_node content)
     qp_jsonw_object_end(writer);
 }
 
-/* The user's metadata without ADK's own; nothing at all when only that was there. */
+/* The user's metadata without ADK's own; nothing at all when only that was there.
+ * An object that was empty when it was stored stays an empty object, so that the two passes are
+ * needed: the first sees whether anything was hidden. */
 static void show_metadata(qp_jsonw *writer, qp_json_node metadata)
 {
     qp_json_iter each = qp_json_each(metadata);
@@ -297,13 +321,15 @@ static void show_metadata(qp_jsonw *writer, qp_json_node metadata)
     }
 }
 
-/* Member by member, in the order in which they are stored; the defaults follow. */
+/* Member by member, in the order in which they are stored; the defaults follow.
+ * A member of the wrong kind, which no ADK has written, is shown as it is. */
 static void show_event(qp_jsonw *writer, qp_json_node event)
 {
     qp_json_iter each = qp_json_each(event);
 
     qp_jsonw_object(writer);
     while (qp_json_next(&each)) {
+        /* Only objects have members to hide; other kinds are copied. */
         const bool is_object = qp_json_kind_of(each.value) == QP_JSON_OBJECT;
 
         if (!show_is_set(each.value)) {
@@ -331,7 +357,9 @@ static void show_event(qp_jsonw *writer, qp_json_node event)
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 /* Writes JSON of the library as ADK shows it, by a writer of its own: an event may be as deep as a
- * document, and stands deeper here. */
+ * document, and stands deeper here.
+ * `scratch` is the caller's and is used for one value at a time; its memory stays for the next one.
+ * */
 static quipu_status show_json(qp_jsonw *writer, quipu_json json, bool is_event, qp_buf *scratch,
                               quipu_error *reterr)
 {
@@ -343,6 +371,7 @@ static quipu_status show_json(qp_jsonw *writer, quipu_json json, bool is_event, 
     qp_buf_reset(scratch);
     status = qp_json_parse(&doc, json.text, NULL, reterr);
     if (status == QUIPU_OK) {
+        /* A writer of its own has its own count of depth. */
         qp_jsonw_begin(&inner, scratch);
         if (is_event) {
             show_event(&inner, qp_json_root(&doc));
@@ -374,13 +403,16 @@ static void show_time(qp_jsonw *writer, quipu_time time)
     qp_jsonw_put_double(writer, "lastUpdateTime", (double)time.s + (double)time.ns / 1e9);
 }
 
-/* A session of a list has no events, whatever is stored. */
+/* A session of a list has no events, whatever is stored.
+ * On failure the object is still closed: the answer is dropped, and the writer must stay balanced.
+ * */
 quipu_status qp_adk_put_entry(qp_jsonw *writer, const quipu_service_entry *entry,
                               quipu_error *reterr)
 {
     quipu_status status;
     qp_buf scratch;
 
+    /* The limit of the answer: what does not fit here would not fit there. */
     qp_buf_init(&scratch, QP_REPLY_MAX);
     qp_jsonw_object(writer);
     show_names(writer, &entry->ref);
@@ -394,10 +426,12 @@ quipu_status qp_adk_put_entry(qp_jsonw *writer, const quipu_service_entry *entry
     return status;
 }
 
-/* One event at a time: the peak is the answer, and one event. */
+/* One event at a time: the peak is the answer, and one event.
+ * The session was read in one snapshot: appends of others meanwhile do not change the list. */
 static quipu_status show_events(qp_call *call, qp_jsonw *writer, quipu_live *live, qp_buf *scratch,
                                 quipu_error *reterr)
 {
+    /* Constant while the handler holds the live session, which nobody else has. */
     const size_t count = quipu_live_event_count(live);
     quipu_status status = QUIPU_OK;
     quipu_json event;
@@ -418,6 +452,7 @@ static quipu_status show_events(qp_call *call, qp_jsonw *writer, quipu_live *liv
 quipu_status qp_adk_put_live(qp_call *call, qp_jsonw *writer, quipu_live *live, quipu_error *reterr)
 {
     quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    /* A session that never had a state shows an empty object, as in ADK. */
     quipu_json state = {QUIPU_STR("{}")};
     quipu_status status = quipu_live_head(live, &call->arena, &head, reterr);
     qp_buf scratch;

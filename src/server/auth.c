@@ -90,6 +90,7 @@ static quipu_str auth_bearer(const qp_http_request *request)
     quipu_str value = qp_http_header(request, "authorization");
     size_t n = sizeof(scheme) - 1;
 
+    /* The scheme is compared without regard to case, as HTTP asks; the token itself with it. */
     for (size_t i = 0; i < n; i++) {
         char c = i < value.n ? value.p[i] : '\0';
 
@@ -139,6 +140,7 @@ bool qp_auth_token(quipu_server *server, qp_call *call, qp_token_table **ret_hel
     if (call->route->need == QP_NEED_NOTHING) {
         return true;
     }
+    /* A token that is sent is looked at, even where none is needed: its rights count, not more. */
     if (auth_is_open(server, call)) {
         call->identity = &server->adk_identity;
         return true;
@@ -148,6 +150,8 @@ bool qp_auth_token(quipu_server *server, qp_call *call, qp_token_table **ret_hel
         QP_LOG(&server->log, QUIPU_LOG_ERROR, "server", "token_file", QP_LOG_STATUS(status));
     }
     if (server->tokens.table != NULL && token.n > 0) {
+        /* One answer for a token that is missing, unknown, expired or another tenant's: 401 does
+         * not say which, so that guesses learn nothing. */
         identity = qp_token_find(server->tokens.table, quipu_cstr(server->tenant), token);
     }
     if (identity == NULL) {

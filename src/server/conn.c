@@ -38,6 +38,8 @@
 #include "base/alloc.h"
 #include "server/page.h"
 
+/* Long enough for a client to read an answer of some kilobytes over a slow network, and short
+ * enough that refused clients do not fill the limit of connections. */
 #define CONN_LINGER_MS 2000
 #define CONN_READ_MAX 65536 /* bytes that are read ahead */
 
@@ -84,6 +86,7 @@ static bool conn_may_move(qp_conn_state from, qp_conn_state to)
 /* The one place where a connection changes its state. */
 void qp_conn_move(qp_conn *conn, qp_conn_state to)
 {
+    /* Outside of the assert, which must have no effect. */
     const bool is_arrow = conn_may_move(conn->state, to);
 
     assert(is_arrow);
@@ -118,6 +121,8 @@ void qp_conn_close(qp_conn *conn)
         conn->is_gone = true;
         atomic_store(&conn->has_left, true);
         quipu_cancel_set(conn->cancel);
+        /* The cancel flag ends a read of the store soon; a write that is being committed is
+         * committed all the same, and the client that left does not learn it. */
         (void)bufferevent_disable(conn->bev, EV_READ | EV_WRITE);
         return;
     }
@@ -330,17 +335,21 @@ static bool conn_check(qp_conn *conn)
         conn->closes = true;
         return false;
     }
+    /* 1. Where: a page of another site learns nothing, not even which paths exist. */
     if (!qp_auth_origin(server, call)) {
         server->metrics.unauthorized++;
         return false;
     }
+    /* 2. What: paths are public, they stand in the OpenAPI document. */
     if (!qp_route_match(call)) {
         return false;
     }
+    /* 3. Who: from here on the client is known, and may learn what its request lacks. */
     if (!qp_auth_token(server, call, &conn->held)) {
         server->metrics.unauthorized++;
         return false;
     }
+    /* 4. How: limits and parameters. */
     if (call->route->kind == QP_ROUTE_STREAM && !qp_streams_have_room(server, call->identity)) {
         conn_refuse_tail(call);
         return false;

@@ -21,6 +21,8 @@
 
 #include "base/error.h"
 
+/* Clients that the system may accept before the loop does; systems lower it to their own limit.
+ * LISTEN_HOST_SIZE holds the longest IPv6 address with its NUL. */
 #define LISTEN_BACKLOG 1024
 #define LISTEN_HOST_SIZE 64
 
@@ -54,7 +56,9 @@ static int listen_socket(int family)
 
 /* ---- TCP ------------------------------------------------------------------------------------- */
 
-/* Splits "host:port"; the host of "[::1]:8420" is "::1". */
+/* Splits "host:port"; the host of "[::1]:8420" is "::1".
+ * The last colon separates the port. Names other than "localhost" are refused later: nothing is
+ * resolved, because a name could mean another interface tomorrow. */
 static bool listen_split(const char *address, char host[LISTEN_HOST_SIZE], unsigned *ret_port)
 {
     const char *colon = strrchr(address, ':');
@@ -62,6 +66,7 @@ static bool listen_split(const char *address, char host[LISTEN_HOST_SIZE], unsig
     unsigned port = 0;
     size_t digits = 0;
 
+    /* A colon in front, or none: there is no host. */
     if (n == 0) {
         return false;
     }
@@ -85,13 +90,16 @@ static bool listen_split(const char *address, char host[LISTEN_HOST_SIZE], unsig
 }
 
 /* Fills in the address of an interface; false: the host is no number. *ret_public: other machines
- * could reach it. */
+ * could reach it.
+ * All of 127.0.0.0/8 and ::1 are this machine; 0.0.0.0 and :: are every interface, and so public.
+ * */
 static bool listen_parse(const char *host, unsigned port, struct sockaddr_storage *ret_address,
                          socklen_t *ret_size, bool *ret_public)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
 
+    /* IPv4, because it is what clients of "localhost" reach on every system. */
     host = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
     if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
         memcpy(ret_address, &v4, sizeof(v4));
@@ -108,7 +116,9 @@ static bool listen_parse(const char *host, unsigned port, struct sockaddr_storag
     return false;
 }
 
-/* Whether a public address may be served. */
+/* Whether a public address may be served.
+ * Four conditions, each with an error that says what to do: TLS, a public name, a token, and no app
+ * that is open without one. The tokens may be removed later; then every request gets 401. */
 static quipu_status listen_check_public(const quipu_server *server, const char *address,
                                         quipu_error *reterr)
 {
@@ -141,7 +151,8 @@ static quipu_status listen_check_public(const quipu_server *server, const char *
     return QUIPU_OK;
 }
 
-/* The port that the system chose for port 0. */
+/* The port that the system chose for port 0.
+ * 0 when the system does not say, which happens to no socket that is bound. */
 static unsigned listen_port(int fd)
 {
     struct sockaddr_storage bound;
@@ -174,6 +185,8 @@ static quipu_status listen_tcp(quipu_server *server, const char *address, int *r
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "%s is no address: 127.0.0.1:8420, [::1]:8420 or unix:PATH", address);
     }
+    /* Checked before the socket exists: a wrong set of options never opens a port, not for a
+     * moment. */
     if (is_public) {
         quipu_status status = listen_check_public(server, address, reterr);
 
@@ -195,7 +208,9 @@ static quipu_status listen_tcp(quipu_server *server, const char *address, int *r
 
 /* ---- unix sockets ---------------------------------------------------------------------------- */
 
-/* Removes a socket that nobody listens on: a server that was killed left it. */
+/* Removes a socket that nobody listens on: a server that was killed left it.
+ * Only ECONNREFUSED proves that nobody listens; a file that is no socket is never removed. Two
+ * servers that start at once may both come here: one of them fails in bind(). */
 static void listen_remove_stale(const struct sockaddr_un *bound)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);

@@ -10,10 +10,14 @@
 #include "server/server.h"
 
 /* Upper bounds of the histogram's buckets, in microseconds. */
+/* From 100 microseconds, a session in the page cache, to 10 s, beyond which clients have left.
+ * Changing a bound breaks the dashboards that compare with earlier figures. */
 static const int64_t metrics_bounds[QP_SERVER_BUCKETS] = {
     100, 250, 500, 1000, 2500, 5000, 10000, 25000, 100000, 500000, 2500000, 10000000,
 };
 
+/* Three classes instead of each status: series = routes * classes, which a monitor can hold. 3xx
+ * counts as success: it is the page that a browser has already. */
 static const char *const metrics_classes[QP_SERVER_CLASSES] = {"2xx", "4xx", "5xx"};
 
 /* Routes are counted by their place in the table and never by the path of a request: a client
@@ -25,11 +29,13 @@ void qp_metrics_count(qp_metrics *metrics, const qp_call *call, int64_t begun_ns
     size_t bucket = 0;
     size_t class = call->answer.status < 400 ? 0 : call->answer.status < 500 ? 1 : 2;
 
+    /* A request without a route has no series. */
     if (call->route == NULL) {
         return; /* counted as refused */
     }
     assert(call->route - qp_routes < QP_SERVER_ROUTES_MAX);
     metrics->requests[call->route - qp_routes][class]++;
+    /* The bucket behind the last bound is that of all longer ones. */
     while (bucket < QP_SERVER_BUCKETS && us > metrics_bounds[bucket]) {
         bucket++;
     }
@@ -83,7 +89,9 @@ static void metrics_put_latency(qp_buf *text, const qp_metrics *metrics)
                   metrics->latency_count);
 }
 
-/* Sizes of commits: how many calls shared a transaction and its sync. */
+/* Sizes of commits: how many calls shared a transaction and its sync.
+ * The count of a bucket is that of commits with at most so many calls; sum / count is what group
+ * commit gains. */
 static void metrics_put_commits(qp_buf *text, const quipu_stats *figures)
 {
     int64_t below = 0;

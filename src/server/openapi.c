@@ -4,13 +4,19 @@
  *
  * Owns: nothing; the schemas that no table has (messages, errors, ADK's bodies) are constant texts.
  * Called by: the route /openapi.json, on the loop. Locks: none. Every request writes it anew: it is
- * asked for rarely, and a kept copy would be memory for nothing. */
+ * asked for rarely, and a kept copy would be memory for nothing.
+ * A new route's document is right by itself as long as the table of routes is: the help texts
+ * become descriptions, the limits become minimum and maximum, and the need becomes "x-quipu-need".
+ * tests/openapi sends requests that are made from the document, so that a schema which promises too
+ * much fails there. */
 #include <string.h>
 
 #include "server/route.h"
 #include "server/server.h" /* IWYU pragma: keep */
 
-/* A member with a constant text: no text of a request gets into the document. */
+/* A member with a constant text: no text of a request gets into the document.
+ * The writer escapes it all the same; an error of memory stays in the writer until qp_jsonw_end().
+ * */
 static void openapi_text(qp_jsonw *writer, const char *name, const char *text)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
@@ -35,6 +41,8 @@ static void openapi_open(qp_jsonw *writer, const char *name)
 static void openapi_schema(qp_jsonw *writer, const qp_parameter *parameter, bool is_segment)
 {
     openapi_open(writer, "schema");
+    /* Each kind as route_check_value() takes it: what the schema allows must not be answered with
+     * 400, and the test of the document sends values from the schema. */
     switch (parameter->kind) {
     case QP_PARAMETER_NUMBER:
         openapi_text(writer, "type", "integer");
@@ -62,7 +70,8 @@ static void openapi_schema(qp_jsonw *writer, const qp_parameter *parameter, bool
     qp_jsonw_object_end(writer);
 }
 
-/* `in` is "query" or "path". */
+/* `in` is "query" or "path".
+ * `help` is the description: it is written once, beside the parameter, and shown in both places. */
 static void openapi_parameter(qp_jsonw *writer, const qp_parameter *parameter, const char *in)
 {
     qp_jsonw_object(writer);
@@ -77,7 +86,8 @@ static void openapi_parameter(qp_jsonw *writer, const qp_parameter *parameter, c
     qp_jsonw_object_end(writer);
 }
 
-/* A {name} of a path; `name` is what follows the brace. */
+/* A {name} of a path; `name` is what follows the brace.
+ * A name that does not fit would be empty in the document; the longest, {artifact_name}, fits. */
 static void openapi_path_parameter(qp_jsonw *writer, const char *name)
 {
     char text[32] = "";
@@ -87,7 +97,8 @@ static void openapi_path_parameter(qp_jsonw *writer, const char *name)
     openapi_parameter(writer, &parameter, "path");
 }
 
-/* {names} of the path first, in their order, then those of the query. */
+/* {names} of the path first, in their order, then those of the query.
+ * A {name} stands in the path exactly once, and its order is that of call->path[]. */
 static void openapi_parameters(qp_jsonw *writer, const qp_route *route)
 {
     qp_jsonw_key(writer, QUIPU_STR("parameters"));
@@ -102,11 +113,13 @@ static void openapi_parameters(qp_jsonw *writer, const qp_route *route)
     qp_jsonw_array_end(writer);
 }
 
+/* The type is a key here: the document has one for each content type of a body. */
 /* {"application/json":{"schema":{"$ref":"#/components/schemas/NAME"}}} */
 static void openapi_content(qp_jsonw *writer, const char *type, const char *schema)
 {
     qp_buf reference;
 
+    /* Names of schemas are short and constant. */
     qp_buf_init(&reference, 128);
     qp_buf_printf(&reference, "#/components/schemas/%s", schema);
     openapi_open(writer, "content");
@@ -125,6 +138,8 @@ static void openapi_content(qp_jsonw *writer, const char *type, const char *sche
 static void openapi_responses(qp_jsonw *writer, const qp_route *route)
 {
     openapi_open(writer, "responses");
+    /* The statuses of single routes stand in docs and in route.c; a client that reads the document
+     * alone takes every 2xx for success, and a body of an error for the reason. */
     openapi_open(writer, "2XX");
     openapi_text(writer, "description",
                  route->kind == QP_ROUTE_STREAM ? "A stream of server-sent events" : "Done");
@@ -136,16 +151,20 @@ static void openapi_responses(qp_jsonw *writer, const qp_route *route)
     qp_jsonw_object_end(writer);
 }
 
-/* ADK's framework takes no body for null. */
+/* ADK's framework takes no body for null.
+ * An empty body, null and an empty object are then the same: qp_adk_body_read() takes all three. */
 static bool openapi_is_optional(const char *body)
 {
     return strcmp(body, "AdkSessionNew") == 0 || strcmp(body, "AdkState") == 0;
 }
 
 /* The method in lower case, as OpenAPI's keys are. "x-quipu-need" is the right that a token needs;
- * the test of scopes reads it from there. */
+ * the test of scopes reads it from there.
+ * "security" is an empty list where no token is needed, which overrides every default of a reader.
+ * */
 static void openapi_operation(qp_jsonw *writer, const qp_route *route)
 {
+    /* By the enum qp_need, in its order. */
     static const char *const needs[] = {"none", "read", "write", "whole"};
     char method[8] = "";
 
@@ -165,6 +184,8 @@ static void openapi_operation(qp_jsonw *writer, const qp_route *route)
         qp_jsonw_object_end(writer);
     }
     openapi_responses(writer, route);
+    /* OpenAPI lists alternatives here: one object with "token" and no scopes, or no object at all.
+     * */
     qp_jsonw_key(writer, QUIPU_STR("security"));
     qp_jsonw_array(writer);
     if (route->need != QP_NEED_NOTHING) {
@@ -186,6 +207,7 @@ static void openapi_paths(qp_jsonw *writer)
         if (route->name == NULL) {
             continue; /* the page */
         }
+        /* The first row of a path opens its object, and the last one closes it. */
         if (route == qp_routes || strcmp(route->path, route[-1].path) != 0) {
             openapi_open(writer, route->path);
         }
@@ -197,7 +219,9 @@ static void openapi_paths(qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* The types that JSON has; times and texts are both strings. */
+/* The types that JSON has; times and texts are both strings.
+ * The type is a list with "null" in it, because null means absent in both directions; the key is
+ * the exception, a session has one. */
 static void openapi_field(qp_jsonw *writer, const struct qp_field_name *item)
 {
     openapi_open(writer, item->name);
@@ -225,7 +249,8 @@ static void openapi_field(qp_jsonw *writer, const struct qp_field_name *item)
 }
 
 /* An object of settings; `more` are its other members and `rule` what else it must keep, as JSON.
- */
+ * The fields come from the library, in its order: what the document shows is what qp_fields_set()
+ * takes. additionalProperties is false, because an unknown member is refused with 400. */
 static void openapi_settings(qp_jsonw *writer, const char *name, const qp_json_fields *fields,
                              const char *const (*more)[2], size_t more_count, const char *rule_name,
                              const char *rule)
@@ -248,7 +273,9 @@ static void openapi_settings(qp_jsonw *writer, const char *name, const qp_json_f
     qp_jsonw_object_end(writer);
 }
 
-/* Bodies and errors of ADK's routes: names may be camelCase or snake_case, others are ignored. */
+/* Bodies and errors of ADK's routes: names may be camelCase or snake_case, others are ignored.
+ * They say less than qp_adk_body_read() checks: an event has some thirty members, and ADK's own
+ * document is the place to read about them. */
 static void openapi_adk_schemas(qp_jsonw *writer)
 {
     static const char *const schemas[][2] = {
@@ -277,7 +304,8 @@ static void openapi_adk_schemas(qp_jsonw *writer)
     }
 }
 
-/* The body of an append, and changes of state, which a new session may have, too. */
+/* The body of an append, and changes of state, which a new session may have, too.
+ * Either messages, at least one, or an event; with both, they are one transaction. */
 static void openapi_append(qp_jsonw *writer)
 {
     qp_jsonw_key(writer, QUIPU_STR("Append"));
@@ -302,9 +330,11 @@ static void openapi_append(qp_jsonw *writer)
                                    "\"value\":{}}}}"));
 }
 
-/* Settings come from the tables of fields that the start of the server has read. */
+/* Settings come from the tables of fields that the start of the server has read.
+ * One security scheme for all routes: a bearer token. The texts are JSON, written as they stand. */
 static void openapi_components(qp_jsonw *writer, const quipu_server *server)
 {
+    /* Members of bodies that are no fields of the library, with their schemas as JSON. */
     static const char *const new_more[][2] = {
         {"messages", "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/Message\"}}"},
         {"state", "{\"$ref\":\"#/components/schemas/Changes\"}"}};

@@ -15,7 +15,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* Appends to a list; first in, first out, so that no request waits for later ones. */
+/* Appends to a list; first in, first out, so that no request waits for later ones.
+ * The caller holds the mutex. A job is in one list at most: it is linked by its own member, so that
+ * queueing allocates nothing and cannot fail. */
 static void pool_put(qp_job_list *list, qp_job *job)
 {
     job->next = NULL;
@@ -69,11 +71,14 @@ static void *pool_work(void *arg)
         }
         pool->busy++;
         qp_mutex_unlock(&pool->mutex);
+        /* Without the mutex: a job may take as long as the store does. The job's owner must not
+         * free it before `done`. */
         job->run(job);
         job->has_run = true;
         qp_mutex_lock(&pool->mutex);
         pool->busy--;
         pool_put(&pool->finished, job);
+        /* The loop takes the whole list at a time: more bytes would wake it for nothing. */
         if (pool->finished.count == 1) {
             pool_wake(pool);
         }
@@ -92,6 +97,7 @@ quipu_status qp_pool_start(qp_pool *pool, size_t threads, size_t queue_max, int 
     assert(threads > 0);
     *pool = (qp_pool){.queue_max = queue_max, .wake_fd = wake_fd};
     pool->threads = qp_calloc(threads, sizeof(*pool->threads));
+    /* `threads` is what qp_pool_stop() looks at: it stays NULL unless the mutex exists. */
     status = pool->threads != NULL ? qp_mutex_init(&pool->mutex) : QUIPU_NOMEM;
     if (status == QUIPU_OK) {
         status = qp_cond_init(&pool->work);
@@ -182,6 +188,7 @@ void qp_pool_stop(qp_pool *pool)
         return;
     }
     qp_mutex_lock(&pool->mutex);
+    /* Behind this point no worker waits again, and none takes a new job. */
     pool->stops = true;
     while ((job = pool_take(&pool->queue)) != NULL) {
         pool_put(&pool->finished, job);

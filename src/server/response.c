@@ -27,6 +27,8 @@
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 static const struct {
+    /* The statuses that conn.c, the reader and the handlers answer with; the library's are mapped
+     * to them in call.c. A status that is missing here is sent with the reason "Error". */
     int status;
     const char *reason;
 } response_reasons[] = {
@@ -80,6 +82,7 @@ static void response_date(quipu_time now, char ret_date[RESPONSE_DATE_SIZE])
         return;
     }
     month = (text[5] - '0') * 10 + (text[6] - '0') - 1;
+    /* Positions in "2026-11-16T16:53:21...": the year at 0, the day at 8, the time at 11. */
     (void)snprintf(ret_date, RESPONSE_DATE_SIZE, "%.3s, %.2s %.3s %.4s %.8s GMT",
                    days + 3 * (size_t)(now.s / 86400 % 7), text + 8,
                    months + 3 * (size_t)(month >= 0 && month < 12 ? month : 0), text, text + 11);
@@ -94,6 +97,7 @@ void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size)
     char date[RESPONSE_DATE_SIZE];
 
     response_date(quipu_time_now(), date);
+    /* What every answer has. "nosniff": a browser must not guess that a text is a script. */
     (void)evbuffer_add_printf(output,
                               "HTTP/1.1 %d %s\r\nDate: %s\r\nCache-Control: %s\r\n"
                               "Content-Security-Policy: %s\r\n"

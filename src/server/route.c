@@ -15,9 +15,14 @@
 #include "base/str.h"
 #include "server/adk_json.h"
 
+/* Limits of the query's numbers. ROUTE_NUMBER_MAX has 13 digits and ROUTE_DIGITS_MAX is 15, so that
+ * every number that passes the table fits an int64_t, and sums of two of them do, too. */
 #define ROUTE_NUMBER_MAX INT64_C(1000000000000) /* of parameters that count messages or tokens */
 #define ROUTE_DIGITS_MAX 15                     /* of any number */
 
+/* The rows of a list of parameters. `help` becomes the description in the OpenAPI document, and the
+ * name is what a client writes; a parameter is added by one row here, and its handler reads it by
+ * qp_call_number(), _text(), _flag() or _time(). END closes every list. */
 #define NUMBER(text_name, low, high, text_help)                                                    \
     {.name = (text_name),                                                                          \
      .kind = QP_PARAMETER_NUMBER,                                                                  \
@@ -31,6 +36,8 @@
     {.name = (text_name), .kind = QP_PARAMETER_TIME, .help = (text_help)}
 #define END {.name = NULL}
 
+/* GET /v1/sessions. `app` and `user` are filled in from the token where they are absent; a `parent`
+ * must lie in the token's scope like every other key. */
 static const qp_parameter route_list[] = {
     TEXT("app", "only sessions of this app"),
     TEXT("user", "only sessions of this user"),
@@ -46,6 +53,7 @@ static const qp_parameter route_list[] = {
     END,
 };
 
+/* GET /v1/sessions/{key}. limit=0 is cheap: no message is read to answer it. */
 static const qp_parameter route_get[] = {
     NUMBER("after", 0, ROUTE_NUMBER_MAX, "only messages after this number"),
     NUMBER("before", 0, ROUTE_NUMBER_MAX, "only messages before this number"),
@@ -56,11 +64,13 @@ static const qp_parameter route_get[] = {
     END,
 };
 
+/* Only a token of the whole store may say forks=true: forks may belong to other users. */
 static const qp_parameter route_delete[] = {
     FLAG("forks", "its forks too"),
     END,
 };
 
+/* The budget is required: a server that guessed one would cut a conversation without a word. */
 static const qp_parameter route_window[] = {
     {.name = "budget",
      .kind = QP_PARAMETER_NUMBER,
@@ -72,6 +82,8 @@ static const qp_parameter route_window[] = {
     END,
 };
 
+/* Without `at` the answer is the prompt that the next turn would send; with it, a prompt of the
+ * past as far as it was logged. */
 static const qp_parameter route_context[] = {
     NUMBER("budget", 1, ROUTE_NUMBER_MAX, "tokens of the prompt; without it: by the model"),
     NUMBER("at", 1, ROUTE_NUMBER_MAX, "the prompt of the turn of this message"),
@@ -79,6 +91,7 @@ static const qp_parameter route_context[] = {
     END,
 };
 
+/* The offset is bounded, because each hit that is skipped is ranked all the same. */
 static const qp_parameter route_search[] = {
     {.name = "q", .required = true, .help = "words, phrases, filters: see quipu_search()"},
     TEXT("key", "only in this session"),
@@ -95,6 +108,7 @@ static const qp_parameter route_search[] = {
     END,
 };
 
+/* A key is a scope of its own here: with it, app and user are not looked at. */
 static const qp_parameter route_recall[] = {
     {.name = "q", .required = true, .help = "a question in plain words"},
     TEXT("key", "only in this session"),
@@ -107,6 +121,8 @@ static const qp_parameter route_recall[] = {
     END,
 };
 
+/* `limit` counts messages that are read and not changes that are found: the work is bounded also
+ * where hardly any message changes the state. */
 static const qp_parameter route_changes[] = {
     NUMBER("before", 1, ROUTE_NUMBER_MAX, "only changes by messages before this one"),
     NUMBER("limit", 1, QUIPU_BATCH_MAX, "messages that are looked at"),
@@ -120,6 +136,7 @@ static const qp_parameter route_memory[] = {
     END,
 };
 
+/* As in recall, a key stands for itself; app and user are for lists. */
 static const qp_parameter route_progress[] = {
     TEXT("key", "only this session"),
     TEXT("app", "only sessions of this app"),
@@ -127,6 +144,7 @@ static const qp_parameter route_progress[] = {
     END,
 };
 
+/* Without the flag the answer is one merged object, the form that an agent reads. */
 static const qp_parameter route_state[] = {
     FLAG("blame", "the names as a list, each with its value, and who set it last"),
     END,
@@ -138,6 +156,7 @@ static const qp_parameter route_user_state[] = {
     END,
 };
 
+/* Times are instants here, and days in UTC in the answer: what is stored is summed up by day. */
 static const qp_parameter route_usage[] = {
     TEXT("by", "all, or some of day, model, session with commas between them; without it: model"),
     TEXT("key", "only of this session"),
@@ -155,6 +174,7 @@ static const qp_parameter route_stats[] = {
     END,
 };
 
+/* `after` wins over `fromNow`: a client that has a cursor never skips changes. */
 static const qp_parameter route_feed[] = {
     TEXT("after", "the cursor that the page before ended with"),
     FLAG("fromNow", "without after: an empty page with the cursor of this moment"),
@@ -167,29 +187,36 @@ static const qp_parameter route_export[] = {
     END,
 };
 
+/* `heads` is a list of hashes: it is small, and proves later that nothing is lost. */
 static const qp_parameter route_export_all[] = {
     FLAG("flat", "forks with the messages that they share, as sessions of their own"),
     FLAG("heads", "instead, the head of each session: see docs/integrity.md"),
     END,
 };
 
+/* A browser's EventSource repeats the same address when it reconnects, and only the header moves
+ * on: so the header comes first. */
 static const qp_parameter route_tail[] = {
     NUMBER("after", 0, ROUTE_NUMBER_MAX,
            "begin after this message; a Last-Event-ID header comes before it"),
     END,
 };
 
+/* Of the session in the path: no owner is named, and the token's scope is checked by the session.
+ * */
 static const qp_parameter route_artifacts[] = {
     TEXT("name", "only of this name"),
     FLAG("versions", "all versions, not the newest of each name"),
     END,
 };
 
+/* Versions count from 0, as in ADK; the largest number that one can have is the limit here. */
 static const qp_parameter route_artifact[] = {
     NUMBER("version", 0, QUIPU_ARTIFACT_VERSIONS_MAX - 1, "this version; without it: the newest"),
     END,
 };
 
+/* The owner where the path has none. App and user are the token's where they are not named. */
 #define ARTIFACT_OWNER                                                                             \
     TEXT("app", "of this app; with app or user, the session need not exist"),                      \
         TEXT("user", "of this user"),                                                              \
@@ -213,6 +240,7 @@ static const qp_parameter route_owned_delete[] = {
     END,
 };
 
+/* A text, because ADK refuses a wrong version with 422 and not with 400: adk_version() reads it. */
 static const qp_parameter route_adk_artifact[] = {
     TEXT("version", "this version; without it: the newest"),
     END,
@@ -223,26 +251,46 @@ static const qp_parameter route_adk_apps[] = {
     END,
 };
 
+/* The routes, in the order of the OpenAPI document. A row is: method, path, the right that it
+ * needs, the operation's name, what it does, parameters of the query, schema of the body, where it
+ * runs, and the handler. Rows of one path stand next to each other: openapi_paths() relies on it. A
+ * new row needs a handler and, if it has a body, a schema in openapi.c; metrics, tests of scopes
+ * and the document follow from the table, which has room for QP_SERVER_ROUTES_MAX rows. Every route
+ * may also answer 400 (a parameter), 401 (no token), 403 (a foreign host or page, or a token
+ * without the right), 413 (a body beyond the limit), and 503 (the queue is full, the store is busy,
+ * or the server stops); those statuses are not repeated below. A scoped token gets 404 for what
+ * lies outside of its app and user, as for what does not exist. */
 const qp_route qp_routes[] = {
     {QP_HTTP_GET, "/", QP_NEED_NOTHING, NULL, "The page", NULL, NULL, QP_ROUTE_LOOP, qp_route_page},
+    /* The page and its files: 200, 304 for the same ETag, 404, 406 without gzip. No token, because
+     * they hold no data. */
     {QP_HTTP_GET, "/page/{key}", QP_NEED_NOTHING, NULL, "A file of the page", NULL, NULL,
      QP_ROUTE_LOOP, qp_route_page_file},
+    /* 200 or 503. Open to everybody, so that it says nothing but whether the store takes writes. */
     {QP_HTTP_GET, "/healthz", QP_NEED_NOTHING, "health",
      "Write to the store, at most once a second, and say whether it worked", NULL, NULL,
      QP_ROUTE_PROBE, qp_route_health},
+    /* 503 from the moment at which the server begins to stop: a load balancer sends no more
+     * requests. */
     {QP_HTTP_GET, "/readyz", QP_NEED_NOTHING, "ready", "Say whether requests are accepted", NULL,
      NULL, QP_ROUTE_LOOP, qp_route_ready},
+    /* The figures are about all users of the store, and so is the right that they need. */
     {QP_HTTP_GET, "/metrics", QP_NEED_WHOLE, "metrics", "Counters in the text format of Prometheus",
      NULL, NULL, QP_ROUTE_PROBE, qp_route_metrics},
     {QP_HTTP_GET, "/openapi.json", QP_NEED_NOTHING, "openapi", "This description", NULL, NULL,
      QP_ROUTE_LOOP, qp_route_openapi},
+    /* Errors of the protocol come as JSON-RPC inside of the statuses that the protocol names. The
+     * right to write is checked tool by tool: a token that reads has the others. */
     {QP_HTTP_POST, "/mcp", QP_NEED_READ, "mcp",
      "A message of the Model Context Protocol; tools that write need the right to write", NULL,
      "McpMessage", QP_ROUTE_WORKER, qp_route_mcp},
+    /* Any token that reads may ask who it is; what others may do is not shown. */
     {QP_HTTP_GET, "/v1/me", QP_NEED_READ, "getIdentity", "What the token may do", NULL, NULL,
      QP_ROUTE_LOOP, qp_route_identity},
     {QP_HTTP_GET, "/v1/stats", QP_NEED_WHOLE, "stats", "How much is in the store", route_stats,
      NULL, QP_ROUTE_WORKER, qp_route_stats},
+    /* 410 for a cursor older than the feed, 400 for a malformed one; a page may be empty, and its
+     * cursor counts all the same. It names keys of all users: a token of the whole store. */
     {QP_HTTP_GET, "/v1/feed", QP_NEED_WHOLE, "readFeed",
      "Changes of all sessions, where the store records them", route_feed, NULL, QP_ROUTE_WORKER,
      qp_route_feed},
@@ -251,6 +299,8 @@ const qp_route qp_routes[] = {
     {QP_HTTP_GET, "/v1/memory", QP_NEED_READ, "listMemoryProgress",
      "How far sessions are observed, and by which worker", route_progress, NULL, QP_ROUTE_WORKER,
      qp_route_memory_progress},
+    /* Four lists and figures follow whose scope is part of the query: rows of other users are never
+     * read, so that no row has to be dropped afterwards. */
     {QP_HTTP_GET, "/v1/usage", QP_NEED_READ, "getUsage",
      "What the answers of sessions used: tokens and money", route_usage, NULL, QP_ROUTE_WORKER,
      qp_route_usage},
@@ -261,12 +311,17 @@ const qp_route qp_routes[] = {
      route_search, NULL, QP_ROUTE_WORKER, qp_route_search},
     {QP_HTTP_GET, "/v1/recall", QP_NEED_READ, "recall", "Find messages that answer a question",
      route_recall, NULL, QP_ROUTE_WORKER, qp_route_recall},
+    /* GET: a malformed cursor is 400, and the last page has no "next". POST answers 201, and 409
+     * for a key that is taken, by a session of any user. */
     {QP_HTTP_GET, "/v1/sessions", QP_NEED_READ, "listSessions",
      "A page of sessions, the newest change first", route_list, NULL, QP_ROUTE_WORKER,
      qp_route_session_list},
     {QP_HTTP_POST, "/v1/sessions", QP_NEED_WRITE, "createSession",
      "Create a session, with its first messages if there are any", NULL, "SessionNew",
      QP_ROUTE_WORKER, qp_route_session_create},
+    /* GET: 404, and 410 for a session that has expired, where the token is of the whole store.
+     * PATCH: 409 when "expectedRevision" is another one. DELETE: 204, again and again: what is not
+     * there is deleted, except that a scoped token gets 404 for it. */
     {QP_HTTP_GET, "/v1/sessions/{key}", QP_NEED_READ, "getSession",
      "A session and a range of its messages", route_get, NULL, QP_ROUTE_WORKER,
      qp_route_session_get},
@@ -276,12 +331,17 @@ const qp_route qp_routes[] = {
     {QP_HTTP_DELETE, "/v1/sessions/{key}", QP_NEED_WRITE, "deleteSession",
      "Delete a session with its messages", route_delete, NULL, QP_ROUTE_WORKER,
      qp_route_session_delete},
+    /* 200, also for a repeat of the same event ids; 409 when the revision is another one. 503 with
+     * UNKNOWN: perhaps stored, send the same event ids again. */
     {QP_HTTP_POST, "/v1/sessions/{key}/messages", QP_NEED_WRITE, "appendMessages",
      "Append messages, all or none; the same eventIds again change nothing", NULL, "Append",
      QP_ROUTE_WORKER, qp_route_session_append},
+    /* 201, or 204 to a token that may not read: the fork shows messages which it did not write. */
     {QP_HTTP_POST, "/v1/sessions/{key}/fork", QP_NEED_WRITE, "forkSession",
      "Create a session that shares the past of this one", NULL, "Fork", QP_ROUTE_WORKER,
      qp_route_session_fork},
+    /* A compaction is an append to the view: what it covers stays until /prune, which cannot be
+     * undone. All three need the right to write and show no text of the session. */
     {QP_HTTP_POST, "/v1/sessions/{key}/compact", QP_NEED_WRITE, "compactSession",
      "Put a summary in the place of the view's messages up to one of them", NULL, "Compaction",
      QP_ROUTE_WORKER, qp_route_session_compact},
@@ -290,12 +350,15 @@ const qp_route qp_routes[] = {
     {QP_HTTP_POST, "/v1/sessions/{key}/prune", QP_NEED_WRITE, "pruneSession",
      "Remove for good what the newest compaction covers", NULL, NULL, QP_ROUTE_WORKER,
      qp_route_session_prune},
+    /* What a model gets. Both compute and store nothing: a token that reads is enough. */
     {QP_HTTP_GET, "/v1/sessions/{key}/window", QP_NEED_READ, "getWindow",
      "The newest whole turns that fit a budget of tokens", route_window, NULL, QP_ROUTE_WORKER,
      qp_route_window},
     {QP_HTTP_GET, "/v1/sessions/{key}/context", QP_NEED_READ, "getContext",
      "The next prompt, or the one of a past turn", route_context, NULL, QP_ROUTE_WORKER,
      qp_route_context},
+    /* PATCH is one event: all names or none. A token of one user gets 400 for a name of the app,
+     * which every user of the app would see. */
     {QP_HTTP_GET, "/v1/sessions/{key}/state", QP_NEED_READ, "getState",
      "The state of a session, with that of its app and its user", route_state, NULL,
      QP_ROUTE_WORKER, qp_route_state_get},
@@ -304,16 +367,22 @@ const qp_route qp_routes[] = {
     {QP_HTTP_GET, "/v1/sessions/{key}/state/changes", QP_NEED_READ, "listStateChanges",
      "Which recorded messages changed the state, the newest first", route_changes, NULL,
      QP_ROUTE_WORKER, qp_route_state_changes},
+    /* An id is looked up within the session of the path: one of another session is 404. */
     {QP_HTTP_GET, "/v1/sessions/{key}/memory", QP_NEED_READ, "listMemories",
      "What is known of a session: reflections, then observations", route_memory, NULL,
      QP_ROUTE_WORKER, qp_route_memory_list},
     {QP_HTTP_PATCH, "/v1/sessions/{key}/memory/{id}", QP_NEED_WRITE, "updateMemory",
      "Correct or retire a memory", NULL, "MemoryPatch", QP_ROUTE_WORKER, qp_route_memory_update},
+    /* A file of this size is sent by the loop: the worker is free while the client reads. */
     {QP_HTTP_GET, "/v1/sessions/{key}/export", QP_NEED_READ, "exportSession",
      "A session as JSON Lines", route_export, NULL, QP_ROUTE_WORKER, qp_route_export},
+    /* 200 and a stream without an end, 409 for a Last-Event-ID that the session has not reached,
+     * 503 beyond the limits of tails. A token that is removed ends its streams. */
     {QP_HTTP_GET, "/v1/sessions/{key}/tail", QP_NEED_READ, "tailSession",
      "Messages as server-sent events: what exists, then what is added", route_tail, NULL,
      QP_ROUTE_STREAM, qp_route_tail},
+    /* Artifacts of a session and, by names that begin with "user:", of its user. 201 for a version
+     * that was saved; 200 or 204 for a name that was deleted, also if there was none. */
     {QP_HTTP_GET, "/v1/sessions/{key}/artifacts", QP_NEED_READ, "listArtifacts",
      "The artifacts of a session and of its user, without their bytes", route_artifacts, NULL,
      QP_ROUTE_WORKER, qp_route_artifact_list},
@@ -325,6 +394,8 @@ const qp_route qp_routes[] = {
      qp_route_artifact_get},
     {QP_HTTP_DELETE, "/v1/sessions/{key}/artifacts/{name}", QP_NEED_WRITE, "deleteArtifact",
      "Delete all versions of an artifact", NULL, NULL, QP_ROUTE_WORKER, qp_route_artifact_delete},
+    /* The same by owner, for programs that save artifacts before they create a session. The
+     * handlers are those of the paths with a key. */
     {QP_HTTP_GET, "/v1/artifacts", QP_NEED_READ, "listOwnedArtifacts",
      "The artifacts of a user of an app, and of a session, without their bytes",
      route_owned_artifacts, NULL, QP_ROUTE_WORKER, qp_route_artifact_list},
@@ -337,6 +408,8 @@ const qp_route qp_routes[] = {
     {QP_HTTP_DELETE, "/v1/artifacts/{name}", QP_NEED_WRITE, "deleteOwnedArtifact",
      "Delete all versions of an artifact", route_owned_delete, NULL, QP_ROUTE_WORKER,
      qp_route_artifact_delete},
+/* ADK's own paths, for its clients as they are. Errors have ADK's form, {"detail": ...}, faults of
+ * a body are 422, and unknown parameters are ignored, as its framework does. */
 #define ADK_SESSIONS "/apps/{app_name}/users/{user_id}/sessions"
 #define ADK_SESSION ADK_SESSIONS "/{session_id}"
 #define ADK_ARTIFACT ADK_SESSION "/artifacts/{artifact_name}"
@@ -348,10 +421,13 @@ const qp_route qp_routes[] = {
      NULL, QP_ROUTE_LOOP, qp_route_adk_health},
     {QP_HTTP_GET, "/dev-ui/assets/config/runtime-config.json", QP_NEED_NOTHING, "adkWebConfig",
      "ADK Web: where its server is", NULL, NULL, QP_ROUTE_LOOP, qp_route_adk_config},
+    /* 501 with a text that says what to do instead: ADK Web shows it to its user. */
     {QP_HTTP_POST, "/run", QP_NEED_WRITE, "adkRun", "ADK: not served, quipu runs no agent", NULL,
      "AdkRun", QP_ROUTE_LOOP, qp_route_adk_run},
     {QP_HTTP_POST, "/run_sse", QP_NEED_WRITE, "adkRunSse", "ADK: not served, quipu runs no agent",
      NULL, "AdkRun", QP_ROUTE_LOOP, qp_route_adk_run},
+    /* 404 has ADK's text "Session not found", also for sessions that have expired and for apps and
+     * users of others. A create is 409 for an id that is taken, and a delete answers null. */
     {QP_HTTP_GET, ADK_SESSIONS, QP_NEED_READ, "adkListSessions",
      "ADK: the sessions of a user, without events", NULL, NULL, QP_ROUTE_WORKER, qp_route_adk_list},
     {QP_HTTP_POST, ADK_SESSIONS, QP_NEED_WRITE, "adkCreateSession", "ADK: create a session", NULL,
@@ -369,6 +445,8 @@ const qp_route qp_routes[] = {
     {QP_HTTP_PATCH, "/apps/{app_name}/users/{user_id}/memory", QP_NEED_WRITE, "adkUpdateMemory",
      "ADK: add a session to memory; every session of the store is in it", NULL, "AdkMemoryPatch",
      QP_ROUTE_WORKER, qp_route_adk_memory},
+    /* The session of the path need not exist: ADK saves artifacts before it creates the session.
+     * What a session that has expired holds is not shown. */
     {QP_HTTP_GET, ADK_SESSION "/artifacts", QP_NEED_READ, "adkListArtifacts",
      "ADK: the names of artifacts of a session and its user", NULL, NULL, QP_ROUTE_WORKER,
      qp_route_adk_artifact_names},
@@ -405,14 +483,18 @@ static bool route_fits(const char *path, const qp_http_request *request,
 
     while (path[0] == '/' && path[1] != '\0') {
         const char *begin = path + 1;
+        /* The template's segment. Segments of the request are decoded: an escaped slash is part of
+         * a value, and can never make a path longer. */
         size_t n = strcspn(begin, "/");
 
+        /* The template goes on where the request has ended. */
         if (at == request->segment_count) {
             return false;
         }
         if (begin[0] == '{') {
             assert(values < QP_PATH_VALUES_MAX);
             ret_values[values] = request->segments[at];
+            /* An empty value is no name: "/v1/sessions/" is no session, and no list either. */
             if (ret_values[values++].n == 0) {
                 return false;
             }

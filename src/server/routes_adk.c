@@ -6,7 +6,9 @@
  * that an agent and a browser see the same ones. Runs on workers, but for what needs no store.
  * Owns: nothing after a call. Called by: the table of routes. Locks: none. Transactions: those of
  * the ADK service's calls. A create with events is two of them, and deletes the session when the
- * second fails. */
+ * second fails.
+ * A read answers 200; a create 200, 409, 400 or 422; a delete 200 with null, also for a session
+ * that is not there; all answer 404 outside of the token's scope. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +23,15 @@
 
 /* ---- what routes share ----------------------------------------------------------------------- */
 
-/* App, user and session id of the path, in the order in which ADK writes them. */
+/* App, user and session id of the path, in the order in which ADK writes them.
+ * The texts lie in the request, which lives until the answer is sent. */
 static quipu_session_ref adk_ref(const qp_call *call)
 {
     return (quipu_session_ref){call->path[0], call->path[1], call->path[2]};
 }
 
-/* Apps and users outside of the identity's scope do not exist. */
+/* Apps and users outside of the identity's scope do not exist.
+ * Copies, because qp_call_scope() fills in what is absent; a path has both. */
 static quipu_status adk_check_scope(const qp_call *call, quipu_error *reterr)
 {
     quipu_str app_name = call->path[0];
@@ -36,13 +40,16 @@ static quipu_status adk_check_scope(const qp_call *call, quipu_error *reterr)
     return qp_call_scope(call, &app_name, &user_id, reterr);
 }
 
-/* Answers failures in ADK's words; others have the statuses of all routes. */
+/* Answers failures in ADK's words; others have the statuses of all routes.
+ * QUIPU_OK says that the answer is written; another status goes on to conn_handle(). The id in the
+ * text of a 409 is the client's own, cut at a whole character. */
 static quipu_status adk_end(qp_call *call, quipu_status status, quipu_str session_id,
                             const quipu_error *error)
 {
     char text[ADK_ID_SHOWN_MAX + 32];
 
     switch (status) {
+    /* One text for a session that is missing, has expired or is another user's. */
     case QUIPU_NOT_FOUND:
     case QUIPU_EXPIRED:
         qp_reply_error(&call->answer, 404, "NOT_FOUND", "Session not found");
@@ -61,7 +68,8 @@ static quipu_status adk_end(qp_call *call, quipu_status status, quipu_str sessio
     }
 }
 
-/* Reads a session in the scope; QUIPU_NOT_FOUND: there is none. num_recent 0: without events. */
+/* Reads a session in the scope; QUIPU_NOT_FOUND: there is none. num_recent 0: without events.
+ * The live session is the caller's, to free with quipu_live_free(). */
 static quipu_status adk_open(qp_call *call, quipu_session_ref ref, int64_t num_recent,
                              quipu_live **ret_live, quipu_error *reterr)
 {
@@ -69,6 +77,7 @@ static quipu_status adk_open(qp_call *call, quipu_session_ref ref, int64_t num_r
     quipu_live *live = NULL;
     quipu_status status = adk_check_scope(call, reterr);
 
+    /* -1: all events; 0: the head and the state alone. */
     options.num_recent = num_recent;
     if (status == QUIPU_OK) {
         status = quipu_service_get(call->server->adk, &ref, &options, &call->limits, &live, reterr);
@@ -82,7 +91,8 @@ static quipu_status adk_open(qp_call *call, quipu_session_ref ref, int64_t num_r
     return status;
 }
 
-/* Answers with the whole session; 204 to a token that may not read. */
+/* Answers with the whole session; 204 to a token that may not read.
+ * A token that only writes may change a session and must not learn what others put into it. */
 static quipu_status adk_answer(qp_call *call, quipu_live *live, quipu_error *reterr)
 {
     quipu_status status;
@@ -120,7 +130,8 @@ quipu_status qp_route_adk_get(qp_call *call, quipu_error *reterr)
     return adk_end(call, status, call->path[2], reterr);
 }
 
-/* Sessions of ADK's evaluations are not shown, as in ADK. */
+/* Sessions of ADK's evaluations are not shown, as in ADK.
+ * A list only: by its id such a session can be read. */
 static bool adk_is_shown(quipu_str session_id)
 {
     static const char *const hidden[] = {"adk-eval-session-", "___eval___session___"};
@@ -154,6 +165,7 @@ quipu_status qp_route_adk_list(qp_call *call, quipu_error *reterr)
     for (size_t i = 0; i < page->sessions.count && status == QUIPU_OK; i++) {
         const quipu_service_entry *entry = quipu_service_entry_at(page->sessions, i);
 
+        /* Hidden ones are read and dropped: the page has all sessions of the user. */
         if (adk_is_shown(entry->ref.session_id)) {
             status = qp_adk_put_entry(&writer, entry, reterr);
         }
@@ -166,6 +178,7 @@ quipu_status qp_route_adk_list(qp_call *call, quipu_error *reterr)
 /* Options are for session services that take some; ours takes none. */
 static bool adk_check_options(qp_call *call, qp_json_node options)
 {
+    /* Sorted by name, as Python sorts the set in its text. */
     static const char *const bound[] = {"app_name", "session_id", "state", "user_id"};
     char text[160] = "Session options cannot contain keys already bound by the endpoint: ";
     size_t n = strlen(text);
@@ -178,6 +191,7 @@ static bool adk_check_options(qp_call *call, qp_json_node options)
             is_first = false;
         }
     }
+    /* Absent, or empty: nothing is asked for. */
     if (qp_json_count(options) == 0) {
         return true;
     }
@@ -187,7 +201,9 @@ static bool adk_check_options(qp_call *call, qp_json_node options)
     return false;
 }
 
-/* Appends the first events in one transaction. A session without them is not left behind. */
+/* Appends the first events in one transaction. A session without them is not left behind.
+ * A crash between the two transactions leaves a session without events. When the delete fails, too,
+ * the session is left, and the log says so. */
 static quipu_status adk_append_first(qp_call *call, quipu_live *live, quipu_messages messages,
                                      quipu_error *reterr)
 {
@@ -205,6 +221,7 @@ static quipu_status adk_append_first(qp_call *call, quipu_live *live, quipu_mess
             quipu_message_append(call->store, key, messages, &options, &call->limits, NULL, reterr);
     }
     if (status == QUIPU_OK) {
+        /* The answer shows the events with the numbers and times that the store gave them. */
         return quipu_live_refresh(live, &call->limits, reterr);
     }
     if (quipu_service_delete(call->server->adk, &head.ref, &call->limits, &ignored) != QUIPU_OK) {
@@ -214,7 +231,9 @@ static quipu_status adk_append_first(qp_call *call, quipu_live *live, quipu_mess
     return status;
 }
 
-/* Creates a session with its state and its events, and answers with it. */
+/* Creates a session with its state and its events, and answers with it.
+ * An absent id is made by the library. The checks come in the order of what they cost: scope, id,
+ * names of the state, store. */
 static quipu_status adk_create(qp_call *call, const qp_adk_body *body, quipu_str session_id,
                                quipu_messages messages, quipu_error *reterr)
 {
@@ -226,6 +245,7 @@ static quipu_status adk_create(qp_call *call, const qp_adk_body *body, quipu_str
         status = qp_error_set(reterr, QUIPU_MISUSE, "an id that is . or .. cannot be in a path");
     }
     if (status == QUIPU_OK) {
+        /* Names of the app are refused for a token of one user before anything is stored. */
         status = qp_call_check_state(call, body->state, reterr);
     }
     if (status == QUIPU_OK) {
@@ -243,7 +263,8 @@ static quipu_status adk_create(qp_call *call, const qp_adk_body *body, quipu_str
 }
 
 /* The body may bring events and options. What is wrong with it is answered as ADK does, before
- * anything is stored. */
+ * anything is stored.
+ * Each of the three readers writes the answer itself when it refuses. */
 quipu_status qp_route_adk_create(qp_call *call, quipu_error *reterr)
 {
     quipu_messages messages = quipu_messages_of(NULL, 0);
@@ -271,7 +292,8 @@ quipu_status qp_route_adk_create_id(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* Appends the event of a change of state and sets the call's key, so that tails look. */
+/* Appends the event of a change of state and sets the call's key, so that tails look.
+ * The session is read with its events, because the answer is the whole session. */
 static quipu_status adk_patch(qp_call *call, quipu_json delta, quipu_error *reterr)
 {
     const quipu_session_ref ref = adk_ref(call);
@@ -293,6 +315,7 @@ static quipu_status adk_patch(qp_call *call, quipu_json delta, quipu_error *rete
     if (status == QUIPU_OK) {
         status = adk_answer(call, live, reterr);
     }
+    /* For conn_done(): the key of the session whose tails are to look. */
     if (status == QUIPU_OK) { /* behind the answer, which takes the arena */
         status = qp_call_adk_key(call, &ref, &call->key, reterr);
     }
@@ -314,7 +337,8 @@ quipu_status qp_route_adk_patch(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* A missing session is deleted already, here too. */
+/* A missing session is deleted already, here too.
+ * The key is set behind the delete, so that conn_done() lets the session's tails look and end. */
 quipu_status qp_route_adk_delete(qp_call *call, quipu_error *reterr)
 {
     const quipu_session_ref ref = adk_ref(call);
@@ -331,7 +355,8 @@ quipu_status qp_route_adk_delete(qp_call *call, quipu_error *reterr)
 }
 
 /* Recall finds the messages of every session as soon as they are stored: there is nothing to add
- * but the answer whether the session exists. */
+ * but the answer whether the session exists.
+ * Needs the right to write, as in ADK, although it stores nothing. */
 quipu_status qp_route_adk_memory(qp_call *call, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -352,14 +377,17 @@ quipu_status qp_route_adk_memory(qp_call *call, quipu_error *reterr)
 
 /* ---- apps ------------------------------------------------------------------------------------ */
 
-/* For qsort(): apps are listed in the order of their names. */
+/* For qsort(): apps are listed in the order of their names.
+ * By bytes, so that the order is the same on every machine. */
 static int adk_by_name(const void *a, const void *b)
 {
     return qp_str_cmp(*(const quipu_str *)a, *(const quipu_str *)b);
 }
 
 /* The apps of the newest QUIPU_PAGE_MAX sessions, each once, sorted. An app with sessions is one
- * with an agent, as far as a store knows. */
+ * with an agent, as far as a store knows.
+ * Older apps are missing from the list and can be used all the same: a full list would read every
+ * session. */
 static quipu_status adk_find_apps(qp_call *call, quipu_str **ret_names, size_t *ret_count,
                                   quipu_error *reterr)
 {
@@ -379,6 +407,7 @@ static quipu_status adk_find_apps(qp_call *call, quipu_str **ret_names, size_t *
         const quipu_str name = quipu_session_info_at(page->sessions, i)->app_name;
 
         if (name.n > 0) {
+            /* Copied, because the page is freed before the answer is written. */
             status = quipu_arena_copy(&call->arena, name, &names[count++]);
         }
     }
@@ -386,10 +415,12 @@ static quipu_status adk_find_apps(qp_call *call, quipu_str **ret_names, size_t *
     if (names == NULL || status != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
     }
+    /* Sorted first, so that equal names stand next to each other. */
     qsort(names, count, sizeof(*names), adk_by_name);
     *ret_count = 0;
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || !quipu_str_eq(names[i], names[i - 1])) {
+            /* In place: the number that is kept never overtakes the one that is read. */
             names[(*ret_count)++] = names[i];
         }
     }
@@ -415,10 +446,13 @@ static void adk_put_app(qp_jsonw *writer, quipu_str name, bool is_detailed)
     qp_jsonw_object_end(writer);
 }
 
-/* A scoped token sees the one app that it is for, also when that has no session yet. */
+/* A scoped token sees the one app that it is for, also when that has no session yet.
+ * No read of the store for it; a token of the whole store sees the names of all apps. */
 quipu_status qp_route_adk_apps(qp_call *call, quipu_error *reterr)
 {
+    /* Two forms of the same list: names, or objects. */
     const bool is_detailed = qp_call_flag(call, "detailed");
+    /* For a scoped token, which names an app in any case. */
     quipu_str own = call->identity->app_name;
     quipu_str *names = &own;
     size_t count = 1;
@@ -467,8 +501,10 @@ static quipu_status adk_answer_texts(qp_call *call, const char *const texts[][2]
 /* About this server, in the members of ADK's answer. */
 quipu_status qp_route_adk_version(qp_call *call, quipu_error *reterr)
 {
-    const char *const texts[][2] = {
-        {"version", quipu_version()}, {"language", "c"}, {"language_version", "11"}};
+    const char *const texts[][2] = {/* ADK's own server names its language here, too. */
+                                    {"version", quipu_version()},
+                                    {"language", "c"},
+                                    {"language_version", "11"}};
 
     return adk_answer_texts(call, texts, 3, reterr);
 }
@@ -489,7 +525,8 @@ quipu_status qp_route_adk_config(qp_call *call, quipu_error *reterr)
     return adk_answer_texts(call, texts, 1, reterr);
 }
 
-/* ADK Web offers to run agents; this says what to do instead. */
+/* ADK Web offers to run agents; this says what to do instead.
+ * On the loop, without a worker: the answer is always the same. */
 quipu_status qp_route_adk_run(qp_call *call, quipu_error *reterr)
 {
     (void)reterr;

@@ -1,7 +1,13 @@
 /* Artifacts, for /v1 and for ADK's routes. A session's artifacts are its own and its user's; what
  * the identity may see is decided by the session, or by app and user of the path. Runs on workers.
  *
- * Bytes are always sent inside of JSON: a client's file is never a document of this origin. */
+ * Bytes are always sent inside of JSON: a client's file is never a document of this origin.
+ * Called by: the table of routes. Owns: nothing after a call; lists of the library are freed by the
+ * handler, texts of bodies lie in the call's arena. Locks: none. Transactions: a read of the
+ * session's header where a check needs it, then one call of the library. Statuses: 200 and 201; 204
+ * where a token that may not read would learn something; 400 for a body or a name that is wrong;
+ * 404 outside of the scope and for what is missing; 413 beyond the limits of the library. A save is
+ * not idempotent: sent twice, it makes two versions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,13 +19,17 @@
 #include "server/route.h"
 #include "server/session_json.h"
 
+/* Nine digits fit 32 bits, and are more than a version can have. */
 #define ARTIFACT_DIGITS_MAX 9 /* of a version in a path */
 
 /* ---- /v1 ------------------------------------------------------------------------------------- */
 
+/* The first row is for a kind of 0, which stored artifacts do not have. */
 static const char *const artifact_kinds[] = {"data", "data", "text", "uri"}; /* by their enum */
 
-/* Lists leave the bytes out: a list costs what its names cost. */
+/* Lists leave the bytes out: a list costs what its names cost.
+ * Members that are absent are left out, so that a client distinguishes "none" from an empty text.
+ * */
 static void artifact_put(qp_jsonw *writer, const quipu_artifact *artifact, bool with_data)
 {
     qp_jsonw_object(writer);
@@ -52,7 +62,8 @@ static void artifact_put(qp_jsonw *writer, const quipu_artifact *artifact, bool 
     qp_jsonw_object_end(writer);
 }
 
-/* {"artifact":{...}} */
+/* {"artifact":{...}}
+ * The list has one item: a get and a save of one artifact return exactly one. */
 static quipu_status artifact_answer(qp_call *call, int status, const quipu_artifact_list *list,
                                     bool with_data, quipu_error *reterr)
 {
@@ -68,7 +79,9 @@ static quipu_status artifact_answer(qp_call *call, int status, const quipu_artif
 
 /* What a session that has expired holds is hidden, as the session is: only the user's own names are
  * left of the place. *ret_hidden says so; it stays as it is where no session has the key, as with
- * ADK, which saves before it creates. */
+ * ADK, which saves before it creates.
+ * The error is the function's own until it is known that it counts: the two expected statuses must
+ * not leave a message behind. */
 static quipu_status artifact_hide_expired(qp_call *call, quipu_artifact_query *query,
                                           bool *ret_hidden, quipu_error *reterr)
 {
@@ -77,6 +90,7 @@ static quipu_status artifact_hide_expired(qp_call *call, quipu_artifact_query *q
     quipu_error error = {0};
     quipu_status status;
 
+    /* Without a key in the query there is no session that could have expired. */
     *ret_hidden = false;
     if (query->session_key.p == NULL) {
         return QUIPU_OK;
@@ -95,7 +109,8 @@ static quipu_status artifact_hide_expired(qp_call *call, quipu_artifact_query *q
     return QUIPU_OK;
 }
 
-/* Whether a name belongs to the user, and so to no session. */
+/* Whether a name belongs to the user, and so to no session.
+ * The prefix is ADK's, "user:"; it is a part of the name wherever the name is shown. */
 static bool artifact_is_users(quipu_str name)
 {
     const quipu_str prefix = QUIPU_STR(QUIPU_ARTIFACT_USER_PREFIX);
@@ -105,7 +120,9 @@ static bool artifact_is_users(quipu_str name)
 
 /* Whose artifacts a request is about. By a session's key alone, in the path or as a parameter, the
  * session must exist in the identity's scope. Where an app or a user is named the rows are theirs,
- * as with ADK: the key need not be that of a session, and only the names decide what is seen. */
+ * as with ADK: the key need not be that of a session, and only the names decide what is seen.
+ * On return the query's app and user are within the scope: they are what the store selects by. The
+ * key of a scoped token may be one of no session; it selects nothing of other owners. */
 static quipu_status artifact_place(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)
 {
     quipu_status status;
@@ -122,7 +139,9 @@ static quipu_status artifact_place(qp_call *call, quipu_artifact_query *query, q
     return status;
 }
 
-/* The place that the path or the parameters name, and the name, which is the path's last value. */
+/* The place that the path or the parameters name, and the name, which is the path's last value.
+ * In "/v1/sessions/{key}/artifacts/{name}" the name is the second value; in "/v1/artifacts/{name}"
+ * it is the first, and the owner comes from the parameters. */
 static quipu_status artifact_query(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)
 {
     const bool has_key = call->key.p != NULL;
@@ -143,6 +162,7 @@ quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr)
     quipu_status status = artifact_query(call, &query, reterr);
     qp_jsonw writer;
 
+    /* Absent: all names. */
     query.name = qp_call_text(call, "name"); /* none is in the path of a list */
     query.flags = qp_call_flag(call, "versions") ? QUIPU_ARTIFACT_VERSIONS : 0;
     if (status == QUIPU_OK) {
@@ -165,7 +185,9 @@ quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr)
 }
 
 /* With the bytes, as base64 inside of JSON: a browser that is led here shows no document of a
- * client's. */
+ * client's.
+ * Without `version` the newest (-1). The bytes are held twice for a moment, as bytes and as base64,
+ * within QP_REPLY_MAX. */
 quipu_status qp_route_artifact_get(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
@@ -183,7 +205,8 @@ quipu_status qp_route_artifact_get(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* A text of the body. */
+/* A text of the body.
+ * `name` is for the error; the text is copied to the call's arena. */
 static quipu_status artifact_text(qp_call *call, const char *name, qp_json_node value,
                                   quipu_str *ret, quipu_error *reterr)
 {
@@ -194,7 +217,8 @@ static quipu_status artifact_text(qp_call *call, const char *name, qp_json_node 
     return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "%s must be a text", name);
 }
 
-/* Bytes of a text in base64. */
+/* Bytes of a text in base64.
+ * An empty text is zero bytes and not a missing member: `ret->p` is set in every case. */
 static quipu_status artifact_bytes(qp_call *call, qp_json_node value, quipu_bytes *ret,
                                    quipu_error *reterr)
 {
@@ -211,7 +235,8 @@ static quipu_status artifact_bytes(qp_call *call, qp_json_node value, quipu_byte
     return status;
 }
 
-/* What the bytes are; without it a `text` is a text, and `data` is data. */
+/* What the bytes are; without it a `text` is a text, and `data` is data.
+ * Strict: a kind of a newer version is refused, for it would be shown wrongly later. */
 static quipu_status artifact_kind(qp_json_node value, quipu_artifact *ret, quipu_error *reterr)
 {
     for (int i = QUIPU_ARTIFACT_DATA; i <= QUIPU_ARTIFACT_URI; i++) {
@@ -224,7 +249,9 @@ static quipu_status artifact_kind(qp_json_node value, quipu_artifact *ret, quipu
     return qp_error_set(reterr, QUIPU_INVALID, "kind must be data, text or uri");
 }
 
-/* The members that say whose an artifact is, where the path does not. *ret_known: it is one. */
+/* The members that say whose an artifact is, where the path does not. *ret_known: it is one.
+ * With a key in the path the three names are unknown members, and refused as such: the body must
+ * not name another owner than the path does. */
 static quipu_status artifact_owner(qp_call *call, qp_json_node name, qp_json_node value,
                                    quipu_artifact *ret, bool *ret_known, quipu_error *reterr)
 {
@@ -243,7 +270,9 @@ static quipu_status artifact_owner(qp_call *call, qp_json_node name, qp_json_nod
     return QUIPU_OK;
 }
 
-/* One member of the body; `text` and `data` are two spellings of the same thing. */
+/* One member of the body; `text` and `data` are two spellings of the same thing.
+ * A member that is unknown is refused: it may be a misspelled one. The metadata stay in the body's
+ * document, which the handler frees behind the save. */
 static quipu_status artifact_member(qp_call *call, qp_json_node name, qp_json_node value,
                                     quipu_artifact *ret, quipu_error *reterr)
 {
@@ -263,6 +292,7 @@ static quipu_status artifact_member(qp_call *call, qp_json_node name, qp_json_no
     }
     if (qp_json_text_is(name, QUIPU_STR("text"))) {
         status = artifact_text(call, "text", value, &text, reterr);
+        /* An explicit kind counts, whether it stands before or behind the text. */
         ret->kind = (int)ret->kind == 0 ? QUIPU_ARTIFACT_TEXT : ret->kind;
         ret->data = (quipu_bytes){text.p, text.n};
         return status;
@@ -302,7 +332,9 @@ static quipu_status artifact_read(qp_call *call, qp_json_node body, quipu_artifa
     return status;
 }
 
-/* The body is read before the session is looked up: a malformed one costs no read of the store. */
+/* The body is read before the session is looked up: a malformed one costs no read of the store.
+ * 201 with the version that the store chose. When the client leaves meanwhile, the version stays:
+ * it finds it in the list. */
 quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact artifact = {.session_key = call->key};
@@ -319,6 +351,7 @@ quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr)
         place.user_id = artifact.user_id;
         place.session_key = artifact.session_key;
         status = artifact_place(call, &place, reterr);
+        /* The place that was checked is the one that is written to. */
         artifact.app_name = place.app_name; /* a scoped token's, where none is named */
         artifact.user_id = place.user_id;
     }
@@ -334,7 +367,8 @@ quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* All versions of the name. One that is not there is deleted, too: a repeat gets the same 204. */
+/* All versions of the name. One that is not there is deleted, too: a repeat gets the same 204.
+ * How many there were is something that was stored: only a token that reads learns it. */
 quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
@@ -351,6 +385,7 @@ quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
     }
     qp_jsonw_begin(&writer, &call->answer.body);
     qp_jsonw_object(&writer);
+    /* Versions, of this one name. */
     qp_jsonw_put_i64(&writer, "removed", removed);
     qp_jsonw_object_end(&writer);
     return qp_reply_json(&call->answer, 200, &writer, reterr);
@@ -358,10 +393,13 @@ quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
 
 /* ---- ADK ------------------------------------------------------------------------------------- */
 
-/* The place of a path: app, user, and the key of the session, which need not exist. */
+/* The place of a path: app, user, and the key of the session, which need not exist.
+ * The scope is checked before the key is made and before any read: for another user's path the
+ * answer is the same whether the session exists or not. */
 static quipu_status adk_place(qp_call *call, quipu_artifact_query *query, bool *ret_hidden,
                               quipu_error *reterr)
 {
+    /* By the ADK service's rule for keys, so that an agent finds what is saved here. */
     const quipu_session_ref ref = {call->path[0], call->path[1], call->path[2]};
 
     query->app_name = call->path[0];
@@ -371,7 +409,8 @@ static quipu_status adk_place(qp_call *call, quipu_artifact_query *query, bool *
     return status == QUIPU_OK ? artifact_hide_expired(call, query, ret_hidden, reterr) : status;
 }
 
-/* Answers failures in ADK's words: what is not found is `missing`. */
+/* Answers failures in ADK's words: what is not found is `missing`.
+ * QUIPU_OK is passed on; others have the statuses of all routes. */
 static quipu_status adk_fail(qp_call *call, quipu_status status, const char *missing,
                              const quipu_error *error)
 {
@@ -386,13 +425,16 @@ static quipu_status adk_fail(qp_call *call, quipu_status status, const char *mis
     return status;
 }
 
-/* ADK's ArtifactVersion. */
+/* ADK's ArtifactVersion.
+ * The URI names the version for people and tools of ADK; no route of this server is called by it.
+ * */
 static void adk_put_version(qp_jsonw *writer, const qp_call *call, const quipu_artifact *artifact)
 {
     const quipu_time at = artifact->created_at;
     qp_buf uri;
 
     qp_buf_init(&uri, QP_REPLY_MAX);
+    /* The parts are put in as they are: the URI is a name to be shown, not to be parsed. */
     qp_buf_puts(&uri, "quipu://apps/");
     qp_buf_put(&uri, call->path[0]);
     qp_buf_puts(&uri, "/users/");
@@ -418,7 +460,8 @@ static void adk_put_version(qp_jsonw *writer, const qp_call *call, const quipu_a
     qp_buf_free(&uri);
 }
 
-/* Bytes as pydantic writes them: base64 with the alphabet for URLs. */
+/* Bytes as pydantic writes them: base64 with the alphabet for URLs.
+ * The alphabet differs in two characters, which are replaced in place. */
 static void adk_put_bytes(qp_jsonw *writer, quipu_bytes bytes)
 {
     qp_buf text;
@@ -432,7 +475,8 @@ static void adk_put_bytes(qp_jsonw *writer, quipu_bytes bytes)
     qp_buf_free(&text);
 }
 
-/* A Part of Google's GenAI. */
+/* A Part of Google's GenAI.
+ * A text is never base64, and a URI is never fetched: it is what the client saved. */
 static void adk_put_part(qp_jsonw *writer, const quipu_artifact *artifact)
 {
     const quipu_str text = {artifact->data.p, artifact->data.n};
@@ -459,7 +503,8 @@ static void adk_put_part(qp_jsonw *writer, const quipu_artifact *artifact)
     qp_jsonw_object_end(writer);
 }
 
-/* A member of an object in either spelling; none: missing or null. */
+/* A member of an object in either spelling; none: missing or null.
+ * The camelCase one first, as in the rest of ADK's bodies. */
 static qp_json_node adk_member(qp_json_node object, const char *camel, const char *snake)
 {
     qp_json_node node = qp_json_get(object, quipu_cstr(camel));
@@ -477,7 +522,8 @@ static quipu_status adk_text(qp_call *call, qp_json_node object, const char *cam
     return node.doc == NULL ? QUIPU_OK : artifact_text(call, camel, node, ret, reterr);
 }
 
-/* A part as an artifact: inline data before a text before the URI of a file, as in ADK. */
+/* A part as an artifact: inline data before a text before the URI of a file, as in ADK.
+ * A part without any of the three is refused in ADK's own words. */
 static quipu_status adk_read_part(qp_call *call, qp_json_node part, quipu_artifact *ret,
                                   quipu_error *reterr)
 {
@@ -512,7 +558,8 @@ static quipu_status adk_read_part(qp_call *call, qp_json_node part, quipu_artifa
     return status;
 }
 
-/* Saves what the body has; answers with the version. */
+/* Saves what the body has; answers with the version.
+ * `session_id` of the body is the file's name here (QP_ADK_ARTIFACT). */
 static quipu_status adk_save(qp_call *call, const qp_adk_body *body, quipu_error *reterr)
 {
     quipu_artifact artifact = {.name = body->session_id, .metadata = body->state};
@@ -562,10 +609,13 @@ quipu_status qp_route_adk_artifact_save(qp_call *call, quipu_error *reterr)
 }
 
 /* What a list shows of each artifact. */
+/* Names are of the newest versions; the other two list every version of one name. */
 typedef enum adk_shows { ADK_NAMES, ADK_VERSIONS, ADK_METADATA } adk_shows;
 
 /* Three routes are one list: ADK asks for names, for the versions of one, or for what is known of
- * each version. */
+ * each version.
+ * What an expired session holds is an empty list, as for a session that never was. The user's own
+ * names are listed all the same. */
 static quipu_status adk_list(qp_call *call, adk_shows shows, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
@@ -578,6 +628,7 @@ static quipu_status adk_list(qp_call *call, adk_shows shows, quipu_error *reterr
         query.name = call->path[3];
         query.flags = QUIPU_ARTIFACT_VERSIONS;
     }
+    /* Names of the user are listed also where the session has expired. */
     hidden = hidden && shows != ADK_NAMES && !artifact_is_users(query.name);
     if (status == QUIPU_OK && !hidden) {
         status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);
@@ -621,13 +672,16 @@ quipu_status qp_route_adk_artifact_metadatas(qp_call *call, quipu_error *reterr)
     return adk_list(call, ADK_METADATA, reterr);
 }
 
-/* The version that a path names: "latest", or a number. false: the answer is 422. */
+/* The version that a path names: "latest", or a number. false: the answer is 422.
+ * A negative number is a number to ADK, and no version has it: 404 and not 422. An absent text and
+ * "latest" are the newest one. */
 static bool adk_version(qp_call *call, quipu_str text, int64_t *ret_version)
 {
     const bool negative = text.n > 0 && text.p[0] == '-';
     int64_t version = 0;
     bool good = text.n > (size_t)negative && text.n <= ARTIFACT_DIGITS_MAX;
 
+    /* ADK's word for the newest one, in a path or as a parameter. */
     if (text.p == NULL || quipu_str_eq(text, QUIPU_STR("latest"))) {
         *ret_version = -1;
         return true;
@@ -643,14 +697,17 @@ static bool adk_version(qp_call *call, quipu_str text, int64_t *ret_version)
     return good;
 }
 
-/* Whether a version is what a rewind of ADK saves to remove an artifact. */
+/* Whether a version is what a rewind of ADK saves to remove an artifact.
+ * ADK knows no deletion of one version: its rewind saves an empty one over it, so that reading the
+ * newest must find nothing. The versions before it stay readable. */
 static bool adk_is_gone(const quipu_artifact *artifact)
 {
     return artifact->kind == QUIPU_ARTIFACT_DATA && artifact->size == 0 &&
            quipu_str_eq(artifact->mime_type, QUIPU_STR("application/octet-stream"));
 }
 
-/* One version: its part, or what is known of it. */
+/* One version: its part, or what is known of it.
+ * Metadata show the emptied version, too: only its part does not exist. */
 static quipu_status adk_get(qp_call *call, quipu_str version, bool metadata, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;

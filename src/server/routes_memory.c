@@ -1,6 +1,9 @@
 /* What is known of sessions: their memories, correcting and retiring one, and how far workers have
  * observed. Each handler makes one or two calls of the library, within the identity's scope. Runs
- * on workers. */
+ * on workers.
+ * Owns: nothing after a call. Called by: the table of routes. Locks: none. Statuses: 200, 204 for a
+ * change by a token that may not read, 400 for a body that is wrong, 404 for a session or a memory
+ * outside of the scope. */
 #include <quipu/memory.h>
 
 #include "base/error.h"
@@ -12,6 +15,7 @@
 #define MEMORY_LIMIT_DEFAULT 200 /* memories of a kind that an answer has without a limit */
 
 /* In the order of their enums in <quipu/store.h>. */
+/* The place in a list is the enum's value; 0 is no value, and has no name. */
 static const char *const memory_kinds[] = {"", "observation", "reflection"};
 static const char *const memory_priorities[] = {"", "standing", "high", "medium", "low", "done"};
 static const char *const memory_topics[] = {"",           "instruction", "preference", "decision",
@@ -38,12 +42,14 @@ static void memory_put(qp_call *call, qp_jsonw *writer, const quipu_memory *memo
     memory_put_name(writer, "priority", memory_priorities, COUNT_OF(memory_priorities),
                     memory->priority);
     memory_put_name(writer, "topic", memory_topics, COUNT_OF(memory_topics), memory->topic);
+    /* A buffered memory was observed ahead and is not part of the block of memory yet. */
     qp_jsonw_put_bool(writer, "buffered", memory->state == QUIPU_MEMORY_BUFFERED);
     qp_fields_members(writer, &call->server->memory_fields, memory);
     qp_jsonw_object_end(writer);
 }
 
-/* The newest of one kind, in the order of creation; *more is set when there are older ones. */
+/* The newest of one kind, in the order of creation; *more is set when there are older ones.
+ * One more than the limit is asked for: if it comes, there are older ones, and it is not shown. */
 static quipu_status memory_put_kind(qp_call *call, qp_jsonw *writer, quipu_memory_kind kind,
                                     bool *more, quipu_error *reterr)
 {
@@ -62,6 +68,7 @@ static quipu_status memory_put_kind(qp_call *call, qp_jsonw *writer, quipu_memor
     if (status != QUIPU_OK) {
         return status;
     }
+    /* The list is in the order of creation, so that the ones too many stand in front. */
     skip = list->memories.count > (size_t)limit ? list->memories.count - (size_t)limit : 0;
     *more = *more || skip > 0;
     for (size_t i = skip; i < list->memories.count; i++) {
@@ -71,7 +78,10 @@ static quipu_status memory_put_kind(qp_call *call, qp_jsonw *writer, quipu_memor
     return QUIPU_OK;
 }
 
-/* Reflections first: they summarize the observations. */
+/* Reflections first: they summarize the observations.
+ * The header is read for every token: a session that does not exist is 404 and not an empty list.
+ * Two reads follow; a memory that is committed between them is shown or not, which a client cannot
+ * distinguish from asking a moment earlier. */
 quipu_status qp_route_memory_list(qp_call *call, quipu_error *reterr)
 {
     quipu_history *history = NULL;
@@ -105,7 +115,8 @@ static quipu_status memory_wrong(const char *name, const char *rule, quipu_error
     return qp_error_field(reterr, QUIPU_INVALID, "body", name, "type", "%s must be %s", name, rule);
 }
 
-/* A text of the body that is one of several names; `*ret_value` is its number. */
+/* A text of the body that is one of several names; `*ret_value` is its number.
+ * 0 is skipped: the empty text is no name. */
 static quipu_status memory_take_name(const char *name, qp_json_node value, const char *const *names,
                                      size_t count, size_t *ret_value, quipu_error *reterr)
 {
@@ -119,7 +130,7 @@ static quipu_status memory_take_name(const char *name, qp_json_node value, const
 }
 
 /* null is an absent text: it clears a subject, and is refused by the library where a text must be.
- * */
+ * The copy lies in the call's arena. */
 static quipu_status memory_take_text(qp_call *call, const char *name, qp_json_node value,
                                      quipu_str *ret_text, quipu_error *reterr)
 {
@@ -135,7 +146,8 @@ static quipu_status memory_take_text(qp_call *call, const char *name, qp_json_no
                : qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
 }
 
-/* One member of the body. */
+/* One member of the body.
+ * "retire": false is refused: a retired memory does not come back by a patch. */
 static quipu_status memory_take(qp_call *call, qp_json_node name, qp_json_node value,
                                 quipu_memory_patch *patch, quipu_error *reterr)
 {
@@ -177,7 +189,8 @@ static quipu_status memory_take(qp_call *call, qp_json_node name, qp_json_node v
 }
 
 /* The path's id must be a memory of the path's session: what the identity may change follows from
- * the session. */
+ * the session.
+ * One answer for an id that does not exist and for one of another session. */
 static quipu_status memory_check(qp_call *call, const quipu_memory_patch *patch,
                                  quipu_error *reterr)
 {
@@ -186,6 +199,7 @@ static quipu_status memory_check(qp_call *call, const quipu_memory_patch *patch,
     quipu_status status;
 
     query.kind = patch->kind;
+    /* By id alone: the session is compared with the path below. */
     query.ids = &patch->id;
     query.id_count = 1;
     status = quipu_memory_find(call->store, &query, &call->limits, &list, reterr);
@@ -199,13 +213,15 @@ static quipu_status memory_check(qp_call *call, const quipu_memory_patch *patch,
 }
 
 /* Who changed a memory is not the client's to say: it is the note that the maker of the token
- * wrote. */
+ * wrote.
+ * An id that is no UUID is 404: no memory has it, and the path is right otherwise. */
 static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_memory_patch *patch,
                                       quipu_error *reterr)
 {
     qp_json_iter each = qp_json_each(body);
     quipu_status status = QUIPU_OK;
 
+    /* Before the body's members: the path decides which memory it is. */
     if (quipu_uuid_parse(call->path[1], &patch->id) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_NOT_FOUND, "the session has no such memory");
     }
@@ -226,6 +242,7 @@ static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_me
 
 /* Parse, scope, whose memory, change: the store is not asked before the body is right, and the
  * change is one transaction. */
+/* Needs the right to write, in the scope of the session. */
 quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr)
 {
     quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
@@ -264,17 +281,21 @@ quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr)
 /* ---- progress -------------------------------------------------------------------------------- */
 
 /* Why a worker failed. A token of one user learns that it did: the text may be that of a model's
- * provider, with its host and the account of the operator. */
+ * provider, with its host and the account of the operator.
+ * That there is an error is shown to everybody: a client must see that its session is not observed.
+ * */
 static void memory_put_error(const qp_call *call, qp_jsonw *writer, const char *name,
                              quipu_str text)
 {
+    /* A token of an app, or of the whole store, is an operator's. */
     const bool may_know = call->identity->user_id.p == NULL;
 
     qp_jsonw_put_text(writer, name,
                       may_know || text.p == NULL ? text : QUIPU_STR("the worker failed"));
 }
 
-/* Figures by the names of the struct, in its order. */
+/* Figures by the names of the struct, in its order.
+ * Times that do not exist are left out. */
 static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
                                 const quipu_memory_progress *progress)
 {
@@ -282,6 +303,7 @@ static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
         const char *name;
         int64_t value;
     } figures[] = {
+        /* Numbers of messages, then counts, then what models cost so far. */
         {"watermark", progress->watermark},
         {"lastSeq", progress->last_seq},
         {"pendingMessages", progress->pending_messages},
@@ -305,6 +327,7 @@ static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
     for (size_t i = 0; i < COUNT_OF(figures); i++) {
         qp_jsonw_put_i64(writer, figures[i].name, figures[i].value);
     }
+    /* The worker that has the lease, by the name that it gave itself. */
     qp_jsonw_put_text(writer, "owner", progress->owner);
     if (progress->has_lease_until) {
         qp_jsonw_put_time(writer, "leaseUntil", progress->lease_until);
@@ -318,7 +341,8 @@ static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
 }
 
 /* The library's list for one session, for a user of an app, or for the whole store, as far as the
- * token reaches. */
+ * token reaches.
+ * `more` without a cursor: the list is for looking, and names of an app or a session narrow it. */
 quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr)
 {
     quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
@@ -331,6 +355,7 @@ quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr)
     if (call->key.p != NULL) { /* a session is a scope of its own */
         status = qp_call_check_session(call, reterr);
     } else {
+        /* Absent names are filled in from the token by qp_call_scope(). */
         options.app_name = qp_call_text(call, "app");
         options.user_id = qp_call_text(call, "user");
         status = qp_call_scope(call, &options.app_name, &options.user_id, reterr);

@@ -1,7 +1,8 @@
 /* Operations: whether the server lives, whether it accepts requests, and what it offers.
  *
  * Owns: nothing. Called by: the table of routes, on the loop's thread; what the store is asked for
- * /healthz is probe.c's. Locks: none. Transactions: none. */
+ * /healthz is probe.c's. Locks: none. Transactions: none.
+ * A monitor reads the HTTP status; the bodies are for people. */
 #include "server/route.h"
 #include "server/server.h"
 

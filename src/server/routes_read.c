@@ -4,7 +4,8 @@
  * Called by: workers, by the table of routes. Locks: none. Transactions: each handler makes one
  * call of the library, which reads one snapshot. The scope of the identity is part of the query
  * where the library takes one; otherwise a read of the session's header before that call checks it.
- */
+ * Statuses: 200; 400 for parameters; 404 for a session outside of the scope, 410 for one that has
+ * expired (whole-store tokens alone); 503 when the store is busy. All need the right to read. */
 #include <stdio.h>
 
 #include <quipu/agent.h>
@@ -18,6 +19,7 @@ static const char *const read_roles[] = {"",         "user",  "assistant", "tool
                                          "function", "model", "system"};
 
 /* In the order of quipu_context_reason. */
+/* Why the prompt begins otherwise than the one before it, or that it does not ("same"). */
 static const char *const read_reasons[] = {
     "same", "first",      "model",  "instructions", "memory",
     "idle", "compaction", "window", "history",      "pays",
@@ -28,7 +30,8 @@ static const char *const read_reasons[] = {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-/* A role that this server does not know comes from a newer library. */
+/* A role that this server does not know comes from a newer library.
+ * "other" keeps the member a text, which the document of the routes promises. */
 static void read_put_role(qp_jsonw *writer, quipu_role role)
 {
     qp_jsonw_put(writer, "role", (size_t)role < READ_ROLES ? read_roles[role] : "other");
@@ -36,7 +39,8 @@ static void read_put_role(qp_jsonw *writer, quipu_role role)
 
 /* ---- window ---------------------------------------------------------------------------------- */
 
-/* `overBudget` says that the newest turn alone is larger than the budget. */
+/* `overBudget` says that the newest turn alone is larger than the budget.
+ * A window over the budget is an answer and no error: the client decides whether it cuts. */
 quipu_status qp_route_window(qp_call *call, quipu_error *reterr)
 {
     quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
@@ -44,6 +48,7 @@ quipu_status qp_route_window(qp_call *call, quipu_error *reterr)
     quipu_status status = qp_call_check_session(call, reterr);
     qp_jsonw writer;
 
+    /* The table of routes demands the budget, so that 0 never gets here. */
     options.token_budget = qp_call_number(call, "budget", 0);
     options.flags = qp_call_flag(call, "cut") ? QUIPU_WINDOW_CUT : 0;
     if (status == QUIPU_OK) {
@@ -73,7 +78,8 @@ quipu_status qp_route_window(qp_call *call, quipu_error *reterr)
 
 /* ---- context --------------------------------------------------------------------------------- */
 
-/* Members as `quipu context --json` has them. */
+/* Members as `quipu context --json` has them.
+ * Bytes of data are not sent: their type and size say what a model would get. */
 static void read_put_part(qp_jsonw *writer, const quipu_part *part)
 {
     qp_jsonw_object(writer);
@@ -88,6 +94,7 @@ static void read_put_part(qp_jsonw *writer, const quipu_part *part)
     case QUIPU_PART_RESPONSE:
         qp_jsonw_put_text(writer, part->kind == QUIPU_PART_CALL ? "call" : "response", part->name);
         qp_jsonw_put_text(writer, "id", part->id);
+        /* A call without arguments has no value to show. */
         if (part->json.text.n > 0) {
             qp_jsonw_key(writer, QUIPU_STR("value"));
             qp_jsonw_raw(writer, part->json.text);
@@ -97,6 +104,7 @@ static void read_put_part(qp_jsonw *writer, const quipu_part *part)
         qp_jsonw_put_text(writer, "data", part->mime);
         qp_jsonw_put_i64(writer, "bytes", (int64_t)part->data.n);
         break;
+    /* A part that the neutral form has no member for is shown as it is stored. */
     case QUIPU_PART_OTHER:
         qp_jsonw_key(writer, QUIPU_STR("part"));
         qp_jsonw_raw(writer, part->json.text);
@@ -119,7 +127,8 @@ static void read_put_hash(qp_jsonw *writer, const char *name,
 
 /* The context as a whole: what the model gets, in its order, and what is known about the cache of
  * the provider. `exact` belongs to contexts that were sent: it says whether their bytes are still
- * those. */
+ * those.
+ * Figures that a provider reported are left out while there are none (-1). */
 static void read_put_context(qp_jsonw *writer, const quipu_context *context, bool is_past)
 {
     qp_jsonw_put(writer, "reason",
@@ -142,6 +151,7 @@ static void read_put_context(qp_jsonw *writer, const quipu_context *context, boo
             qp_jsonw_put_i64(writer, "reportedCached", context->reported_cached);
         }
     }
+    /* Tools belong to the prompt: they are what a model reads first. */
     if (context->tools.text.n > 0) {
         qp_jsonw_key(writer, QUIPU_STR("tools"));
         qp_jsonw_raw(writer, context->tools.text);
@@ -155,6 +165,7 @@ static void read_put_context(qp_jsonw *writer, const quipu_context *context, boo
     qp_jsonw_key(writer, QUIPU_STR("contents"));
     qp_jsonw_array(writer);
     for (size_t i = 0; i < context->contents.count; i++) {
+        /* One turn of the prompt, in the form of the neutral request. */
         const quipu_content *content = quipu_content_at(context->contents, i);
 
         qp_jsonw_object(writer);
@@ -182,6 +193,7 @@ quipu_status qp_route_context(qp_call *call, quipu_error *reterr)
     options.model = qp_call_text(call, "model");
     options.token_budget = qp_call_number(call, "budget", 0);
     options.at_seq = qp_call_number(call, "at", 0);
+    /* AS_BEFORE: what the prompt that was logged last had, because a GET brings nothing itself. */
     options.flags = options.at_seq > 0 ? 0 : QUIPU_CONTEXT_AS_BEFORE;
     if (status == QUIPU_OK) {
         status = quipu_context_get(call->store, &options, &call->limits, &context, reterr);
@@ -199,9 +211,11 @@ quipu_status qp_route_context(qp_call *call, quipu_error *reterr)
 
 /* ---- search and recall ----------------------------------------------------------------------- */
 
-/* The session that a search is limited to, when it names one. */
+/* The session that a search is limited to, when it names one.
+ * call->key is what the scope is checked by, here and in the rest of the handler. */
 static quipu_status read_check_key(qp_call *call, quipu_error *reterr)
 {
+    /* A parameter here; in other routes it is a part of the path. */
     call->key = qp_call_text(call, "key");
     return call->key.p != NULL ? qp_call_check_session(call, reterr) : QUIPU_OK;
 }
@@ -236,7 +250,9 @@ static void read_put_hit(qp_jsonw *writer, const quipu_search_hit *hit)
 }
 
 /* The filters of the library, one parameter each. A key that is named must be in the scope, which
- * the filters on app and user alone would not report as missing. */
+ * the filters on app and user alone would not report as missing.
+ * `more` says that a further page exists; the next request raises `offset`. Pages of a store that
+ * changes meanwhile may repeat or miss a hit. */
 quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
 {
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
@@ -252,11 +268,13 @@ quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
     options.role = (quipu_role)qp_call_number(call, "role", 0);
     options.mark_before = qp_call_text(call, "markBefore");
     options.mark_after = qp_call_text(call, "markAfter");
+    /* Absent times are no filter; wrong ones were refused before the queue. */
     options.has_after = qp_call_time(call, "after", &options.after);
     options.has_before = qp_call_time(call, "before", &options.before);
     options.limit = qp_call_number(call, "limit", 0);
     options.offset = qp_call_number(call, "offset", 0);
     if (status == QUIPU_OK) {
+        /* Behind this call the query cannot leave the token's scope. */
         status = qp_call_scope(call, &options.app_name, &options.user_id, reterr);
     }
     if (status == QUIPU_OK) {
@@ -293,7 +311,9 @@ static void read_put_recalled(qp_jsonw *writer, const quipu_recall_hit *hit)
 }
 
 /* Counts of sessions and messages show how much was looked at, so that a client can see that an
- * empty list is a result. */
+ * empty list is a result.
+ * EVERYTHING is only for tokens of the whole store that name no app: qp_call_scope() has set the
+ * app of all others. */
 quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
 {
     quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
@@ -301,6 +321,7 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
     quipu_status status = read_check_key(call, reterr);
     qp_jsonw writer;
 
+    /* The table of routes demands it; the library bounds its size. */
     options.question = qp_call_text(call, "q");
     options.session_key = call->key;
     options.limit = qp_call_number(call, "limit", 0);
@@ -324,6 +345,7 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
         read_put_recalled(&writer, quipu_recall_hit_at(results->hits, i));
     }
     qp_jsonw_array_end(&writer);
+    /* How many sessions and messages the scope has, and how many terms the question has. */
     qp_jsonw_put_i64(&writer, "sessions", results->sessions);
     qp_jsonw_put_i64(&writer, "messages", results->messages);
     qp_jsonw_put_i64(&writer, "terms", results->terms);

@@ -5,7 +5,12 @@
  * is one transaction; where the identity has a scope, a read before it checks whose session it is:
  * no call changes the app and the user of a session.
  *
- * A token that may not read gets no answer that shows what others wrote. */
+ * A token that may not read gets no answer that shows what others wrote.
+ * Statuses that all handlers share: 404 for a session outside of the scope, 410 for one that has
+ * expired (whole-store tokens), 409 for a revision that is another one, 413 for a batch or a text
+ * beyond the library's limits, 503 with UNKNOWN when nobody can say whether a write was stored. A
+ * client that leaves sets the cancel flag of the call. A write that has not begun is then dropped;
+ * one that is committed stays, and a repeat with the same event ids finds it. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -14,10 +19,13 @@
 #include "server/server.h"
 #include "server/session_json.h"
 
+/* A screen or two of a conversation; a client that wants all of them pages. */
 #define ROUTES_MESSAGES_DEFAULT 100 /* messages of a GET without a limit */
 
 /* A session of a list with its state, read anew: both are of one moment. One that is gone since, or
- * is another's under the same key, is left out. */
+ * is another's under the same key, is left out.
+ * One read for each session of the page, which has at most QUIPU_PAGE_MAX: it is why `state` is a
+ * flag and no part of every list. */
 static quipu_status routes_put_stateful(qp_call *call, qp_jsonw *writer,
                                         const quipu_session_info *listed, quipu_error *reterr)
 {
@@ -41,7 +49,9 @@ static quipu_status routes_put_stateful(qp_call *call, qp_jsonw *writer,
     return status;
 }
 
-/* The sessions of a page, as an array. */
+/* The sessions of a page, as an array.
+ * The array is closed also after a failure, so that the writer stays balanced; the answer is then
+ * an error, which replaces it. */
 static quipu_status routes_put_sessions(qp_call *call, qp_jsonw *writer, quipu_session_infos list,
                                         quipu_error *reterr)
 {
@@ -63,7 +73,8 @@ static quipu_status routes_put_sessions(qp_call *call, qp_jsonw *writer, quipu_s
 }
 
 /* A page; "next" is the position that the next request gives as "after". Forks are listed by a
- * parent that must itself be in the scope. */
+ * parent that must itself be in the scope.
+ * The page's texts belong to `page`, which is freed behind the last use of them. */
 quipu_status qp_route_session_list(qp_call *call, quipu_error *reterr)
 {
     quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
@@ -96,6 +107,7 @@ quipu_status qp_route_session_list(qp_call *call, quipu_error *reterr)
     qp_jsonw_object(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("sessions"));
     status = routes_put_sessions(call, &writer, page->sessions, reterr);
+    /* Absent on the last page. */
     if (page->next.p != NULL) {
         qp_jsonw_key(&writer, QUIPU_STR("next"));
         qp_jsonw_str(&writer, page->next);
@@ -105,7 +117,9 @@ quipu_status qp_route_session_list(qp_call *call, quipu_error *reterr)
     return status == QUIPU_OK ? qp_reply_json(&call->answer, 200, &writer, reterr) : status;
 }
 
-/* {"session":...}, with the messages and what lies around them if `with_messages`. */
+/* {"session":...}, with the messages and what lies around them if `with_messages`.
+ * `history` stays the caller's. Messages take the call's arena and empty it: nothing else in the
+ * answer may point into it. */
 static quipu_status routes_answer_session(qp_call *call, int http_status,
                                           const quipu_history *history, bool with_messages,
                                           quipu_error *reterr)
@@ -134,7 +148,9 @@ static quipu_status routes_answer_session(qp_call *call, int http_status,
 }
 
 /* Fills in a new session from the body: its settings and, without `seq`, messages and state; with
- * it, where a fork begins. */
+ * it, where a fork begins.
+ * App and user that the body leaves out are the token's. A body that names another app or user is
+ * answered with 404, like a read of them. */
 static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_session_new *values,
                                     quipu_state_changes *state, int64_t *seq, quipu_error *reterr)
 {
@@ -163,7 +179,8 @@ static quipu_status routes_read_new(qp_call *call, qp_json_node body, quipu_sess
 }
 
 /* The key of a new session is taken. A scoped token that chose it learns no more than that: not
- * whether there is a session that it could get, which may be another's. */
+ * whether there is a session that it could get, which may be another's.
+ * Keys are unique in the store, over all users: that much cannot be hidden. */
 static quipu_status routes_key_taken(const qp_call *call, quipu_status status, quipu_error *reterr)
 {
     return status == QUIPU_EXISTS && qp_call_is_scoped(call)
@@ -172,7 +189,8 @@ static quipu_status routes_key_taken(const qp_call *call, quipu_status status, q
 }
 
 /* 201 with the new session, also for a token that may not read: it shows what the body said and
- * what the store added. */
+ * what the store added.
+ * Session, messages and state are one transaction: there is no session without its beginning. */
 quipu_status qp_route_session_create(qp_call *call, quipu_error *reterr)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -196,7 +214,8 @@ quipu_status qp_route_session_create(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* "seq" has no default: a fork at the wrong message is seen only much later. */
+/* "seq" has no default: a fork at the wrong message is seen only much later.
+ * The parent and the child both lie in the token's scope: a fork carries no messages out of it. */
 quipu_status qp_route_session_fork(qp_call *call, quipu_error *reterr)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -230,7 +249,8 @@ quipu_status qp_route_session_fork(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* The scope is checked by the header of the same snapshot as the messages and the state. */
+/* The scope is checked by the header of the same snapshot as the messages and the state.
+ * limit=0 sets HEADER: no message is decoded. */
 quipu_status qp_route_session_get(qp_call *call, quipu_error *reterr)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -239,6 +259,7 @@ quipu_status qp_route_session_get(qp_call *call, quipu_error *reterr)
 
     range.after_seq = qp_call_number(call, "after", 0);
     range.before_seq = qp_call_number(call, "before", 0);
+    /* The table of routes bounds it by QUIPU_BATCH_MAX. */
     range.limit = qp_call_number(call, "limit", ROUTES_MESSAGES_DEFAULT);
     range.flags = (range.limit == 0 ? QUIPU_RANGE_HEADER : 0) |
                   (qp_call_flag(call, "last") ? QUIPU_RANGE_LAST : 0) |
@@ -252,7 +273,8 @@ quipu_status qp_route_session_get(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* The revision that a later change can demand as "expectedRevision". */
+/* The revision that a later change can demand as "expectedRevision".
+ * A number and no session: it shows nothing that a token which only writes may not learn. */
 static quipu_status routes_answer_revision(qp_call *call, int64_t revision, quipu_error *reterr)
 {
     qp_jsonw writer;
@@ -266,7 +288,8 @@ static quipu_status routes_answer_revision(qp_call *call, int64_t revision, quip
 }
 
 /* Members of the body are fields of the table (qp_fields_set), but for expectedRevision, which
- * makes the change a compare-and-set. */
+ * makes the change a compare-and-set.
+ * 409 when the session has another revision: the client reads it again and decides. */
 quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
 {
     quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
@@ -278,6 +301,7 @@ quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
     each = qp_json_each(status == QUIPU_OK ? qp_json_root(&doc) : (qp_json_node){NULL, 0});
     while (status == QUIPU_OK && qp_json_next(&each)) {
         if (qp_json_text_is(each.key, QUIPU_STR("expectedRevision"))) {
+            /* A condition and no setting: alone it changes nothing. */
             patch.set |= QUIPU_SET_IF_REVISION;
             status =
                 qp_body_number("expectedRevision", each.value, &patch.expected_revision, reterr);
@@ -286,6 +310,7 @@ quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
         status = qp_fields_set(&call->server->patch_fields, &patch, &patch.set, each.key,
                                each.value, &call->arena, reterr);
     }
+    /* An empty patch is refused, because it is a mistake more often than a wish. */
     if (status == QUIPU_OK && (patch.set & ~(uint32_t)QUIPU_SET_IF_REVISION) == 0) {
         status = qp_error_set(reterr, QUIPU_INVALID, "the body changes nothing");
     }
@@ -304,7 +329,9 @@ quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
 }
 
 /* A missing session is deleted already; for a scoped token it does not exist. Forks may belong to
- * other users: only a token of the whole store deletes them along. */
+ * other users: only a token of the whole store deletes them along.
+ * 204 in both cases. With forks=true the session and all forks are deleted, without it forks keep
+ * the messages that they share. */
 quipu_status qp_route_session_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_status status = qp_call_check_session(call, reterr);
@@ -337,11 +364,14 @@ static quipu_status routes_read_create(qp_json_node value, quipu_append_options 
     if (kind != QP_JSON_TRUE && kind != QP_JSON_FALSE) {
         return qp_error_set(reterr, QUIPU_INVALID, "create is true or false");
     }
+    /* Never cleared: the last of two would count, but repeats are refused before. */
     options->flags |= kind == QP_JSON_TRUE ? QUIPU_APPEND_CREATE : 0;
     return QUIPU_OK;
 }
 
-/* Settings of a session by their names. */
+/* Settings of a session by their names.
+ * They are written in the transaction of the append: a title and the message that it is about come
+ * together. */
 static quipu_status routes_read_settings(qp_call *call, qp_json_node value,
                                          quipu_session_patch *patch, quipu_error *reterr)
 {
@@ -358,6 +388,8 @@ static quipu_status routes_read_settings(qp_call *call, qp_json_node value,
 }
 
 /* What a body of an append says. */
+/* Lives on the handler's stack; `options` holds pointers to its siblings, so that it must not be
+ * copied. */
 typedef struct routes_append {
     quipu_messages messages;
     quipu_append_options options; /* refers to the others */
@@ -366,7 +398,9 @@ typedef struct routes_append {
     quipu_uuid uid;
 } routes_append;
 
-/* {"changes":[...],"eventId":"...","author":"...","time":"..."}: changes of state. */
+/* {"changes":[...],"eventId":"...","author":"...","time":"..."}: changes of state.
+ * Without a time the event gets that of the request's handling. An event id makes a repeat find the
+ * first one. */
 static quipu_status routes_read_event(qp_call *call, qp_json_node value, quipu_state_event *event,
                                       quipu_error *reterr)
 {
@@ -396,7 +430,9 @@ static quipu_status routes_read_event(qp_call *call, qp_json_node value, quipu_s
     return status;
 }
 
-/* The life of the session that the client knows: a key may have been deleted and made again. */
+/* The life of the session that the client knows: a key may have been deleted and made again.
+ * With it an append to a key that was deleted and created again fails and does not continue a
+ * conversation that is another one. */
 static quipu_status routes_read_uid(qp_call *call, qp_json_node value, routes_append *append,
                                     quipu_error *reterr)
 {
@@ -410,7 +446,9 @@ static quipu_status routes_read_uid(qp_call *call, qp_json_node value, routes_ap
     return status;
 }
 
-/* {"messages":[...],"create":true,"expectedRevision":7,"settings":{...},"event":{...},"uid":""}. */
+/* {"messages":[...],"create":true,"expectedRevision":7,"settings":{...},"event":{...},"uid":""}.
+ * One pass over the members in the order of the body; each writes its part of `append`. What is
+ * unknown is refused. */
 static quipu_status routes_read_append(qp_call *call, qp_json_node body, routes_append *append,
                                        quipu_error *reterr)
 {
@@ -459,7 +497,8 @@ static quipu_status routes_check_append(qp_call *call, const quipu_append_option
 }
 
 /* Messages with event ids can be sent again after any failure: "repeated" says that they were there
- * already. firstSeq is the number of the first one in both cases. */
+ * already. firstSeq is the number of the first one in both cases.
+ * Messages lie in the call's arena; the JSON document is freed before the answer is written. */
 quipu_status qp_route_session_append(qp_call *call, quipu_error *reterr)
 {
     routes_append append = {.options = QUIPU_APPEND_OPTIONS_INIT,
@@ -488,6 +527,7 @@ quipu_status qp_route_session_append(qp_call *call, quipu_error *reterr)
     qp_jsonw_object(&writer);
     qp_jsonw_put_i64(&writer, "firstSeq", appended.first_seq);
     qp_jsonw_put_i64(&writer, "revision", appended.revision);
+    /* True: all of the messages were stored before, by an earlier request with the same ids. */
     qp_jsonw_put_bool(&writer, "repeated", appended.repeated);
     if (!appended.repeated && append.messages.count > 0) {
         qp_jsonw_put_time(&writer, "time", appended.time);

@@ -3,7 +3,10 @@
  * Owns: nothing after a call. Called by: workers, by the table of routes. Locks: none.
  * Transactions: a change of state is one event, stored in one transaction with all its names; an
  * export is one snapshot, written to an unlinked temporary file, so that the store is not held for
- * as long as a slow client reads. */
+ * as long as a slow client reads.
+ * Statuses: 200, 204 for a patch by a token that may not read, 400 for names that the token may not
+ * set, 404 outside of the scope, 409 for a tail behind the end. Names of an app are seen by all of
+ * its users: a token of one user reads their values, and neither sets them nor learns who did. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +21,9 @@
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-/* Checks the scope by the header, then opens the session by its app, user and id. */
+/* Checks the scope by the header, then opens the session by its app, user and id.
+ * The caller frees the live session. Two reads: what the second one finds under the same app, user
+ * and id is in the same scope. */
 static quipu_status state_open(qp_call *call, quipu_live **ret_live, quipu_error *reterr)
 {
     quipu_history *history = NULL;
@@ -32,7 +37,8 @@ static quipu_status state_open(qp_call *call, quipu_live **ret_live, quipu_error
     return status;
 }
 
-/* {"state":{...}} */
+/* {"state":{...}}
+ * The state is JSON of the library and is copied as it is. */
 static quipu_status state_reply(qp_call *call, quipu_json state, quipu_error *reterr)
 {
     qp_jsonw writer;
@@ -55,13 +61,15 @@ static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *r
 }
 
 /* Whether the identity may know who set an entry: a token of one user learns nothing about the
- * sessions of others, which set the state of the app, too. */
+ * sessions of others, which set the state of the app, too.
+ * What this session itself set is shown: it is the reader's own. */
 static bool state_may_blame(const qp_call *call, const quipu_state_entry *entry)
 {
     return call->identity->user_id.p == NULL || entry->scope != QUIPU_SCOPE_APP ||
            quipu_str_eq(entry->set_in, call->key);
 }
 
+/* The place is the enum's value; 0 is no scope. */
 static const char *const state_scopes[] = {"", "app", "user", "session"}; /* by quipu_scope */
 
 /* Who set a name of the app, and where, is left out for a token of one user: it may have been
@@ -102,7 +110,8 @@ void qp_fields_state(qp_jsonw *writer, const qp_call *call, const quipu_history 
     qp_jsonw_put_time(writer, "lastEventAt", history->last_event_at);
 }
 
-/* {"blame":[...]}: the names as rows, of one snapshot. */
+/* {"blame":[...]}: the names as rows, of one snapshot.
+ * The rows say for each name its scope, its value, and who set it last, when and where. */
 static quipu_status state_blame(qp_call *call, quipu_error *reterr)
 {
     quipu_state_list *list = NULL;
@@ -125,7 +134,8 @@ static quipu_status state_blame(qp_call *call, quipu_error *reterr)
 }
 
 /* A session that never set state has an empty object. A fork fails: its state stays with the
- * session that it was made from. */
+ * session that it was made from.
+ * The live session has a snapshot of its own, and is freed behind the answer. */
 quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr)
 {
     quipu_live *live = NULL;
@@ -142,9 +152,12 @@ quipu_status qp_route_state_get(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* Its id makes it unique, its time is now. */
+/* Its id makes it unique, its time is now.
+ * The event is ADK's: an agent that reads the session finds the change among its events, by author
+ * "user" and an invocation of its own, "p-" and a UUID. */
 quipu_status qp_call_state_event(quipu_json names, qp_buf *event, quipu_error *reterr)
 {
+    /* The time of this machine; the order of events never depends on it. */
     const quipu_time now = quipu_time_now();
     char id[QUIPU_UUID_TEXT_SIZE];
     char invocation[2 + QUIPU_UUID_TEXT_SIZE] = "p-";
@@ -174,7 +187,8 @@ quipu_status qp_call_state_event(quipu_json names, qp_buf *event, quipu_error *r
     return status == QUIPU_OK ? status : qp_error_set(reterr, status, "the state is too large");
 }
 
-/* Names are compared as they are decoded: an escape in the JSON must not pass by. */
+/* Names are compared as they are decoded: an escape in the JSON must not pass by.
+ * A token of an app without a user may set them. The values are not looked at. */
 quipu_status qp_call_check_state(qp_call *call, quipu_json names, quipu_error *reterr)
 {
     const quipu_str head = QUIPU_STR("app:");
@@ -204,7 +218,9 @@ quipu_status qp_call_check_state(qp_call *call, quipu_json names, quipu_error *r
 
 /* ---- changes in bodies ----------------------------------------------------------------------- */
 
-/* One row; `value` may be null, which is a value. */
+/* One row; `value` may be null, which is a value.
+ * A row without `value` is a change without a value, which the library reads as a removal or
+ * refuses. A scope that is unknown stays 0 and is refused below. */
 static quipu_status state_read_change(qp_call *call, qp_json_node row, quipu_state_change *change,
                                       quipu_error *reterr)
 {
@@ -240,7 +256,8 @@ static quipu_status state_read_change(qp_call *call, qp_json_node row, quipu_sta
 }
 
 /* Each row has a scope, a name and perhaps a value. The rows stay in their order: the last of two
- * changes of a name counts, as in an event. */
+ * changes of a name counts, as in an event.
+ * The array is the arena's, and so are the names; the values point into the body's document. */
 quipu_status qp_body_changes(qp_call *call, qp_json_node array, quipu_state_changes *ret_changes,
                              quipu_error *reterr)
 {
@@ -270,7 +287,8 @@ quipu_status qp_body_changes(qp_call *call, qp_json_node array, quipu_state_chan
 
 /* ---- state of a user ------------------------------------------------------------------------- */
 
-/* {"state":{...}}: the names that all sessions of a user of an app see, without "user:". */
+/* {"state":{...}}: the names that all sessions of a user of an app see, without "user:".
+ * App and user are the token's where they are not named: a token of one user needs no parameter. */
 quipu_status qp_route_user_state(qp_call *call, quipu_error *reterr)
 {
     quipu_str app = qp_call_text(call, "app");
@@ -286,7 +304,9 @@ quipu_status qp_route_user_state(qp_call *call, quipu_error *reterr)
 }
 
 /* null removes a name. The check of app: names comes before the session is opened, so that a
- * refusal depends on the request alone. */
+ * refusal depends on the request alone.
+ * The event's id is new with each request: a repeat after a lost answer sets the same names again,
+ * which changes nothing more. */
 quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr)
 {
     quipu_live *live = NULL;
@@ -323,9 +343,11 @@ quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
+/* A bound on the time of a request, not on its answer. */
 #define STATE_LOOK 2000 /* messages that one request looks at without a limit */
 
-/* Writes what a message changed, if it was an event with a state delta. */
+/* Writes what a message changed, if it was an event with a state delta.
+ * The two spellings are looked for without their first letter, which has two cases. */
 static quipu_status state_put_change(qp_call *call, qp_jsonw *writer, quipu_messages messages,
                                      size_t index, quipu_error *reterr)
 {
@@ -341,6 +363,7 @@ static quipu_status state_put_change(qp_call *call, qp_jsonw *writer, quipu_mess
         !qp_call_holds(message->extra.text, "tate_delta")) {
         return QUIPU_OK;
     }
+    /* One spelling for the look into the event below, whatever the runtime wrote. */
     dialect.key_case = QUIPU_KEYS_CAMEL;
     quipu_arena_reset(&call->arena); /* one message at a time */
     qp_json_init(&doc);
@@ -371,7 +394,8 @@ static quipu_status state_put_change(qp_call *call, qp_jsonw *writer, quipu_mess
 }
 
 /* Looks at a bounded number of messages, so that a long history costs no request much: `next` says
- * where to go on. An event that only changed state is no message unless its service records it. */
+ * where to go on. An event that only changed state is no message unless its service records it.
+ * Newest first, so that the first page answers "who changed this?". */
 quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -406,13 +430,15 @@ quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr)
 
 /* ---- export ---------------------------------------------------------------------------------- */
 
-/* A quipu_write_fn over stdio. */
+/* A quipu_write_fn over stdio.
+ * A full disk is QUIPU_IO and ends the export: the answer is an error and no half of a file. */
 static quipu_status state_write_file(void *ctx, const void *bytes, size_t n)
 {
     return fwrite(bytes, 1, n, ctx) == n ? QUIPU_OK : QUIPU_IO;
 }
 
-/* Takes a second descriptor of the file for the answer: the stream's own is closed with it. */
+/* Takes a second descriptor of the file for the answer: the stream's own is closed with it.
+ * From here on the answer owns the descriptor: qp_reply_free() closes it, or the output does. */
 static quipu_status state_hand_over(FILE *file, qp_reply *answer, quipu_error *reterr)
 {
     int fd = fflush(file) == 0 ? dup(fileno(file)) : -1;
@@ -443,10 +469,12 @@ quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Without a name: a crash leaves nothing behind, and nobody else can open it. */
     file = tmpfile();
     if (file == NULL) {
         return qp_error_set(reterr, QUIPU_IO, "no temporary file for the export");
     }
+    /* Absent for /v1/export: the whole store, for a token of the whole store. */
     options.key = call->key;
     /* Ancestors of a fork may lie outside of the scope: flat, they are no part of the export. */
     options.flags =
@@ -464,7 +492,9 @@ quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
 /* ---- tail ------------------------------------------------------------------------------------ */
 
 /* The number that a stream goes on after: Last-Event-ID, which a client repeats by itself when it
- * reconnects, before the parameter. */
+ * reconnects, before the parameter.
+ * 18 digits fit an int64_t. A header that is no number is refused: ignoring it would repeat
+ * messages. */
 static quipu_status state_tail_after(const qp_call *call, int64_t *ret_after, quipu_error *reterr)
 {
     quipu_str last = qp_http_header(call->request, "last-event-id");
@@ -481,7 +511,8 @@ static quipu_status state_tail_after(const qp_call *call, int64_t *ret_after, qu
 }
 
 /* A client that has seen more than there is follows another life of the session, or the store is an
- * older copy: to wait for that number would leave out what comes before it. */
+ * older copy: to wait for that number would leave out what comes before it.
+ * Only for the header: the parameter may wait for a message that is still to come. */
 static quipu_status state_check_tail(qp_call *call, int64_t after, quipu_error *reterr)
 {
     quipu_history *history = NULL;
@@ -498,7 +529,9 @@ static quipu_status state_check_tail(qp_call *call, int64_t after, quipu_error *
     return status;
 }
 
-/* Opens the tail; the connection goes on with it (stream.c). */
+/* Opens the tail; the connection goes on with it (stream.c).
+ * 200 is written by the loop when the stream begins; the limits of tails are looked at once more
+ * there (conn_done()). */
 quipu_status qp_route_tail(qp_call *call, quipu_error *reterr)
 {
     int64_t after = 0;
@@ -508,6 +541,7 @@ quipu_status qp_route_tail(qp_call *call, quipu_error *reterr)
         status = state_check_tail(call, after, reterr);
     }
     if (status == QUIPU_OK) {
+        /* The tail is the call's until the stream takes it over; without one, conn.c closes it. */
         status = quipu_tail_open(call->store, call->key, after, &call->limits, &call->tail, reterr);
     }
     if (status == QUIPU_OK) {

@@ -14,13 +14,16 @@
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
-/* {"coversTo": 7, "summary": "..."} */
+/* {"coversTo": 7, "summary": "..."}
+ * The client wrote the summary, or its model: this server calls none. A number below 0 is left to
+ * the check at the end. */
 static quipu_status store_read_compaction(qp_call *call, qp_json_node body, int64_t *ret_covers,
                                           quipu_str *ret_summary, quipu_error *reterr)
 {
     qp_json_iter each = qp_json_each(body);
     quipu_status status = QUIPU_OK;
 
+    /* No message has this number: it shows that the member was missing. */
     *ret_covers = -1;
     while (status == QUIPU_OK && qp_json_next(&each)) {
         if (qp_json_text_is(each.key, QUIPU_STR("coversTo"))) {
@@ -39,7 +42,8 @@ static quipu_status store_read_compaction(qp_call *call, qp_json_node body, int6
     return status;
 }
 
-/* An object with one number. */
+/* An object with one number.
+ * Shows no text, so that tokens which only write may have it. */
 static quipu_status store_answer_number(qp_call *call, int status, const char *name, int64_t value,
                                         quipu_error *reterr)
 {
@@ -52,7 +56,9 @@ static quipu_status store_answer_number(qp_call *call, int status, const char *n
     return qp_reply_json(&call->answer, status, &writer, reterr);
 }
 
-/* The summary is a message of the session: who may append may also compact. */
+/* The summary is a message of the session: who may append may also compact.
+ * 201 with the number of the summary's message. Sent twice, it is refused or makes a second
+ * summary: the library decides by what the view has. */
 quipu_status qp_route_session_compact(qp_call *call, quipu_error *reterr)
 {
     quipu_str summary = QP_STR_ABSENT;
@@ -75,7 +81,8 @@ quipu_status qp_route_session_compact(qp_call *call, quipu_error *reterr)
     return status == QUIPU_OK ? store_answer_number(call, 201, "seq", seq, reterr) : status;
 }
 
-/* The summary stays among the messages, outside of the view. */
+/* The summary stays among the messages, outside of the view.
+ * 204; without a compaction the library's error. */
 quipu_status qp_route_session_uncompact(qp_call *call, quipu_error *reterr)
 {
     quipu_status status = qp_call_check_session(call, reterr);
@@ -89,7 +96,8 @@ quipu_status qp_route_session_uncompact(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* Removes for good what the newest compaction covers; what forks share stays for them. */
+/* Removes for good what the newest compaction covers; what forks share stays for them.
+ * 200 with the number of messages that were removed. A second one finds nothing left. */
 quipu_status qp_route_session_prune(qp_call *call, quipu_error *reterr)
 {
     int64_t removed = 0;
@@ -103,7 +111,8 @@ quipu_status qp_route_session_prune(qp_call *call, quipu_error *reterr)
 
 /* ---- feed ------------------------------------------------------------------------------------ */
 
-/* No text of a conversation: a reader of the feed learns which session to look at. */
+/* No text of a conversation: a reader of the feed learns which session to look at.
+ * The uid separates two lives of a key: a reader that sees a new one forgets what it has. */
 static void store_put_change(qp_jsonw *writer, const quipu_change *change)
 {
     static const char *const kinds[] = {"",        "created", "appended",
@@ -122,7 +131,8 @@ static void store_put_change(qp_jsonw *writer, const quipu_change *change)
     qp_jsonw_object_end(writer);
 }
 
-/* One page, without waiting: a worker that waits would be taken from everybody else. */
+/* One page, without waiting: a worker that waits would be taken from everybody else.
+ * A client that is at the end asks again after a while, or waits with a tail. */
 quipu_status qp_route_feed(qp_call *call, quipu_error *reterr)
 {
     quipu_feed_options options = QUIPU_FEED_OPTIONS_INIT;
@@ -132,6 +142,7 @@ quipu_status qp_route_feed(qp_call *call, quipu_error *reterr)
 
     options.after = qp_call_text(call, "after");
     options.limit = qp_call_number(call, "limit", 0);
+    /* For a reader that wants no past: it starts with the cursor of this moment. */
     options.flags = qp_call_flag(call, "fromNow") ? QUIPU_FEED_FROM_NOW : 0;
     status = quipu_feed_read(call->store, &options, &call->limits, &page, reterr);
     if (status != QUIPU_OK) {
@@ -154,9 +165,12 @@ quipu_status qp_route_feed(qp_call *call, quipu_error *reterr)
 /* ---- figures --------------------------------------------------------------------------------- */
 
 /* Figures that `quipu stats --json` prints have the same names here; those of the process, such as
- * commits, are here only. */
+ * commits, are here only.
+ * Without `quick` every session's row may be read: the figures are for people, not for a monitor,
+ * which asks /metrics. */
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
 {
+    /* A row here for each value of the enum. */
     static const char *const checksums[] = {"off", "on", "stale"}; /* by quipu_checksums */
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_status status;
@@ -207,6 +221,7 @@ quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
         qp_jsonw_i64(&writer, stats.commit_sizes[i]);
     }
     qp_jsonw_array_end(&writer);
+    /* Which engine is behind the store; nothing of its address. */
     qp_jsonw_put(&writer, "engine", stats.engine);
     qp_jsonw_put(&writer, "largestKey", stats.largest_key);
     qp_jsonw_put(&writer, "checksums", checksums[stats.checksums]);

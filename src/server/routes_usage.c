@@ -2,7 +2,10 @@
  *
  * Owns: the names of groups and figures in the response. Called by: route.c, on a worker's thread.
  * Locks: none; the call reads one snapshot. What is counted lies in the identity's scope: its app
- * and user are put into the query before it runs. */
+ * and user are put into the query before it runs.
+ * Statuses: 200; 400 for `by` or for days that are in the wrong order; 404 outside of the scope.
+ * Costs are in the unit of the library's prices; `unpriced` counts answers of models without a
+ * price, so that a sum which is too small can be seen. */
 #include <string.h>
 
 #include "base/error.h"
@@ -12,7 +15,8 @@
 
 #define USAGE_DAY_SECONDS 86400
 
-/* Reads "day,model,session" into flags. "all" has no bit: it stands for one row in total. */
+/* Reads "day,model,session" into flags. "all" has no bit: it stands for one row in total.
+ * Names that repeat set the same bit. An empty text is the same as "all". */
 static quipu_status usage_by(quipu_str text, uint32_t *ret_flags, quipu_error *reterr)
 {
     static const struct {
@@ -46,7 +50,8 @@ static quipu_status usage_by(quipu_str text, uint32_t *ret_flags, quipu_error *r
 }
 
 /* The day of a parameter; 0 without it. An instant on the first day of 1970 would be 0, too, and
- * counts as none: nothing was used then. */
+ * counts as none: nothing was used then.
+ * Days are counted from 1970-01-01, in UTC. */
 static int64_t usage_day(const qp_call *call, const char *name)
 {
     quipu_time time;
@@ -56,7 +61,8 @@ static int64_t usage_day(const qp_call *call, const char *name)
                : 0;
 }
 
-/* "2026-03-01" */
+/* "2026-03-01"
+ * A day that cannot be written is left out. */
 static void usage_put_day(qp_jsonw *writer, int64_t day)
 {
     char text[QP_TIME_RFC3339_SIZE];
@@ -67,13 +73,15 @@ static void usage_put_day(qp_jsonw *writer, int64_t day)
     }
 }
 
-/* A group shows only the members that it was grouped by: the others are no single value. */
+/* A group shows only the members that it was grouped by: the others are no single value.
+ * Without any group the one row is the total. */
 static void usage_put_row(qp_jsonw *writer, uint32_t by, const quipu_usage_row *row)
 {
     const struct {
         const char *name;
         int64_t value;
     } figures[] = {
+        /* All figures are sums over the group. */
         {"promptTokens", row->prompt_tokens},
         {"cachedTokens", row->cached_tokens},
         {"answerTokens", row->answer_tokens},
@@ -101,7 +109,9 @@ static void usage_put_row(qp_jsonw *writer, uint32_t by, const quipu_usage_row *
     qp_jsonw_object_end(writer);
 }
 
-/* `next` is there while sessions are left: the client sends it back as `after`. */
+/* `next` is there while sessions are left: the client sends it back as `after`.
+ * `sessions` says how many were summed up here: a client that pages adds rows of the same group up.
+ * */
 static quipu_status usage_answer(qp_call *call, uint32_t by, const quipu_usage_report *report,
                                  quipu_error *reterr)
 {
@@ -126,7 +136,8 @@ static quipu_status usage_answer(qp_call *call, uint32_t by, const quipu_usage_r
 }
 
 /* The scope is applied before the key is looked at: a key outside of it is answered as one that
- * does not exist. */
+ * does not exist.
+ * Without `by` the rows are by model, which is what prices are by. */
 quipu_status qp_route_usage(qp_call *call, quipu_error *reterr)
 {
     quipu_usage_query query = QUIPU_USAGE_QUERY_INIT;

@@ -28,6 +28,8 @@
 #include "server/listen.h"
 #include "server/tls.h"
 
+/* How often the loop looks at what no event reports: four times a second is soon enough for a stop
+ * and for streams, and costs an idle server nothing that could be measured. */
 #define SERVER_TICK_MS 250
 #define SERVER_EXTRA_MAX 64 /* connections beyond the limit that get an answer, 503 */
 
@@ -40,7 +42,9 @@
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* On the loop's thread. The limit holds for connections of all kinds, idle ones included. */
+/* On the loop's thread. The limit holds for connections of all kinds, idle ones included.
+ * The peer's address is not looked at: a token says who asks, and a proxy's address would say
+ * nothing. */
 static void server_on_accept(struct evconnlistener *listener, evutil_socket_t fd,
                              struct sockaddr *peer, int size, void *arg)
 {
@@ -57,11 +61,15 @@ static void server_on_accept(struct evconnlistener *listener, evutil_socket_t fd
         (void)evutil_closesocket(fd);
         return;
     }
+    /* Answers are written in two pieces, head and body: Nagle's algorithm would hold the second one
+     * back until the client has acknowledged the first. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* no-op on unix sockets */
     qp_conn_open(server, fd);
 }
 
-/* The process has no descriptor left: wait for some to close; the tick accepts again. */
+/* The process has no descriptor left: wait for some to close; the tick accepts again.
+ * The listener stays disabled until then: it would be called again at once and take a whole
+ * processor. Clients wait in the backlog of the socket meanwhile. */
 static void server_on_accept_error(struct evconnlistener *listener, void *arg)
 {
     quipu_server *server = arg;
@@ -72,13 +80,16 @@ static void server_on_accept_error(struct evconnlistener *listener, void *arg)
 }
 
 /* On the loop's thread, woken by quipu_server_stop(). Idle connections and streams end here;
- * requests that are under way have until stop_ns. */
+ * requests that are under way have until stop_ns.
+ * The order of what a client sees: /readyz answers 503, new connections are refused by the system,
+ * streams end, and the answers of requests under way carry "Connection: close". */
 static void server_begin_stop(quipu_server *server)
 {
     QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "stopping",
            QP_LOG_NUMBER("connections", server->conn_count));
     server->stopping = true;
     server->stop_ns = qp_clock_ns() + server->options.stop_ms * QP_NS_PER_MS;
+    /* Closes the socket, too: another server can listen on the address from here on. */
     evconnlistener_free(server->listener);
     server->listener = NULL;
     qp_conns_stop(server);
@@ -87,7 +98,9 @@ static void server_begin_stop(quipu_server *server)
     }
 }
 
-/* Workers have finished jobs, or the server is asked to stop. */
+/* Workers have finished jobs, or the server is asked to stop.
+ * The pipe is drained before the lists are taken: a byte that comes between the two wakes the loop
+ * once more, so that no job is left in `finished`. */
 static void server_on_wake(evutil_socket_t fd, short events, void *arg)
 {
     quipu_server *server = arg;
@@ -104,7 +117,9 @@ static void server_on_wake(evutil_socket_t fd, short events, void *arg)
 }
 
 /* A few times a second: accepts again after the system had no descriptor left, lets streams look
- * for what other processes wrote, and ends a stop whose time is over. */
+ * for what other processes wrote, and ends a stop whose time is over.
+ * A stop by time leaves requests that a worker is at: quipu_server_stop() waits for the worker, and
+ * server_free() closes the connection without an answer. */
 static void server_on_tick(evutil_socket_t fd, short events, void *arg)
 {
     quipu_server *server = arg;
@@ -120,7 +135,8 @@ static void server_on_tick(evutil_socket_t fd, short events, void *arg)
     }
 }
 
-/* EVLOOP_NO_EXIT_ON_EMPTY: a server without connections waits for the next one. */
+/* EVLOOP_NO_EXIT_ON_EMPTY: a server without connections waits for the next one.
+ * The one thread that touches connections, streams, counters and the table of tokens. */
 static void *server_loop(void *arg)
 {
     quipu_server *server = arg;
@@ -155,9 +171,11 @@ static quipu_status server_option_int(int32_t *value, int32_t otherwise, int32_t
 }
 
 /* 0 is the default, and every limit has a largest value: a server must not be asked for more
- * threads or descriptors than a process can have. */
+ * threads or descriptors than a process can have.
+ * A row is: the option, its default, its largest value, and its name in the error. */
 static quipu_status server_read_limits(quipu_server_options *options, quipu_error *reterr)
 {
+    /* Limits of the options, one row each. */
     const struct {
         int32_t *value;
         int32_t otherwise;
@@ -183,7 +201,8 @@ static quipu_status server_read_limits(quipu_server_options *options, quipu_erro
     return status;
 }
 
-/* The host of "https://host[:port]", in lower case. */
+/* The host of "https://host[:port]", in lower case.
+ * The port stays part of it, because a client's Host header has it, too. */
 static quipu_status server_read_url(const char *url, char host[QP_SERVER_HOST_MAX],
                                     quipu_error *reterr)
 {
@@ -208,7 +227,9 @@ static quipu_status server_read_url(const char *url, char host[QP_SERVER_HOST_MA
     return QUIPU_OK;
 }
 
-/* The app that is open to clients without a token. */
+/* The app that is open to clients without a token.
+ * The identity reads and writes that app alone; requests that bring a token get the token's rights
+ * instead (auth_is_open()). */
 static quipu_status server_read_adk(quipu_server *server, const char *app, quipu_error *reterr)
 {
     const quipu_str name = quipu_cstr(app != NULL ? app : "");
@@ -253,7 +274,9 @@ static quipu_status server_read_tls(quipu_server *server, const quipu_server_opt
                : QUIPU_OK;
 }
 
-/* Texts are copied: the caller's options may be gone once the start returns. */
+/* Texts are copied: the caller's options may be gone once the start returns.
+ * The struct's pointers to texts are used during the start only; server.h says that they are not
+ * kept. */
 static quipu_status server_read_options(quipu_server *server, const quipu_server_options *given,
                                         quipu_error *reterr)
 {
@@ -290,7 +313,11 @@ static quipu_status server_read_options(quipu_server *server, const quipu_server
     return QUIPU_OK;
 }
 
-/* What handlers need: the service for state, and the tables of fields. */
+/* What handlers need: the service for state, and the tables of fields. The token file is read here
+ * for the first time: a damaged one is an error of the start, not of the first request. Two
+ * services, because ADK's clients expect camelCase, base64 for URLs and times in seconds, and the
+ * /v1 routes the library's own form; both rebase, so that a patch of state never fails because of
+ * another writer. */
 static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
 {
     quipu_service_options service = QUIPU_SERVICE_OPTIONS_INIT;
@@ -324,7 +351,8 @@ static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
     return status;
 }
 
-/* Neither end blocks: a worker that wakes the loop must never wait for it. */
+/* Neither end blocks: a worker that wakes the loop must never wait for it.
+ * CLOEXEC: a child of the host program must not hold the write end open. */
 static quipu_status server_open_pipe(quipu_server *server, quipu_error *reterr)
 {
     if (pipe(server->wake_fds) != 0) {
@@ -347,10 +375,12 @@ static quipu_status server_fit_files(quipu_server *server, quipu_error *reterr)
 {
     quipu_server_options *options = &server->options;
     rlim_t kept = (rlim_t)server->wake_fds[1] + 1 + SERVER_EXTRA_MAX + SERVER_SPARE_FILES +
+                  /* What the process needs besides connections. */
                   (rlim_t)options->workers * SERVER_WORKER_FILES;
     rlim_t needed = kept + (rlim_t)options->connections_max * SERVER_CONN_FILES;
     struct rlimit files;
 
+    /* Enough already, or a system that has no such limit. */
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed) {
         return QUIPU_OK;
     }
@@ -360,6 +390,7 @@ static quipu_status server_fit_files(quipu_server *server, quipu_error *reterr)
         raised.rlim_cur = files.rlim_max < needed ? files.rlim_max : needed;
         files = setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised : files;
     }
+    /* Not even one connection would fit: fail now and not with the first client. */
     if (files.rlim_cur < kept + SERVER_CONN_FILES) {
         return qp_error_set(reterr, QUIPU_LIMIT,
                             "%llu open files are too few for %d workers: allow at least %llu "
@@ -389,6 +420,7 @@ static quipu_status server_open_loop(quipu_server *server, int fd, quipu_error *
                                  server_on_wake, server);
         server->tick = event_new(server->base, -1, EV_PERSIST, server_on_tick, server);
     }
+    /* Without a listener the socket has no owner that would close it. */
     if (server->listener == NULL) {
         (void)close(fd);
     }
@@ -400,7 +432,9 @@ static quipu_status server_open_loop(quipu_server *server, int fd, quipu_error *
     return QUIPU_OK;
 }
 
-/* Frees everything; the loop does not run. */
+/* Frees everything; the loop does not run.
+ * Threads end before what they use: the watch and the workers first, then the connections, whose
+ * timers and buffers are the loop's, and the loop last. */
 static void server_free(quipu_server *server)
 {
     qp_watch_stop(server);
@@ -424,6 +458,7 @@ static void server_free(quipu_server *server)
             (void)close(server->wake_fds[i]);
         }
     }
+    /* Set only by the server that has bound the path: another server's socket is not removed. */
     if (server->socket_path[0] != '\0') {
         (void)unlink(server->socket_path);
     }

@@ -15,7 +15,9 @@
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Reads the parent's header for scoped tokens alone: others may see every key. */
+/* Reads the parent's header for scoped tokens alone: others may see every key.
+ * A parent outside of the scope is left out: a fork may be of another user's session, whose key may
+ * have the user's name in it. The call's key is put back. */
 void qp_fields_session(qp_jsonw *writer, qp_call *call, const quipu_session_info *info)
 {
     quipu_session_info shown = *info;
@@ -31,7 +33,8 @@ void qp_fields_session(qp_jsonw *writer, qp_call *call, const quipu_session_info
     qp_fields_members(writer, &call->server->session_fields, &shown);
 }
 
-/* The library's own form of a message, which export and tail have, too. */
+/* The library's own form of a message, which export and tail have, too.
+ * Resets the arena: the caller has no text in it that it still needs. */
 quipu_status qp_fields_messages(qp_jsonw *writer, quipu_messages messages, quipu_arena *arena,
                                 quipu_error *reterr)
 {
@@ -72,7 +75,9 @@ quipu_status qp_body_check_repeats(qp_json_node object, const char *what, quipu_
 }
 
 /* The type is demanded because a form of another site's page can send three other types without
- * asking (CORS), and never this one. */
+ * asking (CORS), and never this one.
+ * A prefix, because "; charset=utf-8" may follow. `doc` is to be freed by the caller in any case.
+ * */
 quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *reterr)
 {
     quipu_str type = qp_http_header(call->request, "content-type");
@@ -92,7 +97,8 @@ quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *r
                               : status;
 }
 
-/* 1.0 and 1e3 are whole numbers, too: the value must be exact, not its spelling. */
+/* 1.0 and 1e3 are whole numbers, too: the value must be exact, not its spelling.
+ * Numbers beyond an int64_t, and fractions, are refused and not rounded. */
 quipu_status qp_body_number(const char *name, qp_json_node value, int64_t *ret_number,
                             quipu_error *reterr)
 {
@@ -128,7 +134,9 @@ quipu_status qp_body_unknown(quipu_error *reterr)
 }
 
 /* Sets a text, JSON or a number; false: the value is of another kind. null is the value of no
- * setting: absent, and for a number `no_number`. */
+ * setting: absent, and for a number `no_number`.
+ * By memcpy(), because `member` is an address computed from the table. Raw JSON points into the
+ * body's document, which lives until the call of the library has returned. */
 static bool json_take(const quipu_field *field, char *member, qp_json_node value, int64_t no_number,
                       quipu_arena *arena)
 {
@@ -159,7 +167,8 @@ static bool json_take(const quipu_field *field, char *member, qp_json_node value
     }
 }
 
-/* Sets one member of a struct, and its bit in the mask of a patch. */
+/* Sets one member of a struct, and its bit in the mask of a patch.
+ * The library checks the value: here only its kind is looked at. */
 quipu_status qp_fields_set(const qp_json_fields *fields, void *to, uint32_t *set, qp_json_node name,
                            qp_json_node value, quipu_arena *arena, quipu_error *reterr)
 {
@@ -183,7 +192,8 @@ quipu_status qp_fields_set(const qp_json_fields *fields, void *to, uint32_t *set
     return qp_body_unknown(reterr);
 }
 
-/* All messages of a body or none: the first that is wrong ends it. */
+/* All messages of a body or none: the first that is wrong ends it.
+ * At most QUIPU_BATCH_MAX, the most that one transaction of the library takes. */
 quipu_status qp_body_messages(qp_json_node array, quipu_arena *arena, quipu_messages *ret_messages,
                               quipu_error *reterr)
 {

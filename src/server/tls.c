@@ -1,6 +1,8 @@
 /* TLS (tls.h): the only file that knows OpenSSL. TLS 1.2 and newer, without renegotiation; the rest
  * are OpenSSL's defaults. Called on the loop's thread, but for qp_tls_open(). Owns the context; the
- * state of a connection belongs to its buffers. */
+ * state of a connection belongs to its buffers.
+ * Without OpenSSL in the build the functions exist and qp_tls_open() refuses: an operator who asks
+ * for TLS gets an error and never plain HTTP. */
 #include "server/tls.h"
 
 #include "base/alloc.h"
@@ -15,10 +17,12 @@
 #include <openssl/ssl.h>
 
 typedef struct qp_tls {
-    SSL_CTX *context;
+    SSL_CTX *context; /* the server's; SSL objects hold references */
 } qp_tls;
 
-/* Reports the last error of OpenSSL about a file, and clears the others. */
+/* Reports the last error of OpenSSL about a file, and clears the others.
+ * The queue of errors is the thread's: what is left in it would be reported by a later handshake.
+ * */
 static quipu_status tls_refuse(const char *what, quipu_error *reterr)
 {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
@@ -29,7 +33,8 @@ static quipu_status tls_refuse(const char *what, quipu_error *reterr)
 }
 
 /* A key that every user can read is lost already, so that the server does not start with it. The
- * group may: Debian's certificates belong to a group of the servers that use them. */
+ * group may: Debian's certificates belong to a group of the servers that use them.
+ * Checked by the mode alone; whether this process may read the file is found out by the read. */
 static quipu_status tls_check_key(const char *key, quipu_error *reterr)
 {
     struct stat about;
@@ -45,7 +50,9 @@ static quipu_status tls_check_key(const char *key, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* The chain, not the certificate alone: clients do not fetch what is between it and a root. */
+/* The chain, not the certificate alone: clients do not fetch what is between it and a root.
+ * The files are read once, at the start: a certificate that is renewed needs a restart. Key and
+ * certificate must belong together, or every handshake would fail later. */
 static quipu_status tls_read(SSL_CTX *context, const char *certificate, const char *key,
                              quipu_error *reterr)
 {
@@ -59,6 +66,8 @@ static quipu_status tls_read(SSL_CTX *context, const char *certificate, const ch
     return QUIPU_OK;
 }
 
+/* On the caller's thread, before any connection exists: a wrong file fails the start of the server
+ * and not a handshake. */
 quipu_status qp_tls_open(const char *certificate, const char *key, qp_tls **ret_tls,
                          quipu_error *reterr)
 {
@@ -72,6 +81,7 @@ quipu_status qp_tls_open(const char *certificate, const char *key, qp_tls **ret_
     if (tls != NULL) {
         tls->context = SSL_CTX_new(TLS_server_method());
     }
+    /* qp_tls_free() accepts both stages: NULL, and a struct without a context. */
     if (tls == NULL || tls->context == NULL ||
         SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) != 1) {
         qp_tls_free(tls);
@@ -118,6 +128,7 @@ struct bufferevent *qp_tls_accept(qp_tls *tls, struct event_base *base, int fd)
 /* One way: the client's own end is not waited for, because it may never come. */
 void qp_tls_end(struct bufferevent *bev)
 {
+    /* Sends "close notify", by which clients distinguish an end from a cut. */
     (void)SSL_shutdown(bufferevent_openssl_get_ssl(bev));
     ERR_clear_error();
 }

@@ -31,9 +31,14 @@
 #include "base/time.h"
 #include "base/uuid.h"
 
+/* The layout's number: a file of another one is refused as a whole, because rights that a reader
+ * does not understand must not be left out. */
 #define TOKEN_MAJOR 1
+/* Too many to be guessed, so that one SHA-256 without salt and without rounds is enough. */
 #define TOKEN_BITS 256
 #define TOKEN_PREFIX "qpt_"
+/* QUIPU_TOKENS_MAX entries with names and notes of their usual sizes fit many times over; a file
+ * beyond it is no token file. */
 #define TOKEN_FILE_MAX ((size_t)4 << 20) /* bytes of a token file */
 #define TOKEN_PATH_MAX 4096
 #define TOKEN_NAME_MAX 1024 /* bytes of an app's or a user's name */
@@ -42,7 +47,9 @@ static const char *const token_verbs[] = {"read", "write"}; /* in the order of t
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Reads a whole file; a missing one is empty. */
+/* Reads a whole file; a missing one is empty.
+ * The mode is checked on the open descriptor and not on the path: the file that is read is the one
+ * that was checked. A link to another file is followed. */
 static quipu_status token_read_file(const char *path, qp_buf *text, quipu_error *reterr)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -54,6 +61,7 @@ static quipu_status token_read_file(const char *path, qp_buf *text, quipu_error 
         return errno == ENOENT ? QUIPU_OK
                                : qp_error_set(reterr, QUIPU_IO, "the token file cannot be opened");
     }
+    /* The open file, not the path: nobody can exchange the two. */
     if (fstat(fd, &about) != 0) {
         status = qp_error_set(reterr, QUIPU_IO, "the token file cannot be read");
     } else if ((about.st_mode & 077) != 0) {
@@ -61,6 +69,8 @@ static quipu_status token_read_file(const char *path, qp_buf *text, quipu_error 
                               "others may read the token file: chmod 600 it, or make new tokens");
     }
     while (status == QUIPU_OK && n > 0) {
+        /* NULL: the buffer has its largest size, or there is no memory; the two have different
+         * errors. */
         char *room = qp_buf_room(text, 4096);
 
         n = room != NULL ? read(fd, room, 4096) : 0;
@@ -113,11 +123,13 @@ static void token_hex(const uint8_t *bytes, size_t size, char *ret_text)
 /* A reading of the file's JSON. A wrong file and a lack of memory must not be confused: the one
  * lasts until the file changes, the other passes. */
 typedef struct token_reading {
+    /* the table's: texts live as long as it does */
     quipu_arena *arena;
     bool lacks_memory;
 } token_reading;
 
-/* A member that is a text; absent when it is missing. false: it is something else. */
+/* A member that is a text; absent when it is missing. false: it is something else.
+ * Texts are copied, because the document is freed after the reading. */
 static bool token_text(token_reading *reading, qp_json_node object, const char *name,
                        quipu_str *ret_text)
 {
@@ -148,7 +160,8 @@ static bool token_time(token_reading *reading, qp_json_node object, const char *
 }
 
 /* A verb of a newer version is refused: a token must not mean less or more than its maker
- * thought. */
+ * thought.
+ * No verbs at all are read as none: such a token may do nothing. */
 static bool token_read_verbs(qp_json_node object, uint32_t *ret_verbs)
 {
     qp_json_iter each = qp_json_each(qp_json_get(object, QUIPU_STR("verbs")));
@@ -158,6 +171,7 @@ static bool token_read_verbs(qp_json_node object, uint32_t *ret_verbs)
         uint32_t bit = 0;
 
         for (size_t i = 0; i < 2; i++) {
+            /* The bit's number is the place in token_verbs[]. */
             bit |= qp_json_text_is(each.value, quipu_cstr(token_verbs[i])) ? 1U << i : 0;
         }
         if (bit == 0) {
@@ -169,7 +183,9 @@ static bool token_read_verbs(qp_json_node object, uint32_t *ret_verbs)
     return true;
 }
 
-/* Any member that is wrong makes the whole file damaged: rights are never guessed. */
+/* Any member that is wrong makes the whole file damaged: rights are never guessed.
+ * Members that are unknown are ignored: a newer version may add notes, and anything that changes
+ * rights raises TOKEN_MAJOR. */
 static bool token_read_one(token_reading *reading, qp_json_node object, qp_identity *ret_identity)
 {
     qp_identity identity = {.verbs = 0};
@@ -190,6 +206,8 @@ static bool token_read_one(token_reading *reading, qp_json_node object, qp_ident
     if (identity.user_id.p != NULL && identity.app_name.p == NULL) {
         return false;
     }
+    /* The id is the beginning of the hash: it names a token in lists and logs, and lets nobody in.
+     * */
     token_hex(identity.hash, sizeof(identity.id) / 2, identity.id);
     *ret_identity = identity;
     return true;
@@ -209,6 +227,7 @@ static bool token_read_all(token_reading *reading, qp_json_node root, qp_token_t
         count > QUIPU_TOKENS_MAX) {
         return false;
     }
+    /* One byte more than needed, so that an empty table is not taken for a lack of memory. */
     table->items = quipu_arena_alloc(&table->arena, count * sizeof(qp_identity) + 1);
     reading->lacks_memory = table->items == NULL;
     while (table->items != NULL && qp_json_next(&each)) {
@@ -220,7 +239,8 @@ static bool token_read_all(token_reading *reading, qp_json_node root, qp_token_t
     return table->items != NULL;
 }
 
-/* A lack of memory is reported as that, and never as a damaged file. */
+/* A lack of memory is reported as that, and never as a damaged file.
+ * A damaged file lets nobody in; it is not repaired here, because a guess could give rights. */
 static quipu_status token_parse(quipu_str text, qp_token_table *table, quipu_error *reterr)
 {
     token_reading reading = {.arena = &table->arena};
@@ -244,7 +264,9 @@ static quipu_status token_parse(quipu_str text, qp_token_table *table, quipu_err
                                              "tokens with \"quipu token new\"");
 }
 
-/* A missing or empty file is an empty table: nobody has a token yet. */
+/* A missing or empty file is an empty table: nobody has a token yet.
+ * The caller owns the first reference. Nothing is locked: the file is replaced by a rename, so that
+ * an open descriptor reads the one before or the one after. */
 quipu_status qp_token_load(const char *path, qp_token_table **ret_table, quipu_error *reterr)
 {
     qp_token_table *table = qp_calloc(1, sizeof(*table));
@@ -269,7 +291,8 @@ quipu_status qp_token_load(const char *path, qp_token_table **ret_table, quipu_e
     return QUIPU_OK;
 }
 
-/* Atomic, because workers release what the loop holds for them. */
+/* Atomic, because workers release what the loop holds for them.
+ * A table is constant once it is read; only the counter changes. */
 qp_token_table *qp_token_hold(qp_token_table *table)
 {
     (void)atomic_fetch_add(&table->references, 1);
@@ -303,7 +326,8 @@ bool qp_token_has_expired(const qp_identity *identity)
 }
 
 /* Walks through all and compares in constant time: neither the place nor the beginning of a hash
- * can be measured. */
+ * can be measured.
+ * An expired identity is found and then refused, so that the time does not show that it exists. */
 static const qp_identity *token_find_hash(const qp_token_table *table,
                                           const uint8_t hash[QP_SHA256_SIZE])
 {
@@ -323,7 +347,8 @@ static bool token_same_text(quipu_str a, quipu_str b)
     return a.n == b.n && (a.n == 0 || quipu_str_eq(a, b));
 }
 
-/* Only the hash of what a client sent is compared. */
+/* Only the hash of what a client sent is compared.
+ * A token of another tenant is no token here: servers of several tenants may share one file. */
 const qp_identity *qp_token_find(const qp_token_table *table, quipu_str tenant, quipu_str token)
 {
     const qp_identity *found;
@@ -335,7 +360,8 @@ const qp_identity *qp_token_find(const qp_token_table *table, quipu_str tenant, 
 }
 
 /* The same identity in a newer table, with unchanged rights: otherwise a stream that began with it
- * ends. */
+ * ends.
+ * Rights that grew end the stream, too: its client reconnects and has them. */
 const qp_identity *qp_token_again(const qp_token_table *table, const qp_identity *identity)
 {
     const qp_identity *found = token_find_hash(table, identity->hash);
@@ -348,7 +374,9 @@ const qp_identity *qp_token_again(const qp_token_table *table, const qp_identity
                : NULL;
 }
 
-/* Whether a failure may pass while the file stays as it is: no descriptor, no memory. */
+/* Whether a failure may pass while the file stays as it is: no descriptor, no memory.
+ * Other failures are the file's own (damaged, readable by others): they last until it changes, and
+ * so the stat() alone answers until then. */
 static bool token_may_pass(quipu_status status)
 {
     return status == QUIPU_IO || status == QUIPU_NOMEM;
@@ -370,6 +398,8 @@ quipu_status qp_token_refresh(qp_token_book *book, quipu_error *reterr)
         now.st_mtim.tv_nsec == book->seen.st_mtim.tv_nsec) {
         return QUIPU_OK;
     }
+    /* The file may be replaced between stat() and read: then the next stat() differs, and it is
+     * read again. */
     status = qp_token_load(book->path, &table, reterr);
     qp_token_release(book->table);
     book->table = table; /* NULL after a failure: nobody gets in */
@@ -426,7 +456,8 @@ static void token_write_one(qp_jsonw *writer, const qp_identity *identity)
     qp_jsonw_object_end(writer);
 }
 
-/* All identities but `without`, and `with` at the end; each may be NULL. */
+/* All identities but `without`, and `with` at the end; each may be NULL.
+ * The whole file in memory: with a limit on tokens it is small. */
 static quipu_status token_write(qp_buf *text, const qp_token_table *table,
                                 const qp_identity *without, const qp_identity *with)
 {
@@ -434,6 +465,7 @@ static quipu_status token_write(qp_buf *text, const qp_token_table *table,
 
     qp_jsonw_begin(&writer, text);
     qp_jsonw_object(&writer);
+    /* The head that token_read_all() looks for. */
     token_write_text(&writer, "quipu", QUIPU_STR("tokens"));
     qp_jsonw_key(&writer, QUIPU_STR("major"));
     qp_jsonw_i64(&writer, TOKEN_MAJOR);
@@ -466,6 +498,7 @@ static bool token_write_all(int fd, quipu_str text)
     while (text.n > 0) {
         ssize_t n = write(fd, text.p, text.n);
 
+        /* 0 would repeat without an end; a full disk fails here, and the file before stays. */
         if (n <= 0) {
             return false;
         }
@@ -474,13 +507,17 @@ static bool token_write_all(int fd, quipu_str text)
     return fsync(fd) == 0;
 }
 
-/* Replaces the file as a whole. The lock is held, so that nobody else has the new file. */
+/* Replaces the file as a whole. The lock is held, so that nobody else has the new file.
+ * A crash before the rename leaves FILE and FILE.new, which the next change removes; a crash after
+ * it leaves the new FILE. O_EXCL and 0600: nobody can have put a file or a link there that others
+ * may read. */
 static quipu_status token_replace(const char *path, quipu_str text, quipu_error *reterr)
 {
     char fresh[TOKEN_PATH_MAX];
     bool is_written = false;
     int fd;
 
+    /* In the same folder, because a rename works within one file system. */
     if (!token_beside(path, ".new", fresh)) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the path of the token file is too long");
     }
@@ -497,7 +534,9 @@ static quipu_status token_replace(const char *path, quipu_str text, quipu_error 
     return QUIPU_OK;
 }
 
-/* Locks the file against other changes; -1: reported. close() ends it. */
+/* Locks the file against other changes; -1: reported. close() ends it.
+ * The lock file stays: removing it would let two writers hold locks on two files of one name.
+ * flock() waits without a limit; a holder needs it for one read and one write. */
 static int token_lock(const char *path, quipu_error *reterr)
 {
     char lock[TOKEN_PATH_MAX];
@@ -515,7 +554,9 @@ static int token_lock(const char *path, quipu_error *reterr)
     return -1;
 }
 
-/* Reads, changes and replaces the file under its lock. */
+/* Reads, changes and replaces the file under its lock.
+ * `with` NULL: a removal, by an id; otherwise an addition. The limit is looked at under the lock,
+ * so that two additions cannot both take the last place. */
 static quipu_status token_change(const char *path, quipu_str remove_id, const qp_identity *with,
                                  quipu_error *reterr)
 {
@@ -531,14 +572,17 @@ static quipu_status token_change(const char *path, quipu_str remove_id, const qp
     qp_buf_init(&text, TOKEN_FILE_MAX);
     status = qp_token_load(path, &table, reterr);
     assert(status != QUIPU_OK || table != NULL);
+    /* Ids are 48 bits of a hash: two that are equal do not happen among 1000 tokens. */
     for (size_t i = 0; status == QUIPU_OK && i < table->count; i++) {
         if (quipu_str_eq(quipu_cstr(table->items[i].id), remove_id)) {
             without = &table->items[i];
         }
     }
+    /* A removal of nothing is an error: its caller must not think that the token is dead. */
     if (status == QUIPU_OK && with == NULL && without == NULL) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no token of this id");
     }
+    /* Every request compares its hash with all of them. */
     if (status == QUIPU_OK && with != NULL && table->count == QUIPU_TOKENS_MAX) {
         status = qp_error_set(reterr, QUIPU_LIMIT, "there are %d tokens already: remove some",
                               QUIPU_TOKENS_MAX);
@@ -573,7 +617,8 @@ static quipu_status token_check_name(quipu_str text, size_t size_max, const char
     return QUIPU_OK;
 }
 
-/* A token without any verb could do nothing, and a user without an app is no user. */
+/* A token without any verb could do nothing, and a user without an app is no user.
+ * The fields are checked in the order of the struct; the first that is wrong is reported. */
 static quipu_status token_check(const quipu_token_options *options, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -602,6 +647,7 @@ static quipu_status token_check(const quipu_token_options *options, quipu_error 
 static quipu_status token_make(char ret_text[QUIPU_TOKEN_SIZE])
 {
     uint8_t bits[TOKEN_BITS / 8];
+    /* From the system's source of randomness; a failure makes no token. */
     quipu_status status = qp_random(bits, sizeof(bits));
     qp_buf text;
 
@@ -613,6 +659,7 @@ static quipu_status token_make(char ret_text[QUIPU_TOKEN_SIZE])
         size_t n = text.n - 1; /* without the "=" */
 
         assert(text.p[n] == '=' && n == QUIPU_TOKEN_SIZE - 1);
+        /* The alphabet of URLs, so that a token can be pasted anywhere without quoting. */
         for (size_t i = 0; i < n; i++) {
             ret_text[i] = (char)(text.p[i] == '+' ? '-' : text.p[i] == '/' ? '_' : text.p[i]);
         }
@@ -636,21 +683,25 @@ quipu_status quipu_token_add(const char *path, const quipu_token_options *given,
     if (path == NULL || ret_token == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a path and room for the token are required");
     }
+    /* Refused before the file is locked or even opened. */
     status = status == QUIPU_OK ? token_check(&options, reterr) : status;
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Borrowed from the options: the table that is written lives for this call only. */
     identity.tenant = options.tenant;
     identity.app_name = options.app_name;
     identity.user_id = options.user_id;
     identity.note = options.note;
     identity.verbs = options.verbs;
     identity.created_at = quipu_time_now();
+    /* Without a time to live a token lasts until it is removed. */
     identity.has_expiry = options.ttl_ms > 0;
     if (options.ttl_ms > 0 &&
         qp_time_add_ms(identity.created_at, options.ttl_ms, &identity.expires_at) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the token would expire after the year 9999");
     }
+    /* Made only when everything else about it is known to be right. */
     status = token_make(token);
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no random bits for a token");
@@ -663,6 +714,7 @@ quipu_status quipu_token_add(const char *path, const quipu_token_options *given,
     return status;
 }
 
+/* What quipu_token_find() returns: the public list, with its texts in the arena of the head. */
 typedef struct token_result {
     qp_result head;
     quipu_token_list pub;
@@ -694,6 +746,7 @@ quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, qui
     for (size_t i = 0; status == QUIPU_OK && i < table->count; i++) {
         const qp_identity *from = &table->items[i];
 
+        /* The hash is not shown: a list of tokens is printed on screens. */
         items[i] = (quipu_token){.verbs = from->verbs,
                                  .created_at = from->created_at,
                                  .has_expiry = from->has_expiry,
@@ -726,6 +779,7 @@ quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, qui
 /* Running servers notice it with their next request; a tick ends its streams. */
 quipu_status quipu_token_remove(const char *path, quipu_str id, quipu_error *reterr)
 {
+    /* An empty id would be the one of no token. */
     if (path == NULL || id.n == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a path and an id are required");
     }
