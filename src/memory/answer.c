@@ -41,6 +41,7 @@ static bool answer_is_blank(char c)
 
 /* Models put line ends around their answers. */
 static quipu_str answer_trim(quipu_str text)
+/* Blanks inside of the text stay: they may be part of code. */
 {
     while (text.n > 0 && answer_is_blank(text.p[0])) {
         text.p++;
@@ -54,12 +55,14 @@ static quipu_str answer_trim(quipu_str text)
 
 /* Models that have no mode for JSON put it in a code fence: the one wrapping that is taken off. */
 static quipu_str answer_unfence(quipu_str text)
+/* A fence inside of the text, or one without an end, is part of an answer that is no JSON. */
 {
     static const char fence[] = "```";
     const size_t n = sizeof(fence) - 1;
     const char *line;
 
     text = answer_trim(text);
+    /* The line of the opening fence may name a language, and is dropped with it. */
     if (text.n < 2 * n || memcmp(text.p, fence, n) != 0 ||
         memcmp(text.p + text.n - n, fence, n) != 0) {
         return text;
@@ -77,10 +80,12 @@ static quipu_str answer_unfence(quipu_str text)
  * before, but for the few that meet another's: an eighth of them in the longest text. */
 bool qp_answer_repeats(quipu_str text)
 {
+    /* 32 KiB on the stack: one bit for each value of the hash. */
     uint64_t bits[ANSWER_BITS / 64] = {0};
     const size_t stretches = text.n > QP_ANSWER_STRETCH ? text.n - QP_ANSWER_STRETCH + 1 : 0;
     size_t seen = 0;
 
+    /* Short answers repeat their own names; that is no loop. */
     if (text.n < ANSWER_REPEAT_MIN) {
         return false;
     }
@@ -91,6 +96,7 @@ bool qp_answer_repeats(quipu_str text)
         seen += (bits[hash / 64] >> (hash % 64)) & 1;
         bits[hash / 64] |= UINT64_C(1) << (hash % 64);
     }
+    /* More than two fifths of all stretches were there before. */
     return seen * 5 > stretches * 2;
 }
 
@@ -99,6 +105,7 @@ bool qp_answer_repeats(quipu_str text)
 /* The number from 1 of a word; 0: the list does not have it. */
 static int answer_word(qp_json_node node, const char *const *words, size_t count)
 {
+    /* By the text's bytes: a model that writes "High" has not read the form. */
     for (size_t i = 0; i < count; i++) {
         if (qp_json_kind_of(node) == QP_JSON_STRING &&
             qp_json_text_is(node, quipu_cstr(words[i]))) {
@@ -108,7 +115,9 @@ static int answer_word(qp_json_node node, const char *const *words, size_t count
     return 0;
 }
 
-/* A text that a column can hold, trimmed; a member that is not there is empty. */
+/* A text that a column can hold, trimmed; a member that is not there is empty. Escapes are
+ * decoded into the arena; a text that the model wrote with a NUL or half a character cannot be
+ * stored. */
 static quipu_status answer_string(qp_json_node node, size_t size_max, quipu_arena *arena,
                                   quipu_str *ret_text)
 {
@@ -121,10 +130,11 @@ static quipu_status answer_string(qp_json_node node, size_t size_max, quipu_aren
     }
     status = qp_json_text(node, arena, ret_text, &flags);
     *ret_text = answer_trim(*ret_text);
+    /* Bytes, as the column's limit counts them. */
     return status == QUIPU_OK && (flags != 0 || ret_text->n > size_max) ? QUIPU_INVALID : status;
 }
 
-/* A day, or an empty text. */
+/* A day, or an empty text. Only the day: models invent hours. */
 static quipu_status answer_about(qp_json_node node, quipu_arena *arena, qp_answer_line *line)
 {
     char text[ANSWER_DAY_SIZE + sizeof(ANSWER_DAY)];
@@ -135,6 +145,7 @@ static quipu_status answer_about(qp_json_node node, quipu_arena *arena, qp_answe
     if (!line->has_about) {
         return status;
     }
+    /* "2026" or "next week" is no day; the observation is refused, since the form asked for one. */
     if (day.n != ANSWER_DAY_SIZE) {
         return QUIPU_INVALID;
     }
@@ -145,6 +156,7 @@ static quipu_status answer_about(qp_json_node node, quipu_arena *arena, qp_answe
 /* The messages that it comes from, which the model must have been shown. */
 static bool answer_range(qp_json_node item, const qp_answer_shown *shown, qp_answer_line *line)
 {
+    /* A number in quotes or with a fraction is refused: it may be a mistake about anything. */
     return qp_json_int64(qp_json_get(item, QUIPU_STR("from")), &line->first_seq) == QP_JSON_EXACT &&
            qp_json_int64(qp_json_get(item, QUIPU_STR("to")), &line->last_seq) == QP_JSON_EXACT &&
            line->first_seq >= shown->first_seq && line->last_seq <= shown->last_seq &&
@@ -158,6 +170,7 @@ static bool answer_replaces(qp_json_node item, const qp_answer_shown *shown, qp_
 
     return qp_json_kind_of(node) == QP_JSON_NONE ||
            (qp_json_int64(node, &line->replaces) == QP_JSON_EXACT && line->replaces >= 0 &&
+            /* Known lines are numbered from 1 in the question. */
             line->replaces <= (int64_t)shown->known);
 }
 
@@ -171,6 +184,7 @@ static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
                                   sizeof(answer_topics) / sizeof(answer_topics[0]));
     quipu_status status;
 
+    /* The texts come below, each after its check. */
     *line = (qp_answer_line){.priority = (quipu_memory_priority)priority,
                              .topic = (quipu_memory_topic)topic};
     if (qp_json_kind_of(item) != QP_JSON_OBJECT) {
@@ -181,6 +195,7 @@ static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
     }
     status =
         answer_string(qp_json_get(item, QUIPU_STR("text")), QP_ANSWER_TEXT_MAX, arena, &line->text);
+    /* Without memory nothing is known about the answer. */
     if (status == QUIPU_NOMEM) {
         return status;
     }
@@ -190,6 +205,7 @@ static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
     if (!answer_range(item, shown, line) || !answer_replaces(item, shown, line)) {
         return answer_wrong(why, "an observation names messages or lines that were not shown");
     }
+    /* An empty subject is fine: not every line has one. */
     status = answer_string(qp_json_get(item, QUIPU_STR("subject")), QUIPU_SUBJECT_MAX, arena,
                            &line->subject);
     if (status == QUIPU_OK) {
@@ -210,11 +226,13 @@ static quipu_status answer_judge(const qp_answer_lines *lines, const qp_answer_s
     bool repeats;
     qp_buf all;
 
+    /* Room for the longest answer, so that the buffer fails for lack of memory only. */
     qp_buf_init(&all, (size_t)QP_ANSWER_LINES_MAX * (QP_ANSWER_TEXT_MAX + 1));
     for (size_t i = 0; i < lines->count; i++) {
         tokens += quipu_token_estimate(lines->items[i].text);
         qp_buf_put(&all, lines->items[i].text);
         qp_buf_putc(&all, '\n');
+        /* Square in the number of lines, of which an answer has at most QP_ANSWER_LINES_MAX. */
         for (size_t k = 0; k < i; k++) {
             if (quipu_str_eq(lines->items[i].text, lines->items[k].text)) {
                 qp_buf_free(&all);
@@ -226,11 +244,13 @@ static quipu_status answer_judge(const qp_answer_lines *lines, const qp_answer_s
         qp_buf_free(&all);
         return QUIPU_NOMEM;
     }
+    /* All lines together: a loop often spreads over many lines that differ in a number. */
     repeats = qp_answer_repeats(qp_buf_str(&all));
     qp_buf_free(&all);
     if (repeats) {
         return answer_wrong(why, "it repeats itself");
     }
+    /* A few lines about a few messages may be longer than these. */
     return tokens > QP_ANSWER_SMALL_TOKENS && tokens >= shown->tokens
                ? answer_wrong(why, "it is not smaller than the messages")
                : QUIPU_OK;
@@ -243,12 +263,14 @@ static quipu_status answer_list(qp_json_node list, const qp_answer_shown *shown,
     qp_json_iter iter = qp_json_each(list);
     quipu_status status = QUIPU_OK;
 
+    /* A missing list is a model that did not follow the form; an empty one is an answer. */
     if (qp_json_kind_of(list) != QP_JSON_ARRAY) {
         return answer_wrong(why, "it has no list of observations");
     }
     if (qp_json_count(list) > QP_ANSWER_LINES_MAX) {
         return answer_wrong(why, "it has too many observations");
     }
+    /* The first wrong line ends the reading: the answer is refused as a whole. */
     while (status == QUIPU_OK && qp_json_next(&iter)) {
         assert(ret->count < QP_ANSWER_LINES_MAX);
         status = answer_line(iter.value, shown, arena, &ret->items[ret->count++], why);
@@ -266,6 +288,7 @@ quipu_status qp_answer_observations(quipu_str answer, const qp_answer_shown *sho
     quipu_status status;
 
     assert(shown->first_seq > 0 && shown->first_seq <= shown->last_seq);
+    /* A refused answer leaves lines behind; the caller does not look at them. */
     ret->count = 0;
     qp_json_init(&doc);
     status = qp_json_parse(&doc, answer_unfence(answer), NULL, NULL);
@@ -295,6 +318,7 @@ static quipu_status answer_reflection(qp_json_node node, int64_t tokens, quipu_a
     if (qp_answer_repeats(text)) {
         return answer_wrong(why, "it repeats itself");
     }
+    /* In whole numbers: text / lines > 3 / 4. */
     if (quipu_token_estimate(text) * 4 > tokens * 3) {
         return answer_wrong(why, "it is hardly smaller than what it condenses");
     }

@@ -23,6 +23,7 @@
 /* Marks the model as the reason, so that the session waits (backoff) instead of failing the run. */
 quipu_status qp_worker_refuse(qp_worker *worker, quipu_error *reterr, const char *format, ...)
 {
+    /* Cut where it is too long: the reason stands at the beginning. */
     char text[ASK_TEXT_MAX];
     va_list args;
 
@@ -43,6 +44,8 @@ int64_t qp_worker_ask_tokens(const qp_worker *worker)
     if (worker->options.ask_tokens > 0) {
         return worker->options.ask_tokens;
     }
+    /* A model with a small window still gets a question; one with a huge window gets no huge
+     * bill. */
     return room < QUIPU_MEMORY_ASK_TOKENS_MIN ? QUIPU_MEMORY_ASK_TOKENS_MIN
            : room < QUIPU_MEMORY_ASK_TOKENS   ? room
                                               : QUIPU_MEMORY_ASK_TOKENS;
@@ -60,12 +63,14 @@ quipu_status qp_worker_origin(qp_worker *worker, const qp_worker_prompt *prompt,
     int begun;
     size_t room;
 
+    /* Two tasks of a caller must not look like one in the origin of a line. */
     if (own.n > 0) {
         qp_sha256_of(own.p, own.n, digest);
         (void)snprintf(version, sizeof(version), ":%02x%02x%02x%02x", digest[0], digest[1],
                        digest[2], digest[3]);
     }
     begun = snprintf(text, sizeof(text), "%s%s ", prompt->name, version);
+    /* The name and the version are short; the model's name gets the rest. */
     room = QUIPU_ORIGIN_MAX - (size_t)begun;
     assert(begun > 0 && model.n > 0);
     (void)snprintf(text + begun, sizeof(text) - (size_t)begun, "%.*s",
@@ -79,9 +84,11 @@ quipu_status qp_worker_origin(qp_worker *worker, const qp_worker_prompt *prompt,
  * without one. */
 static qp_memory_charge ask_charge(const qp_worker *worker, const quipu_usage *usage)
 {
+    /* What a provider did not report is -1 and counts as nothing. */
     const quipu_model_row row = qp_model_row(worker->options.model, worker->options.models);
     const int64_t input = usage->input > 0 ? usage->input : 0;
     const int64_t output = usage->output > 0 ? usage->output : 0;
+    /* Some providers report parts that are larger than the whole: these are left out. */
     const int64_t cached = usage->cached > 0 && usage->cached <= input ? usage->cached : 0;
     const int64_t written =
         usage->cache_write > 0 && usage->cache_write <= input - cached ? usage->cache_write : 0;
@@ -95,6 +102,7 @@ static qp_memory_charge ask_charge(const qp_worker *worker, const quipu_usage *u
 static void ask_estimate(quipu_str task, const qp_worker_question *question,
                          const quipu_model_response *response, quipu_usage *usage)
 {
+    /* Negative: the provider did not say. */
     if (usage->input < 0) {
         usage->input = quipu_token_estimate(task) +
                        quipu_token_estimate(quipu_cstr(question->prompt->form)) +
@@ -112,6 +120,7 @@ static quipu_status ask_within(const qp_worker *worker, quipu_call_options *ret,
     quipu_status status = qp_call_left(worker->within, ret, reterr);
 
     if (status == QUIPU_OK &&
+        /* Below 0 there is no deadline at all. */
         (ret->deadline_ms < 0 || ret->deadline_ms > worker->options.lease_ms)) {
         ret->deadline_ms = worker->options.lease_ms;
     }
@@ -135,6 +144,7 @@ static quipu_model_request ask_request(const qp_worker *worker, const qp_worker_
 {
     const int64_t limit = qp_model_row(worker->options.model, worker->options.models).output;
     const int64_t share = qp_worker_ask_tokens(worker) / ASK_ANSWER_SHARE;
+    /* Small questions need room for an answer, too. */
     const int64_t wanted = share > ASK_ANSWER_TOKENS ? share : ASK_ANSWER_TOKENS;
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
 
@@ -145,6 +155,8 @@ static quipu_model_request ask_request(const qp_worker *worker, const qp_worker_
     request.response_name = question->name;
     request.has_temperature = true;
     request.temperature = 0;
+    /* The text differs from question to question: a mark for the cache would cost and save
+     * nothing. */
     request.no_cache_marks = true;
     request.max_tokens = limit > 0 && limit < wanted ? limit : wanted;
     return request;
@@ -157,6 +169,7 @@ quipu_status qp_worker_ask(qp_worker *worker, const qp_job_lease *lease,
                            quipu_error *reterr)
 {
     const quipu_str task = question->own.n > 0 ? question->own : quipu_cstr(question->prompt->task);
+    /* Two parts, so that a task of the caller's own keeps the form that answer.c reads. */
     const quipu_part system[] = {
         {.kind = QUIPU_PART_TEXT, .text = task},
         {.kind = QUIPU_PART_TEXT, .text = quipu_cstr(question->prompt->form)}};
@@ -187,12 +200,14 @@ quipu_status qp_worker_ask(qp_worker *worker, const qp_job_lease *lease,
     const qp_memory_charge charge = ask_charge(worker, &usage);
     charged = qp_worker_charge(worker, lease, &charge, reterr);
     if (status != QUIPU_OK) {
+        /* Everything else is taken for the model's failure: its session waits, others go on. */
         worker->model_failed = status != QUIPU_CANCELLED && status != QUIPU_NOMEM;
         return qp_error_pass(reterr, &error);
     }
     if (charged != QUIPU_OK) {
         return charged;
     }
+    /* Half a JSON is none; a filtered answer says nothing about the messages. */
     if (response.finish == QUIPU_FINISH_LENGTH || response.finish == QUIPU_FINISH_FILTER) {
         return qp_worker_refuse(worker, reterr, "it was cut off");
     }

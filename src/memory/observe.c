@@ -60,8 +60,10 @@ static const char observe_form[] =
     "\"topic\":\"instruction|preference|decision|commitment|question|person|quantity|date|outcome|"
     "failure\",\"from\":1,\"to\":1,\"subject\":\"\",\"about\":\"\",\"replaces\":0}]}";
 
+/* With the version that every line carries: a change of either text needs a new one. */
 static const qp_worker_prompt observe_prompt = {QUIPU_OBSERVE_ORIGIN, observe_task, observe_form};
 
+/* Providers that take a schema cannot answer in another form; the others are checked anyway. */
 static const char observe_schema[] =
     "{\"type\":\"object\",\"properties\":{\"observations\":{\"type\":\"array\",\"items\":{"
     "\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"},"
@@ -76,7 +78,8 @@ static const char observe_schema[] =
     "\"replaces\"],\"additionalProperties\":false}}},"
     "\"required\":[\"observations\"],\"additionalProperties\":false}";
 
-/* One call of qp_worker_observe(). */
+/* One call of qp_worker_observe(). It lies in the worker's arena, since the words of one message
+ * are too large for a stack. */
 typedef struct observe_run {
     qp_worker *worker;
     const qp_job_lease *lease;
@@ -99,9 +102,11 @@ static quipu_status observe_known(observe_run *run, quipu_error *reterr)
     quipu_call_options call;
     quipu_status status = qp_call_left(run->worker->within, &call, reterr);
 
+    /* Reflections repeat what lines say: only observations can be replaced. */
     query.kind = QUIPU_OBSERVATION;
     query.session_key = run->lease->scope;
     query.recent = OBSERVE_KNOWN_MAX;
+    /* Of this very scope: the lines of other sessions are not this model's to change. */
     query.flags = QUIPU_MEMORY_SCOPE;
     if (status == QUIPU_OK) {
         status = quipu_memory_find(run->worker->store, &query, &call, &run->known, reterr);
@@ -109,6 +114,7 @@ static quipu_status observe_known(observe_run *run, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* From the newest back, as many as fit; the question shows them oldest first. */
     run->known_from = run->known->memories.count;
     while (run->known_from > 0) {
         tokens =
@@ -129,8 +135,10 @@ static void observe_write(const observe_run *run, quipu_str piece, qp_buf *text)
     if (run->known_from < known.count) {
         qp_buf_puts(text, "Known already:\n");
     }
+    /* Numbered from 1 for the model, whatever their place in the list. */
     for (size_t i = run->known_from; i < known.count; i++) {
         qp_buf_printf(text, "%zu. ", i - run->known_from + 1);
+        /* Without control characters: a line cannot imitate the form of the question. */
         qp_visible_put(text, quipu_memory_at(known, i)->content);
         qp_buf_putc(text, '\n');
     }
@@ -154,6 +162,8 @@ static const quipu_message *observe_message(const observe_run *run, int64_t seq)
 /* Whose word a line is at least: that of the weakest among the messages that it names. */
 static qp_speaker observe_word(const observe_run *run, const qp_answer_line *line)
 {
+    /* A line that names no message that is there would count as the user's; answer_range() has
+     * refused it. */
     qp_speaker word = QP_WORD_USER;
 
     for (size_t i = 0; i < run->messages.count; i++) {
@@ -173,6 +183,7 @@ static bool observe_is_said(observe_run *run, const qp_answer_line *line)
     for (size_t i = 0; i < run->messages.count; i++) {
         const quipu_message *message = quipu_message_at(run->messages, i);
 
+        /* What the user said elsewhere does not make this line theirs. */
         if (message->seq < line->first_seq || message->seq > line->last_seq) {
             continue;
         }
@@ -210,6 +221,7 @@ static qp_speaker observe_strongest(quipu_messages messages, int64_t first_seq)
 static quipu_status observe_known_word(const observe_run *run, const quipu_memory *known,
                                        qp_speaker *ret_word, quipu_error *reterr)
 {
+    /* The difference cannot overflow: both ends may come from another program's file. */
     const int64_t count = qp_difference(known->source_end, known->source_start) + 1;
     quipu_range range = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
@@ -219,13 +231,16 @@ static quipu_status observe_known_word(const observe_run *run, const quipu_memor
 
     assert(known->source_start > 0);
     *ret_word = QP_WORD_USER;
+    /* Many sources are not read again: the line then counts as the user's, which protects it. */
     if (status != QUIPU_OK || count < 1 || count > OBSERVE_SOURCES_MAX) {
         return status;
     }
+    /* The range is open at its beginning. */
     range.after_seq = known->source_start - 1;
     range.limit = count;
     status =
         quipu_session_get(run->worker->store, known->session_key, &range, &call, &history, &error);
+    /* Fewer messages than the line names: some were pruned, and may have been the user's. */
     if (status == QUIPU_OK && (int64_t)history->messages.count == count) {
         *ret_word = observe_strongest(history->messages, known->source_start);
     }
@@ -242,6 +257,7 @@ static quipu_status observe_may_replace(observe_run *run, const qp_answer_line *
                                         const quipu_memory *known, bool *ret_may,
                                         quipu_error *reterr)
 {
+    /* Saved by a person: it has neither an observer nor a made-up weight. */
     const bool saved = known->origin.n == 0 && known->priority != QUIPU_PRIORITY_NONE;
     const bool said = observe_is_said(run, line);
     qp_speaker word = QP_WORD_USER;
@@ -255,6 +271,7 @@ static quipu_status observe_may_replace(observe_run *run, const qp_answer_line *
     if (known->source_start == 0) {
         word = QP_WORD_ASSISTANT; /* a tool of a client, or Lango's: a model's in either case */
     } else {
+        /* A failure to read is no permission. */
         status = observe_known_word(run, known, &word, reterr);
     }
     *ret_may = status == QUIPU_OK && word < QP_WORD_USER && observe_word(run, line) >= word;
@@ -265,6 +282,7 @@ static quipu_status observe_may_replace(observe_run *run, const qp_answer_line *
  * in words of their own. A tool makes no lines that weigh much, and no instructions. */
 static void observe_weigh(observe_run *run, const qp_answer_line *line, quipu_memory *item)
 {
+    /* Over several messages a model could piece together what nobody said. */
     const bool one = line->first_seq == line->last_seq;
 
     if (item->priority == QUIPU_PRIORITY_STANDING && !(one && observe_is_said(run, line))) {
@@ -273,6 +291,7 @@ static void observe_weigh(observe_run *run, const qp_answer_line *line, quipu_me
     if (observe_word(run, line) > QP_WORD_TOOL || observe_is_said(run, line)) {
         return;
     }
+    /* Smaller numbers weigh more. */
     if (item->priority < QUIPU_PRIORITY_MEDIUM) {
         item->priority = QUIPU_PRIORITY_MEDIUM;
     }
@@ -288,6 +307,7 @@ static quipu_status observe_item(observe_run *run, const qp_answer_line *line, q
     const quipu_message *said = observe_message(run, line->last_seq);
     quipu_memory item = {.kind = QUIPU_OBSERVATION,
                          .content = line->text,
+                         /* An absent subject is NULL in the column, not an empty text. */
                          .subject = line->subject.n > 0 ? line->subject : QP_STR_ABSENT,
                          .source_start = line->first_seq,
                          .source_end = line->last_seq,
@@ -299,11 +319,13 @@ static quipu_status observe_item(observe_run *run, const qp_answer_line *line, q
     quipu_status status = QUIPU_OK;
 
     observe_weigh(run, line, &item);
+    /* When it was said, not when it was observed: a batch may be months old. */
     if (said != NULL) {
         item.has_said_at = true;
         item.said_at = said->timestamp;
     }
     if (line->replaces > 0) {
+        /* answer_replaces() has checked the number. */
         const quipu_memory *known =
             quipu_memory_at(run->known->memories, run->known_from + (size_t)line->replaces - 1);
 
@@ -319,6 +341,7 @@ static quipu_status observe_piece(observe_run *run, quipu_str piece,
                                   const qp_transcript_piece *range, qp_worker_items *items,
                                   quipu_error *reterr)
 {
+    /* What the answer may refer to: this piece and the lines that were shown with it. */
     const qp_answer_shown shown = {range->first_seq, range->last_seq, quipu_token_estimate(piece),
                                    run->known->memories.count - run->known_from};
     qp_worker_question question = {.prompt = &observe_prompt,
@@ -330,6 +353,7 @@ static quipu_status observe_piece(observe_run *run, quipu_str piece,
     qp_buf text;
     quipu_status status;
 
+    /* One buffer for the whole question; it is freed before the answer is judged. */
     qp_buf_init(&text, OBSERVE_QUESTION_MAX);
     observe_write(run, piece, &text);
     status = qp_buf_status(&text);
@@ -345,6 +369,8 @@ static quipu_status observe_piece(observe_run *run, quipu_str piece,
     }
     status = qp_answer_observations(answer, &shown, &run->worker->texts, &run->lines, why);
     if (status != QUIPU_OK) {
+        /* INVALID is about the answer, and makes the session wait; the rest is about this
+         * process. */
         return status == QUIPU_INVALID
                    ? qp_worker_refuse(run->worker, reterr, "%s", why)
                    : qp_error_set(reterr, status, "no memory for an answer of the model");
@@ -363,6 +389,7 @@ static quipu_status observe_piece(observe_run *run, quipu_str piece,
 /* All pieces of the messages. A long message has several. */
 static quipu_status observe_pieces(observe_run *run, qp_worker_items *items, quipu_error *reterr)
 {
+    /* Bytes that surely fit the tokens: the transcript is cut by bytes. */
     const size_t size = (size_t)qp_worker_ask_tokens(run->worker) * OBSERVE_BYTES_PER_TOKEN;
     qp_transcript transcript = {.messages = run->messages};
     qp_transcript_piece piece = {0, 0};
@@ -379,6 +406,7 @@ static quipu_status observe_pieces(observe_run *run, qp_worker_items *items, qui
         } else if (piece.last_seq > 0) {
             status = observe_piece(run, qp_buf_str(&text), &piece, items, reterr);
         }
+        /* A piece without messages is the end. */
     } while (status == QUIPU_OK && piece.last_seq > 0);
     qp_buf_free(&text);
     return status;
@@ -392,6 +420,7 @@ static size_t observe_count(const qp_worker *worker, quipu_messages messages)
     size_t count = 0;
 
     while (count < messages.count) {
+        /* Estimates that were made when the messages were stored. */
         tokens += quipu_message_at(messages, count)->tokens;
         if (tokens > room && count > 0) {
             break;

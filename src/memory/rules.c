@@ -26,15 +26,18 @@
 #define CUE_SOLO 16u     /* nobody else is in the sentence, and it is not about the past */
 #define CUE_OBJECT 32u   /* an object follows that means something outside of this conversation */
 
+/* One cue. Longer ones of the same beginning stand where their order does not matter: the first
+ * of the table that fits wins. */
 typedef struct rules_cue {
-    const char *words;
+    const char *words; /* lower case, one blank between words, ASCII apostrophes */
     quipu_memory_topic topic;
     quipu_memory_priority priority;
-    uint32_t flags;
+    uint32_t flags;       /* CUE_*; 0: where a clause begins, in a statement of the user */
     const char *not_next; /* words that rule it out when one of them follows; or NULL */
 } rules_cue;
 
-/* What is not a verb behind "always" and "never", although it looks like one. */
+/* What is not a verb behind "always" and "never", although it looks like one. The list is of
+ * what was met in conversations; a word that is missing costs a wrong line. */
 #define NOT_VERBS                                                                                  \
     "a an the been so was were is are had has mind again seen heard thought knew known did does "  \
     "good nice great fun on in at there happy glad i you he she we they it been ever quite too "   \
@@ -48,6 +51,7 @@ typedef struct rules_cue {
 #define HIGH QUIPU_PRIORITY_HIGH
 #define MEDIUM QUIPU_PRIORITY_MEDIUM
 
+/* A new cue needs its first word in rules_heads as well, which an assertion checks. */
 static const rules_cue rules_cues[] = {
     /* How to behave from now on. */
     {"from now on", QUIPU_TOPIC_INSTRUCTION, STANDING, CUE_ANYWHERE | CUE_SOLO, "i i'm i'll"},
@@ -196,6 +200,7 @@ static const rules_cue rules_cues[] = {
 /* Whether a clause begins with this word: by its mark, or behind nothing but words that lead in. */
 static bool rules_begins(const qp_rules_sentence *sentence, size_t at)
 {
+    /* The first word of a sentence begins a clause: its mark is set. */
     const qp_rules_word *words = sentence->words;
 
     return words[at].clause || (at > 0 && qp_rules_in(&words[at - 1], LEAD_INS));
@@ -213,12 +218,14 @@ static bool rules_is_plain(const qp_rules_word *word)
 {
     const char *end = word->lower + word->n;
 
+    /* One letter ("I") is no verb; words of three letters ("fed", "red") are left alone. */
     if (word->n < 2 ||
         (word->n > 3 && memcmp(end - 2, "ed", 2) == 0 &&
          !qp_rules_in(word, "need embed feed proceed succeed exceed")) ||
         (word->n > 4 && memcmp(end - 3, "ing", 3) == 0 && !qp_rules_in(word, "bring"))) {
         return false;
     }
+    /* "miss" and "pass" end with a double s and are plain. */
     return end[-1] != 's' || end[-2] == 's' || qp_rules_in(word, "focus bias");
 }
 
@@ -332,10 +339,12 @@ static const rules_cue *rules_find_cue(const qp_rules_sentence *sentence, bool u
 
     for (size_t at = 0; at < sentence->count; at++) {
         const char first = sentence->words[at].lower[0];
+        /* Quoted words are found here, too; qp_rules_match() refuses them. */
 
         if (!rules_is_head(&sentence->words[at])) {
             continue;
         }
+        /* Up to the best cue so far: a later one cannot win. */
         for (size_t i = 0; i < RULES_CUES && &rules_cues[i] != best; i++) {
             const rules_cue *cue = &rules_cues[i];
             const size_t n = cue->words[0] == first && (user || (cue->flags & CUE_ASSISTANT) != 0)
@@ -364,6 +373,7 @@ static const rules_cue *rules_find_cue(const qp_rules_sentence *sentence, bool u
 /* A name: a capital letter where no sentence begins, and no word that is always written so. */
 static bool rules_is_name(const qp_rules_word *word)
 {
+    /* One letter is an initial, or "I". */
     return word->capital && !word->quoted && word->n > 1 &&
            !qp_rules_in(word, "i'm i'll i've i'd monday tuesday wednesday thursday friday saturday "
                               "sunday the and but");
@@ -379,6 +389,7 @@ static size_t rules_name_place(const qp_rules_sentence *sentence, size_t at)
         return 0;
     }
     if (qp_rules_in(role, ROLES)) {
+        /* Both forms may follow; a match of neither adds nothing. */
         return at + 2 + qp_rules_match(sentence, at + 2, "is called") +
                qp_rules_match(sentence, at + 2, "is named");
     }
@@ -404,6 +415,7 @@ static const qp_rules_word *rules_find_name(const qp_rules_sentence *sentence)
 {
     const qp_rules_word *words = sentence->words;
 
+    /* A quoted sentence introduces nobody to this user. */
     for (size_t i = 0; i + 2 < sentence->count; i++) {
         const size_t name = words[i].quoted ? 0 : rules_name_place(sentence, i);
 
@@ -436,11 +448,13 @@ static bool rules_is_quantity(const qp_rules_sentence *sentence, size_t at)
     if (word->quoted || word->lower[0] < '0' || word->lower[0] > '9') {
         return false;
     }
+    /* The splitter keeps "3.5" and "1,000" together as one word. */
     while (digits < word->n && strchr("0123456789.,", word->lower[digits]) != NULL) {
         digits++;
     }
     unit.n = (uint16_t)(word->n - digits);
     memcpy(unit.lower, word->lower + digits, unit.n);
+    /* "64GB": the unit is the rest of the same word. */
     if (unit.n > 0) {
         return qp_rules_in(&unit, UNITS);
     }
@@ -468,6 +482,7 @@ static quipu_memory *rules_add(qp_rules_found *found, const quipu_message *messa
 {
     quipu_memory *item;
 
+    /* A message has at most so many: a long list does not fill the memory of a session. */
     if (found->count == QP_RULES_FOUND_MAX) {
         return NULL;
     }
@@ -485,6 +500,7 @@ static quipu_memory *rules_add(qp_rules_found *found, const quipu_message *messa
  * never half of a character; absent when nothing is left. */
 static quipu_str rules_cut(quipu_str text, size_t max)
 {
+    /* SQLite's text ends there, and PostgreSQL refuses it. */
     const char *nul = text.n > 0 ? memchr(text.p, '\0', text.n) : NULL;
     const quipu_str whole = {text.p, nul != NULL ? (size_t)(nul - text.p) : text.n};
     const size_t n = qp_utf8_cut(whole, max);
@@ -508,6 +524,7 @@ static void rules_read(const quipu_message *message, const qp_rules_sentence *se
 {
     const bool user = message->role == QUIPU_ROLE_USER;
     const rules_cue *cue = rules_find_cue(sentence, user);
+    /* A question asserts nothing, and an assistant's sentence is not the user's word. */
     const bool states = user && !sentence->question;
     const bool own = states && rules_has(sentence, "i my our we i'm i've i'll we're we've we'll");
 
@@ -537,6 +554,7 @@ static void rules_sentence(const quipu_message *message, const qp_rules_sentence
     quipu_memory *item;
 
     rules_read(message, sentence, &reading);
+    /* No place left: the rest of the message is not observed. */
     item = reading.topic != QUIPU_TOPIC_NONE ? rules_add(found, message) : NULL;
     if (item == NULL) {
         return;
@@ -549,6 +567,7 @@ static void rules_sentence(const quipu_message *message, const qp_rules_sentence
         item->about_from = reading.days.from;
         item->about_to = reading.days.to;
     }
+    /* Of the bytes in the message, not of the lower case: names keep their capitals. */
     if (reading.name != NULL) {
         const quipu_str name = {sentence->text.p + reading.name->at,
                                 (size_t)(reading.name->end - reading.name->at)};
@@ -564,6 +583,7 @@ static bool rules_failed(quipu_str output)
         "FAILED",      "Traceback",  "Exception", "exception", "{\"error\"",
         "{ \"error\"", "{\"Error\"", "fatal:",    "panic:",    "Permission denied"};
 
+    /* Programs print blank lines before their errors. */
     while (output.n > 0 && strchr(" \t\r\n", output.p[0]) != NULL) {
         output.p++;
         output.n--;
@@ -600,6 +620,7 @@ static void rules_call(const quipu_message *message, const quipu_tool_call *call
     const bool failed = rules_failed(call->output);
     quipu_memory *item;
 
+    /* A call without an answer is still running, or was never made. */
     if (call->output.p == NULL || call->name.n == 0) {
         return;
     }
@@ -607,6 +628,7 @@ static void rules_call(const quipu_message *message, const quipu_tool_call *call
     if (item == NULL) {
         return;
     }
+    /* Where this item's text begins in the room that all items share. */
     const size_t begin = found->used;
 
     rules_put(found, call->name, QP_RULES_TOOL_TEXT / 2);
@@ -614,6 +636,7 @@ static void rules_call(const quipu_message *message, const quipu_tool_call *call
         rules_put(found, QUIPU_STR(" "), 1);
         rules_put(found, call->input, QP_RULES_TOOL_TEXT / 2);
     }
+    /* No blank before the output of a success: it is not quoted. */
     rules_put(found, failed ? QUIPU_STR(" failed: ") : QUIPU_STR(" succeeded"), QP_RULES_TOOL_TEXT);
     if (failed) {
         rules_put(found, call->output, QP_RULES_TOOL_TEXT);
@@ -633,6 +656,7 @@ void qp_rules_observe(const quipu_message *message, qp_rules_found *ret)
     qp_rules_walk walk = {.text = message->content};
     qp_rules_sentence sentence;
 
+    /* Checked once a message, in debug builds only. */
     assert(rules_heads_hold());
     ret->count = 0;
     ret->used = 0;

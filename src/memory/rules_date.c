@@ -10,8 +10,8 @@
 
 #include "base/time.h"
 
-#define DATE_DAY_S 86400
-#define DATE_YEAR_MIN 1900
+#define DATE_DAY_S 86400   /* UTC has no other days here */
+#define DATE_YEAR_MIN 1900 /* older and later years are numbers of something else */
 #define DATE_YEAR_MAX 2200
 #define DATE_PAST_DAYS 180 /* a day without a year is at most so long ago */
 
@@ -38,6 +38,7 @@ static int64_t rules_date_number(int64_t year, int64_t month, int64_t day)
 /* The year of a day. */
 static int64_t rules_date_year(int64_t number)
 {
+    /* A first guess that is never late by more than a year or two; the loops correct it. */
     int64_t year = 1970 + number / 366;
 
     while (rules_date_number(year + 1, 1, 1) <= number) {
@@ -64,6 +65,7 @@ static int64_t rules_date_digits(const qp_rules_word *word)
     int64_t value = 0;
     size_t i = 0;
 
+    /* Four digits are a year at most. */
     while (i < word->n && i < 4 && word->lower[i] >= '0' && word->lower[i] <= '9') {
         value = 10 * value + (word->lower[i++] - '0');
     }
@@ -78,6 +80,7 @@ static int64_t rules_date_digits(const qp_rules_word *word)
 static int64_t rules_date_month(const qp_rules_word *word)
 {
     for (size_t i = 0; i < 12; i++) {
+        /* "May" and "March" in small letters are a verb and a noun. */
         if (word->capital && qp_rules_in(word, rules_date_months[i])) {
             return (int64_t)i + 1;
         }
@@ -98,6 +101,7 @@ static bool rules_date_of(int64_t today, int64_t month, int64_t day, int64_t yea
         return false;
     }
     *ret = rules_date_number(year, month, day);
+    /* 29 February exists only in some years: then the date stays in this one. */
     if (!given && *ret < today - DATE_PAST_DAYS && rules_date_is_day(year + 1, month, day)) {
         *ret = rules_date_number(year + 1, month, day);
     }
@@ -109,6 +113,7 @@ static bool rules_date_iso(const qp_rules_word *word, int64_t *ret)
 {
     int64_t part[3] = {0, 0, 0};
 
+    /* The shape is fixed: two dashes at their places. */
     if (word->n != 10 || word->lower[4] != '-' || word->lower[7] != '-') {
         return false;
     }
@@ -143,6 +148,7 @@ static bool rules_date_named(const qp_rules_sentence *sentence, size_t at, int64
     const int64_t before = at > 0 ? rules_date_digits(&words[at - 1]) : -1;
     const int64_t behind = left > 0 ? rules_date_digits(&words[at + 1]) : -1;
 
+    /* "16 November 2026": the year stands behind the month. */
     if (before >= 1 && before <= 31) {
         return rules_date_of(today, month, before, behind, ret);
     }
@@ -169,6 +175,8 @@ static bool rules_date_relative(const qp_rules_sentence *sentence, size_t at, in
         *ret = today - weekday + 7;
         *ret_days = 7;
     } else {
+        /* A weekday alone may be in the past ("I was there on Monday"): it needs a word before
+         * it. */
         if (!qp_rules_in(word, "next on this by until") || at + 1 >= sentence->count) {
             return false;
         }
@@ -197,6 +205,7 @@ static bool rules_date_may_begin(const qp_rules_word *word)
  * which it was said, not to the day on which it is read. */
 bool qp_rules_date(const qp_rules_sentence *sentence, quipu_time said_at, qp_rules_days *ret)
 {
+    /* Times before 1970 are negative, and division rounds towards zero. */
     const int64_t today =
         (said_at.s - (said_at.s < 0 ? DATE_DAY_S - 1 : 0)) / DATE_DAY_S; /* floor */
     int64_t day = 0;
@@ -212,7 +221,9 @@ bool qp_rules_date(const qp_rules_sentence *sentence, quipu_time said_at, qp_rul
     }
     if (found) {
         ret->from = (quipu_time){day * DATE_DAY_S, 0};
+        /* The last nanosecond of the last day: ranges are closed on both sides. */
         ret->to = (quipu_time){(day + days) * DATE_DAY_S - 1, QP_TIME_NS_MAX};
     }
+    /* A year of five digits is no instant that a column holds. */
     return found && qp_time_valid(ret->from) && qp_time_valid(ret->to);
 }

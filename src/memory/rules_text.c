@@ -54,6 +54,7 @@ static quipu_str rules_text_line(quipu_str text, size_t at)
     const char *end;
 
     assert(at < text.n);
+    /* The last line of a message often has no end. */
     end = memchr(text.p + at, '\n', text.n - at);
     return (quipu_str){text.p + at, end != NULL ? (size_t)(end - text.p) - at : text.n - at};
 }
@@ -72,6 +73,7 @@ static bool rules_text_is_foreign(quipu_str line)
     }
     const quipu_str rest = {line.p + indent, line.n - indent};
 
+    /* Signs that prose does not begin with: quotations of mails, tables, markup, JSON. */
     return rest.n > 0 && (strchr(">|<{}[", rest.p[0]) != NULL || rules_text_begins(rest, "$ ") ||
                           rules_text_begins(rest, "#include") || rules_text_begins(rest, "@@ ") ||
                           rules_text_begins(rest, "+++ ") || rules_text_begins(rest, "--- "));
@@ -80,6 +82,7 @@ static bool rules_text_is_foreign(quipu_str line)
 /* The bytes of a bullet or a number of a list that the text begins with. */
 static size_t rules_text_bullet(quipu_str text)
 {
+    /* With its blank: "-5" is a number, and "*bold*" is a word. */
     if (text.n > 2 && (text.p[0] == '-' || text.p[0] == '*') && text.p[1] == ' ') {
         return 2;
     }
@@ -118,6 +121,7 @@ static bool rules_text_listed(quipu_str word, const char *list)
         const size_t n = blank != NULL ? (size_t)(blank - at) : strlen(at);
         size_t same = 0;
 
+        /* 0x20 makes a letter small; other bytes differ anyway. */
         while (n == word.n && same < n && (word.p[same] | 0x20) == at[same]) {
             same++;
         }
@@ -141,6 +145,7 @@ static quipu_str rules_text_lead(quipu_str line)
     if (end == 0 || line.p[end - 1] != ':') {
         return (quipu_str){line.p, 0};
     }
+    /* Back to the end of the sentence before it, or to the beginning of the line. */
     for (at = --end; at > 0 && strchr(".!?", line.p[at - 1]) == NULL; at--) {
     }
     return (quipu_str){line.p + at, end - at};
@@ -161,6 +166,7 @@ static bool rules_text_announces(quipu_str line)
         }
         const quipu_str word = {lead.p + at, stop - at};
 
+        /* Any order of the words counts: "Here is the email that Bob sent me:". */
         given = given || rules_text_listed(word, TEXT_GIVEN);
         document = document || rules_text_listed(word, TEXT_DOCUMENTS);
         rules = rules || rules_text_listed(word, TEXT_RULES);
@@ -186,9 +192,12 @@ static size_t rules_text_markup(quipu_str text, size_t at, quipu_str rest)
                           (rest.p[n] >= '0' && rest.p[n] <= '9'))) {
         n++;
     }
+    /* "<-", "< 5" and "<!--" are no markup with a name. */
     if (rest.p[0] != '<' || n == 1 || rest.p[1] == '-') {
         return at;
     }
+    /* The name must be closed by the same name; nested ones of the same name end too early,
+     * which only shows more text. */
     for (const char *p = rest.p + n; (p = memchr(p, '<', (size_t)(text.p + text.n - p))) != NULL;
          p++) {
         const size_t left = (size_t)(text.p + text.n - p);
@@ -209,6 +218,7 @@ static size_t rules_text_fence(quipu_str rest, char *ret_mark, bool *ret_bare)
     size_t n = bullet;
     size_t behind;
 
+    /* All of one kind: "``~" is no fence. */
     while (n < rest.n && rest.p[n] == rest.p[bullet] && strchr("`~", rest.p[bullet]) != NULL) {
         n++;
     }
@@ -224,6 +234,7 @@ static void rules_text_skip(qp_rules_walk *walk)
 {
     while (walk->at < walk->text.n) {
         const quipu_str line = rules_text_line(walk->text, walk->at);
+        /* Blanks before a mark, of which TEXT_INDENT would already be code. */
         size_t blanks = 0;
         bool bare = false;
         char mark;
@@ -242,6 +253,7 @@ static void rules_text_skip(qp_rules_walk *walk)
             walk->fenced = true;
             walk->fence = mark;
             walk->fences = fences;
+            /* Nothing behind it is the user's word. */
         } else if (rules_text_is_forwarded(line)) {
             next = walk->text.n;
         } else if (rest.n > 0 && rest.p[0] == '<') {
@@ -249,6 +261,7 @@ static void rules_text_skip(qp_rules_walk *walk)
 
             next = behind > next ? behind : next;
         } else if (line.n > 0 && !rules_text_is_foreign(line)) {
+            /* Prose: the walk stops here. */
             return;
         }
         walk->at = next;
@@ -262,6 +275,7 @@ static void rules_text_limit(qp_rules_walk *walk)
     const quipu_str line = rules_text_line(walk->text, walk->at);
 
     if (rules_text_announces(line)) {
+        /* Cut for good: later sentences of this message are somebody else's. */
         walk->text.n = walk->at + line.n;
     }
 }
@@ -276,6 +290,7 @@ static bool rules_text_is_short(quipu_str text, size_t stop)
                                          "vs", "No", "e.g", "i.e", "approx"};
 
     for (size_t i = 0; i < sizeof(shorts) / sizeof(shorts[0]); i++) {
+        /* Only at the end of a word: "Nov." ends with no abbreviation of the list. */
         const size_t n = strlen(shorts[i]);
 
         if (stop >= n && memcmp(text.p + stop - n, shorts[i], n) == 0 &&
@@ -302,10 +317,12 @@ static size_t rules_text_end(quipu_str text, size_t at)
     for (; i < text.n; i++) {
         const char byte = text.p[i];
 
+        /* A line that goes on with a small letter was wrapped by a mail program. */
         if (byte == '\n' && !rules_text_continues(text, i + 1)) {
             return i;
         }
         if ((byte == '.' || byte == '!' || byte == '?') &&
+            /* A stop inside of a word ("3.5", "e.g") ends nothing. */
             (i + 1 == text.n || strchr(" \t\r\n\"')", text.p[i + 1]) != NULL) &&
             !(byte == '.' && rules_text_is_short(text, i))) {
             return i + 1;
@@ -357,6 +374,7 @@ static size_t rules_text_apostrophe(const char *p, size_t n)
 static size_t rules_text_quote(const char *p, size_t n)
 {
     if (p[0] == '"' || p[0] == '`') {
+        /* The three bytes of U+2018 and U+201C to U+201E, and the two of guillemets. */
         return 1;
     }
     if (p[0] == '\xc2' && n >= 2 && (p[1] == '\xab' || p[1] == '\xbb')) {
@@ -379,6 +397,7 @@ static bool rules_text_is_word(char byte)
 /* Appends a byte to the lower case of a word, as long as there is room. */
 static void rules_text_put(qp_rules_word *word, char byte)
 {
+    /* A longer word is cut: no list has one of that length. */
     if (word->n < QP_RULES_WORD_BYTES) {
         word->lower[word->n++] = (char)(rules_text_is_upper(byte) ? byte - 'A' + 'a' : byte);
     }
@@ -389,6 +408,7 @@ static size_t rules_text_word(quipu_str text, size_t at, qp_rules_word *ret)
 {
     size_t i = at;
 
+    /* `at` and `end` fit 16 bits: sentences have at most QP_RULES_SENTENCE_MAX bytes. */
     *ret = (qp_rules_word){.at = (uint16_t)at, .capital = rules_text_is_upper(text.p[at])};
     while (i < text.n) {
         const size_t apostrophe = rules_text_apostrophe(text.p + i, text.n - i);
@@ -427,6 +447,7 @@ static size_t rules_text_single(quipu_str text, size_t at)
     if (text.p[at] != '\'' || (at > 0 && rules_text_is_word(text.p[at - 1]))) {
         return at;
     }
+    /* An apostrophe before a letter is part of a word and closes nothing. */
     while (i < text.n &&
            (text.p[i] != '\'' || (i + 1 < text.n && rules_text_is_word(text.p[i + 1])))) {
         i++;
@@ -448,6 +469,7 @@ static bool rules_text_quoted(quipu_str text, bool quoted)
     for (size_t i = 0; i < text.n;) {
         const size_t quote = rules_text_quote_at(text, i, quoted);
 
+        /* Each mark toggles: openings and closings look alike in many texts. */
         quoted = quoted != (quote > 0);
         i += quote > 0 ? quote : 1;
     }
@@ -485,6 +507,7 @@ static void rules_text_words(qp_rules_sentence *sentence, bool quoted)
         const size_t mark = rules_text_quote(text.p + i, text.n - i);
 
         if (mark > 0) {
+            /* A mark of inches moves on without toggling. */
             quoted = quoted != (rules_text_quote_at(text, i, quoted) > 0);
             i += mark;
         } else if (text.p[i] != '\'' && rules_text_apostrophe(text.p + i, text.n - i) > 0) {
@@ -492,6 +515,8 @@ static void rules_text_words(qp_rules_sentence *sentence, bool quoted)
         } else if (rules_text_is_word(text.p[i])) {
             qp_rules_word *word = &sentence->words[sentence->count++];
 
+            /* The flags hold for the word alone; the next one starts from what stands between
+             * them. */
             i = rules_text_word(text, i, word);
             word->clause = clause;
             word->quoted = quoted || word->at < single;
@@ -509,6 +534,7 @@ static void rules_text_words(qp_rules_sentence *sentence, bool quoted)
  * False at the end of the text. */
 static bool rules_text_begin(qp_rules_walk *walk)
 {
+    /* In the middle of a line: the sentence before it ended here. */
     if (walk->at > 0 && walk->text.p[walk->at - 1] != '\n') {
         return walk->at < walk->text.n;
     }
@@ -534,8 +560,10 @@ bool qp_rules_next(qp_rules_walk *walk, qp_rules_sentence *ret)
 
         walk->quoted = rules_text_quoted(raw, quoted);
         ret->text = rules_text_trim(raw);
+        /* The end of the line belongs to no sentence. */
         walk->at = end < walk->text.n && walk->text.p[end] == '\n' ? end + 1 : end;
         assert(walk->at > 0);
+        /* Too short ones say nothing; too long ones are lists or code that no rule understands. */
         if (ret->text.n >= QP_RULES_SENTENCE_MIN && ret->text.n <= QP_RULES_SENTENCE_MAX) {
             ret->question = ret->text.p[ret->text.n - 1] == '?';
             rules_text_words(ret, quoted);
@@ -560,6 +588,7 @@ bool qp_rules_own(qp_rules_walk *walk, quipu_str *ret_text)
         }
         walk->quoted = quoted != (quote > 0);
         walk->at += quote > 0 ? i + quote : line.n + (walk->at + line.n < walk->text.n ? 1 : 0);
+        /* A piece inside of a quotation is passed over. */
         if (!quoted && i > 0) {
             *ret_text = (quipu_str){line.p, i};
             return true;
@@ -598,6 +627,7 @@ bool qp_rules_in(const qp_rules_word *word, const char *list)
 
     /* Mostly the first byte differs: then the list is only walked to the next word. */
     for (const char *at = list; *at != '\0';) {
+        /* The word must end where the entry of the list ends: "no" is not "not". */
         if (*at == word->lower[0] && strncmp(at, word->lower, n) == 0 &&
             (at[n] == ' ' || at[n] == '\0')) {
             return true;

@@ -52,12 +52,14 @@ static quipu_status run_check_model(const quipu_memory_options *options, quipu_e
 {
     quipu_status status;
 
+    /* A provider that only embeds cannot answer questions. */
     if (options->provider != NULL &&
         (options->provider->generate == NULL || options->model.n == 0)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "a worker that asks a model needs a provider that answers, and the "
                             "model's name");
     }
+    /* -1 turns reflecting off; 0 asks for the default. */
     if (options->reflect_tokens < -1 || options->ask_tokens < 0 ||
         (options->ask_tokens > 0 && (options->ask_tokens < QUIPU_MEMORY_ASK_TOKENS_MIN ||
                                      options->ask_tokens > QUIPU_MEMORY_ASK_TOKENS_MAX))) {
@@ -78,10 +80,13 @@ static quipu_status run_check_model(const quipu_memory_options *options, quipu_e
 /* What the caller left open. */
 static void run_default(quipu_memory_options *options)
 {
+    /* The name is shown to people who look at leases; it need not be unique. */
     if (options->worker.n == 0) {
         options->worker = QUIPU_STR("quipu");
     }
     if (options->lease_ms == 0) {
+        /* A question may take a minute: a lease that ends before would let another worker ask it
+         * again. */
         options->lease_ms =
             qp_worker_asks(options) ? QUIPU_MEMORY_LEASE_MODEL : QUIPU_MEMORY_LEASE_MS;
     }
@@ -101,6 +106,7 @@ static quipu_status run_check_flags(const quipu_memory_options *options, quipu_e
     const uint32_t about_vectors = QUIPU_MEMORY_EMBED_ONLY | QUIPU_MEMORY_EMBED_REPLACE;
     const uint32_t unknown = options->flags & ~(QUIPU_MEMORY_FOLLOW | about_vectors);
 
+    /* An unknown flag may ask for something that this version would silently not do. */
     if (unknown != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "quipu_memory_options has the unknown flags %#x",
                             (unsigned)unknown);
@@ -116,6 +122,7 @@ static quipu_status run_options_check(const quipu_memory_options *options, quipu
 {
     quipu_status status;
 
+    /* A present but empty text is a name as well: absent is NULL. */
     if (options->session_key.p != NULL &&
         (options->app_name.p != NULL || options->user_id.p != NULL)) {
         return qp_error_set(reterr, QUIPU_MISUSE, "name a session, or an app and a user, not both");
@@ -148,9 +155,11 @@ static quipu_status run_options_check(const quipu_memory_options *options, quipu
 static qp_call run_grace(const qp_worker *run)
 {
     const int64_t soonest_ns = qp_clock_ns() + RUN_GRACE_MS * QP_NS_PER_MS;
+    /* A copy: the caller's own deadline and flag stay as they are. */
     qp_call grace = *run->within;
 
     grace.deadline_ns = grace.deadline_ns > soonest_ns ? grace.deadline_ns : soonest_ns;
+    /* A cancelled run must not lose what was paid for. */
     grace.cancel = NULL;
     return grace;
 }
@@ -173,6 +182,7 @@ quipu_status qp_worker_keep(qp_worker *worker, qp_worker_items *items, const qui
                             quipu_error *reterr)
 {
     if (items->count == items->room) {
+        /* Twice the room and a message's findings more: n items cost O(n). */
         const size_t room = 2 * items->room + QP_RULES_FOUND_MAX;
         quipu_memory *grown = qp_arena_take(&worker->texts, room * sizeof(*grown));
 
@@ -199,6 +209,8 @@ static quipu_status run_observe(qp_worker *run, quipu_messages messages, qp_work
     for (size_t i = 0; i < messages.count && status == QUIPU_OK; i++) {
         qp_rules_observe(quipu_message_at(messages, i), &run->found);
         for (size_t k = 0; k < run->found.count && status == QUIPU_OK; k++) {
+            /* A copy of the struct; its text still lies in `found`, which the next message
+             * overwrites. */
             quipu_memory item = run->found.items[k];
 
             status = quipu_arena_copy(&run->texts, item.content, &item.content) == QUIPU_OK
@@ -214,6 +226,8 @@ static quipu_status run_observe(qp_worker *run, quipu_messages messages, qp_work
 static qp_memory_batch run_batch(const quipu_history *history, const quipu_message *last,
                                  const qp_worker_items *kept)
 {
+    /* Numbers of messages begin with 1: the last one is the one before next_seq. Items lie in the
+     * arena until the commit. */
     return (qp_memory_batch){.items = kept->items,
                              .count = kept->count,
                              .done_seq = last != NULL ? last->seq : history->session->next_seq - 1,
@@ -229,6 +243,7 @@ static const quipu_message *run_last(const quipu_history *history, quipu_message
     const quipu_messages all = history->messages;
 
     assert(n <= shown.count && shown.count <= all.count);
+    /* The observer took fewer than it was shown: the rest is for the next batch. */
     if (n < shown.count) {
         assert(n > 0);
         return quipu_message_at(shown, n - 1);
@@ -245,6 +260,7 @@ static quipu_status run_shown(qp_worker *run, const qp_memory_work *work,
     size_t count = 0;
 
     *ret_shown = history->messages;
+    /* The usual case costs no copy. */
     if (work->forgotten.count == 0 || history->messages.count == 0) {
         return QUIPU_OK;
     }
@@ -268,6 +284,7 @@ void qp_worker_saved(const qp_worker *worker, const quipu_memory *saved,
 {
     static const quipu_uuid none = {{0}};
 
+    /* An id of zeros is a line that was known already: nothing new to report. */
     if (worker->options.on_saved != NULL && memcmp(saved->id.b, none.b, sizeof(none.b)) != 0) {
         worker->options.on_saved(worker->options.saved_ctx, saved,
                                  quipu_memories_of(condensed != NULL ? condensed->items : NULL,
@@ -288,6 +305,7 @@ static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more
     size_t count = 0;
     quipu_status status = qp_call_left(run->within, &call, reterr);
 
+    /* From the watermark that the claim has read, under the lease. */
     range.after_seq = work->watermark;
     range.limit = work->limit;
     if (status == QUIPU_OK) {
@@ -299,6 +317,7 @@ static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more
     }
     if (status == QUIPU_OK) {
         count = shown.count;
+        /* Without messages the rules have nothing to say, and a model is not asked for it. */
         status = run->options.provider != NULL && count > 0
                      ? qp_worker_observe(run, &work->lease, shown, &kept, &count, reterr)
                      : run_observe(run, shown, &kept, reterr);
@@ -313,10 +332,12 @@ static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more
                      : qp_error_set(reterr, QUIPU_CONFLICT, "the session was deleted meanwhile");
     }
     if (status == QUIPU_OK) {
+        /* Counted behind the commit only. */
         run->ran.messages += (int64_t)count;
         run->ran.observations += stored.observations;
         run->ran.repeats += stored.repeats;
         *ret_more = stored.more;
+        /* The hook runs without a lock and without a transaction: it may use the store. */
         for (size_t i = 0; i < kept.count; i++) {
             qp_worker_saved(run, &kept.items[i], NULL);
         }
@@ -340,11 +361,13 @@ quipu_status qp_worker_fail(qp_worker *worker, const qp_job_lease *lease, const 
     const quipu_status status = error->status;
     const qp_call grace = run_grace(worker);
     const bool waits = worker->model_failed || run_is_local(status);
+    /* Not a failure of anybody: the other worker, or the deletion, was first. */
     const bool lost = !waits && (status == QUIPU_CONFLICT || status == QUIPU_NOT_FOUND ||
                                  status == QUIPU_EXPIRED);
     const quipu_str why = waits ? quipu_cstr(error->message) : (quipu_str){NULL, 0};
 
     assert(status != QUIPU_OK);
+    /* Reset for the next session of this run. */
     worker->model_failed = false;
     worker->ran.failed += waits;
     worker->ran.lost += lost;
@@ -365,10 +388,12 @@ static quipu_status run_session(qp_worker *run, qp_memory_work *work, quipu_erro
     quipu_status status = QUIPU_OK;
     bool more = true;
 
+    /* Claimed sessions, also those that fail later. */
     run->ran.sessions++;
     while (status == QUIPU_OK && more) {
         status = run_one(run, work, &more, &error);
     }
+    /* The failure is handled here: QUIPU_OK means that the next session can be claimed. */
     return status == QUIPU_OK ? QUIPU_OK : qp_worker_fail(run, &work->lease, &error, reterr);
 }
 
@@ -376,13 +401,16 @@ static quipu_status run_session(qp_worker *run, qp_memory_work *work, quipu_erro
 static quipu_status run_claims(qp_worker *run, quipu_str key, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
+    /* MOOT enters the loop; without rules and model there is nothing to observe. */
     qp_memory_claimed claimed = qp_memory_observes(&run->options) ? QP_MEMORY_MOOT : QP_MEMORY_NONE;
 
+    /* Until no job is due: each claim is a transaction of its own, and others claim meanwhile. */
     while (status == QUIPU_OK && claimed != QP_MEMORY_NONE) {
         qp_memory_work work = {.claimed = QP_MEMORY_NONE};
         bool due = true;
 
         status = qp_call_check(run->within, reterr);
+        /* A look by an index, without a write: a claim would be one. */
         if (status == QUIPU_OK && key.p == NULL) {
             status = qp_memory_is_due(run->store, run->within, QP_JOB_OBSERVE, &due, reterr);
         }
@@ -405,6 +433,7 @@ static quipu_status run_claims(qp_worker *run, quipu_str key, quipu_error *reter
  * when the key is absent, every reflecting that is due. */
 static quipu_status run_reflections(qp_worker *run, quipu_str key, quipu_error *reterr)
 {
+    /* The loop ends when nothing is found, or with the run's own failure. */
     quipu_status status = QUIPU_OK;
     bool found = qp_memory_reflects(&run->options);
 
@@ -419,6 +448,7 @@ static quipu_status run_reflections(qp_worker *run, quipu_str key, quipu_error *
         if (status == QUIPU_OK && found) {
             status = qp_memory_reflect_claim(run->store, run->within, &run->options, key,
                                              &run->claim, &lease, reterr);
+            /* A fence counts from 1: 0 is no lease. */
             found = lease.fence > 0;
         }
         if (status == QUIPU_OK && found && qp_worker_reflect(run, &lease, &error) != QUIPU_OK) {
@@ -445,6 +475,7 @@ static quipu_status run_works(qp_worker *run, quipu_str key, quipu_error *reterr
 /* Looks at all sessions that the options name, page by page. */
 static quipu_status run_look(qp_worker *run, quipu_error *reterr)
 {
+    /* Pages of keys lie in an arena of their own: the work on a page uses the worker's. */
     qp_memory_filter filter = {.options = &run->options};
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_memory_due due = {.count = 0, .end = false};
@@ -456,6 +487,7 @@ static quipu_status run_look(qp_worker *run, quipu_error *reterr)
         for (size_t i = 0; i < due.count && status == QUIPU_OK; i++) {
             status = run_works(run, due.keys[i], reterr);
         }
+        /* Between pages, so that a run over many idle sessions can be cancelled, too. */
         if (status == QUIPU_OK && !due.end) {
             status = qp_call_check(run->within, reterr);
         }
@@ -472,6 +504,7 @@ static quipu_status run_named(qp_worker *run, quipu_error *reterr)
     quipu_call_options call;
     quipu_status status = qp_call_left(run->within, &call, reterr);
 
+    /* The header alone: existence is all that is asked. */
     header.flags = QUIPU_RANGE_HEADER;
     if (status == QUIPU_OK) {
         status = quipu_session_get(run->store, run->options.session_key, &header, &call, &history,
@@ -491,6 +524,7 @@ static quipu_status run_all(qp_worker *run, quipu_error *reterr)
     if (options->session_key.p != NULL) {
         return run_named(run, reterr);
     }
+    /* Jobs of other users are due as well; a filtered run leaves them alone. */
     if (options->app_name.p == NULL) {
         status = run_works(run, (quipu_str){NULL, 0}, reterr);
     }
@@ -507,6 +541,7 @@ quipu_status qp_worker_options(const quipu_store *store, const quipu_memory_opti
     status = qp_options_read(ret, sizeof(*ret), given, "quipu_memory_options", reterr);
     if (status == QUIPU_OK) {
         status = run_options_check(ret, reterr);
+        /* Also behind a failed check: the options are not used then. */
         run_default(ret);
     }
     return status == QUIPU_OK ? qp_store_writable(store, reterr) : status;
@@ -520,6 +555,7 @@ bool qp_worker_did(const quipu_memory_ran *ran)
 
 quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr)
 {
+    /* Kept aside, because a deadline behind work that was done is no error. */
     quipu_error error = {0};
     quipu_status status = run_all(worker, &error);
 
@@ -565,6 +601,8 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
         QP_LOG(&store->log, QUIPU_LOG_INFO, "memory", "run",
                QP_LOG_NUMBER("observations", run->ran.observations));
         qp_output_put(ret_ran, &run->ran, sizeof(run->ran));
+        /* What the pass has made superfluous is removed while the caller waits anyway, in few
+         * batches. */
         qp_purge_after(store, &within, QUIPU_DELETE_BATCHES); /* a worker's work, too */
     }
     if (run != NULL) {

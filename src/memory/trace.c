@@ -32,6 +32,7 @@ qp_speaker qp_word_of(const quipu_message *message)
         returned = returned || quipu_tool_call_at(message->calls, i)->output.n > 0;
     }
     if (returned || message->mark == QUIPU_MARK_COMPACTION) {
+        /* A summary is a model's text about others' words. */
         return QP_WORD_TOOL;
     }
     switch (message->role) {
@@ -73,6 +74,7 @@ static trace_char trace_read(quipu_str text, size_t at)
 {
     const unsigned char *p = (const unsigned char *)text.p + at;
     uint32_t point = 0;
+    /* ASCII first: most of all text. */
 
     assert(at < text.n);
     if (*p < 0x80) {
@@ -87,6 +89,7 @@ static trace_char trace_read(quipu_str text, size_t at)
 /* Appends a character in lower case, as far as there is room. */
 static void trace_put(trace_word *word, const char *p, const trace_char *c)
 {
+    /* The rest of a long word is dropped: its beginning is what counts. */
     for (size_t i = 0; i < c->size && word->n < TRACE_WORD_MAX; i++) {
         word->bytes[word->n++] = (char)(p[i] >= 'A' && p[i] <= 'Z' ? p[i] - 'A' + 'a' : p[i]);
     }
@@ -100,6 +103,7 @@ static bool trace_next(quipu_str text, size_t *at, trace_word *ret)
     while (*at < text.n) {
         const trace_char c = trace_read(text, *at);
 
+        /* A character that is a word of its own ends the one before it. */
         if (ret->n > 0 && (c.alone || !c.letter)) {
             return true;
         }
@@ -119,6 +123,7 @@ static bool trace_is_empty(const trace_word *word)
 {
     qp_rules_word looked = {.n = (uint16_t)word->n};
 
+    /* Words of other scripts and long ones are in no list. */
     if (word->n > QP_RULES_WORD_BYTES || word->wide) {
         return false;
     }
@@ -132,6 +137,7 @@ static bool trace_bit(const trace_word *word, size_t *ret_bit)
     quipu_str stem = {word->bytes, word->n};
     bool digit = false;
 
+    /* A number is never cut: 2026 and 2025 must not be the same word. */
     for (size_t i = 0; i < word->n; i++) {
         digit = digit || (word->bytes[i] >= '0' && word->bytes[i] <= '9');
     }
