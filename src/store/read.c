@@ -101,6 +101,7 @@ quipu_status qp_summary_read(ent_db *db, const qp_session *row, quipu_arena *are
         }
         if (status == QUIPU_OK) {
             summary.message = *message;
+            /* A prune may have removed more than the summary covers: the later beginning counts. */
             if (summary.view_from <= message->covers_to) {
                 summary.view_from = message->covers_to + 1;
             }
@@ -156,12 +157,12 @@ quipu_status qp_view_place(ent_db *db, const qp_chain *chain, const qp_scan *sca
 typedef struct read_sink {
     qp_json_doc doc;
     quipu_arena *arena;
-    quipu_message *messages;
-    size_t count;
-    bool view;
-    size_t bytes;
-    size_t bytes_max; /* 0: no bound */
-    bool is_full;     /* the next message would exceed it */
+    quipu_message *messages; /* room for all that can come */
+    size_t count;            /* of them that are decoded */
+    bool view;               /* summaries are left out */
+    size_t bytes;            /* of the texts so far, with one that did not fit any more */
+    size_t bytes_max;        /* 0: no bound */
+    bool is_full;            /* the next message would exceed it */
 } read_sink;
 
 /* Whether a row still fits; the first one always does. */
@@ -190,6 +191,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
         return status;
     }
     while (status == QUIPU_OK && qp_message_iter_next(&iter, &row)) {
+        /* A gap ends the loop as a full sink does; behind it the number says which it was. */
         if (row.seq != seq || !read_fits(sink, &row)) {
             break;
         }
@@ -378,8 +380,8 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
 typedef struct read_get {
     const quipu_store *store;
     quipu_str key;
-    quipu_range range;
-    qp_history *history;
+    quipu_range range;   /* checked */
+    qp_history *history; /* made before the read, which fills it anew when it is retried */
 } read_get;
 
 /* The same from a server; also for the sessions that other calls have made there. */

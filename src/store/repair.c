@@ -22,12 +22,12 @@
 /* One session: its row and findings before, and what is left after. */
 typedef struct repair_session {
     quipu_store *store;
-    int64_t id;
-    bool found;
+    int64_t id;            /* number of the session */
+    bool found;            /* there is a row of that number */
     const qp_session *row; /* as it was */
-    quipu_arena arena;
-    qp_findings before;
-    qp_findings after;
+    quipu_arena arena;     /* of `row` */
+    qp_findings before;    /* what is wrong, under the lock */
+    qp_findings after;     /* what is left when it is mended */
 } repair_session;
 
 /* ---- totals -----------------------------------------------------------------------------------
@@ -35,8 +35,8 @@ typedef struct repair_session {
 
 /* A total that is wrong, and the right one. */
 typedef struct repair_total {
-    int64_t seq;
-    int64_t total;
+    int64_t seq;   /* of the message */
+    int64_t total; /* what its tokens_total is to be */
 } repair_total;
 
 /* The next messages whose totals are wrong, at most a batch; *seq and *total move behind what was
@@ -138,6 +138,7 @@ static quipu_status repair_header(ent_db *db, const qp_session *row, const qp_fi
                                   quipu_error *reterr)
 {
     const int64_t lowest = qp_verify_lowest(row);
+    /* Behind the last message that is there; without any, the first that it could hold. */
     const int64_t held = qp_sum(findings->last_seq, 1);
     const int64_t next = held > lowest ? held : lowest;
     const int64_t first = row->first_seq < 1 ? 1 : row->first_seq;
@@ -406,7 +407,8 @@ static quipu_status repair_job_work(void *ctx, ent_db *db, quipu_arena *scratch,
                          NULL, reterr);
 }
 
-/* What removes a row of each table by its key, which is the context. */
+/* What removes a row of each table by its key, which is the context. Every table in which
+ * verify_rows.c finds rows of nobody has a line here. */
 static const struct {
     const ent_entity *entity;
     qp_work_fn work;
@@ -435,8 +437,8 @@ quipu_status qp_repair_row(qp_verify_run *run, const qp_call *call, const ent_en
 
 /* A watermark, and the tokens that it is to have. */
 typedef struct repair_watermark {
-    const qp_memory_scope *scope;
-    int64_t watermark;
+    const qp_memory_scope *scope; /* only its key counts */
+    int64_t watermark;            /* nothing is written unless the row still says this */
     int64_t tokens;
 } repair_watermark;
 
@@ -459,6 +461,7 @@ static quipu_status repair_watermark_work(void *ctx, ent_db *db, quipu_arena *sc
         &patch, NULL, reterr);
 }
 
+/* In a transaction of its own. A watermark that has moved meanwhile is right, and stays. */
 quipu_status qp_repair_watermark(qp_verify_run *run, const qp_call *call,
                                  const qp_memory_scope *scope, int64_t watermark, int64_t tokens,
                                  quipu_error *reterr)

@@ -89,19 +89,19 @@ quipu_status qp_session_ttl(const quipu_store *store, int64_t given, ent_opt_int
  * once (get-or-create reads first; a batch may be retried), so each run sets the outputs anew. */
 typedef struct session_create {
     quipu_store *store;
-    quipu_session_new values;
-    ent_opt_int ttl_ms;
+    quipu_session_new values; /* of the caller, checked */
+    ent_opt_int ttl_ms;       /* absent: it never expires */
     quipu_uuid uid;
-    qp_encoded encoded;
-    quipu_range range;   /* of the messages that come back */
-    bool reuse;          /* an existing session will do */
-    qp_history *history; /* or NULL */
-    bool created;
+    qp_encoded encoded;       /* the first messages, made ready before any lock */
+    quipu_range range;        /* of the messages that come back */
+    bool reuse;               /* an existing session will do */
+    qp_history *history;      /* or NULL */
+    bool created;             /* by this call: no living session had the key */
     quipu_arena arena;        /* of `changes` that the caller gave */
     qp_state_items changes;   /* of state, when it is created */
     const qp_live_want *want; /* the state comes back too, in `live`; or NULL */
     quipu_time last_update;   /* that the caller gave for a session without messages, or {0, 0} */
-    qp_live live;
+    qp_live live;             /* the result when `want` is given */
 } session_create;
 
 /* Inserts the session with its first messages and its first state, in the open transaction. What
@@ -367,6 +367,8 @@ static quipu_status session_reuse_ask(session_create *create, const qp_call *cal
         own != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a history");
 
     header.flags = QUIPU_RANGE_HEADER;
+    /* Read, create where nothing is, and both once more where another client was faster. A key that
+     * others create and delete all the time would keep a loop going without end. */
     for (int i = 0; i < 2 && own != NULL; i++) {
         status = create->history != NULL ? session_ask(create, call, reterr)
                                          : qp_history_ask(create->store, call, create->values.key,
@@ -520,9 +522,9 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
 typedef struct session_change {
     quipu_store *store;
     quipu_str key;
-    quipu_session_patch given;
-    ent_opt_int ttl_ms;
-    int64_t revision;
+    quipu_session_patch given; /* the settings, and the revision that is expected */
+    ent_opt_int ttl_ms;        /* absent: it never expires */
+    int64_t revision;          /* that the update makes */
 } session_change;
 
 /* A new time to live counts from now; "never" clears the expiry. */

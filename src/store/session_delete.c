@@ -76,6 +76,7 @@ static quipu_status session_delete_belongings(quipu_store *store, ent_db *db, co
         status = qp_usage_remove(db, row->id, reterr);
     }
     if (status == QUIPU_OK) {
+        /* State of the app and of the user stays; it forgets which session set it. */
         status = qp_state_forget_session(store, db, row, reterr);
     }
     if (status == QUIPU_OK) {
@@ -90,6 +91,7 @@ static quipu_status session_delete_belongings(quipu_store *store, ent_db *db, co
         status = session_delete_memories(store, db, row->key, reterr);
     }
     if (status == QUIPU_OK) {
+        /* In the same commit: a reader of the feed never sees one without the other. */
         status = qp_feed_record(
             store, db, row, &(qp_feed_note){QUIPU_CHANGE_DELETED, qp_sum(row->revision, 1), 0, 0},
             reterr);
@@ -119,7 +121,7 @@ quipu_status qp_session_remove(quipu_store *store, ent_db *db, const qp_session 
 typedef struct session_delete_call {
     quipu_store *store;
     quipu_str key;
-    bool tree;
+    bool tree; /* with all of its forks */
     int64_t removed;
     /* A tree beside other writers: the sessions that were there when it was planned. */
     quipu_str keys[QUIPU_GROUP_MAX];
@@ -161,6 +163,7 @@ static quipu_status session_delete_missing(session_delete_call *call, ent_db *db
     const qp_session *row = NULL;
     quipu_status status = QUIPU_OK;
 
+    /* Where the batch is exclusive the row would have been found. */
     if (call->store->group.sessions.state == QP_BATCH_LOCKED) {
         status = qp_session_lookup(call->store, db, scratch, call->key, &row, reterr);
     }
@@ -226,6 +229,7 @@ static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scra
     if (row == NULL) {
         return session_delete_missing(call, db, scratch, reterr);
     }
+    /* `removed` is for trees only: of a single session the status says all. */
     if (!call->tree) {
         return qp_session_remove(call->store, db, row, reterr);
     }
@@ -258,6 +262,7 @@ static quipu_status session_delete_plan(void *ctx, ent_db *db, quipu_arena *scra
         status = qp_fork_tree(db, scratch, row, &rows, &count, reterr);
     }
     for (size_t i = 1; i < count && status == QUIPU_OK; i++) {
+        /* More than a batch locks: the delete will be the only writer. */
         if (call->count == QUIPU_GROUP_MAX) {
             call->count = 0;
             break;
@@ -291,6 +296,7 @@ static quipu_status session_delete_run(session_delete_call *delete, qp_call *wit
         return status;
     }
     status = qp_size_exempt(store, within, session_delete_work, delete, &error);
+    /* More has to go than was locked: once more without names, as the only writer. */
     if (status == QUIPU_CONFLICT) {
         within->session = (quipu_str){NULL, 0};
         within->session_count = 0;
@@ -317,6 +323,7 @@ quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu
     } else if (status == QUIPU_OK) {
         status = session_delete_run(&delete, &within, reterr);
         if (status == QUIPU_OK) {
+            /* The session is gone already. What fails here is left to later calls. */
             qp_purge_after(store, &within, QUIPU_DELETE_BATCHES);
         }
     }
@@ -359,9 +366,9 @@ quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
  * removes under their locks those that are there and expired still. */
 typedef struct session_delete_sweep {
     quipu_store *store;
-    int64_t removed; /* in this batch */
-    bool more;       /* it was full */
-    quipu_str keys[QUIPU_SWEEP_BATCH];
+    int64_t removed;                   /* in this batch */
+    bool more;                         /* it was full */
+    quipu_str keys[QUIPU_SWEEP_BATCH]; /* of the sessions that had expired at the plan */
     size_t count;      /* of them; 0: the batch is exclusive, or nothing has expired */
     bool none;         /* nothing has expired */
     quipu_arena arena; /* of the keys */
@@ -399,6 +406,7 @@ static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *s
         status = qp_session_remove(sweep->store, db, &list.items[i], reterr);
         sweep->removed++;
     }
+    /* The batch was full, or the messages that one step may remove were used up. */
     sweep->more = sweep->removed == QUIPU_SWEEP_BATCH || sweep->removed < (int64_t)list.n;
     return status;
 }
@@ -445,6 +453,7 @@ static quipu_status session_delete_sweep_locked(void *ctx, ent_db *db, quipu_are
 
         status =
             qp_session_lookup_for_update(sweep->store, db, scratch, sweep->keys[i], &row, reterr);
+        /* An append since the plan has moved its expiry: then it stays. */
         if (status == QUIPU_OK && row != NULL && qp_session_expired(row, now)) {
             status = qp_session_remove(sweep->store, db, row, reterr);
             sweep->removed++;
@@ -467,6 +476,7 @@ static quipu_status session_delete_sweep_step(session_delete_sweep *sweep, const
     if (status != QUIPU_OK || sweep->none) {
         return status;
     }
+    /* None of them where the engine locks no rows: a batch without names is exclusive. */
     within.sessions = sweep->keys;
     within.session_count = sweep->count;
     within.family = true;
@@ -484,6 +494,7 @@ static quipu_status session_delete_purge(quipu_store *store, const qp_call *call
     if (removed == 0) {
         return qp_purge_run(store, call, QP_PURGE_ALL, reterr);
     }
+    /* So that qp_purge_after() looks: it does nothing without the mark. */
     atomic_store(&store->purge_due, true);
     qp_purge_after(store, call, QP_PURGE_ALL);
     return QUIPU_OK;

@@ -27,8 +27,8 @@
 
 /* The result that callers get; its arena owns rows, texts and the cursor. */
 typedef struct session_list_page {
-    qp_result head;
-    quipu_session_page pub;
+    qp_result head;         /* its arena has rows, texts and the cursor */
+    quipu_session_page pub; /* what the caller has, and frees with quipu_free() */
 } session_list_page;
 
 QP_RESULT(session_list_page);
@@ -36,10 +36,10 @@ QP_RESULT(session_list_page);
 /* One page: the checked options, where it begins, and the result that is filled. */
 typedef struct session_list_call {
     const quipu_store *store;
-    quipu_list_options options;
-    qp_session from;   /* the page begins after this row, when its id is not 0 */
-    int64_t parent_id; /* only forks of this session; 0: any */
-    session_list_page *page;
+    quipu_list_options options; /* checked; the limit is not 0 */
+    qp_session from;            /* the page begins after this row, when its id is not 0 */
+    int64_t parent_id;          /* only forks of this session; 0: any */
+    session_list_page *page;    /* filled anew by every run */
 } session_list_call;
 
 /* ---- cursors ----------------------------------------------------------------------------------
@@ -181,8 +181,8 @@ static qp_session_query session_list_query(const session_list_call *call,
 /* Rows that were read, and which the page's rows are taken from. */
 typedef struct session_list_rows {
     qp_session *items; /* in the page's arena */
-    size_t n;
-    size_t capacity;
+    size_t n;          /* of them, all behind `after` */
+    size_t capacity;   /* of `items` */
     bool oldest_first;
     const qp_session *after; /* the page begins behind this row, or NULL */
 } session_list_rows;
@@ -223,6 +223,7 @@ static quipu_status session_list_add(session_list_rows *rows, quipu_arena *arena
                                      const qp_session_list *list, quipu_error *reterr)
 {
     if (rows->n + list->n > rows->capacity) {
+        /* Twice as many, because an array of an arena cannot grow in place. */
         const size_t capacity = 2 * (rows->n + list->n);
         qp_session *items = qp_arena_take(arena, capacity * sizeof(*items));
 
@@ -260,6 +261,8 @@ static quipu_status session_list_minute(session_list_rows *rows, ent_db *db, qui
         rows->oldest_first ? QP_SESSION_BY_CHANGED_AT(ASC) : QP_SESSION_BY_CHANGED_AT(DESC);
     query.order[1] = rows->oldest_first ? QP_SESSION_BY_ID(ASC) : QP_SESSION_BY_ID(DESC);
     if (after != NULL) {
+        /* The scan is in the order of changed_at. An exact row has none: its last change takes that
+         * place. */
         place = *after;
         place.changed_at = ent_some(qp_last_change(after));
         query.after = &place;

@@ -41,6 +41,7 @@ quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max, quipu_err
             return qp_error_field(reterr, QUIPU_INVALID, "State", "name", "text",
                                   "a state key is no UTF-8 without NUL");
         }
+        /* Without a value the change removes the key. */
         if (change->value.p != NULL && qp_json_check(change->value, NULL, NULL) != QUIPU_OK) {
             return qp_error_field(reterr, QUIPU_INVALID, "State", "value", "json",
                                   "the value of state key \"%.*s\" is no JSON",
@@ -121,6 +122,7 @@ quipu_status qp_state_apply(const quipu_store *store, ent_db *db, const qp_sessi
         qp_state_where where = state_place(store->tenant, row, change->scope);
 
         if (change->value.p == NULL) {
+            /* To remove a key that is not there is no failure. */
             where.name = ent_eq(change->name);
             status = qp_state_delete(db, &where, NULL, reterr);
             continue;
@@ -158,6 +160,7 @@ quipu_status qp_state_forget_session(const quipu_store *store, ent_db *db, const
         qp_state_query query = {.where = state_place(store->tenant, row, (qp_scope)scope)};
         qp_state_list list = {0};
 
+        /* What other sessions have set since keeps their names. */
         query.where.set_in = ent_eq(row->key);
         status = qp_state_find(db, &arena, &query, &list, reterr);
         for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
@@ -205,7 +208,7 @@ static void state_digest(qp_state_items changes, uint8_t ret[QP_SHA256_SIZE])
     qp_sha256_end(&sha, ret);
 }
 
-/* An equal value is not written again: its row keeps who set it, and when. */
+/* Whether stored bytes are these. For the ids of events and the digests of their changes. */
 static bool state_same_bytes(quipu_bytes stored, const void *p, size_t n)
 {
     assert(n > 0);
@@ -282,6 +285,7 @@ quipu_status qp_state_event_add(ent_db *db, const qp_session *row, int64_t numbe
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
+/* One range of the table: the columns of state_place() lead its key. */
 quipu_status qp_state_rows(const quipu_store *store, ent_db *db, const qp_session *row,
                            qp_scope scope, quipu_arena *arena, qp_state_list *ret_list,
                            quipu_error *reterr)
@@ -344,9 +348,9 @@ quipu_status qp_state_read(const quipu_store *store, ent_db *db, const qp_sessio
 /* One read of a user's state, which needs no session. */
 typedef struct state_user_call {
     const quipu_store *store;
-    qp_session user; /* only app and user are set */
-    quipu_arena *arena;
-    qp_state_items state;
+    qp_session user;      /* only app and user are set */
+    quipu_arena *arena;   /* of the caller; the result lies in it */
+    qp_state_items state; /* the result, made anew by every run */
 } state_user_call;
 
 /* A row that was never stored, with the app and the user only: scope user looks at nothing else. */

@@ -41,6 +41,7 @@ static quipu_status state_live_after(ent_db *db, const qp_session *row, const qp
         const qp_extent extent = {.from = from > row->first_seq ? from : row->first_seq, .to = to};
         quipu_messages messages = quipu_messages_of(NULL, 0);
 
+        /* Messages that are left out stay in the arena, too, until the result is freed. */
         status = qp_messages_read(db, row, &extent, arena, &messages, reterr);
         for (size_t i = messages.count; i > 0 && left > 0 && status == QUIPU_OK; i--) {
             assert(left <= most);
@@ -112,7 +113,8 @@ static quipu_status state_live_items(const quipu_history *history, quipu_arena *
     return QUIPU_OK;
 }
 
-/* Leaves those from a time on, the newest `limit` of them, of all messages. */
+/* Leaves those from a time on, the newest `limit` of them, of all messages. The same choice as in
+ * state_live_after(), among messages that are there already. */
 static quipu_status state_live_cut(const qp_live_want *want, quipu_arena *arena,
                                    quipu_history *history, quipu_error *reterr)
 {
@@ -149,6 +151,7 @@ quipu_status qp_live_ask(quipu_store *store, const qp_call *call, quipu_str key,
     qp_live live = {.history = &history->pub};
     quipu_status status;
 
+    /* In one request, so that messages and state belong together. */
     range.flags |= QUIPU_RANGE_STATE;
     status = qp_history_ask(store, call, key, &range, history, reterr);
     if (status == QUIPU_OK && want->has_after) {
@@ -171,9 +174,9 @@ quipu_status qp_live_ask(quipu_store *store, const qp_call *call, quipu_str key,
 typedef struct state_live_call {
     const quipu_store *store;
     quipu_str key;
-    const qp_live_want *want;
-    qp_history *history;
-    qp_live live;
+    const qp_live_want *want; /* which messages come along */
+    qp_history *history;      /* made before the read, which fills it anew when it is retried */
+    qp_live live;             /* the result; it points into the history */
 } state_live_call;
 
 /* A qp_work_fn: header, state and events of one snapshot. */
@@ -222,10 +225,10 @@ quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *
 typedef struct state_live_search {
     const quipu_store *store;
     quipu_str app_name;
-    quipu_str user_id; /* absent: any */
-    quipu_arena *arena;
-    qp_live_list list;
-    bool known; /* the next two are read, for this user */
+    quipu_str user_id;  /* absent: any */
+    quipu_arena *arena; /* of the caller; the whole result lies in it */
+    qp_live_list list;  /* the result, made anew by every run */
+    bool known;         /* the next two are read, for this user */
     quipu_str shared_user;
     qp_state_items shared; /* state of the app and of the user */
 } state_live_search;
@@ -294,6 +297,7 @@ static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *s
     if (search->user_id.p != NULL) {
         query.where.user_id = ent_eq(search->user_id);
     }
+    /* What a run before has put into the arena stays there, and nobody sees it. */
     search->list = (qp_live_list){NULL, 0};
     search->known = false;
     status = qp_session_find(db, search->arena, &query, &rows, reterr);
@@ -325,6 +329,7 @@ quipu_status qp_live_find(quipu_store *store, quipu_str app_name, quipu_str user
     quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
+        /* A list of a server comes in the same form, with its texts in the same arena. */
         status = qp_store_is_remote(store)
                      ? store->remote.find(store->remote.ctx, &within, app_name, user_id, arena,
                                           &search.list, reterr)

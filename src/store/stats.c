@@ -22,9 +22,9 @@ _Static_assert((int)QUIPU_CHECKSUMS_OFF == (int)QP_CHECKSUMS_OFF &&
 /* One call; the work sets `stats` anew when it is retried. */
 typedef struct stats_call {
     quipu_store *store;
-    quipu_time now;
-    bool is_quick;
-    quipu_stats stats;
+    quipu_time now;    /* one clock for all sessions */
+    bool is_quick;     /* without the scans over sessions and artifacts */
+    quipu_stats stats; /* the result */
 } stats_call;
 
 /* Adds one session. Only rows are read: counts and totals stand in them. What search has still to
@@ -35,6 +35,7 @@ static void stats_add(quipu_stats *stats, const qp_session *row, quipu_time now)
     stats->sessions++;
     stats->expired += qp_session_expired(row, now);
     stats->forks += row->parent_id.has;
+    /* Numbers that cannot be would spoil the sums over all the others. */
     if (!qp_session_is_sound(row)) {
         return; /* verify reports it */
     }
@@ -95,11 +96,13 @@ static quipu_status stats_artifacts(stats_call *call, ent_db *db, quipu_error *r
     }
     while (status == QUIPU_OK && qp_artifact_iter_next(&iter, &row)) {
         call->stats.artifacts++;
+        /* Equal bytes of a user stand side by side: they are stored once, and count once. */
         if (quipu_str_eq(row.hash, last.hash) && quipu_str_eq(row.user_id, last.user_id) &&
             quipu_str_eq(row.app_name, last.app_name)) {
             continue;
         }
         call->stats.artifact_bytes += row.size;
+        /* The next row takes the memory of this one: three texts of it are kept for one step. */
         quipu_arena_free(&arena);
         status = quipu_arena_copy(&arena, row.hash, &last.hash);
         status = status == QUIPU_OK ? quipu_arena_copy(&arena, row.user_id, &last.user_id) : status;
@@ -170,6 +173,7 @@ static void stats_connections(quipu_store *store, quipu_stats *stats)
     if (qp_store_pools(store)) {
         stats->readers = (int64_t)qp_pool_open(&store->pool);
     }
+    /* A store that only reads has no group. */
     if (!store->read_only) {
         const qp_group_counts counts = qp_group_counted(&store->group);
         stats->commits = counts.commits;
@@ -185,6 +189,7 @@ static quipu_status stats_flags(const quipu_stats *ret_stats, bool *ret_quick, q
     const size_t end = offsetof(quipu_stats, flags) + sizeof(ret_stats->flags);
 
     assert(ret_stats != NULL);
+    /* By the size that the caller states: the struct of an older program ends before it. */
     const uint32_t flags = ret_stats->struct_size >= end ? ret_stats->flags : 0;
 
     if ((flags & ~QUIPU_STATS_QUICK) != 0) {

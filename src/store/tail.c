@@ -20,18 +20,18 @@
 
 /* A position in one life of a session: the uid shows when another session has taken the key. */
 struct quipu_tail {
-    quipu_store *store;
-    quipu_str key; /* in `bytes` */
-    quipu_uuid uid;
-    int64_t after_seq;
-    quipu_error ended; /* status OK: not yet */
-    char bytes[];      /* a chunk of an arena would be ten times as large, for each of many tails */
+    quipu_store *store; /* outlives the tail */
+    quipu_str key;      /* in `bytes` */
+    quipu_uuid uid;     /* of this life of the session */
+    int64_t after_seq;  /* the last message that was handed out */
+    quipu_error ended;  /* status OK: not yet */
+    char bytes[]; /* a chunk of an arena would be ten times as large, for each of many tails */
 };
 
 /* One read of a tail, for its work. */
 typedef struct tail_look {
     quipu_tail *tail;
-    qp_history *history;
+    qp_history *history; /* filled anew by every run of the work */
 } tail_look;
 
 /* ---- waiting ----------------------------------------------------------------------------------
@@ -138,6 +138,7 @@ static void tail_cut(quipu_history *batch)
 
             bytes += tool->input.n + tool->output.n;
         }
+        /* The new count ends the loop as well. */
         if (i > 0 && bytes > QUIPU_TAIL_BYTES) {
             batch->messages.count = i;
             batch->more_after = true;
@@ -196,6 +197,8 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
     return status;
 }
 
+/* A server signals nothing: this sleeps until it is asked again, in slices that look at the cancel
+ * flag. */
 quipu_status qp_wait_pause(const quipu_store *store, int64_t end_ns, quipu_cancel *cancel,
                            quipu_error *reterr)
 {
@@ -273,6 +276,7 @@ quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_se
     tail->uid = history->session->uid;
     tail->after_seq = after_seq;
     if (!qp_store_is_remote(store)) {
+        /* A server is asked in turn: there is no signal to listen to. */
         (void)qp_change_signal_listen(&store->signal);
     }
     quipu_free(history);

@@ -27,7 +27,10 @@ static bool tool_calls_is_tail(char byte)
 }
 
 /* Whether an output stands in the content where the one before it ended. One that begins inside of
- * a UTF-8 character is no text of its own, and could not be read back as one. */
+ * a UTF-8 character is no text of its own, and could not be read back as one.
+ *
+ *
+ *   content   "aa|b|cc"     outputs "aa", "b" and "cc" of three calls: *at moves from bar to bar */
 static bool tool_calls_follows(quipu_str content, size_t *at, quipu_str output)
 {
     const bool follows = output.n <= content.n - *at &&
@@ -62,6 +65,7 @@ bool qp_tool_calls_are(quipu_str content, quipu_tool_calls calls)
 /* Estimates add up, part by part; an output that is the content counts once, with the content. */
 int64_t qp_tool_calls_estimate(quipu_str content, quipu_tool_calls calls)
 {
+    /* The bytes of the column count once, as they are stored once. */
     const bool shared = calls.count > 0 && qp_tool_calls_are(content, calls);
     int64_t tokens = qp_token_message(content, NULL, 0);
 
@@ -117,6 +121,7 @@ static quipu_status tool_calls_count(qp_json_node calls, quipu_str content, int6
                 follows = follows && (i < 3 || tool_calls_follows(content, &at, text));
             }
         }
+        /* The texts of one call are counted, and not needed any more. */
         quipu_arena_reset(&arena);
     }
     *ret_shared = follows && tool_calls_fill(content, at);
@@ -195,6 +200,7 @@ static void tool_calls_put_json(qp_jsonw *writer, quipu_str name, quipu_str text
                                 const qp_tool_calls_form *column)
 {
     assert(name.n > 2);
+    /* Only an object stands in the column as it is, byte by byte. */
     if (column == NULL || !tool_calls_is_object(text, column->made)) {
         tool_calls_put(writer, name, text);
         return;
@@ -301,6 +307,7 @@ static quipu_status tool_calls_output(qp_json_node call, quipu_arena *arena, qui
     if (qp_json_kind_of(node) != QP_JSON_NUMBER) {
         return tool_calls_text(call, QUIPU_STR("output"), arena, ret);
     }
+    /* Content and calls are of one row, written together: a size that does not fit is damage. */
     if (qp_json_int64(node, &size) != QP_JSON_EXACT || size < 0 || content->p == NULL ||
         (uint64_t)size > content->n) {
         return QUIPU_CORRUPT;
@@ -362,6 +369,7 @@ static quipu_status tool_calls_open(quipu_str json, qp_json_doc *doc, quipu_aren
     if (qp_json_kind_of(root) != QP_JSON_ARRAY && qp_json_kind_of(root) != QP_JSON_NULL) {
         return QUIPU_CORRUPT;
     }
+    /* Of null there are none. */
     *ret_count = qp_json_count(root);
     if (*ret_count > 0) {
         *ret_items = qp_arena_take(arena, *ret_count * item_size);
@@ -391,6 +399,7 @@ quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str content, qp_jso
 
     if (status == QUIPU_OK && n > 0) {
         qp_json_iter iter = qp_json_each(qp_json_root(doc));
+        /* Each call moves `content` behind its output: both have the same order. */
         while (status == QUIPU_OK && qp_json_next(&iter)) {
             assert(calls != NULL && count < n);
             status = tool_calls_one(iter.value, arena, &content, &calls[count++]);
@@ -492,6 +501,7 @@ quipu_status qp_message_items(const quipu_message *messages, size_t count, qp_to
         const quipu_message *message = &messages[i];
         const bool answers = qp_message_is_answer(message);
 
+        /* A message without entries is an item itself: an answer, or the beginning of a turn. */
         if (message->calls.count == 0 && (answers || message->role == QUIPU_ROLE_USER)) {
             items[n++] = (qp_tool_item){.kind = answers ? QP_TOOL_RESPONSE : QP_TOOL_TURN,
                                         .message = (int64_t)i};

@@ -77,6 +77,7 @@ quipu_status qp_usage_write(ent_db *db, quipu_str tenant, qp_usage_sum before,
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         const qp_message_new *message = &messages[i];
 
+        /* The totals in front of this message, which the row has when a span begins here. */
         before = sum;
         if (QP_USAGE_IN(message) && qp_usage_add(&sum, message)) {
             const qp_usage_new made = {.tenant = tenant,
@@ -118,28 +119,28 @@ bool qp_usage_sound(const qp_usage *row, int64_t next_seq)
 
 /* The result that callers get; its arena owns texts and the cursor, `rows` is sorted. */
 typedef struct usage_report {
-    qp_result head;
-    quipu_usage_report pub;
+    qp_result head;         /* its arena has rows, texts and the cursor */
+    quipu_usage_report pub; /* what the caller has, and frees with quipu_free() */
 } usage_report;
 
 QP_RESULT(usage_report);
 
 typedef struct usage_call {
     quipu_store *store;
-    quipu_usage_query query;
-    qp_session from; /* begin behind this row, when its id is not 0 */
-    usage_report *report;
-    quipu_usage_row *rows;
-    size_t count;
-    size_t capacity;
+    quipu_usage_query query; /* checked, with its defaults */
+    qp_session from;         /* begin behind this row, when its id is not 0 */
+    usage_report *report;    /* made before the read; emptied by every run */
+    quipu_usage_row *rows;   /* sorted; an allocation of the call, until it ends */
+    size_t count;            /* of `rows` */
+    size_t capacity;         /* of `rows` */
 } usage_call;
 
 /* What one span used, or one session in all. */
 typedef struct usage_span {
-    quipu_str key;
-    quipu_str model;
-    int64_t day;
-    qp_usage_sum sum;
+    quipu_str key;    /* of the session; absent when rows are not by session */
+    quipu_str model;  /* as the provider named it; absent when not by model */
+    int64_t day;      /* since 1970-01-01; 0 when not by day */
+    qp_usage_sum sum; /* what was used: a difference of totals */
 } usage_span;
 
 /* By day, model, session: the order of the report, and of the search by halving. */
@@ -180,6 +181,7 @@ static quipu_status usage_insert(usage_call *call, size_t at, const usage_span *
     quipu_status status = QUIPU_OK;
 
     assert(at <= call->count && call->report != NULL);
+    /* Refused rather than cut: a sum without some of its rows would be wrong. */
     if (call->count == QUIPU_USAGE_ROWS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,
                             "the answer has more than %d rows; ask for fewer days or sessions",
@@ -217,6 +219,7 @@ static quipu_status usage_take(usage_call *call, const usage_span *span, quipu_e
                                   (by & QUIPU_USAGE_BY_MODEL) != 0 ? span->model : QP_STR_ABSENT,
                               .day = (by & QUIPU_USAGE_BY_DAY) != 0 ? span->day : 0};
     const size_t at = usage_place(call, &shown);
+    /* By the model of the span, also where the report adds models up. */
     const quipu_model_row prices = qp_model_row(span->model, NULL);
     int64_t cost = 0;
     const bool priced =
@@ -235,7 +238,7 @@ static quipu_status usage_take(usage_call *call, const usage_span *span, quipu_e
         row->answer_tokens += span->sum.answer;
         row->answers += span->sum.count;
         row->cost += priced ? cost : 0;
-        row->unpriced += priced ? 0 : span->sum.count;
+        row->unpriced += priced ? 0 : span->sum.count; /* the cost is without them */
     }
     return status;
 }
@@ -253,6 +256,7 @@ static quipu_status usage_session(usage_call *call, ent_db *db, const qp_session
 {
     const qp_usage_query query = {.order = {QP_USAGE_BY_SEQ(ASC)},
                                   .where = {.session_number = ent_eq(row->id)}};
+    /* 0 is no bound. */
     const int64_t to_day = call->query.to_day == 0 ? INT64_MAX : call->query.to_day;
     const int64_t from_day = call->query.from_day == 0 ? INT64_MIN : call->query.from_day;
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -275,6 +279,7 @@ static quipu_status usage_session(usage_call *call, ent_db *db, const qp_session
                                          usage_between(from->answer_before, after.answer),
                                          usage_between(from->count_before, after.count), 0}};
 
+        /* Days are those of the answers, whenever the session was changed last. */
         if (span.day >= from_day && span.day <= to_day) {
             status = usage_take(call, &span, reterr);
         }
@@ -305,6 +310,7 @@ static quipu_status usage_page(usage_call *call, ent_db *db, quipu_error *reterr
     if (asked->user_id.p != NULL) {
         query.where.user_id = ent_eq(asked->user_id);
     }
+    /* A place in the index, where the row itself may be gone. */
     query.after = call->from.id != 0 ? &call->from : NULL;
     status = qp_session_iter_begin(db, &query, &iter, reterr);
     if (status != QUIPU_OK) {
@@ -383,7 +389,8 @@ static quipu_status usage_check(usage_call *call, quipu_error *reterr)
     return qp_session_cursor_read(query->after, &call->from, reterr);
 }
 
-/* Moves the rows into the result. */
+/* Moves the rows into the result. They were built outside of the arena, because rows move while
+ * others are inserted. */
 static quipu_status usage_finish(usage_call *call, quipu_error *reterr)
 {
     usage_report *report = call->report;
@@ -415,6 +422,7 @@ static quipu_status usage_run(usage_call *usage, const qp_call *within, quipu_er
     return status == QUIPU_OK ? usage_finish(usage, reterr) : status;
 }
 
+/* One page of a report: callers that pass `next` on add the pages up themselves. */
 quipu_status quipu_usage_get(quipu_store *store, const quipu_usage_query *query,
                              const quipu_call_options *call, quipu_usage_report **ret_report,
                              quipu_error *reterr)
@@ -439,6 +447,7 @@ quipu_status quipu_usage_get(quipu_store *store, const quipu_usage_query *query,
                      ? usage_run(&usage, &within, reterr)
                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a report");
     }
+    /* Copied by usage_finish(), or left behind by a failure. */
     qp_free(usage.rows);
     if (status == QUIPU_OK) {
         *ret_report = &usage.report->pub;

@@ -65,6 +65,7 @@ static void verify_say(char ret_text[QP_PROBLEM_TEXT_SIZE], const char *format, 
 
     (void)vsnprintf(ret_text, QP_PROBLEM_TEXT_SIZE, format, args);
     n = strlen(ret_text);
+    /* A '?' takes the place of each byte: the length stays. */
     while (at < n) {
         at += qp_utf8_prefix((quipu_str){ret_text + at, n - at});
         if (at < n) {
@@ -177,15 +178,15 @@ typedef struct verify_walk {
     ent_db *db;
     const qp_session *row;
     qp_findings *findings;
-    int64_t lowest;
+    int64_t lowest;   /* number of the first message that it holds and shows */
     int64_t expected; /* number of the next message that is shown */
     int64_t before;   /* number of the message before, held or not */
     int64_t total;    /* and its running total, by the messages' own tokens */
     bool known;       /* the total is */
     qp_hash_walk chain;
-    bool indexed; /* the file has a search index */
-    qp_json_doc doc;
-    quipu_arena arena;
+    bool indexed;      /* the file has a search index */
+    qp_json_doc doc;   /* its memory is used again for each message */
+    quipu_arena arena; /* the same */
 } verify_walk;
 
 /* The running total. Behind a gap the sum is not known, so that the next message's own total is the
@@ -242,6 +243,7 @@ static quipu_status verify_shown(ent_db *db, const verify_walk *walk, quipu_erro
     int64_t count = 0;
     quipu_status status = QUIPU_OK;
 
+    /* It shows no message of its own. */
     if (last < walk->lowest) {
         return QUIPU_OK;
     }
@@ -366,6 +368,7 @@ static void verify_header(const verify_walk *walk)
                         (long long)row->message_count, (long long)row->first_seq,
                         (long long)qp_difference(row->next_seq, 1));
     }
+    /* Without a known beginning there is no sum to compare with. */
     if (walk->known && row->token_count != walk->total) {
         qp_findings_add(findings, QUIPU_PROBLEM_TOTALS, 0, "it counts %lld tokens, not %lld",
                         (long long)row->token_count, (long long)walk->total);
@@ -435,6 +438,7 @@ static quipu_status verify_row(const qp_session *row, qp_findings *findings, qui
                          "turn_seq, token_rule, ttl_ms or the totals of its answers; of a deleted "
                          "one first_seq or next_seq)");
     }
+    /* The one failure that says nothing of the row. */
     if (status == QUIPU_NOMEM) {
         return qp_error_pass(reterr, &error);
     }
@@ -468,6 +472,8 @@ static quipu_status verify_view(ent_db *db, const qp_session *row, qp_findings *
         status = qp_chain_row(db, &chain, seq, &arena, &message, &error);
     }
     assert(status != QUIPU_OK || !good || message != NULL);
+    /* The row says where the view begins; a message that is no summary there is as wrong as
+     * none. */
     good = good && status == QUIPU_OK && message->mark == QP_MESSAGE_MARK_COMPACTION;
     if (!good && (status == QUIPU_OK || status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND)) {
         qp_findings_add(findings, QUIPU_PROBLEM_VIEW, seq,
@@ -577,6 +583,7 @@ static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings
         qp_findings_add(findings, QUIPU_PROBLEM_DELETED, 0,
                         "it was deleted, but its row still has a value in %s", held->name);
     }
+    /* A purge that is under way removes the row at its end. */
     if (status == QUIPU_OK && !has_forks) {
         status = qp_purge_exists(db, row->tenant, row->id, &has_job, reterr);
     }
@@ -631,6 +638,7 @@ quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *r
 
     assert(ent_depth(db) > 0 && ret_findings != NULL);
     *ret_findings = (qp_findings){.messages = 0};
+    /* As if the message in front of the lowest one had just been seen. */
     walk.expected = walk.lowest;
     walk.before = walk.lowest - 1;
     qp_json_init(&walk.doc);
@@ -692,11 +700,11 @@ typedef struct verify_next {
     qp_verify_run *run;
     bool begun; /* one was */
     int64_t id;
-    bool found;   /* a session was read: `findings` are of it */
-    bool skipped; /* one was not: `text` says why */
-    bool ended;   /* nothing can be read behind `id` */
-    int unreadable;
-    qp_findings findings;
+    bool found;           /* a session was read: `findings` are of it */
+    bool skipped;         /* one was not: `text` says why */
+    bool ended;           /* nothing can be read behind `id` */
+    int unreadable;       /* rows that were skipped; too many end the walk */
+    qp_findings findings; /* of the session that was found */
     char text[QP_PROBLEM_TEXT_SIZE];
 } verify_next;
 
@@ -804,7 +812,7 @@ static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch
     const qp_session *row = NULL;
     quipu_status status = ent_begin(db, ENT_READ, reterr);
 
-    next->skipped = false;
+    next->skipped = false; /* of a try before */
     if (status == QUIPU_OK) {
         status = verify_read_next(next, db, scratch, &row, reterr);
     }

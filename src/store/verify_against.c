@@ -23,27 +23,27 @@
 
 /* What became of a session that was known. */
 typedef enum against_what {
-    AGAINST_PROVED,
-    AGAINST_PRUNED,
-    AGAINST_UNHASHED,
-    AGAINST_REMOVED,
-    AGAINST_PROBLEM
+    AGAINST_PROVED,   /* nothing up to the message that was known last is lost or changed */
+    AGAINST_PRUNED,   /* that message was removed since: there is no hash to compare with */
+    AGAINST_UNHASHED, /* it had messages, and no hash was known of them */
+    AGAINST_REMOVED,  /* it was deleted by a call: its uid is among the removals */
+    AGAINST_PROBLEM   /* lost or changed: `kind`, `seq` and `text` say how */
 } against_what;
 
 /* One comparison under way. */
 typedef struct against_run {
-    qp_verify_run verify; /* to report with */
-    qp_line_reader reader;
-    qp_json_doc doc;
-    quipu_arena arena;    /* of one line */
-    qp_session_new known; /* by that line */
-    quipu_compared done;
-    bool is_export; /* the first line says so... */
-    bool has_end;   /* ...and the last one ends it */
-    against_what what;
-    quipu_problem_kind kind; /* a problem: what it is about, and where */
-    int64_t seq;
-    char text[QP_PROBLEM_TEXT_SIZE];
+    qp_verify_run verify;            /* to report with */
+    qp_line_reader reader;           /* of the lines that the caller's function gives */
+    qp_json_doc doc;                 /* of one line; its memory is used again */
+    quipu_arena arena;               /* of one line */
+    qp_session_new known;            /* by that line */
+    quipu_compared done;             /* what the caller gets */
+    bool is_export;                  /* the first line says so... */
+    bool has_end;                    /* ...and the last one ends it */
+    against_what what;               /* became of the session of this line */
+    quipu_problem_kind kind;         /* a problem: what it is about, and where */
+    int64_t seq;                     /* the message that a problem is about, or 0 */
+    char text[QP_PROBLEM_TEXT_SIZE]; /* a sentence about it, for the caller */
 } against_run;
 
 /* ---- one session ------------------------------------------------------------------------------
@@ -66,6 +66,7 @@ static bool against_is_there(against_run *run, const qp_session *row)
     assert(known->next_seq.has && last >= 0);
     run->kind = QUIPU_PROBLEM_LOST;
     run->seq = 0;
+    /* One sentence a session: what comes first explains what would follow. */
     if (row == NULL) {
         qp_problem_say(run->text, "it is not in the store, and was not deleted");
     } else if (!against_is_same(run, row)) {
@@ -198,6 +199,7 @@ static bool against_is(const against_run *run, const char *member, const char *t
 /* Reads the session or the head of a line. A hidden session, which has no key, is passed over. */
 static quipu_status against_known(against_run *run, quipu_error *reterr)
 {
+    /* Members of a line that are not columns of a session. */
     static const char *const others[] = {QP_EXPORT_TYPE, QP_EXPORT_PARENT, QP_EXPORT_FORKS, NULL};
     qp_session_new *known = &run->known;
     quipu_status status;
@@ -231,6 +233,7 @@ static quipu_status against_line(against_run *run, quipu_str text, const qp_call
     quipu_status status = qp_json_parse(&run->doc, text, &limits, &error);
 
     assert(text.p != NULL && run->reader.number > 0);
+    /* An export says in its first line what it is; heads begin at once. */
     if (status == QUIPU_OK && run->reader.number == 1 && against_is(run, "quipu", "export")) {
         run->is_export = true;
         return QUIPU_OK;

@@ -74,39 +74,39 @@ typedef union rows_query {
 
 /* One problem of a page. `key` is the row's key alone, for its removal. */
 typedef struct rows_finding {
-    quipu_problem_kind kind;
-    bool orphan;   /* its session is not there: a repair removes it */
-    bool retotals; /* a watermark of memory has other tokens than its message: `tokens` */
-    int64_t watermark;
-    int64_t tokens;
-    rows_any key;
-    quipu_str tenant;
-    quipu_str session_key;
-    char text[QP_PROBLEM_TEXT_SIZE];
+    quipu_problem_kind kind; /* the table's, or QUIPU_PROBLEM_FILE */
+    bool orphan;             /* its session is not there: a repair removes it */
+    bool retotals;           /* a watermark of memory has other tokens than its message: `tokens` */
+    int64_t watermark;       /* of the row; a repair writes while it still is this one */
+    int64_t tokens;          /* that the row is to have */
+    rows_any key;            /* its texts lie in the arena of the walk */
+    quipu_str tenant;        /* absent where the row has none, or none that is text */
+    quipu_str session_key;   /* the same; of a session that need not be there */
+    char text[QP_PROBLEM_TEXT_SIZE]; /* empty: the row is sound */
 } rows_finding;
 
 typedef struct rows_table rows_table;
 
 /* The walk over one table. */
 typedef struct rows_walk {
-    qp_verify_run *run;
+    qp_verify_run *run; /* of the whole check, which counts and reports */
     const rows_table *table;
-    ent_db *db;
-    bool begun;
-    bool ended;
-    rows_any after; /* the key of the last row of the page before... */
-    quipu_arena after_arena;
+    ent_db *db;              /* of the snapshot of this page */
+    bool begun;              /* a page was read: `after` counts */
+    bool ended;              /* nothing more is read of this table */
+    rows_any after;          /* the key of the last row of the page before... */
+    quipu_arena after_arena; /* texts of `after` */
     rows_any last;           /* ...and of this page */
     quipu_arena arena;       /* holds what this page found */
     int64_t session;         /* number of the session that was looked up last... */
     const qp_session *owner; /* ...and its row; NULL: there is none */
-    size_t count;
-    rows_finding findings[VERIFY_ROWS_FINDINGS];
+    size_t count;            /* of the findings of this page */
+    rows_finding findings[VERIFY_ROWS_FINDINGS]; /* reported when its snapshot has ended */
 } rows_walk;
 
 struct rows_table {
     const ent_entity *entity;
-    quipu_problem_kind kind;
+    quipu_problem_kind kind; /* of what is wrong with a row */
     /* What the rules of the fields do not say. Writes a sentence when the row is not sound. */
     quipu_status (*check)(rows_walk *walk, const rows_any *row, rows_finding *finding,
                           quipu_error *reterr);
@@ -125,6 +125,7 @@ static int verify_rows_cmp_value(const qp_value *a, const qp_value *b)
     if (a->kind == QP_UUID) {
         return memcmp(a->as.uuid.b, b->as.uuid.b, sizeof(a->as.uuid.b));
     }
+    /* Keys are made of numbers, ids and texts; no other type has an order here. */
     assert(a->kind == QP_TEXT);
     return qp_str_cmp(a->as.text, b->as.text);
 }
@@ -157,6 +158,7 @@ static quipu_status verify_rows_key(const ent_entity *entity, const void *row, q
         const ent_field *field = &entity->fields[entity->key[i]];
         char *member = (char *)ret + field->row;
 
+        /* The value itself, but of a text only where it lies: in memory that the next row uses. */
         memcpy(member, (const char *)row + field->row, qp_types[field->type].size);
         if (field->type == ENT_TEXT) {
             quipu_str text;
@@ -188,6 +190,7 @@ static quipu_status verify_rows_owner(rows_walk *walk, int64_t number, bool *ret
     }
     walk->owner = NULL;
     walk->session = 0;
+    /* 0 is no session's number: there is none, without a read. */
     if (number != 0) {
         status = qp_session_get(walk->db, &walk->arena, number, &walk->owner, &error);
     }
@@ -224,6 +227,7 @@ static quipu_status verify_rows_state(rows_walk *walk, const rows_any *any, rows
         qp_problem_say(finding->text, "a key of state has %zu bytes", row->name.n);
         return QUIPU_OK;
     }
+    /* State of an app or a user belongs to no session, and outlives all of them. */
     if (row->scope != QP_STATE_SCOPE_SESSION) {
         return QUIPU_OK;
     }
@@ -231,6 +235,7 @@ static quipu_status verify_rows_state(rows_walk *walk, const rows_any *any, rows
     if (status != QUIPU_OK || !known) {
         return status;
     }
+    /* A session without a key was deleted: its state should have gone with it. */
     finding->orphan = walk->owner == NULL || walk->owner->key.p == NULL;
     if (finding->orphan) {
         qp_problem_say(finding->text,
@@ -285,6 +290,7 @@ static quipu_status verify_rows_event(rows_walk *walk, const rows_any *any, rows
     if (status != QUIPU_OK || !has) {
         return status;
     }
+    /* Its number is the revision that it made (qp_state_event_add()). */
     if (row->event_id.n > QUIPU_EVENT_ID_MAX || row->digest.n != QP_SHA256_SIZE ||
         row->number < 0 || row->number > walk->owner->revision) {
         qp_problem_say(finding->text,
@@ -336,6 +342,7 @@ static quipu_status verify_rows_artifact(rows_walk *walk, const rows_any *any,
     finding->tenant = row->tenant;
     finding->session_key = row->session_key;
     finding->orphan = !has;
+    /* qp_artifact_sound() judges rows that are still to be made. */
     ent_class_copy(&qp_artifact_entity, QP_CLASSES_ALL, row, &made);
     if (!has) {
         qp_problem_say(finding->text, "the bytes of artifact \"%.*s\", version %lld, are not there",
@@ -365,6 +372,7 @@ static quipu_status verify_rows_blob(rows_walk *walk, const rows_any *any, rows_
     quipu_status status = qp_artifact_exists(walk->db, &where, &held, reterr);
 
     assert(any != NULL && finding != NULL);
+    /* An artifact of the same bytes, with another size. */
     where.size = ent_ne((int64_t)row->data.n);
     if (status == QUIPU_OK) {
         status = qp_artifact_exists(walk->db, &where, &sized, reterr);
@@ -372,6 +380,7 @@ static quipu_status verify_rows_blob(rows_walk *walk, const rows_any *any, rows_
     finding->tenant = row->tenant;
     finding->orphan = !held;
     qp_artifact_hash(row->data, hash);
+    /* One finding a row: bytes that nobody has need not be right. */
     if (!held) {
         qp_problem_say(finding->text, "there are bytes that no artifact has");
     } else if (row->hash.n != sizeof(hash) || memcmp(row->hash.p, hash, sizeof(hash)) != 0) {
@@ -438,6 +447,7 @@ static quipu_status verify_rows_session(rows_walk *walk, quipu_str tenant, quipu
 
     assert(walk->db != NULL);
     *ret_known = status != QUIPU_CORRUPT;
+    /* Not known is not missing: callers look at *ret_known before they blame the row. */
     if (!*ret_known) {
         status = QUIPU_NOT_FOUND;
     }
@@ -454,6 +464,7 @@ static bool verify_rows_scope_numbers(const qp_memory_scope *row)
                                     row->model_cost, row->model_unpriced};
     qp_forgotten forgotten;
 
+    /* The generation leaves room for the next commit, which adds 1. */
     return qp_forgotten_read(row->forgotten, &forgotten) && row->watermark >= 0 &&
            row->watermark_tokens >= 0 && row->watermark_tokens <= QP_TOKENS_TOTAL_MAX &&
            row->generation >= 0 && row->generation < INT64_MAX && row->observe_tokens >= 0 &&
@@ -478,6 +489,7 @@ static quipu_status verify_rows_watermark(rows_walk *walk, const qp_memory_scope
         return QUIPU_OK;
     }
     if (seq == 0 || seq < owner->first_seq) {
+        /* What is right is not known: a repair writes 0, and more counts as pending than is. */
         finding->retotals = seq == 0 || row->watermark_tokens > owner->token_count;
     } else {
         status = qp_chain_resolve(walk->db, owner, seq, seq, &chain, &error);
@@ -525,6 +537,7 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
     if (status != QUIPU_OK || !known) {
         return status;
     }
+    /* A row of an earlier life of the session is no damage: the next claim takes it over. */
     counts = owner != NULL && row->session_uid.has &&
              memcmp(row->session_uid.v.b, owner->uid.b, sizeof(owner->uid.b)) == 0;
     if (session && owner == NULL) {
@@ -646,6 +659,7 @@ static quipu_status verify_rows_feed(rows_walk *walk, const rows_any *any, rows_
     (void)walk;
     (void)reterr;
     finding->tenant = row->tenant;
+    /* A change without messages has the numbers 0 to 0. */
     if (row->id < 1 || row->revision < 0 || row->first_seq < 0 || row->last_seq < row->first_seq ||
         row->session_key.n > QUIPU_KEY_MAX) {
         qp_problem_say(finding->text,
@@ -692,6 +706,18 @@ static quipu_status verify_rows_removal(rows_walk *walk, const rows_any *any, ro
     return status;
 }
 
+/* The tables, in the order in which they are walked. What a repair does:
+ *
+ *   State, StateEvent        removes rows whose session is gone
+ *   Usage, ContextLog        the same, and rows with a number that cannot be
+ *   Artifact                 removes a version whose bytes are gone
+ *   Blob                     removes bytes that no artifact has
+ *   MemoryScope              removes the row, or writes the tokens of its watermark
+ *   Vector, Job              removes them: both are made again
+ *   Observation, Reflection, Feed, ModelFactor, Removal   nothing: they are reported
+ *
+ * A table is added with a member of both unions, a function that judges a row, and a line here;
+ * where that function sets `orphan`, also with a line of repair_rows[] in repair.c. */
 static const rows_table verify_rows_tables[] = {
     {&qp_state_entity, QUIPU_PROBLEM_STATE, verify_rows_state},
     {&qp_state_event_entity, QUIPU_PROBLEM_STATE, verify_rows_event},
@@ -734,6 +760,7 @@ static quipu_status verify_rows_keep(rows_walk *walk, const rows_any *row,
     status = row != NULL
                  ? verify_rows_key(walk->table->entity, row, &walk->arena, &kept->key, reterr)
                  : QUIPU_OK;
+    /* A finding counts when all of it was copied. */
     walk->count += status == QUIPU_OK;
     return status;
 }
@@ -748,6 +775,7 @@ static quipu_status verify_rows_cut(rows_walk *walk, quipu_problem_kind kind, co
     qp_problem_say(finding.text, "%s; rows of %s behind it were not checked", why,
                    walk->table->entity->name);
     walk->ended = true;
+    /* Without a row there is no key, and nothing to remove. */
     return verify_rows_keep(walk, NULL, &finding, reterr);
 }
 
@@ -764,6 +792,7 @@ static quipu_status verify_rows_one(rows_walk *walk, const rows_any *before, con
         return verify_rows_cut(walk, QUIPU_PROBLEM_FILE, "rows are not in the order of their keys",
                                reterr);
     }
+    /* The rules of the fields come first: the check of the table relies on them. */
     status = qp_row_sound(table->entity, row, &error);
     if (status == QUIPU_INVALID || status == QUIPU_LIMIT) {
         qp_problem_say(finding.text, "%s", error.message);
@@ -793,10 +822,12 @@ static quipu_status verify_rows_step(rows_walk *walk, const rows_query *query, i
     quipu_status status = QUIPU_OK;
 
     assert(walk->db != NULL && !walk->ended);
+    /* One place for a finding stays free: verify_rows_cut() needs it behind the loop. */
     while (begun && status == QUIPU_OK && !walk->ended && walk->count < VERIFY_ROWS_FINDINGS - 1 &&
            ent_iter_next(&iter, &row)) {
         status = verify_rows_one(walk, before, &row, reterr);
         if (status == QUIPU_OK) {
+            /* Copied at once, because the next row takes the memory of this one. */
             status = verify_rows_key(entity, &row, &walk->arena, &walk->last, reterr);
             before = &walk->last;
             rows++;
@@ -825,6 +856,7 @@ static quipu_status verify_rows_work(void *ctx, ent_db *db, quipu_arena *scratch
     quipu_status status = ent_begin(db, ENT_READ, reterr);
 
     (void)scratch;
+    /* Of a try before. What lies in `after_arena` is of the page before, and stays. */
     quipu_arena_free(&walk->arena);
     walk->db = db;
     walk->count = 0;
@@ -855,6 +887,7 @@ static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, qui
         const bool mends = run->repairs && (finding->orphan || finding->retotals);
 
         assert(!finding->orphan || !finding->retotals);
+        /* Each in a transaction of its own: the snapshot of the page has ended. */
         if (mends && finding->retotals) {
             status = qp_repair_watermark(run, call, &finding->key.scope, finding->watermark,
                                          finding->tokens, reterr);
@@ -881,6 +914,7 @@ static quipu_status verify_rows_table(qp_verify_run *run, const qp_call *call,
     while (status == QUIPU_OK && !walk.ended) {
         status = qp_store_read_apart(run->store, call, verify_rows_work, &walk, reterr);
         if (status == QUIPU_OK) {
+            /* Before the next page, whose arena takes the place of this one. */
             status = verify_rows_report(&walk, call, reterr);
         }
         if (status == QUIPU_OK && !walk.ended) {
