@@ -147,6 +147,19 @@ def test_lists_change_in_every_way(saver: QuipuSaver) -> None:
         assert repr(values(saver, at)["messages"]) == words
 
 
+def test_an_old_message_changed_in_place_is_written_with_the_next_step(
+    saver: QuipuSaver,
+) -> None:
+    said = talk(2000)
+    first = put(saver, {"messages": list(said)})
+    said[700].content = "taken back"
+    said.append(HumanMessage("next", id="next"))
+    second = put(saver, {"messages": list(said)}, first)
+    other = QuipuSaver(saver.store)
+    assert values(other, second)["messages"] == said
+    assert values(other, first)["messages"][700].content == "word 700"
+
+
 def test_one_is_not_true() -> None:
     """Python's == says so; a list that was changed from one to the other is another list."""
     items = [HumanMessage("x", additional_kwargs={"n": value}) for value in (1, 1, 1, 1)]

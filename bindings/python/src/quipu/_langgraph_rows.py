@@ -35,8 +35,6 @@ LIST_MIN = 4  # shorter lists are written whole
 CUT_MIN = 64  # shorter lists are written whole when they lose an item
 ROWS_AN_ITEM = 4  # a list is written anew when its pieces are spread over more rows than this for
 ROWS_MORE = 32  # each of its items, and these: a read never costs more than the list
-NEWEST = 1024  # messages of a list that are compared each time it is written...
-AROUND = 512  # ...and of those before them
 
 _NON_STR_KEYS = ormsgpack.OPT_NON_STR_KEYS
 _EXACT = (
@@ -201,20 +199,17 @@ class Prefix:
     members are compared and not the objects. Texts and nothing compare by themselves; of a message
     that has more, such as tool calls, all is also compared as bytes, since 1 equals True.
 
-    To look at ten thousand messages costs more than to write one. Of a list that begins with the
-    very objects that were written, the newest NEWEST are looked at each time, and of the older ones
-    AROUND in turn: a change in place of such a one, which LangGraph asks nodes not to make, is
-    written some steps later.
+    To look at ten thousand messages costs more than to write one, and is done all the same: a
+    checkpoint is what its state was, also when a node changed an old message in place.
 
     The states of a list that only grew are shared with the shorter one: each knows how many are its
     own, and the one that comes second to grow makes a copy."""
 
-    __slots__ = ("link", "_turn", "_items", "_ends", "_values", "_exact")
+    __slots__ = ("link", "_items", "_ends", "_values", "_exact")
 
     def __init__(self, link: Link, items: Sequence[Any], same: Prefix | None = None, n: int = 0):
         """The list `items` at `link`, of which the first `n` are those of `same`."""
         self.link = link
-        self._turn: int = same._turn if same else 0  # where the next look at older messages begins
         self._items: list[Any] = []
         self._ends: list[int] = []  # of an item's members among the values of all
         self._values: list[Any] = []
@@ -248,29 +243,15 @@ class Prefix:
     def common(self, items: list[Any]) -> int:
         """How many of the messages that a list begins with are still as they were."""
         n = min(len(items), self.link.length)
-        if not all(map(operator.is_, items, itertools.islice(self._items, n))):
-            return self._same(items, 0, n)
-        newest = max(0, n - NEWEST)
-        if newest:
-            first = self._turn if self._turn < newest else 0
-            self._turn = min(first + AROUND, newest)
-            found = self._same(items, first, self._turn)
-            if found < self._turn:
-                return found
-        return self._same(items, newest, n)
-
-    def _same(self, items: list[Any], first: int, n: int) -> int:
-        """The first item from `first` on that is not as it was, or `n`."""
-        now, known = items[first:n], self._items[first:n]
-        begin = self._ends[first - 1] if first else 0
-        values = self._values[begin : self._ends[n - 1] if n else 0]
+        now, known = items[:n], self._items[:n]
+        values = self._values[: self._ends[n - 1] if n else 0]
         if _values_of(now) != values or [*map(type, now)] != [*map(type, known)]:
-            n = next(at for at in range(first, n) if self._differs(at, items[at]))
+            n = next(at for at in range(n) if self._differs(at, items[at]))
         for at, exact in self._exact.items():  # which is in the order of the items
-            if first <= at < n and (not exact or _exactly(items[at]) != exact):
+            if at < n and (not exact or _exactly(items[at]) != exact):
                 return at
         if any(map(_EXTRA, now)):  # of messages that had no more members than their class
-            more = (at for at in range(first, n) if _EXTRA(items[at]) and at not in self._exact)
+            more = (at for at in range(n) if _EXTRA(items[at]) and at not in self._exact)
             return next(more, n)
         return n
 
