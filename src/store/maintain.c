@@ -45,9 +45,9 @@ qp_call qp_maintain_step(const quipu_store *store, const qp_call *call)
 
 /* A work with the writing connection. */
 typedef struct maintain_write {
-    const qp_call *call;
+    const qp_call *call; /* bounds all tries together */
     qp_work_fn work;
-    void *ctx;
+    void *ctx; /* of `work` */
 } maintain_write;
 
 /* Retries what may pass, as a read would: qp_group_run() itself runs an outside write once. */
@@ -74,7 +74,7 @@ quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_
                               : status;
 }
 
-/* Not to find the row is no failure here. */
+/* Not to find the row is no failure here. What is found lies in the arena. */
 quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_new *made,
                                const qp_state **ret_row, quipu_error *reterr)
 {
@@ -106,7 +106,7 @@ quipu_status qp_memory_numbers(int64_t token_count, int64_t source_start, int64_
     return QUIPU_OK;
 }
 
-/* The table of scopes stands in state.c. */
+/* The table of scopes stands in state.c. Imports and verify ask this of rows that others wrote. */
 bool qp_state_placed(qp_state_scope scope, quipu_str user_id, int64_t session_number)
 {
     switch (scope) {

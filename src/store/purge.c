@@ -64,6 +64,7 @@ quipu_status qp_purge_make_due(quipu_store *store, ent_db *db, quipu_arena *scra
                            reterr);
 }
 
+/* A worker that has the lease meets no job at its next step, and stops without a failure. */
 quipu_status qp_purge_forget(const quipu_store *store, ent_db *db, int64_t session,
                              quipu_error *reterr)
 {
@@ -96,8 +97,8 @@ quipu_status qp_purge_exists(ent_db *db, quipu_str tenant, int64_t session, bool
 /* One worker. Works may run more than once: each sets its outputs anew. */
 typedef struct purge_worker {
     quipu_store *store;
-    qp_job_lease lease; /* its texts lie in `arena` */
-    quipu_arena arena;
+    qp_job_lease lease;     /* its texts lie in `arena` */
+    quipu_arena arena;      /* emptied by every claim */
     int64_t steps;          /* that it may still do */
     int64_t session;        /* 0: the job's scope names none */
     bool beside;            /* the engine admits other writers beside a step */
@@ -245,6 +246,7 @@ static quipu_status purge_step(purge_worker *worker, const qp_call *call, quipu_
     qp_call step = *call;
     quipu_status status;
 
+    /* By its number, because a hidden session has no key. */
     step.families = &worker->session;
     step.family_count = worker->session != 0 ? 1 : 0;
     status = qp_size_exempt(worker->store, &step, purge_step_work, worker, reterr);
@@ -283,6 +285,7 @@ static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_e
     if (worker->lost || (status == QUIPU_OK && worker->ended)) {
         return QUIPU_OK;
     }
+    /* Steps that are used up are no failure: like a deadline they leave the job due at once. */
     error.status = spent && status == QUIPU_OK ? QUIPU_BUSY : status;
     purge_give_back(worker, call, &error);
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);

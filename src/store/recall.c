@@ -29,8 +29,8 @@
 
 /* The result that callers get; its arena owns hits and texts. */
 typedef struct recall_results {
-    qp_result head;
-    quipu_recall_results pub;
+    qp_result head;           /* its arena has hits and texts */
+    quipu_recall_results pub; /* what the caller has, and frees with quipu_free() */
 } recall_results;
 
 QP_RESULT(recall_results);
@@ -38,12 +38,13 @@ QP_RESULT(recall_results);
 /* One call. Everything but `results` is the caller's and outlives it. */
 typedef struct recall_call {
     const quipu_store *store;
-    quipu_recall_options options;
+    quipu_recall_options options; /* checked; the limit is not 0 */
     const qp_recall_weights *weights;
-    const qp_vector_question *meaning;
-    recall_results *results;
+    const qp_vector_question *meaning; /* without a model: by words alone */
+    recall_results *results;           /* filled anew by every run */
 } recall_call;
 
+/* QUIPU_NOMEM, or QUIPU_LIMIT where a buffer is full. */
 static quipu_status recall_nomem(quipu_status status, quipu_error *reterr)
 {
     return qp_error_set(reterr, status, "out of memory for a recall");
@@ -55,8 +56,8 @@ static quipu_status recall_nomem(quipu_status status, quipu_error *reterr)
 /* One part on its way into the ranker. */
 typedef struct recall_reading {
     qp_recall_ranker *ranker;
-    size_t group;
-    quipu_status status;
+    size_t group;        /* of the part that is read */
+    quipu_status status; /* of the ranker; a failure ends the iteration */
 } recall_reading;
 
 /* A qp_chain_fn. Texts of the row are valid until the next one: the ranker keeps numbers only. */

@@ -38,13 +38,13 @@ const qp_recall_weights qp_recall_weights_default = {.k1 = QP_BM25_K1,
  * the walk over candidates rely on. */
 typedef struct recall_rank_doc {
     int64_t seq;
-    uint32_t group;
-    uint32_t length;
-    size_t first; /* of its counts */
+    uint32_t group;  /* its session, by its place in the scope */
+    uint32_t length; /* words of content and author */
+    size_t first;    /* of its counts */
     uint16_t count;
-    bool pair;
-    bool author;
-    bool date;
+    bool pair;   /* two words stand side by side as in the question */
+    bool author; /* the question names its author */
+    bool date;   /* its day is one that the question names */
 } recall_rank_doc;
 
 /* A message that has a vector. */
@@ -64,7 +64,7 @@ typedef struct recall_rank_count {
  * could be asked again. */
 typedef struct recall_rank {
     const qp_recall_ranker *ranker;
-    const recall_rank_doc *docs;
+    const recall_rank_doc *docs; /* by group and number */
     size_t doc_count;
     const recall_rank_count *counts;
     double weight[QUIPU_RECALL_WORDS_MAX]; /* idf among messages; 0: the term does not count */
@@ -72,9 +72,9 @@ typedef struct recall_rank {
     double *sessions;                      /* of each group */
     double words_max;                      /* of words and neighbours together */
     double sessions_max;
-    const qp_recall_part *parts;
+    const qp_recall_part *parts; /* what the scope shows, by group and number */
     size_t part_count;
-    const recall_rank_vector *vectors;
+    const recall_rank_vector *vectors; /* in the same order */
     size_t vector_count;
     double *meanings; /* of each message with a vector... */
     double mean;      /* ...and of those that have none yet */
@@ -173,6 +173,7 @@ quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker, const qp_recall_inpu
     return status == QUIPU_OK ? qp_buf_status(&ranker->counts) : status;
 }
 
+/* By group and number, as messages are added: recall_rank_vectors() walks along with them. */
 quipu_status qp_recall_ranker_add_vector(qp_recall_ranker *ranker, size_t group, int64_t seq,
                                          double similarity)
 {
@@ -183,6 +184,7 @@ quipu_status qp_recall_ranker_add_vector(qp_recall_ranker *ranker, size_t group,
     return qp_buf_status(&ranker->nears);
 }
 
+/* The buffer holds nothing else. */
 size_t qp_recall_ranker_vectors(const qp_recall_ranker *ranker)
 {
     return ranker->nears.n / sizeof(recall_rank_vector);
@@ -387,6 +389,8 @@ static qp_recall_best recall_rank_near(const recall_rank *rank, size_t at, int64
     const qp_recall_weights *weights = &rank->ranker->weights;
     const uint32_t group = rank->docs[at].group;
     qp_recall_best found = {.group = group, .seq = seq};
+    /* A doc within reach of the candidate is no further from doc `at` than twice the reach, in
+     * numbers and so in places. */
     const size_t span = (size_t)2 * RECALL_RANK_REACH;
     const size_t from = at > span ? at - span : 0;
 
@@ -438,6 +442,8 @@ static void recall_rank_each(const recall_rank *rank, recall_rank_fn fn, void *c
         for (int64_t way = -RECALL_RANK_REACH; way <= RECALL_RANK_REACH; way++) {
             const int64_t seq = doc->seq + way;
 
+            /* Near several docs a candidate is met several times: numbers ascend, and it passes
+             * once. */
             if (seq > last && recall_rank_exists(rank, doc->group, seq, &part)) {
                 qp_recall_best found = recall_rank_near(rank, at, seq);
 

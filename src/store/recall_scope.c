@@ -18,15 +18,16 @@
 
 /* What is kept of a session's row: enough to resolve its chain, a tenth of the row. */
 typedef struct recall_scope_session {
-    quipu_str key;
+    quipu_str key; /* in the arena of the caller */
     int64_t id;
-    int64_t first_seq;
-    int64_t next_seq;
-    ent_opt_int parent_id;
+    int64_t first_seq;     /* of the messages that it shows... */
+    int64_t next_seq;      /* ...and one past the last of them */
+    ent_opt_int parent_id; /* with the next one: where its chain goes on */
     ent_opt_int fork_seq;
     quipu_time created;
 } recall_scope_session;
 
+/* The only way in which a buffer fails: its bound is above what memory holds. */
 static quipu_status recall_scope_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the sessions of a recall");
@@ -202,6 +203,7 @@ static void recall_scope_share(qp_buf *own, const qp_buf *shared)
         if (i == 0 || parts[i - 1].holder != part.holder) {
             next = 0;
         }
+        /* Behind what another fork took, and below what the holder shows itself. */
         part.from = part.from > next ? part.from : next;
         part.to = part.to < stop ? part.to : stop - 1;
         if (part.from <= part.to) {

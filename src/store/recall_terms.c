@@ -21,9 +21,9 @@
 typedef struct recall_terms_word {
     quipu_str text; /* folded, not stemmed */
     quipu_str pair; /* with the CJK character just before it; absent for other words */
-    size_t start;
-    bool cjk;
-    bool stop;
+    size_t start;   /* where it begins in the text */
+    bool cjk;       /* it is one such character */
+    bool stop;      /* it says nothing, as "the" does */
 } recall_terms_word;
 
 /* Reads words and pairs. A pair is kept here, because its two characters need not stand side by
@@ -338,7 +338,9 @@ static void recall_terms_dates(quipu_str text, qp_recall_dates *dates)
         months[2] = more ? recall_terms_month(word.text) : 0;
         ambiguous[0] = ambiguous[1];
         capital[0] = capital[1];
+        /* "march", and all names of three letters, "may" among them. */
         ambiguous[1] = months[2] == 3 || word.text.n == 3;
+        /* Not of the first word, which has a capital letter in any case. */
         capital[1] = more && at > 0 && (months[2] == 3 || months[2] == 5) &&
                      text.p[word.start] >= 'A' && text.p[word.start] <= 'Z';
         recall_terms_date(dates, numbers, months, ambiguous[0], capital[0]);
@@ -472,6 +474,8 @@ quipu_status qp_recall_count(const qp_recall_question *question, quipu_str text,
     while (recall_terms_next(&reader, &word)) {
         int number = -1;
 
+        /* It parts no pair either: in "end of day" two terms stand side by side, as in a
+         * question. */
         if (word.stop && !question->keeps_stops) {
             continue;
         }
@@ -488,6 +492,7 @@ quipu_status qp_recall_count(const qp_recall_question *question, quipu_str text,
             counts->pair = counts->pair || (before >= 0 && number >= 0 &&
                                             recall_terms_is_pair(question, before, number));
         }
+        /* -1 behind a CJK character: what stands around it is no pair. */
         before = number;
     }
     return qp_buf_status(scratch);

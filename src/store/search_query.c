@@ -21,10 +21,10 @@ typedef struct search_query_filter search_query_filter;
 typedef bool (*search_query_fn)(quipu_str value, qp_message_where *ret);
 
 struct search_query_filter {
-    quipu_str name; /* with its colon */
-    search_query_fn read;
-    const char *values; /* for an error */
-    bool excludes;      /* may follow NOT */
+    quipu_str name;       /* with its colon */
+    search_query_fn read; /* into a condition of the query */
+    const char *values;   /* for an error */
+    bool excludes;        /* may follow NOT */
 };
 
 /* One filter of the query under way; `whole` and `value` point into the query's clean text. */
@@ -93,6 +93,8 @@ static bool search_query_before(quipu_str value, qp_message_where *ret)
     return valid;
 }
 
+/* All filters. A new one is a line here, with a function that reads its value. Two filters never
+ * share the beginning of a name, since the first that fits is taken. */
 static const search_query_filter search_query_filters[] = {
     {{"author:", 7}, search_query_author, "a name, in quotes when it has spaces", true},
     {{"role:", 5}, search_query_role, "user, assistant, tool, function, model or system", true},
@@ -235,6 +237,7 @@ quipu_status qp_search_query_read(qp_search_query *query, quipu_str text, quipu_
         const qp_operator op = qp_phrase_operator(&phrase);
 
         if (search_query_find(&phrase, &at, end, &found)) {
+            /* The operator goes with its operand: left alone it would exclude the next word. */
             if (before == QP_OPERATOR_NOT) {
                 memset(query->text + place, ' ', sizeof("NOT") - 1);
             }

@@ -17,7 +17,7 @@
 /* One end of a child; `encoded` holds the messages for the parent, encoded before the lock. */
 typedef struct state_child_call {
     quipu_store *store;
-    qp_child_end *end;
+    qp_child_end *end; /* of the caller; a conflict writes the revision of the parent into it */
     qp_encoded encoded;
 } state_child_call;
 
@@ -31,6 +31,7 @@ static quipu_status state_child_merged(quipu_json metadata, bool *ret_merged)
     if (metadata.text.p == NULL) {
         return QUIPU_OK;
     }
+    /* Metadata that cannot be parsed fail the merge: whether it happened is not known. */
     qp_json_init(&doc);
     status = qp_json_parse(&doc, metadata.text, NULL, NULL);
     if (status == QUIPU_OK) {
@@ -143,6 +144,7 @@ quipu_status qp_child_finish(quipu_store *store, qp_child_end *end, const quipu_
         status = qp_key_check(end->parent, reterr);
     }
     if (status == QUIPU_OK) {
+        /* Before the transaction, as for every append: what is refused costs no lock. */
         status = qp_encoded_make(&finish.encoded, QP_MESSAGES_GIVEN,
                                  quipu_messages_of(end->messages, end->count),
                                  store->message_bytes_max, reterr);

@@ -27,8 +27,8 @@ static_assert((int)QUIPU_SCOPE_APP == (int)QP_SCOPE_APP &&
               "scopes have the same numbers in the API and in the rooms above");
 
 typedef struct state_get_list {
-    qp_result head;
-    quipu_state_list pub;
+    qp_result head;       /* its arena has rows, entries and texts */
+    quipu_state_list pub; /* what the caller has, and frees with quipu_free() */
 } state_get_list;
 
 QP_RESULT(state_get_list);
@@ -36,7 +36,7 @@ QP_RESULT(state_get_list);
 typedef struct state_get_call {
     const quipu_store *store;
     quipu_str key;
-    state_get_list *list;
+    state_get_list *list; /* made before the read, which fills it anew when it is retried */
 } state_get_call;
 
 /* An empty text of a row is an absent one of the API. */
@@ -68,11 +68,13 @@ quipu_status qp_state_entries(const quipu_store *store, ent_db *db, const qp_ses
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Counted once for the array, and once more while it is filled. */
     count = 0;
     for (int scope = QP_SCOPE_APP; scope <= QP_SCOPE_SESSION; scope++) {
         for (size_t i = 0; entries != NULL && i < scopes[scope].n; i++) {
             const qp_state *state = &scopes[scope].items[i];
 
+            /* Texts stay in the rows, which lie in the same arena. */
             entries[count++] = (quipu_state_entry){.scope = (quipu_scope)scope,
                                                    .name = state->name,
                                                    .value = state->value,
@@ -112,6 +114,7 @@ static quipu_status state_get_ask(state_get_call *get, quipu_store *store, const
     const qp_remote_read read = {get->key, &range, &get->list->head.arena, &session, &history};
     quipu_status status;
 
+    /* No message comes along: only the header and the state. */
     range.flags = QUIPU_RANGE_HEADER | QUIPU_RANGE_STATE;
     status = store->remote.get(store->remote.ctx, call, &read, reterr);
     if (status == QUIPU_OK) {
@@ -120,6 +123,7 @@ static quipu_status state_get_ask(state_get_call *get, quipu_store *store, const
     return status;
 }
 
+/* See <quipu/state.h>. The list is complete or not there. */
 quipu_status quipu_state_get(quipu_store *store, quipu_str key, const quipu_call_options *call,
                              quipu_state_list **ret_list, quipu_error *reterr)
 {

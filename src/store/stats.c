@@ -124,6 +124,7 @@ static quipu_status stats_jobs(stats_call *call, ent_db *db, quipu_error *reterr
     quipu_status status = qp_job_count_kind(call->store, db, QP_JOB_OBSERVE, &counts, reterr);
 
     if (status == QUIPU_OK) {
+        /* On top of the others: the figures are of both kinds together. */
         status = qp_job_count_kind(call->store, db, QP_JOB_REFLECT, &counts, reterr);
     }
     call->stats.jobs_pending = counts.pending;

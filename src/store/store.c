@@ -66,6 +66,8 @@ static void store_free(quipu_store *store)
     qp_free(store);
 }
 
+/* It has the table of remote.h, and neither pool nor group: every call asks this before it uses
+ * them. */
 bool qp_store_is_remote(const quipu_store *store)
 {
     return store->remote.close != NULL;
@@ -86,6 +88,7 @@ static quipu_status store_connect(void *ctx, bool read_only, ent_db **ret_db, qu
     ent_db *db = atomic_exchange(&store->first, NULL);
     quipu_status status = QUIPU_OK;
 
+    /* The first one is taken: all others are opened. */
     if (db == NULL) {
         status = store->given.open(store->given.ctx, read_only, &db, reterr);
     }
@@ -146,6 +149,8 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
         connector->close(connector->ctx);
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
     }
+    /* The caller's connector opens connections. Pool and group use the store's own around it, which
+     * hands out the first connection and sets the size cap. */
     store->given = *connector;
     store->connector = (qp_connector){
         .ctx = store, .open = store_connect, .close = NULL, .single = connector->single};
@@ -214,6 +219,8 @@ void quipu_close(quipu_store *store)
     if (!qp_store_is_remote(store)) {
         qp_background_close(&store->background);
     }
+    /* From here on calls that wait see that the store closes. The last one that leaves sets the
+     * latch. */
     if (atomic_fetch_or(&store->calls, STORE_CLOSES) > 0) {
         if (!qp_store_is_remote(store)) {
             qp_change_signal_notify(&store->signal); /* tails that wait look up */
@@ -412,6 +419,7 @@ static quipu_status store_pooled(quipu_store *store, const qp_call *call, qp_wor
     status = qp_store_repeat(db, call, work, ctx, reterr);
     ent_watch(db, 0, NULL, NULL);
     assert(ent_depth(db) == 0);
+    /* Without a transaction and a watch: it may be the next reader's at once. */
     qp_pool_give(&store->pool, db);
     return status;
 }

@@ -100,10 +100,10 @@ quipu_status qp_vector_is_due(const quipu_store *store, ent_db *db, quipu_arena 
 typedef struct vector_fill_claim {
     const quipu_store *store;
     const quipu_memory_options *options;
-    quipu_str key;
-    quipu_str kind;
+    quipu_str key;  /* absent: any session with a job that is due */
+    quipu_str kind; /* of the model; its text is the caller's */
     quipu_arena *arena;
-    qp_memory_work work;
+    qp_memory_work work; /* the result, made anew by every run */
 } vector_fill_claim;
 
 /* How many messages one question to the embedder has: fewer when they are long, because they are
@@ -162,7 +162,7 @@ static quipu_status vector_fill_begin(vector_fill_claim *claim, ent_db *db, quip
     return QUIPU_OK;
 }
 
-/* A qp_work_fn. */
+/* A qp_work_fn. With a key that session's job is made due first, where something is pending. */
 static quipu_status vector_fill_claim_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                            quipu_error *reterr)
 {
@@ -185,6 +185,7 @@ static quipu_status vector_fill_claim_work(void *ctx, ent_db *db, quipu_arena *s
     return status == QUIPU_OK && found ? vector_fill_begin(claim, db, scratch, reterr) : status;
 }
 
+/* Lease and watermark are of one transaction: the worker reads behind exactly this watermark. */
 quipu_status qp_vector_claim(quipu_store *store, const qp_call *call,
                              const quipu_memory_options *options, quipu_str key, quipu_arena *arena,
                              qp_memory_work *ret_work, quipu_error *reterr)
@@ -210,8 +211,8 @@ quipu_status qp_vector_claim(quipu_store *store, const qp_call *call,
 typedef struct vector_fill_commit {
     const quipu_store *store;
     const quipu_memory_options *options;
-    const qp_job_lease *lease;
-    const qp_vector_batch *batch;
+    const qp_job_lease *lease;    /* its scope is the key of the session */
+    const qp_vector_batch *batch; /* what the embedder made, by numbers of messages */
     bool more;
 } vector_fill_commit;
 
@@ -315,6 +316,8 @@ static quipu_status vector_fill_replace_work(void *ctx, ent_db *db, quipu_arena 
     if (status != QUIPU_OK || row == NULL || range.first <= range.last || !range.others) {
         return status;
     }
+    /* These jobs are the watermarks of the other models: without their vectors they would be
+     * wrong. */
     status = qp_job_delete(db,
                            &(qp_job_where){.tenant = ent_eq(store->tenant),
                                            .scope = ent_eq(row->key),
