@@ -35,7 +35,9 @@ static_assert((int)QUIPU_ARTIFACT_DATA == (int)QP_ARTIFACT_KIND_DATA &&
  */
 
 /* In hexadecimal, so that a listing of the table can be read, and compared with what sha256sum
- * prints. */
+ * prints.
+ *
+ *    bytes 0x7f 0x3a ...  ─▶  "7f3a..."  64 digits in lower case, without a NUL behind them */
 void qp_artifact_hash(quipu_bytes data, char ret_text[QP_HASH_TEXT_SIZE])
 {
     static const char digits[] = "0123456789abcdef";
@@ -57,6 +59,8 @@ quipu_status qp_artifact_put(ent_db *db, const qp_artifact_new *made, quipu_byte
                               .app_name = made->app_name,
                               .user_id = made->user_id,
                               .hash = made->hash,
+                              /* An empty artifact has an empty blob: a pointer that is NULL would
+                               * be an absent column. */
                               .data = {data.p != NULL ? data.p : "", data.n}};
     bool there = false;
     quipu_status status = qp_blob_exists(db,
@@ -66,6 +70,7 @@ quipu_status qp_artifact_put(ent_db *db, const qp_artifact_new *made, quipu_byte
                                                           .hash = ent_eq(made->hash)},
                                          &there, reterr);
 
+    /* The caller has the hash of these very bytes: nothing is hashed under the lock. */
     assert(ent_depth(db) > 0 && made->hash.n == QP_HASH_TEXT_SIZE);
     assert(made->size == (int64_t)data.n);
     if (status == QUIPU_OK && !there) {
@@ -87,6 +92,7 @@ static quipu_status artifact_release(ent_db *db, const qp_artifact *row, quipu_e
                                                                   .hash = ent_eq(row->hash)},
                                              &held, reterr);
 
+    /* The rows are deleted already, so that the query counts only versions that stay. */
     if (status == QUIPU_OK && !held) {
         status = qp_blob_delete(db,
                                 &(qp_blob_where){.tenant = ent_eq(row->tenant),
@@ -134,6 +140,8 @@ static bool artifact_is_users(quipu_str name)
  * of the user has no session key, every other one has. */
 bool qp_artifact_sound(const qp_artifact_new *row)
 {
+    /* The bounds are those of artifact_check_name() and artifact_check_given(); the schema states
+     * none. */
     return row->name.n >= 1 && row->name.n <= QUIPU_ARTIFACT_NAME_MAX && row->version >= 0 &&
            row->version < QUIPU_ARTIFACT_VERSIONS_MAX && row->hash.n == QP_HASH_TEXT_SIZE &&
            row->size >= 0 && row->size <= QUIPU_ARTIFACT_BYTES_MAX &&
@@ -157,11 +165,11 @@ QP_RESULT(artifact_result);
 /* One call. The place is the caller's, or that of the session. */
 typedef struct artifact_call {
     quipu_store *store;
-    quipu_artifact_query query;
-    quipu_artifact given; /* of a save */
-    char hash[QP_HASH_TEXT_SIZE];
-    artifact_result *result; /* or NULL */
-    int64_t removed;
+    quipu_artifact_query query;   /* the place, and what a read asks for */
+    quipu_artifact given;         /* of a save */
+    char hash[QP_HASH_TEXT_SIZE]; /* of `given`, made before the lock is taken */
+    artifact_result *result;      /* or NULL */
+    int64_t removed;              /* rows that a delete removed */
 } artifact_call;
 
 /* A text that may be absent as a column has it. */
@@ -171,7 +179,11 @@ static quipu_str artifact_text(quipu_str text)
 }
 
 /* Completes app and user by the session, where the caller gave neither. The session's texts lie in
- * `arena`. */
+ * `arena`.
+ *
+ *    app_name and user_id    the place
+ *    one of both             the place; the other one is empty
+ *    neither                 the session's, which must exist and live */
 static quipu_status artifact_place(artifact_call *call, ent_db *db, quipu_arena *arena,
                                    qp_artifact_where *ret_where, quipu_error *reterr)
 {
@@ -198,7 +210,10 @@ static quipu_status artifact_place(artifact_call *call, ent_db *db, quipu_arena 
     return status;
 }
 
-/* The rows of one owner: the session's, or the user's. */
+/* The rows of one owner: the session's, or the user's.
+ *
+ *    name "user:photo.png"    session_key ""      every session of the user has it
+ *    name "photo.png"         session_key "k1"    the session's own */
 static qp_artifact_where artifact_of(const qp_artifact_where *place, const artifact_call *call,
                                      bool users)
 {
@@ -218,12 +233,17 @@ static void artifact_show(const qp_artifact *row, quipu_artifact *ret)
     assert(row->name.n > 0);
     *ret = (quipu_artifact){.size = 0};
     ent_view_read(&qp_artifact_artifact_view, row, ret);
+    /* The key column holds "" where the API has no key: it is part of a primary key, and never
+     * NULL. */
     if (row->session_key.n == 0) {
         ret->session_key = QP_STR_ABSENT;
     }
 }
 
-/* The newest version of a name; *ret_row is NULL when there is none. */
+/* The newest version of a name; *ret_row is NULL when there is none.
+ *
+ * Versions count from 0 and are never given twice while one is left: the newest has the largest
+ * number. After a delete of the name they begin with 0 again. */
 static quipu_status artifact_newest(ent_db *db, const qp_artifact_where *where, quipu_arena *arena,
                                     const qp_artifact **ret_row, quipu_error *reterr)
 {
@@ -292,6 +312,8 @@ static quipu_status artifact_check_place(const quipu_artifact_query *query, quip
         if (status != QUIPU_OK) {
             return status;
         }
+        /* Otherwise the row would have the empty key of a user's artifact under a name that is not
+         * one's. */
         if (query->session_key.p == NULL && !artifact_is_users(query->name)) {
             return qp_error_set(reterr, QUIPU_MISUSE,
                                 "an artifact belongs to a session unless its name begins with "
@@ -317,6 +339,7 @@ static quipu_status artifact_check_given(const quipu_artifact *given, quipu_erro
                               given->mime_type.n, given->metadata.text.n, QUIPU_ARTIFACT_MIME_MAX,
                               QUIPU_ARTIFACT_METADATA_MAX);
     }
+    /* The kinds decide what `data` must be: anything for a file, UTF-8 for a text and a URI. */
     if (given->kind > QUIPU_ARTIFACT_URI || (int)given->kind < 0) {
         return qp_error_field(reterr, QUIPU_INVALID, "Artifact", "kind", "enum",
                               "the kind is %d; give one of QUIPU_ARTIFACT_*", (int)given->kind);
@@ -366,18 +389,26 @@ static quipu_status artifact_save_work(void *ctx, ent_db *db, quipu_arena *scrat
                                   .kind = (qp_artifact_kind)given->kind,
                                   .created_at = ent_some(quipu_time_now())};
 
+    /* Before the first write, so that a refusal leaves nothing to undo in a transaction that is
+     * shared. */
     if (made.version >= QUIPU_ARTIFACT_VERSIONS_MAX) {
         return qp_error_field(reterr, QUIPU_LIMIT, "Artifact", "version", "count",
                               "the artifact has %d versions, the most that are allowed; delete it, "
                               "or use another name",
                               QUIPU_ARTIFACT_VERSIONS_MAX);
     }
+    /* What a crash leaves: nothing, or the blob with its row. Two saves of one name at a time:
+     *
+     *     save a    newest is 4 ─▶ version 5 ─▶ COMMIT
+     *     save b                                       newest is 5 ─▶ version 6 ─▶ COMMIT */
     status = qp_artifact_put(db, &made, given->data, reterr);
     if (status == QUIPU_OK && call->result != NULL) {
         const qp_artifact *row = NULL;
         quipu_artifact shown;
 
         quipu_arena_free(&call->result->head.arena); /* of a try before */
+        /* Read back rather than copied: the result has what is stored, and its texts are the
+         * result's own. */
         status = artifact_newest(db, &where, &call->result->head.arena, &row, reterr);
         if (status == QUIPU_OK) {
             assert(row != NULL);
@@ -398,6 +429,8 @@ static quipu_status artifact_save_run(artifact_call *save, const qp_call *within
     quipu_status status;
 
     assert(save->given.name.n > 0);
+    /* Hashed here, before the queue of writers is entered: 32 MiB take longer than a transaction
+     * should. */
     if (!qp_store_is_remote(save->store)) {
         qp_artifact_hash(save->given.data, save->hash);
         return qp_store_write(save->store, within, artifact_save_work, save, reterr);
@@ -424,10 +457,12 @@ quipu_status quipu_artifact_save(quipu_store *store, quipu_artifacts artifact,
         status = qp_error_set(reterr, QUIPU_MISUSE, "save needs a slice of one artifact");
     }
     if (status == QUIPU_OK) {
+        /* A program that was built with another header may have a struct of another size. */
         status = QP_SLICE_READ(&artifact, quipu_artifact, &arena, reterr);
     }
     if (status == QUIPU_OK) {
         save.given = *quipu_artifact_at(artifact, 0);
+        /* A caller that says no kind saves a file. */
         save.given.kind = (int)save.given.kind == 0 ? QUIPU_ARTIFACT_DATA : save.given.kind;
         save.query = (quipu_artifact_query){.app_name = save.given.app_name,
                                             .user_id = save.given.user_id,
@@ -439,6 +474,7 @@ quipu_status quipu_artifact_save(quipu_store *store, quipu_artifacts artifact,
         status = artifact_check_given(&save.given, reterr);
     }
     if (status == QUIPU_OK && ret_saved != NULL) {
+        /* Before the transaction: a version that is committed must not fail for want of memory. */
         save.result = qp_result_new(sizeof(*save.result));
         status = save.result != NULL
                      ? QUIPU_OK
@@ -477,6 +513,7 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     assert(call->query.name.p != NULL);
     quipu_arena_free(arena); /* of a try before */
     if (status == QUIPU_OK) {
+        /* The name alone says whose it is: a session and its user cannot have the same one. */
         where = artifact_of(&where, call, artifact_is_users(call->query.name));
         if (call->query.version >= 0) {
             where.version = ent_eq(call->query.version);
@@ -494,6 +531,10 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     if (status == QUIPU_OK) {
         qp_artifact_hash(blob->data, hash);
     }
+    /* The hash is checked at each read, because either row may be damaged alone:
+     *
+     *     row there, blob gone      QUIPU_CORRUPT: a version is never stored without its bytes
+     *     blob with other bytes     QUIPU_CORRUPT: no reader gets bytes that nobody saved */
     if (status == QUIPU_NOT_FOUND ||
         (status == QUIPU_OK && memcmp(hash, row->hash.p, sizeof(hash)) != 0)) {
         return qp_error_field(reterr, QUIPU_CORRUPT, "Blob", "data", "hash",
@@ -516,6 +557,8 @@ typedef struct artifact_sum {
     size_t bytes; /* of their texts */
 } artifact_sum;
 
+/* One row more than a list may have: the first pass finds out by it that there are too many. Both
+ * passes use this order, so that they see the same rows. */
 static qp_artifact_query artifact_in_order(const qp_artifact_where *where)
 {
     return (qp_artifact_query){.limit = QUIPU_ARTIFACT_LIST_MAX + 1,
@@ -536,6 +579,8 @@ static quipu_status artifact_count_rows(ent_db *db, const qp_artifact_where *whe
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Ends behind the limit, not at the table's end: a refusal costs no more than the longest
+     * list. */
     while (sum->rows <= QUIPU_ARTIFACT_LIST_MAX && sum->bytes <= QUIPU_ARTIFACT_LIST_BYTES_MAX &&
            qp_artifact_iter_next(&iter, &row)) {
         sum->rows++;
@@ -594,6 +639,7 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
 {
     artifact_call *call = ctx;
     quipu_arena *arena = &call->result->head.arena;
+    /* A name of the user's is looked for among the user's rows only. */
     const bool has_session = call->query.session_key.p != NULL &&
                              (call->query.name.p == NULL || !artifact_is_users(call->query.name));
     quipu_artifact *items = NULL;
@@ -613,6 +659,8 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
         status = artifact_count_rows(db, &owners[i], &sum, reterr);
     }
     if (status == QUIPU_OK && sum.rows > 0) {
+        /* Room for all versions, also when the list shows the newest only: rows are counted, names
+         * are not. */
         items = qp_arena_take(arena, sum.rows * sizeof(*items));
         if (items == NULL) {
             return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu artifacts", sum.rows);
@@ -727,6 +775,8 @@ quipu_status quipu_artifact_delete(quipu_store *store, const quipu_artifact_quer
         status = qp_options_read(&remove.query, sizeof(remove.query), query, "quipu_artifact_query",
                                  reterr);
     }
+    /* A delete without a name would take everything that the place has; erasing a user is another
+     * call. */
     if (status == QUIPU_OK && (remove.query.name.p == NULL || remove.query.flags != 0)) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "deleting an artifact needs its name alone");
     }

@@ -100,6 +100,7 @@ static qp_background_work background_end(qp_background *background)
     if (atomic_load(&background->runs)) {
         assert(background->cancel != NULL);
         work = background->work;
+        /* The flag first: the work that is woken must find it set. */
         quipu_cancel_set(background->cancel);
         qp_background_wake(background);
         (void)qp_thread_join(background->thread);

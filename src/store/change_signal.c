@@ -111,11 +111,15 @@ static quipu_status change_signal_poll(qp_change_signal *signal, quipu_error *re
     assert(!signal->polling && !signal->watching);
     signal->polling = true;
     signal->fired = false;
+    /* change_signal_watch() counts from here: its reports do not make polls more frequent than the
+     * shortest interval. */
     signal->polled_ns = qp_clock_ns();
     qp_mutex_unlock(&signal->mutex);
     status = change_signal_version(signal, &version, reterr);
     qp_mutex_lock(&signal->mutex);
     signal->polling = false;
+    /* Also true for commits of this process, which have notified already: one look more than
+     * needed. */
     if (status == QUIPU_OK && version != signal->version) {
         signal->version = version;
         signal->changes++;
@@ -159,7 +163,13 @@ static void change_signal_watch(qp_change_signal *signal, int64_t until_ns)
 
 /* Each waiting thread goes round: poll when it is time and no other thread does, otherwise sleep in
  * the file watch, otherwise on the condition. Only one thread polls or watches; when it leaves, it
- * wakes another one that takes over. */
+ * wakes another one that takes over.
+ *
+ * Three threads that wait, A with the file watch, and what happens when it returns first:
+ *
+ *     A    sleeps in the watch ─────────── its time is over: signals the condition ─ returns
+ *     B    sleeps on the condition ─────────────────────────── wakes: takes the watch over
+ *     C    sleeps on the condition ─────────────────────────────────────────────────────▶ */
 quipu_status qp_change_signal_wait(qp_change_signal *signal, uint64_t seen, int64_t wake_ns,
                                    quipu_error *reterr)
 {

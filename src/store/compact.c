@@ -31,10 +31,10 @@ typedef struct compact_call {
     const char *name; /* of the public call */
     quipu_store *store;
     quipu_str key;
-    quipu_str text;
-    int64_t covers_to;
-    int64_t seq;
-    int64_t removed;
+    quipu_str text;    /* of the summary; absent for the other calls */
+    int64_t covers_to; /* the last message that the summary stands for */
+    int64_t seq;       /* the number that the summary got */
+    int64_t removed;   /* messages that a prune deleted */
 } compact_call;
 
 /* Looks at the first message behind the border, past summaries: an answer without tool calls
@@ -189,7 +189,11 @@ static quipu_status compact_patch(const compact_call *call, const qp_session *ro
 }
 
 /* Returns to the summary that this one replaced, unless that one was pruned: then the view is the
- * whole history. The summary itself stays stored: it keeps its number, and no view shows it. */
+ * whole history. The summary itself stays stored: it keeps its number, and no view shows it.
+ *
+ * The row's compact_seq goes back along `replaces`, one compaction for each call:
+ *
+ *     compact_seq   9 ──▶ 5 ──▶ 0      9 replaces 5, 5 replaces none: the view is all messages */
 static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {

@@ -275,7 +275,11 @@ static quipu_status copy_look(const copy_run *run, quipu_error *reterr)
 }
 
 /* Export and import at the same time. When the import ends first, by a failure, `taken_all` lets
- * the export fail at its next write, and the thread ends. */
+ * the export fail at its next write, and the thread ends.
+ *
+ *    import fails     taken_all ─▶ copy_put returns CANCELLED ─▶ export fails ─▶ thread ends
+ *    export fails     put_all with its status ─▶ copy_take returns it ─▶ import fails
+ *    both succeed     put_all ─▶ copy_take returns 0 bytes, the end of the stream */
 static quipu_status copy_transfer(copy_run *run, quipu_transfer *ret_added, quipu_error *reterr)
 {
     quipu_error error = {0};

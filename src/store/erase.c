@@ -363,7 +363,10 @@ static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scrat
 
 /* The transaction for the next batch of a user's sessions, in the order of their numbers. What was
  * deleted is not found again, so that no position is kept between batches. The last batch also
- * deletes the state of the user. */
+ * deletes the state of the user.
+ *
+ *    batch 1    the next 100 sessions, as trees    more: the batch was full
+ *    batch 2    fewer: the last one                then the user's state, scopes, artifacts */
 static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {

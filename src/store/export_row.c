@@ -43,7 +43,10 @@ static bool export_row_breaks(quipu_str json)
 }
 
 /* A line of an export is one line: JSON that breaks lines is carried as a string, byte for byte,
- * because re-spelling it would change what the caller stored. */
+ * because re-spelling it would change what the caller stored.
+ *
+ *    {"a":1}           "extra":{"a":1}              as it stands
+ *    {<LF>"a":1}       "extra_text":"{\n\"a\":1}"   as a string */
 static void export_row_json(qp_jsonw *writer, const char *name, quipu_str json)
 {
     char longer[QP_EXPORT_NAME_MAX + sizeof(QP_EXPORT_TEXT_SUFFIX)];

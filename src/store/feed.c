@@ -38,8 +38,8 @@ QP_RESULT(feed_page);
 /* One read: its checked options, its position, and the page that the work fills. */
 typedef struct feed_call {
     quipu_store *store;
-    quipu_feed_options options;
-    int64_t after; /* the number of the event before; -1: the oldest that is kept */
+    quipu_feed_options options; /* checked; `after` is parsed into the next member */
+    int64_t after;              /* the number of the event before; -1: the oldest that is kept */
     feed_page *page;
 } feed_call;
 
@@ -59,6 +59,8 @@ static quipu_status feed_add(ent_db *db, const qp_feed_new *event, quipu_error *
     assert(ent_depth(db) > 0);
     assert(status != QUIPU_OK || made->id > 0);
     if (status == QUIPU_OK && made->id % FEED_PRUNE_STEP == 0) {
+        /* At id n, a multiple of the step, ids up to n - MAX + STEP go: MAX - STEP rows stay, and
+         * the next STEP inserts fill the feed to MAX at most. */
         const qp_feed_where old = {.id = ent_le(made->id - QUIPU_FEED_ROWS_MAX + FEED_PRUNE_STEP)};
         status = qp_feed_delete(db, &old, &removed, reterr);
     }
@@ -75,6 +77,7 @@ typedef struct qp_queued_change {
 void qp_feed_clear(qp_feed_queue *queue)
 {
     assert(queue->count > 0 && queue->first != NULL);
+    /* The memory is kept: a busy store fills the queue again with its next batch. */
     quipu_arena_reset(&queue->arena);
     queue->first = queue->last = NULL;
     queue->count = 0;
@@ -191,6 +194,7 @@ static quipu_status feed_parse(quipu_str cursor, int64_t *ret, quipu_error *rete
     if (cursor.p == NULL) {
         return QUIPU_OK;
     }
+    /* At most 16 digits, so that `value` cannot overflow. */
     for (size_t i = 2; i < cursor.n && ours; i++) {
         const char c = cursor.p[i];
         ours = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -357,6 +361,10 @@ static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end
     assert(read->page != NULL);
     for (;;) {
         const bool is_remote = qp_store_is_remote(store);
+        /* Why before the read:
+         *
+         *     reader     count = 7 ─ read: nothing ─────────── wait(7) returns at once
+         *     writer                          COMMIT, count = 8 */
         uint64_t seen = is_remote ? 0 : qp_change_signal_count(&store->signal);
         qp_call within;
         quipu_status status = qp_store_enter_as("quipu_feed_read", store, call, &within, reterr);

@@ -15,7 +15,10 @@
 /* ---- the text ---------------------------------------------------------------------------------
  */
 
-/* A number of at least 1, without leading zeros, and the byte behind it; 0: there is none. */
+/* A number of at least 1, without leading zeros, and the byte behind it; 0: there is none.
+ *
+ * Strict, so that a set has one spelling only: equal sets are equal texts, and what a damaged file
+ * says is refused and not guessed. An overflow is damage as well. */
 static int64_t forgotten_number(quipu_str text, size_t *at)
 {
     int64_t number = 0;
@@ -50,6 +53,13 @@ bool qp_forgotten_read(quipu_str text, qp_forgotten *ret)
     size_t at = 0;
 
     ret->count = 0;
+    /* "5-7 9-9" is read as {5, 7}, {9, 9}. Refused:
+     *
+     *     "7-5"          ends before it begins
+     *     "5-7 8-9"      touch: qp_forgotten_add() would have joined them
+     *     "9-9 5-7"      not in order
+     *     "5-7  9-9"     two spaces, and so is any byte more
+     *     "05-7" "5-"    no numbers of this form */
     while (at < text.n) {
         const int64_t least = ret->count > 0 ? ret->ranges[ret->count - 1].to : 0;
         qp_forgotten_range range = {0, 0};
@@ -84,6 +94,8 @@ quipu_status qp_forgotten_write(const qp_forgotten *forgotten, quipu_arena *aren
         assert(range->from > 0 && range->to >= range->from);
         qp_buf_printf(&text, "%s%" PRId64 "-%" PRId64, i > 0 ? " " : "", range->from, range->to);
     }
+    /* QP_FORGOTTEN_TEXT_MAX has room for the most ranges with the longest numbers: only memory may
+     * lack. */
     status = qp_buf_status(&text);
     *ret_text = (quipu_str){NULL, 0};
     if (status == QUIPU_OK && forgotten->count > 0) {
@@ -113,6 +125,11 @@ bool qp_forgotten_add(qp_forgotten *forgotten, int64_t from, int64_t to)
     size_t end;
 
     assert(from > 0 && to >= from && to < INT64_MAX);
+    /* Ranges before `first` end before the new one, with a gap; from `end` on they begin behind it:
+     *
+     *     before   [1-3]   [6-7]   [9-12]          add 8-8
+     *                      first           end     both that are met touch 8
+     *     after    [1-3]   [6------------12] */
     while (first < forgotten->count && forgotten->ranges[first].to + 1 < from) {
         first++;
     }
@@ -122,10 +139,12 @@ bool qp_forgotten_add(qp_forgotten *forgotten, int64_t from, int64_t to)
         range.from = met->from < range.from ? met->from : range.from;
         range.to = met->to > range.to ? met->to : range.to;
     }
+    /* One that joins others needs no place of its own: it fits into a full set. */
     if (end == first && forgotten->count == QP_MEMORY_FORGOTTEN_MAX) {
         return false;
     }
     forgotten_remove(forgotten, first, end);
+    /* There is room: either something was removed, or the set was not full. */
     for (size_t i = forgotten->count; i > first; i--) {
         forgotten->ranges[i] = forgotten->ranges[i - 1];
     }
@@ -155,6 +174,7 @@ void qp_forgotten_pass(qp_forgotten *forgotten, int64_t *watermark)
     size_t passed = 0;
 
     while (passed < forgotten->count && forgotten->ranges[passed].from <= *watermark + 1) {
+        /* A range may lie before the watermark as a whole: then it is dropped and moves nothing. */
         const int64_t to = forgotten->ranges[passed++].to;
 
         *watermark = to > *watermark ? to : *watermark;

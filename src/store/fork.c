@@ -30,9 +30,9 @@
  * session. */
 typedef struct fork_call {
     quipu_store *store;
-    quipu_str key;
-    int64_t seq;
-    quipu_session_new values;
+    quipu_str key;            /* of the parent */
+    int64_t seq;              /* the last message that is shared; 0: none is */
+    quipu_session_new values; /* what the caller gives; its texts are borrowed */
     quipu_uuid uid;
     qp_history *history; /* the new session without messages; or NULL */
 } fork_call;
@@ -46,6 +46,7 @@ static quipu_status fork_depth(ent_db *db, const qp_session *row, int *ret_depth
     int depth = 0;
 
     assert(ent_depth(db) > 0);
+    /* The limit also ends a circle of parents, which only a damaged file has. */
     while (row->parent_id.has && depth < QUIPU_FORK_DEPTH_MAX && status == QUIPU_OK) {
         status = qp_session_get(db, &arena, row->parent_id.v, &row, reterr);
         depth++;
@@ -70,6 +71,7 @@ static quipu_status fork_compaction(ent_db *db, const qp_session *parent, quipu_
 
     assert(seq > 0);
     while (at.compact_seq > seq && status == QUIPU_OK) {
+        /* Summaries may be long, and only their numbers are needed: one at a time is in memory. */
         qp_arena_mark mark = qp_arena_save(scratch);
         qp_summary summary = {.view_from = 0};
 
@@ -106,8 +108,10 @@ static quipu_status fork_settings(const fork_call *call, const qp_session *paren
                             .uid = ent_some(call->uid),
                             .tenant = call->store->tenant,
                             .token_rule = ent_some(parent->token_rule)};
+    /* By class: a column that is added to the schema is inherited without a change here. */
     ent_class_copy(&qp_session_entity, QP_CLASSES_OWN, parent, ret);
     ent_view_create(&qp_session_new_view, values, ret);
+    /* After both copies: these fields are never the parent's. */
     ret->key = values->key;
     ret->session_id = values->session_id.p != NULL ? values->session_id : values->key;
     ret->ttl_ms = ttl_ms;
@@ -149,6 +153,8 @@ static quipu_status fork_numbers(const fork_call *call, ent_db *db, quipu_arena 
     quipu_status status;
 
     assert(call->seq >= 0 && call->seq < parent->next_seq);
+    /* The fork goes on counting where it leaves its parent, so that numbers are unique along a
+     * chain. */
     ret->next_seq = ent_some(call->seq + 1);
     ret->last_event_at = (ent_opt_time){.has = false};
     ret->compact_seq = 0;
@@ -259,6 +265,8 @@ static quipu_status fork_key(const fork_call *call, ent_db *db, quipu_arena *scr
         return qp_error_field(reterr, QUIPU_EXISTS, "Session", "key", "unique",
                               "a session with the new key exists already");
     }
+    /* The call has named both keys (qp_call.sessions), so that the family of this session is
+     * locked, too. */
     return qp_session_remove(call->store, db, row, reterr);
 }
 
@@ -279,6 +287,7 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
         /* Its own messages begin behind: those of the past are indexed under their holders. */
         made->indexed_seq = call->seq;
     } else {
+        /* A copy holds its messages itself, and none of them has an entry under its number. */
         made->index_pending = call->seq > 0;
     }
     if (status == QUIPU_OK) {

@@ -40,6 +40,8 @@ quipu_status qp_family_root(ent_db *db, int64_t id, const qp_session *row, int64
     quipu_status status = QUIPU_OK;
 
     assert(ent_depth(db) > 0 && id != 0 && (row == NULL || row->id == id));
+    /* The root of a circle is whatever session the limit ends at. Its lock protects no family, but
+     * the read that follows reports the damage. */
     for (size_t steps = 0; next.has && steps <= QP_CHAIN_MAX && status == QUIPU_OK; steps++) {
         quipu_error error = {0};
 
@@ -136,6 +138,7 @@ quipu_status qp_segment_each(ent_db *db, const qp_segment *part, bool newest, qp
     const qp_message_query query = {
         .order = {newest ? QP_MESSAGE_BY_SEQ(DESC) : QP_MESSAGE_BY_SEQ(ASC)},
         .where = {.session_id = ent_eq(part->session), .seq = ent_between(part->from, part->to)}};
+    /* Messages that the walk still has to meet. */
     int64_t left = part->to - part->from + 1;
     bool more = true;
     bool sound = true;
@@ -178,6 +181,7 @@ quipu_status qp_chain_each(ent_db *db, const qp_chain *chain, const qp_scan *sca
     for (size_t i = 0; i < chain->count && more && status == QUIPU_OK; i++) {
         qp_segment part = chain->segments[scan->newest ? chain->count - 1 - i : i];
 
+        /* Cut on a copy: the chain may be scanned again. */
         part.from = part.from > scan->from ? part.from : scan->from;
         part.to = part.to < scan->to ? part.to : scan->to;
         if (part.from <= part.to) {

@@ -107,7 +107,11 @@ static void import_forget_gathered(qp_lines_import *run)
 }
 
 /* The transaction of one group. A retry begins with the gathered lines again, so that everything
- * that storing sets is set anew. A group that outgrows the buffer runs once. */
+ * that storing sets is set anew. A group that outgrows the buffer runs once.
+ *
+ * A crash before the commit leaves nothing of the group, and one after it all of it: a repeated
+ * import stores it then, or meets the session and skips it.
+ * After UNKNOWN a repeat finds out in the same way. */
 static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {

@@ -71,7 +71,15 @@ static qp_import_type import_lines_type(qp_json_node object)
 
 /* Whether a line continues the group; decides what the group is when it has no line yet. A session
  * begins a group. Messages, state events, contexts and usage always follow a session; state,
- * memories and artifacts do when they are about that session, and are loose otherwise. */
+ * memories and artifacts do when they are about that session, and are loose otherwise.
+ *
+ *    line                                  group
+ *    session "k"                           begins "k"
+ *    message, state of the session         "k"
+ *    observation of "k"                    "k"
+ *    observation of "gone"                 begins a loose group, which has no session
+ *    state of an app                       the loose group
+ *    session "m"                           begins "m" */
 static bool import_lines_belongs(qp_lines_import *run, qp_json_node object, qp_import_type type)
 {
     qp_json_node scope = qp_json_get(object, QUIPU_STR("scope"));

@@ -44,8 +44,8 @@
 typedef struct adopt_place {
     int64_t session; /* 0: it has none */
     int64_t seq;     /* the number that quipu gave it before; 0: none */
-    quipu_time time;
-    int64_t id;
+    quipu_time time; /* as an instant, whatever zone the text had */
+    int64_t id;      /* of the row in Lango's table */
 } adopt_place;
 
 typedef struct adopt_places {
@@ -174,6 +174,8 @@ quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret
  * that machines agree. */
 static quipu_uuid adopt_uid(const qp_lango_session *old)
 {
+    /* What identifies a session in a file and does not change while Lango writes on: number, time
+     * of creation and key. */
     const uint64_t numbers[] = {(uint64_t)old->id, (uint64_t)old->created_at.s, old->created_at.ns};
     uint8_t digest[QP_SHA256_SIZE];
     quipu_uuid uid;
@@ -272,6 +274,7 @@ static quipu_status adopt_sessions(ent_db *db, bool again, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* One buffer for all rows: it keeps its memory from row to row. */
     qp_buf_init(&buf, ADOPT_EXTRA_MAX);
     status = qp_lango_session_iter_begin(db, &(qp_lango_session_query){0}, &iter, reterr);
     /* One row at a time, read from the old table while the new one is written. */
@@ -296,6 +299,12 @@ static int adopt_compare(const void *a, const void *b)
 {
     const adopt_place *x = a;
     const adopt_place *y = b;
+    /* In this order the rows are written, and new numbers are given as they come:
+     *
+     *     session 0          orphans, by instant
+     *     session 3, seq 1   numbered before Lango rebuilt the table
+     *     session 3, seq 2
+     *     session 3, seq 0   Lango's own since then, by instant, then by id */
     int order = (x->session > y->session) - (x->session < y->session);
 
     if (order == 0 && (x->seq != 0 || y->seq != 0)) {
@@ -341,6 +350,7 @@ static quipu_status adopt_order(ent_db *db, bool again, adopt_places *places, qu
         qp_lango_message_iter_begin(db, &(qp_lango_message_query){0}, &iter, reterr);
 
     while (status == QUIPU_OK && qp_lango_message_iter_next(&iter, &old)) {
+        /* Only places stay in memory; texts are read again, row by row, when they are written. */
         adopt_place place = {old.session_messages.v, 0, old.timestamp, old.id};
         bool exists = false;
         if (old.session_messages.has) {
@@ -375,6 +385,7 @@ static quipu_status adopt_orphans_session(ent_db *db, int64_t *ret_id, quipu_err
 
     /* "lango-orphans", then "lango-orphans-2" and so on: a session of the file may have the
      * name. */
+    /* Each name that is taken is a session of the file, so that this ends. */
     for (int i = 1; status == QUIPU_EXISTS; i++) {
         (void)snprintf(key, sizeof(key), i == 1 ? "%s" : "%s-%d", ADOPT_ORPHANS_KEY, i);
         qp_session_new values = {.key = quipu_cstr(key),
@@ -437,6 +448,13 @@ quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t sessio
     quipu_status status = QUIPU_OK;
 
     assert(ret->extra.text.p == NULL && ret->tool_calls.text.p == NULL); /* set when needed only */
+    /* A column takes what it can hold, `extra` what it cannot:
+     *
+     *     Lango's row                      column              extra
+     *     role "developer"                 system              lango_role_base64
+     *     content with a byte 0xff         ... U+FFFD ...      lango_content_base64
+     *     tool calls that are no JSON      absent              lango_tool_calls_base64
+     *     a session that does not exist    the orphans'        lango_session */
     ret->role = adopt_role(old->role);
     ret->content = old->content;
     ret->author = old->author.p != NULL ? old->author : QUIPU_STR("");
@@ -479,6 +497,7 @@ static const adopt_place *adopt_backup_place(const adopt_places *places, int64_t
     size_t high = places->count;
 
     while (low < high) {
+        /* The first place of the session; its messages follow in the order of their numbers. */
         const size_t middle = low + (high - low) / 2;
 
         if (places->items[middle].session < session) {
@@ -491,6 +510,7 @@ static const adopt_place *adopt_backup_place(const adopt_places *places, int64_t
         return NULL;
     }
     low += (size_t)seq - 1;
+    /* A number behind the session's last place is a message that came after the backup. */
     return places->items[low].session == session ? &places->items[low] : NULL;
 }
 
@@ -518,6 +538,7 @@ static quipu_status adopt_original(const adopt_backup *backup, const adopt_place
     if (!adopt_is_text(view)) {
         status = adopt_view(arena, was->content, &view);
     }
+    /* A message that was changed after the backup keeps what it says now. */
     if (status == QUIPU_OK && quipu_str_eq(view, (*now)->content)) {
         *now = was;
     }
@@ -649,6 +670,7 @@ quipu_status qp_lango_observation_check(const qp_lango_observation *old, quipu_e
 {
     char id[QUIPU_UUID_TEXT_SIZE];
 
+    /* One is added when it is adopted. */
     if (old->source_end_index < INT64_MAX &&
         qp_memory_numbers(old->token_count, old->source_start_index, old->source_end_index, 0,
                           NULL) == QUIPU_OK) {
