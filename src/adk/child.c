@@ -60,6 +60,7 @@ static quipu_status child_read(const quipu_session_info *info, quipu_arena *aren
     if (info->metadata.text.p == NULL) {
         return QUIPU_OK;
     }
+    /* A document of the call: its texts are copied where they are kept. */
     qp_json_init(&doc);
     status = qp_json_parse(&doc, info->metadata.text, NULL, NULL);
     if (status == QUIPU_OK) {
@@ -67,6 +68,7 @@ static quipu_status child_read(const quipu_session_info *info, quipu_arena *aren
         qp_json_node agent = qp_json_get(child, QUIPU_STR(CHILD_AGENT));
         qp_json_node parent = qp_json_get(child, QUIPU_STR(CHILD_PARENT));
 
+        /* Both names, as texts: metadata of users may have a member of this name. */
         *ret_is =
             qp_json_kind_of(agent) == QP_JSON_STRING && qp_json_kind_of(parent) == QP_JSON_STRING;
         *ret = (quipu_child){.ref = {info->app_name, info->user_id, info->session_id},
@@ -96,6 +98,7 @@ quipu_status qp_session_adopt(quipu_live *session, const quipu_session_info *inf
         session->agent = child.agent;
         session->parent = parent;
         session->fork_seq = info->fork_seq;
+        /* Messages ascend: the first one behind the fork ends the count. */
         while (session->inherited < session->count &&
                session->messages[session->inherited].seq <= info->fork_seq) {
             session->inherited++;
@@ -124,6 +127,7 @@ static quipu_status child_metadata(quipu_str parent, quipu_str agent, bool merge
     qp_jsonw_str(&writer, parent);
     qp_jsonw_key(&writer, QUIPU_STR(CHILD_AGENT));
     qp_jsonw_str(&writer, agent);
+    /* A time that cannot be written leaves the child unmerged, which only shows it as open. */
     if (merged && qp_time_rfc3339(quipu_time_now(), now, NULL) == QUIPU_OK) {
         qp_jsonw_key(&writer, QUIPU_STR(QP_CHILD_MERGED));
         qp_jsonw_str(&writer, quipu_cstr(now));
@@ -151,6 +155,7 @@ static quipu_status child_id(quipu_str parent, quipu_str agent, quipu_arena *are
     quipu_status status;
     qp_buf buf;
 
+    /* Version 7: see above. */
     if (qp_uuid_v7(&uuid) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a session id");
     }
@@ -206,6 +211,7 @@ static quipu_status child_begin(quipu_live *parent, quipu_str agent,
         values.user_id = ref.user_id;
         values.session_id = ref.session_id;
         status = quipu_session_fork(parent->service->store, parent->key,
+                                    /* Without inheritance the fork is before the first message. */
                                     options->inherit == 0 ? 0 : parent->next_seq - 1, &values, call,
                                     NULL, reterr);
     }
@@ -221,6 +227,7 @@ static quipu_status child_begin(quipu_live *parent, quipu_str agent,
         child->max_messages = options->max_messages;
     }
     quipu_free(live.history);
+    /* NULL where the child has not begun. */
     if (status != QUIPU_OK) {
         quipu_live_free(child);
         return status;
@@ -238,6 +245,7 @@ quipu_status qp_child_spawn(quipu_live *parent, quipu_str agent, const quipu_chi
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_status status = QUIPU_OK;
 
+    /* The fork's place is the last message in memory. */
     if (parent->behind) {
         status = qp_session_catch_up(parent, call, reterr);
     }

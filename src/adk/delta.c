@@ -26,6 +26,7 @@
 static const struct {
     quipu_str prefix;
     int scope; /* 0: never stored */
+    /* "temp:" has scope 0, and sessions have no prefix at all. */
 } delta_scopes[] = {{{"app:", 4}, QP_SCOPE_APP}, {{"user:", 5}, QP_SCOPE_USER}, {{"temp:", 5}, 0}};
 
 /* Splits a name into its scope and the rest. "temp:" returns 0: such a name never reaches the
@@ -112,6 +113,7 @@ const qp_state_entry *qp_state_map_get(const qp_state_map *map, quipu_str name)
 static qp_state_entry *delta_block(const char *prefix, quipu_str name, quipu_str value)
 {
     const size_t head = strlen(prefix);
+    /* One for each terminator. */
     qp_state_entry *entry = qp_malloc(sizeof(*entry) + head + name.n + value.n + 2);
     char *text;
 
@@ -124,6 +126,7 @@ static qp_state_entry *delta_block(const char *prefix, quipu_str name, quipu_str
         memcpy(text + head, name.p, name.n);
     }
     text[head + name.n] = '\0';
+    /* Without a value the name is to be deleted. */
     entry->name = (quipu_str){text, head + name.n};
     text += head + name.n + 1;
     if (value.n > 0) {
@@ -141,12 +144,14 @@ static quipu_status delta_room(qp_state_map *map, size_t more)
     size_t room = map->room;
     qp_state_entry **entries;
 
+    /* Readers of the map hold no pointer to this array. */
     if (map->count + more <= room) {
         return QUIPU_OK;
     }
     while (room < map->count + more) {
         room = room == 0 ? 16 : room * 2;
     }
+    /* Only pointers move: entries, and the texts in them, keep their addresses. */
     entries = qp_realloc(map->entries, room * sizeof(qp_state_entry *));
     if (entries == NULL) {
         return QUIPU_NOMEM;
@@ -163,6 +168,7 @@ static void delta_put(qp_state_map *map, qp_state_entry *entry)
     size_t at = 0;
     const bool found = delta_find(map, entry->name, &at);
 
+    /* Its block is replaced: an entry never changes in place. */
     if (found) {
         qp_free(map->entries[at]);
     }
@@ -201,6 +207,7 @@ quipu_status qp_state_map_fill(qp_state_map *map, qp_state_items state)
 {
     quipu_status status = delta_room(map, state.count);
 
+    /* The scope becomes the prefix again that delta_scope() took off. */
     for (size_t i = 0; i < state.count && status == QUIPU_OK; i++) {
         const qp_state_item *item = &state.items[i];
         qp_state_entry *entry = delta_block(item->scope == QP_SCOPE_APP    ? "app:"
@@ -264,12 +271,14 @@ void qp_state_map_write(const qp_state_map *map, const qp_state_map *over, qp_js
         const qp_state_entry *entry = over->entries[i];
         int order = -1;
 
+        /* A child shares the user's and the app's names with its parent. */
         if (!qp_state_is_own(entry->name)) {
             continue;
         }
         while (at < map->count && (order = qp_str_cmp(map->entries[at]->name, entry->name)) < 0) {
             delta_write_entry(map->entries[at++], writer);
         }
+        /* The same name in both: the child's value is written, the parent's passed over. */
         at += at < map->count && order == 0;
         delta_write_entry(entry, writer);
     }
@@ -290,6 +299,7 @@ static void delta_add(qp_delta *delta, quipu_str name, quipu_str value)
     const int scope = delta_scope(name, &rest);
 
     assert(delta->all != NULL && delta->stored != NULL);
+    /* Both lists keep the order of the delta. */
     delta->all[delta->all_count++] = (qp_state_entry){name, value};
     if (scope != 0) {
         delta->stored[delta->stored_count++] = (qp_state_item){(qp_scope)scope, rest, value};
@@ -305,6 +315,7 @@ static quipu_status delta_begin(size_t count, quipu_arena *arena, qp_delta *ret)
     if (count == 0) {
         return QUIPU_OK;
     }
+    /* Each name goes to `all`, and at most once to `stored`: neither array grows later. */
     ret->stored = qp_arena_take(arena, count * sizeof(*ret->stored));
     ret->all = qp_arena_take(arena, count * sizeof(*ret->all));
     return ret->stored != NULL && ret->all != NULL ? QUIPU_OK : QUIPU_NOMEM;
@@ -326,6 +337,7 @@ quipu_status qp_delta_name(qp_json_node key, bool scoped, quipu_arena *arena, qu
         return status;
     }
     (void)delta_scope(view, &rest);
+    /* The usual name is its own text. */
     if (flags == 0 && (rest.n == 0 || rest.p[0] != DELTA_ODD)) {
         *ret_name = view;
         return QUIPU_OK;
@@ -338,6 +350,7 @@ quipu_status qp_delta_name(qp_json_node key, bool scoped, quipu_arena *arena, qu
     qp_odd odd = qp_odd_begin(qp_buf_str(&packed));
     qp_buf_put(&name, (quipu_str){view.p, view.n - rest.n});
     qp_buf_putc(&name, DELTA_ODD);
+    /* Odd characters are counted from the beginning of the whole name. */
     qp_odd_write(&odd, rest, view.n - rest.n, &name);
     status = qp_buf_status(&packed) != QUIPU_OK ? qp_buf_status(&packed) : qp_buf_status(&name);
     if (status == QUIPU_OK) {
@@ -424,6 +437,7 @@ quipu_status qp_state_map_reserve(qp_state_map *map, const qp_delta *delta,
         status = blocks[i] != NULL ? QUIPU_OK : QUIPU_NOMEM;
     }
     if (status != QUIPU_OK) {
+        /* NULL and partly filled arrays are fine. */
         qp_state_blocks_free(blocks, delta->all_count);
         return status;
     }

@@ -20,18 +20,18 @@
 /* One decoding: the message, the parsed members of "adk" in its extra, and how far content and tool
  * calls have been used. Positions only move forward, since parts were stored in their order. */
 typedef struct decode_event {
-    const quipu_message *message;
-    qp_jsonw writer;
+    const quipu_message *message; /* with its calls; borrowed from the caller */
+    qp_jsonw writer;              /* counts commas, and writes into buf */
     qp_buf *buf;
-    quipu_str marks;
+    quipu_str marks;      /* letters of QP_MARK_* */
     qp_json_node rest;    /* "e" */
     qp_json_node content; /* "c" */
     qp_json_node parts;   /* "p" */
     qp_json_node odd;     /* "o" */
-    bool snake;
-    size_t text_at;  /* bytes of the content that are written */
-    size_t calls_at; /* tool calls that are written */
-    qp_odd text_odd;
+    bool snake;           /* ADK's spelling of this event: snake_case */
+    size_t text_at;       /* bytes of the content that are written */
+    size_t calls_at;      /* tool calls that are written */
+    qp_odd text_odd;      /* odd characters of the content, from text_at on */
 } decode_event;
 
 /* Whether encoding set a mark of QP_MARK_*. */
@@ -54,6 +54,7 @@ static bool decode_is_object(quipu_str text)
 {
     size_t at = 0;
 
+    /* JSON's blanks, and VT and FF, which the check behind refuses. */
     while (at < text.n && (text.p[at] == ' ' || (text.p[at] >= '\t' && text.p[at] <= '\r'))) {
         at++;
     }
@@ -77,6 +78,7 @@ static quipu_str decode_slice(qp_json_node node)
 {
     quipu_str raw = qp_json_raw(node);
 
+    /* Without the quotes. */
     return qp_json_kind_of(node) == QP_JSON_STRING ? (quipu_str){raw.p + 1, raw.n - 2}
                                                    : QP_STR_ABSENT;
 }
@@ -87,12 +89,14 @@ static quipu_str decode_slice(qp_json_node node)
  * column's start. */
 static void decode_text(decode_event *event, qp_odd *odd, quipu_str text, size_t from)
 {
+    /* Most texts have no odd characters. */
     if (odd->place == SIZE_MAX) {
         qp_jsonw_str(&event->writer, text);
         return;
     }
     qp_jsonw_raw(&event->writer, QUIPU_STR("\""));
     if (qp_buf_status(event->buf) == QUIPU_OK) {
+        /* The opening quote goes again: the restored text brings its own. */
         qp_buf_cut(event->buf, event->buf->n - 1);
         qp_odd_write(odd, text, from, event->buf);
     }
@@ -119,6 +123,7 @@ static bool decode_text_part(decode_event *event, qp_json_node size)
     int64_t n = 0;
 
     if (qp_json_int64(size, &n) != QP_JSON_EXACT || n < 0 ||
+        /* The bytes that are left, not all: parts share one content. */
         (uint64_t)n > content.n - event->text_at) {
         return decode_refuse(event);
     }
@@ -167,6 +172,7 @@ static bool decode_call(decode_event *event, quipu_str marks, qp_json_node rest)
     const quipu_tool_call *call;
     quipu_str body;
 
+    /* A mark without a call, or a call too many, was never written. */
     if (marks.n == 0 || event->calls_at >= message->calls.count) {
         return decode_refuse(event);
     }
@@ -183,6 +189,7 @@ static bool decode_call(decode_event *event, quipu_str marks, qp_json_node rest)
         qp_jsonw_str(&event->writer, call->name);
     }
     body = response ? call->output : call->input;
+    /* Without this mark the body is an object, as encoding has checked. */
     if (!decode_call_marked(marks, QP_CALL_NO_BODY)) {
         if (!decode_is_object(body)) {
             return decode_refuse(event);
@@ -217,6 +224,7 @@ static bool decode_mixture(decode_event *event, qp_json_node entry)
         qp_jsonw_raw(&event->writer, qp_json_raw(value));
         return true;
     }
+    /* A part: an object with its own members, then what columns hold. */
     qp_jsonw_object(&event->writer);
     if (qp_json_kind_of(iter.value) == QP_JSON_OBJECT) {
         decode_members(event, iter.value);
@@ -226,6 +234,7 @@ static bool decode_mixture(decode_event *event, qp_json_node entry)
         qp_json_node piece = iter.value;
         qp_json_node rest = {NULL, 0};
 
+        /* The next entry is read ahead: an object behind a call holds the call's other members. */
         more = qp_json_next(&iter);
         if (qp_json_kind_of(piece) == QP_JSON_NUMBER) {
             good = decode_text_part(event, piece);
@@ -271,6 +280,7 @@ static bool decode_parts(decode_event *event)
 
     qp_jsonw_key(&event->writer, QUIPU_STR("parts"));
     qp_jsonw_array(&event->writer);
+    /* By far the most frequent event. */
     if (event->parts.doc == NULL) { /* one part with the whole text */
         qp_jsonw_object(&event->writer);
         qp_jsonw_key(&event->writer, QUIPU_STR("text"));
@@ -300,6 +310,7 @@ static void decode_time(decode_event *event)
     if (!decode_marked(event, QP_MARK_RFC3339)) {
         qp_jsonw_raw(&event->writer,
                      qp_event_seconds(time, decode_marked(event, QP_MARK_WHOLE), text));
+        /* Years beyond 9999 have no such text: refused when they are read, and not writable. */
     } else if (qp_time_rfc3339(time, text, NULL) == QUIPU_OK) {
         qp_jsonw_str(&event->writer, quipu_cstr(text));
     } else {
@@ -398,10 +409,12 @@ static void decode_call_id(qp_jsonw *writer, const quipu_tool_call *call)
     qp_buf made;
 
     qp_jsonw_key(writer, QUIPU_STR("id"));
+    /* The own id wins, also when it looks like a made one. */
     if (call->id.n > 0) {
         qp_jsonw_str(writer, call->id);
         return;
     }
+    /* The same rule as parts_fallback_id(): a call and its response get one id, each by itself. */
     qp_buf_init(&made, QP_EVENT_JSON_MAX);
     qp_buf_puts(&made, QP_CALL_ID_PREFIX);
     qp_buf_put(&made, call->name);
@@ -432,6 +445,7 @@ void qp_call_write(qp_jsonw *writer, const quipu_tool_call *call, bool response,
     qp_jsonw_key(writer, QUIPU_STR("name"));
     qp_jsonw_str(writer, call->name);
     qp_jsonw_key(writer, response ? QUIPU_STR("response") : QUIPU_STR("args"));
+    /* Other bodies would make an event that ADK cannot read. */
     if (decode_is_object(body)) {
         qp_jsonw_raw(writer, body);
     } else {
@@ -453,6 +467,7 @@ static quipu_str decode_plain_author(const quipu_message *message, quipu_str roo
         return message->author;
     }
     switch (message->role) {
+    /* A message that names no author. */
     case QUIPU_ROLE_USER:
         return QUIPU_STR("user");
     case QUIPU_ROLE_TOOL:
@@ -501,6 +516,7 @@ static void decode_plain(decode_event *event, quipu_str root)
         const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
         const bool response = call->output.p != NULL;
 
+        /* A call without arguments and without an output has nothing to show. */
         if (response || call->input.n > 0) {
             qp_call_write(writer, call, response, response ? call->output : call->input);
         }
@@ -522,10 +538,12 @@ quipu_status qp_event_decode(const quipu_message *message, quipu_str root, qp_bu
 
     qp_json_init(&doc);
     qp_jsonw_begin(&event.writer, buf);
+    /* Parsed for each event: rows are not kept in parsed form. */
     if (message->extra.text.p != NULL) {
         status = qp_json_parse(&doc, message->extra.text, NULL, NULL);
     }
     qp_json_node ours = qp_json_get(qp_json_root(&doc), QUIPU_STR(QP_EVENT_MEMBER));
+    /* Extra of other programs, or none. */
     if (status == QUIPU_OK && ours.doc == NULL) {
         decode_plain(&event, root);
     } else if (status == QUIPU_OK) {
@@ -541,6 +559,7 @@ quipu_status qp_event_decode(const quipu_message *message, quipu_str root, qp_bu
     if (status == QUIPU_OK) {
         status = qp_buf_status(buf);
     }
+    /* These say nothing about the row, and the caller can try again. */
     if (status == QUIPU_NOMEM || status == QUIPU_LIMIT) {
         return qp_error_set(reterr, status, "no room for the event of message %lld",
                             (long long)message->seq);

@@ -60,13 +60,15 @@ typedef struct encode_event {
     const qp_json_doc *doc;
     quipu_arena *arena;
     quipu_message *message;
+    /* Of a name that occurs twice JSON readers take the last value. */
     qp_json_node members[ENCODE_MEMBERS]; /* the last one of its name */
     bool kept[ENCODE_MEMBERS];            /* it also stands in extra as it is */
     size_t others;                        /* members that are none of them */
     size_t doubles;                       /* of a name that was there */
+    /* Which of ADK's two spellings the event uses; found by its members. */
     bool snake;
     size_t mark_count;
-    char marks[ENCODE_MARKS_MAX];
+    char marks[ENCODE_MARKS_MAX]; /* in the order in which they are set */
     qp_parts parts;
     qp_buf odd; /* members of "o", commas between them */
 } encode_event;
@@ -83,6 +85,7 @@ static void encode_mark(encode_event *event, char mark)
 static encode_member encode_which(qp_json_node key)
 {
     const qp_json_token *token = &key.doc->tokens[key.at];
+    /* Behind the quote, without the quotes: names are compared as bytes. */
     const char *p = key.doc->text.p + token->start + 1;
     const size_t n = (size_t)(token->end - token->start - 2);
     encode_member member = ENCODE_ID;
@@ -113,6 +116,7 @@ static quipu_status encode_text(encode_event *event, qp_json_node node, const ch
     quipu_status status = qp_json_text(node, event->arena, ret, &flags);
     size_t last = 0;
 
+    /* Rare: a NUL or half a surrogate pair, which no column holds. */
     if (status == QUIPU_OK && flags != 0) {
         qp_buf_puts(&event->odd, event->odd.n > 0 ? ",\"" : "\"");
         qp_buf_puts(&event->odd, name);
@@ -134,6 +138,7 @@ static quipu_status encode_odd_id(encode_event *event, qp_json_node node, quipu_
 
     qp_buf_init(&buf, QP_EVENT_JSON_MAX);
     qp_buf_put(&buf, view);
+    /* No id of ADK has this sign. */
     qp_buf_putc(&buf, '#');
     qp_odd_pack(qp_json_raw(node), 0, &last, &buf);
     status = qp_buf_status(&buf);
@@ -154,6 +159,7 @@ static quipu_status encode_id(encode_event *event, quipu_str made)
     uint32_t flags = 0;
     quipu_status status = QUIPU_OK;
 
+    /* A number or an object as id is kept, and the column stays empty. */
     if (qp_json_kind_of(node) == QP_JSON_STRING) {
         status = qp_json_text(node, event->arena, &text, &flags);
     }
@@ -164,6 +170,7 @@ static quipu_status encode_id(encode_event *event, quipu_str made)
         event->message->event_id = text;
         return QUIPU_OK;
     }
+    /* An empty text is ADK's way to say that there is no id yet. */
     if (text.n == 0 && made.n > 0) {
         event->message->event_id = made;
         return QUIPU_OK;
@@ -180,6 +187,7 @@ static bool encode_digits(quipu_str raw, size_t *at, size_t digits_max, int64_t 
     int64_t value = 0;
 
     while (*at < raw.n && raw.p[*at] >= '0' && raw.p[*at] <= '9') {
+        /* More digits than a time has: the caller keeps the original. */
         if (*at - start >= digits_max) {
             return false;
         }
@@ -208,6 +216,7 @@ static bool encode_seconds(qp_json_node node, quipu_time *ret, bool *ret_plain)
             at++;
             *ret_plain = encode_digits(raw, &at, 9, &fraction) && at == raw.n;
         }
+        /* Nine decimals are nanoseconds: what is missing are zeros. */
         for (size_t n = at - from; *ret_plain && from < raw.n && n < 9; n++) {
             fraction *= 10;
         }
@@ -217,9 +226,11 @@ static bool encode_seconds(qp_json_node node, quipu_time *ret, bool *ret_plain)
         return qp_time_valid(*ret);
     }
     (void)qp_json_double(node, &value);
+    /* Also false for NaN, which compares with nothing. */
     if (!(value >= (double)QP_TIME_S_MIN && value <= (double)QP_TIME_S_MAX)) {
         return false;
     }
+    /* Rounds down: the fraction of a time is never negative. */
     ret->s = (int64_t)value - (value < 0 && value != (double)(int64_t)value);
     ret->ns = (uint32_t)((value - (double)ret->s) * 1e9);
     ret->ns = ret->ns > QP_TIME_NS_MAX ? QP_TIME_NS_MAX : ret->ns;
@@ -247,6 +258,7 @@ static char encode_time_mark(qp_json_node node, quipu_time time, bool plain)
                    ? QP_MARK_RFC3339
                    : QP_MARK_NO_TIME;
     }
+    /* The text that decoding would write decides, not the value. */
     if (plain && quipu_str_eq(raw, qp_event_seconds(time, false, text))) {
         return 0;
     }
@@ -265,6 +277,7 @@ static quipu_status encode_timestamp(encode_event *event, bool fill)
     bool plain = false;
     quipu_status status = QUIPU_OK;
 
+    /* A text that is no time is kept as it is, and the store's time counts. */
     if (kind == QP_JSON_STRING) {
         status = qp_json_text(node, event->arena, &text, NULL);
         message->has_timestamp =
@@ -294,6 +307,7 @@ static quipu_status encode_texts(encode_event *event)
                                   &event->message->invocation_id};
     static const char *const names[] = {"a", "b", "i"};
 
+    /* The name in the other spelling is an unknown member of this event. */
     event->kept[unused] = true;
     for (size_t i = 0; i < 3; i++) {
         qp_json_node node = event->members[members[i]];
@@ -323,6 +337,7 @@ static bool encode_usual_actions(qp_json_node actions, bool snake)
          "requested_tool_confirmations"}};
     bool usual = qp_json_count(actions) == 4;
 
+    /* All four and nothing else: a fifth member would be lost. */
     for (size_t i = 0; i < 4 && usual; i++) {
         qp_json_node member = qp_json_get(actions, quipu_cstr(names[snake][i]));
         usual = qp_json_kind_of(member) == QP_JSON_OBJECT && qp_json_count(member) == 0;
@@ -338,6 +353,7 @@ static void encode_usual(encode_event *event)
     const encode_member node = event->snake ? ENCODE_NODE_SNAKE : ENCODE_NODE;
     qp_json_node info = event->members[node];
 
+    /* Until a mark stands for them they are kept. */
     event->kept[ENCODE_NODE] = event->kept[ENCODE_NODE_SNAKE] = event->kept[ENCODE_ACTIONS] = true;
     if (qp_json_kind_of(actions) == QP_JSON_OBJECT) {
         if (qp_json_count(actions) == 0) {
@@ -348,6 +364,7 @@ static void encode_usual(encode_event *event)
             event->kept[ENCODE_ACTIONS] = false;
         }
     }
+    /* ADK writes the empty path into every event. */
     if (qp_json_kind_of(info) == QP_JSON_OBJECT && qp_json_count(info) == 1 &&
         quipu_str_eq(qp_json_raw(qp_json_get(info, QUIPU_STR("path"))), QUIPU_STR("\"\""))) {
         encode_mark(event, QP_MARK_NODE);
@@ -368,6 +385,7 @@ static quipu_role encode_role_of(qp_json_node role, quipu_str author)
                  {{"assistant", 9}, QUIPU_ROLE_ASSISTANT}, {{"function", 8}, QUIPU_ROLE_TOOL},
                  {{"tool", 4}, QUIPU_ROLE_TOOL},           {{"system", 6}, QUIPU_ROLE_SYSTEM}};
 
+    /* Spellings of all ADKs; other words leave it to the author. */
     for (size_t i = 0;
          qp_json_kind_of(role) == QP_JSON_STRING && i < sizeof(roles) / sizeof(roles[0]); i++) {
         if (qp_json_text_is(role, roles[i].text)) {
@@ -386,6 +404,7 @@ static quipu_status encode_content(encode_event *event, quipu_error *reterr)
     qp_json_node role = {NULL, 0};
     quipu_status status;
 
+    /* A content that is no object has no parts: it stays whole. */
     if (qp_json_kind_of(content) != QP_JSON_OBJECT) {
         encode_mark(event, QP_MARK_NO_CONTENT);
         event->kept[ENCODE_CONTENT] = true;
@@ -405,6 +424,7 @@ static quipu_status encode_content(encode_event *event, quipu_error *reterr)
     message->content = event->parts.text;
     message->calls =
         quipu_tool_calls_of(event->parts.tool_calls, event->parts.calls + event->parts.responses);
+    /* The role that decoding would write is not stored again. */
     if (qp_json_kind_of(role) == QP_JSON_STRING &&
         qp_json_text_is(role, qp_event_role(message->role))) {
         event->parts.role_kept = false;
@@ -432,6 +452,7 @@ static bool encode_keeps(const encode_event *event, const qp_json_iter *iter)
         return member == ENCODE_MEMBERS ||
                (event->kept[member] && event->members[member].at == iter->value.at);
     }
+    /* By the position in the document: values are not compared. */
     for (size_t i = 0; i < ENCODE_MEMBERS; i++) {
         if (event->members[i].at == iter->value.at && event->members[i].doc != NULL) {
             return event->kept[i];
@@ -462,6 +483,7 @@ static bool encode_has_rest(const encode_event *event)
     bool has = event->others > 0;
 
     for (size_t i = 0; i < ENCODE_MEMBERS && !has; i++) {
+        /* A member that the event lacks is not kept. */
         has = event->kept[i] && event->members[i].doc != NULL;
     }
     return has;

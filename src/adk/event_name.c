@@ -159,6 +159,7 @@ static bool name_snake(quipu_str text, char ret[QP_NAME_SIZE])
     bool humps = false;
     size_t n = 0;
 
+    /* Room for an underscore, the letter and the NUL. */
     for (size_t i = 0; i < text.n; i++) {
         const char c = text.p[i];
         const bool upper = c >= 'A' && c <= 'Z';
@@ -197,6 +198,7 @@ const char *qp_name_find(quipu_str text, qp_name_kind *ret_kind)
     size_t low = 0;
     size_t high = NAME_COUNT;
 
+    /* A mix of both spellings is a key of the user's data. */
     if (!name_snake(text, snake)) {
         return NULL;
     }
@@ -208,6 +210,7 @@ const char *qp_name_find(quipu_str text, qp_name_kind *ret_kind)
             *ret_kind = name_table[middle].kind;
             return name_table[middle].name;
         }
+        /* Below: the name would stand in the lower half. */
         if (order < 0) {
             high = middle;
         } else {
@@ -225,6 +228,7 @@ quipu_str qp_name_camel(const char *snake, char ret[QP_NAME_SIZE])
     for (; *snake != '\0'; snake++) {
         if (*snake == '_') {
             snake++;
+            /* Behind an underscore there is a small letter. */
             ret[n++] = (char)(*snake - 'a' + 'A');
         } else {
             ret[n++] = *snake;

@@ -79,6 +79,7 @@ static char *parts_digits(char *text, uint64_t value, size_t width)
     char digits[20];
     size_t n = 0;
 
+    /* The digits come out backwards. */
     for (; value > 0 || n < width; value /= 10) {
         digits[n++] = (char)('0' + value % 10);
     }
@@ -107,6 +108,7 @@ quipu_str qp_event_seconds(quipu_time time, bool whole, char text[QP_EVENT_TIME_
     if (!whole) {
         *end++ = '.';
         end = parts_digits(end, ns, 9);
+        /* One decimal stays: "1.0", as Python writes it. */
         while (end[-1] == '0' && end[-2] != '.') {
             end--;
         }
@@ -125,6 +127,7 @@ void qp_signature_write(quipu_bytes bytes, bool url, bool bare, qp_buf *buf)
         return;
     }
     for (size_t i = start; url && i < buf->n; i++) {
+        /* The same values in the other alphabet. */
         buf->p[i] = buf->p[i] == '+' ? '-' : buf->p[i] == '/' ? '_' : buf->p[i];
     }
     while (bare && buf->n > start && buf->p[buf->n - 1] == '=') {
@@ -191,6 +194,7 @@ static bool parts_split(parts_one *one, bool snake)
             one->others++;
             continue;
         }
+        /* Twice: the writer of the event meant one of them, and nobody knows which. */
         if (place->doc != NULL) {
             return false;
         }
@@ -247,6 +251,7 @@ static quipu_status parts_call_text(qp_json_node node, quipu_arena *arena, quipu
     *ret_kept = true;
     if (qp_json_kind_of(node) == QP_JSON_STRING) {
         status = qp_json_text(node, arena, ret, &flags);
+        /* Odd characters are lost in the column, so that the entry keeps the text. */
         *ret_kept = flags != 0;
     }
     return status;
@@ -284,12 +289,14 @@ static quipu_status parts_signature(qp_json_node node, quipu_arena *arena, quipu
     qp_buf again;
 
     *ret_kept = true;
+    /* No base64 is no failure: the text stays in the entry. */
     if (status != QUIPU_OK) {
         return status == QUIPU_INVALID ? QUIPU_OK : status;
     }
     qp_buf_init(&again, QP_EVENT_JSON_MAX);
     qp_signature_write(bytes, url, bare, &again);
     status = qp_buf_status(&again);
+    /* The test is the round trip itself: padding and alphabet may be mixed. */
     if (status == QUIPU_OK && qp_str_cmp(qp_buf_str(&again), text) == 0) {
         *ret_kept = false;
         *ret_bytes = bytes;
@@ -323,6 +330,7 @@ static quipu_status parts_call(parts_one *one, size_t which, quipu_arena *arena,
     qp_json_node call = one->call[which];
     qp_json_node body = qp_json_get(call, parts_bodies[which]);
     const bool has_body = qp_json_kind_of(body) == QP_JSON_OBJECT;
+    /* A column without a body has an empty object, so that models can be shown the call. */
     const quipu_str text = has_body ? qp_json_raw(body) : QUIPU_STR("{}");
     char *marks = one->marks[which];
     bool kept = false;
@@ -373,6 +381,7 @@ static quipu_status parts_thought(parts_one *one, quipu_arena *arena, quipu_tool
         call->thought = true;
         parts_mark(one->marks[0], QP_CALL_THOUGHT);
     } else {
+        /* A thought without a call stays with its part. */
         one->others += one->thought.doc != NULL;
         one->thought.doc = NULL;
     }

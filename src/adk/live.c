@@ -43,12 +43,14 @@ static quipu_status live_copy_calls(quipu_arena *arena, quipu_message *message)
     if (calls == NULL) {
         return qp_arena_why(arena, message->calls.count * sizeof(*calls));
     }
+    /* A shallow copy first: numbers and flags need nothing more. */
     memcpy(calls, message->calls.items, message->calls.count * sizeof(*calls));
     for (size_t i = 0; i < message->calls.count; i++) {
         quipu_str *const texts[] = {&calls[i].id, &calls[i].name, &calls[i].input,
                                     &calls[i].output};
         quipu_str signature = {calls[i].thought_signature.p, calls[i].thought_signature.n};
 
+        /* The fourth text is the output: shared ones are set below. */
         for (size_t k = 0; k < (shared ? 3 : 4) && status == QUIPU_OK; k++) {
             status = quipu_arena_copy(arena, *texts[k], texts[k]);
         }
@@ -94,9 +96,11 @@ static quipu_status live_room(quipu_live *session, size_t more)
     if (session->count + more <= room) {
         return QUIPU_OK;
     }
+    /* Doubling keeps n appends at O(n) moves. */
     while (room < session->count + more) {
         room = room == 0 ? 16 : room * 2;
     }
+    /* The structs move, their texts stay in the arena or in the first history. */
     messages = qp_realloc(session->messages, room * sizeof(*messages));
     if (messages == NULL) {
         return QUIPU_NOMEM;
@@ -134,6 +138,7 @@ static quipu_status live_take_state(quipu_live *session, qp_state_items state)
     for (size_t i = 0; i < session->state.count && status == QUIPU_OK; i++) {
         const qp_state_entry *entry = session->state.entries[i];
 
+        /* temp: names were never in the store: nobody else could bring them back. */
         if (qp_state_is_temp(entry->name)) {
             status = qp_state_map_put(&map, entry->name, entry->value);
         }
@@ -157,6 +162,7 @@ static quipu_status live_take_head(quipu_live *session, const qp_live *live)
 
     if (status == QUIPU_OK) {
         session->uid = info->uid;
+        /* Both: nothing was changed in memory since. */
         session->revision = session->stored_revision = info->revision;
         session->next_seq = info->next_seq;
         session->last_update = live->last_event_at;
@@ -196,6 +202,7 @@ static quipu_status live_take(quipu_live *session, const qp_live *live)
     const qp_arena_mark mark = qp_arena_save(&session->arena);
     quipu_status status = live_room(session, history->messages.count);
 
+    /* Behind the last counted message: readers do not see them yet. */
     for (size_t i = 0; i < history->messages.count && status == QUIPU_OK; i++) {
         status = live_copy(&session->arena, quipu_message_at(history->messages, i),
                            &session->messages[session->count + i]);
@@ -204,9 +211,11 @@ static quipu_status live_take(quipu_live *session, const qp_live *live)
         status = live_take_head(session, live);
     }
     if (status != QUIPU_OK) {
+        /* The texts of a half copied batch are given back. */
         qp_arena_rewind(&session->arena, mark);
         return status;
     }
+    /* From here on they are visible: the order is set in the same lock. */
     session->count += history->messages.count;
     if (history->messages.count > 0) {
         live_swap(session->messages + session->count - history->messages.count - session->overlay,
@@ -226,6 +235,7 @@ static quipu_status live_take_first(quipu_live *session, qp_live *live)
         status = live_take_head(session, live);
     }
     if (status == QUIPU_OK && history->messages.count > 0) {
+        /* The structs are copied, their texts are not. */
         memcpy(session->messages, history->messages.items,
                history->messages.count * sizeof(*session->messages));
         session->count = history->messages.count;
@@ -247,6 +257,7 @@ quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_
     if (session == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session");
     }
+    /* A mutex comes first: quipu_live_free() takes it down. */
     if (qp_mutex_init(&session->mutex) != QUIPU_OK) {
         qp_free(session);
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session");
@@ -290,7 +301,8 @@ quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *
     status = qp_live_get(session->service->store, session->key, &want, call, &live, reterr);
     if (status == QUIPU_OK &&
         memcmp(live.history->session->uid.b, session->uid.b, sizeof(session->uid.b)) != 0) {
-        /* The key now names another session: what memory holds belongs to the old one. */
+        /* The key now names another session: what memory holds belongs to the old one.
+         * Messages of the old session would be shown under the new one's name. */
         quipu_free(live.history);
         live.history = NULL;
         want.range.after_seq = 0;
@@ -312,6 +324,7 @@ quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *
 /* Frees what the session holds, for sessions on the stack too (snapshot.c). Does not touch the
  * mutex, which such a session never had. */
 void qp_session_release(quipu_live *session)
+/* A child is freed with its parent. */
 {
     quipu_live_free(session->active);
     qp_state_map_free(&session->state);
@@ -344,6 +357,7 @@ static quipu_status live_misuse(quipu_error *reterr)
 quipu_status quipu_live_refresh(quipu_live *session, const quipu_call_options *call,
                                 quipu_error *reterr)
 {
+    /* Reading alone needs the lock, too: it changes what other threads look at. */
     quipu_status status;
 
     if (session == NULL) {
@@ -360,6 +374,7 @@ quipu_status qp_session_head_read(quipu_live *session, quipu_arena *arena,
                                   quipu_session_head *ret_head, quipu_error *reterr)
 {
     quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    /* Copies: the session's own texts go when it is freed. */
     quipu_status status = quipu_arena_copy(arena, session->ref.app_name, &head.ref.app_name);
 
     if (status == QUIPU_OK) {
@@ -398,6 +413,7 @@ quipu_status quipu_live_head(quipu_live *session, quipu_arena *arena, quipu_sess
     status = qp_session_head_read(session, arena, &head, reterr);
     qp_mutex_unlock(&session->mutex);
     if (status == QUIPU_OK) {
+        /* Written outside of the lock: it is the caller's memory. */
         qp_output_put(ret_head, &head, sizeof(head));
     }
     return status;
@@ -475,6 +491,7 @@ static quipu_status live_value(const quipu_live *session, quipu_str name, quipu_
                                quipu_json *ret_value, quipu_error *reterr)
 {
     const qp_state_entry *entry;
+    /* The name goes through JSON, as a name of an event would. */
     quipu_arena scratch = QUIPU_ARENA_INIT;
     qp_delta delta = {.stored = NULL};
     quipu_status status = qp_delta_one(name, QP_STR_ABSENT, &scratch, &delta, reterr);

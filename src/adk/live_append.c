@@ -60,6 +60,7 @@ static quipu_status live_append_has_temp(const qp_event_facts *facts, quipu_aren
 
     *ret_has = false;
     while (status == QUIPU_OK && !*ret_has && qp_json_next(&members)) {
+        /* The delta that counts is handled by qp_delta_read(). */
         if (members.value.at != facts->delta.at && live_append_is_delta(&members)) {
             qp_json_iter names = qp_json_each(members.value);
 
@@ -78,6 +79,7 @@ static void live_append_trim_delta(qp_json_node delta, quipu_arena *arena, qp_js
 
     qp_jsonw_object(writer);
     while (qp_json_next(&names)) {
+        /* A failed reading stops the whole event, by the buffer's status. */
         bool temp = false;
         const quipu_status status = live_append_is_temp(names.key, arena, &temp);
 
@@ -124,6 +126,7 @@ static quipu_status live_append_trim(const qp_json_doc *doc, qp_json_node action
     qp_jsonw_object(&writer);
     while (qp_json_next(&members)) {
         qp_jsonw_raw_key(&writer, qp_json_raw(members.key));
+        /* By position: "actions" may stand there under two names. */
         if (members.value.at == actions.at) {
             live_append_trim_actions(actions, arena, &writer);
         } else {
@@ -151,6 +154,7 @@ static void live_append_take(live_append *append, const quipu_appended *appended
     if (append->is_message) {
         quipu_message *message = &session->messages[session->count];
 
+        /* What the store has decided: number and time. */
         message->seq = appended->first_seq;
         message->timestamp = append->message.timestamp;
         message->has_timestamp = true;
@@ -171,6 +175,7 @@ static void live_append_take_temp(live_append *append)
 
     for (size_t i = 0; i < append->delta.all_count; i++) {
         if (qp_state_is_temp(append->delta.all[i].name)) {
+            /* The block belongs to the map from here on. */
             qp_state_map_commit_one(&session->state, append->blocks[i]);
             append->blocks[i] = NULL;
         }
@@ -188,6 +193,7 @@ static quipu_status live_append_write(live_append *append, quipu_appended *ret_a
                                       quipu_error *reterr)
 {
     quipu_live *session = append->session;
+    /* A service that rebases accepts other writers' events between its own. */
     const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
     qp_append_also also = {.changes = {append->delta.stored, append->delta.stored_count},
                            .made = true,
@@ -218,6 +224,7 @@ static quipu_status live_append_write(live_append *append, quipu_appended *ret_a
  * Otherwise the session reads back what the store has. */
 static bool live_append_follows(const live_append *append, const quipu_appended *appended)
 {
+    /* One transaction raises the revision by one: another writer would have raised it, too. */
     return !appended->repeated && appended->revision == append->session->revision + 1;
 }
 
@@ -226,6 +233,7 @@ static bool live_append_follows(const live_append *append, const quipu_appended 
 static quipu_status live_append_run(live_append *append, quipu_error *reterr)
 {
     quipu_live *session = append->session;
+    /* To give back the prepared copy where it is not shown. */
     const qp_arena_mark mark = qp_arena_save(&session->arena);
     quipu_appended appended = QUIPU_APPENDED_INIT;
     bool taken = false;
@@ -253,7 +261,8 @@ static quipu_status live_append_run(live_append *append, quipu_error *reterr)
                                               .seq = appended.first_seq,
                                               .revision = appended.revision};
     }
-    /* The prepared copy is not shown: give its memory back. */
+    /* The prepared copy is not shown: give its memory back.
+     * A change of state alone has prepared no message. */
     if (!taken || !append->is_message) {
         qp_arena_rewind(&session->arena, mark);
     }
@@ -266,6 +275,7 @@ static quipu_status live_append_run(live_append *append, quipu_error *reterr)
             session->behind = false;
         }
     }
+    /* The child's own limit; nothing for other sessions. */
     qp_session_trim(session);
     qp_state_blocks_free(append->blocks, append->delta.all_count);
     append->blocks = NULL;
@@ -314,6 +324,7 @@ static quipu_status live_append_without_temp(live_append *append, qp_json_doc *d
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no room for the event without temp: names");
     }
+    /* The first parse ends here, with all nodes of it. */
     status = qp_event_parse(doc, text, reterr);
     return status == QUIPU_OK ? qp_event_encode(doc, id, arena, &append->message, NULL, reterr)
                               : status;
@@ -347,7 +358,8 @@ static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quip
     if (status != QUIPU_OK || facts.partial) {
         return status;
     }
-    /* The delta keeps temp: names; the stored event must not. */
+    /* The delta keeps temp: names; the stored event must not.
+     * Read from the first text: the names in memory include temp:. */
     status = qp_delta_read(facts.delta, arena, &append->delta, reterr);
     append->is_message = !facts.only_state || (flags & QUIPU_SERVICE_RECORD_STATE) != 0;
     if (status == QUIPU_OK && append->is_message) {
@@ -372,7 +384,8 @@ quipu_status qp_session_append(quipu_live *session, quipu_json event,
     qp_json_doc doc;
 
     qp_json_init(&doc);
-    /* The result of an event that stores nothing. */
+    /* The result of an event that stores nothing.
+     * Reported also where nothing is stored. */
     append.result.revision = session->revision;
     status = live_append_read(&append, &doc, event.text, &arena, &partial, reterr);
     if (status == QUIPU_OK && !partial && session->behind) {
@@ -416,6 +429,7 @@ quipu_status quipu_live_append(quipu_live *session, quipu_json event,
                  ? qp_isolate_append(session, event, call, &result, &notices, reterr)
                  : qp_session_append(session, event, call, &result, reterr);
     qp_mutex_unlock(&session->mutex);
+    /* Without the lock: a hook may use the session. */
     qp_notices_report(session->service, &notices);
     if (status == QUIPU_OK) {
         qp_output_put(ret_result, &result, sizeof(result));
@@ -443,6 +457,7 @@ quipu_status quipu_live_set(quipu_live *session, quipu_str name, quipu_json valu
     if (status == QUIPU_OK) {
         status = qp_delta_one(name, value.text, &arena, &append.delta, reterr);
     }
+    /* Not a message: the id makes a repeated change recognisable, the time is the update's. */
     append.message =
         (quipu_message){.event_id = quipu_cstr(made), .has_timestamp = true, .content = {"", 0}};
     append.message.timestamp = quipu_time_now();

@@ -54,6 +54,9 @@ static quipu_status service_copy_isolated(quipu_service *service)
     if (count == 0) {
         return QUIPU_OK;
     }
+    /* Zeros of the arena's memory are no names: all of them are filled in below, or the service
+     * goes. */
+    /* The service's own arena: the names live as long as the service does. */
     names = qp_arena_take(&service->arena, count * sizeof(*names));
     if (names == NULL) {
         return QUIPU_NOMEM;
@@ -77,17 +80,21 @@ quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *
     quipu_status status = qp_store_check(store, reterr);
 
     if (status == QUIPU_OK) {
+        /* Options of an older caller are shorter: what it lacks keeps its default. */
         status = qp_options_read(&read, sizeof(read), options, "quipu_service_options", reterr);
     }
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Checked before anything is allocated. */
     if (ret_service == NULL || (read.flags & ~SERVICE_FLAGS) != 0 ||
         (read.isolated_count > 0 && read.isolated == NULL)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "a service needs a store, a place for it, flags of QUIPU_SERVICE_* and "
                             "the names that it announces");
     }
+    /* The dialect is read once, so that no event is written in one that this version does not
+     * know. */
     dialect.key_case = read.key_case;
     dialect.bytes = read.bytes;
     dialect.time = read.time;
@@ -100,6 +107,7 @@ quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a service");
     }
     service->store = store;
+    /* Copies by value; the texts in it are replaced by copies below. */
     service->options = read;
     service->dialect = dialect;
     status = quipu_arena_copy(&service->arena, read.root_agent, &service->options.root_agent);
@@ -127,7 +135,8 @@ void quipu_service_free(quipu_service *service)
  */
 
 /* The characters that Python's str.strip() removes: ids must be the same for Python's ADK. Not
- * isspace(), whose answer depends on the locale. */
+ * isspace(), whose answer depends on the locale.
+ * Unicode's white space as of Python 3, and its separators U+001C to U+001F. */
 static bool service_is_space(uint32_t point)
 {
     return point == ' ' || (point >= '\t' && point <= '\r') || (point >= 0x1c && point <= 0x1f) ||
@@ -149,8 +158,10 @@ quipu_str qp_text_strip(quipu_str text)
         size_t step = qp_utf8_step(bytes + at, bytes + text.n, &point);
         const bool space = step > 0 && service_is_space(point);
 
+        /* A byte that is no UTF-8 moves on alone and counts as text. */
         step = step > 0 ? step : 1;
         if (!space) {
+            /* The first character that is no space, and the end of the last one. */
             from = from < at ? from : at;
             to = at + step;
         }
@@ -176,6 +187,7 @@ static quipu_status service_copy_ref(quipu_arena *arena, quipu_session_ref *ref)
     quipu_str *const texts[] = {&ref->app_name, &ref->user_id, &ref->session_id};
     quipu_status status = QUIPU_OK;
 
+    /* An empty text and an absent one are the same id in ADK. */
     for (size_t i = 0; i < 3 && status == QUIPU_OK; i++) {
         status = quipu_arena_copy(arena, texts[i]->p != NULL ? *texts[i] : QUIPU_STR(""), texts[i]);
     }
@@ -197,6 +209,7 @@ bool qp_service_are_texts(quipu_str app_name, quipu_str user_id, quipu_str sessi
 static quipu_status service_check_ref(const quipu_service *service, const quipu_session_ref *ref,
                                       quipu_error *reterr)
 {
+    /* Only some of ADK's services refuse this: the flag follows the one that is stood in for. */
     if (service_wants(service, QUIPU_SERVICE_NEEDS_IDS) &&
         (ref->app_name.n == 0 || ref->user_id.n == 0)) {
         return qp_error_set(reterr, QUIPU_INVALID, "a session needs an app name and a user id");
@@ -228,6 +241,7 @@ quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *r
         used.session_id = qp_text_strip(used.session_id);
     }
     if (used.session_id.n == 0 && make) {
+        /* Version 4, as ADK for Python makes its ids. */
         if (qp_uuid_v4(&uuid) != QUIPU_OK) {
             return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a session id");
         }
@@ -253,6 +267,7 @@ quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *r
     if (status == QUIPU_OK) {
         status = service_copy_ref(arena, &used);
     }
+    /* The key is in the arena, or there is none. */
     qp_buf_free(&key);
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no room for the key of a session");
@@ -285,6 +300,7 @@ static quipu_session_new service_values(const quipu_service *service, quipu_str 
     values.app_name = ref->app_name;
     values.user_id = ref->user_id;
     values.session_id = ref->session_id;
+    /* Without a limit the session stays until it is deleted. */
     values.ttl_ms = service->options.ttl_ms;
     return values;
 }
@@ -298,9 +314,11 @@ static quipu_status service_first_state(quipu_json state, qp_json_doc *doc, quip
 
     *ret_delta = (qp_delta){.stored = NULL};
     if (state.text.p == NULL) {
+        /* No state is an empty one. */
         return QUIPU_OK;
     }
     status = qp_json_parse(doc, state.text, NULL, NULL);
+    /* A list or a number has no names. */
     if (status == QUIPU_OK && qp_json_kind_of(qp_json_root(doc)) != QP_JSON_OBJECT) {
         status = QUIPU_INVALID;
     }
@@ -319,6 +337,7 @@ static quipu_status service_live(quipu_service *service, quipu_str key,
     quipu_live *session = NULL;
     quipu_status status = qp_session_live(service, key, ref, live, &session, reterr);
 
+    /* The other names are in the store, and came back with the read. */
     for (size_t i = 0; delta->temp_count > 0 && i < delta->all_count && status == QUIPU_OK; i++) {
         if (qp_state_is_temp(delta->all[i].name)) {
             status = qp_state_map_put(&session->state, delta->all[i].name, delta->all[i].value);
@@ -327,6 +346,7 @@ static quipu_status service_live(quipu_service *service, quipu_str key,
     if (status == QUIPU_OK) {
         *ret = session;
     } else {
+        /* It has not taken the history: the caller frees that. */
         quipu_live_free(session);
     }
     return status;
@@ -355,6 +375,7 @@ quipu_status quipu_service_create(quipu_service *service, const quipu_session_re
         status = service_first_state(state, &doc, &arena, &delta, reterr);
     }
     if (status == QUIPU_OK) {
+        /* Both point into this call's arena and document: the store copies what it writes. */
         const quipu_session_new values = service_values(service, key, &used);
         const qp_state_items changes = {delta.stored, delta.stored_count};
 
@@ -364,6 +385,7 @@ quipu_status quipu_service_create(quipu_service *service, const quipu_session_re
     if (status == QUIPU_OK) {
         status = service_live(service, key, &used, &live, &delta, ret_session, reterr);
     }
+    /* NULL behind a success: the live session has taken it. */
     quipu_free(live.history);
     qp_json_free(&doc);
     quipu_arena_free(&arena);
@@ -388,6 +410,7 @@ static quipu_status service_want(const quipu_service *service, const quipu_get_o
     if (status != QUIPU_OK) {
         return status;
     }
+    /* ADK for Go reads 0 as "all events", ADK for Python as "none". */
     if (read.num_recent == 0 && service_wants(service, QUIPU_SERVICE_ZERO_IS_ALL)) {
         read.num_recent = -1;
     }
@@ -398,6 +421,7 @@ static quipu_status service_want(const quipu_service *service, const quipu_get_o
     if (read.num_recent == 0) {
         ret_want->range.flags = QUIPU_RANGE_HEADER;
         ret_want->has_after = false;
+        /* Cut by the store, which reads no more rows than are shown. */
     } else if (read.num_recent > 0 && !service_wants(service, QUIPU_SERVICE_BY_TIME)) {
         ret_want->range.flags = QUIPU_RANGE_LAST;
         ret_want->range.limit = read.num_recent;
@@ -423,10 +447,12 @@ static void service_order(const quipu_service *service, int64_t num_recent, quip
     if (!service_wants(service, QUIPU_SERVICE_BY_TIME) || session->count == 0) {
         return;
     }
+    /* In place: the messages belong to this session alone. */
     qsort(session->messages, session->count, sizeof(*session->messages), service_by_time);
     if (num_recent > 0 && (uint64_t)num_recent < session->count) {
         const size_t cut = session->count - (size_t)num_recent;
 
+        /* The newest stand last. */
         memmove(session->messages, session->messages + cut,
                 (size_t)num_recent * sizeof(*session->messages));
         session->count = (size_t)num_recent;
@@ -443,10 +469,12 @@ static quipu_status service_read(quipu_service *service, const quipu_session_new
     quipu_status status;
 
     if (create) {
+        /* One transaction: a session that another process creates meanwhile is used. */
         return qp_live_create(service->store,
                               &(qp_live_new){.values = values, .reuse = true, .want = want}, call,
                               ret, reterr);
     }
+    /* Longer keys were refused when sessions were created. */
     status = values->key.n <= QUIPU_KEY_MAX
                  ? qp_live_get(service->store, values->key, want, call, ret, &error)
                  : qp_error_set(&error, QUIPU_NOT_FOUND, SERVICE_IMPOSSIBLE);
@@ -495,6 +523,7 @@ quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *
     if (status == QUIPU_OK) {
         status = service_want(service, options, &opt, &want, reterr);
     }
+    /* Either way asks for it: the service as a whole, or this call. */
     create = status == QUIPU_OK && (service_wants(service, QUIPU_SERVICE_AUTO_CREATE) ||
                                     (opt.flags & QUIPU_GET_CREATE) != 0);
     if (status == QUIPU_OK && !create &&
@@ -535,12 +564,14 @@ quipu_status quipu_service_delete(quipu_service *service, const quipu_session_re
     quipu_str key = {NULL, 0};
     quipu_status status = service_enter(service, ref, ref, reterr);
 
+    /* Nothing is there to delete. */
     if (status == QUIPU_OK && !qp_service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
         return QUIPU_OK;
     }
     if (status == QUIPU_OK) {
         status = qp_ref_key(service, ref, false, &arena, &used, &key, reterr);
     }
+    /* The same holds for a key that is too long. */
     if (status == QUIPU_OK && key.n <= QUIPU_KEY_MAX) {
         status = quipu_session_delete(service->store, key, call, reterr);
     }
@@ -563,6 +594,7 @@ quipu_status quipu_service_user_state(quipu_service *service, quipu_str app_name
         status =
             qp_state_of_user(service->store, app_name, user_id, call, &scratch, &state, reterr);
     }
+    /* A map sorts the names, so that equal states are equal texts. */
     for (size_t i = 0; i < state.count && status == QUIPU_OK; i++) {
         status = qp_state_map_put(&map, state.items[i].name, state.items[i].value);
     }

@@ -67,6 +67,7 @@ static quipu_status service_list_fill(service_list_all *all, const qp_live_list 
 
     qp_buf_init(&buf, QP_EVENT_JSON_MAX);
     if (found->count > 0) {
+        /* The page's arena: it lives as long as the page. */
         items = qp_arena_take(&all->head.arena, found->count * sizeof(*items));
         status = items != NULL ? QUIPU_OK : QUIPU_NOMEM;
     }
@@ -110,6 +111,7 @@ quipu_status quipu_service_list(quipu_service *service, quipu_str app_name, quip
         if (app_name.n == 0) {
             return qp_error_set(reterr, QUIPU_INVALID, "a list needs an app name");
         }
+        /* An empty user name means all users where every session needs one. */
         user_id = user_id.n == 0 ? QP_STR_ABSENT : user_id;
     }
     /* No session has names that are not texts: an empty list. */
@@ -125,6 +127,7 @@ quipu_status quipu_service_list(quipu_service *service, quipu_str app_name, quip
         status = service_list_fill(all, &found, reterr);
     }
     if (status != QUIPU_OK) {
+        /* Frees its arena, and what was found in it. */
         quipu_free(&all->pub);
         return status;
     }

@@ -63,6 +63,7 @@ static int64_t view_tokens(const quipu_message *message)
  * asked only for the few messages at a cut. */
 static bool view_is_unanswered(const view_pairs *pairs, size_t message)
 {
+    /* Two calls of one message may be answered separately: one answer is enough. */
     bool calls = false;
 
     for (size_t i = 0; i < pairs->count; i++) {
@@ -85,6 +86,7 @@ static size_t view_first(const quipu_message *messages, size_t count, int64_t bu
                          const view_pairs *pairs, int64_t *ret_tokens)
 {
     int64_t tokens = 0;
+    /* From the newest back. */
     size_t first = count;
 
     while (first > 0) {
@@ -97,7 +99,8 @@ static size_t view_first(const quipu_message *messages, size_t count, int64_t bu
         first--;
     }
     /* A view that was cut begins neither with a response nor with a call that has none, and
-     * separates no pair. */
+     * separates no pair.
+     * Forwards: the view gets smaller, never larger than the budget. */
     while (first > 0 && first < count &&
            (view_is_tool(&messages[first]) ||
             qp_tool_pair_is_cut(pairs->items, pairs->count, (int64_t)first) ||
@@ -145,12 +148,14 @@ static quipu_status view_close(view_run *run)
     if (message == NULL) {
         return QUIPU_OK;
     }
+    /* Closed before the writing: a failure must not write it twice. */
     run->open.message = NULL;
     qp_buf_init(&buf, QP_EVENT_JSON_MAX);
     qp_jsonw_begin(&writer, &buf);
     qp_jsonw_object(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("id"));
     qp_jsonw_str(&writer, message->event_id);
+    /* A time beyond year 9999 is left out. */
     if (qp_time_rfc3339(message->timestamp, at, NULL) == QUIPU_OK) {
         qp_jsonw_key(&writer, QUIPU_STR("timestamp"));
         qp_jsonw_str(&writer, quipu_cstr(at));
@@ -163,12 +168,14 @@ static quipu_status view_close(view_run *run)
     qp_jsonw_str(&writer, run->open.role);
     qp_jsonw_key(&writer, QUIPU_STR("parts"));
     qp_jsonw_array(&writer);
+    /* Already JSON, with its commas. */
     qp_buf_put(&buf, qp_buf_str(&run->open.parts));
     qp_jsonw_array_end(&writer);
     qp_jsonw_object_end(&writer);
     qp_jsonw_object_end(&writer);
     status = qp_jsonw_end(&writer);
     if (status == QUIPU_OK) {
+        /* A text that is not UTF-8 has failed the parts' buffer, not this one. */
         status = qp_buf_status(&run->open.parts);
     }
     if (status == QUIPU_OK) {
@@ -188,11 +195,13 @@ static quipu_status view_part(view_run *run, const quipu_message *message, quipu
     view_event *open = &run->open;
     quipu_status status = QUIPU_OK;
 
+    /* Absent and empty authors are the same. */
     if (open->message != NULL &&
         (!quipu_str_eq(open->role, role) || qp_str_cmp(open->author, author) != 0)) {
         status = view_close(run);
     }
     if (status == QUIPU_OK && open->message == NULL) {
+        /* The buffer is used again for the next event. */
         qp_buf_reset(&open->parts);
         open->message = message;
         open->role = role;
@@ -223,6 +232,7 @@ static quipu_str view_role(const quipu_message *message)
     static const quipu_str roles[] = {{"", 0},         {"user", 4},  {"assistant", 9}, {"tool", 4},
                                       {"function", 8}, {"model", 5}, {"system", 6}};
 
+    /* A role of a newer version is written as an empty word. */
     return message->role >= QUIPU_ROLE_USER && message->role <= QUIPU_ROLE_SYSTEM
                ? roles[message->role]
                : roles[0];
@@ -274,9 +284,11 @@ static const quipu_tool_call *view_answered(view_run *run, const quipu_message *
     const int64_t number = message - run->messages;
     const view_pairs *pairs = &run->pairs;
 
+    /* Items are in the order of messages, and messages are written in theirs. */
     while (run->at < pairs->count && pairs->items[run->at].message < number) {
         run->at++;
     }
+    /* A repeated answer belongs to no call any more. */
     if (run->at < pairs->count && pairs->items[run->at].message == number &&
         pairs->items[run->at].pair != QP_TOOL_PAIR_NONE && !pairs->items[run->at].repeats) {
         const qp_tool_item *call = &pairs->items[pairs->items[run->at].pair];
@@ -298,6 +310,7 @@ static quipu_status view_tool(view_run *run, const quipu_message *message)
     if (!view_has_output(message)) {
         const quipu_tool_call *call = view_answered(run, message);
 
+        /* A response without a call would make providers refuse the prompt. */
         if (call == NULL) {
             return view_text(run, message);
         }
@@ -327,6 +340,7 @@ static quipu_status view_write(view_run *run, const quipu_message *messages, siz
     quipu_status status = QUIPU_OK;
 
     if (first < count) {
+        /* At most as many: neighbours are joined. */
         run->events = qp_arena_take(run->arena, (count - first) * sizeof(*run->events));
         status = run->events != NULL ? QUIPU_OK : QUIPU_NOMEM;
     }
@@ -363,6 +377,7 @@ quipu_status qp_view_make(const quipu_message *messages, size_t count,
     run.root = opt.root_agent;
     run.messages = messages;
     qp_buf_init(&run.open.parts, QP_EVENT_JSON_MAX);
+    /* Freed below, on every path. */
     status = qp_message_items(messages, count, &run.pairs.items, &run.pairs.count);
     if (status == QUIPU_OK) {
         view.first =
@@ -375,6 +390,8 @@ quipu_status qp_view_make(const quipu_message *messages, size_t count,
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "%s",
                             status == QUIPU_INVALID ? "a text of a message is not UTF-8"
+                                                    /* The last event is open until nothing
+                                                     * follows. */
                                                     : "no room for a view of the messages");
     }
     view.events = run.events;
