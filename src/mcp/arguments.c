@@ -4,7 +4,9 @@
  * Owns: nothing. Called by: tools.c, and by tools for the values. Texts of values lie in the call's
  * arena or in the request. Holds on return: every argument has its value or its default, or the
  * call has an error that names the argument and what it may be.
- * Locks: none. */
+ * Locks: none.
+ * Limits hold for bytes of text and for numbers; they bound what a tool can make the store do,
+ * whatever a model asks for. An error is written for the model: it says what to send instead. */
 #include "mcp/tool.h"
 
 #include <assert.h>
@@ -14,12 +16,14 @@
 
 #include "base/str.h"
 
+/* The words of JSON Schema, by kind. QP_MCP_ANY has none: its schema states no type. */
 static const char *const arguments_types[] = {
     [QP_MCP_TEXT] = "string",     [QP_MCP_INTEGER] = "integer", [QP_MCP_NUMBER] = "number",
     [QP_MCP_BOOLEAN] = "boolean", [QP_MCP_OBJECT] = "object",   [QP_MCP_LIST] = "array",
 };
 
-/* The text is cut at its size, and never inside of a character: it becomes JSON. */
+/* The text is cut at its size, and never inside of a character: it becomes JSON.
+ * Returns false, so that a tool can `return` it; the last error of a call counts. */
 bool qp_mcp_call_fail(qp_mcp_call *call, const char *format, ...)
 {
     va_list args;
@@ -33,7 +37,8 @@ bool qp_mcp_call_fail(qp_mcp_call *call, const char *format, ...)
 }
 
 /* The name of the status comes first, so that a model sees at once whether a session is
- * missing or the store is damaged. */
+ * missing or the store is damaged.
+ * The store's own message follows: it names limits and fields, and no text of other sessions. */
 bool qp_mcp_call_fail_status(qp_mcp_call *call, quipu_status status, const quipu_error *error)
 {
     assert(status != QUIPU_OK);
@@ -43,7 +48,8 @@ bool qp_mcp_call_fail_status(qp_mcp_call *call, quipu_status status, const quipu
 
 /* ---- schemas --------------------------------------------------------------------------------- */
 
-/* The next word of a list that spaces separate; false at its end. */
+/* The next word of a list that spaces separate; false at its end.
+ * `*at` moves behind the word; NULL is an empty list. */
 static bool arguments_word(const char **at, quipu_str *ret_word)
 {
     const size_t n = *at != NULL ? strcspn(*at, " ") : 0;
@@ -56,7 +62,8 @@ static bool arguments_word(const char **at, quipu_str *ret_word)
     return true;
 }
 
-/* Whether the schema of a server's tool requires a field: the session of a scope is known. */
+/* Whether the schema of a server's tool requires a field: the session of a scope is known.
+ * A client of one session need not name it, and may: another key is then refused by the scope. */
 static bool arguments_is_required(const qp_mcp_field *field, const qp_mcp *server)
 {
     return field->required &&
@@ -64,7 +71,8 @@ static bool arguments_is_required(const qp_mcp_field *field, const qp_mcp *serve
 }
 
 /* JSON Schema counts characters, and our limits count bytes: the largest size is checked and not
- * stated, because a client that counts characters would let texts through that we refuse. */
+ * stated, because a client that counts characters would let texts through that we refuse.
+ * A default of 0 is not stated: it means that the tool decides. */
 static void arguments_put_limits(qp_jsonw *out, const qp_mcp_field *field)
 {
     if (field->kind == QP_MCP_INTEGER) {
@@ -79,7 +87,8 @@ static void arguments_put_limits(qp_jsonw *out, const qp_mcp_field *field)
     }
 }
 
-/* The schema of one field. */
+/* The schema of one field.
+ * An object or a list of a result recurses into its own fields; arguments are flat. */
 static void arguments_put_field(qp_jsonw *out, const qp_mcp_field *field, const qp_mcp *server)
 {
     const char *at = field->choices;
@@ -96,6 +105,7 @@ static void arguments_put_field(qp_jsonw *out, const qp_mcp_field *field, const 
     if (field->help != NULL) {
         qp_jsonw_put(out, "description", field->help);
     }
+    /* Only results have lists: their items are objects. */
     if (field->kind == QP_MCP_LIST) {
         qp_jsonw_key(out, QUIPU_STR("items"));
         qp_mcp_put_schema(out, field->of, NULL);
@@ -115,7 +125,8 @@ static void arguments_put_field(qp_jsonw *out, const qp_mcp_field *field, const 
 }
 
 /* `server` is NULL for the schema of a result: it states no limits, and a later version may add
- * members. */
+ * members.
+ * With a server, arguments that the table lacks are refused, and the schema says so. */
 void qp_mcp_put_schema(qp_jsonw *out, const qp_mcp_field *fields, const qp_mcp *server)
 {
     qp_jsonw_object(out);
@@ -183,7 +194,8 @@ static bool arguments_read_text(qp_mcp_call *call, const qp_mcp_field *field, qp
     return true;
 }
 
-/* One argument. null counts as not given. */
+/* One argument. null counts as not given.
+ * The two kinds of arguments are texts and integers; a third one needs a reader here. */
 static bool arguments_read_one(qp_mcp_call *call, const qp_mcp_field *field, qp_json_node node,
                                qp_mcp_value *ret)
 {
@@ -203,7 +215,8 @@ static bool arguments_read_one(qp_mcp_call *call, const qp_mcp_field *field, qp_
                             field->least, field->most);
 }
 
-/* Fails a call for an argument that its tool does not have, with the names that it has. */
+/* Fails a call for an argument that its tool does not have, with the names that it has.
+ * The name is the client's and is cut at a whole character; names of the table fit the text. */
 static bool arguments_fail_unknown(qp_mcp_call *call, quipu_str name)
 {
     char names[QP_MCP_ERROR_SIZE / 2] = "";
@@ -218,7 +231,8 @@ static bool arguments_fail_unknown(qp_mcp_call *call, quipu_str name)
 }
 
 /* Unknown arguments first: a model that misspells a name learns the right one, instead of a default
- * that it did not ask for. */
+ * that it did not ask for.
+ * Arguments that are not sent get their defaults. */
 bool qp_mcp_read_arguments(qp_mcp_call *call, qp_json_node arguments)
 {
     const qp_mcp_field *fields = call->tool->input;

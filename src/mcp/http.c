@@ -1,7 +1,9 @@
 /* MCP over HTTP: which revision a client speaks by its header, whether the headers say the same as
  * the body, and which status an answer gets.
  *
- * Owns: nothing. Called by: HTTP servers, and by rpc.c for the check of headers. Locks: none. */
+ * Owns: nothing. Called by: HTTP servers, and by rpc.c for the check of headers. Locks: none.
+ * Runs on a worker of the server, or on the thread of a program that has an HTTP server of its own.
+ * A request that reaches this file has passed its transport's checks: host, origin, token, size. */
 #include "mcp/http.h"
 
 #include <assert.h>
@@ -9,6 +11,7 @@
 #include "base/base64.h"
 #include "mcp/request.h"
 
+/* 202 is for messages that get no answer: notifications and responses. */
 #define HTTP_OK 200
 #define HTTP_ACCEPTED 202
 #define HTTP_BAD_REQUEST 400
@@ -26,7 +29,8 @@ static bool http_begins(quipu_str text, quipu_str with)
 }
 
 /* The text that a header stands for: values that are no plain ASCII come as =?base64?...?=. Absent
- * when it cannot be decoded. */
+ * when it cannot be decoded.
+ * The decoded text lies in the request's arena. */
 static quipu_str http_decode(quipu_str value, quipu_arena *arena)
 {
     const quipu_str begin = HTTP_BASE64_BEGIN;
@@ -53,7 +57,8 @@ static const char *http_name_member(quipu_str method)
 }
 
 /* Whether a header stands for the same text as a value of the body; a value that is no text is left
- * to its method. */
+ * to its method.
+ * An absent header matches no text. */
 static bool http_matches(quipu_str header, qp_json_node node)
 {
     return qp_json_kind_of(node) != QP_JSON_STRING ||
@@ -120,6 +125,7 @@ quipu_status qp_mcp_http(const qp_mcp *server, const qp_mcp_headers *headers, qu
     qp_mcp_answer answer = {0};
     quipu_status status;
 
+    /* Revision 2025-03-26 has no such header, so that its absence means that one. */
     peer.legacy = named.p == NULL ? QP_MCP_2025_03_26 : qp_mcp_version_of(named);
     if (peer.legacy == QP_MCP_MODERN) {
         peer.legacy = QP_MCP_NO_VERSION; /* rpc.c sees the header and takes the request as modern */

@@ -1,7 +1,10 @@
 /* The methods of both eras: who the server is, what it offers, and the way to tools and resources.
  *
  * Owns: nothing. Called by: rpc.c. Locks: none.
- * Holds on return: the members of `result` are written, or the request has a fault. */
+ * Holds on return: the members of `result` are written, or the request has a fault.
+ * Two eras: revisions up to 2025-11-25 begin with `initialize`, which agrees on one; from
+ * 2026-07-28 on every request names its revision in _meta, and nothing is remembered between
+ * requests. */
 #include "mcp/tool.h"
 
 #include <assert.h>
@@ -9,6 +12,8 @@
 #include "base/error.h"
 #include "base/option.h"
 
+/* A new revision is added here and to the enum, in the order of time: code compares revisions by
+ * their order. */
 static const char *const methods_versions[] = {
     [QP_MCP_NO_VERSION] = "",           [QP_MCP_2025_03_26] = "2025-03-26",
     [QP_MCP_2025_06_18] = "2025-06-18", [QP_MCP_2025_11_25] = "2025-11-25",
@@ -30,13 +35,15 @@ static const char *const methods_versions[] = {
 #define METHODS_MODERN 2u
 #define METHODS_EARLY 4u /* a legacy client may send it before `initialize` */
 
+/* One method of the protocol; `run` writes the members of its result. */
 typedef struct methods_entry {
     const char *name;
     uint32_t eras;
     bool (*run)(qp_mcp_request *request);
 } methods_entry;
 
-/* The spelling of the protocol; the enum is in the order of the revisions. */
+/* The spelling of the protocol; the enum is in the order of the revisions.
+ * "" for a client that has agreed on none yet. */
 const char *qp_mcp_version_name(qp_mcp_version version)
 {
     assert(version <= QP_MCP_MODERN);
@@ -57,7 +64,8 @@ qp_mcp_version qp_mcp_version_of(quipu_str name)
 /* ---- who the server is ----------------------------------------------------------------------- */
 
 /* Revision 2026-07-28 wants both members in every result that a client may keep; earlier ones do
- * not know them. "private": a result depends on the scope of this server. */
+ * not know them. "private": a result depends on the scope of this server.
+ * 0: the client asks each time. */
 void qp_mcp_put_cache(qp_mcp_request *request, int64_t ttl_ms)
 {
     if (request->version == QP_MCP_MODERN) {
@@ -66,7 +74,8 @@ void qp_mcp_put_cache(qp_mcp_request *request, int64_t ttl_ms)
     }
 }
 
-/* Who answers, for logs and people. */
+/* Who answers, for logs and people.
+ * `name` is the member: serverInfo in one era, a name with a prefix in the other. */
 static void methods_put_identity(qp_jsonw *out, const char *name)
 {
     qp_jsonw_key(out, quipu_cstr(name));
@@ -93,7 +102,9 @@ static void methods_put_offer(qp_jsonw *out)
 }
 
 /* Agrees on a revision: the client's, when the server has it, else the latest of this era. The
- * transport keeps it for the requests that follow. */
+ * transport keeps it for the requests that follow.
+ * A client that cannot speak what it gets must leave, says the protocol: no error is needed. Sent
+ * again, it agrees anew. */
 static bool methods_initialize(qp_mcp_request *request)
 {
     const qp_json_node asked = qp_json_get(request->params, QUIPU_STR("protocolVersion"));
@@ -116,7 +127,8 @@ static bool methods_initialize(qp_mcp_request *request)
     return true;
 }
 
-/* The modern beginning: what `initialize` was, without any state. */
+/* The modern beginning: what `initialize` was, without any state.
+ * Only the modern revision is listed: legacy ones are agreed on by `initialize`. */
 static bool methods_discover(qp_mcp_request *request)
 {
     qp_jsonw_key(request->out, QUIPU_STR("supportedVersions"));
@@ -135,6 +147,8 @@ static bool methods_ping(qp_mcp_request *request)
     return true;
 }
 
+/* A row is: the method, the eras that have it, and its function. Notifications have no rows: they
+ * are read and dropped in rpc.c. */
 static const methods_entry methods_table[] = {
     {"initialize", METHODS_LEGACY | METHODS_EARLY, methods_initialize},
     {"ping", METHODS_LEGACY | METHODS_EARLY, methods_ping},
@@ -148,7 +162,8 @@ static const methods_entry methods_table[] = {
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-/* What every modern result carries. */
+/* What every modern result carries.
+ * "complete": this server never answers with a part, or with a question back. */
 static void methods_put_modern(qp_jsonw *out)
 {
     qp_jsonw_put(out, "resultType", "complete");

@@ -1,13 +1,16 @@
 /* Sessions as resources: quipu://session/KEY, with the key percent-encoded as RFC 3986 wants it.
  *
  * Owns: nothing after a call. Called by: methods.c. Transactions: each call of the library is one
- * snapshot, and the scope is checked on what it returned. */
+ * snapshot, and the scope is checked on what it returned.
+ * Locks: none. A resource is what a user attaches to a conversation by hand; tools are what a model
+ * calls. Both show the same sessions, in the same form. */
 #include "mcp/tool.h"
 
 #include <assert.h>
 
 #include "base/str.h"
 
+/* The scheme is the server's own; no program resolves it. */
 #define RESOURCE_PREFIX "quipu://session/"
 #define RESOURCE_DATA_SIZE 16 /* what stands around a URI in an error */
 #define RESOURCE_MIME "application/json"
@@ -36,7 +39,8 @@ void qp_mcp_uri_put(quipu_str key, qp_buf *ret_uri)
     }
 }
 
-/* Clients may write hexadecimal digits in either case. */
+/* Clients may write hexadecimal digits in either case.
+ * -1: no digit. */
 static int resource_hex(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -46,7 +50,8 @@ static int resource_hex(char c)
 }
 
 /* false: no URI of a session. A character that qp_mcp_uri_put() encodes is refused where it stands
- * plain; more escapes than it writes are read. */
+ * plain; more escapes than it writes are read.
+ * The decoded bytes must be a text, because a key is one. */
 bool qp_mcp_uri_key(quipu_str uri, quipu_arena *arena, quipu_str *ret_key)
 {
     const size_t skip = sizeof(RESOURCE_PREFIX) - 1;
@@ -56,11 +61,13 @@ bool qp_mcp_uri_key(quipu_str uri, quipu_arena *arena, quipu_str *ret_key)
     if (uri.n <= skip || memcmp(uri.p, RESOURCE_PREFIX, skip) != 0) {
         return false;
     }
+    /* An escape becomes one byte of three: the key fits. */
     key = quipu_arena_alloc(arena, uri.n);
     for (size_t i = skip; key != NULL && i < uri.n; i++) {
         char c = uri.p[i];
 
         if (c == '%') {
+            /* An escape that is cut off by the end of the URI is no escape. */
             const int high = i + 2 < uri.n ? resource_hex(uri.p[i + 1]) : -1;
             const int low = high >= 0 ? resource_hex(uri.p[i + 2]) : -1;
 
@@ -78,7 +85,8 @@ bool qp_mcp_uri_key(quipu_str uri, quipu_arena *arena, quipu_str *ret_key)
     return key != NULL && qp_text_check(*ret_key, NULL) == QP_TEXT_OK;
 }
 
-/* Room for a key in which every byte is encoded. */
+/* Room for a key in which every byte is encoded.
+ * A failure goes to the writer of the result, whose end reports it. */
 static void resource_put_uri(qp_jsonw *out, quipu_str key)
 {
     qp_buf uri;
@@ -94,7 +102,9 @@ static void resource_put_uri(qp_jsonw *out, quipu_str key)
 
 /* ---- resources/list -------------------------------------------------------------------------- */
 
-/* A resource of a list: the key is its name; title and first words help to choose. */
+/* A resource of a list: the key is its name; title and first words help to choose.
+ * `title` exists from revision 2025-06-18 on; earlier clients may refuse members that they do not
+ * have. */
 static void resource_put(qp_mcp_request *request, const quipu_session_info *info)
 {
     qp_jsonw *out = request->out;
@@ -112,7 +122,8 @@ static void resource_put(qp_mcp_request *request, const quipu_session_info *info
     qp_jsonw_object_end(out);
 }
 
-/* The one session of the scope, if it exists. */
+/* The one session of the scope, if it exists.
+ * A session of the scope that is missing makes an empty list and no error: it may come. */
 static bool resource_put_only(qp_mcp_request *request)
 {
     quipu_range header = QUIPU_RANGE_INIT;
@@ -131,7 +142,8 @@ static bool resource_put_only(qp_mcp_request *request)
            qp_mcp_fail_status(request, status, &error);
 }
 
-/* A page of sessions; *ret_next is its cursor, in the arena. */
+/* A page of sessions; *ret_next is its cursor, in the arena.
+ * A wrong cursor is the client's fault (invalid params); others are the store's. */
 static bool resource_put_page(qp_mcp_request *request, quipu_str after, quipu_str *ret_next)
 {
     quipu_session_page *page = NULL;
@@ -153,13 +165,15 @@ static bool resource_put_page(qp_mcp_request *request, quipu_str after, quipu_st
 }
 
 /* A server for one session lists that one, and has no pages. Lists are not to be cached (0 ms):
- * sessions come and go. */
+ * sessions come and go.
+ * `nextCursor` is absent at the end, as the protocol wants it. */
 bool qp_mcp_resources_list(qp_mcp_request *request)
 {
     const qp_json_node cursor = qp_json_get(request->params, QUIPU_STR("cursor"));
     quipu_str after = {NULL, 0};
     quipu_str next = {NULL, 0};
 
+    /* The cursor is this server's own text, which a client sends back. */
     if (qp_json_kind_of(cursor) != QP_JSON_NONE &&
         qp_json_text_copy(cursor, request->arena, &after) != QUIPU_OK) {
         return qp_mcp_fail(request, QP_MCP_INVALID_PARAMS, "cursor must be a text");
@@ -176,7 +190,8 @@ bool qp_mcp_resources_list(qp_mcp_request *request)
     return true;
 }
 
-/* For clients that know a key and no list. */
+/* For clients that know a key and no list.
+ * One page; the template has one variable, which takes one segment. */
 bool qp_mcp_resource_templates_list(qp_mcp_request *request)
 {
     qp_jsonw *out = request->out;
@@ -200,7 +215,8 @@ bool qp_mcp_resource_templates_list(qp_mcp_request *request)
 
 /* ---- resources/read -------------------------------------------------------------------------- */
 
-/* The session and its newest messages that fit QP_MCP_RESOURCE_TOKENS, oldest first. */
+/* The session and its newest messages that fit QP_MCP_RESOURCE_TOKENS, oldest first.
+ * `ret_text` is the caller's, empty, and bounded by the size of a response. */
 static quipu_status resource_write(const quipu_history *history, qp_buf *ret_text)
 {
     const quipu_messages messages = history->messages;
@@ -210,6 +226,7 @@ static quipu_status resource_write(const quipu_history *history, qp_buf *ret_tex
 
     while (from > 0) {
         left -= qp_mcp_message_tokens(quipu_message_at(messages, from - 1)) + QP_MCP_ITEM_TOKENS;
+        /* The newest message is shown in any case, cut if need be. */
         if (left < 0 && from < messages.count) {
             break;
         }
@@ -232,7 +249,9 @@ static quipu_status resource_write(const quipu_history *history, qp_buf *ret_tex
     return qp_jsonw_end(&out);
 }
 
-/* A missing resource has a code of its own in the legacy era; the error names the URI. */
+/* A missing resource has a code of its own in the legacy era; the error names the URI.
+ * The data repeat the URI as it was sent, which the client has anyway: nothing is learned from it.
+ * */
 static bool resource_fail_missing(qp_mcp_request *request, qp_json_node uri)
 {
     qp_buf data;
@@ -277,7 +296,8 @@ static bool resource_put_contents(qp_mcp_request *request, const quipu_history *
 }
 
 /* The newest messages of the view, as a prompt would see them. One answer for what is missing, has
- * expired or lies outside of the scope. */
+ * expired or lies outside of the scope.
+ * A key that is too long (LIMIT) names no session either. */
 bool qp_mcp_resources_read(qp_mcp_request *request)
 {
     const qp_json_node uri = qp_json_get(request->params, QUIPU_STR("uri"));
@@ -293,6 +313,7 @@ bool qp_mcp_resources_read(qp_mcp_request *request)
         return qp_mcp_fail(request, QP_MCP_INVALID_PARAMS, "resources/read needs a uri, a text");
     }
     range.flags = QUIPU_RANGE_LAST | QUIPU_RANGE_VIEW;
+    /* More messages than fit the tokens are read at most, not all of a long session. */
     range.limit = QP_MCP_RESOURCE_MESSAGES;
     if (!qp_mcp_uri_key(text, request->arena, &key)) {
         return resource_fail_missing(request, uri);

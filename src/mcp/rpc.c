@@ -5,7 +5,10 @@
  * Owns: nothing after a call; a request's arena and buffers live in rpc_turn. Called by: transports
  * such as stdio.c. Locks: none; several threads may answer different messages of one server.
  * Holds on return: the buffer has one whole JSON value, or is empty. An error whose request has no
- * readable id carries no id, as MCP's schema wants it; plain JSON-RPC would write null. */
+ * readable id carries no id, as MCP's schema wants it; plain JSON-RPC would write null.
+ * A message takes this way; a fault at any step becomes the one error response: parse, envelope
+ * (rpc_read()), params and era (rpc_admit()), method (qp_mcp_method()), result or error. Errors of
+ * the protocol are for programs; what a model should read is a tool's result. */
 #include "mcp/request.h"
 
 #include <assert.h>
@@ -20,13 +23,13 @@
 
 /* One message while it is answered. */
 typedef struct rpc_turn {
-    const qp_mcp *server;
-    qp_mcp_peer *peer;
-    qp_buf *ret;
-    qp_buf body; /* the object `result` */
-    quipu_arena arena;
-    bool is_batch;
-    qp_mcp_answer answer;
+    const qp_mcp *server; /* shared by threads, which only read it */
+    qp_mcp_peer *peer;    /* the client's: `initialize` writes its revision */
+    qp_buf *ret;          /* the transport's: the response */
+    qp_buf body;          /* the object `result` */
+    quipu_arena arena;    /* of one request; a batch empties it in between */
+    bool is_batch;        /* inside of an array */
+    qp_mcp_answer answer; /* what a transport needs for its status */
 } rpc_turn;
 
 /* The parts of a message. */
@@ -37,7 +40,8 @@ typedef struct rpc_envelope {
     bool is_response;
 } rpc_envelope;
 
-/* Returns false, so that a method can `return` it. The last fault of a request counts. */
+/* Returns false, so that a method can `return` it. The last fault of a request counts.
+ * The text may repeat what the client sent, and never what the store has. */
 bool qp_mcp_fail(qp_mcp_request *request, int code, const char *format, ...)
 {
     va_list args;
@@ -62,7 +66,8 @@ bool qp_mcp_fail_status(qp_mcp_request *request, quipu_status status, const quip
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* `id` is raw JSON, as it came: 1 and "1" are different ids. */
+/* `id` is raw JSON, as it came: 1 and "1" are different ids.
+ * The caller writes `result` or `error` and ends the object. */
 static void rpc_envelope_begin(qp_jsonw *out, qp_buf *ret, quipu_str id)
 {
     qp_jsonw_begin(out, ret);
@@ -94,7 +99,8 @@ static void rpc_write_error(rpc_turn *turn, quipu_str id, const qp_mcp_fault *fa
     qp_jsonw_object_end(&out);
 }
 
-/* An error about the message itself. */
+/* An error about the message itself.
+ * `id` may be absent: then the client cannot match the error to a request. */
 static void rpc_refuse(rpc_turn *turn, quipu_str id, int code, const char *why)
 {
     qp_mcp_fault fault = {.code = code};
@@ -116,7 +122,8 @@ static void rpc_write_result(rpc_turn *turn, quipu_str id)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Whether a node may be a request's id: a text or an integer, as it is written. */
+/* Whether a node may be a request's id: a text or an integer, as it is written.
+ * null is no id here: MCP forbids it. The size is bounded, because every response repeats it. */
 static bool rpc_is_id(qp_json_node node)
 {
     int64_t value;
@@ -127,7 +134,8 @@ static bool rpc_is_id(qp_json_node node)
 }
 
 /* Takes a message apart. Returns NULL, or why it is no message; the id is set as soon as it is
- * known to be one, so that the refusal can carry it. */
+ * known to be one, so that the refusal can carry it.
+ * A message with a method and a result is a request: the method decides. */
 static const char *rpc_read(qp_json_node message, quipu_arena *arena, rpc_envelope *ret)
 {
     const qp_json_node id = qp_json_get(message, QUIPU_STR("id"));
@@ -159,7 +167,8 @@ static const char *rpc_read(qp_json_node message, quipu_arena *arena, rpc_envelo
     return NULL;
 }
 
-/* The versions that a modern request may name, and the one that it named, as an error's data. */
+/* The versions that a modern request may name, and the one that it named, as an error's data.
+ * A client can choose another revision by the list and try again, without a person. */
 static bool rpc_fail_version(qp_mcp_request *request, qp_json_node version)
 {
     quipu_str requested = qp_json_raw(version);
@@ -191,7 +200,8 @@ static bool rpc_fail_version(qp_mcp_request *request, qp_json_node version)
 }
 
 /* Whether a request belongs to the modern era: by `_meta` or by its header, never by the method,
- * except that server/discover exists in the modern one alone. */
+ * except that server/discover exists in the modern one alone.
+ * A request of neither is legacy, and needs an `initialize` before it. */
 static bool rpc_is_modern(const qp_mcp_request *request, qp_json_node version,
                           qp_json_node capabilities)
 {
@@ -204,7 +214,8 @@ static bool rpc_is_modern(const qp_mcp_request *request, qp_json_node version,
 }
 
 /* A header must name a revision that is served, whatever the method is. Without one the revision is
- * that of `initialize`, or not known yet. */
+ * that of `initialize`, or not known yet.
+ * Stdio has no headers, so that nothing is to be checked there. */
 static bool rpc_knows_version(qp_mcp_request *request)
 {
     const qp_mcp_headers *headers = request->peer->headers;
@@ -246,7 +257,9 @@ static bool rpc_find_era(qp_mcp_request *request, bool *ret_modern)
            rpc_fail_version(request, version);
 }
 
-/* Whether a request may run at all: its params, its era, and what a batch may hold. */
+/* Whether a request may run at all: its params, its era, and what a batch may hold.
+ * Batches exist in one legacy revision: `initialize` in one would change the revision of its
+ * siblings. */
 static bool rpc_admit(rpc_turn *turn, qp_mcp_request *request)
 {
     const qp_json_kind kind = qp_json_kind_of(request->params);
@@ -265,7 +278,9 @@ static bool rpc_admit(rpc_turn *turn, qp_mcp_request *request)
     return true;
 }
 
-/* Runs a request and writes its response. A result that does not fit becomes an error. */
+/* Runs a request and writes its response. A result that does not fit becomes an error.
+ * Only a lack of memory is returned as a status: then there is no response, and the transport says
+ * so in its own way. */
 static quipu_status rpc_run(rpc_turn *turn, const rpc_envelope *envelope)
 {
     qp_jsonw out;
@@ -303,7 +318,9 @@ static quipu_status rpc_run(rpc_turn *turn, const rpc_envelope *envelope)
     return QUIPU_OK;
 }
 
-/* One message that is no batch. Notifications and responses are read and get no answer. */
+/* One message that is no batch. Notifications and responses are read and get no answer.
+ * A request that only looks like a notification, by a missing id, runs nothing: nobody could read
+ * its result. */
 static quipu_status rpc_one(rpc_turn *turn, qp_json_node message)
 {
     rpc_envelope envelope = {.id = {NULL, 0}};
@@ -319,7 +336,9 @@ static quipu_status rpc_one(rpc_turn *turn, qp_json_node message)
     return rpc_run(turn, &envelope);
 }
 
-/* The messages of an array, one after the other; their responses are an array, too. */
+/* The messages of an array, one after the other; their responses are an array, too.
+ * Members are answered in their order. When all are notifications the answer is empty, as JSON-RPC
+ * wants it. */
 static quipu_status rpc_batch(rpc_turn *turn, qp_json_node batch)
 {
     const size_t count = qp_json_count(batch);
@@ -343,6 +362,7 @@ static quipu_status rpc_batch(rpc_turn *turn, qp_json_node batch)
         qp_buf_putc(turn->ret, before == 0 ? '[' : ',');
         const size_t begun = turn->ret->n;
         status = rpc_one(turn, iter.value);
+        /* No response: the bracket or comma is taken back. */
         if (turn->ret->n == begun) {
             qp_buf_cut(turn->ret, before);
         }
@@ -351,6 +371,7 @@ static quipu_status rpc_batch(rpc_turn *turn, qp_json_node batch)
     if (turn->ret->n > 0) {
         qp_buf_putc(turn->ret, ']');
     }
+    /* A batch is one answer of HTTP, 200, whatever its members are. */
     turn->answer = (qp_mcp_answer){0};
     return status;
 }
@@ -368,7 +389,8 @@ quipu_status qp_mcp_refuse_size(qp_buf *ret)
     return qp_buf_status(ret);
 }
 
-/* Parses a message and answers it. */
+/* Parses a message and answers it.
+ * A JSON that is too deep or too large is an invalid request; other text is a parse error. */
 static quipu_status rpc_answer(rpc_turn *turn, qp_json_doc *doc, quipu_str message)
 {
     const qp_json_limits limits = {QUIPU_MCP_REQUEST_MAX, QP_JSON_DEPTH_MAX};
@@ -389,7 +411,8 @@ static quipu_status rpc_answer(rpc_turn *turn, qp_json_doc *doc, quipu_str messa
 }
 
 /* Everything that a message needs is allocated here and freed at the end: a server keeps nothing
- * between messages but the peer. */
+ * between messages but the peer.
+ * `ret` is the transport's, reused from message to message. */
 quipu_status qp_mcp_respond(const qp_mcp *server, qp_mcp_peer *peer, quipu_str message, qp_buf *ret,
                             qp_mcp_answer *ret_answer)
 {

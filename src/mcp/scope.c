@@ -4,7 +4,9 @@
  * Owns: nothing. Called by: tools and resources. Transactions: each read is one snapshot; the scope
  * is checked on the session that the read returned. A write checks the key by a read of its own
  * before; between the two, somebody could delete the session and create one of the same key for
- * another user. */
+ * another user.
+ * Locks: none. Three names narrow a scope: app, user of the app, one session. Absent ones admit
+ * everything; a client learns nothing of what they exclude. */
 #include "mcp/tool.h"
 
 #include <assert.h>
@@ -12,7 +14,8 @@
 #include "base/error.h"
 #include "base/str.h"
 
-/* Whether a name of the scope admits a session's. */
+/* Whether a name of the scope admits a session's.
+ * An absent name of a session is the empty one. */
 static bool scope_admits(quipu_str wanted, quipu_str has)
 {
     return wanted.p == NULL ||
@@ -28,7 +31,8 @@ static quipu_status scope_missing(quipu_str key, quipu_error *reterr)
                         (int)qp_utf8_cut(key, 200), key.p);
 }
 
-/* The key is compared before the store is asked, app and user on what it returned. */
+/* The key is compared before the store is asked, app and user on what it returned.
+ * *ret_history is set only when the session is in the scope; the caller frees it. */
 quipu_status qp_mcp_scope_get(const qp_mcp *server, quipu_str key, const quipu_range *range,
                               quipu_history **ret_history, quipu_error *reterr)
 {
@@ -58,7 +62,8 @@ quipu_status qp_mcp_scope_get(const qp_mcp *server, quipu_str key, const quipu_r
     return QUIPU_OK;
 }
 
-/* The session that the tool's argument names, or the only one of the server. */
+/* The session that the tool's argument names, or the only one of the server.
+ * On failure the call has its error, and the tool returns false. */
 bool qp_mcp_call_get(qp_mcp_call *call, const quipu_range *range, quipu_history **ret_history)
 {
     const qp_mcp_value *named = qp_mcp_argument(call, "session");

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 
+/* A message with many calls of tools would take the whole budget with its arguments. */
 #define SHOW_CALL_TOKENS 100 /* of each text of a tool call in a message that is cut... */
 #define SHOW_CALLS_MAX 20    /* ...and how many of them are shown */
 
@@ -41,6 +42,7 @@ const qp_mcp_field qp_mcp_session_fields[] = {
     {.name = NULL},
 };
 
+/* Input and output as texts: they are JSON of other programs, and no schema knows its form. */
 static const qp_mcp_field show_call_fields[] = {
     {.name = "id", .kind = QP_MCP_TEXT},
     {.name = "name", .kind = QP_MCP_TEXT},
@@ -51,6 +53,8 @@ static const qp_mcp_field show_call_fields[] = {
     {.name = NULL},
 };
 
+/* The members of a message in every tool and resource that shows one. `seq` leads back to
+ * read_messages. */
 const qp_mcp_field qp_mcp_message_fields[] = {
     {.name = "seq", .kind = QP_MCP_INTEGER, .required = true},
     {.name = "role", .kind = QP_MCP_TEXT, .required = true},
@@ -73,11 +77,13 @@ const char *qp_mcp_role_name(quipu_role role)
         [QUIPU_ROLE_MODEL] = "model", [QUIPU_ROLE_SYSTEM] = "system",
     };
 
+    /* Stored messages have a role of the list: the library refuses others. */
     assert(role >= QUIPU_ROLE_USER && role <= QUIPU_ROLE_SYSTEM);
     return names[role];
 }
 
-/* A text that is not empty. */
+/* A text that is not empty.
+ * Members without a value cost tokens and say nothing. */
 static void show_put(qp_jsonw *out, const char *name, quipu_str text)
 {
     if (text.n > 0) {
@@ -85,7 +91,8 @@ static void show_put(qp_jsonw *out, const char *name, quipu_str text)
     }
 }
 
-/* Absent texts are left out: a model pays for every member. */
+/* Absent texts are left out: a model pays for every member.
+ * The parent's key is left out: it may lie outside of the scope.  */
 void qp_mcp_put_session(qp_jsonw *out, const quipu_session_info *info)
 {
     qp_jsonw_put_text(out, "key", info->key);
@@ -109,7 +116,8 @@ void qp_mcp_put_session(qp_jsonw *out, const quipu_session_info *info)
     }
 }
 
-/* Calls of a message that is cut are cut, too, and listed up to SHOW_CALLS_MAX. */
+/* Calls of a message that is cut are cut, too, and listed up to SHOW_CALLS_MAX.
+ * `whole`: the message fits its budget, and nothing is cut. */
 static void show_put_calls(qp_jsonw *out, quipu_tool_calls calls, bool whole)
 {
     const int64_t tokens = whole ? INT32_MAX : SHOW_CALL_TOKENS;
@@ -138,7 +146,8 @@ int64_t qp_mcp_message_tokens(const quipu_message *message)
                                                   : message->tokens;
 }
 
-/* A message that fits is shown as a whole; of a larger one, text and calls are cut. */
+/* A message that fits is shown as a whole; of a larger one, text and calls are cut.
+ * A text of absent content is "", because the schema requires the member. */
 void qp_mcp_put_message(qp_jsonw *out, const quipu_message *message, int64_t tokens)
 {
     const bool whole = qp_mcp_message_tokens(message) <= tokens;

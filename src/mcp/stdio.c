@@ -3,7 +3,9 @@
  * Owns: the buffer of what was read and not answered yet, and the client's revision, during a call
  * of quipu_mcp_serve(). Called by: programs. Locks: none.
  * Holds on return: every line that was read is answered, unless the client stopped reading. A line
- * longer than QUIPU_MCP_REQUEST_MAX is refused once and skipped up to its end. */
+ * longer than QUIPU_MCP_REQUEST_MAX is refused once and skipped up to its end.
+ * One client, one thread, one message at a time: a slow client holds up nobody else. What it sends
+ * while a response is written waits in the pipe. */
 #include "mcp/mcp.h"
 
 #include <assert.h>
@@ -14,6 +16,7 @@
 
 #include "base/error.h"
 
+/* The size of a pipe on Linux: one read() takes all that may wait. */
 #define STDIO_READ_SIZE 65536
 
 typedef struct stdio_loop {
@@ -21,14 +24,15 @@ typedef struct stdio_loop {
     qp_mcp_peer peer;
     int input_fd;
     int output_fd;
-    qp_buf line;     /* the beginning of a line whose end has not arrived */
-    qp_buf response; /* with its newline */
-    bool skipping;   /* inside of a line that was refused */
-    bool hung_up;    /* the client does not read any more */
-    quipu_error *reterr;
+    qp_buf line;         /* the beginning of a line whose end has not arrived */
+    qp_buf response;     /* with its newline */
+    bool skipping;       /* inside of a line that was refused */
+    bool hung_up;        /* the client does not read any more */
+    quipu_error *reterr; /* the caller's, for the failure that ends the loop */
 } stdio_loop;
 
-/* Waits until a descriptor that does not block is ready again. */
+/* Waits until a descriptor that does not block is ready again.
+ * Descriptors that the program has set not to block are taken as they are. */
 static void stdio_wait(int fd, short events)
 {
     struct pollfd wait = {.fd = fd, .events = events};
@@ -36,7 +40,8 @@ static void stdio_wait(int fd, short events)
     (void)poll(&wait, 1, -1); /* a failure shows again in read() or write() */
 }
 
-/* Whether a failed read() or write() is to be repeated. */
+/* Whether a failed read() or write() is to be repeated.
+ * Looks at errno: to be called at once behind the call that failed. */
 static bool stdio_is_retry(int fd, short events)
 {
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -46,7 +51,8 @@ static bool stdio_is_retry(int fd, short events)
     return errno == EINTR;
 }
 
-/* A client that stopped reading ends the loop without an error: it has what it wanted. */
+/* A client that stopped reading ends the loop without an error: it has what it wanted.
+ * SIGPIPE is the program's business: where it is not ignored, it ends the process first. */
 static quipu_status stdio_write(stdio_loop *loop, quipu_str bytes)
 {
     while (bytes.n > 0) {
@@ -79,7 +85,8 @@ static quipu_status stdio_send(stdio_loop *loop, quipu_status status)
                               : qp_error_set(loop->reterr, status, "no memory for a response");
 }
 
-/* A line without its newline. Blank lines are nothing. */
+/* A line without its newline. Blank lines are nothing.
+ * The newline is LF; a CR before it is dropped, for clients on other systems. */
 static quipu_status stdio_line(stdio_loop *loop, quipu_str line)
 {
     if (line.n > 0 && line.p[line.n - 1] == '\r') {
@@ -91,7 +98,9 @@ static quipu_status stdio_line(stdio_loop *loop, quipu_str line)
     return stdio_send(loop, qp_mcp_respond(loop->server, &loop->peer, line, &loop->response, NULL));
 }
 
-/* Bytes that continue a line: keeps them, or refuses the line when it is too long. */
+/* Bytes that continue a line: keeps them, or refuses the line when it is too long.
+ * The refusal is sent as soon as the limit is passed and not at the line's end, which may never
+ * come. */
 static quipu_status stdio_keep(stdio_loop *loop, quipu_str bytes)
 {
     if (loop->skipping) {
@@ -122,6 +131,7 @@ static quipu_status stdio_take(stdio_loop *loop, quipu_str bytes)
         if (status == QUIPU_OK && !loop->skipping) {
             status = stdio_line(loop, qp_buf_str(&loop->line));
         }
+        /* The end of a refused line: the next one is a message again. */
         loop->skipping = false;
         qp_buf_reset(&loop->line);
         bytes = (quipu_str){end + 1, bytes.n - n - 1};
@@ -129,7 +139,8 @@ static quipu_status stdio_take(stdio_loop *loop, quipu_str bytes)
     return status;
 }
 
-/* Reads until the end of the input. A last line without a newline is a message, too. */
+/* Reads until the end of the input. A last line without a newline is a message, too.
+ * Blocks in read() while nothing comes; a stop is the end of the input. */
 static quipu_status stdio_run(stdio_loop *loop)
 {
     char bytes[STDIO_READ_SIZE];

@@ -3,13 +3,18 @@
  * Owns: the table; the buffer of one structured result while a tool runs. Called by: methods.c.
  * Holds on return: a result with `content` and, from revision 2025-06-18 on, `structuredContent`; a
  * tool that failed has `isError` and a text. Unknown tools and malformed calls are faults.
- * Locks: none; transactions are those of the calls that a tool makes. */
+ * Locks: none; transactions are those of the calls that a tool makes.
+ * To add a tool: a list of arguments, a list of what it returns, a function in one of the files
+ * tools_*.c, and a row in qp_mcp_tools. The schemas that clients see, the check of arguments and
+ * the annotations follow from them. Texts of help are read by models: they say what to send. */
 #include "mcp/tool.h"
 
 #include <assert.h>
 
 #include "base/str.h"
 
+/* Limits of arguments. Models ask for large numbers without a need: what they get is bounded by
+ * max_tokens, and what the store reads for them by these. */
 #define TOOLS_LIMIT_MAX 100      /* results of one call */
 #define TOOLS_NEIGHBOURS_MAX 100 /* messages before and after one */
 #define TOOLS_NOTE_MAX 65536     /* bytes of a note */
@@ -19,6 +24,8 @@
 #define TOOLS_TTL_MS 300000 /* how long a client may keep the list */
 
 /* Arguments that tools share. */
+/* The session's key. For a server of one session the argument is optional in any case
+ * (arguments_is_required()). */
 #define TOOLS_SESSION(is_required, text)                                                           \
     {.name = "session",                                                                            \
      .kind = QP_MCP_TEXT,                                                                          \
@@ -26,6 +33,7 @@
      .least = 1,                                                                                   \
      .most = QUIPU_KEY_MAX,                                                                        \
      .help = (text)}
+/* Bounds the results before they are cut to the tokens. */
 #define TOOLS_LIMIT(usual)                                                                         \
     {.name = "limit",                                                                              \
      .kind = QP_MCP_INTEGER,                                                                       \
@@ -33,6 +41,7 @@
      .most = TOOLS_LIMIT_MAX,                                                                      \
      .otherwise = (usual),                                                                         \
      .help = "at most so many results"}
+/* Every tool with an answer of any size has it: the estimate counts what the model pays for. */
 #define TOOLS_TOKENS                                                                               \
     {.name = "max_tokens",                                                                         \
      .kind = QP_MCP_INTEGER,                                                                       \
@@ -40,10 +49,12 @@
      .most = QUIPU_MCP_TOKENS_MAX,                                                                 \
      .otherwise = QP_MCP_TOKENS_DEFAULT,                                                           \
      .help = "the result has about so many tokens at most"}
+/* Texts that several tools share, so that models read them once in the same words. */
 #define TOOLS_KEY "the key of a session; list_sessions and searches return keys"
 #define TOOLS_NOTE                                                                                 \
     {.name = "note", .kind = QP_MCP_TEXT, .help = "what was left out, or what to try"}
 
+/* search_sessions: the query has the syntax of quipu_search(), as it is. */
 static const qp_mcp_field tools_search_input[] = {
     {.name = "query",
      .kind = QP_MCP_TEXT,
@@ -63,6 +74,7 @@ static const qp_mcp_field tools_search_input[] = {
     {.name = NULL},
 };
 
+/* A snippet and a place; the message itself is read by read_messages. */
 static const qp_mcp_field tools_search_hit[] = {
     {.name = "session", .kind = QP_MCP_TEXT, .required = true},
     {.name = "seq", .kind = QP_MCP_INTEGER, .required = true, .help = "for read_messages"},
@@ -73,6 +85,7 @@ static const qp_mcp_field tools_search_hit[] = {
     {.name = NULL},
 };
 
+/* `more` is true also when hits were left out for the sake of max_tokens. */
 static const qp_mcp_field tools_search_output[] = {
     {.name = "hits",
      .kind = QP_MCP_LIST,
@@ -84,6 +97,7 @@ static const qp_mcp_field tools_search_output[] = {
     {.name = NULL},
 };
 
+/* list_sessions has no filters: the scope is the server's, and search finds words. */
 static const qp_mcp_field tools_list_input[] = {
     TOOLS_LIMIT(20),
     {.name = "cursor",
@@ -95,6 +109,7 @@ static const qp_mcp_field tools_list_input[] = {
     {.name = NULL},
 };
 
+/* The cursor belongs to the last session that is shown, not to the page that was read. */
 static const qp_mcp_field tools_list_output[] = {
     {.name = "sessions",
      .kind = QP_MCP_LIST,
@@ -106,12 +121,14 @@ static const qp_mcp_field tools_list_output[] = {
     {.name = NULL},
 };
 
+/* session_overview: the cheap look before read_messages. */
 static const qp_mcp_field tools_overview_input[] = {
     TOOLS_SESSION(true, TOOLS_KEY),
     TOOLS_TOKENS,
     {.name = NULL},
 };
 
+/* A memory in the overview. Its session may be another one of the same user. */
 static const qp_mcp_field tools_memory_fields[] = {
     {.name = "id", .kind = QP_MCP_TEXT, .required = true},
     {.name = "kind", .kind = QP_MCP_TEXT, .required = true, .choices = "observation reflection"},
@@ -123,6 +140,7 @@ static const qp_mcp_field tools_memory_fields[] = {
     {.name = NULL},
 };
 
+/* Half of the tokens for the summary, half for memories. */
 static const qp_mcp_field tools_overview_output[] = {
     {.name = "session", .kind = QP_MCP_OBJECT, .required = true, .of = qp_mcp_session_fields},
     {.name = "summary", .kind = QP_MCP_TEXT, .help = "of the older messages, where there is one"},
@@ -136,6 +154,8 @@ static const qp_mcp_field tools_overview_output[] = {
     {.name = NULL},
 };
 
+/* read_messages: a number and its neighbours, or the newest ones. INT32_MAX is far beyond what a
+ * session has, and keeps sums with neighbours within an int64_t. */
 static const qp_mcp_field tools_read_input[] = {
     TOOLS_SESSION(true, TOOLS_KEY),
     {.name = "seq",
@@ -157,6 +177,7 @@ static const qp_mcp_field tools_read_input[] = {
     {.name = NULL},
 };
 
+/* first_seq and last_seq are the ends of the session: the model sees where it can read on. */
 static const qp_mcp_field tools_read_output[] = {
     {.name = "session", .kind = QP_MCP_TEXT, .required = true},
     {.name = "messages",
@@ -170,6 +191,7 @@ static const qp_mcp_field tools_read_output[] = {
     {.name = NULL},
 };
 
+/* recall: a question and not a query; operators have no meaning in it. */
 static const qp_mcp_field tools_recall_input[] = {
     {.name = "question",
      .kind = QP_MCP_TEXT,
@@ -183,6 +205,7 @@ static const qp_mcp_field tools_recall_input[] = {
     {.name = NULL},
 };
 
+/* A whole message where it fits: a model answers from it without a second call. */
 static const qp_mcp_field tools_recall_hit[] = {
     {.name = "session", .kind = QP_MCP_TEXT, .required = true},
     {.name = "seq", .kind = QP_MCP_INTEGER, .required = true, .help = "for read_messages"},
@@ -195,6 +218,7 @@ static const qp_mcp_field tools_recall_hit[] = {
     {.name = NULL},
 };
 
+/* How much was searched: an empty list is then a result, and not a failure. */
 static const qp_mcp_field tools_recall_output[] = {
     {.name = "hits",
      .kind = QP_MCP_LIST,
@@ -207,6 +231,7 @@ static const qp_mcp_field tools_recall_output[] = {
     {.name = NULL},
 };
 
+/* get_state: never a part of a value, which would be JSON that lies. */
 static const qp_mcp_field tools_state_input[] = {
     TOOLS_SESSION(true, TOOLS_KEY),
     {.name = "name",
@@ -218,6 +243,7 @@ static const qp_mcp_field tools_state_input[] = {
     {.name = NULL},
 };
 
+/* Either `state`, or `name` and `value`. */
 static const qp_mcp_field tools_state_output[] = {
     {.name = "session", .kind = QP_MCP_TEXT, .required = true},
     {.name = "state", .kind = QP_MCP_OBJECT, .help = "names and values, without a name"},
@@ -226,6 +252,8 @@ static const qp_mcp_field tools_state_output[] = {
     {.name = NULL},
 };
 
+/* remember: one fact a call, so that each can be corrected and superseded alone. "standing" is not
+ * offered: such lines stand in every prompt. */
 static const qp_mcp_field tools_remember_input[] = {
     TOOLS_SESSION(true, TOOLS_KEY),
     {.name = "text",
@@ -248,6 +276,7 @@ static const qp_mcp_field tools_remember_input[] = {
     {.name = NULL},
 };
 
+/* A repeat counts the memory that is there already: nothing is stored twice. */
 static const qp_mcp_field tools_remember_output[] = {
     {.name = "id", .kind = QP_MCP_TEXT, .required = true},
     {.name = "session", .kind = QP_MCP_TEXT, .required = true},
@@ -258,6 +287,7 @@ static const qp_mcp_field tools_remember_output[] = {
     {.name = NULL},
 };
 
+/* append_note: with an event id the call is idempotent, without one it is not. */
 static const qp_mcp_field tools_note_input[] = {
     TOOLS_SESSION(true, TOOLS_KEY),
     {.name = "text",
@@ -274,6 +304,7 @@ static const qp_mcp_field tools_note_input[] = {
     {.name = NULL},
 };
 
+/* The number of the note, also when it was there already. */
 static const qp_mcp_field tools_note_output[] = {
     {.name = "session", .kind = QP_MCP_TEXT, .required = true},
     {.name = "seq", .kind = QP_MCP_INTEGER, .required = true},
@@ -284,6 +315,7 @@ static const qp_mcp_field tools_note_output[] = {
     {.name = NULL},
 };
 
+/* fork_session: the name ends a key, and has characters that change no key's meaning. */
 static const qp_mcp_field tools_fork_input[] = {
     TOOLS_SESSION(true, TOOLS_KEY),
     {.name = "seq",
@@ -300,6 +332,7 @@ static const qp_mcp_field tools_fork_input[] = {
     {.name = NULL},
 };
 
+/* The new session, as list_sessions shows one. */
 static const qp_mcp_field tools_fork_output[] = {
     {.name = "session",
      .kind = QP_MCP_OBJECT,
@@ -352,7 +385,8 @@ const qp_mcp_tool qp_mcp_tools[] = {
 };
 
 /* Tools that write need a server that may; tools that look through many sessions make no sense for
- * one. */
+ * one.
+ * Asked for the list and for every call: a tool that is not offered does not exist. */
 bool qp_mcp_tool_is_offered(const qp_mcp *server, const qp_mcp_tool *tool)
 {
     return (server->writes || (tool->flags & QP_MCP_WRITES) == 0) &&
@@ -374,6 +408,7 @@ static void tools_put(qp_mcp_request *request, const qp_mcp_tool *tool)
     }
     qp_jsonw_put(out, "description", tool->description);
     qp_jsonw_key(out, QUIPU_STR("inputSchema"));
+    /* With the server: the schema states limits, and whether the session must be named. */
     qp_mcp_put_schema(out, tool->input, request->server);
     if (request->version >= QP_MCP_2025_06_18) {
         qp_jsonw_key(out, QUIPU_STR("outputSchema"));
@@ -381,6 +416,7 @@ static void tools_put(qp_mcp_request *request, const qp_mcp_tool *tool)
     }
     qp_jsonw_key(out, QUIPU_STR("annotations"));
     qp_jsonw_object(out);
+    /* Older clients read the title from the annotations alone. */
     qp_jsonw_put(out, "title", tool->title);
     qp_jsonw_put_bool(out, "readOnlyHint", (tool->flags & QP_MCP_WRITES) == 0);
     qp_jsonw_put_bool(out, "destructiveHint", false); /* no tool deletes or overwrites */
@@ -391,7 +427,8 @@ static void tools_put(qp_mcp_request *request, const qp_mcp_tool *tool)
     qp_jsonw_object_end(out);
 }
 
-/* The list never changes while a server runs, and is small: one page. */
+/* The list never changes while a server runs, and is small: one page.
+ * Cached by clients for TOOLS_TTL_MS; a token with other rights has another list ("private"). */
 bool qp_mcp_tools_list(qp_mcp_request *request)
 {
     if (qp_json_kind_of(qp_json_get(request->params, QUIPU_STR("cursor"))) != QP_JSON_NONE) {
@@ -401,6 +438,7 @@ bool qp_mcp_tools_list(qp_mcp_request *request)
     qp_jsonw_key(request->out, QUIPU_STR("tools"));
     qp_jsonw_array(request->out);
     for (const qp_mcp_tool *tool = qp_mcp_tools; tool->name != NULL; tool++) {
+        /* Tools that write are missing from the list of a server that may not. */
         if (qp_mcp_tool_is_offered(request->server, tool)) {
             tools_put(request, tool);
         }
@@ -412,11 +450,13 @@ bool qp_mcp_tools_list(qp_mcp_request *request)
 
 /* ---- a call ---------------------------------------------------------------------------------- */
 
-/* The result of a tool: as text for every client, and as a value for those that know it. */
+/* The result of a tool: as text for every client, and as a value for those that know it.
+ * The text is the JSON itself: older clients show it to the model, which can read it. */
 static void tools_put_result(qp_mcp_request *request, quipu_str text, bool is_error)
 {
     qp_jsonw *out = request->out;
 
+    /* One item of text: results have neither images nor links. */
     qp_jsonw_key(out, QUIPU_STR("content"));
     qp_jsonw_array(out);
     qp_jsonw_object(out);
@@ -431,7 +471,9 @@ static void tools_put_result(qp_mcp_request *request, quipu_str text, bool is_er
     qp_jsonw_put_bool(out, "isError", is_error);
 }
 
-/* Runs a tool into a buffer of its own: a tool that fails leaves half an object behind. */
+/* Runs a tool into a buffer of its own: a tool that fails leaves half an object behind.
+ * On a worker, or on the thread of the stdio loop. The buffer is bounded by the size of a response:
+ * a result that does not fit is an error, which the model reads. */
 static void tools_run(qp_mcp_request *request, const qp_mcp_tool *tool, qp_json_node arguments)
 {
     qp_buf value;
@@ -443,6 +485,7 @@ static void tools_run(qp_mcp_request *request, const qp_mcp_tool *tool, qp_json_
     qp_buf_init(&value, QUIPU_MCP_RESPONSE_MAX);
     qp_jsonw_begin(&out, &value);
     qp_jsonw_object(&out);
+    /* Arguments are read into the call before the tool runs: it finds each one checked. */
     done = qp_mcp_read_arguments(&call, arguments) && tool->run(&call);
     if (done) {
         qp_jsonw_object_end(&out);
@@ -458,7 +501,8 @@ static void tools_run(qp_mcp_request *request, const qp_mcp_tool *tool, qp_json_
 }
 
 /* A call that has no valid form is a fault of the protocol; a tool that ran and failed is a result
- * with isError, which the model gets to read. */
+ * with isError, which the model gets to read.
+ * An unknown tool and one that is not offered have the same fault. */
 bool qp_mcp_tools_call(qp_mcp_request *request)
 {
     const qp_json_node arguments = qp_json_get(request->params, QUIPU_STR("arguments"));
@@ -469,6 +513,7 @@ bool qp_mcp_tools_call(qp_mcp_request *request)
                      NULL) != QUIPU_OK) {
         return qp_mcp_fail(request, QP_MCP_INVALID_PARAMS, "tools/call needs the name of a tool");
     }
+    /* Absent arguments are an empty object. */
     if (kind != QP_JSON_NONE && kind != QP_JSON_OBJECT) {
         return qp_mcp_fail(request, QP_MCP_INVALID_PARAMS, "arguments must be an object");
     }

@@ -2,18 +2,22 @@
  * and what to try; a session outside of the scope is an error.
  *
  * Owns: nothing after a call. Called by: tools.c. Transactions: each call of the library is one
- * snapshot. */
+ * snapshot.
+ * Locks: none. Hits are cut to max_tokens (items.c); the scope of the server is a part of each
+ * query, so that nothing has to be dropped afterwards. */
 #include "mcp/tool.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Room for the longest note with two numbers. */
 #define FIND_NOTE_SIZE 300
 #define FIND_NONE "there is no session here"
 
 /* The session that a search or a recall is limited to: the argument's, or the scope's; absent when
- * it is neither. Fails the call when the session is not in the scope. */
+ * it is neither. Fails the call when the session is not in the scope.
+ * The key lies in the request or in the server's options; both outlive the call. */
 static bool find_session(qp_mcp_call *call, quipu_str *ret_key)
 {
     *ret_key = (quipu_str){NULL, 0};
@@ -33,7 +37,8 @@ static void find_put_place(qp_jsonw *out, quipu_str key, int64_t seq, quipu_role
 
 /* ---- search_sessions ------------------------------------------------------------------------- */
 
-/* A list that is empty says what to try: models repeat a search that only said nothing. */
+/* A list that is empty says what to try: models repeat a search that only said nothing.
+ * `more` is true also where the budget ended the list. */
 static void find_put_hits(qp_mcp_call *call, const quipu_search_results *results)
 {
     qp_mcp_items items;
@@ -47,6 +52,7 @@ static void find_put_hits(qp_mcp_call *call, const quipu_search_results *results
         qp_jsonw_put_text(out, "author", hit->author);
         qp_jsonw_put_time(out, "timestamp", hit->timestamp);
         qp_jsonw_put_text(out, "snippet", hit->snippet);
+        /* The item that did not fit was taken back. */
         if (!qp_mcp_item_end(&items)) {
             break;
         }
@@ -60,7 +66,8 @@ static void find_put_hits(qp_mcp_call *call, const quipu_search_results *results
 }
 
 /* The scope of the server is part of the query, so that counts and ranks never show what lies
- * outside of it. An index that is missing or behind points to recall, which needs none. */
+ * outside of it. An index that is missing or behind points to recall, which needs none.
+ * A query with a fault in its syntax is a result with isError, so that the model corrects it. */
 bool qp_mcp_search_sessions(qp_mcp_call *call)
 {
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
@@ -71,6 +78,7 @@ bool qp_mcp_search_sessions(qp_mcp_call *call)
     if (!find_session(call, &options.session_key)) {
         return false;
     }
+    /* The texts lie in the call's arena or in the request, behind this call. */
     options.query = qp_mcp_argument(call, "query")->text;
     options.app_name = call->server->app_name;
     options.user_id = call->server->user_id;
@@ -91,7 +99,8 @@ bool qp_mcp_search_sessions(qp_mcp_call *call)
 
 /* ---- recall ---------------------------------------------------------------------------------- */
 
-/* What an empty recall looked at, and whether hits were left out. */
+/* What an empty recall looked at, and whether hits were left out.
+ * In the order of what helps most: no sessions, no words, no hits, no room. */
 static void find_put_recall_note(qp_mcp_call *call, const quipu_recall_results *results, bool full)
 {
     char note[FIND_NOTE_SIZE] = "";
@@ -129,6 +138,7 @@ static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *res
         /* The best hit always fits, cut if need be; of the others, those that are whole. */
         qp_mcp_put_cut(out, "text", hit->content,
                        items.count == 0 ? items.left - QP_MCP_ITEM_TOKENS : INT32_MAX);
+        /* Comparable within one answer only. */
         qp_jsonw_key(out, QUIPU_STR("score"));
         qp_jsonw_double(out, hit->score);
         if (!qp_mcp_item_end(&items)) {
@@ -141,7 +151,8 @@ static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *res
     find_put_recall_note(call, results, items.full);
 }
 
-/* A session is a scope of its own; otherwise app and user of the server, or everything. */
+/* A session is a scope of its own; otherwise app and user of the server, or everything.
+ * Vectors are not asked for: they need an embedder, which is the operator's. */
 bool qp_mcp_recall(qp_mcp_call *call)
 {
     quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
@@ -155,6 +166,7 @@ bool qp_mcp_recall(qp_mcp_call *call)
     if (options.session_key.p == NULL) {
         options.app_name = call->server->app_name;
         options.user_id = call->server->user_id;
+        /* A server without a scope searches everything, which has to be said. */
         options.flags = options.app_name.p == NULL ? QUIPU_RECALL_EVERYTHING : 0;
     }
     options.question = qp_mcp_argument(call, "question")->text;
@@ -170,7 +182,8 @@ bool qp_mcp_recall(qp_mcp_call *call)
 
 /* ---- list_sessions --------------------------------------------------------------------------- */
 
-/* Writes the sessions of a page that fit; returns how many. */
+/* Writes the sessions of a page that fit; returns how many.
+ * Fewer than the page has: the cursor must then be that of the last one shown. */
 static size_t find_put_page(qp_mcp_call *call, const quipu_session_page *page)
 {
     qp_mcp_items items;
@@ -186,7 +199,8 @@ static size_t find_put_page(qp_mcp_call *call, const quipu_session_page *page)
     return items.count;
 }
 
-/* The one session of the scope. */
+/* The one session of the scope.
+ * No cursor: there is one page. */
 static bool find_put_only(qp_mcp_call *call)
 {
     quipu_range header = QUIPU_RANGE_INIT;
@@ -209,7 +223,9 @@ static bool find_put_only(qp_mcp_call *call)
     return true;
 }
 
-/* A page that the budget cuts is read again with as many sessions as fit, for its cursor. */
+/* A page that the budget cuts is read again with as many sessions as fit, for its cursor. Between
+ * the two reads sessions may change their places: one may come twice or not, as between any two
+ * pages. */
 bool qp_mcp_list_sessions(qp_mcp_call *call)
 {
     const quipu_str after = qp_mcp_argument(call, "cursor")->text;

@@ -1,7 +1,9 @@
 /* Tools that read one session: session_overview, read_messages, get_state.
  *
  * Owns: nothing after a call. Called by: tools.c. Transactions: each call of the library is one
- * snapshot, and the scope is checked on what it returned. */
+ * snapshot, and the scope is checked on what it returned.
+ * Locks: none. What is shown is bounded by max_tokens, an estimate: a result may exceed it by the
+ * members around the texts. */
 #include "mcp/tool.h"
 
 #include <assert.h>
@@ -16,7 +18,8 @@
 
 /* ---- session_overview ------------------------------------------------------------------------ */
 
-/* The newest memories that fit, of one kind. */
+/* The newest memories that fit, of one kind.
+ * From the end of the list, which is in the order of creation. */
 static quipu_status read_put_memories(qp_mcp_call *call, quipu_str key, quipu_memory_kind kind,
                                       qp_mcp_items *items, quipu_error *error)
 {
@@ -40,6 +43,7 @@ static quipu_status read_put_memories(qp_mcp_call *call, quipu_str key, quipu_me
         quipu_uuid_format(memory->id, id);
         qp_jsonw_put(out, "id", id);
         qp_jsonw_put(out, "kind", kind == QUIPU_OBSERVATION ? "observation" : "reflection");
+        /* The first one fits in any case, cut if need be; others are shown as a whole or not. */
         qp_mcp_put_cut(out, "text", memory->content,
                        items->count == 0 ? items->left - QP_MCP_ITEM_TOKENS : INT32_MAX);
         qp_jsonw_put_text(out, "session", memory->session_key);
@@ -53,7 +57,8 @@ static quipu_status read_put_memories(qp_mcp_call *call, quipu_str key, quipu_me
     return QUIPU_OK;
 }
 
-/* The summary of a compacted session, in at most half of the budget. */
+/* The summary of a compacted session, in at most half of the budget.
+ * The summary is the message at compacted_seq; a session without a compaction has none. */
 static bool read_put_summary(qp_mcp_call *call, const quipu_session_info *info)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -62,6 +67,7 @@ static bool read_put_summary(qp_mcp_call *call, const quipu_session_info *info)
     if (info->compacted_seq == 0) {
         return true;
     }
+    /* One message: `after` excludes its own number. */
     range.after_seq = info->compacted_seq - 1;
     range.limit = 1;
     if (!qp_mcp_call_get(call, &range, &history)) {
@@ -76,7 +82,8 @@ static bool read_put_summary(qp_mcp_call *call, const quipu_session_info *info)
 }
 
 /* The session, its newest summary and what memory holds about it. Half of the budget is for
- * memories: the summary has the other half. */
+ * memories: the summary has the other half.
+ * Observations first: they are the newer ones, and reflections summarize them. */
 static bool read_put_overview(qp_mcp_call *call, const quipu_session_info *info)
 {
     qp_mcp_items items;
@@ -91,6 +98,7 @@ static bool read_put_overview(qp_mcp_call *call, const quipu_session_info *info)
         return false;
     }
     qp_mcp_items_begin(&items, call, "memories");
+    /* What the summary did not use is not given to the memories: sizes stay predictable. */
     items.left /= 2;
     status = read_put_memories(call, info->key, QUIPU_OBSERVATION, &items, &error);
     if (status == QUIPU_OK && !items.full) {
@@ -131,14 +139,16 @@ typedef struct read_part {
     int64_t left; /* tokens for the centre alone, when it does not fit */
 } read_part;
 
-/* What a message takes of a budget, with the members around its text. */
+/* What a message takes of a budget, with the members around its text.
+ * QP_MCP_ITEM_TOKENS is what the names of the members cost. */
 static int64_t read_cost(quipu_messages messages, size_t index)
 {
     return qp_mcp_message_tokens(quipu_message_at(messages, index)) + QP_MCP_ITEM_TOKENS;
 }
 
 /* Grows from the centre to both sides, the side before it first, and ends at the first message that
- * does not fit: what is shown has no gaps. */
+ * does not fit: what is shown has no gaps.
+ * The centre is always shown, cut to `left` where it does not fit alone. */
 static read_part read_choose(quipu_messages messages, size_t centre, int64_t budget)
 {
     read_part part = {centre, centre + 1, budget - QP_MCP_ITEM_TOKENS};
@@ -147,6 +157,7 @@ static read_part read_choose(quipu_messages messages, size_t centre, int64_t bud
     bool after = part.to < messages.count;
 
     assert(centre < messages.count);
+    /* `left` below 0 ends both sides: a smaller message behind a large one would be a gap. */
     while (left > 0 && (before || after)) {
         if (before) {
             left -= read_cost(messages, part.from - 1);
@@ -189,7 +200,8 @@ static void read_put_messages(qp_mcp_call *call, const quipu_history *history, s
     }
 }
 
-/* The index of the message of that number, or `count`. */
+/* The index of the message of that number, or `count`.
+ * A walk: a slice has at most 201 messages. */
 static size_t read_find(quipu_messages messages, int64_t seq)
 {
     size_t i = 0;
@@ -200,7 +212,8 @@ static size_t read_find(quipu_messages messages, int64_t seq)
     return i;
 }
 
-/* Without a number: the newest message and those before it. */
+/* Without a number: the newest message and those before it.
+ * Numbers that the session does not have are an error with the numbers that it has. */
 bool qp_mcp_read_messages(qp_mcp_call *call)
 {
     const qp_mcp_value *seq = qp_mcp_argument(call, "seq");
@@ -210,6 +223,7 @@ bool qp_mcp_read_messages(qp_mcp_call *call)
     size_t centre;
 
     if (seq->given) {
+        /* The range excludes both of its ends. */
         const int64_t first = seq->number - before->number;
 
         range.after_seq = first > 1 ? first - 1 : 0;
@@ -237,7 +251,8 @@ bool qp_mcp_read_messages(qp_mcp_call *call)
 
 /* ---- get_state ------------------------------------------------------------------------------- */
 
-/* Fails a call with the names that a state has, so that the model can ask for one. */
+/* Fails a call with the names that a state has, so that the model can ask for one.
+ * As many names as fit the text; `names` may be cut in the middle of one. */
 static bool read_fail_names(qp_mcp_call *call, quipu_json state, const char *why)
 {
     char names[READ_NAMES_SIZE] = "";
@@ -252,6 +267,7 @@ static bool read_fail_names(qp_mcp_call *call, quipu_json state, const char *why
         while (n < sizeof(names) && qp_json_next(&iter)) {
             const quipu_str name = qp_json_raw(iter.key);
 
+            /* May count beyond the room, which ends the loop. */
             n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%.*s", n > 0 ? ", " : "",
                                   (int)name.n, name.p);
         }
@@ -260,7 +276,9 @@ static bool read_fail_names(qp_mcp_call *call, quipu_json state, const char *why
     return qp_mcp_call_fail(call, "%s; its names: %s", why, n > 0 ? names : "none");
 }
 
-/* The state, or the value of one name; never a part of it. */
+/* The state, or the value of one name; never a part of it.
+ * An object that is cut would be wrong JSON, or wrong: the names are shown instead, and the model
+ * asks for one of them. */
 static bool read_put_state(qp_mcp_call *call, quipu_live *live)
 {
     const qp_mcp_value *name = qp_mcp_argument(call, "name");
@@ -271,6 +289,7 @@ static bool read_put_state(qp_mcp_call *call, quipu_live *live)
 
     if (status == QUIPU_OK && name->given) {
         status = quipu_live_state(live, name->text, call->arena, &value, &error);
+        /* A name that is wrong is answered with those that there are. */
         if (status == QUIPU_NOT_FOUND) {
             return read_fail_names(call, all, "the state has no such name");
         }
@@ -291,7 +310,9 @@ static bool read_put_state(qp_mcp_call *call, quipu_live *live)
     return true;
 }
 
-/* The live session behind a header that the scope has admitted. */
+/* The live session behind a header that the scope has admitted.
+ * Opened by the plain service, which only reads here; a fork fails, because its state stays with
+ * its parent. */
 static bool read_live(qp_mcp_call *call, const quipu_session_info *info, quipu_live **ret_live)
 {
     quipu_error error = {0};
@@ -301,7 +322,8 @@ static bool read_live(qp_mcp_call *call, const quipu_session_info *info, quipu_l
     return status == QUIPU_OK || qp_mcp_call_fail_status(call, status, &error);
 }
 
-/* Scope first, then state: a session outside of the scope has no state to show. */
+/* Scope first, then state: a session outside of the scope has no state to show.
+ * The live session is freed behind the last use of its texts. */
 bool qp_mcp_get_state(qp_mcp_call *call)
 {
     quipu_range header = QUIPU_RANGE_INIT;

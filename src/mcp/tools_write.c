@@ -3,7 +3,9 @@
  * server's.
  *
  * Owns: nothing after a call. Called by: tools.c, when the server offers the tool. Transactions:
- * one for each write, after a read that checks the scope. */
+ * one for each write, after a read that checks the scope.
+ * A tool that writes and loses its client all the same writes: the response is lost, and only
+ * remember and append_note with an event id may be repeated without a second row. Locks: none. */
 #include "mcp/tool.h"
 
 #include <assert.h>
@@ -12,7 +14,8 @@
 #include "base/uuid.h"
 
 #define WRITE_ORIGIN QUIPU_STR("mcp") /* of memories, and the author of notes */
-#define WRITE_NAME_BYTES 4            /* of randomness in the name of a fork */
+/* Enough for forks of one session; a name that is taken fails and is tried again by the model. */
+#define WRITE_NAME_BYTES 4 /* of randomness in the name of a fork */
 
 /* ---- remember -------------------------------------------------------------------------------- */
 
@@ -40,6 +43,7 @@ bool qp_mcp_remember(qp_mcp_call *call)
     if (!qp_mcp_call_key(call, &memory.session_key)) {
         return false;
     }
+    /* What the line costs in a prompt. */
     memory.token_count = quipu_token_estimate(memory.content);
     status =
         quipu_memory_save(call->server->store, quipu_memories_of(&memory, 1), NULL, &saved, &error);
@@ -72,6 +76,7 @@ bool qp_mcp_append_note(qp_mcp_call *call)
     if (!qp_mcp_call_key(call, &key)) {
         return false;
     }
+    /* One message, one transaction; no settings and no expected revision. */
     status = quipu_message_append(call->server->store, key, quipu_messages_of(&note, 1), NULL, NULL,
                                   &appended, &error);
     if (status != QUIPU_OK) {
@@ -85,7 +90,8 @@ bool qp_mcp_append_note(qp_mcp_call *call)
 
 /* ---- fork_session ---------------------------------------------------------------------------- */
 
-/* Whether a name cannot change the meaning of the key that it ends. */
+/* Whether a name cannot change the meaning of the key that it ends.
+ * A slash or an escape in it could make the key that of another user's session. */
 static bool write_is_name(quipu_str name)
 {
     static const char allowed[] =
@@ -100,7 +106,8 @@ static bool write_is_name(quipu_str name)
 }
 
 /* "PARENT-NAME" in the arena. An ADK key ends with the session id, so that the same ending makes a
- * key and an id that belong together. */
+ * key and an id that belong together.
+ * Its length is checked by the library, as that of every key. */
 static bool write_join(qp_mcp_call *call, quipu_str parent, quipu_str name, quipu_str *ret_text)
 {
     const size_t n = parent.n + 1 + name.n;
@@ -117,7 +124,8 @@ static bool write_join(qp_mcp_call *call, quipu_str parent, quipu_str name, quip
     return true;
 }
 
-/* The name of the argument, or a random one. */
+/* The name of the argument, or a random one.
+ * `ret_random` is the caller's room, because the name may point into it. */
 static bool write_fork_name(qp_mcp_call *call, char ret_random[2 * WRITE_NAME_BYTES + 1],
                             quipu_str *ret_name)
 {
@@ -138,7 +146,8 @@ static bool write_fork_name(qp_mcp_call *call, char ret_random[2 * WRITE_NAME_BY
     return true;
 }
 
-/* App, user and settings of the fork are its parent's. */
+/* App, user and settings of the fork are its parent's.
+ * Without `seq` the fork shares all messages that the header showed. */
 static bool write_fork(qp_mcp_call *call, const quipu_session_info *parent)
 {
     const qp_mcp_value *seq = qp_mcp_argument(call, "seq");
