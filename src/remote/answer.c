@@ -1,4 +1,7 @@
-/* Members and rows of a server's answers (remote.h). Called by this room; owns nothing. */
+/* Members and rows of a server's answers (remote.h). Called by this room; owns nothing.
+ * Locks: none. Every text is copied to the caller's arena: a result outlives the document of its
+ * answer. `good` collects failures over a row, so that a reader of ten members has one check at its
+ * end. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -6,7 +9,8 @@
 #include "remote/remote.h"
 
 /* A member that is no boolean counts as false: servers leave flags out that are not set, and a
- * newer one may send what this version does not know. */
+ * newer one may send what this version does not know.
+ *  */
 bool qp_answer_flag(qp_json_node object, const char *name)
 {
     return qp_json_kind_of(qp_json_get(object, quipu_cstr(name))) == QP_JSON_TRUE;
@@ -22,7 +26,8 @@ int64_t qp_answer_number(qp_json_node object, const char *name)
     return number;
 }
 
-/* Ranks and scores only: nothing that a program counts with travels as a fraction. */
+/* Ranks and scores only: nothing that a program counts with travels as a fraction.
+ * 0 for a member that is missing. */
 double qp_answer_double(qp_json_node object, const char *name)
 {
     double number = 0;
@@ -32,7 +37,8 @@ double qp_answer_double(qp_json_node object, const char *name)
 }
 
 /* Absent for a member that is missing, null, or of another kind; an empty text stays an empty one,
- * because the two differ in a store. */
+ * because the two differ in a store.
+ * *good false: no memory, or a text that cannot be read. */
 quipu_str qp_answer_text(qp_json_node object, const char *name, quipu_arena *arena, bool *good)
 {
     qp_json_node node = qp_json_get(object, quipu_cstr(name));
@@ -70,7 +76,8 @@ bool qp_answer_has_time(qp_json_node object, const char *name, quipu_arena *aren
     return text.p != NULL && *good;
 }
 
-/* A time that every answer of the route has. */
+/* A time that every answer of the route has.
+ * A missing one makes the row malformed. */
 quipu_time qp_answer_time(qp_json_node object, const char *name, quipu_arena *arena, bool *good)
 {
     quipu_time time = {0, 0};
@@ -85,7 +92,9 @@ quipu_status qp_answer_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a server's answer");
 }
 
-/* Takes the room for all rows at once: their count is known before the first one is read. */
+/* Takes the room for all rows at once: their count is known before the first one is read.
+ * Does nothing when *status is a failure already: callers need no check between request and rows.
+ * One byte more than the rows need, so that none is no lack of memory. */
 void *qp_answer_rows(qp_json_node array, const qp_answer_kind *kind, const void *ctx,
                      quipu_arena *arena, size_t *ret_count, quipu_status *status,
                      quipu_error *reterr)
@@ -113,7 +122,9 @@ void *qp_answer_rows(qp_json_node array, const qp_answer_kind *kind, const void 
     return items;
 }
 
-/* A body that became too large, or had no memory, was not sent: then nothing is unknown. */
+/* A body that became too large, or had no memory, was not sent: then nothing is unknown.
+ * Every request with a body writes, so that a lost answer is UNKNOWN here and not an error of I/O.
+ * */
 quipu_status qp_remote_send(qp_remote_ask *ask, const qp_jsonw *writer, quipu_status status,
                             quipu_error *reterr)
 {

@@ -2,7 +2,8 @@
  *
  * Owns: nothing; results go to the caller's arena. Called by: the store's table, from any thread.
  * Locks: none. A save and a delete are not sent twice: a lost answer to a save would leave two
- * versions, and one to a delete a count of none, so that both are QUIPU_UNKNOWN then. */
+ * versions, and one to a delete a count of none, so that both are QUIPU_UNKNOWN then.
+ * UNKNOWN of a save: the list of versions shows whether there is one more. */
 #include <assert.h>
 #include <string.h>
 
@@ -13,11 +14,13 @@
 #include "remote/remote.h"
 
 #define ARTIFACTS QUIPU_STR("artifacts")
+/* Days are counted in UTC, as the store counts them. */
 #define USAGE_DAY_SECONDS INT64_C(86400)
 #define USAGE_DAY_MAX INT64_C(2932896) /* 9999-12-31, the last one that has a spelling */
 
 /* ---- artifacts ------------------------------------------------------------------------------- */
 
+/* The place is the enum's value; 0 is no kind. */
 static const char *const artifact_kinds[] = {"", "data", "text", "uri"}; /* by their enum */
 
 /* By name and not by number, so that a server may add kinds. An unknown one gives 0, and
@@ -35,7 +38,8 @@ static quipu_artifact_kind artifact_kind(qp_json_node row)
     return (quipu_artifact_kind)0; /* of a newer server; the row is refused */
 }
 
-/* The bytes, where an answer has them: lists do not. */
+/* The bytes, where an answer has them: lists do not.
+ * NULL for no data, and an empty text for zero bytes: the caller distinguishes them. */
 static bool artifact_take_data(qp_json_node row, quipu_arena *arena, quipu_bytes *ret_data)
 {
     bool good = true;
@@ -49,7 +53,8 @@ static bool artifact_take_data(qp_json_node row, quipu_arena *arena, quipu_bytes
 }
 
 /* One artifact of a list, or of an answer. Its texts lie in the arena of the result, which outlives
- * the document. */
+ * the document.
+ * A row without a name or with an unknown kind makes the whole answer malformed. */
 static bool artifact_take(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     quipu_artifact *artifact = item;
@@ -71,7 +76,8 @@ static bool artifact_take(qp_json_node row, const void *ctx, quipu_arena *arena,
     return good && artifact->name.p != NULL && (int)artifact->kind != 0;
 }
 
-/* Whose artifacts: an app or a user that is named goes along, also when it is empty. */
+/* Whose artifacts: an app or a user that is named goes along, also when it is empty.
+ * A key without app and user is a session's: the server looks it up within the token's scope. */
 static void artifact_put_owner(qp_remote_ask *ask, const quipu_artifact_query *query)
 {
     qp_remote_text(ask, "app", query->app_name);
@@ -79,7 +85,8 @@ static void artifact_put_owner(qp_remote_ask *ask, const quipu_artifact_query *q
     qp_remote_text(ask, "key", query->session_key);
 }
 
-/* The one artifact of an answer, as a list of one. */
+/* The one artifact of an answer, as a list of one.
+ * Also for the answer to a save: unreadable, it is UNKNOWN, because the version exists. */
 static quipu_status artifact_take_one(const qp_remote_ask *ask, quipu_arena *arena,
                                       quipu_artifacts *ret_artifacts, quipu_error *reterr)
 {
@@ -94,7 +101,9 @@ static quipu_status artifact_take_one(const qp_remote_ask *ask, quipu_arena *are
 }
 
 /* A version that no artifact can have is answered here: the route refuses the number as a wrong
- * parameter, where the library says that there is no such version. */
+ * parameter, where the library says that there is no such version.
+ * Version 0 is a version and -1 the newest: 0 goes as a text, for qp_remote_number() leaves it out.
+ * */
 quipu_status qp_remote_artifact_get(void *ctx, const qp_call *call,
                                     const quipu_artifact_query *query, quipu_arena *arena,
                                     quipu_artifacts *ret_artifacts, quipu_error *reterr)
@@ -121,7 +130,8 @@ quipu_status qp_remote_artifact_get(void *ctx, const qp_call *call,
 }
 
 /* One request for all: a list has no bytes, and the server limits how many rows it may have
- * (QUIPU_ARTIFACT_LIST_MAX). */
+ * (QUIPU_ARTIFACT_LIST_MAX).
+ * The session need not exist where an app or a user is named. */
 quipu_status qp_remote_artifact_find(void *ctx, const qp_call *call,
                                      const quipu_artifact_query *query, quipu_arena *arena,
                                      quipu_artifacts *ret_artifacts, quipu_error *reterr)
@@ -155,7 +165,8 @@ static void artifact_put_text(qp_jsonw *writer, const char *name, quipu_str text
     }
 }
 
-/* Bytes always go as base64, also of a text: nothing asks whether they are UTF-8. */
+/* Bytes always go as base64, also of a text: nothing asks whether they are UTF-8. base64 takes four
+ * bytes for three: what exceeds QP_REMOTE_BODY_MAX so is refused before it is sent. */
 quipu_status qp_remote_artifact_save(void *ctx, const qp_call *call, const quipu_artifact *given,
                                      quipu_arena *arena, quipu_artifacts *ret_artifacts,
                                      quipu_error *reterr)
@@ -191,7 +202,8 @@ quipu_status qp_remote_artifact_save(void *ctx, const qp_call *call, const quipu
 }
 
 /* A name that cannot be part of a path was never saved over HTTP. One that a program saved into the
- * file stays there, and is deleted there. */
+ * file stays there, and is deleted there.
+ * 204, from a token that may not read, has no number: 0 is reported then. */
 quipu_status qp_remote_artifact_remove(void *ctx, const qp_call *call,
                                        const quipu_artifact_query *query, int64_t *ret_removed,
                                        quipu_error *reterr)
@@ -214,7 +226,8 @@ quipu_status qp_remote_artifact_remove(void *ctx, const qp_call *call,
 
 /* ---- usage ----------------------------------------------------------------------------------- */
 
-/* A day as the instant that it begins; 0, no bound, is left out. */
+/* A day as the instant that it begins; 0, no bound, is left out.
+ * A day behind the last one is sent as the last one, which bounds as much. */
 static void usage_put_day(qp_remote_ask *ask, const char *name, int64_t day)
 {
     char text[QP_TIME_RFC3339_SIZE];
@@ -227,7 +240,8 @@ static void usage_put_day(qp_remote_ask *ask, const char *name, int64_t day)
     }
 }
 
-/* What rows are grouped by, as the parameter spells it. */
+/* What rows are grouped by, as the parameter spells it.
+ * The index is the flags' own bits, put together. */
 static void usage_put_by(qp_remote_ask *ask, uint32_t flags)
 {
     static const char *const names[] = {
@@ -241,7 +255,8 @@ static void usage_put_by(qp_remote_ask *ask, uint32_t flags)
     qp_remote_text(ask, "by", quipu_cstr(names[index]));
 }
 
-/* "2026-03-01" as a number of days; 0 where the row is of no single day. */
+/* "2026-03-01" as a number of days; 0 where the row is of no single day.
+ * A time is parsed with the library's own reader, at midnight of that day. */
 static bool usage_take_day(qp_json_node row, quipu_arena *arena, int64_t *ret_day)
 {
     bool good = true;
@@ -263,7 +278,8 @@ static bool usage_take_day(qp_json_node row, quipu_arena *arena, int64_t *ret_da
 }
 
 /* Members that the query does not group by are missing in a row, and 0 or absent here, as
- * <quipu/usage.h> promises. */
+ * <quipu/usage.h> promises.
+ * Figures that an older server lacks are 0. */
 static bool usage_take(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     quipu_usage_row *usage = item;
@@ -282,7 +298,8 @@ static bool usage_take(qp_json_node row, const void *ctx, quipu_arena *arena, vo
 }
 
 /* The cursor is the server's and goes back to it byte for byte: it names a place in the list of
- * sessions, which only that store understands. */
+ * sessions, which only that store understands.
+ * A read: it may be sent again. */
 quipu_status qp_remote_usage(void *ctx, const qp_call *call, const quipu_usage_query *query,
                              quipu_arena *arena, quipu_usage_report *ret_report,
                              quipu_error *reterr)

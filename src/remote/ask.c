@@ -8,7 +8,13 @@
  *    │                  └ a write: UNKNOWN       │
  *    └──── pause, while the call has time ◀──────┘
  *
- * Owns: nothing but the request. Called by: this room, from any thread. No locks. */
+ * Owns: nothing but the request. Called by: this room, from any thread. No locks.
+ * When a request may be sent again: reads: always, as long as no byte was handed on (`once`);
+ * writes whose repeat changes nothing (`repeatable`: appends with event ids, deletes): always;
+ * other writes (create, fork, update, artifacts, compaction): only when the server has not seen
+ * them, or says by 503 that it did nothing. UNKNOWN means that the write may be stored or not, and
+ * that this call cannot find out: the caller reads, or repeats with the same ids. It is never
+ * returned for a read. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +33,8 @@
 /* ---- the request ----------------------------------------------------------------------------- */
 
 /* Everything but letters, digits and "-._~" is escaped (RFC 3986, 2.3), so that a slash of a key
- * stays within its segment. */
+ * stays within its segment.
+ * A NUL is escaped, too: strchr() would find it at the end of `plain`. */
 static void ask_escape(qp_buf *url, quipu_str text)
 {
     static const char plain[] = "-._~";
@@ -87,7 +94,8 @@ void qp_remote_text(qp_remote_ask *ask, const char *name, quipu_str value)
     }
 }
 
-/* Control bytes are no part of words, and a server refuses them in a URL. */
+/* Control bytes are no part of words, and a server refuses them in a URL.
+ * "q" comes first, and its words follow byte for byte: no copy of the question is made. */
 void qp_remote_words(qp_remote_ask *ask, quipu_str words)
 {
     qp_remote_text(ask, "q", QUIPU_STR(""));
@@ -99,7 +107,8 @@ void qp_remote_words(qp_remote_ask *ask, quipu_str words)
 }
 
 /* Larger numbers than the server takes are cut to the largest one: no session has so many messages,
- * so that the answer is the same. */
+ * so that the answer is the same.
+ * 0 is the default of every number and is left out; a 0 that has a meaning is sent as a text. */
 void qp_remote_number(qp_remote_ask *ask, const char *name, int64_t value)
 {
     char text[24];
@@ -117,7 +126,9 @@ void qp_remote_flag(qp_remote_ask *ask, const char *name, bool value)
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-/* Keeps the bytes of an answer, or hands those of a good one on. */
+/* Keeps the bytes of an answer, or hands those of a good one on.
+ * On the thread of the call. Bytes that were handed on cannot be taken back: from the first one on,
+ * the request is not repeated. A body of an error is kept, for its message. */
 static quipu_status ask_on_bytes(void *ctx, int http_status, quipu_str bytes, quipu_error *reterr)
 {
     qp_remote_ask *ask = ctx;
@@ -135,7 +146,8 @@ static quipu_status ask_on_bytes(void *ctx, int http_status, quipu_str bytes, qu
                               : qp_error_set(reterr, status, "the server's answer is too large");
 }
 
-/* The status that a server names; QUIPU_IO for a name that is not known here. */
+/* The status that a server names; QUIPU_IO for a name that is not known here.
+ * QUIPU_OK is not in the list: an error that names it is none that this version understands. */
 static quipu_status ask_status_of(qp_json_node name)
 {
     static const quipu_status statuses[] = {
@@ -154,7 +166,9 @@ static quipu_status ask_status_of(qp_json_node name)
     return QUIPU_IO;
 }
 
-/* An answer of an error: {"error":{"status":...,"message":...}}. */
+/* An answer of an error: {"error":{"status":...,"message":...}}.
+ * Without such a body, as from a proxy, the status is QUIPU_IO and the text has the number of HTTP.
+ * */
 static quipu_status ask_failure(qp_remote_ask *ask, int http_status, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -202,7 +216,8 @@ typedef struct ask_try {
 } ask_try;
 
 /* One exchange. What libcurl would add by itself is taken away: an Expect header costs a round trip
- * for each append. The body is sent as it lies in the buffer, without a copy. */
+ * for each append. The body is sent as it lies in the buffer, without a copy.
+ * -1: no limit but the deadline of the call; a server may work on a request for long. */
 static quipu_status ask_send(qp_remote_ask *ask, qp_http_answer *answer, quipu_error *reterr)
 {
     const char *headers[4] = {"Expect:", "Accept: application/json"};
@@ -229,7 +244,9 @@ static quipu_status ask_send(qp_remote_ask *ask, qp_http_answer *answer, quipu_e
     return qp_http_run(&ask->server->pool, &request, answer, reterr);
 }
 
-/* Sends once, and judges what came of it. */
+/* Sends once, and judges what came of it.
+ * The order of the questions matters: an answer settles more than a lost connection, and whether
+ * the request was sent decides between "not done" and UNKNOWN. */
 static ask_try ask_once(qp_remote_ask *ask, quipu_error *reterr)
 {
     qp_http_answer answer;
@@ -257,7 +274,9 @@ static ask_try ask_once(qp_remote_ask *ask, quipu_error *reterr)
     return try;
 }
 
-/* Whether there is time for another try; waits for it. */
+/* Whether there is time for another try; waits for it.
+ * The pause has a part by chance, so that the clients of a server that restarts do not come at
+ * once. */
 static bool ask_pause(const qp_remote_ask *ask, const ask_try *try, int64_t began_ns)
 {
     int64_t now_ns = qp_clock_ns();

@@ -1,17 +1,21 @@
 /* Windows, hits and exports of a server (remote.h). Called through the store's table, from any
- * thread; owns nothing. */
+ * thread; owns nothing.
+ * Locks: none. All of these are reads and may be sent again, except for an export that has handed
+ * on its first bytes: a second try would write the beginning twice. */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/time.h"
 #include "remote/remote.h"
 
+/* A bound against a server that sends without an end; a window is far smaller. */
 #define FIND_LIST_MAX ((size_t)1 << 34)
 
 /* ---- window ---------------------------------------------------------------------------------- */
 
 /* Session, messages and totals are of one snapshot of the server, as those of quipu_window_get()
- * are of one transaction. */
+ * are of one transaction.
+ * The server computes the window: what fits a budget is decided in one place. */
 quipu_status qp_remote_window(void *ctx, const qp_call *call, const qp_remote_budget *read,
                               quipu_error *reterr)
 {
@@ -52,7 +56,8 @@ quipu_status qp_remote_window(void *ctx, const qp_call *call, const qp_remote_bu
 /* ---- hits ------------------------------------------------------------------------------------ */
 
 /* By name, as messages have it; 0 for a role that this version does not know, which no search by
- * role finds again. */
+ * role finds again.
+ * The order of the names is that of the enum, from 1 on. */
 static quipu_role find_role(qp_json_node object)
 {
     static const char *const names[] = {"user", "assistant", "tool", "function", "model", "system"};
@@ -67,7 +72,8 @@ static quipu_role find_role(qp_json_node object)
     return (quipu_role)0;
 }
 
-/* A bound that has no spelling, beyond the year 9999, bounds nothing and is left out. */
+/* A bound that has no spelling, beyond the year 9999, bounds nothing and is left out.
+ * In RFC 3339, in UTC. */
 static void find_put_time(qp_remote_ask *ask, const char *name, bool has, quipu_time time)
 {
     char text[QP_TIME_RFC3339_SIZE];
@@ -77,7 +83,8 @@ static void find_put_time(qp_remote_ask *ask, const char *name, bool has, quipu_
     }
 }
 
-/* A hit without its message: search answers with snippets, also locally. */
+/* A hit without its message: search answers with snippets, also locally.
+ * Texts are copied to the arena of the results. */
 static bool find_take_found(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     bool good = true;
@@ -95,7 +102,8 @@ static bool find_take_found(qp_json_node row, const void *ctx, quipu_arena *aren
 }
 
 /* Ranks are the server's: they depend on all of its sessions, and are compared within one answer
- * only. */
+ * only.
+ * The index is the server's, and so is the error about one that is missing. */
 quipu_status qp_remote_search(void *ctx, const qp_call *call, const quipu_search_options *options,
                               quipu_arena *arena, quipu_search_results *ret_results,
                               quipu_error *reterr)
@@ -131,7 +139,8 @@ quipu_status qp_remote_search(void *ctx, const qp_call *call, const quipu_search
     return status;
 }
 
-/* A hit with its message as a whole, and the parts of its score, which explain it. */
+/* A hit with its message as a whole, and the parts of its score, which explain it.
+ * The message is bounded by the budget that the request named. */
 static bool find_take_recalled(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     bool good = true;
@@ -154,7 +163,8 @@ static bool find_take_recalled(qp_json_node row, const void *ctx, quipu_arena *a
 }
 
 /* How many sessions, messages and terms were looked at comes along, so that an empty list is a
- * result and no doubt. */
+ * result and no doubt.
+ * Vectors stay at the store that has them: the question goes as words. */
 quipu_status qp_remote_recall(void *ctx, const qp_call *call, const quipu_recall_options *options,
                               quipu_arena *arena, quipu_recall_results *ret_results,
                               quipu_error *reterr)
@@ -193,6 +203,8 @@ quipu_status qp_remote_recall(void *ctx, const qp_call *call, const quipu_recall
 /* ---- export ---------------------------------------------------------------------------------- */
 
 /* Counts lines while they pass. Their first member is their type. */
+/* The caller's function and its context, and what was counted; `begin` holds the beginning of a
+ * line that may come in several pieces. */
 typedef struct find_lines {
     quipu_write_fn write;
     void *ctx;
@@ -205,6 +217,7 @@ typedef struct find_lines {
  * are counted as lines only. */
 static void find_count(find_lines *lines)
 {
+    /* A row is the beginning of a line and the counter that it raises. */
     static const struct {
         const char *begin;
         size_t offset;
@@ -220,6 +233,7 @@ static void find_count(find_lines *lines)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const size_t n = strlen(kinds[i].begin);
 
+        /* A line that is shorter than its type was cut, and is counted as a line. */
         if (lines->n >= n && memcmp(lines->begin, kinds[i].begin, n) == 0) {
             ++*(int64_t *)((char *)lines->done + kinds[i].offset);
         }
@@ -228,7 +242,9 @@ static void find_count(find_lines *lines)
 }
 
 /* Bytes go on as they come: a whole store does not fit into memory. Only the beginning of each line
- * is looked at, which may come in pieces. */
+ * is looked at, which may come in pieces.
+ * A failure of the caller's function ends the request: the connection is closed, and the server
+ * notices it. */
 static quipu_status find_write(void *ctx, const void *bytes, size_t size)
 {
     find_lines *lines = ctx;
@@ -244,7 +260,9 @@ static quipu_status find_write(void *ctx, const void *bytes, size_t size)
     return lines->write(lines->ctx, bytes, size);
 }
 
-/* The whole store, or one session. */
+/* The whole store, or one session.
+ * A connection that is lost in the middle is an error, and the output is half of an export: the
+ * caller removes it. */
 quipu_status qp_remote_dump(void *ctx, const qp_call *call, const quipu_export_options *options,
                             quipu_write_fn write, void *write_ctx, quipu_transfer *ret_done,
                             quipu_error *reterr)

@@ -1,16 +1,20 @@
 /* Sessions with their state at a server (remote.h): what live sessions read and list. Called
- * through the store's table, from any thread; owns nothing. */
+ * through the store's table, from any thread; owns nothing.
+ * Locks: none. All requests here are reads and may be sent again; writes of live sessions go
+ * through qp_remote_append(). Rows and texts lie in the caller's arena. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "remote/remote.h"
 
+/* One request reads the state of so many sessions at the server. */
 #define LIVE_PAGE 1000 /* sessions of one request */
 #define LIVE_LIST_MAX ((size_t)1 << 34)
 #define LIVE_ODD '\x01' /* before the JSON text of a name that a column cannot hold */
 
 /* ---- rows of state --------------------------------------------------------------------------- */
 
+/* The place is the enum's value. */
 static const char *const live_scopes[] = {"", "app", "user", "session"}; /* by quipu_scope */
 
 /* By name, as the server spells it; 0 refuses the row. */
@@ -27,7 +31,8 @@ static quipu_scope live_scope(qp_json_node row)
     return (quipu_scope)0;
 }
 
-/* A name, its value as the server wrote it, and who set it where the token may know. */
+/* A name, its value as the server wrote it, and who set it where the token may know.
+ * A null is a value; a row without a value is refused. */
 static bool live_take_entry(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     quipu_state_entry *entry = item;
@@ -45,7 +50,9 @@ static bool live_take_entry(qp_json_node row, const void *ctx, quipu_arena *aren
     return good && entry->scope != 0 && entry->name.p != NULL && entry->value.text.p != NULL;
 }
 
-/* The list lies in the arena of the history: what a live session keeps of it, it copies. */
+/* The list lies in the arena of the history: what a live session keeps of it, it copies.
+ * `answer` has the members "state" and "lastEventAt", beside "session" or inside of a list's row.
+ * */
 quipu_status qp_remote_state(qp_json_node answer, quipu_arena *arena, quipu_history *history,
                              quipu_error *reterr)
 {
@@ -71,7 +78,8 @@ quipu_status qp_remote_state(qp_json_node answer, quipu_arena *arena, quipu_hist
 }
 
 /* In the order of the changes, which counts when a name comes twice. The values go out byte for
- * byte: the server compares repeated events by them. */
+ * byte: the server compares repeated events by them.
+ * A change without a value removes its name. */
 void qp_remote_put_changes(qp_jsonw *writer, const char *name, qp_state_items changes)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
@@ -93,7 +101,8 @@ void qp_remote_put_changes(qp_jsonw *writer, const char *name, qp_state_items ch
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-/* One session of a page. */
+/* One session of a page.
+ * One allocation for each part, all in the arena: a failure leaves them to it. */
 static bool live_take_session(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     const qp_remote_server *server = ctx;
@@ -125,7 +134,8 @@ static bool live_take_session(qp_json_node row, const void *ctx, quipu_arena *ar
     return items != NULL;
 }
 
-/* By uid and, of one session that two pages have, the newer reading last. */
+/* By uid and, of one session that two pages have, the newer reading last.
+ * For qsort(); a uid is 16 bytes without an order that means anything. */
 static int live_compare(const void *a, const void *b)
 {
     const quipu_session_info *one = ((const qp_live *)a)->history->session;
@@ -137,7 +147,7 @@ static int live_compare(const void *a, const void *b)
 
 /* Leaves one reading of each session. The oldest change comes first, so that a session that changes
  * while pages are read moves to one that is still to come: it may be there twice, and never lacks.
- */
+ * The last of equal ones is kept: it has the highest revision. */
 static size_t live_unique(qp_live *items, size_t count)
 {
     size_t kept = 0;
@@ -156,6 +166,7 @@ static size_t live_unique(qp_live *items, size_t count)
 }
 
 /* Sessions that are read page by page. */
+/* The texts are the caller's; the buffer is freed by qp_remote_find(), also after a failure. */
 typedef struct live_list {
     quipu_str app_name;
     quipu_str user_id;
@@ -164,7 +175,8 @@ typedef struct live_list {
     qp_buf items;    /* of qp_live */
 } live_list;
 
-/* One page behind the cursor, which moves on. */
+/* One page behind the cursor, which moves on.
+ * An absent cursor in the answer ends the list. */
 static quipu_status live_page(void *ctx, const qp_call *call, live_list *list, quipu_error *reterr)
 {
     static const qp_answer_kind kind = {sizeof(qp_live), live_take_session};
@@ -196,7 +208,8 @@ static quipu_status live_page(void *ctx, const qp_call *call, live_list *list, q
 }
 
 /* Pages until the server names no cursor. Each page is of another moment; each session with its
- * state is of one. */
+ * state is of one.
+ * Sessions that were deleted between two pages may be in the list. */
 quipu_status qp_remote_find(void *ctx, const qp_call *call, quipu_str app_name, quipu_str user_id,
                             quipu_arena *arena, qp_live_list *ret_list, quipu_error *reterr)
 {
@@ -224,7 +237,8 @@ quipu_status qp_remote_find(void *ctx, const qp_call *call, quipu_str app_name, 
 
 /* ---- the state of a user --------------------------------------------------------------------- */
 
-/* A name as the store has it: one that no column can hold is its JSON text (src/adk/delta.c). */
+/* A name as the store has it: one that no column can hold is its JSON text (src/adk/delta.c).
+ * A name that begins with the mark itself is spelled so, too: the two forms cannot be confused. */
 static bool live_name(qp_json_node key, quipu_arena *arena, quipu_str *ret_name)
 {
     const quipu_str raw = qp_json_raw(key);
@@ -245,7 +259,8 @@ static bool live_name(qp_json_node key, quipu_arena *arena, quipu_str *ret_name)
 }
 
 /* Names without "user:": the route answers with an object of a user's names alone. Two spellings of
- * one name cannot meet there, because a name is its own text or its JSON text. */
+ * one name cannot meet there, because a name is its own text or its JSON text.
+ * An answer without a state is an empty one. */
 quipu_status qp_remote_user_state(void *ctx, const qp_call *call, quipu_str app_name,
                                   quipu_str user_id, quipu_arena *arena, qp_state_items *ret_state,
                                   quipu_error *reterr)

@@ -1,7 +1,10 @@
 /* Opening a server as a store: its address, its token, and whether both are right (store/remote.h).
  * The token comes from a file or the environment, never from the address, which others may read.
  *
- * Owns: qp_remote_server, until its close. Called by: src/front. */
+ * Owns: qp_remote_server, until its close. Called by: src/front.
+ * Locks: none; quipu_open() runs on one thread, and the server's struct is constant afterwards but
+ * for the pool of connections, which has its own lock. What goes wrong leaves nothing open: each
+ * step is undone by open_close(). */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <fcntl.h>
@@ -16,6 +19,7 @@
 #include "base/thread.h"
 #include "remote/remote.h"
 
+/* Names of the environment are the same for all programs of quipu. */
 #define OPEN_UNIX "unix:"
 #define OPEN_HOST_MAX 64 /* of a host that may be on this machine, with its NUL */
 #define OPEN_TOKEN_FILE "QUIPU_TOKEN_FILE"
@@ -25,7 +29,9 @@
 
 /* ---- the token ------------------------------------------------------------------------------- */
 
-/* Reads the first line of a file that nobody else may read. */
+/* Reads the first line of a file that nobody else may read.
+ * A file that is read by others is refused, for the token in it is lost. A token that does not fit
+ * is cut here, and refused by its length or by the server. */
 static quipu_status open_token_file(const char *path, char text[QP_REMOTE_TOKEN_MAX],
                                     quipu_error *reterr)
 {
@@ -51,7 +57,8 @@ static quipu_status open_token_file(const char *path, char text[QP_REMOTE_TOKEN_
     return QUIPU_OK;
 }
 
-/* The header with the token. Without one, the server says what is missing. */
+/* The header with the token. Without one, the server says what is missing.
+ * The file comes before the variable. Control characters are refused: they could end the header. */
 static quipu_status open_auth(qp_remote_server *server, quipu_error *reterr)
 {
     const char *file = getenv(OPEN_TOKEN_FILE);
@@ -69,6 +76,7 @@ static quipu_status open_auth(qp_remote_server *server, quipu_error *reterr)
         return status;
     }
     for (size_t i = 0; i < n; i++) {
+        /* Also bounds the length: a token of quipu is far shorter. */
         if (given[i] <= ' ' || given[i] > '~' || n >= QP_REMOTE_TOKEN_MAX) {
             return qp_error_set(reterr, QUIPU_MISUSE, "the token is no token of quipu");
         }
@@ -84,7 +92,8 @@ static quipu_status open_auth(qp_remote_server *server, quipu_error *reterr)
 
 /* ---- the certificates ------------------------------------------------------------------------ */
 
-/* Copied: the environment may change while the store is open. */
+/* Copied: the environment may change while the store is open.
+ * NULL: the certificates of the system. */
 static quipu_status open_ca_file(qp_remote_server *server, quipu_error *reterr)
 {
     const char *given = getenv(OPEN_CA_FILE);
@@ -99,7 +108,9 @@ static quipu_status open_ca_file(qp_remote_server *server, quipu_error *reterr)
 
 /* ---- the address ----------------------------------------------------------------------------- */
 
-/* Whether "host:port" is on this machine by its spelling: names that begin alike are not. */
+/* Whether "host:port" is on this machine by its spelling: names that begin alike are not.
+ * `host` is not ended by a NUL at `size`. Nothing is resolved: a name could point elsewhere later.
+ * */
 static bool open_is_loopback(const char *host, size_t size)
 {
     struct in_addr address;
@@ -118,7 +129,9 @@ static bool open_is_loopback(const char *host, size_t size)
            (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
 }
 
-/* "unix:/path" or "http(s)://host[:port]". Neither a user nor a path: both would end up in logs. */
+/* "unix:/path" or "http(s)://host[:port]". Neither a user nor a path: both would end up in logs.
+ * The port, where there is one, stays a part of it. A slash at the end is dropped, because paths
+ * begin with one. For a unix socket the host is only a name: the server answers for "localhost". */
 static quipu_status open_address(qp_remote_server *server, const char *uri, quipu_error *reterr)
 {
     const char *host = strstr(uri, "://");
@@ -153,11 +166,13 @@ static quipu_status open_address(qp_remote_server *server, const char *uri, quip
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
     }
     server->base = copy.p;
+    /* `direct`: no proxy of the environment is asked for addresses of this machine. */
     server->pool.direct = open_is_loopback(host, n - (size_t)(host - uri));
     return QUIPU_OK;
 }
 
-/* A token in clear text is for this machine alone. */
+/* A token in clear text is for this machine alone.
+ * Without a token there is nothing to show, and the server decides what it answers. */
 static quipu_status open_check_clear(const qp_remote_server *server, quipu_error *reterr)
 {
     if (server->auth != NULL && !server->pool.direct && strncmp(server->base, "http:", 5) == 0) {
@@ -171,7 +186,8 @@ static quipu_status open_check_clear(const qp_remote_server *server, quipu_error
 /* ---- the server ------------------------------------------------------------------------------ */
 
 /* The token is overwritten before its memory is given back: it would otherwise stay readable in a
- * dump of the process for as long as nobody takes the block. */
+ * dump of the process for as long as nobody takes the block.
+ * No call may be under way: the pool is freed without its lock. */
 static void open_close(void *ctx)
 {
     qp_remote_server *server = ctx;
@@ -186,7 +202,8 @@ static void open_close(void *ctx)
 }
 
 /* Which members a session has is asked once, from the same table as the server's own: a field that
- * is added to the schema travels without a line here. */
+ * is added to the schema travels without a line here.
+ * Members that this version lacks are ignored in answers, and cannot be sent. */
 static quipu_status open_tables(qp_remote_server *server, quipu_error *reterr)
 {
     quipu_status status =
@@ -201,7 +218,9 @@ static quipu_status open_tables(qp_remote_server *server, quipu_error *reterr)
     return status;
 }
 
-/* Asks who the token is: a wrong address or token shows here, not in the first call. */
+/* Asks who the token is: a wrong address or token shows here, not in the first call.
+ * The deadline is that of quipu_open(). Rights are not looked at: a token that only writes fails
+ * here, because the route needs the right to read. */
 static quipu_status open_greet(qp_remote_server *server, const quipu_open_options *options,
                                quipu_error *reterr)
 {
@@ -247,6 +266,7 @@ quipu_status qp_remote_open(const char *uri, const quipu_open_options *options,
         open_close(server);
         return status;
     }
+    /* A function that is missing here would be NULL in the store's table. */
     *ret_remote = (qp_remote){.ctx = server,
                               .close = open_close,
                               .get = qp_remote_get,

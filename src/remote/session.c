@@ -1,5 +1,8 @@
 /* Sessions and messages at a server (remote.h): each call is one request of docs/server.md, a long
- * history several. Called through the store's table, from any thread; owns nothing. */
+ * history several. Called through the store's table, from any thread; owns nothing.
+ * Locks: none. Texts of results lie in the caller's arena, texts of requests in the request. Reads
+ * may be sent again; of the writes, appends and deletes may, and all others are UNKNOWN after a
+ * lost answer: the comments below say why for each. */
 #include <assert.h>
 #include <string.h>
 
@@ -9,7 +12,9 @@
 #include "base/uuid.h"
 #include "remote/remote.h"
 
+/* Of one request: an answer stays small enough to be held in memory as JSON and as messages. */
 #define SESSION_PAGE 1000 /* messages of one request */
+/* A bound against a server that never ends its pages. */
 #define SESSION_LIST_MAX ((size_t)1 << 34)
 
 #define SESSIONS QUIPU_STR("sessions")
@@ -17,7 +22,8 @@
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* The running totals of the messages from byte `begin` of the list on: an answer has that of its
- * last one, and a summary, which counts nothing, may stand before the others. */
+ * last one, and a summary, which counts nothing, may stand before the others.
+ * From the last one backwards: the total before a message is its own less its tokens. */
 static void session_count(qp_buf *list, size_t begin, int64_t total)
 {
     for (size_t at = list->n; at > begin; at -= sizeof(quipu_message)) {
@@ -31,7 +37,8 @@ static void session_count(qp_buf *list, size_t begin, int64_t total)
 }
 
 /* Each message is parsed by the same public function that programs use, so that what is read over
- * HTTP and what an export holds have one meaning. Messages of several pages grow into one list. */
+ * HTTP and what an export holds have one meaning. Messages of several pages grow into one list.
+ * A message that cannot be read makes the answer malformed: leaving it out would be a gap. */
 quipu_status qp_remote_messages(qp_json_node answer, quipu_arena *arena, qp_buf *list,
                                 quipu_error *reterr)
 {
@@ -63,7 +70,7 @@ quipu_status qp_remote_messages(qp_json_node answer, quipu_arena *arena, qp_buf 
 }
 
 /* The list of pages is copied once, when its length is known, into the arena that the result owns.
- * */
+ * By memcpy(): the buffer's bytes have no alignment that a struct could rely on. */
 quipu_status qp_remote_messages_end(const qp_buf *list, quipu_arena *arena,
                                     quipu_messages *ret_messages, quipu_error *reterr)
 {
@@ -79,7 +86,9 @@ quipu_status qp_remote_messages_end(const qp_buf *list, quipu_arena *arena,
     return QUIPU_OK;
 }
 
-/* One page of a range. *after moves behind it; the history says whether another page follows. */
+/* One page of a range. *after moves behind it; the history says whether another page follows.
+ * Header and state come with every page; those of the last page count, so that they are as new as
+ * the newest message. */
 static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote_read *read,
                                  int64_t limit, int64_t *after, qp_buf *list, quipu_error *reterr)
 {
@@ -92,8 +101,10 @@ static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote
     quipu_status status;
 
     qp_remote_begin(&ask, ctx, call, "GET", segments, 2);
+    /* 0 is not left out here: without a limit the server would send 100 messages. */
     qp_remote_text(&ask, "limit", limit == 0 ? QUIPU_STR("0") : QP_STR_ABSENT);
     qp_remote_number(&ask, "limit", limit);
+    /* 0, from the beginning, is left out. */
     qp_remote_number(&ask, "after", *after);
     qp_remote_number(&ask, "before", read->range->before_seq);
     qp_remote_flag(&ask, "last", (flags & QUIPU_RANGE_LAST) != 0 && read->range->limit > 0);
@@ -112,6 +123,7 @@ static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote
     if (status == QUIPU_OK && (flags & QUIPU_RANGE_STATE) != 0) {
         status = qp_remote_state(root, read->arena, read->history, reterr);
     }
+    /* Of a failed request nothing is read by the caller. */
     read->history->more_after = qp_answer_flag(root, "moreAfter");
     if (is_first) {
         read->history->more_before = qp_answer_flag(root, "moreBefore");
@@ -120,6 +132,7 @@ static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote
         quipu_message last;
 
         memcpy(&last, list->p + list->n - sizeof(last), sizeof(last));
+        /* The cursor of the next page is the last number of this one. */
         *after = last.seq;
     }
     qp_remote_end(&ask);
@@ -132,7 +145,8 @@ static bool session_is_last(const quipu_range *range)
     return (range->flags & QUIPU_RANGE_LAST) != 0 && range->limit > 0;
 }
 
-/* How many messages the next request asks for; 0: the session alone. */
+/* How many messages the next request asks for; 0: the session alone.
+ * `got` is what earlier pages had. */
 static int64_t session_limit(const quipu_range *range, int64_t got)
 {
     int64_t left = range->limit - got;
@@ -146,7 +160,8 @@ static int64_t session_limit(const quipu_range *range, int64_t got)
     return range->limit == 0 || left > SESSION_PAGE ? SESSION_PAGE : left;
 }
 
-/* Whether the range goes on behind a page that ended with message `after`. */
+/* Whether the range goes on behind a page that ended with message `after`.
+ * A range that ends before a number needs no request for what cannot come. */
 static bool session_goes_on(const quipu_range *range, int64_t got, int64_t after)
 {
     return (range->flags & QUIPU_RANGE_HEADER) == 0 && !session_is_last(range) &&
@@ -155,7 +170,9 @@ static bool session_goes_on(const quipu_range *range, int64_t got, int64_t after
 }
 
 /* All pages of a range, oldest first. Messages are only added at the end, so that pages fit
- * together. */
+ * together.
+ * Pages are of different moments. Where messages were pruned meanwhile, the next page begins behind
+ * the hole, as a single read of that moment would. */
 static quipu_status session_pages(void *ctx, const qp_call *call, const qp_remote_read *read,
                                   qp_buf *list, quipu_error *reterr)
 {
@@ -177,7 +194,9 @@ static quipu_status session_pages(void *ctx, const qp_call *call, const qp_remot
 }
 
 /* The last messages, more than one request gives: their numbers follow from the session's end.
- * Others that are added meanwhile come along, and the oldest are left out for them. */
+ * Others that are added meanwhile come along, and the oldest are left out for them.
+ * Two kinds of requests: one for the header, whose next number is the end, then pages from the
+ * computed beginning. A view has no such numbers, because a compaction leaves some out. */
 static quipu_status session_last(void *ctx, const qp_call *call, const qp_remote_read *read,
                                  qp_buf *list, quipu_error *reterr)
 {
@@ -200,7 +219,9 @@ static quipu_status session_last(void *ctx, const qp_call *call, const qp_remote
         return status;
     }
     end = read->session->next_seq;
+    /* The number behind the last message that is wanted. */
     end = range.before_seq > 0 && range.before_seq < end ? range.before_seq : end;
+    /* Below 0 for a session that has fewer: then the pages begin at its first message. */
     begin = qp_difference(qp_difference(end, 1), most);
     range.after_seq = begin > range.after_seq ? begin : range.after_seq;
     range.flags &= ~(uint32_t)QUIPU_RANGE_LAST;
@@ -218,7 +239,8 @@ static quipu_status session_last(void *ctx, const qp_call *call, const qp_remote
 }
 
 /* The header alone, the last messages, or pages from the beginning: the three ways that the range
- * of quipu_session_get() has. */
+ * of quipu_session_get() has.
+ * For a header alone, whether there is more follows from its numbers. */
 quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read *read,
                            quipu_error *reterr)
 {
@@ -243,7 +265,8 @@ quipu_status qp_remote_get(void *ctx, const qp_call *call, const qp_remote_read 
 }
 
 /* Starts from zero: a member that the answer lacks, such as the parent of a fork that the token may
- * not see, is absent. */
+ * not see, is absent.
+ * false: no memory, or a member of another kind; both make the answer malformed. */
 static bool session_take_info(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     const qp_remote_server *server = ctx;
@@ -252,7 +275,8 @@ static bool session_take_info(qp_json_node row, const void *ctx, quipu_arena *ar
     return qp_fields_take(&server->info, row, arena, item);
 }
 
-/* A page and its cursor. The server's order is the library's; nothing is sorted here. */
+/* A page and its cursor. The server's order is the library's; nothing is sorted here.
+ * Filters that are absent are not sent, and the token's scope narrows the list at the server. */
 quipu_status qp_remote_list(void *ctx, const qp_call *call, const quipu_list_options *options,
                             quipu_arena *arena, quipu_session_page *ret_page, quipu_error *reterr)
 {
@@ -289,7 +313,8 @@ quipu_status qp_remote_list(void *ctx, const qp_call *call, const quipu_list_opt
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* A message without its time, which is the server's to give. */
+/* A message without its time, which is the server's to give.
+ * The time of this machine must not be stored: the order at the server is its own. */
 static quipu_status session_put_untimed(qp_jsonw *writer, quipu_str json, quipu_error *reterr)
 {
     qp_json_doc doc;
@@ -311,7 +336,8 @@ static quipu_status session_put_untimed(qp_jsonw *writer, quipu_str json, quipu_
     return status;
 }
 
-/* A message as JSON. Without an event id it gets one, so that a request can be sent again. */
+/* A message as JSON. Without an event id it gets one, so that a request can be sent again.
+ * The id is made once, in the body: all tries of the request send the same one. */
 static quipu_status session_put_message(qp_jsonw *writer, quipu_messages messages, size_t index,
                                         quipu_arena *arena, quipu_error *reterr)
 {
@@ -329,8 +355,10 @@ static quipu_status session_put_message(qp_jsonw *writer, quipu_messages message
         quipu_uuid_format(uuid, id);
         message.event_id = quipu_cstr(id);
     }
+    /* The message before was copied into the body. */
     quipu_arena_reset(arena);
     status = quipu_message_json(quipu_messages_of(&message, 1), 0, arena, &json, reterr);
+    /* A time that the caller gave is kept. */
     if (status == QUIPU_OK && message.has_timestamp) {
         qp_jsonw_raw(writer, json);
     } else if (status == QUIPU_OK) {
@@ -340,7 +368,8 @@ static quipu_status session_put_message(qp_jsonw *writer, quipu_messages message
 }
 
 /* One arena serves one message after another: a batch of large messages needs the memory of the
- * largest one. */
+ * largest one.
+ * The body is bounded by QP_REMOTE_BODY_MAX; a batch that exceeds it fails before it is sent. */
 static quipu_status session_put_messages(qp_jsonw *writer, quipu_messages messages,
                                          quipu_error *reterr)
 {
@@ -357,7 +386,9 @@ static quipu_status session_put_messages(qp_jsonw *writer, quipu_messages messag
     return status;
 }
 
-/* Not repeatable: the second try would find the session of the first. */
+/* Not repeatable: the second try would find the session of the first.
+ * EXISTS would then be the answer to a success. After a lost answer the caller gets UNKNOWN and
+ * reads the key to find out. */
 quipu_status qp_remote_create(void *ctx, const qp_call *call, const quipu_session_new *values,
                               qp_state_items changes, quipu_error *reterr)
 {
@@ -383,7 +414,8 @@ quipu_status qp_remote_create(void *ctx, const qp_call *call, const quipu_sessio
     return status;
 }
 
-/* Not repeatable, as a create: the second try would find the fork of the first. */
+/* Not repeatable, as a create: the second try would find the fork of the first.
+ * The messages that both share stay at the server: the request has a number only. */
 quipu_status qp_remote_fork(void *ctx, const qp_call *call, quipu_str key, int64_t seq,
                             const quipu_session_new *values, quipu_error *reterr)
 {
@@ -404,7 +436,8 @@ quipu_status qp_remote_fork(void *ctx, const qp_call *call, quipu_str key, int64
     return status;
 }
 
-/* The fields that a patch sets; an absent text is null, which clears. */
+/* The fields that a patch sets; an absent text is null, which clears.
+ * A field that the writer leaves out has no value: the body did not grow, and null says so. */
 static void session_put_patch(qp_jsonw *writer, const qp_buf *body, const qp_remote_server *server,
                               const quipu_session_patch *patch)
 {
@@ -422,7 +455,8 @@ static void session_put_patch(qp_jsonw *writer, const qp_buf *body, const qp_rem
     }
 }
 
-/* Not repeatable: another writer may have changed the same settings since the first try. */
+/* Not repeatable: another writer may have changed the same settings since the first try.
+ * With an expected revision a second try would be a conflict with the first one. */
 quipu_status qp_remote_update(void *ctx, const qp_call *call, quipu_str key,
                               const quipu_session_patch *patch, int64_t *ret_revision,
                               quipu_error *reterr)
@@ -451,7 +485,9 @@ quipu_status qp_remote_update(void *ctx, const qp_call *call, quipu_str key,
     return status;
 }
 
-/* A session that is gone is deleted: the request may be sent again. */
+/* A session that is gone is deleted: the request may be sent again.
+ * A key that no path can carry does not exist at a server: nothing is sent, and it counts as
+ * deleted. */
 quipu_status qp_remote_remove(void *ctx, const qp_call *call, quipu_str key, quipu_error *reterr)
 {
     const quipu_str segments[] = {SESSIONS, key};
@@ -459,13 +495,15 @@ quipu_status qp_remote_remove(void *ctx, const qp_call *call, quipu_str key, qui
     quipu_status status;
 
     qp_remote_begin(&ask, ctx, call, "DELETE", segments, 2);
+    /* A second try gets 204 for what the first one deleted, or 404 for a scoped token. */
     ask.writes = ask.repeatable = true;
     status = ask.no_place ? QUIPU_OK : qp_remote_run(&ask, reterr);
     qp_remote_end(&ask);
     return status;
 }
 
-/* The uid that the session must have, and changes of state. */
+/* The uid that the session must have, and changes of state.
+ * With messages their ids make the request repeatable; without them the event has its own. */
 static void session_put_also(qp_jsonw *writer, const qp_append_also *also, bool has_messages)
 {
     char uid[QUIPU_UUID_TEXT_SIZE];
@@ -489,7 +527,8 @@ static void session_put_also(qp_jsonw *writer, const qp_append_also *also, bool 
 }
 
 /* The members of the body in the order of docs/server.md; those that say nothing are left out,
- * because the server refuses a null where it wants a number. */
+ * because the server refuses a null where it wants a number.
+ * `create` and `settings` are part of the same transaction at the server. */
 static quipu_status session_put_append(qp_remote_ask *ask, qp_jsonw *writer,
                                        const qp_remote_batch *append, quipu_error *reterr)
 {
@@ -520,7 +559,9 @@ static quipu_status session_put_append(qp_remote_ask *ask, qp_jsonw *writer,
 
 /* Every message has an event id, and so has an event without one: what a lost connection leaves
  * open is settled by sending the same again, also with an expected revision, which is compared
- * behind the ids. */
+ * behind the ids.
+ * UNKNOWN is left for a server that stays away longer than the retries last: the caller's repeat
+ * needs the same ids, which ids of the caller's own allow and ids made here do not. */
 quipu_status qp_remote_append(void *ctx, const qp_call *call, const qp_remote_batch *append,
                               quipu_appended *ret_appended, quipu_error *reterr)
 {
@@ -534,6 +575,7 @@ quipu_status qp_remote_append(void *ctx, const qp_call *call, const qp_remote_ba
 
     qp_remote_begin(&ask, ctx, call, "POST", segments, 3);
     qp_jsonw_begin(&writer, &ask.body);
+    /* A body that cannot be written is not sent, and its status is the call's. */
     status = session_put_append(&ask, &writer, append, reterr);
     ask.repeatable = true;
     status = qp_remote_send(&ask, &writer, status, reterr);
@@ -546,7 +588,9 @@ quipu_status qp_remote_append(void *ctx, const qp_call *call, const qp_remote_ba
     }
     if (status == QUIPU_OK) {
         ret_appended->repeated = qp_answer_flag(root, "repeated");
+        /* Absent for a repeat: the time is that of the first one. */
         (void)qp_answer_has_time(root, "time", &arena, &ret_appended->time, &good);
+        /* The messages are stored: an answer that cannot be read makes that UNKNOWN. */
         status = good ? QUIPU_OK : qp_remote_unread(&ask, reterr);
     }
     quipu_arena_free(&arena);

@@ -3,7 +3,8 @@
  *
  * Owns: nothing; results go to the caller's arena. Called by: the store's table, from any thread.
  * Locks: none. A compaction and its undoing are not sent twice: a second summary would cover the
- * first one, a second undoing another compaction. A prune may be: what is gone is gone. */
+ * first one, a second undoing another compaction. A prune may be: what is gone is gone.
+ * UNKNOWN of a compaction: the view shows whether the summary is there. */
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
@@ -16,7 +17,8 @@
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
-/* UTF-8, with NUL too: a message may have what a column cannot hold. */
+/* UTF-8, with NUL too: a message may have what a column cannot hold.
+ * The parts between NULs are checked one by one. */
 static bool compact_is_text(quipu_str text)
 {
     while (text.n > 0) {
@@ -32,7 +34,9 @@ static bool compact_is_text(quipu_str text)
 }
 
 /* Checked before it is sent: a summary that is no UTF-8 cannot be written as JSON, and would come
- * back as an error of the writer instead of the field's. */
+ * back as an error of the writer instead of the field's.
+ * 201 with the number of the summary; an unreadable number is UNKNOWN, for the summary is stored.
+ * */
 quipu_status qp_remote_compact(void *ctx, const qp_call *call, quipu_str key, int64_t covers_to,
                                quipu_str summary, int64_t *ret_seq, quipu_error *reterr)
 {
@@ -60,7 +64,8 @@ quipu_status qp_remote_compact(void *ctx, const qp_call *call, quipu_str key, in
     return status;
 }
 
-/* Nothing but the outcome comes back: a caller that wants the view reads it. */
+/* Nothing but the outcome comes back: a caller that wants the view reads it.
+ * 204 has no body. */
 quipu_status qp_remote_uncompact(void *ctx, const qp_call *call, quipu_str key, quipu_error *reterr)
 {
     const quipu_str segments[] = {SESSIONS, key, QUIPU_STR("compact")};
@@ -74,7 +79,8 @@ quipu_status qp_remote_uncompact(void *ctx, const qp_call *call, quipu_str key, 
     return status;
 }
 
-/* A repeat after a lost answer reports what was left to remove: nothing. */
+/* A repeat after a lost answer reports what was left to remove: nothing.
+ * Messages that were removed are gone for good, whether the answer arrives or not. */
 quipu_status qp_remote_prune(void *ctx, const qp_call *call, quipu_str key, int64_t *ret_removed,
                              quipu_error *reterr)
 {
@@ -95,7 +101,8 @@ quipu_status qp_remote_prune(void *ctx, const qp_call *call, quipu_str key, int6
 /* ---- feed ------------------------------------------------------------------------------------ */
 
 /* A change of a kind that this version does not know refuses the page, rather than a reader that
- * misses a deletion. */
+ * misses a deletion.
+ * The uid must be one: by it a reader distinguishes two lives of a key. */
 static bool feed_take(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     static const char *const kinds[] = {"",        "created", "appended",
@@ -119,7 +126,8 @@ static bool feed_take(qp_json_node row, const void *ctx, quipu_arena *arena, voi
     return good && (int)change->kind != 0 && quipu_uuid_parse(uid, &change->uid) == QUIPU_OK;
 }
 
-/* One page, without waiting: the caller asks again (src/store/feed.c). */
+/* One page, without waiting: the caller asks again (src/store/feed.c).
+ * A page without a cursor is malformed: its reader could not go on. */
 quipu_status qp_remote_feed(void *ctx, const qp_call *call, const quipu_feed_options *options,
                             quipu_arena *arena, quipu_feed_page *ret_page, quipu_error *reterr)
 {
@@ -151,7 +159,8 @@ quipu_status qp_remote_feed(void *ctx, const qp_call *call, const quipu_feed_opt
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-/* A text of an answer into an array of the struct, cut where it is longer. */
+/* A text of an answer into an array of the struct, cut where it is longer.
+ * Cut at a whole character; absent is the empty text. */
 static void stats_take_text(qp_json_node root, const char *name, char *to, size_t size)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -167,13 +176,15 @@ static void stats_take_text(qp_json_node root, const char *name, char *to, size_
 }
 
 /* By the names of the route, which are those of `quipu stats --json`. A figure that an older server
- * lacks stays 0. */
+ * lacks stays 0.
+ * An unknown word for checksums leaves the default. */
 static void stats_take(qp_json_node root, quipu_stats *stats)
 {
     static const struct {
         const char *name;
         size_t offset;
     } figures[] = {
+        /* A row is the member's name and its place in the struct. */
         {"sessions", offsetof(quipu_stats, sessions)},
         {"forks", offsetof(quipu_stats, forks)},
         {"messages", offsetof(quipu_stats, messages)},
@@ -216,7 +227,8 @@ static void stats_take(qp_json_node root, quipu_stats *stats)
     stats_take_text(root, "largestKey", stats->largest_key, sizeof(stats->largest_key));
 }
 
-/* Figures of the server's store and process: commits and readers are those of the server. */
+/* Figures of the server's store and process: commits and readers are those of the server.
+ * Needs a token of the whole store at the server. */
 quipu_status qp_remote_stats(void *ctx, const qp_call *call, bool is_quick, quipu_stats *ret_stats,
                              quipu_error *reterr)
 {
