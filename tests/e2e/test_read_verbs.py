@@ -314,6 +314,19 @@ class Tail(Reading):
             line = json.loads(self.read_line(process))
             self.assertEqual((line["seq"], line["content"]), (3 + number, f"live {number}"))
 
+    def test_doctor_checks_a_store_that_a_tail_follows_and_the_tail_goes_on(self):
+        process = self.follow("--json")
+        for number in range(3):
+            self.run_quipu("append", "first", "--role", "user", "--text", f"live {number}")
+            # The message lies in the log, which the tail keeps open: doctor reads it there.
+            found = self.run_quipu("doctor", "--json").lines()
+            self.assertEqual([one for one in found if one["verdict"] == "bad"], [])
+            self.assertIn("verify", {one["check"] for one in found})
+            self.assertEqual(json.loads(self.read_line(process))["content"], f"live {number}")
+        self.run_quipu("doctor", "--migrate")  # opens for writing
+        self.run_quipu("append", "first", "--role", "user", "--text", "behind it")
+        self.assertEqual(json.loads(self.read_line(process))["content"], "behind it")
+
     def test_follow_does_not_say_that_an_answer_is_missing_which_may_come(self):
         call = {"id": "c1", "name": "look", "input": "{}"}
         answer = {"id": "c1", "name": "look", "output": "a mountain"}
