@@ -574,7 +574,9 @@ static bool message_is_space(char c)
 }
 
 /* The beginning of a text in one line: white space collapsed, cut behind a word, or behind a
- * character where the last word alone is longer than half of it. */
+ * character where the last word alone is longer than half of it.
+ *
+ *   "  Book a\n\n flight " ─▶ "Book a flight" */
 static void message_words(qp_header *header, quipu_str text)
 {
     char *words = header->words;

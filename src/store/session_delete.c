@@ -47,7 +47,15 @@ static quipu_status session_delete_memories(const quipu_store *store, ent_db *db
 }
 
 /* Delete what a session has beside its messages and its row, and record the removal in the feed.
- * The removal counts as a change of the session: its revision is one more than the row's. */
+ * The removal counts as a change of the session: its revision is one more than the row's.
+ *
+ *   State of the session                              deleted
+ *   State of its app and its user                     stays, and forgets which session set it
+ *   StateEvent, ContextLog, Usage                     deleted by the number of the session
+ *   Artifact: versions of the session                 deleted by its key
+ *   Observation, Reflection, MemoryScope, Job         deleted by its key
+ *   Feed                                              gets a change more
+ *   Message, Session, Removal                         by the caller, qp_session_remove() */
 static quipu_status session_delete_belongings(quipu_store *store, ent_db *db, const qp_session *row,
                                               quipu_error *reterr)
 {

@@ -184,7 +184,9 @@ quipu_status qp_state_forget_session(const quipu_store *store, ent_db *db, const
  */
 
 /* SHA-256 over the changes, in their order. Lengths stand before the texts, so that no two
- * different lists have the same bytes; a removal has a length that no text can have. */
+ * different lists have the same bytes; a removal has a length that no text can have.
+ *
+ *   of each change   8 bytes: scope | 8: size of the name | 8: size of the value | name | value */
 static void state_digest(qp_state_items changes, uint8_t ret[QP_SHA256_SIZE])
 {
     qp_sha256 sha;

@@ -280,7 +280,8 @@ static quipu_status tool_calls_text(qp_json_node call, quipu_str name, quipu_are
     return status == QUIPU_INVALID ? QUIPU_CORRUPT : status;
 }
 
-/* A thought signature is opaque bytes, in base64. Empty and absent differ. */
+/* A thought signature is opaque bytes, in base64. Empty and absent differ. It goes back to its
+ * provider byte for byte. */
 static quipu_status tool_calls_signature(qp_json_node call, quipu_arena *arena, quipu_bytes *ret)
 {
     quipu_str text = {NULL, 0};
@@ -474,7 +475,8 @@ quipu_status qp_tool_calls_items(quipu_str json, bool answers, qp_json_doc *doc,
     return status;
 }
 
-/* The same rule as qp_message_answers() of fork_chain.h, which reads it from a row. */
+/* The same rule as qp_message_answers() of fork_chain.h, which reads it from a row. Results may
+ * come in a message of the user, as some providers have it. */
 bool qp_message_is_answer(const quipu_message *message)
 {
     return message->role == QUIPU_ROLE_TOOL || message->role == QUIPU_ROLE_FUNCTION ||

@@ -153,7 +153,8 @@ static int usage_compare(const quipu_usage_row *row, const usage_span *span)
     return order != 0 ? order : qp_str_cmp(row->session_key, span->key);
 }
 
-/* Where the row of a span stands or belongs, by halving. */
+/* Where the row of a span stands or belongs, by halving. The first row that is not before the span,
+ * so that equal spans meet in one row. */
 static size_t usage_place(const usage_call *call, const usage_span *span)
 {
     size_t low = 0;

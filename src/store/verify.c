@@ -190,7 +190,11 @@ typedef struct verify_walk {
 } verify_walk;
 
 /* The running total. Behind a gap the sum is not known, so that the next message's own total is the
- * new beginning: one missing message is one finding, not one for every message behind it. */
+ * new beginning: one missing message is one finding, not one for every message behind it.
+ *
+ *   message        1    2         4
+ *   tokens        10    5         7
+ *   tokens_total  10   15        40      message 3 is missing: the sum goes on from 40 - 7 */
 static void verify_totals(verify_walk *walk, const qp_message *message)
 {
     if (!walk->known || message->seq != qp_sum(walk->before, 1)) {
