@@ -2,6 +2,7 @@ package quipu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -19,13 +20,19 @@ type Question struct {
 	Model, Instructions, Text, Schema string
 }
 
-// asker is a function that a worker calls, as a provider of the library's. The map keeps it, and so
-// its address, until end.
+// Embedder makes a vector of each text, in their order and all of one length.
+type Embedder func(ctx context.Context, texts []string) ([][]float32, error)
+
+var errEmbedder = &Error{Code: Misuse, Message: "Embedder and EmbedModel belong together: give both or none"}
+
+// asker is functions that the library calls, as a provider of its own. The map keeps it, and so its
+// address, until end.
 type asker struct {
-	provider lib.Provider
-	ctx      context.Context
-	cancel   context.CancelFunc
-	ask      func(context.Context, Question) (string, error)
+	calls  lib.Provider
+	ctx    context.Context
+	cancel context.CancelFunc
+	ask    func(context.Context, Question) (string, error)
+	embed  Embedder
 }
 
 var (
@@ -36,38 +43,48 @@ var (
 )
 
 // newAsker returns nil, which is no provider, for no function.
-func newAsker(ctx context.Context, ask func(context.Context, Question) (string, error)) *asker {
-	if ask == nil {
+func newAsker(ctx context.Context, ask func(context.Context, Question) (string, error),
+	embed Embedder) *asker {
+	if ask == nil && embed == nil {
 		return nil
 	}
-	it := &asker{ask: ask}
+	it := &asker{ask: ask, embed: embed}
 	it.ctx, it.cancel = context.WithCancel(ctx)
 	askersMu.Lock()
 	defer askersMu.Unlock()
 	askersMade++
-	it.provider = lib.Provider{
+	it.calls = lib.Provider{
 		Ctx: askersMade, ID: unsafe.Pointer(&askName[0]), Generate: askCallback(),
+		Embed: embedCallback(),
 	}
-	it.provider.StructSize = uint32(unsafe.Sizeof(it.provider))
+	it.calls.StructSize = uint32(unsafe.Sizeof(it.calls))
 	askers[askersMade] = it
 	return it
 }
 
-// pointer is what C gets.
-func (a *asker) pointer() uintptr {
-	if a == nil {
+// provider is what C gets to ask.
+func (a *asker) provider() uintptr {
+	if a == nil || a.ask == nil {
 		return 0
 	}
-	return uintptr(unsafe.Pointer(&a.provider))
+	return uintptr(unsafe.Pointer(&a.calls))
 }
 
-// end forgets the function, which no worker calls any more.
+// embedder is what C gets to embed.
+func (a *asker) embedder() uintptr {
+	if a == nil || a.embed == nil {
+		return 0
+	}
+	return uintptr(unsafe.Pointer(&a.calls))
+}
+
+// end forgets the functions, which nobody calls any more.
 func (a *asker) end() {
 	if a != nil {
 		a.cancel()
 		askersMu.Lock()
 		defer askersMu.Unlock()
-		delete(askers, a.provider.Ctx)
+		delete(askers, a.calls.Ctx)
 	}
 }
 
@@ -76,21 +93,97 @@ func (a *asker) end() {
 var askCallback = sync.OnceValue(func() uintptr {
 	return purego.NewCallback(func(number uintptr, params *lib.ModelParams, call *lib.CallOptions,
 		sink *lib.Sink, failure *lib.Error) uintptr {
-		askersMu.Lock()
-		it := askers[number]
-		askersMu.Unlock()
+		it := askerOf(number)
 		text, err := it.answer(params, call)
 		if err != nil {
-			copy(failure.Message[:len(failure.Message)-1], err.Error())
-			failure.Status = int32(IO)
-			if it.ctx.Err() != nil {
-				failure.Status = int32(Cancelled) // the worker is stopped: no failure of the model
-			}
-			return uintptr(uint32(failure.Status))
+			return it.fail(err, failure)
 		}
 		return putAnswer(sink, text, failure)
 	})
 })
+
+func askerOf(number uintptr) *asker {
+	askersMu.Lock()
+	defer askersMu.Unlock()
+	return askers[number]
+}
+
+// fail tells C why a function failed.
+func (a *asker) fail(err error, failure *lib.Error) uintptr {
+	copy(failure.Message[:len(failure.Message)-1], err.Error())
+	failure.Status = int32(IO)
+	at, ok := a.ctx.Deadline()
+	if ok && errors.Is(err, context.DeadlineExceeded) && time.Until(at) < 10*time.Millisecond {
+		<-a.ctx.Done() // the library's copy of the deadline ended a moment before
+	}
+	if a.ctx.Err() != nil {
+		failure.Status = int32(Cancelled) // the caller stopped it: no failure of the model
+	}
+	return uintptr(uint32(failure.Status))
+}
+
+// embedCallback is a quipu_provider's embed. The vectors lie in the library's arena, end to end.
+var embedCallback = sync.OnceValue(func() uintptr {
+	return purego.NewCallback(func(number uintptr, request *lib.EmbedRequest, call *lib.CallOptions,
+		arena uintptr, made *lib.Embeddings, failure *lib.Error) uintptr {
+		it := askerOf(number)
+		vectors, err := it.vectors(request, call)
+		if err != nil {
+			return it.fail(err, failure)
+		}
+		dimensions := uintptr(len(vectors[0]))
+		size := dimensions * uintptr(len(vectors)) * unsafe.Sizeof(float32(0))
+		values, _, _ := purego.SyscallN(lib.Call.ArenaNew, arena, size+1)
+		if values == 0 {
+			failure.Status = int32(NoMemory)
+			return uintptr(uint32(failure.Status))
+		}
+		into := unsafe.Slice((*float32)(*(*unsafe.Pointer)(unsafe.Pointer(&values))),
+			int(dimensions)*len(vectors))
+		for i, vector := range vectors {
+			copy(into[i*int(dimensions):], vector)
+		}
+		made.Values, made.Dimensions, made.Count = values, dimensions, uintptr(len(vectors))
+		return 0
+	})
+})
+
+// vectors calls the function within the time that the library gives it: one vector of each text, all
+// of one length.
+func (a *asker) vectors(request *lib.EmbedRequest, call *lib.CallOptions) (made [][]float32, err error) {
+	defer func() {
+		if wrong := recover(); wrong != nil {
+			err = fmt.Errorf("panic: %v", wrong)
+		}
+	}()
+	texts := make([]string, request.TextCount)
+	for i, text := range unsafe.Slice((*lib.Str)(request.Texts), request.TextCount) {
+		texts[i] = text.String()
+	}
+	ctx, cancel := a.within(call)
+	defer cancel()
+	made, err = a.embed(ctx, texts)
+	if err != nil {
+		return nil, err
+	}
+	if len(made) != len(texts) || len(made) == 0 {
+		return nil, fmt.Errorf("%d vectors came back for %d texts", len(made), len(texts))
+	}
+	for _, vector := range made {
+		if len(vector) != len(made[0]) {
+			return nil, errors.New("the vectors have different lengths")
+		}
+	}
+	return made, nil
+}
+
+// within is the functions' context with the time that the library gives a call.
+func (a *asker) within(call *lib.CallOptions) (context.Context, context.CancelFunc) {
+	if call == nil || call.DeadlineMS <= 0 {
+		return context.WithCancel(a.ctx)
+	}
+	return context.WithTimeout(a.ctx, time.Duration(call.DeadlineMS)*time.Millisecond)
+}
 
 // answer calls the function within the time that the library gives it. A panic is a failure: there
 // are frames of C below.
@@ -110,12 +203,8 @@ func (a *asker) answer(params *lib.ModelParams, call *lib.CallOptions) (text str
 			question.Text = message.Content.String()
 		}
 	}
-	ctx := a.ctx
-	if call.DeadlineMS > 0 {
-		within, cancel := context.WithTimeout(ctx, time.Duration(call.DeadlineMS)*time.Millisecond)
-		defer cancel()
-		ctx = within
-	}
+	ctx, cancel := a.within(call)
+	defer cancel()
 	return a.ask(ctx, question)
 }
 

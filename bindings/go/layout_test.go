@@ -62,6 +62,8 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var params lib.ModelParams
 	var message lib.ModelMessage
 	var sink lib.Sink
+	var embed lib.EmbedRequest
+	var vectors lib.Embeddings
 	var delta lib.Delta
 	// Sized structs and the items of sized slices may grow: only the offsets of members matter.
 	want := offsets("quipu_open_options", 0, unsafe.Offsetof(open.Durability),
@@ -88,10 +90,11 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_session_patch", 0, unsafe.Offsetof(patch.Set)) +
 		offsets("quipu_history", 0, unsafe.Offsetof(history.Session)) +
 		offsets("quipu_recall_options", 0, unsafe.Offsetof(recall.Question),
-			unsafe.Offsetof(recall.UserID), unsafe.Offsetof(recall.Budget)) +
+			unsafe.Offsetof(recall.UserID), unsafe.Offsetof(recall.Budget),
+			unsafe.Offsetof(recall.Embedder), unsafe.Offsetof(recall.EmbedModel)) +
 		offsets("quipu_recall_hit", 0, unsafe.Offsetof(hit.Role), unsafe.Offsetof(hit.EventID),
 			unsafe.Offsetof(hit.Timestamp), unsafe.Offsetof(hit.Content),
-			unsafe.Offsetof(hit.FromSession)) +
+			unsafe.Offsetof(hit.FromSession), unsafe.Offsetof(hit.FromVector)) +
 		offsets("quipu_recall_results", 0, unsafe.Offsetof(recalled.Hits)) +
 		offsets("quipu_memory", 0, unsafe.Offsetof(memory.SessionKey), unsafe.Offsetof(memory.TokenCount), unsafe.Offsetof(memory.CreatedAt), unsafe.Offsetof(memory.Scope), unsafe.Offsetof(memory.Priority), unsafe.Offsetof(memory.Subject), unsafe.Offsetof(memory.SaidAt), unsafe.Offsetof(memory.AboutTo), unsafe.Offsetof(memory.Times), unsafe.Offsetof(memory.Supersedes), unsafe.Offsetof(memory.HasRetiredAt), unsafe.Offsetof(memory.RetiredWhy), unsafe.Offsetof(memory.CondensedInto), unsafe.Offsetof(memory.EditedAt), unsafe.Offsetof(memory.EditedWhy)) +
 		offsets("quipu_memory_list", 0, unsafe.Offsetof(list.Items)) +
@@ -99,7 +102,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_memory_query", 0, unsafe.Offsetof(query.Kind), unsafe.Offsetof(query.SessionKey), unsafe.Offsetof(query.IDs), unsafe.Offsetof(query.IDCount), unsafe.Offsetof(query.Recent), unsafe.Offsetof(query.Flags), unsafe.Offsetof(query.FromSeq), unsafe.Offsetof(query.ToSeq)) +
 		offsets("quipu_memory_patch", 0, unsafe.Offsetof(change.Set), unsafe.Offsetof(change.Kind), unsafe.Offsetof(change.ID), unsafe.Offsetof(change.Content), unsafe.Offsetof(change.Priority), unsafe.Offsetof(change.Subject), unsafe.Offsetof(change.Why), unsafe.Offsetof(change.Who)) +
 		offsets("quipu_memory_options", 0, unsafe.Offsetof(worker.SessionKey), unsafe.Offsetof(worker.UserID), unsafe.Offsetof(worker.ChangedAfter), unsafe.Offsetof(worker.ObserveTokens), unsafe.Offsetof(worker.LeaseMS), unsafe.Offsetof(worker.Worker), unsafe.Offsetof(worker.Provider), unsafe.Offsetof(worker.AskTokens), unsafe.Offsetof(worker.Flags), unsafe.Offsetof(worker.PassCtx), unsafe.Offsetof(worker.Embedder), unsafe.Offsetof(worker.ObservePrompt), unsafe.Offsetof(worker.ReflectPrompt)) +
-		offsets("quipu_memory_ran", 0, unsafe.Offsetof(ran.More), unsafe.Offsetof(ran.Sessions), unsafe.Offsetof(ran.Repeats), unsafe.Offsetof(ran.Lost), unsafe.Offsetof(ran.Failed), unsafe.Offsetof(ran.Reflections), unsafe.Offsetof(ran.ModelCalls)) +
+		offsets("quipu_memory_ran", 0, unsafe.Offsetof(ran.More), unsafe.Offsetof(ran.Sessions), unsafe.Offsetof(ran.Repeats), unsafe.Offsetof(ran.Lost), unsafe.Offsetof(ran.Failed), unsafe.Offsetof(ran.Reflections), unsafe.Offsetof(ran.ModelCalls), unsafe.Offsetof(ran.Embedded)) +
 		offsets("quipu_memory_progress", 0, unsafe.Offsetof(progress.Scope), unsafe.Offsetof(progress.Watermark), unsafe.Offsetof(progress.ObserveTokens), unsafe.Offsetof(progress.StandingTokens), unsafe.Offsetof(progress.Owner), unsafe.Offsetof(progress.LeaseUntil), unsafe.Offsetof(progress.Fence), unsafe.Offsetof(progress.NextAt), unsafe.Offsetof(progress.ReflectError), unsafe.Offsetof(progress.ModelUnpriced)) +
 		offsets("quipu_part", 0, unsafe.Offsetof(part.Text), unsafe.Offsetof(part.ID), unsafe.Offsetof(part.Name), unsafe.Offsetof(part.JSON), unsafe.Offsetof(part.Mime), unsafe.Offsetof(part.Data), unsafe.Offsetof(part.Thought), unsafe.Offsetof(part.Redacted), unsafe.Offsetof(part.Signature)) +
 		offsets("quipu_content", 0, unsafe.Offsetof(content.Parts)) +
@@ -108,7 +111,9 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_usage", 0, unsafe.Offsetof(usage.Input), unsafe.Offsetof(usage.Cached), unsafe.Offsetof(usage.CacheWrite), unsafe.Offsetof(usage.Thoughts)) +
 		offsets("quipu_context_options", 0, unsafe.Offsetof(prompt.Flags), unsafe.Offsetof(prompt.Key), unsafe.Offsetof(prompt.Request), unsafe.Offsetof(prompt.Provider), unsafe.Offsetof(prompt.TokenBudget), unsafe.Offsetof(prompt.MemoryTokens), unsafe.Offsetof(prompt.Models), unsafe.Offsetof(prompt.AtSeq), unsafe.Offsetof(prompt.Usage)) +
 		offsets("quipu_context", 0, unsafe.Offsetof(made.Contents), unsafe.Offsetof(made.Block), unsafe.Offsetof(made.Tools), unsafe.Offsetof(made.Provider), unsafe.Offsetof(made.Reason), unsafe.Offsetof(made.MoreBefore), unsafe.Offsetof(made.Exact), unsafe.Offsetof(made.FirstSeq), unsafe.Offsetof(made.Tokens), unsafe.Offsetof(made.ExpectedCached), unsafe.Offsetof(made.ReportedCached), unsafe.Offsetof(made.PrefixHash), unsafe.Offsetof(made.PromptHash)) +
-		offsets("quipu_provider", 0, unsafe.Offsetof(provider.Ctx), unsafe.Offsetof(provider.ID), unsafe.Offsetof(provider.Generate), unsafe.Offsetof(provider.Done)) +
+		offsets("quipu_provider", 0, unsafe.Offsetof(provider.Ctx), unsafe.Offsetof(provider.ID), unsafe.Offsetof(provider.Generate), unsafe.Offsetof(provider.Embed), unsafe.Offsetof(provider.Done)) +
+		offsets("quipu_embed_request", 0, unsafe.Offsetof(embed.Model), unsafe.Offsetof(embed.Texts), unsafe.Offsetof(embed.TextCount)) +
+		offsets("quipu_embeddings", 0, unsafe.Offsetof(vectors.Values), unsafe.Offsetof(vectors.Dimensions), unsafe.Offsetof(vectors.Count)) +
 		offsets("quipu_model_params", 0, unsafe.Offsetof(params.Model), unsafe.Offsetof(params.Messages), unsafe.Offsetof(params.Stream)) +
 		offsets("quipu_model_message", 0, unsafe.Offsetof(message.Content)) +
 		offsets("quipu_sink", unsafe.Sizeof(sink), unsafe.Offsetof(sink.Put)) +
@@ -116,7 +121,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("numbers", lib.ServiceGo, lib.ServiceRebase, lib.KeysCamel, lib.BytesStd,
 			lib.TimesRFC3339, lib.GetAfter, lib.OpenReadOnly, lib.OpenMustExist,
 			lib.RecallAll, lib.RoleUser, lib.RoleAssistant, lib.RoleModel, lib.MemoryRetired,
-			lib.MemoryScope, lib.MemoryFollow, lib.SetContent, lib.SetPriority, lib.SetSubject,
+			lib.MemoryScope, lib.MemoryFollow, lib.MemoryEmbedOnly, lib.SetContent, lib.SetPriority, lib.SetSubject,
 			lib.SetRetired, lib.ContextLog, lib.ContextAsBefore, lib.PartText, lib.PartThought,
 			lib.PartCall, lib.PartResponse, lib.PartData, uintptr(Reflection), uintptr(Standing),
 			uintptr(Done), uintptr(len(promptReasons)-1), lib.RoleSystem, lib.DeltaText,
@@ -172,10 +177,11 @@ int main(void)
     BEGIN_GROWING(quipu_session_patch); AT(quipu_session_patch, set); END();
     BEGIN_GROWING(quipu_history); AT(quipu_history, session); END();
     BEGIN_GROWING(quipu_recall_options); AT(quipu_recall_options, question);
-    AT(quipu_recall_options, user_id); AT(quipu_recall_options, budget); END();
+    AT(quipu_recall_options, user_id); AT(quipu_recall_options, budget);
+    AT(quipu_recall_options, embedder); AT(quipu_recall_options, embed_model); END();
     BEGIN_GROWING(quipu_recall_hit); AT(quipu_recall_hit, role); AT(quipu_recall_hit, event_id);
     AT(quipu_recall_hit, timestamp); AT(quipu_recall_hit, content);
-    AT(quipu_recall_hit, from_session); END();
+    AT(quipu_recall_hit, from_session); AT(quipu_recall_hit, from_vector); END();
     BEGIN_GROWING(quipu_recall_results); AT(quipu_recall_results, hits); END();
     BEGIN_GROWING(quipu_memory); AT(quipu_memory, session_key); AT(quipu_memory, token_count); AT(quipu_memory, created_at); AT(quipu_memory, scope); AT(quipu_memory, priority); AT(quipu_memory, subject); AT(quipu_memory, said_at); AT(quipu_memory, about_to); AT(quipu_memory, times); AT(quipu_memory, supersedes); AT(quipu_memory, has_retired_at); AT(quipu_memory, retired_why); AT(quipu_memory, condensed_into); AT(quipu_memory, edited_at); AT(quipu_memory, edited_why); END();
     BEGIN_GROWING(quipu_memory_list); AT(quipu_memory_list, memories); END();
@@ -183,7 +189,7 @@ int main(void)
     BEGIN_GROWING(quipu_memory_query); AT(quipu_memory_query, kind); AT(quipu_memory_query, session_key); AT(quipu_memory_query, ids); AT(quipu_memory_query, id_count); AT(quipu_memory_query, recent); AT(quipu_memory_query, flags); AT(quipu_memory_query, from_seq); AT(quipu_memory_query, to_seq); END();
     BEGIN_GROWING(quipu_memory_patch); AT(quipu_memory_patch, set); AT(quipu_memory_patch, kind); AT(quipu_memory_patch, id); AT(quipu_memory_patch, content); AT(quipu_memory_patch, priority); AT(quipu_memory_patch, subject); AT(quipu_memory_patch, why); AT(quipu_memory_patch, who); END();
     BEGIN_GROWING(quipu_memory_options); AT(quipu_memory_options, session_key); AT(quipu_memory_options, user_id); AT(quipu_memory_options, changed_after); AT(quipu_memory_options, observe_tokens); AT(quipu_memory_options, lease_ms); AT(quipu_memory_options, worker); AT(quipu_memory_options, provider); AT(quipu_memory_options, ask_tokens); AT(quipu_memory_options, flags); AT(quipu_memory_options, pass_ctx); AT(quipu_memory_options, embedder); AT(quipu_memory_options, observe_prompt); AT(quipu_memory_options, reflect_prompt); END();
-    BEGIN_GROWING(quipu_memory_ran); AT(quipu_memory_ran, more); AT(quipu_memory_ran, sessions); AT(quipu_memory_ran, repeats); AT(quipu_memory_ran, lost); AT(quipu_memory_ran, failed); AT(quipu_memory_ran, reflections); AT(quipu_memory_ran, model_calls); END();
+    BEGIN_GROWING(quipu_memory_ran); AT(quipu_memory_ran, more); AT(quipu_memory_ran, sessions); AT(quipu_memory_ran, repeats); AT(quipu_memory_ran, lost); AT(quipu_memory_ran, failed); AT(quipu_memory_ran, reflections); AT(quipu_memory_ran, model_calls); AT(quipu_memory_ran, embedded); END();
     BEGIN_GROWING(quipu_memory_progress); AT(quipu_memory_progress, scope); AT(quipu_memory_progress, watermark); AT(quipu_memory_progress, observe_tokens); AT(quipu_memory_progress, standing_tokens); AT(quipu_memory_progress, owner); AT(quipu_memory_progress, lease_until); AT(quipu_memory_progress, fence); AT(quipu_memory_progress, next_at); AT(quipu_memory_progress, reflect_error); AT(quipu_memory_progress, model_unpriced); END();
     BEGIN_GROWING(quipu_part); AT(quipu_part, text); AT(quipu_part, id); AT(quipu_part, name); AT(quipu_part, json); AT(quipu_part, mime); AT(quipu_part, data); AT(quipu_part, thought); AT(quipu_part, redacted); AT(quipu_part, signature); END();
     BEGIN_GROWING(quipu_content); AT(quipu_content, parts); END();
@@ -192,7 +198,9 @@ int main(void)
     BEGIN_GROWING(quipu_usage); AT(quipu_usage, input); AT(quipu_usage, cached); AT(quipu_usage, cache_write); AT(quipu_usage, thoughts); END();
     BEGIN_GROWING(quipu_context_options); AT(quipu_context_options, flags); AT(quipu_context_options, key); AT(quipu_context_options, request); AT(quipu_context_options, provider); AT(quipu_context_options, token_budget); AT(quipu_context_options, memory_tokens); AT(quipu_context_options, models); AT(quipu_context_options, at_seq); AT(quipu_context_options, usage); END();
     BEGIN_GROWING(quipu_context); AT(quipu_context, contents); AT(quipu_context, block); AT(quipu_context, tools); AT(quipu_context, provider); AT(quipu_context, reason); AT(quipu_context, more_before); AT(quipu_context, exact); AT(quipu_context, first_seq); AT(quipu_context, tokens); AT(quipu_context, expected_cached); AT(quipu_context, reported_cached); AT(quipu_context, prefix_hash); AT(quipu_context, prompt_hash); END();
-    BEGIN_GROWING(quipu_provider); AT(quipu_provider, ctx); AT(quipu_provider, id); AT(quipu_provider, generate); AT(quipu_provider, close); END();
+    BEGIN_GROWING(quipu_provider); AT(quipu_provider, ctx); AT(quipu_provider, id); AT(quipu_provider, generate); AT(quipu_provider, embed); AT(quipu_provider, close); END();
+    BEGIN_GROWING(quipu_embed_request); AT(quipu_embed_request, model); AT(quipu_embed_request, texts); AT(quipu_embed_request, text_count); END();
+    BEGIN_GROWING(quipu_embeddings); AT(quipu_embeddings, values); AT(quipu_embeddings, dimensions); AT(quipu_embeddings, count); END();
     BEGIN_GROWING(quipu_model_params); AT(quipu_model_params, model); AT(quipu_model_params, messages); AT(quipu_model_params, stream); END();
     BEGIN_GROWING(quipu_model_message); AT(quipu_model_message, content); END();
     BEGIN(quipu_sink); AT(quipu_sink, put); END();
@@ -201,9 +209,9 @@ int main(void)
            QUIPU_KEYS_CAMEL, QUIPU_BYTES_STD, QUIPU_TIMES_RFC3339, (int)QUIPU_GET_AFTER,
            (int)QUIPU_OPEN_READ_ONLY, (int)QUIPU_OPEN_MUST_EXIST, (int)QUIPU_RECALL_EVERYTHING,
            QUIPU_ROLE_USER);
-    printf(" %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d", QUIPU_ROLE_ASSISTANT,
+    printf(" %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d", QUIPU_ROLE_ASSISTANT,
            QUIPU_ROLE_MODEL, (int)QUIPU_MEMORY_RETIRED, (int)QUIPU_MEMORY_SCOPE,
-           (int)QUIPU_MEMORY_FOLLOW, (int)QUIPU_MEMORY_SET_CONTENT, (int)QUIPU_MEMORY_SET_PRIORITY,
+           (int)QUIPU_MEMORY_FOLLOW, (int)QUIPU_MEMORY_EMBED_ONLY, (int)QUIPU_MEMORY_SET_CONTENT, (int)QUIPU_MEMORY_SET_PRIORITY,
            (int)QUIPU_MEMORY_SET_SUBJECT, (int)QUIPU_MEMORY_RETIRE, (int)QUIPU_CONTEXT_LOG,
            (int)QUIPU_CONTEXT_AS_BEFORE, QUIPU_PART_TEXT, QUIPU_PART_THOUGHT, QUIPU_PART_CALL,
            QUIPU_PART_RESPONSE, QUIPU_PART_DATA, QUIPU_REFLECTION, QUIPU_PRIORITY_STANDING,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 	"unsafe"
@@ -39,10 +40,15 @@ type RecallOptions struct {
 	Scope  Scope
 	Limit  int64 // 0: 10
 	Budget int64 // tokens of all hits together; 0: any
+
+	// Meaning counts as well as words: what a worker stored for this model is compared with the
+	// question's vector.
+	Embedder   Embedder
+	EmbedModel string // required with an embedder
 }
 
 // Recalled is a message that may answer a question. A higher score is better; it is the sum of its
-// three parts.
+// four parts.
 type Recalled struct {
 	SessionKey                             string
 	Seq                                    int64
@@ -52,6 +58,7 @@ type Recalled struct {
 	Tokens                                 int64
 	Score                                  float64
 	FromWords, FromNeighbours, FromSession float64
+	FromVector                             float64 // by its meaning; 0 without an embedder
 }
 
 // Recall finds the messages that may answer a question, best first.
@@ -60,6 +67,11 @@ func (s *Store) Recall(ctx context.Context, question string, options RecallOptio
 		return nil, err
 	}
 	defer s.gate.leave()
+	if (options.Embedder == nil) != (options.EmbedModel == "") {
+		return nil, errEmbedder
+	}
+	embeds := newAsker(ctx, nil, options.Embedder)
+	defer embeds.end()
 	var results unsafe.Pointer
 	err := withCall(ctx, time.Time{}, func(call uintptr) error {
 		var pins runtime.Pinner
@@ -80,6 +92,8 @@ func (s *Store) Recall(ctx context.Context, question string, options RecallOptio
 		if options.Scope.UserID != "" {
 			put(&to.UserID, options.Scope.UserID)
 		}
+		put(&to.EmbedModel, options.EmbedModel)
+		to.Embedder = embeds.embedder()
 		if options.Scope.Everything {
 			to.Flags = lib.RecallAll
 		}
@@ -101,7 +115,7 @@ func (s *Store) Recall(ctx context.Context, question string, options RecallOptio
 			Author: hit.Author.String(), Content: hit.Content.String(),
 			FromUser: hit.Role == lib.RoleUser, Timestamp: timeOf(hit.Timestamp), Tokens: hit.Tokens,
 			Score: hit.Score, FromWords: hit.FromWords, FromNeighbours: hit.FromNeighbours,
-			FromSession: hit.FromSession,
+			FromSession: hit.FromSession, FromVector: hit.FromVector,
 		}
 	}
 	return found, nil
@@ -113,18 +127,35 @@ func (s *Store) Recall(ctx context.Context, question string, options RecallOptio
 type MemoryService struct {
 	store    *Store
 	sessions *SessionService
+	options  MemoryServiceOptions
+}
+
+// MemoryServiceOptions of a MemoryService.
+type MemoryServiceOptions struct {
+	// Queries find what is said in other words, too, as with Store.Recall. RunMemory makes the
+	// vectors.
+	Embedder   Embedder
+	EmbedModel string // required with an embedder
 }
 
 var _ memory.Service = (*MemoryService)(nil)
 
 // NewMemoryService returns a service on a store. It may be closed before or after the store.
 func NewMemoryService(store *Store) (*MemoryService, error) {
+	return NewMemoryServiceWith(store, MemoryServiceOptions{})
+}
+
+// NewMemoryServiceWith returns a service with options.
+func NewMemoryServiceWith(store *Store, options MemoryServiceOptions) (*MemoryService, error) {
+	if (options.Embedder == nil) != (options.EmbedModel == "") {
+		return nil, errEmbedder
+	}
 	sessions, err := NewSessionService(store, ServiceOptions{Rebase: true})
 	if err != nil {
 		return nil, err
 	}
 	sessions.shelf = true
-	return &MemoryService{store: store, sessions: sessions}, nil
+	return &MemoryService{store: store, sessions: sessions, options: options}, nil
 }
 
 // Close closes the service: later calls fail.
@@ -208,7 +239,7 @@ func (m *MemoryService) shelf(ctx context.Context, of session.Session) (session.
 }
 
 // SearchMemory implements memory.Service: the query is a question in plain words. A message is a
-// memory by its own words. Content is its text; other parts stay in the session.
+// memory by its own words or meaning. Content is its text; other parts stay in the session.
 func (m *MemoryService) SearchMemory(ctx context.Context, req *memory.SearchRequest) (*memory.SearchResponse, error) {
 	if req == nil {
 		return nil, errors.New("quipu: the request is required")
@@ -216,7 +247,8 @@ func (m *MemoryService) SearchMemory(ctx context.Context, req *memory.SearchRequ
 	if err := required("AppName", req.AppName, "UserID", req.UserID); err != nil {
 		return nil, err
 	}
-	question := req.Query
+	// Any text is a question: NUL and broken UTF-8 stand between words, like a sign.
+	question := strings.ReplaceAll(strings.ToValidUTF8(req.Query, "?"), "\x00", " ")
 	if len(question) > memoryQueryMax {
 		end := memoryQueryMax
 		for end > 0 && !utf8.RuneStart(question[end]) {
@@ -228,6 +260,7 @@ func (m *MemoryService) SearchMemory(ctx context.Context, req *memory.SearchRequ
 	for _, app := range []string{req.AppName, memoryApp + req.AppName} {
 		hits, err := m.store.Recall(ctx, question, RecallOptions{
 			Scope: Scope{AppName: app, UserID: req.UserID}, Limit: memoryHits,
+			Embedder: m.options.Embedder, EmbedModel: m.options.EmbedModel,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("quipu: searching the memory of %q: %w", req.UserID, err)
@@ -246,7 +279,7 @@ func (m *MemoryService) SearchMemory(ctx context.Context, req *memory.SearchRequ
 	response := &memory.SearchResponse{}
 	seen := map[string]bool{}
 	for _, hit := range found {
-		if hit.FromWords > 0 && !seen[hit.EventID] && len(response.Memories) < memoryResults {
+		if (hit.FromWords > 0 || hit.FromVector > 0) && !seen[hit.EventID] && len(response.Memories) < memoryResults {
 			seen[hit.EventID] = true
 			response.Memories = append(response.Memories, hit.entry())
 		}

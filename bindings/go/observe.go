@@ -297,6 +297,12 @@ type WorkerOptions struct {
 	AskTokens     int64  // of messages in one question; 0: 16000
 	// What the model is asked to write down, and how to condense it; empty: the library's words.
 	ObservePrompt, ReflectPrompt string
+
+	// Embedder makes the vectors that RecallOptions.Embedder compares, beside observing. Any
+	// goroutine, one call at a time.
+	Embedder   Embedder
+	EmbedModel string // required with an embedder
+	EmbedOnly  bool   // vectors only: nothing is observed
 }
 
 func (o *WorkerOptions) c(pins *runtime.Pinner, asks *asker) (*lib.MemoryOptions, error) {
@@ -304,13 +310,20 @@ func (o *WorkerOptions) c(pins *runtime.Pinner, asks *asker) (*lib.MemoryOptions
 	if err != nil {
 		return nil, err
 	}
+	if (o.Embedder == nil) != (o.EmbedModel == "") {
+		return nil, errEmbedder
+	}
 	it := &lib.MemoryOptions{
 		SessionKey: optional(pins, o.SessionKey), AppName: optional(pins, o.AppName),
 		UserID: optional(pins, o.UserID), ObserveTokens: o.ObserveTokens,
 		LeaseMS: int32(min(lease, 1<<31-1)), Worker: optional(pins, o.Name),
-		Provider: asks.pointer(), Model: optional(pins, o.Model),
+		Provider: asks.provider(), Model: optional(pins, o.Model),
 		ReflectTokens: o.ReflectTokens, AskTokens: o.AskTokens,
 		ObservePrompt: optional(pins, o.ObservePrompt), ReflectPrompt: optional(pins, o.ReflectPrompt),
+		Embedder: asks.embedder(), EmbedModel: optional(pins, o.EmbedModel),
+	}
+	if o.EmbedOnly {
+		it.Flags = lib.MemoryEmbedOnly
 	}
 	it.StructSize = uint32(unsafe.Sizeof(*it))
 	return it, nil
@@ -328,6 +341,7 @@ type MemoryRan struct {
 	Reflections  int64 // that were saved
 	Condensed    int64 // observations and reflections that they retired
 	ModelCalls   int64 // questions to the model, also those whose answer was refused
+	Embedded     int64 // messages whose vectors were stored
 }
 
 func ranOf(it *lib.MemoryRan) MemoryRan {
@@ -335,6 +349,7 @@ func ranOf(it *lib.MemoryRan) MemoryRan {
 		More: it.More, Sessions: it.Sessions, Messages: it.Messages, Observations: it.Observations,
 		Repeats: it.Repeats, Lost: it.Lost, Failed: it.Failed, Reflections: it.Reflections,
 		Condensed: it.Condensed, ModelCalls: it.ModelCalls,
+		Embedded: it.Embedded,
 	}
 }
 
@@ -362,7 +377,7 @@ func (s *Store) FollowMemory(ctx context.Context, options WorkerOptions) (Memory
 
 func (s *Store) runMemory(ctx context.Context, options WorkerOptions, flags uint32) (MemoryRan, error) {
 	ran := newRan()
-	asks := newAsker(ctx, options.Ask)
+	asks := newAsker(ctx, options.Ask, options.Embedder)
 	defer asks.end()
 	var wrong error
 	err := s.call(ctx, lib.Call.MemoryRun, func(pins *runtime.Pinner, call uintptr) []uintptr {
@@ -370,7 +385,7 @@ func (s *Store) runMemory(ctx context.Context, options WorkerOptions, flags uint
 		if err != nil {
 			wrong, it = err, &lib.MemoryOptions{} // without a size: the call refuses it
 		}
-		it.Flags = flags
+		it.Flags |= flags
 		if _, has := ctx.Deadline(); flags != 0 && !has && call != 0 {
 			(*lib.CallOptions)(*(*unsafe.Pointer)(unsafe.Pointer(&call))).DeadlineMS = -1
 		}
@@ -392,7 +407,7 @@ func (s *Store) StartMemory(options WorkerOptions) error {
 	defer s.gate.leave()
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	asks := newAsker(context.Background(), options.Ask)
+	asks := newAsker(context.Background(), options.Ask, options.Embedder)
 	it, err := options.c(&pins, asks)
 	if err == nil {
 		failure := &lib.Error{}

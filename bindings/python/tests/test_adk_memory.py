@@ -63,6 +63,7 @@ async def test_with_an_embedder_other_words_are_found(path: pathlib.Path) -> Non
         await memory.store.memory_run(embedder=embed, embed_model="m", embed_only=True)
         assert (await texts(memory, "locomotives"))[0] == "the railway is slow"
         assert "a locomotive of v" not in await texts(memory, "locomotives")
+        assert (await texts(memory, "the\0locomotive\ud800"))[0] == "the railway is slow"
     async with QuipuMemoryService(path) as plain:
         assert await texts(plain, "locomotives") == []
     with pytest.raises(ValueError, match="belong together"):

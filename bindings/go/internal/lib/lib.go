@@ -29,7 +29,7 @@ type functions struct {
 	List, Free                      uintptr
 	SessionDel, Append              uintptr
 	Head, Count, Event, State       uintptr
-	ArenaDel                        uintptr
+	ArenaNew, ArenaDel              uintptr
 	Field                           uintptr
 	SessionCreate, SessionGet       uintptr
 	SessionUpdate, Recall           uintptr
@@ -58,7 +58,7 @@ var load = sync.OnceValue(func() error {
 		"quipu_live_free": &Call.SessionDel, "quipu_live_append": &Call.Append,
 		"quipu_live_head": &Call.Head, "quipu_live_event_count": &Call.Count,
 		"quipu_live_event": &Call.Event, "quipu_live_state": &Call.State,
-		"quipu_arena_free": &Call.ArenaDel, "quipu_field_get": &Call.Field,
+		"quipu_arena_free": &Call.ArenaDel, "quipu_arena_alloc": &Call.ArenaNew, "quipu_field_get": &Call.Field,
 		"quipu_session_create": &Call.SessionCreate, "quipu_session_get": &Call.SessionGet,
 		"quipu_session_update": &Call.SessionUpdate, "quipu_recall": &Call.Recall,
 		"quipu_memory_save": &Call.MemorySave, "quipu_memory_find": &Call.MemoryFind,
@@ -249,6 +249,8 @@ type RecallOptions struct {
 	SessionKey, AppName, UserID Str
 	BeforeSeq, Limit, Budget    int64
 	FromSeq                     int64
+	Embedder                    uintptr
+	EmbedModel                  Str
 }
 
 // RecallHit is quipu_recall_hit.
@@ -263,6 +265,7 @@ type RecallHit struct {
 	Tokens                                 int64
 	Score                                  float64
 	FromWords, FromNeighbours, FromSession float64
+	FromVector                             float64
 }
 
 // RecallResults is how quipu_recall_results begins.
@@ -370,6 +373,21 @@ type ModelMessage struct {
 	Content Str
 }
 
+// EmbedRequest is quipu_embed_request.
+type EmbedRequest struct {
+	StructSize uint32
+	Model      Str
+	Texts      unsafe.Pointer
+	TextCount  uintptr
+}
+
+// Embeddings is how quipu_embeddings begins.
+type Embeddings struct {
+	StructSize        uint32
+	Values            uintptr
+	Dimensions, Count uintptr
+}
+
 // Sink is quipu_sink.
 type Sink struct {
 	Ctx, Put uintptr
@@ -393,6 +411,7 @@ type MemoryRan struct {
 	Sessions, Messages, Observations, Repeats int64
 	Lost, Failed                              int64
 	Reflections, Condensed, ModelCalls        int64
+	Embedded                                  int64
 }
 
 // MemoryProgress is quipu_memory_progress.
@@ -498,6 +517,7 @@ const (
 	MemoryRetired   = 1
 	MemoryScope     = 2
 	MemoryFollow    = 1
+	MemoryEmbedOnly = 2
 	SetContent      = 1
 	SetPriority     = 2
 	SetSubject      = 4

@@ -557,8 +557,10 @@ class QuipuMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        # Any text is a question: half of a surrogate pair stands between words, like a sign.
-        question = query.encode(errors="replace")[:_MEMORY_QUERY_MAX].decode(errors="ignore")
+        # Any text is a question: half of a surrogate pair and NUL, which an embedder does not take,
+        # stand between words, like a sign.
+        words = query.replace("\0", " ").encode(errors="replace")[:_MEMORY_QUERY_MAX]
+        question = words.decode(errors="ignore")
         # What other services hand over is a scope of its own; scores of both have one scale. A
         # message is a memory by its own words or meaning, not by those of its neighbours.
         found = [
