@@ -12,6 +12,7 @@
 #include "base/str.h"
 
 /* A second one of these is refused: two programs may choose differently. */
+/* In the order of the alphabet, for people; a header that a handler relies on belongs here. */
 static const char *const head_single[] = {
     "authorization",        "content-encoding", "content-length",
     "content-type",         "expect",           "host",
@@ -20,6 +21,7 @@ static const char *const head_single[] = {
     "transfer-encoding",
 };
 
+/* By the enum. A method that is missing is answered with 501; one that a path lacks, with 405. */
 static const char *const head_methods[QP_HTTP_METHODS] = {
     [QP_HTTP_GET] = "GET",         [QP_HTTP_HEAD] = "HEAD",   [QP_HTTP_POST] = "POST",
     [QP_HTTP_PUT] = "PUT",         [QP_HTTP_PATCH] = "PATCH", [QP_HTTP_DELETE] = "DELETE",
@@ -34,7 +36,8 @@ const char *qp_http_method_name(qp_http_method method)
 }
 
 /* The first of that name. A header that may come once only (head_single) and a parameter are
- * refused when they come twice. */
+ * refused when they come twice.
+ * The value points into the reader's head, and is valid until the next request. */
 static quipu_str head_find(const qp_http_field *fields, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++) {
@@ -57,14 +60,16 @@ quipu_str qp_http_parameter(const qp_http_request *request, const char *name)
     return head_find(request->parameters, request->parameter_count, name);
 }
 
-/* A byte of a token: a method, or the name of a header (RFC 9110, 5.6.2). */
+/* A byte of a token: a method, or the name of a header (RFC 9110, 5.6.2).
+ * strchr() would find a NUL at the end of the list: it is looked at first. */
 static bool head_is_token(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
-/* ASCII only: names of headers have nothing else. */
+/* ASCII only: names of headers have nothing else.
+ * In place: the reader's bytes are this parser's own. */
 static void head_lower(char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -90,7 +95,8 @@ static bool head_is_word(quipu_str text, const char *word)
     return true;
 }
 
-/* A text without the spaces and tabs around it. */
+/* A text without the spaces and tabs around it.
+ * An empty text stays a present one: a header without a value was sent. */
 static quipu_str head_trim(quipu_str text)
 {
     while (text.n > 0 && (text.p[0] == ' ' || text.p[0] == '\t')) {
@@ -102,7 +108,8 @@ static quipu_str head_trim(quipu_str text)
     return text;
 }
 
-/* Whether a comma-separated list has `word`. */
+/* Whether a comma-separated list has `word`.
+ * Items are compared as a whole: "closed" is not "close". */
 static bool head_list_has(quipu_str list, const char *word)
 {
     size_t begin = 0;
@@ -123,7 +130,9 @@ static bool head_list_has(quipu_str list, const char *word)
 /* ---- the request line ------------------------------------------------------------------------ */
 
 /* "METHOD target HTTP/1.1", with one space in both places. Gives the target's place: its meaning
- * depends on the Host header. */
+ * depends on the Host header.
+ * More than two spaces are refused: a proxy may see another target in such a line than this server.
+ * */
 static bool head_request_line(char *line, size_t size, qp_http_request *request, bool *ret_is_1_0,
                               quipu_str *ret_target, qp_http_refusal *ret_refusal)
 {
@@ -150,6 +159,7 @@ static bool head_request_line(char *line, size_t size, qp_http_request *request,
     *ret_target = (quipu_str){target, (size_t)(version - target)};
     version++;
     rest -= ret_target->n + 1;
+    /* "HTTP/1.1" has 8 bytes. */
     if (rest != 8 || memcmp(version, "HTTP/", 5) != 0 || version[6] != '.') {
         return qp_http_refuse(ret_refusal, 400, "the request line names no version of HTTP");
     }
@@ -168,7 +178,8 @@ static bool head_request_line(char *line, size_t size, qp_http_request *request,
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-/* Whether a request has a header already that may come once only. */
+/* Whether a request has a header already that may come once only.
+ * Names are in lower case here. */
 static bool head_is_repeated(const qp_http_request *request, quipu_str name)
 {
     for (size_t i = 0; i < sizeof(head_single) / sizeof(head_single[0]); i++) {
@@ -179,7 +190,9 @@ static bool head_is_repeated(const qp_http_request *request, quipu_str name)
     return false;
 }
 
-/* One header line. Its name is a token directly before the colon. */
+/* One header line. Its name is a token directly before the colon.
+ * Bytes of the value are not looked at: control bytes were refused by the reader, and others are
+ * the handler's. The limit of headers bounds the walk for repeats. */
 static bool head_field(char *line, size_t size, qp_http_request *request,
                        qp_http_refusal *ret_refusal)
 {
@@ -189,6 +202,7 @@ static bool head_field(char *line, size_t size, qp_http_request *request,
     if (request->header_count == QP_HTTP_HEADERS_MAX) {
         return qp_http_refuse(ret_refusal, 431, "the request has too many headers");
     }
+    /* Folding is obsolete, and proxies join such lines in different ways. */
     if (line[0] == ' ' || line[0] == '\t') {
         return qp_http_refuse(ret_refusal, 400, "a header is folded over two lines");
     }
@@ -201,6 +215,7 @@ static bool head_field(char *line, size_t size, qp_http_request *request,
     head_lower(line, name_size);
     field.name = (quipu_str){line, name_size};
     field.value = head_trim((quipu_str){line + name_size + 1, size - name_size - 1});
+    /* Hosts have no case, and are compared often. */
     if (quipu_str_eq(field.name, QUIPU_STR("host"))) {
         head_lower(line + (field.value.p - line), field.value.n);
     }
@@ -211,7 +226,8 @@ static bool head_field(char *line, size_t size, qp_http_request *request,
     return true;
 }
 
-/* The Host header: required, and a name or an address with at most a port. */
+/* The Host header: required, and a name or an address with at most a port.
+ * Whether the host is one of this server is decided by auth.c. */
 static bool head_host(qp_http_request *request, qp_http_refusal *ret_refusal)
 {
     quipu_str host = qp_http_header(request, "host");
@@ -231,7 +247,8 @@ static bool head_host(qp_http_request *request, qp_http_refusal *ret_refusal)
     return true;
 }
 
-/* Digits only: no sign, no list, no spaces. Too many digits are too large a number. */
+/* Digits only: no sign, no list, no spaces. Too many digits are too large a number.
+ * 413 comes before the body: a client that waits for "100 Continue" never sends it. */
 static bool head_length(quipu_str text, size_t body_max, uint64_t *ret_length,
                         qp_http_refusal *ret_refusal)
 {
@@ -256,7 +273,9 @@ static bool head_length(quipu_str text, size_t body_max, uint64_t *ret_length,
     return true;
 }
 
-/* How the body ends. Only one of the two headers may say it. */
+/* How the body ends. Only one of the two headers may say it.
+ * Two lengths that differ are how requests are smuggled past a proxy: the second one would be read
+ * as a request of its own. */
 static bool head_framing(const qp_http_request *request, bool is_1_0, size_t body_max,
                          qp_http_framing *ret_framing, qp_http_refusal *ret_refusal)
 {
@@ -271,6 +290,7 @@ static bool head_framing(const qp_http_request *request, bool is_1_0, size_t bod
         return qp_http_refuse(ret_refusal, 400,
                               "Content-Length and Transfer-Encoding contradict each other");
     }
+    /* A proxy of that version may pass the header on without its meaning. */
     if (is_1_0) {
         return qp_http_refuse(ret_refusal, 400, "HTTP/1.0 has no Transfer-Encoding");
     }
@@ -279,7 +299,8 @@ static bool head_framing(const qp_http_request *request, bool is_1_0, size_t bod
 }
 
 /* Whether the method and the body fit. In HTTP/1.1 no length means no body; in HTTP/1.0 it means
- * "until the connection ends". */
+ * "until the connection ends".
+ * A DELETE may have a body; it is read, and no route looks at it. */
 static bool head_body(const qp_http_request *request, bool is_1_0, const qp_http_framing *framing,
                       qp_http_refusal *ret_refusal)
 {
@@ -299,11 +320,13 @@ static bool head_body(const qp_http_request *request, bool is_1_0, const qp_http
 }
 
 /* Whether the connection goes on, and whether the client waits for "100 Continue". A Connection
- * header may come several times. */
+ * header may come several times.
+ * "close" wins over "keep-alive". An older client that expects 100 would not understand it. */
 static bool head_connection(qp_http_request *request, bool is_1_0, qp_http_refusal *ret_refusal)
 {
     quipu_str expect = qp_http_header(request, "expect");
 
+    /* The default of the version, which the header changes. */
     request->keep_alive = !is_1_0;
     for (size_t i = 0; i < request->header_count; i++) {
         const qp_http_field *field = &request->headers[i];
@@ -324,7 +347,8 @@ static bool head_connection(qp_http_request *request, bool is_1_0, qp_http_refus
     return true;
 }
 
-/* Every header line up to the empty one. */
+/* Every header line up to the empty one.
+ * The last two bytes are the empty line. */
 static bool head_fields(char *text, size_t size, qp_http_request *request,
                         qp_http_refusal *ret_refusal)
 {
@@ -332,6 +356,7 @@ static bool head_fields(char *text, size_t size, qp_http_request *request,
         char *end = memchr(text, '\r', size);
         size_t n;
 
+        /* The reader lets no CR pass without its LF. */
         assert(end != NULL && end[1] == '\n');
         n = (size_t)(end - text);
         if (!head_field(text, n, request, ret_refusal)) {

@@ -19,7 +19,8 @@
 #include "http/head.h"
 
 /* Returns false, so that a parser can `return` it. `reason` is constant: nothing of a request is
- * ever sent back. */
+ * ever sent back.
+ * The last refusal counts: there is one for each request. */
 bool qp_http_refuse(qp_http_refusal *ret_refusal, int status, const char *reason)
 {
     *ret_refusal = (qp_http_refusal){.status = status, .reason = reason};
@@ -86,11 +87,13 @@ static bool reader_refuse(qp_http_reader *reader, int status, const char *reason
     return qp_http_refuse(&reader->refusal, status, reason);
 }
 
-/* The head is complete: its meaning decides what follows. */
+/* The head is complete: its meaning decides what follows.
+ * The request points into reader->head from here on: the buffer does not grow any more. */
 static bool reader_end_head(qp_http_reader *reader)
 {
     qp_http_framing framing;
 
+    /* Two line ends are the shortest thing that ends a head. */
     assert(reader->head.n >= 4);
     if (!qp_http_head_parse(reader->head.p, reader->head.n, reader->body_max, &reader->request,
                             &framing, &reader->refusal)) {
@@ -104,7 +107,8 @@ static bool reader_end_head(qp_http_reader *reader)
     return true;
 }
 
-/* A line of the head ended. */
+/* A line of the head ended.
+ * RFC 9112 lets servers skip an empty first line; here a request has one form only. */
 static bool reader_end_line(qp_http_reader *reader)
 {
     bool is_empty = reader->line_size == 0;
@@ -128,6 +132,7 @@ static bool reader_head_byte(qp_http_reader *reader, char byte)
     if (reader->head.n == QP_HTTP_HEAD_MAX) {
         return reader_refuse(reader, 431, "the head of the request is too long");
     }
+    /* Both faults at once: a CR without LF, and an LF without CR. */
     if (reader->after_cr != (c == '\n')) {
         return reader_refuse(reader, 400, "a line must end with CR and LF");
     }
@@ -152,7 +157,8 @@ static bool reader_head_byte(qp_http_reader *reader, char byte)
     return true;
 }
 
-/* The size of a chunk, in hexadecimal digits and nothing else: no sign, no "0x", no extension. */
+/* The size of a chunk, in hexadecimal digits and nothing else: no sign, no "0x", no extension.
+ * The number of digits is bounded, so that the shift cannot overflow. */
 static bool reader_chunk_size_byte(qp_http_reader *reader, char c)
 {
     unsigned digit = 0;
@@ -177,7 +183,8 @@ static bool reader_chunk_size_byte(qp_http_reader *reader, char c)
     return true;
 }
 
-/* The line with a chunk's size ended: data follows, or the end of the body. */
+/* The line with a chunk's size ended: data follows, or the end of the body.
+ * Checked before the data arrive: a client cannot make the buffer grow beyond the limit. */
 static bool reader_end_chunk_size(qp_http_reader *reader)
 {
     if (reader->body_left > reader->body_max - reader->body.n) {
@@ -231,7 +238,8 @@ static bool reader_data(qp_http_reader *reader, quipu_str bytes, size_t *ret_use
     return true;
 }
 
-/* One step: a byte of the head or of the frame, or a run of data. */
+/* One step: a byte of the head or of the frame, or a run of data.
+ * Data go by runs, because a body byte by byte would cost more than all else. */
 static bool reader_step(qp_http_reader *reader, quipu_str bytes, size_t *ret_used)
 {
     *ret_used = 1;
@@ -270,6 +278,7 @@ qp_http_result qp_http_read(qp_http_reader *reader, quipu_str bytes, size_t *ret
     }
     *ret_used = at;
     if (reader->state == QP_HTTP_COMPLETE) {
+        /* The reader owns the bytes until qp_http_reader_next(). */
         reader->request.body = qp_buf_str(&reader->body);
         return QP_HTTP_REQUEST;
     }

@@ -37,7 +37,9 @@ static int target_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Decodes in place: the text only gets shorter. */
+/* Decodes in place: the text only gets shorter.
+ * false: a wrong escape, a control byte, or no UTF-8; all are 400. A plus is a space in a query
+ * alone, as forms send it. */
 static bool target_decode(char *from, size_t size, bool plus_is_space, quipu_str *ret_text)
 {
     size_t n = 0;
@@ -66,7 +68,8 @@ static bool target_decode(char *from, size_t size, bool plus_is_space, quipu_str
     return qp_utf8_valid(*ret_text);
 }
 
-/* The path, which begins with a slash. */
+/* The path, which begins with a slash.
+ * "/" has no segment; a slash at the end makes an empty last one, which fits no route. */
 static bool target_path(char *text, size_t size, qp_http_request *request,
                         qp_http_refusal *ret_refusal)
 {
@@ -79,12 +82,14 @@ static bool target_path(char *text, size_t size, qp_http_request *request,
         if (i < size && text[i] != '/') {
             continue;
         }
+        /* Before the segment is decoded into its place in the array. */
         if (request->segment_count == QP_HTTP_SEGMENTS_MAX) {
             return qp_http_refuse(ret_refusal, 414, "the path has too many segments");
         }
         if (!target_decode(text + begin, i - begin, false, segment)) {
             return qp_http_refuse(ret_refusal, 400, "the path has a wrong escape");
         }
+        /* After decoding: %2e%2e is the same. */
         if (qp_text_has_dots(*segment)) {
             return qp_http_refuse(ret_refusal, 400, "the path has . or .. in it");
         }
@@ -94,7 +99,8 @@ static bool target_path(char *text, size_t size, qp_http_request *request,
     return true;
 }
 
-/* One "name=value" of the query; without "=" the value is empty. */
+/* One "name=value" of the query; without "=" the value is empty.
+ * The walk for repeats is bounded by QP_HTTP_PARAMETERS_MAX. */
 static bool target_parameter(char *text, size_t size, qp_http_request *request,
                              qp_http_refusal *ret_refusal)
 {
@@ -138,7 +144,8 @@ static bool target_query(char *text, size_t size, qp_http_request *request,
 }
 
 /* The bytes of "http://<host>" before the path of an absolute form; 0: it has another form, or
- * names another host. */
+ * names another host.
+ * A scheme in upper case is refused: no client of today sends the absolute form to a server. */
 static size_t target_authority(const char *text, size_t size, quipu_str host)
 {
     static const char scheme[] = "http://";
@@ -179,6 +186,7 @@ bool qp_http_target_parse(char *text, size_t size, quipu_str host, qp_http_reque
     }
     text += path_at;
     size -= path_at;
+    /* The first one; further ones are part of the query. */
     question = memchr(text, '?', size);
     path_size = question != NULL ? (size_t)(question - text) : size;
     if (!target_path(text, path_size, ret_request, ret_refusal)) {
