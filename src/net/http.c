@@ -20,19 +20,22 @@
 #include "base/str.h"
 #include "net/libcurl.h"
 
+/* Short enough that a cancelled call ends while a user waits, and long enough to cost nothing. */
 #define HTTP_SLICE_MS 20 /* how often a waiting exchange checks cancel flag and timeouts */
 #define HTTP_MS_PER_S 1000
+/* More than thirty years: beyond it a number is a mistake. */
 #define HTTP_RETRY_AFTER_S_MAX 1000000000
 
 /* A multi handle with its connections, and the easy handle that uses it. */
 typedef struct qp_http_line {
-    CURLM *multi;
-    CURL *easy;
+    CURLM *multi; /* owns the connections */
+    CURL *easy;   /* of one exchange at a time; its options are reset behind it */
     struct qp_http_line *next;
 } qp_http_line;
 
 /* One exchange under way. */
 typedef struct http_run {
+    /* The caller's; both live until the exchange has ended. */
     const qp_http_request *request;
     qp_http_answer *answer;
     CURL *easy;
@@ -56,7 +59,8 @@ quipu_status qp_http_pool_init(qp_http_pool *pool, quipu_error *reterr)
     return status;
 }
 
-/* NULL is fine. */
+/* NULL is fine.
+ * The easy handle first: it must not be in a multi handle that is gone. */
 static void http_line_free(qp_http_line *line)
 {
     if (line != NULL) {
@@ -161,7 +165,8 @@ static quipu_str http_header(quipu_str line, const char *name)
 }
 
 /* A whole number at the beginning; -1 when there is none or it is absurdly large. The limit keeps
- * the multiplication by 1000 within 64 bits. */
+ * the multiplication by 1000 within 64 bits.
+ * Further digits behind the limit make the text no number. */
 static int64_t http_digits(quipu_str text)
 {
     int64_t value = 0;
@@ -245,6 +250,7 @@ static CURLcode http_setup(const qp_http_pool *pool, http_run *run, struct curl_
     /* 0 would mean libcurl's own five minutes. */
     HTTP_SET(CURLOPT_CONNECTTIMEOUT_MS,
              request->connect_ms < 0 ? (long)INT32_MAX : (long)request->connect_ms);
+    /* Otherwise the certificates of the system. */
     if (pool->ca_file != NULL) {
         HTTP_SET(CURLOPT_CAINFO, pool->ca_file);
     }
@@ -342,7 +348,8 @@ static quipu_status http_loop(http_run *run, CURLM *multi)
     return status;
 }
 
-/* Whether there was a connection: without one, the server has seen nothing of the request. */
+/* Whether there was a connection: without one, the server has seen nothing of the request.
+ * true where libcurl does not say: the safe answer for a write. */
 static bool http_has_connected(CURL *easy)
 {
     long sent = 0;
@@ -365,6 +372,7 @@ quipu_status qp_http_run(qp_http_pool *pool, const qp_http_request *request,
     if (line == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
     }
+    /* The list is built anew for each exchange, and freed behind it. */
     for (size_t i = 0; i < request->header_count && status == QUIPU_OK; i++) {
         struct curl_slist *more = curl_slist_append(headers, request->headers[i]);
 
@@ -382,6 +390,7 @@ quipu_status qp_http_run(qp_http_pool *pool, const qp_http_request *request,
     if (curl_easy_getinfo(line->easy, CURLINFO_RESPONSE_CODE, &code) == CURLE_OK) {
         ret_answer->http_status = (int)code;
     }
+    /* Decides whether a write that got no answer may have happened. */
     ret_answer->was_sent = run.heard_ns != 0 || http_has_connected(line->easy);
     (void)curl_multi_remove_handle(line->multi, line->easy);
 

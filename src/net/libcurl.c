@@ -18,6 +18,7 @@
 
 qp_libcurl_table qp_libcurl;
 
+/* Written once, by libcurl_load(), and read only behind qp_once_run(). */
 static qp_once libcurl_once = QP_ONCE_INIT;
 static bool libcurl_loaded;
 static CURLcode libcurl_started = CURLE_FAILED_INIT;
