@@ -46,7 +46,8 @@ static quipu_status anthropic_path(const quipu_model_params *params, qp_buf *url
 }
 
 /* Asks the provider to cache the prompt up to and including the block that this member belongs
- * to. */
+ * to.
+ * The API allows four marks: the head of this file says where they stand. */
 static void anthropic_mark(qp_jsonw *writer)
 {
     qp_wire_key(writer, "cache_control");
@@ -54,7 +55,8 @@ static void anthropic_mark(qp_jsonw *writer)
 }
 
 /* Ids may contain letters, digits, '_' and '-' only; every other byte becomes '_'. Calls and
- * results take the same way, so they still match. */
+ * results take the same way, so they still match.
+ * Two ids that differ in such bytes alone become the same. */
 static void anthropic_id(qp_jsonw *writer, const char *key, quipu_str id)
 {
     qp_buf text;
@@ -82,6 +84,7 @@ static void anthropic_tools(const quipu_model_request *request, bool marked, qp_
     size_t last = 0;
 
     for (size_t i = 0; i < request->tools.count; i++) {
+        /* The last one that is written, for the mark. */
         last = quipu_tool_at(request->tools, i)->name.n > 0 ? i : last;
     }
     qp_wire_key(writer, "tools");
@@ -106,7 +109,8 @@ static void anthropic_tools(const quipu_model_request *request, bool marked, qp_
     qp_jsonw_array_end(writer);
 }
 
-/* Names by quipu_tool_choice; the default is left to the provider. */
+/* Names by quipu_tool_choice; the default is left to the provider.
+ * A default that is not written keeps the beginning of the request the same. */
 static void anthropic_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
     static const char *const names[] = {NULL, "auto", "none", "any", "tool"};
@@ -123,7 +127,8 @@ static void anthropic_choice(const quipu_model_request *request, qp_jsonw *write
     qp_jsonw_object_end(writer);
 }
 
-/* Extended thinking with a token budget, when the request asks for it. */
+/* Extended thinking with a token budget, when the request asks for it.
+ * The API wants max_tokens to be larger than the budget: that is the caller's to see to. */
 static void anthropic_thinking(const quipu_model_request *request, qp_jsonw *writer)
 {
     if (request->thinking_tokens > 0) {
@@ -140,6 +145,7 @@ static void anthropic_thinking(const quipu_model_request *request, qp_jsonw *wri
 static void anthropic_settings(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "max_tokens");
+    /* Required by the API, also where the caller sets no limit. */
     qp_jsonw_i64(writer, request->max_tokens > 0 ? request->max_tokens : ANTHROPIC_MAX_TOKENS);
     qp_wire_sampling(writer, request, "top_p", NULL); /* no seed in this API */
     qp_wire_stops(writer, request, "stop_sequences");
@@ -157,7 +163,8 @@ static void anthropic_settings(const quipu_model_request *request, qp_jsonw *wri
     }
 }
 
-/* System messages at the beginning; they become the separate member "system". */
+/* System messages at the beginning; they become the separate member "system".
+ * Later ones stay where they are. */
 static size_t anthropic_system_count(const quipu_model_params *params)
 {
     size_t count = 0;
@@ -169,7 +176,8 @@ static size_t anthropic_system_count(const quipu_model_params *params)
     return count;
 }
 
-/* One text block of the system instruction. */
+/* One text block of the system instruction.
+ * The API refuses empty texts. */
 static void anthropic_system_block(quipu_str text, bool marked, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -193,6 +201,7 @@ static size_t anthropic_memory(const quipu_model_request *request)
  * before a memory block: when that changes, the rest is still found. */
 static void anthropic_system(const quipu_model_params *params, size_t count, qp_jsonw *writer)
 {
+    /* A caller may switch them off: marks cost where nothing is read again. */
     const bool marks = !params->request->no_cache_marks;
     const size_t memory = anthropic_memory(params->request);
 

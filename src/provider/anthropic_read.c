@@ -16,13 +16,15 @@
 #include <string.h>
 
 /* stop_reason of message_delta and of a whole answer. */
+/* Words that are new become QUIPU_FINISH_OTHER by the last row. */
 static const qp_wire_reason anthropic_read_reasons[] = {
     {"end_turn", QUIPU_FINISH_STOP},     {"stop_sequence", QUIPU_FINISH_STOP},
     {"max_tokens", QUIPU_FINISH_LENGTH}, {"model_context_window_exceeded", QUIPU_FINISH_LENGTH},
     {"tool_use", QUIPU_FINISH_TOOLS},    {"refusal", QUIPU_FINISH_FILTER},
     {NULL, QUIPU_FINISH_OTHER}};
 
-/* The "type" of an object, as written: types contain no escapes. */
+/* The "type" of an object, as written: types contain no escapes.
+ * Valid as long as the event's text. */
 static quipu_str anthropic_read_type(qp_json_node object)
 {
     qp_json_node node = qp_wire_get(object, "type");
@@ -34,7 +36,8 @@ static quipu_str anthropic_read_type(qp_json_node object)
     return (quipu_str){raw.p + 1, raw.n - 2};
 }
 
-/* Compares a type with a literal. */
+/* Compares a type with a literal.
+ * By its bytes: types have no case to ignore. */
 static bool anthropic_read_is(quipu_str type, const char *name)
 {
     size_t n = strlen(name);
@@ -139,7 +142,8 @@ static quipu_status anthropic_read_delta(qp_wire_reader *reader, qp_json_node de
 }
 
 /* Id, model and first usage of an answer. The usage counts the prompt; the answer's tokens follow
- * with message_delta. */
+ * with message_delta.
+ * In a whole answer `message` is the root itself. */
 static quipu_status anthropic_read_start(qp_wire_reader *reader, qp_json_node message,
                                          quipu_error *reterr)
 {

@@ -89,6 +89,7 @@ static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
         ask->begun = true;
         ask->gather = ask->reader == NULL || bytes.p[0] == '{';
     }
+    /* A stream goes on event by event; everything else is gathered and read as a whole. */
     if (!ask->gather) {
         return qp_wire_feed(ask->reader, bytes, reterr);
     }
@@ -101,7 +102,8 @@ static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
 }
 
 /* Statuses that say "try again": a timeout, a conflict, a rate limit, a failing server. 501 stays
- * the same. 4xx otherwise means that the request is wrong, and will be next time. */
+ * the same. 4xx otherwise means that the request is wrong, and will be next time.
+ * Whether text was delivered already is the other condition, which client_try() knows. */
 static bool client_may_retry(int http_status)
 {
     return http_status == 408 || http_status == 409 || http_status == 429 ||
@@ -117,6 +119,7 @@ static int64_t client_pause_ms(const client *self, int retry)
     uint32_t chance = 0;
 
     for (int i = 1; i < retry && ms < QUIPU_PROVIDER_RETRY_MS_MAX; i++) {
+        /* The loop ends at the limit, so that the product cannot overflow. */
         ms *= 2;
     }
     /* Without randomness the full pause is used. */

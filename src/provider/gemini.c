@@ -47,6 +47,7 @@ static quipu_status gemini_model(quipu_str model, qp_buf *url, quipu_error *rete
                                 "a Gemini model's name has letters, digits and -._@ only");
         }
     }
+    /* "models/" alone, too: the prefix was cut off above. */
     if (model.n == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a request to Gemini needs a model");
     }
@@ -55,7 +56,8 @@ static quipu_status gemini_model(quipu_str model, qp_buf *url, quipu_error *rete
     return QUIPU_OK;
 }
 
-/* Streaming is another method of the API, not a member of the body. */
+/* Streaming is another method of the API, not a member of the body.
+ * alt=sse makes the stream one of server-sent events; without it the API sends one array. */
 static quipu_status gemini_path(const quipu_model_params *params, qp_buf *url, quipu_error *reterr)
 {
     quipu_status status = gemini_model(params->model, url, reterr);
@@ -64,7 +66,8 @@ static quipu_status gemini_path(const quipu_model_params *params, qp_buf *url, q
     return status;
 }
 
-/* All functions are declarations of one tool. */
+/* All functions are declarations of one tool.
+ * A tool without a name could not be called, and is left out. */
 static void gemini_tools(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "tools");
@@ -91,6 +94,7 @@ static void gemini_tools(const quipu_model_request *request, qp_jsonw *writer)
  * name. Written only beside tools. */
 static void gemini_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
+    /* By quipu_tool_choice; NAMED is ANY with one name. */
     static const char *const modes[] = {NULL, "AUTO", "NONE", "ANY", "ANY"};
 
     if (request->choice == QUIPU_CHOICE_DEFAULT) {
@@ -111,7 +115,8 @@ static void gemini_choice(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* A member only when the request gives it. */
+/* A member only when the request gives it.
+ * Members that are not given keep the API's own defaults. */
 static void gemini_number(qp_jsonw *writer, bool given, const char *key, int64_t value)
 {
     if (given) {
@@ -145,7 +150,8 @@ static void gemini_settings(const quipu_model_request *request, qp_jsonw *writer
     qp_jsonw_object_end(writer);
 }
 
-/* A result must be an object in this API; anything else is wrapped as {"result": value}. */
+/* A result must be an object in this API; anything else is wrapped as {"result": value}.
+ * Only the first byte is looked at: the text is JSON already. */
 static void gemini_result(const quipu_part *part, qp_jsonw *writer)
 {
     quipu_str json = part->json.text;
@@ -164,7 +170,8 @@ static void gemini_result(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* functionCall and functionResponse; the id relates them. */
+/* functionCall and functionResponse; the id relates them.
+ * The API also relates them by name; the id distinguishes two calls of one function. */
 static void gemini_function(const quipu_part *part, qp_jsonw *writer)
 {
     bool call = part->kind == QUIPU_PART_CALL;
@@ -191,6 +198,7 @@ static void gemini_part(const quipu_part *part, qp_jsonw *writer)
         return;
     }
     qp_jsonw_object(writer);
+    /* Exactly one member of the part says what it is. */
     switch (part->kind) {
     case QUIPU_PART_TEXT:
     case QUIPU_PART_THOUGHT:
@@ -223,7 +231,8 @@ static void gemini_part(const quipu_part *part, qp_jsonw *writer)
 }
 
 /* Consecutive messages of one side are one content: the API expects the sides to alternate. Tool
- * responses count as the user's side, as in the API's own examples. */
+ * responses count as the user's side, as in the API's own examples.
+ * `before` is the side of the open content, -1 while none is open. */
 static void gemini_contents(const quipu_model_params *params, size_t from, qp_jsonw *writer)
 {
     int before = -1;
@@ -256,7 +265,8 @@ static void gemini_contents(const quipu_model_params *params, size_t from, qp_js
     qp_jsonw_array_end(writer);
 }
 
-/* The body; system messages at the beginning become systemInstruction. */
+/* The body; system messages at the beginning become systemInstruction.
+ * `own` is for formats that differ between the maker's server and compatible ones. */
 static void gemini_write(const quipu_model_params *params, bool own, qp_jsonw *writer)
 {
     size_t system = 0;
@@ -292,6 +302,7 @@ static void gemini_write(const quipu_model_params *params, bool own, qp_jsonw *w
 /* ---- answers ------------------------------------------------------------------------------- */
 
 /* finishReason; blocked prompts have a blockReason instead. */
+/* A row is the API's word and what callers get; the last row is for words that are new. */
 static const qp_wire_reason gemini_reasons[] = {
     {"STOP", QUIPU_FINISH_STOP},        {"MAX_TOKENS", QUIPU_FINISH_LENGTH},
     {"SAFETY", QUIPU_FINISH_FILTER},    {"RECITATION", QUIPU_FINISH_FILTER},
@@ -320,7 +331,8 @@ static quipu_status gemini_usage(qp_wire_reader *reader, qp_json_node usage, qui
 }
 
 /* A call is complete: arguments are an object, not text in pieces. One without a name is
- * skipped. */
+ * skipped.
+ * The id may be empty: not every model sends one. */
 static quipu_status gemini_read_call(qp_wire_reader *reader, qp_json_node call, quipu_delta *delta,
                                      quipu_error *reterr)
 {
@@ -332,7 +344,8 @@ static quipu_status gemini_read_call(qp_wire_reader *reader, qp_json_node call, 
 }
 
 /* Whether a part without text and call has something else in it: code that ran, its result, an
- * image, a file. It is passed on as it is, to be kept and sent back unchanged. */
+ * image, a file. It is passed on as it is, to be kept and sent back unchanged.
+ * Empty parts and parts of a text alone are not. */
 static bool gemini_is_other(qp_json_node part)
 {
     qp_json_iter iter = qp_json_each(part);
@@ -350,6 +363,7 @@ static bool gemini_is_other(qp_json_node part)
 /* One part of an answer: text, thought or call, with its signature; or any other. */
 static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, quipu_error *reterr)
 {
+    /* Places in `fields`, in the order of `keys`; `wanted` has the lengths of the keys. */
     enum { TEXT, THOUGHT, SIGNATURE, CALL, FIELDS };
     static const quipu_str keys[FIELDS] = {
         {"text", 4}, {"thought", 7}, {"thoughtSignature", 16}, {"functionCall", 12}};
@@ -361,6 +375,7 @@ static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, 
     quipu_str signature;
 
     qp_wire_fields(part, &wanted, fields);
+    /* Base64 of bytes that only the provider understands: kept, and sent back as they are. */
     signature = qp_wire_text_of(reader, fields[SIGNATURE]);
     if (signature.n > 0) {
         quipu_status status = qp_base64_read(signature, &reader->scratch, &delta.signature);
@@ -371,6 +386,7 @@ static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, 
         }
     }
     delta.thought = qp_json_kind_of(fields[THOUGHT]) == QP_JSON_TRUE;
+    /* A call comes before a text: a part has one of the two. */
     if (qp_json_kind_of(fields[CALL]) == QP_JSON_OBJECT) {
         return gemini_read_call(reader, fields[CALL], &delta, reterr);
     }
@@ -448,6 +464,7 @@ static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, qui
     }
     if (status == QUIPU_OK && fields[FEEDBACK].doc != NULL &&
         qp_json_kind_of(qp_wire_get(fields[FEEDBACK], "blockReason")) == QP_JSON_STRING) {
+        /* A blocked prompt is an answer without text, and no error. */
         status = qp_wire_put_finish(reader, QUIPU_FINISH_FILTER, reterr);
     }
     /* Every event has a running count of tokens; only the last one is final. */
@@ -468,7 +485,8 @@ static quipu_status gemini_event(qp_wire_reader *reader, const qp_sse_event *eve
 
 /* ---- models and embeddings ----------------------------------------------------------------- */
 
-/* Pages of models; `page` is the token from the page before. */
+/* Pages of models; `page` is the token from the page before.
+ * 1000 is the largest page that the API gives. */
 static void gemini_list_path(quipu_str page, qp_buf *url)
 {
     static const char plain[] =
@@ -489,7 +507,8 @@ static void gemini_list_path(quipu_str page, qp_buf *url)
 }
 
 /* One page of models. Names begin with "models/", which the other calls add again. A model without
- * a name is skipped. */
+ * a name is skipped.
+ * Limits that are missing or negative are 0, unknown. */
 static quipu_status gemini_list_read(qp_json_node root, qp_wire_list *list)
 {
     qp_json_iter iter = qp_json_each(qp_wire_get(root, "models"));
@@ -505,6 +524,7 @@ static quipu_status gemini_list_read(qp_json_node root, qp_wire_list *list)
         if (status == QUIPU_OK) {
             status = qp_wire_list_text(list, iter.value, "displayName", &info.name);
         }
+        /* "models/" has 7 bytes. */
         if (info.id.n > 7 && memcmp(info.id.p, "models/", 7) == 0) {
             info.id = (quipu_str){info.id.p + 7, info.id.n - 7};
         }
@@ -516,7 +536,8 @@ static quipu_status gemini_list_read(qp_json_node root, qp_wire_list *list)
                               : status;
 }
 
-/* One request for many texts. */
+/* One request for many texts.
+ * Texts of one request are embedded by one model. */
 static quipu_status gemini_embed_path(quipu_str model, qp_buf *url, quipu_error *reterr)
 {
     quipu_status status = gemini_model(model, url, reterr);

@@ -18,6 +18,7 @@
  * the buffer's limit. */
 static quipu_status key_file(quipu_str path, qp_buf *key, quipu_error *reterr)
 {
+    /* One byte beyond a key and its newline: a longer file is seen. */
     char bytes[QUIPU_PROVIDER_KEY_MAX + 2];
     quipu_status status = QUIPU_OK;
     qp_buf name;
@@ -41,6 +42,7 @@ static quipu_status key_file(quipu_str path, qp_buf *key, quipu_error *reterr)
     if (ferror(file) != 0) {
         status = qp_error_set(reterr, QUIPU_IO, "the key file cannot be read");
     }
+    /* Blanks behind the key are what editors leave. */
     (void)fclose(file);
     while (n > 0 && strchr(" \t\r\n", bytes[n - 1]) != NULL) {
         n--;
@@ -63,6 +65,7 @@ static quipu_status key_env(quipu_str variable, qp_buf *key, quipu_error *reterr
         value = getenv(qp_buf_str(&name).p);
     }
     qp_buf_free(&name);
+    /* The name is not shown: it may be the key itself, by mistake. */
     if (value == NULL || *value == '\0') {
         return qp_error_set(reterr, QUIPU_NOT_FOUND,
                             "the environment variable of the key is not set");
@@ -131,6 +134,7 @@ void qp_key_hide(quipu_str key, quipu_error *error)
         return;
     }
     /* Each complete occurrence, in place: the message keeps its length. */
+    /* strstr() may be used: the text of a buffer ends with a NUL. */
     for (at = error->message; (at = strstr(at, key.p)) != NULL; at += key.n) {
         memset(at, '*', key.n);
     }

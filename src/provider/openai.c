@@ -30,7 +30,8 @@
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/* One path for every model: the model's name is in the body. */
+/* One path for every model: the model's name is in the body.
+ * The base URL ends with the version, so that gateways with another one work. */
 static quipu_status openai_path(const quipu_model_params *params, qp_buf *url, quipu_error *reterr)
 {
     (void)params;
@@ -40,7 +41,8 @@ static quipu_status openai_path(const quipu_model_params *params, qp_buf *url, q
 }
 
 /* Tools without a name are skipped. `strict` is written only where the tool asks for it: compatible
- * servers may not know the member. */
+ * servers may not know the member.
+ * In the order of the request: a changed order would miss the server's cache. */
 static void openai_tools(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "tools");
@@ -69,6 +71,7 @@ static void openai_tools(const quipu_model_request *request, qp_jsonw *writer)
 /* A mode by name, or an object that names one function. */
 static void openai_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
+    /* By quipu_tool_choice; NULL is the default, which is not written. */
     static const char *const names[] = {NULL, "auto", "none", "required"};
 
     if (request->choice == QUIPU_CHOICE_DEFAULT) {
@@ -88,7 +91,8 @@ static void openai_choice(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* A structured answer: the schema is always strict, and needs a name. */
+/* A structured answer: the schema is always strict, and needs a name.
+ * "response" is a name for servers alone: no answer repeats it. */
 static void openai_format(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "response_format");
@@ -121,7 +125,8 @@ static void openai_settings(const quipu_model_request *request, bool own, qp_jso
     }
 }
 
-/* Whether a part's MIME type begins with `prefix`. */
+/* Whether a part's MIME type begins with `prefix`.
+ * Case counts. */
 static bool openai_mime_is(const quipu_part *part, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -163,7 +168,8 @@ static void openai_data(const quipu_part *part, qp_jsonw *writer)
 }
 
 /* The content of a user's or system message: a string, which every compatible server understands,
- * or an array when there are attachments. */
+ * or an array when there are attachments.
+ * Parts of other kinds have no place in a user's message here. */
 static void openai_said(const quipu_model_message *message, qp_jsonw *writer)
 {
     bool data = false;
@@ -222,6 +228,7 @@ static void openai_assistant(const quipu_model_message *message, qp_jsonw *write
     bool calls = false;
 
     for (size_t i = 0; i < message->parts.count; i++) {
+        /* One call that can be written is enough. */
         calls = calls || (quipu_part_at(message->parts, i)->kind == QUIPU_PART_CALL &&
                           !quipu_part_at(message->parts, i)->thought);
     }
@@ -231,6 +238,7 @@ static void openai_assistant(const quipu_model_message *message, qp_jsonw *write
     qp_jsonw_object(writer);
     qp_wire_member(writer, "role", QUIPU_STR("assistant"));
     qp_wire_key(writer, "content");
+    /* null where there are calls alone, as the API writes it itself. */
     if (message->content.n > 0) {
         qp_jsonw_str(writer, message->content);
     } else {
@@ -243,7 +251,8 @@ static void openai_assistant(const quipu_model_message *message, qp_jsonw *write
 }
 
 /* A tool's message refers to the call that it answers; without that call the server would reject
- * it, so it is left out. */
+ * it, so it is left out.
+ * The server rejects the whole request for one such message, so that leaving it out is better. */
 static void openai_message(const quipu_model_params *params, size_t at, qp_jsonw *writer)
 {
     const quipu_model_message *message = quipu_model_message_at(params->messages, at);
@@ -274,7 +283,8 @@ static void openai_message(const quipu_model_params *params, size_t at, qp_jsonw
     qp_jsonw_object_end(writer);
 }
 
-/* The body. include_usage makes a stream end with a usage chunk. */
+/* The body. include_usage makes a stream end with a usage chunk.
+ * The order of the members is the order of what changes least. */
 static void openai_write(const quipu_model_params *params, bool own, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -326,7 +336,8 @@ static quipu_status openai_usage(qp_wire_reader *reader, qp_json_node usage, qui
     return qp_wire_put_usage(reader, reterr);
 }
 
-/* A call or a piece of one; `call` has no document for the old function_call form. */
+/* A call or a piece of one; `call` has no document for the old function_call form.
+ * Pieces of one call have the same index, where the server sends one. */
 static quipu_status openai_call(qp_wire_reader *reader, qp_json_node call, qp_json_node function,
                                 quipu_error *reterr)
 {
@@ -449,6 +460,7 @@ static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *eve
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Some servers name the event and send the error without its object. */
     if (event->type.n == 5 && memcmp(event->type.p, "error", 5) == 0) {
         return qp_wire_error(event->data, 0, reterr);
     }
@@ -457,7 +469,8 @@ static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *eve
 
 /* ---- models and embeddings ----------------------------------------------------------------- */
 
-/* All models come in one page. */
+/* All models come in one page.
+ * `page` is always empty: the list has no next page. */
 static void openai_list_path(quipu_str page, qp_buf *url)
 {
     (void)page;
@@ -522,6 +535,7 @@ static quipu_status openai_embed_read(qp_json_node root, quipu_arena *arena, qui
         return qp_error_set(reterr, QUIPU_NOMEM, "no room for the usage");
     }
     *usage = (quipu_usage)QUIPU_USAGE_INIT;
+    /* -1 where the server reports none. */
     usage->input = qp_wire_count(reported, "prompt_tokens");
     usage->total = qp_wire_count(reported, "total_tokens");
     ret->usage = usage;

@@ -17,10 +17,12 @@
 #include "base/error.h"
 #include "model/message.h"
 
+/* Enough to recognize a proxy's page, and little enough for a line of a log. */
 #define WIRE_SHOWN_MAX 200 /* bytes of a strange body that an error quotes */
 
 /* The outcome of an event, unless one of its texts could not be stored: formats need not check each
- * text. */
+ * text.
+ * A status that the format returned comes first: it is the earlier fault. */
 static quipu_status wire_lost(const qp_wire_reader *reader, quipu_status status,
                               quipu_error *reterr)
 {
@@ -31,7 +33,8 @@ static quipu_status wire_lost(const qp_wire_reader *reader, quipu_status status,
 }
 
 /* Each event starts with an empty scratch arena. An error ends the stream: the parser passes it up
- * and reads no further. */
+ * and reads no further.
+ * On the thread of the request, inside of libcurl's callback. */
 static quipu_status wire_event(void *ctx, const qp_sse_event *event, quipu_error *reterr)
 {
     qp_wire_reader *reader = ctx;
@@ -61,7 +64,8 @@ void qp_wire_reader_free(qp_wire_reader *reader)
     }
 }
 
-/* Bytes as they arrive, cut anywhere; each complete event goes to the format at once. */
+/* Bytes as they arrive, cut anywhere; each complete event goes to the format at once.
+ * The parser keeps what is incomplete, within its own limits. */
 quipu_status qp_wire_feed(qp_wire_reader *reader, quipu_str bytes, quipu_error *reterr)
 {
     return qp_sse_feed(&reader->sse, bytes, reterr);
@@ -90,6 +94,7 @@ quipu_status qp_wire_parse(qp_wire_reader *reader, quipu_str data, qp_json_node 
     quipu_status status = qp_json_parse(&reader->doc, data, NULL, reterr);
     qp_json_node root = qp_json_root(&reader->doc);
 
+    /* Faults of this process, not of the answer. */
     if (status == QUIPU_NOMEM || status == QUIPU_LIMIT) {
         return status;
     }
@@ -132,6 +137,7 @@ void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node 
     const qp_json_token *tokens;
     uint32_t stop;
 
+    /* Without a document: a member that is missing. */
     memset(ret, 0, count * sizeof(*ret));
     if (qp_json_kind_of(object) != QP_JSON_OBJECT) {
         return;
@@ -175,7 +181,8 @@ bool qp_wire_is_other(qp_json_node index)
     return token->end - token->start != 1 || index.doc->text.p[token->start] != '0';
 }
 
-/* The text of a string member; empty for a missing member or another type. */
+/* The text of a string member; empty for a missing member or another type.
+ * The text is valid until the next event. */
 quipu_str qp_wire_text(qp_wire_reader *reader, qp_json_node object, const char *key)
 {
     return qp_wire_text_of(reader, qp_wire_get(object, key));
@@ -238,6 +245,7 @@ quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str m
                          .id = id,
                          .text = model};
 
+    /* A later event may be the first one that names them. */
     if (reader->started || (id.n == 0 && model.n == 0)) {
         return QUIPU_OK;
     }
@@ -271,7 +279,8 @@ quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr)
     return qp_wire_put(reader, &delta, reterr);
 }
 
-/* Remembered in `stopped`: some formats send usage only afterwards. */
+/* Remembered in `stopped`: some formats send usage only afterwards.
+ *  */
 quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, quipu_error *reterr)
 {
     quipu_delta delta = {
@@ -348,7 +357,8 @@ void qp_wire_sampling(qp_jsonw *writer, const quipu_model_request *request, cons
     }
 }
 
-/* An empty list is left out: some servers reject it. */
+/* An empty list is left out: some servers reject it.
+ * The texts are the caller's and are escaped by the writer. */
 void qp_wire_stops(qp_jsonw *writer, const quipu_model_request *request, const char *key)
 {
     if (request->stop_count == 0) {
@@ -385,7 +395,8 @@ bool qp_wire_offers(const quipu_model_request *request)
     return false;
 }
 
-/* Conversion has put at most one response into a message. */
+/* Conversion has put at most one response into a message.
+ * NULL: the message has none. */
 const quipu_part *qp_wire_response(const quipu_model_message *message)
 {
     for (size_t i = 0; i < message->parts.count; i++) {
@@ -404,6 +415,7 @@ const quipu_part *qp_wire_call_of(const quipu_model_params *params, size_t at)
     const quipu_model_message *asked;
 
     while (at > 0 && quipu_model_message_at(params->messages, at)->role == QUIPU_ROLE_TOOL) {
+        /* Responses of one turn stand in a row. */
         at--;
     }
     asked = quipu_model_message_at(params->messages, at);
@@ -423,6 +435,7 @@ const quipu_part *qp_wire_call_of(const quipu_model_params *params, size_t at)
 quipu_status qp_wire_list_add(qp_wire_list *list, const quipu_model_info *info)
 {
     if (list->count == list->cap) {
+        /* Doubling keeps the sum of the old arrays below the size of the last one. */
         size_t cap = list->cap != 0 ? list->cap * 2 : 64;
         quipu_model_info *items = qp_arena_take(list->arena, cap * sizeof(*items));
 
@@ -453,7 +466,8 @@ quipu_status qp_wire_list_text(qp_wire_list *list, qp_json_node object, const ch
 }
 
 /* The numbers of one vector. All vectors of an answer have the same length, which the first one
- * sets. */
+ * sets.
+ * Floats take half of the memory of doubles. */
 static quipu_status wire_vector(qp_json_node numbers, size_t dimensions, float *ret_values,
                                 quipu_error *reterr)
 {
@@ -499,6 +513,7 @@ quipu_status qp_wire_vectors(qp_json_node array, const char *key, quipu_arena *a
     memset(values, 0, size);
     while (qp_json_next(&iter)) {
         int64_t index = qp_wire_count(iter.value, "index");
+        /* Without an index the vectors are in the order of the texts. */
         size_t slot = index >= 0 ? (size_t)index : at;
         quipu_status status = QUIPU_CORRUPT;
 

@@ -21,7 +21,8 @@ bool qp_wire_is_error(qp_json_node root)
 }
 
 /* The status of a call for an HTTP status: what the caller can do about it. 529 is Anthropic's
- * "overloaded". */
+ * "overloaded".
+ * A status that is not listed, such as 500 or 502, is I/O: client.c may try again. */
 static quipu_status wire_error_http(int code)
 {
     switch (code) {
@@ -53,6 +54,8 @@ static quipu_status wire_error_http(int code)
  * quota that is used up is BUSY, too: it passes. */
 static quipu_status wire_error_type(quipu_str type, int64_t code)
 {
+    /* A row is a provider's type and the status of the call; types that are new fall back to the
+     * code. */
     static const struct {
         const char *name;
         quipu_status status;
@@ -102,6 +105,7 @@ static wire_error wire_error_read(qp_json_node root, quipu_arena *arena)
     if (qp_json_kind_of(root) == QP_JSON_ARRAY) {
         root = qp_json_at(root, 0);
     }
+    /* The object with the members; the root itself where there is none. */
     object = qp_wire_get(root, "error");
     if (qp_json_kind_of(object) != QP_JSON_OBJECT) {
         found.message = wire_error_text(root, "error", arena);
