@@ -138,7 +138,7 @@ def without_aslr(preset):
     return prefix if works else []
 
 
-def suite(name, preset, ctest_args=(), targets=(), timeout_s=300):
+def suite(name, preset, ctest_args=(), targets=(), timeout_s=900):
     """Build a preset and run its tests."""
     stage = Stage(name)
     print(f"== {name}", flush=True)
