@@ -31,16 +31,17 @@ QP_RESULT(context_result);
 /* A call under way. The turn's memory becomes the result's arena. */
 typedef struct context_call {
     quipu_context_options options;
-    quipu_provider provider; /* a name, and nothing to ask */
-    quipu_usage usage;
+    quipu_provider provider; /* a name, and nothing to ask */ /* its id is for the log */
+    quipu_usage usage; /* what the provider said of the prompt before; -1: nothing */
     qp_turn turn;
-    context_result *result;
+    context_result *result; /* owns all texts; NULL until the options are read */
 } context_call;
 
 /* A past context is read back from the log, as it was sent. The flags say how a new one is made and
  * logged, so that they are refused here. */
 static quipu_status context_check(const quipu_context_options *options, quipu_error *reterr)
 {
+    /* Both kinds share one struct of options: the number decides. */
     const bool again = options->at_seq != 0;
 
     if (options->key.n == 0 || (options->flags & ~CONTEXT_FLAGS) != 0 || options->at_seq < 0 ||
@@ -64,12 +65,14 @@ static quipu_status context_read(context_call *run, const quipu_context_options 
     qp_turn *turn = &run->turn;
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_budget sections = QUIPU_BUDGET_INIT;
+    /* Counters of -1, so that a usage that is not given reports nothing. */
     quipu_status status =
         qp_options_read(own, sizeof(*own), options, "quipu_context_options", reterr);
 
     if (status == QUIPU_OK) {
         status = context_check(own, reterr);
     }
+    /* The caller's structs are copied at once: they may be of an older version. */
     if (status == QUIPU_OK && own->request != NULL) {
         status = qp_request_read(own->request, &turn->memory, &turn->request, reterr);
     }
@@ -87,14 +90,17 @@ static quipu_status context_read(context_call *run, const quipu_context_options 
     if (status != QUIPU_OK) {
         return status;
     }
+    /* The clock starts here, before the store is read. */
     turn->cancel = within.cancel;
     turn->deadline_ns = qp_turn_deadline(&within);
     turn->options.key = own->key;
     turn->options.flags = QUIPU_TURN_MEMORY;
     turn->options.models = own->models;
+    /* A budget that had to leave something out gives memory what it gives, also 0. */
     turn->options.memory_tokens = own->memory_tokens > 0 || sections.degraded
                                       ? own->memory_tokens
                                       : sections.sections[QUIPU_SECTION_MEMORY];
+    /* The request's own model wins. */
     turn->model = turn->request.model.n > 0 ? turn->request.model : own->model;
     turn->options.token_budget = own->token_budget;
     turn->fixed = qp_turn_fixed(&turn->request);
@@ -110,6 +116,7 @@ static void context_fill(context_call *run)
     const qp_turn *turn = &run->turn;
     quipu_context *pub = &run->result->pub;
 
+    /* The turn's arrays lie in the arena that the result takes over. */
     *pub = (quipu_context){.system = turn->request.system,
                            .contents = quipu_contents_of(turn->contents, turn->count),
                            .block = turn->context.block.text,
@@ -125,6 +132,7 @@ static void context_fill(context_call *run)
                            .model = turn->model,
                            .provider = turn->context.provider,
                            .reported_input = -1,
+                           /* -1 until a provider has said it. */
                            .reported_cached = -1};
     memcpy(pub->prefix_hash, turn->context.prefix_hash, sizeof(pub->prefix_hash));
     memcpy(pub->prompt_hash, turn->context.sent_hash, sizeof(pub->prompt_hash));
@@ -133,6 +141,7 @@ static void context_fill(context_call *run)
 /* What the provider said of the prompt that was logged last. */
 static quipu_status context_used(const context_call *run, quipu_error *reterr)
 {
+    /* NULL: nothing was logged yet, so that there is nothing to complete. */
     const qp_context_log *row = run->turn.context.past.row;
     quipu_call_options call;
     quipu_status status = qp_turn_left(&run->turn, &call, reterr);
@@ -140,6 +149,7 @@ static quipu_status context_used(const context_call *run, quipu_error *reterr)
     if (status != QUIPU_OK || row == NULL || run->options.usage == NULL) {
         return status;
     }
+    /* Number and hash identify the prompt: usage of another one is not stored with it. */
     qp_context_outcome outcome = {.seq = row->seq,
                                   .sent_seq = row->sent_seq,
                                   .tokens = row->tokens,
@@ -151,9 +161,12 @@ static quipu_status context_used(const context_call *run, quipu_error *reterr)
 }
 
 /* The next prompt. */
+/* Planned and hashed like the prompt of a turn, and never asked: the caller sends it, and
+ * reports the usage with the next call. */
 static quipu_status context_next(context_call *run, quipu_error *reterr)
 {
     qp_turn *turn = &run->turn;
+    /* Nothing comes with this plan: the input is the session's last message. */
     quipu_status status = qp_turn_plan(turn, 0, true, reterr);
 
     if (status == QUIPU_OK) {
@@ -162,12 +175,14 @@ static quipu_status context_next(context_call *run, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* As it would be sent: the hash is known from here on. */
     qp_turn_sends(turn);
     if ((run->options.flags & QUIPU_CONTEXT_LOG) != 0) {
         status = qp_turn_log(turn, reterr);
     }
     if (status == QUIPU_OK) {
         context_fill(run);
+        /* Without a fresh message its lines would stand with no message of this prompt. */
         run->result->pub.tail =
             turn->context.fresh_seq != 0 ? turn->context.fresh.text : QP_STR_ABSENT;
     }
@@ -188,9 +203,11 @@ static int64_t context_end(const quipu_history *history, int64_t at, int64_t sen
         const bool answers =
             message->role == QUIPU_ROLE_ASSISTANT || message->role == QUIPU_ROLE_MODEL;
 
+        /* Behind the log, or an answer: the prompt ended before it. */
         if (message->seq > sent_seq || (answers && message->seq >= at)) {
             break;
         }
+        /* A summary stands in front of the prompt and is not its end. */
         if (message->mark != QUIPU_MARK_COMPACTION) {
             end = message->seq;
         }
@@ -205,6 +222,7 @@ static bool context_belongs(const quipu_history *history, int64_t at, int64_t se
     const size_t count = history->messages.count;
     const quipu_message *last = count > 0 ? quipu_message_at(history->messages, count - 1) : NULL;
 
+    /* Inside of what was sent, or the one answer right behind it. */
     return at <= sent_seq ||
            (last != NULL && last->seq == at && at == sent_seq + 1 &&
             (last->role == QUIPU_ROLE_ASSISTANT || last->role == QUIPU_ROLE_MODEL));
@@ -215,6 +233,7 @@ static bool context_belongs(const quipu_history *history, int64_t at, int64_t se
 static quipu_status context_gone(const qp_context_log *row, const quipu_history *history,
                                  const quipu_history *head, quipu_error *reterr)
 {
+    /* Deleting begins at the first message: if that is there, all are. */
     if (history->messages.count == 0 ||
         quipu_message_at(history->messages, 0)->seq != row->from_seq) {
         return qp_error_set(reterr, QUIPU_NOT_FOUND,
@@ -243,11 +262,14 @@ static quipu_status context_messages(context_call *run, const qp_context_log *ro
     int64_t end;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
+    /* The prompt began with this message... */
     range.after_seq = row->from_seq - 1;
+    /* ...and ended with the one that was sent last, or is asked about with its answer. */
     range.before_seq = (at == row->sent_seq + 1 ? at : row->sent_seq) + 1;
     if (status == QUIPU_OK) {
         status = quipu_session_get(turn->store, turn->options.key, &range, &call, &history, reterr);
     }
+    /* The summary is one message, far before the others. */
     range.after_seq = row->summary_seq - 1;
     range.before_seq = row->summary_seq + 1;
     if (status == QUIPU_OK && row->summary_seq > 0) {
@@ -263,11 +285,13 @@ static quipu_status context_messages(context_call *run, const qp_context_log *ro
                               "answer to one",
                               (long long)at);
     }
+    /* Until qp_turn_fill() has them, both are this function's. */
     if (status != QUIPU_OK) {
         quipu_free(history);
         quipu_free(head);
         return status;
     }
+    /* Answers behind the end were not sent with this prompt. */
     while (quipu_message_at(history->messages, history->messages.count - 1)->seq > end) {
         history->messages.count--;
     }
@@ -281,19 +305,23 @@ static quipu_status context_messages(context_call *run, const qp_context_log *ro
 static void context_facts(context_call *run, const qp_context_log *row)
 {
     quipu_context *pub = &run->result->pub;
+    /* Of the bytes as they were built again. */
     const uint8_t *hash = run->turn.context.sent_hash;
 
     pub->reason = (quipu_context_reason)row->reason;
     pub->expected_cached = row->expected;
+    /* Absent where the provider reported nothing, or the turn broke off. */
     pub->reported_input = row->input.has ? row->input.v : -1;
     pub->reported_cached = row->cached.has ? row->cached.v : -1;
     pub->model = row->model;
     pub->provider = row->provider;
+    /* A turn of several steps has two: of its first prompt and of its last. */
     pub->exact = memcmp(row->prompt_hash.p, hash, QUIPU_CONTEXT_HASH) == 0 ||
                  memcmp(row->sent_hash.p, hash, QUIPU_CONTEXT_HASH) == 0;
 }
 
 /* The prompt of a logged turn. */
+/* Built from the rows as they are now; `exact` says whether these are the bytes that were sent. */
 static quipu_status context_past(context_call *run, quipu_error *reterr)
 {
     qp_turn *turn = &run->turn;
@@ -301,11 +329,13 @@ static quipu_status context_past(context_call *run, quipu_error *reterr)
     quipu_call_options call;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
+    /* Lines of memory are part of the hash. */
     context->on = true;
     if (status == QUIPU_OK) {
         status = qp_context_past_read(turn->store, turn->options.key, run->options.at_seq, &call,
                                       &turn->memory, &context->past, reterr);
     }
+    /* Without a block the prompt was logged by another version, or not at all. */
     if (status == QUIPU_OK && (context->past.row == NULL || context->past.block == NULL)) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND,
                               "nothing that was sent is logged up to message %lld",
@@ -318,6 +348,7 @@ static quipu_status context_past(context_call *run, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* From the log: the caller's request of today may differ. */
     assert(context->past.row != NULL && context->past.block != NULL);
     context->system = context->past.block->system;
     context->tools = context->past.block->tools.text;
@@ -326,6 +357,7 @@ static quipu_status context_past(context_call *run, quipu_error *reterr)
         status = context_messages(run, context->past.row, reterr);
     }
     if (status == QUIPU_OK) {
+        /* From the first byte on: nothing is taken over from another prompt. */
         qp_turn_hash(turn);
         qp_turn_sends(turn);
         context_fill(run);
@@ -351,6 +383,7 @@ quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *
     quipu_status status;
 
     if (store == NULL || options == NULL || ret_context == NULL) {
+        /* A store behind a server has no log here. */
         return qp_error_set(reterr, QUIPU_MISUSE, "a context needs a store, options and a place");
     }
     turn->provider = &run.provider;
@@ -360,6 +393,7 @@ quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *
     }
     status = context_read(&run, options, call, reterr);
     if (status == QUIPU_OK) {
+        /* A NUL ends the text that quipu_arena_copy() made. */
         run.provider.id = run.options.provider.p;
         run.result = qp_result_new(sizeof(*run.result));
         status = run.result != NULL ? QUIPU_OK
@@ -368,6 +402,7 @@ quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *
     if (status == QUIPU_OK) {
         status = run.options.at_seq > 0 ? context_past(&run, reterr) : context_next(&run, reterr);
     }
+    /* The two histories whose texts the prompt borrowed: they are copied, or not used. */
     quipu_free(turn->held[0]);
     quipu_free(turn->held[1]);
     if (status == QUIPU_OK) {
@@ -375,6 +410,7 @@ quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *
         *ret_context = &run.result->pub;
     } else {
         quipu_arena_free(&turn->memory);
+        /* The result's head has no arena of the turn yet. */
         quipu_free(run.result != NULL ? &run.result->pub : NULL);
     }
     return status;

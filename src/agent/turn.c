@@ -83,6 +83,7 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
     const quipu_turn_options *options = &turn->options;
     quipu_status status;
 
+    /* Unknown flags may ask for what this version would silently not do. */
     if (options->key.n == 0 || (options->flags & ~TURN_FLAGS) != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a turn needs a session's key and known flags");
     }
@@ -154,10 +155,12 @@ static quipu_status turn_read(qp_turn *turn, const quipu_turn_options *options,
 /* Estimated tokens of what may be recalled; 0: nothing is. Call it with the budget filled in. */
 static int64_t turn_recall_tokens(const quipu_turn_options *options)
 {
+    /* Recall never takes more than its part of the budget, whatever was asked for. */
     const int64_t most = options->token_budget / QUIPU_TURN_RECALL_PART;
     const int64_t asked =
         options->recall_tokens > 0 ? options->recall_tokens : QUIPU_TURN_RECALL_TOKENS;
 
+    /* Without an input there is no question to recall for. */
     if (options->input.count == 0 || (options->flags & QUIPU_TURN_NO_RECALL) != 0) {
         return 0;
     }
@@ -183,6 +186,7 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
         return status;
     }
     quipu_uuid_format(uuid, turn->invocation);
+    /* The request's own model wins over the option's. */
     turn->model = turn->request.model.n > 0 ? turn->request.model : turn->options.model;
     if (turn->options.author.n == 0) {
         turn->options.author = QUIPU_STR(QUIPU_ROOT_AGENT);
@@ -208,6 +212,7 @@ static quipu_status turn_event(void *ctx, const quipu_model_event *event)
 {
     qp_turn *turn = ctx;
 
+    /* Kept in case the stream breaks off; an answer that ends well is stored by its parts. */
     if (event->kind == QUIPU_MODEL_TEXT) {
         qp_buf_put(&turn->partial, event->text);
         if (qp_buf_status(&turn->partial) != QUIPU_OK) {
@@ -222,6 +227,7 @@ static quipu_status turn_event(void *ctx, const quipu_model_event *event)
 static void turn_count(int64_t *sum, int64_t reported)
 {
     if (reported >= 0) {
+        /* The first report turns "not reported" into a sum. */
         *sum = (*sum >= 0 ? *sum : 0) + reported;
     }
 }
@@ -270,6 +276,7 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Counted before anything can fail: it was paid for. */
     turn_usage(turn, ret_response->usage);
     turn->result.finish = ret_response->finish;
     turn->result.text = ret_response->text;
@@ -283,6 +290,7 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
         /* The tokens are paid for: the answer is stored even when the turn's time is up. */
         status = qp_turn_append(turn, &message, 1, &safe, reterr);
     }
+    /* Stored: an interruption must not store it again. */
     if (status == QUIPU_OK) {
         qp_buf_reset(&turn->partial);
     }
@@ -292,6 +300,7 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
 /* ---- tools --------------------------------------------------------------------------------- */
 
 /* Whether the request offers a tool of this name; models sometimes call others. */
+/* Compared byte by byte, as providers do. */
 static bool turn_offers(const qp_turn *turn, quipu_str name)
 {
     for (size_t i = 0; i < turn->request.tools.count; i++) {
@@ -308,6 +317,7 @@ static bool turn_offers(const qp_turn *turn, quipu_str name)
 static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error *reterr)
 {
     const quipu_call_options safe = qp_turn_cleanup_call();
+    /* What a model gets for a tool that nobody runs. */
     quipu_json result = {QUIPU_STR(TURN_NO_TOOL)};
     quipu_part part = {.kind = QUIPU_PART_RESPONSE, .id = call->id, .name = call->name};
     const quipu_content content = {.role = QUIPU_ROLE_TOOL, .parts = quipu_parts_of(&part, 1)};
@@ -327,6 +337,7 @@ static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error
         }
         turn->result.calls++;
     }
+    /* An absent result becomes {"result": null}. */
     part.json = result;
     if (status == QUIPU_OK) {
         status =
@@ -343,6 +354,7 @@ static quipu_status turn_tools(qp_turn *turn, quipu_parts parts, bool *ret_any, 
 
     *ret_any = false;
     for (size_t i = 0; i < parts.count && status == QUIPU_OK; i++) {
+        /* Texts and thoughts between calls run nothing. */
         if (quipu_part_at(parts, i)->kind != QUIPU_PART_CALL) {
             continue;
         }
@@ -384,6 +396,7 @@ static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
             status = turn_tools(turn, response.parts, &more, reterr);
         }
     }
+    /* Answers open calls, so that the session can be continued. */
     if (status != QUIPU_OK) {
         qp_turn_interrupt(turn); /* writes nothing when another writer came between */
     }

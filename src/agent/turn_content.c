@@ -56,6 +56,7 @@ static void turn_content_result(qp_jsonw *writer, quipu_str json)
     qp_json_doc doc;
 
     qp_json_init(&doc);
+    /* Parsed, because a text may begin like an object and be none. */
     if (json.n > 0 && qp_json_parse(&doc, json, NULL, NULL) == QUIPU_OK &&
         qp_json_kind_of(qp_json_root(&doc)) == QP_JSON_OBJECT) {
         qp_jsonw_raw(writer, json);
@@ -85,6 +86,7 @@ static void turn_content_function(qp_jsonw *writer, const quipu_part *part)
     turn_content_member(writer, "name", part->name);
     turn_content_key(writer, call ? "args" : "response");
     if (call) {
+        /* A call without arguments has an empty object: providers want one. */
         qp_jsonw_raw(writer, part->json.text.n > 0 ? part->json.text : QUIPU_STR("{}"));
     } else {
         turn_content_result(writer, part->json.text);
@@ -122,6 +124,7 @@ static void turn_content_part(qp_jsonw *writer, const quipu_part *part)
     case QUIPU_PART_OTHER:
         break; /* written above */
     }
+    /* A call that belongs to a thought says so in the call's own part. */
     if (part->kind == QUIPU_PART_THOUGHT || (part->kind == QUIPU_PART_CALL && part->thought)) {
         turn_content_key(writer, "thought");
         qp_jsonw_bool(writer, true);
@@ -165,6 +168,7 @@ static void turn_content_count(qp_jsonw *writer, const char *key, int64_t count)
  * for other providers: views and bills read them. */
 static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *response)
 {
+    /* In the order of QUIPU_FINISH_*; tool calls end a turn like "STOP". */
     static const char *const finishes[] = {NULL, "STOP", "MAX_TOKENS", "STOP", "SAFETY", "OTHER"};
     const quipu_usage *usage = response->usage;
 
@@ -172,6 +176,7 @@ static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *res
     if (response->finish > QUIPU_FINISH_NONE && response->finish <= QUIPU_FINISH_OTHER) {
         turn_content_member(writer, "finishReason", quipu_cstr(finishes[response->finish]));
     }
+    /* Nothing reported is better than zeros, which look like a bill. */
     if (usage->input < 0 && usage->output < 0) {
         return;
     }
@@ -197,6 +202,7 @@ static bool turn_content_redacted(qp_jsonw *writer, const quipu_content *content
         if (part->kind != QUIPU_PART_THOUGHT || !part->redacted) {
             continue;
         }
+        /* The member is written only where it is needed: most events have none. */
         if (!begun) {
             turn_content_key(writer, TURN_CONTENT_META);
             qp_jsonw_object(writer);
@@ -225,6 +231,7 @@ static void turn_content_metadata(qp_jsonw *writer, const quipu_content *content
             qp_jsonw_object(writer);
             begun = true;
         }
+        /* Numbers of messages: their texts stay where they are. */
         turn_content_key(writer, TURN_CONTENT_RECALL);
         qp_jsonw_object(writer);
         turn_content_key(writer, "seqs");
@@ -233,6 +240,7 @@ static void turn_content_metadata(qp_jsonw *writer, const quipu_content *content
             qp_jsonw_i64(writer, recall->seqs[i]);
         }
         qp_jsonw_array_end(writer);
+        /* What the prompt had cost before, for a later look at the price. */
         turn_content_count(writer, "tokensBefore", recall->before);
         turn_content_member(writer, "text", recall->text);
         qp_jsonw_object_end(writer);
@@ -260,6 +268,7 @@ static void turn_content_event(const qp_turn *turn, const quipu_content *content
     }
     qp_jsonw_array_end(writer);
     qp_jsonw_object_end(writer);
+    /* Only answers of a model have them. */
     if (response != NULL) {
         turn_content_facts(writer, response);
     }
@@ -277,6 +286,7 @@ static quipu_status turn_content_encode(qp_turn *turn, quipu_str json, quipu_mes
     quipu_message message;
     quipu_uuid uuid;
     qp_json_doc doc;
+    /* Version 7: ids of one turn sort by time. */
     quipu_status status = qp_uuid_v7(&uuid);
 
     if (status != QUIPU_OK) {
@@ -295,6 +305,7 @@ static quipu_status turn_content_encode(qp_turn *turn, quipu_str json, quipu_mes
     if (status == QUIPU_OK) {
         status = qp_event_encode(&doc, kept, &turn->memory, &message, NULL, reterr);
     }
+    /* Texts of the message lie in the turn's memory, not in the document. */
     qp_json_free(&doc);
     if (status == QUIPU_OK) {
         *ret_message = message;
@@ -311,6 +322,8 @@ quipu_status qp_turn_message(qp_turn *turn, const quipu_content *content, quipu_
     qp_jsonw writer;
     qp_buf json;
 
+    /* What does not fit here could not be stored as one message either: it fails before the
+     * store is asked. */
     qp_buf_init(&json, QUIPU_MESSAGE_BYTES_LIMIT);
     qp_jsonw_begin(&writer, &json);
     turn_content_event(turn, content, author, response, recall, &writer);

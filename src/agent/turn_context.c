@@ -57,6 +57,7 @@ static quipu_status turn_context_system(const quipu_model_request *request, quip
     qp_buf text;
 
     qp_buf_init(&text, QUIPU_REQUEST_BYTES_MAX);
+    /* Joined as the wire formats join them, so that the hash is that of the bytes sent. */
     for (size_t i = 0; i < request->system.count; i++) {
         const quipu_part *part = quipu_part_at(request->system, i);
 
@@ -99,6 +100,7 @@ static quipu_status turn_context_tools(const quipu_model_request *request, quipu
         qp_jsonw_key(&writer, QUIPU_STR("description"));
         qp_jsonw_str(&writer, tool->description);
         qp_jsonw_key(&writer, QUIPU_STR("schema"));
+        /* The schema that qp_tool_schema() prefers. */
         qp_jsonw_str(&writer, tool->schema.text.n > 0 ? tool->schema.text : tool->parameters.text);
         qp_jsonw_key(&writer, QUIPU_STR("strict"));
         qp_jsonw_bool(&writer, tool->strict);
@@ -123,6 +125,7 @@ static void turn_context_hash(qp_sha256 *sha, const void *bytes, size_t n)
 {
     uint8_t size[8];
 
+    /* Little-endian, whatever the machine: hashes are compared between machines. */
     for (size_t i = 0; i < sizeof(size); i++) {
         size[i] = (uint8_t)((uint64_t)n >> (8 * i));
     }
@@ -134,6 +137,7 @@ static void turn_context_hash(qp_sha256 *sha, const void *bytes, size_t n)
  * the same bytes. */
 static void turn_context_hash_part(qp_sha256 *sha, const quipu_part *part)
 {
+    /* A flag is one byte: the struct's padding must not reach the hash. */
     const uint8_t flags[] = {(uint8_t)part->kind, part->thought, part->redacted};
 
     turn_context_hash(sha, flags, sizeof(flags));
@@ -151,6 +155,7 @@ static void turn_context_hash_to(qp_turn *turn, size_t end)
 {
     qp_turn_context *context = &turn->context;
 
+    /* Once each: a prompt that grows costs what is new. */
     for (; context->hashed < end; context->hashed++) {
         const quipu_content *content = &turn->contents[context->hashed];
         const uint8_t role = (uint8_t)content->role;
@@ -171,6 +176,7 @@ static void turn_context_hash_begin(qp_turn_context *context)
 {
     qp_sha256 sha;
 
+    /* In the order in which providers cache: tools, system, then memory. */
     qp_sha256_begin(&sha);
     turn_context_hash(&sha, context->tools.p, context->tools.n);
     turn_context_hash(&sha, context->system.p, context->system.n);
@@ -190,6 +196,7 @@ static quipu_status turn_context_tails(qp_turn *turn, quipu_error *reterr)
     const size_t count = context->past.tail_count;
     quipu_status status = QUIPU_OK;
 
+    /* One more, so that the size is never 0. */
     context->tails = qp_arena_take(&turn->memory, (count + 1) * sizeof(*context->tails));
     if (context->tails == NULL) {
         return turn_context_nomem(reterr);
@@ -209,11 +216,13 @@ static const qp_context_text *turn_context_tail_of(qp_turn *turn, const quipu_me
 {
     qp_turn_context *context = &turn->context;
 
+    /* Few: a prompt has a handful of messages with lines. */
     for (size_t i = 0; i < context->tail_count; i++) {
         if (context->tails[i].seq == message->seq) {
             return &context->tails[i].text;
         }
     }
+    /* Once in a prompt, and never with a message that was sent without it. */
     if (context->fresh.text.n > 0 && context->fresh_seq == 0 && message->role == QUIPU_ROLE_USER &&
         message->mark == QUIPU_MARK_NONE &&
         (context->past.row == NULL || message->seq > context->past.row->sent_seq) &&
@@ -232,6 +241,7 @@ quipu_status qp_turn_tail_add(qp_turn *turn, size_t index, quipu_error *reterr)
     const qp_context_text *tail;
     quipu_part *parts;
 
+    /* Without memory no message brings lines along. */
     assert(index < turn->count);
     if (!turn->context.on) {
         return QUIPU_OK;
@@ -249,6 +259,7 @@ quipu_status qp_turn_tail_add(qp_turn *turn, size_t index, quipu_error *reterr)
         parts[i + 1] = *quipu_part_at(content->parts, i);
     }
     content->parts = quipu_parts_of(parts, content->parts.count + 1);
+    /* The estimate of the window did not know them. */
     turn->tokens += tail->tokens;
     return QUIPU_OK;
 }
@@ -264,6 +275,7 @@ static bool turn_context_is_cold(const qp_turn *turn)
     const quipu_time sent = past->row != NULL ? past->row->sent_at : past->changed_at;
     const int32_t ttl = qp_model_row(turn->model, turn->options.models).cache_ttl;
 
+    /* A model without a time to live is never called cold. */
     return ttl > 0 && quipu_time_now().s - sent.s > ttl;
 }
 
@@ -271,6 +283,7 @@ static bool turn_context_is_cold(const qp_turn *turn)
 static bool turn_context_is_stale(const qp_turn_context *context)
 {
     const qp_context_past *past = &context->past;
+    /* By the texts' hashes: an edit that changed no byte is none. */
     bool stale = qp_context_is_stale(&past->lines) ||
                  !qp_context_is_same(&context->block, past->block->block_hash);
 
@@ -297,6 +310,7 @@ static quipu_context_reason turn_context_why(const qp_turn *turn)
     if (row == NULL) {
         return QUIPU_CONTEXT_FIRST;
     }
+    /* Another model has another cache. */
     if (!turn_context_is(row->model, turn->model) ||
         !turn_context_is(row->provider, context->provider)) {
         return QUIPU_CONTEXT_MODEL;
@@ -314,6 +328,7 @@ static quipu_context_reason turn_context_why(const qp_turn *turn)
     if (turn_context_is_stale(context)) {
         return QUIPU_CONTEXT_MEMORY;
     }
+    /* The last question, since it costs a reading of the clock only. */
     return turn_context_is_cold(turn) ? QUIPU_CONTEXT_IDLE : QUIPU_CONTEXT_SAME;
 }
 
@@ -337,10 +352,12 @@ static void turn_context_place(qp_turn *turn)
     for (size_t i = 0; i < turn->count && context->first_seq == 0; i++) {
         const quipu_message *message = &turn->messages[i];
 
+        /* A summary stands before the window and is not counted in it. */
         if (message->mark == QUIPU_MARK_COMPACTION) {
             context->summary_seq = message->seq;
         } else {
             context->first_seq = message->seq;
+            /* What the session had before this message: the place of the cut. */
             context->first_tokens = message->tokens_total - message->tokens;
         }
     }
@@ -357,6 +374,9 @@ static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_erro
     quipu_call_options call;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
+    /* To the end of the session: new messages are part of the prompt. */
+    /* From the first message of the prompt before: the provider's cache begins there, too, and
+     * what is new stands at the end. */
     range.after_seq = row->from_seq - 1;
     if (status == QUIPU_OK) {
         status = quipu_session_get(turn->store, turn->options.key, &range, &call, &history, reterr);
@@ -371,6 +391,7 @@ static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_erro
         quipu_free(head);
         return status;
     }
+    /* For the caller: older messages were left out. */
     turn->result.more_before = row->from_seq > history->session->first_seq;
     status = qp_turn_fill(
         turn, history, head, history->session,
@@ -386,12 +407,14 @@ static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_erro
 static quipu_status turn_context_newest(qp_turn *turn, const turn_context_plan *plan,
                                         quipu_error *reterr)
 {
+    /* What stays for messages behind memory and this turn. */
     const int64_t room = plan->budget - plan->memory - plan->coming;
     const int64_t kept =
         (plan->budget - plan->memory) * TURN_CONTEXT_KEPT / TURN_CONTEXT_TENTHS - plan->coming;
     const int64_t budget = turn->context.past.token_count <= room ? room : kept;
     quipu_status status;
 
+    /* Lines of old messages do not move along: the new block has them. */
     turn->context.tail_count = 0;
     turn->context.fresh = (qp_context_text){.text = QP_STR_ABSENT};
     status = qp_turn_window(turn, budget > 0 ? budget : 1, reterr);
@@ -430,6 +453,7 @@ static quipu_status turn_context_fresh(qp_turn *turn, const turn_context_plan *p
                                        quipu_error *reterr)
 {
     qp_turn_context *context = &turn->context;
+    /* What the old block leaves: it is sent again as it is. */
     int64_t room = plan->memory - context->block.tokens;
     qp_context_lines lines = {.count = 0};
     quipu_status status;

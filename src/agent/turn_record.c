@@ -58,22 +58,26 @@ static quipu_status turn_record_write(qp_turn *turn, const quipu_message *messag
     /* CONFLICT: look at what came between, then append at the new revision. UNKNOWN: the append may
      * have happened; the same event ids make the repeat return the first result. */
     for (int tries = 0; tries < QP_TURN_TRIES; tries++) {
+        /* The number that the turn last saw: an append behind it is a conflict. */
         options.expected_revision = turn->revision;
         status =
             quipu_message_append(turn->store, turn->options.key, quipu_messages_of(messages, count),
                                  &options, call, &appended, reterr);
+        /* Another writer was first: read its messages, if they may stand between, and try again. */
         if (status == QUIPU_CONFLICT) {
             quipu_status rebased = turn_record_rebase(turn, call, reterr);
 
             if (rebased != QUIPU_OK) {
                 return rebased;
             }
+            /* UNKNOWN is repeated as it is: the event ids keep it from being stored twice. */
         } else if (status != QUIPU_UNKNOWN) {
             break;
         }
     }
     if (status == QUIPU_OK) {
         turn->revision = appended.revision;
+        /* The store numbers messages without gaps. */
         turn->next_seq = appended.first_seq + (int64_t)count;
         turn->result.last_seq = turn->next_seq - 1;
         if (turn->result.first_seq == 0) {
@@ -90,6 +94,7 @@ quipu_status qp_turn_append(qp_turn *turn, quipu_message *messages, size_t count
     quipu_status status = turn_record_write(turn, messages, count, call, reterr);
 
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        /* Numbers of this append, from its end backwards. */
         messages[i].seq = turn->next_seq - (int64_t)(count - i);
         status = qp_turn_add(turn, &messages[i], reterr);
     }
@@ -118,6 +123,7 @@ static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *las
                                          quipu_message **ret_messages, size_t *ret_count,
                                          quipu_error *reterr)
 {
+    /* Pointers into the arena would not do: the array is for one search only. */
     quipu_message *all = qp_calloc(turn->count + 1, sizeof(*all));
     quipu_message *messages = NULL;
     quipu_tool_call *answers;
@@ -135,6 +141,7 @@ static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *las
         status = qp_open_calls_find(all, count, &open);
     }
     if (status == QUIPU_OK) {
+        /* One more than there are calls: the caller's input, or what was said. */
         messages = qp_arena_take(&turn->memory, (open.count + 1) * sizeof(*messages));
         answers = qp_arena_take(&turn->memory, (open.count + 1) * sizeof(*answers));
         status = messages != NULL && answers != NULL ? QUIPU_OK : QUIPU_NOMEM;
@@ -166,6 +173,7 @@ static quipu_str turn_record_author(const qp_turn *turn, const quipu_content *gi
 static quipu_status turn_record_recall(qp_turn *turn, const quipu_content *given,
                                        quipu_message *input, quipu_error *reterr)
 {
+    /* The message is made anew below, with another id. */
     const quipu_str event_id = input->event_id;
     qp_turn_recall found = {.count = 0};
     quipu_status status = qp_turn_recall_find(turn, given, &found, reterr);
@@ -187,6 +195,7 @@ static quipu_status turn_record_begin(qp_turn *turn, const quipu_content *given,
     quipu_message *messages = NULL;
     size_t count = 0;
     quipu_call_options call;
+    /* Tokens that the window must leave free. */
     const int64_t coming = input != NULL ? qp_turn_tokens(input) + turn->recall_tokens : 0;
     quipu_status status = (turn->options.flags & QUIPU_TURN_MEMORY) != 0
                               ? qp_turn_plan(turn, coming, false, reterr)
@@ -202,6 +211,8 @@ static quipu_status turn_record_begin(qp_turn *turn, const quipu_content *given,
         return status;
     }
     turn->result.closed = (int64_t)count;
+    /* Behind the answers: a user's message between a call and its answer is refused by
+     * providers. */
     if (input != NULL) {
         messages[count++] = *input;
     }
@@ -232,6 +243,7 @@ quipu_status qp_turn_begin(qp_turn *turn, quipu_error *reterr)
         status = qp_turn_message(turn, given, turn_record_author(turn, given), NULL, NULL, &input,
                                  reterr);
     }
+    /* Others may append before this turn has written; each attempt reads what they wrote. */
     for (int tries = 0; status == QUIPU_OK && tries < QP_TURN_TRIES; tries++) {
         status = turn_record_begin(turn, given, given != NULL ? &input : NULL, reterr);
         if (status != QUIPU_CONFLICT) {
@@ -251,6 +263,7 @@ void qp_turn_interrupt(qp_turn *turn)
     quipu_message *messages = NULL;
     size_t count = 0;
 
+    /* Without answers nothing is written: half of a closing would be worse. */
     if (turn_record_closures(turn, NULL, &messages, &count, NULL) != QUIPU_OK) {
         return;
     }
