@@ -18,6 +18,8 @@ static quipu_status engine_open_postgres(const qp_place *place, bool read_only, 
 {
     ent_postgres_options options = ENT_POSTGRES_OPTIONS_INIT;
 
+    /* A place that was opened once must be there: later connections wait for a server that
+     * restarts. */
     options.flags = (read_only ? ENT_POSTGRES_READ_ONLY : 0) |
                     (place->must_exist ? ENT_POSTGRES_MUST_EXIST : 0) |
                     (place->opened ? ENT_POSTGRES_WAIT : 0);
@@ -40,6 +42,7 @@ static quipu_status engine_open_sqlite(const qp_place *place, bool read_only, en
     options.flags =
         (read_only ? ENT_SQLITE_READ_ONLY : 0) | (place->must_exist ? ENT_SQLITE_MUST_EXIST : 0);
     options.busy_ms = place->busy_ms;
+    /* Relaxed commits survive the process, and may be lost with the power. */
     options.durability = place->durability == QUIPU_RELAXED ? ENT_SQLITE_NORMAL : ENT_SQLITE_FULL;
     options.log = place->log.fn;
     options.log_ctx = place->log.ctx;
@@ -62,6 +65,7 @@ const qp_engine_entry *qp_engine_of(const char *uri)
 {
     const qp_engine_entry *const *at = qp_engines;
 
+    /* Compared in the order of the table: the first that fits opens the place. */
     for (; (*at)->schemes[0] != NULL; at++) {
         for (size_t i = 0; (*at)->schemes[i] != NULL; i++) {
             if (strncmp(uri, (*at)->schemes[i], strlen((*at)->schemes[i])) == 0) {

@@ -84,6 +84,7 @@ static quipu_status open_store_parameter(char *uri, bool *row_security, quipu_er
 
     /* `at` is the '?' or '&' before the parameter that is examined. */
     while (at != NULL) {
+        /* The text ends with its NUL or before the next '&': no copy is needed to look at it. */
         char *start = at + 1;
         const size_t n = strcspn(start, "&");
         const quipu_str given = {start, n};
@@ -98,6 +99,7 @@ static quipu_status open_store_parameter(char *uri, bool *row_security, quipu_er
             return qp_error_set(reterr, QUIPU_MISUSE,
                                 "the URI's " OPEN_STORE_PARAMETER " must be on or off");
         }
+        /* The rest moves over it, its NUL included. */
         if (start[n] == '&') { /* the next parameter moves here and is examined next */
             memmove(start, start + n + 1, strlen(start + n + 1) + 1);
         } else {
@@ -235,6 +237,7 @@ static quipu_status open_store_context(const char *path, quipu_open_options *opt
     self->durability = options->durability;
     self->read_only = (options->flags & QUIPU_OPEN_READ_ONLY) != 0;
     self->must_exist = (options->flags & QUIPU_OPEN_MUST_EXIST) != 0;
+    /* A repair opens what any other call would refuse. */
     self->repair = (options->flags & QUIPU_OPEN_REPAIR) != 0;
     self->busy_ms =
         options->deadline_ms > 0 ? options->deadline_ms : (int32_t)QUIPU_DEADLINE_MS_DEFAULT;
@@ -307,6 +310,7 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
         status = qp_upgrade_layout(image, NULL, NULL, reterr);
     }
     if (status != QUIPU_OK) {
+        /* A private copy in memory: nothing of it remains. */
         ent_close(image);
         return status;
     }
@@ -355,6 +359,7 @@ static quipu_status open_store_again(const qp_place *self, ent_db *db, ent_migra
                            .ctx = &again};
     quipu_status status = qp_maintenance_backups(db, open_store_note, &found, reterr);
 
+    /* Without a backup the adoption works from the file alone. */
     if (status == QUIPU_OK && found.path != NULL) {
         beside.name = found.path;
         beside.must_exist = true;
