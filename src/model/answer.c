@@ -34,8 +34,10 @@
 /* `said` is the event that is reused for every text: only kind and text change. */
 void qp_answer_init(qp_answer *answer)
 {
-    *answer = (qp_answer){
-        .usage = QUIPU_USAGE_INIT, .finish = QUIPU_FINISH_NONE, .said = {.partial = true}};
+    *answer = (qp_answer){/* A usage of -1 is "not reported". */
+                          .usage = QUIPU_USAGE_INIT,
+                          .finish = QUIPU_FINISH_NONE,
+                          .said = {.partial = true}};
     qp_acc_init(&answer->acc);
     qp_buf_init(&answer->id, ANSWER_NAME_MAX);
     qp_buf_init(&answer->model, ANSWER_NAME_MAX);
@@ -47,6 +49,7 @@ void qp_answer_free(qp_answer *answer)
     if (answer == NULL) {
         return;
     }
+    /* Buffers of a piece that has ended are still there: the response is made from them. */
     for (size_t i = 0; i < answer->count; i++) {
         qp_buf_free(&answer->pieces[i].text);
         qp_buf_free(&answer->pieces[i].signature);
@@ -81,16 +84,20 @@ static quipu_status answer_send(qp_answer *answer, const quipu_model_event *even
 static quipu_status answer_piece(qp_answer *answer, quipu_part_kind kind, bool begins,
                                  qp_answer_piece **ret_piece, quipu_error *reterr)
 {
+    /* NULL at the beginning: nothing can be continued yet. */
     qp_answer_piece *piece = answer->count > 0 ? &answer->pieces[answer->count - 1] : NULL;
 
     if (piece != NULL && !begins && piece->kind == kind && !piece->redacted) {
         *ret_piece = piece;
         return QUIPU_OK;
     }
+    /* A server that begins a new part with every byte is stopped here, long before the limit of
+     * bytes. */
     if (answer->count == ANSWER_PIECES_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the model's answer has more than %d parts",
                             ANSWER_PIECES_MAX);
     }
+    /* Doubles, so that n pieces cost O(n). */
     if (answer->count == answer->cap) {
         size_t cap = answer->cap != 0 ? answer->cap * 2 : ANSWER_PIECES_FIRST;
         qp_answer_piece *pieces = qp_realloc(answer->pieces, cap * sizeof(*pieces));
@@ -120,6 +127,7 @@ static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, qui
     qp_answer_piece *piece = NULL;
     quipu_status status;
 
+    /* Providers send empty deltas to keep a connection alive. */
     if (delta->text.n == 0 && delta->signature.n == 0) {
         return QUIPU_OK;
     }
@@ -149,6 +157,7 @@ static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, qui
  * sent while they grow: they are no JSON before the end. */
 static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)
 {
+    /* To see below whether this delta began a call. */
     size_t before = answer->acc.count;
     size_t slot = QP_ACC_NONE;
     qp_answer_piece *piece = NULL;
@@ -169,6 +178,7 @@ static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, qui
     if (call->announced || call->name.n == 0 || answer->whole) {
         return QUIPU_OK;
     }
+    /* Once, even where the name comes in several deltas. */
     call->announced = true;
     const quipu_part part = {.kind = QUIPU_PART_CALL,
                              .id = qp_buf_str(&call->id),
@@ -191,6 +201,7 @@ static quipu_status answer_other(qp_answer *answer, const quipu_delta *delta, qu
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the provider gave a part that is not a JSON object");
     }
+    /* Always a piece of its own: its JSON cannot be joined with another's. */
     status = answer_piece(answer, QUIPU_PART_OTHER, true, &piece, reterr);
     if (status == QUIPU_OK) {
         assert(piece != NULL && piece->text.n == 0);
@@ -210,6 +221,7 @@ static void answer_usage_one(int64_t *have, int64_t reported)
 /* Providers report usage more than once; the last report of each counter wins. */
 static quipu_status answer_usage(quipu_usage *have, const quipu_usage *given, quipu_error *reterr)
 {
+    /* A provider of another version may know fewer counters. */
     quipu_usage own = QUIPU_USAGE_INIT;
     const quipu_usage *reported = &own;
     quipu_status status = qp_options_read(&own, sizeof(own), given, "quipu_usage", reterr);
@@ -230,6 +242,7 @@ static quipu_status answer_usage(quipu_usage *have, const quipu_usage *given, qu
  * buffer, and the answer has none: it is for logs only. */
 static void answer_start(qp_answer *answer, const quipu_delta *delta)
 {
+    /* Providers repeat both with every delta. */
     if (delta->id.n > 0 && answer->id.n == 0) {
         qp_buf_put(&answer->id, delta->id);
     }
@@ -245,6 +258,7 @@ quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *ret
     qp_answer *answer = ctx;
     quipu_delta own = QUIPU_DELTA_INIT;
 
+    /* A provider that was built with another version of the header. */
     if (delta->struct_size != sizeof(*delta)) { /* a provider that knows another version */
         quipu_status status = qp_options_read(&own, sizeof(own), delta, "quipu_delta", reterr);
 
@@ -258,6 +272,8 @@ quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *ret
     }
     /* Counted before anything is stored, so that the limit also holds for pieces that are
      * dropped. */
+    /* Sums of sizes that fit memory: they cannot overflow before the limit below ends the call,
+     * which is far smaller. */
     answer->bytes += delta->text.n + delta->signature.n;
     if (answer->bytes > QUIPU_RESPONSE_BYTES_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the model's answer passed %d bytes",

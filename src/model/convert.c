@@ -46,7 +46,8 @@ static quipu_status convert_no_room(convert *self, size_t size)
 }
 
 /* Joins the texts of a message. Most messages have one, which is borrowed. With one text `total`
- * equals its length, which is how the loop notices it. */
+ * equals its length, which is how the loop notices it.
+ * The length of all texts, whatever message they end up in. */
 quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message)
 {
     size_t total = 0;
@@ -65,6 +66,7 @@ quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message
         message->content = total != 0 ? message->content : (quipu_str){"", 0};
         return QUIPU_OK;
     }
+    /* One more for the NUL, which C programs expect. */
     p = qp_arena_take(arena, total + 1);
     if (p == NULL) {
         return qp_arena_why(arena, total + 1);
@@ -119,6 +121,7 @@ static quipu_role convert_role(quipu_role role)
 /* How many parts have this kind. */
 static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_kind kind)
 {
+    /* The kinds are few: a pass for each is cheap. */
     size_t found = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -144,6 +147,7 @@ static qp_tool_item_kind convert_alone(const quipu_content *content, quipu_role 
 
     for (size_t i = 0; i < content->parts.count; i++) {
         const quipu_part_kind kind = quipu_part_at(content->parts, i)->kind;
+        /* Both may be true for contents that other programs wrote. */
 
         answers = answers || kind == QUIPU_PART_RESPONSE;
         calls = calls || kind == QUIPU_PART_CALL;
@@ -161,6 +165,7 @@ static void convert_list(convert *self, const quipu_content *content, int64_t nu
 {
     const qp_tool_item_kind alone = convert_alone(content, convert_role(content->role));
 
+    /* It stands before the parts' own items, as it is converted before them. */
     if (alone != QP_TOOL_NOTHING) {
         self->tools[self->tool_count++] = (qp_tool_item){.kind = alone, .message = number};
     }
@@ -186,6 +191,7 @@ static quipu_status convert_pairs(convert *self, const quipu_model_request *requ
 {
     const size_t most = self->cap;
 
+    /* Temporary, but in the arena: it is freed with the result. */
     self->tools = qp_arena_take(self->arena, most * sizeof(*self->tools));
     self->tool_ids = qp_arena_take(self->arena, most * sizeof(*self->tool_ids));
     if (self->tools == NULL || self->tool_ids == NULL) {
@@ -211,6 +217,7 @@ static quipu_status convert_json(convert *self, const char *what, quipu_part *pa
     quipu_str json = part->json.text;
     size_t at = 0;
 
+    /* Providers want arguments even of a tool that takes none. */
     if (json.n == 0) {
         part->json.text = QUIPU_STR("{}");
         return QUIPU_OK;
@@ -234,6 +241,7 @@ static quipu_status convert_call_id(convert *self, quipu_part *part)
 {
     quipu_status status = qp_call_ids_add(&self->ids, part->id, part->name, &part->id);
 
+    /* The id as it is sent: the response looks it up by its pair. */
     assert(self->tool_at < self->tool_count && self->tools[self->tool_at].kind == QP_TOOL_CALL);
     self->tool_ids[self->tool_at++] = part->id;
     return status;
@@ -246,6 +254,7 @@ static quipu_status convert_response_id(convert *self, quipu_part *part)
     const qp_tool_item *item = &self->tools[self->tool_at++];
 
     assert(self->tool_at <= self->tool_count && item->kind == QP_TOOL_RESPONSE);
+    /* A response to nothing keeps an id of its own, so that it answers no call by chance. */
     if (item->pair == QP_TOOL_PAIR_NONE) {
         return qp_call_ids_orphan(&self->ids, part->id, part->name, &part->id);
     }
@@ -261,6 +270,7 @@ static quipu_status convert_part(convert *self, const quipu_part *from, quipu_pa
 {
     quipu_status status = QUIPU_OK;
 
+    /* A copy of the struct, whose texts stay the caller's. */
     *ret_part = *from;
     *ret_keep = true;
     switch (from->kind) {

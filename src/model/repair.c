@@ -33,6 +33,7 @@ typedef struct repair {
  * lists for it. */
 static size_t repair_calls(const quipu_model_message *message)
 {
+    /* Of any role: only assistants' messages are asked about. */
     size_t calls = 0;
 
     for (size_t i = 0; i < message->parts.count; i++) {
@@ -67,6 +68,7 @@ static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_mode
     quipu_part *parts;
     size_t count = 0;
 
+    /* Neighbours come from runtimes that store each call as a message. */
     assert(from < to && to <= self->from->count);
     if (to - from == 1) {
         *ret = *quipu_model_message_at(*self->from, from);
@@ -101,6 +103,7 @@ static quipu_status repair_close(repair *self, const quipu_part *call)
     if (part == NULL) {
         return qp_arena_why(self->arena, sizeof(*part));
     }
+    /* The id is the call's: that is all the pairing that providers look at. */
     *part = (quipu_part){.kind = QUIPU_PART_RESPONSE,
                          .id = call->id,
                          .name = call->name,
