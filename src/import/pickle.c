@@ -26,6 +26,7 @@
 /* The textual operations of protocol 0 are rejected. */
 #define PICKLE_PROTOCOL_MAX 5
 
+/* The operations that ADK's databases have; all others are refused by pickle_scalar(). */
 enum {
     PICKLE_OP_MARK = '(',
     PICKLE_OP_STOP = '.',
@@ -73,16 +74,16 @@ enum {
 
 /* The machine: its input, its stack, its memo. Values lie in the arena and are freed together. */
 typedef struct pickle_reader {
-    const unsigned char *p;
+    const unsigned char *p; /* the input; borrowed */
     size_t n;
-    size_t at;
+    size_t at;    /* the next byte to read */
     size_t op_at; /* of the current operation, for errors */
     quipu_arena arena;
     pickle_items stack; /* a mark is NULL */
     pickle_items memo;
-    size_t memoized;
-    size_t values;
-    pickle_value *result;
+    size_t memoized;      /* how many entries MEMOIZE has made */
+    size_t values;        /* pushed so far, for the limit */
+    pickle_value *result; /* set by STOP */
     quipu_error *reterr;
 } pickle_reader;
 
@@ -102,6 +103,7 @@ static quipu_status pickle_number(pickle_reader *in, size_t size, uint64_t *ret)
 {
     uint64_t value = 0;
 
+    /* Subtracted, not added: `size` cannot make the sum overflow. */
     if (in->n - in->at < size) {
         return pickle_fail(in, QUIPU_INVALID, "it is truncated");
     }
@@ -134,6 +136,7 @@ static quipu_status pickle_slice(pickle_reader *in, size_t size, quipu_str *ret)
  * and the arena is freed with the call. */
 static quipu_status pickle_items_add(pickle_reader *in, pickle_items *items, pickle_value *value)
 {
+    /* In the arena, like everything that the pickle makes. */
     if (items->n == items->cap) {
         size_t cap = items->cap == 0 ? 4 : items->cap * 2;
         pickle_value **p = qp_arena_take(&in->arena, cap * sizeof(*p));
@@ -160,6 +163,7 @@ static quipu_status pickle_push(pickle_reader *in, pickle_value value)
         return qp_error_set(in->reterr, QUIPU_LIMIT, "the pickle makes more than %d values",
                             QP_PICKLE_VALUES_MAX);
     }
+    /* A value of its own, since memo and containers refer to it by address. */
     kept = qp_arena_take(&in->arena, sizeof(*kept));
     if (kept == NULL) {
         return pickle_fail(in, QUIPU_NOMEM, "out of memory");
@@ -174,6 +178,7 @@ static quipu_status pickle_push(pickle_reader *in, pickle_value value)
  * empty stack. */
 static quipu_status pickle_top(pickle_reader *in, size_t below, pickle_value **ret)
 {
+    /* A NULL on the stack is a mark, not a value. */
     if (in->stack.n <= below || in->stack.p[in->stack.n - 1 - below] == NULL) {
         return pickle_fail(in, QUIPU_INVALID, "the operation has no value to work on");
     }
@@ -202,6 +207,7 @@ static quipu_status pickle_int(pickle_reader *in, unsigned op)
 {
     pickle_value value = {.kind = PICKLE_INT};
     uint64_t raw = 0;
+    /* One byte, two or four, by the operation. */
     quipu_status status = pickle_number(in,
                                         op == PICKLE_OP_BININT1   ? 1
                                         : op == PICKLE_OP_BININT2 ? 2
@@ -223,6 +229,7 @@ static quipu_status pickle_int(pickle_reader *in, unsigned op)
  * it. */
 static quipu_status pickle_long(pickle_reader *in, unsigned op)
 {
+    /* The slice is the number itself, little-endian, with its sign. */
     pickle_value value = {.kind = PICKLE_LONG};
     quipu_status status = pickle_slice(in, op == PICKLE_OP_LONG1 ? 1 : 4, &value.as.text);
 
@@ -240,6 +247,7 @@ static quipu_status pickle_float(pickle_reader *in)
     pickle_value value = {.kind = PICKLE_FLOAT};
     uint64_t bits = 0;
 
+    /* Eight bytes, or the input ends in the middle. */
     if (in->n - in->at < sizeof(bits)) {
         return pickle_fail(in, QUIPU_INVALID, "it is truncated");
     }
@@ -273,6 +281,7 @@ static quipu_status pickle_tuple(pickle_reader *in, bool marked, size_t count)
     if (marked) {
         status = pickle_marked(in, &first);
     } else {
+        /* Each of the values must be one: a tuple holds no mark. */
         for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
             status = pickle_top(in, i, &below);
         }
@@ -282,6 +291,7 @@ static quipu_status pickle_tuple(pickle_reader *in, bool marked, size_t count)
         status = pickle_items_add(in, &value.as.items, in->stack.p[i]);
     }
     if (status == QUIPU_OK) {
+        /* With the mark, which stood below the first value. */
         in->stack.n = marked ? first - 1 : first;
         status = pickle_push(in, value);
     }
@@ -297,16 +307,19 @@ static quipu_status pickle_fill(pickle_reader *in, pickle_kind kind, bool marked
     quipu_status status = QUIPU_OK;
 
     if (marked) {
+        /* From the mark on, however many values stand there. */
         status = pickle_marked(in, &first);
     } else if (in->stack.n < count) {
         status = pickle_fail(in, QUIPU_INVALID, "the operation has no value to work on");
     }
     if (status == QUIPU_OK) {
+        /* Below the values, and below the mark where there is one. */
         status = pickle_top(in, in->stack.n - first + (marked ? 1 : 0), &into);
     }
     if (status == QUIPU_OK && into->kind != kind) {
         status = pickle_fail(in, QUIPU_INVALID, "values are put into what cannot hold them");
     }
+    /* Keys and values alternate. */
     if (status == QUIPU_OK && kind == PICKLE_DICT && (in->stack.n - first) % 2 != 0) {
         status = pickle_fail(in, QUIPU_INVALID, "a key has no value");
     }
@@ -318,6 +331,7 @@ static quipu_status pickle_fill(pickle_reader *in, pickle_kind kind, bool marked
     if (status == QUIPU_OK) {
         in->stack.n = marked ? first - 1 : first;
     }
+    /* The container is the top of the stack again. */
     return status;
 }
 
@@ -335,7 +349,8 @@ static quipu_status pickle_put(pickle_reader *in, uint64_t index)
         status = qp_error_set(in->reterr, QUIPU_LIMIT, "the pickle remembers more than %d values",
                               QP_PICKLE_VALUES_MAX);
     }
-    /* Entries that were never set are NULL; reading one fails. */
+    /* Entries that were never set are NULL; reading one fails.
+     * Filled with NULL up to the index. */
     while (status == QUIPU_OK && in->memo.n <= index) {
         status = pickle_items_add(in, &in->memo, NULL);
     }
@@ -349,6 +364,7 @@ static quipu_status pickle_put(pickle_reader *in, uint64_t index)
 /* Pushes a memoized value again: values may be shared, also with themselves. */
 static quipu_status pickle_get(pickle_reader *in, uint64_t index)
 {
+    /* Never set, or beyond the end: a hostile pickle, or a damaged one. */
     if (index >= in->memo.n || in->memo.p[index] == NULL) {
         return pickle_fail(in, QUIPU_INVALID, "it refers to a value that is not there");
     }
@@ -361,6 +377,7 @@ static quipu_status pickle_get(pickle_reader *in, uint64_t index)
 /* MEMOIZE uses the next index, the others carry theirs in 1 or 4 bytes. */
 static quipu_status pickle_memo(pickle_reader *in, unsigned op)
 {
+    /* Four bytes of index, otherwise one. */
     const bool wide = op == PICKLE_OP_LONG_BINGET || op == PICKLE_OP_LONG_BINPUT;
     uint64_t index = in->memoized;
     quipu_status status =
@@ -381,6 +398,7 @@ static quipu_status pickle_memo(pickle_reader *in, unsigned op)
  * code. */
 static bool pickle_known_module(quipu_str module)
 {
+    /* Prefixes of modules: a class of any of them is only a record here. */
     static const char *const known[] = {"google.adk.", "google.genai.", "fastapi.openapi.models"};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -398,6 +416,7 @@ static quipu_status pickle_class(pickle_reader *in)
 {
     pickle_value *module = NULL;
     pickle_value *name = NULL;
+    /* The module lies below the name. */
     quipu_status status = pickle_top(in, 1, &module);
 
     if (status == QUIPU_OK) {
@@ -407,6 +426,7 @@ static quipu_status pickle_class(pickle_reader *in)
         status = pickle_fail(in, QUIPU_INVALID, "a class name is not text");
     }
     if (status == QUIPU_OK && !pickle_known_module(module->as.text)) {
+        /* What is shown of the name must itself be text. */
         const bool shown = qp_utf8_valid(module->as.text) && qp_utf8_valid(name->as.text);
 
         return qp_error_set(
@@ -434,6 +454,7 @@ static quipu_status pickle_object(pickle_reader *in, bool reduce)
     if (status == QUIPU_OK) {
         status = pickle_top(in, 0, &arguments);
     }
+    /* NEWOBJ takes no arguments, REDUCE one: the value of an enum's member. */
     if (status == QUIPU_OK && (class->kind != PICKLE_CLASS || arguments->kind != PICKLE_LIST ||
                                arguments->as.items.n != (reduce ? 1u : 0u) ||
                                (reduce && arguments->as.items.p[0]->kind != PICKLE_TEXT &&
@@ -443,6 +464,7 @@ static quipu_status pickle_object(pickle_reader *in, bool reduce)
     }
     if (status == QUIPU_OK) {
         in->stack.n -= 2;
+        /* The member of an enum is its value: the class is dropped. */
         status = reduce ? pickle_items_add(in, &in->stack, arguments->as.items.p[0])
                         : pickle_push(in, (pickle_value){.kind = PICKLE_RECORD});
     }
@@ -460,6 +482,7 @@ static quipu_status pickle_build(pickle_reader *in)
     if (status == QUIPU_OK) {
         status = pickle_top(in, 0, &made_of);
     }
+    /* Fields come as one dictionary, and only to a record that has none. */
     if (status == QUIPU_OK && (record->kind != PICKLE_RECORD || made_of->kind != PICKLE_DICT ||
                                record->as.items.n != 0)) {
         status = pickle_fail(in, QUIPU_INVALID, "an object is not built from fields");
@@ -491,6 +514,7 @@ static quipu_status pickle_skip(pickle_reader *in, unsigned op)
  * ignores them, but nobody wrote them for a reason. */
 static quipu_status pickle_stop(pickle_reader *in)
 {
+    /* The result is the top, and must be all that is left. */
     quipu_status status = pickle_top(in, 0, &in->result);
 
     if (status == QUIPU_OK && (in->stack.n != 1 || in->at != in->n)) {
@@ -614,11 +638,13 @@ quipu_status qp_pickle_json(quipu_bytes pickle, qp_buf *json, quipu_error *reter
         return qp_error_set(reterr, QUIPU_LIMIT, "the pickle has %zu bytes; at most %zu are read",
                             pickle.n, QP_PICKLE_BYTES_MAX);
     }
+    /* Until STOP, or the first refusal. */
     while (status == QUIPU_OK && in.result == NULL) {
         in.op_at = in.at;
         status = in.at < in.n ? pickle_step(&in, in.p[in.at++])
                               : pickle_fail(&in, QUIPU_INVALID, "it is truncated");
     }
+    /* Written only when the whole pickle was accepted. */
     if (status == QUIPU_OK) {
         status = qp_pickle_write(in.result, json, reterr);
     }
