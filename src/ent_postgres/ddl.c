@@ -21,6 +21,7 @@
 static const char *ddl_type(const ent_field *field)
 {
     assert(field != NULL);
+    /* Without a default, so that the compiler finds a type that is missing here. */
     switch ((ent_type)field->type) {
     case ENT_INT:
         return "bigint";
@@ -44,6 +45,7 @@ static const char *ddl_type(const ent_field *field)
 /* A field's default as a literal. A float that is not finite has none. */
 static void ddl_put_literal(qp_buf *out, const ent_field *field)
 {
+    /* Room for any finite double in its shortest form. */
     char text[QP_DOUBLE_TEXT_SIZE];
 
     assert((field->flags & ENT_F_DEFAULT) != 0);
@@ -55,6 +57,7 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
         qp_buf_puts(out, field->default_int != 0 ? "true" : "false");
         return;
     case ENT_FLOAT:
+        /* NaN and infinities: a schema cannot state them. */
         if (!qp_double_text(field->default_float, text)) {
             qp_buf_fail(out, QUIPU_INVALID);
             return;
@@ -74,6 +77,7 @@ void qp_pg_put_absent(const ent_field *field, qp_buf *out)
     const char *type = ddl_type(field);
 
     assert(field != NULL && out != NULL);
+    /* The cast gives NULL a type, and the literal the column's. */
     qp_buf_puts(out, "CAST(");
     if ((field->flags & ENT_F_DEFAULT) != 0) {
         ddl_put_literal(out, field);
@@ -90,6 +94,7 @@ void qp_pg_put_absent(const ent_field *field, qp_buf *out)
 static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time *now)
 {
     const char *type = ddl_type(field);
+    /* A time has one length: no value can break out of the quotes. */
     char text[QUIPU_TIME_TEXT_SIZE];
 
     assert(field->column != NULL);
@@ -97,12 +102,15 @@ static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time
     qp_buf_printf(out, " %s", type);
     qp_buf_puts(out, strcmp(type, "text") == 0 ? " COLLATE \"C\"" : "");
     qp_buf_puts(out, (field->flags & ENT_F_NULLABLE) == 0 ? " NOT NULL" : "");
+    /* A constant serves old rows and old programs alike. */
     if ((field->flags & ENT_F_DEFAULT) != 0) {
         qp_buf_puts(out, " DEFAULT ");
         ddl_put_literal(out, field);
+        /* Each row gets another one; the server evaluates it row by row. */
     } else if (now != NULL && (field->flags & ENT_F_RANDOM) != 0) {
         qp_buf_puts(out, " DEFAULT gen_random_uuid()");
     } else if (now != NULL && (field->flags & ENT_F_NOW) != 0) {
+        /* The schema's time of migration, the same for all rows that exist. */
         if (quipu_time_format(*now, text) != QUIPU_OK) {
             qp_buf_fail(out, QUIPU_INVALID);
             return;
@@ -130,10 +138,12 @@ static void ddl_put_shards(qp_buf *out, const ent_entity *entity)
     const ent_entity *owner = qp_shard_owner(entity);
 
     assert(entity != NULL);
+    /* The shard leads every key, and so it is in every table that has one. */
     if (entity->shard != NULL) {
         qp_buf_puts(out, ", \"" QP_SHARD_COLUMN "\" bigint NOT NULL");
     }
     if (owner != NULL) {
+        /* Stored from 1 in the descriptor. */
         const ent_field *key = &owner->fields[owner->shard->key - 1];
 
         qp_buf_puts(out, ", ");
@@ -157,6 +167,7 @@ static void ddl_put_order(qp_buf *out, const ent_entity *entity)
     const char *column = entity->fields[entity->key[0]].column;
 
     assert(entity->key_count >= 1);
+    /* Composite keys are looked up as a whole. */
     if (entity->shard == NULL || entity->key_count != 1) {
         return;
     }
@@ -177,6 +188,7 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
     const ent_entity *entity = change->entity;
 
     assert(entity != NULL);
+    /* Rebuilds are for files of other programs. */
     if (change->name != NULL || change->extra_count > 0) {
         qp_buf_fail(out, QUIPU_UNSUPPORTED);
         return;
@@ -189,11 +201,13 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
     }
     ddl_put_shards(out, entity);
     ddl_put_list(out, ", PRIMARY KEY ", columns, qp_shard_primary(entity, columns));
+    /* The natural key is unique within its shard, which is all that a server can promise. */
     if (entity->shard != NULL && entity->shard->key != 0) {
         ddl_put_list(out, ", UNIQUE ", columns, qp_shard_columns(entity, -1, columns));
     }
     qp_buf_putc(out, ')');
     ddl_put_order(out, entity);
+    /* Its counter begins at 0; an older one of the same table is kept. */
     if ((entity->fields[0].flags & ENT_F_AUTO) != 0) {
         qp_buf_puts(out, ";\nINSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") VALUES "
                          "('" QP_PG_NUMBER "' || ");
@@ -215,6 +229,7 @@ static void ddl_put_index(const qp_ddl *change, qp_buf *out)
     qp_sql_name(out, change->name != NULL ? change->name : index->name);
     qp_buf_puts(out, " ON ");
     qp_sql_name(out, change->entity->table);
+    /* The shard leads, as a distributed server demands. */
     led = index->unique && change->entity->shard != NULL;
     (void)qp_shard_columns(change->entity, (int)(index - change->entity->indexes), columns);
     qp_buf_puts(out, led ? " (\"" QP_SHARD_COLUMN "\"" : "");
@@ -225,6 +240,7 @@ static void ddl_put_index(const qp_ddl *change, qp_buf *out)
         qp_buf_puts(out, i > 0 || led ? ", " : " (");
         qp_sql_name(out, led ? columns[i + 1] : field->column);
         qp_buf_puts(out, desc ? " DESC" : "");
+        /* PostgreSQL's own order is the reverse of SQLite's. */
         if ((field->flags & ENT_F_NULLABLE) != 0) {
             qp_buf_puts(out, desc ? " NULLS LAST" : " NULLS FIRST");
         }
@@ -235,6 +251,7 @@ static void ddl_put_index(const qp_ddl *change, qp_buf *out)
 /* ADD FOREIGN KEY, with the shard leading on both sides where the referenced table has one. */
 static void ddl_put_reference(const qp_ddl *change, qp_buf *out)
 {
+    /* By ent_on_delete, which begins with 1. */
     static const char *const rules[] = {"", "CASCADE", "RESTRICT", "SET NULL"};
     const ent_edge *edge = qp_entity_reference(change->entity, change->field);
     const ent_entity *owner = qp_shard_owner(change->entity);
@@ -246,6 +263,7 @@ static void ddl_put_reference(const qp_ddl *change, qp_buf *out)
     assert(change->field != NULL);
     assert(edge != NULL && edge->to->key_count == 1);
     n = qp_shard_columns(edge->to, -1, columns);
+    /* Where rows lie with their owner, its natural key is the reference. */
     if (owner != NULL && !beside) {
         n = qp_shard_primary(owner, columns);
         column = columns[n - 1];
@@ -253,6 +271,7 @@ static void ddl_put_reference(const qp_ddl *change, qp_buf *out)
     qp_buf_puts(out, "ALTER TABLE ");
     qp_sql_name(out, change->entity->table);
     qp_buf_puts(out, " ADD FOREIGN KEY (");
+    /* The other row lies in another shard: its shard stands beside the number. */
     if (beside) {
         qp_shard_put_beside(out, change->field);
         qp_buf_puts(out, ", ");
@@ -313,8 +332,10 @@ void qp_pg_write_ddl(const qp_ddl *change, qp_buf *out)
 bool qp_pg_column_fits(const ent_field *field, const qp_column *column)
 {
     assert(field != NULL && column != NULL);
+    /* Computed columns cannot be written. */
     if (column->generated || column->declared == NULL) {
         return false;
     }
+    /* Exact: varchar(10) would hold some values and not others. */
     return strcmp(column->declared, ddl_type(field)) == 0;
 }

@@ -13,6 +13,7 @@
 #include "ent/shard.h"
 #include "ent_postgres/open.h"
 
+/* Every query asks for the same tables, so that the lists can be merged by name. */
 #define INSPECT_HERE                                                                               \
     "JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace "                                    \
     "WHERE n.nspname = current_schema() AND t.relname <> '" QP_PG_TABLE "' "
@@ -66,8 +67,8 @@ static const char *const inspect_references =
 
 /* Where the shape goes. `failed` is sticky: the callers check it once a table. */
 typedef struct inspect_reader {
-    quipu_arena *arena;
-    bool failed; /* out of memory */
+    quipu_arena *arena; /* of the caller; texts and lists */
+    bool failed;        /* out of memory */
 } inspect_reader;
 
 /* Booleans come as text here, cast in the query. */
@@ -83,6 +84,7 @@ static int inspect_small(const PGresult *rows, int row, int column)
     int value = 0;
 
     assert(rows != NULL);
+    /* Stops behind two digits. */
     for (const char *c = PQgetvalue(rows, row, column); *c >= '0' && *c <= '9' && value < 100;
          c++) {
         value = value * 10 + (*c - '0');
@@ -93,6 +95,7 @@ static int inspect_small(const PGresult *rows, int row, int column)
 /* Zeroed memory for `count` items; never of size 0. */
 static void *inspect_take(inspect_reader *reader, size_t count, size_t size)
 {
+    /* One byte more, since the arena gives no memory of size 0. */
     void *p = quipu_arena_alloc(reader->arena, count * size + 1);
 
     assert(size > 0);
@@ -113,6 +116,7 @@ static const char *inspect_text(inspect_reader *reader, const PGresult *rows, in
     if (PQgetisnull(rows, row, column) != 0) {
         return NULL;
     }
+    /* Copied: the result is cleared before the shape is used. */
     if (quipu_arena_copy(reader->arena, quipu_cstr(PQgetvalue(rows, row, column)), &copy) !=
         QUIPU_OK) {
         reader->failed = true;
@@ -128,6 +132,7 @@ static int inspect_count(const PGresult *rows, int from, const char *table)
 
     assert(from >= 0);
     assert(table != NULL); /* a name of the catalogue is never NULL */
+    /* Sorted by the queries. */
     while (to < PQntuples(rows) && strcmp(PQgetvalue(rows, to, 0), table) == 0) {
         to++;
     }
@@ -142,6 +147,7 @@ static void inspect_read_columns(inspect_reader *reader, const PGresult *rows, i
     qp_column *columns = inspect_take(reader, (size_t)count, sizeof(*columns));
 
     assert(*from >= 0);
+    /* In the order of attnum, which is that of their creation. */
     for (int i = 0; i < count && !reader->failed; i++) {
         int row = *from + i;
         qp_column *column = &columns[i];
@@ -164,12 +170,14 @@ static void inspect_read_indexes(inspect_reader *reader, const PGresult *rows, i
 {
     int count = inspect_count(rows, *from, table->name);
     qp_index_shape *indexes = inspect_take(reader, (size_t)count, sizeof(*indexes));
+    /* As many as there are rows: one each at most. */
     const char **columns = inspect_take(reader, (size_t)count, sizeof(*columns));
     size_t n = 0;
 
     assert(*from >= 0);
     for (int i = 0; i < count && !reader->failed; i++) {
         int row = *from + i;
+        /* A change of the name begins the next index. */
         bool first = i == 0 || strcmp(PQgetvalue(rows, row, 1), PQgetvalue(rows, row - 1, 1)) != 0;
         qp_index_shape *index = &indexes[first ? n : n - 1];
 
@@ -182,6 +190,7 @@ static void inspect_read_indexes(inspect_reader *reader, const PGresult *rows, i
             index->columns = columns + i;
         }
         columns[i] = inspect_text(reader, rows, row, 5);
+        /* No index of this library has so many columns. */
         if (inspect_true(rows, row, 6) && index->column_count < 32) {
             index->desc |= 1u << index->column_count;
         }
@@ -204,6 +213,7 @@ static void inspect_read_references(inspect_reader *reader, const PGresult *rows
         references[i].column = inspect_text(reader, rows, *from + i, 1);
         references[i].table = inspect_text(reader, rows, *from + i, 2);
         references[i].on_delete = inspect_text(reader, rows, *from + i, 3);
+        /* The rule as words, as SQLite reports it. */
     }
     table->references = references;
     table->reference_count = (size_t)count;
@@ -217,6 +227,7 @@ static quipu_status inspect_query(qp_pg *conn, const char *sql, PGresult **ret, 
     quipu_status status;
 
     assert(ret != NULL && *ret == NULL);
+    /* Behind what was sent before: one round trip answers all. */
     qp_pg_batch(conn);
     qp_pg_send_pending_tx(conn);
     call.wanted = conn->sent;
@@ -229,6 +240,7 @@ static quipu_status inspect_query(qp_pg *conn, const char *sql, PGresult **ret, 
     status = qp_pg_run(conn, &call, reterr);
     *ret = call.result;
     call.result = NULL;
+    /* The server has aborted the transaction anyway. */
     if (status != QUIPU_OK && conn->in_transaction) {
         qp_pg_rollback_all(conn);
     }
@@ -243,6 +255,8 @@ quipu_status qp_pg_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret, q
                                  inspect_references};
     qp_pg *self = conn;
     PGresult *rows[4] = {NULL, NULL, NULL, NULL};
+    /* Every list is read completely before the next query: one connection has one result at a
+     * time. The lists stay in memory until they are merged. */
     inspect_reader reader = {.arena = arena};
     qp_table_shape *tables = NULL;
     int from[4] = {0, 0, 0, 0};
@@ -256,6 +270,7 @@ quipu_status qp_pg_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret, q
         tables = inspect_take(&reader, (size_t)PQntuples(rows[0]), sizeof(*tables));
     }
     for (int i = 0; status == QUIPU_OK && i < PQntuples(rows[0]) && !reader.failed; i++) {
+        /* relkind: view, materialised view, foreign table. */
         const char kind = PQgetvalue(rows[0], i, 1)[0];
 
         tables[i].name = inspect_text(&reader, rows[0], i, 0);
@@ -274,6 +289,7 @@ quipu_status qp_pg_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret, q
     if (status == QUIPU_OK) {
         *ret = (qp_file_shape){tables, (size_t)PQntuples(rows[0])};
     }
+    /* PQclear() takes NULL. */
     for (int i = 0; i < 4; i++) {
         PQclear(rows[i]);
     }

@@ -32,8 +32,10 @@ static quipu_status maintenance_durability(qp_pg *conn, int64_t *ret_level, quip
         &call, reterr);
 
     assert(ret_level != NULL);
+    /* All three settings exist on every server that is supported. */
     if (status == QUIPU_OK && PQntuples(call.result) == 3) {
         const char *commit = PQgetvalue(call.result, 1, 0);
+        /* In the order of their names: fsync, synchronous_commit, synchronous_standby_names. */
         const bool synced = strcmp(PQgetvalue(call.result, 0, 0), "on") == 0;
         const bool waits = strcmp(commit, "on") == 0 || strcmp(commit, "remote_apply") == 0;
 
@@ -60,6 +62,7 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
     if (status != QUIPU_OK) {
         return status;
     }
+    /* The coordinator has no rows: sizes are those of the workers. */
     if (self->citus) {
         qp_sizes sizes = {.page_bytes = MAINTENANCE_PAGE_BYTES};
 
@@ -95,6 +98,7 @@ static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, 
     }
     server = PQparameterStatus(self->pg, "server_version");
     (void)snprintf(ret_text, size, "PostgreSQL %s", server != NULL ? server : "of unknown version");
+    /* Behind the server's own version. */
     if (self->citus) {
         const size_t n = strlen(ret_text);
 
@@ -118,6 +122,7 @@ static quipu_status maintenance_checksums(void *conn, qp_checksums *ret, quipu_e
                          "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'data_checksums'",
                          &call, reterr);
     if (status == QUIPU_OK) {
+        /* Absent on a fork of PostgreSQL: then there are none to rely on. */
         const bool on =
             PQntuples(call.result) == 1 && strcmp(PQgetvalue(call.result, 0, 0), "on") == 0;
         *ret = on ? QP_CHECKSUMS_ON : QP_CHECKSUMS_OFF;
@@ -179,9 +184,11 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = qp_pg_inspect(conn, &arena, &shape, reterr);
     }
+    /* One statement each: a failure in between leaves the tables before it cleaned. */
     for (size_t i = 0; i < shape.table_count && status == QUIPU_OK; i++) {
         qp_buf sql;
 
+        /* A view has no rows, a foreign table is another server's. */
         if (shape.tables[i].is_view || shape.tables[i].is_virtual) {
             continue;
         }
@@ -239,6 +246,8 @@ static quipu_status maintenance_backups(void *conn, qp_report_fn fn, void *ctx, 
     return QUIPU_OK;
 }
 
+/* What is missing here (seal, image, intact, forms) is NULL: src/ent refuses those calls or has
+ * nothing to do, because a server has no file of its own and its columns are typed. */
 const struct qp_maintenance qp_pg_maintenance = {
     .version = 1,
     .sizes = maintenance_sizes,

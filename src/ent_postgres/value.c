@@ -11,13 +11,14 @@
 
 #include "ent/row.h"
 
-#define VALUE_ARRAY_DIMENSIONS 1
+#define VALUE_ARRAY_DIMENSIONS 1 /* lists are never nested */
 
 static_assert(QP_PG_SLOT_SIZE >= QUIPU_TIME_TEXT_SIZE, "a slot holds a time's text");
 
 /* The low `size` bytes of a value, in network byte order. */
 static void value_put(char *to, uint64_t value, size_t size)
 {
+    /* The most significant byte first, whatever the machine. */
     assert(size <= sizeof(value));
     for (size_t i = 0; i < size; i++) {
         to[i] = (char)(unsigned char)(value >> (8 * (size - 1 - i)));
@@ -30,6 +31,7 @@ static uint64_t value_take(const char *from, size_t size)
     uint64_t value = 0;
 
     assert(size <= sizeof(uint64_t));
+    /* The reverse, also without looking at the machine's order. */
     for (size_t i = 0; i < size; i++) {
         value = value << 8 | (unsigned char)from[i];
     }
@@ -52,6 +54,7 @@ static void value_slot(qp_pg_param *ret, uint64_t value, size_t size, Oid type)
     assert(size <= QP_PG_SLOT_SIZE);
     value_put(ret->slot, value, size);
     ret->p = ret->slot;
+    /* The slot lies in the parameter: it must not move before the statement is sent. */
     ret->n = size;
     ret->type = type;
 }
@@ -63,6 +66,7 @@ quipu_status qp_pg_encode(const qp_value *value, qp_pg_param *ret)
     assert(value != NULL && ret != NULL);
     ret->listed = false;
     switch (value->kind) {
+    /* NULL: the pointer says so, and the length does not matter. */
     case QP_NULL:
         ret->p = NULL;
         ret->n = 0;
@@ -74,10 +78,12 @@ quipu_status qp_pg_encode(const qp_value *value, qp_pg_param *ret)
     case QP_FLOAT:
         value_slot(ret, value_bits(value->as.f), sizeof(double), QP_PG_FLOAT8);
         return QUIPU_OK;
+    /* One byte, 0 or 1. */
     case QP_BOOL:
         value_slot(ret, value->as.b ? 1 : 0, 1, QP_PG_BOOL);
         return QUIPU_OK;
     case QP_BYTES:
+        /* An address, also of nothing: NULL would be SQL's NULL. */
         ret->p = value->as.bytes.n != 0 ? value->as.bytes.p : ret->slot;
         ret->n = value->as.bytes.n;
         ret->type = QP_PG_BYTEA;
@@ -90,9 +96,11 @@ quipu_status qp_pg_encode(const qp_value *value, qp_pg_param *ret)
         return QUIPU_OK;
     case QP_TIME:
         ret->p = ret->slot;
+        /* Without the NUL: the length counts. */
         ret->n = QUIPU_TIME_TEXT_SIZE - 1;
         ret->type = QP_PG_TEXT;
         return quipu_time_format(value->as.time, ret->slot);
+    /* Labels of enums and JSON are texts as well. */
     default:
         assert(value->kind == QP_TEXT || value->kind == QP_WORDS);
         ret->p = value->as.text.n != 0 ? value->as.text.p : ret->slot;
@@ -112,6 +120,7 @@ static qp_value value_item(const qp_list_operand *list, size_t at)
     int number = 0;
 
     assert(at < list->n);
+    /* Each enum is an int in memory, whatever its own type is called. */
     if (list->labels != NULL) {
         memcpy(&number, (const char *)list->items + at * sizeof(number), sizeof(number));
         return (qp_value){.kind = QP_TEXT, .as.text = qp_enum_label(list->labels, number)};
@@ -120,6 +129,7 @@ static qp_value value_item(const qp_list_operand *list, size_t at)
     case QP_INT:
         item.as.i = ((const int64_t *)list->items)[at];
         break;
+    /* The casts are the ones of where.c: the descriptor names the items' type. */
     case QP_FLOAT:
         item.as.f = ((const double *)list->items)[at];
         break;
@@ -132,6 +142,7 @@ static qp_value value_item(const qp_list_operand *list, size_t at)
     case QP_UUID:
         item.as.uuid = ((const quipu_uuid *)list->items)[at];
         break;
+    /* No schema has lists of such items. */
     default:
         item.kind = QP_NULL;
         break;
@@ -143,6 +154,7 @@ static qp_value value_item(const qp_list_operand *list, size_t at)
 static Oid value_list_type(const qp_list_operand *list, Oid *ret_item)
 {
     assert(ret_item != NULL);
+    /* Labels are texts, although their items are ints. */
     if (list->labels == NULL && list->kind == QP_INT) {
         *ret_item = QP_PG_INT8;
         return QP_PG_INT8S;
@@ -183,6 +195,7 @@ quipu_status qp_pg_encode_list(const qp_list_operand *list, qp_buf *buf, Oid *re
     assert(list->n <= INT32_MAX);
     assert(list->n == 0 || list->items != NULL);
     *ret_type = value_list_type(list, &item_type);
+    /* An empty array has no dimension, and no header of one. */
     value_put_word(buf, list->n == 0 ? 0 : VALUE_ARRAY_DIMENSIONS);
     value_put_word(buf, 0);
     value_put_word(buf, item_type);
@@ -191,6 +204,7 @@ quipu_status qp_pg_encode_list(const qp_list_operand *list, qp_buf *buf, Oid *re
         value_put_word(buf, 1);
     }
     for (size_t i = 0; i < list->n && status == QUIPU_OK; i++) {
+        /* Items cannot be wrong any more: where_check_list() has seen them. */
         const qp_value value = value_item(list, i);
         status = qp_pg_encode(&value, &item);
         value_put_word(buf, (uint32_t)item.n);
@@ -208,6 +222,7 @@ int64_t qp_pg_int(const PGresult *result, int row, int column)
     const char *from = PQgetvalue(result, row, column);
 
     assert(row >= 0 && row < PQntuples(result));
+    /* Of the three that the catalog and the store have. */
     switch (PQftype(result, column)) {
     case QP_PG_INT8:
         return (int64_t)value_take(from, sizeof(int64_t));
@@ -226,6 +241,7 @@ int64_t qp_pg_changed(PGresult *result)
     int64_t changed = 0;
 
     assert(result != NULL);
+    /* Digits only: an overflow would need more rows than a table can have. */
     for (const char *text = PQcmdTuples(result); *text >= '0' && *text <= '9'; text++) {
         changed = changed * 10 + (*text - '0');
     }
@@ -243,17 +259,20 @@ static void value_raw(const char *from, size_t n, qp_value *ret)
  * an integer is accepted where a float or a boolean is asked for. */
 static void value_number(const PGresult *result, int row, int column, uint8_t kind, qp_value *ret)
 {
+    /* Borrowed from the result, until it is cleared. */
     const char *from = PQgetvalue(result, row, column);
     Oid type = PQftype(result, column);
     uint64_t bits;
 
     assert(ret != NULL);
+    /* By what the column is, not by what was asked for. */
     if (type == QP_PG_BOOL) {
         *ret = (qp_value){.kind = QP_BOOL, .as.b = from[0] != 0};
     } else if (type == QP_PG_FLOAT8) {
         ret->kind = QP_FLOAT;
         bits = value_take(from, sizeof(bits));
         memcpy(&ret->as.f, &bits, sizeof(bits));
+        /* Foreign tables may have `real`; every float fits a double. */
     } else if (type == QP_PG_FLOAT4) {
         uint32_t half = (uint32_t)value_take(from, sizeof(half));
         float narrow;
@@ -261,6 +280,7 @@ static void value_number(const PGresult *result, int row, int column, uint8_t ki
         *ret = (qp_value){.kind = QP_FLOAT, .as.f = (double)narrow};
     } else if (type == QP_PG_INT8 || type == QP_PG_INT4 || type == QP_PG_INT2) {
         *ret = (qp_value){.kind = QP_INT, .as.i = qp_pg_int(result, row, column)};
+        /* Asked for as another kind: an integer can be both. */
         if (kind == QP_FLOAT) {
             *ret = (qp_value){.kind = QP_FLOAT, .as.f = (double)ret->as.i};
         } else if (kind == QP_BOOL) {
@@ -280,6 +300,7 @@ void qp_pg_decode(const PGresult *result, int row, int column, uint8_t kind, qp_
 
     assert(row >= 0 && row < PQntuples(result));
     assert(ret != NULL);
+    /* Before the switch: NULL has no bytes to look at. */
     if (PQgetisnull(result, row, column) != 0) {
         ret->kind = QP_NULL;
         return;
@@ -293,12 +314,14 @@ void qp_pg_decode(const PGresult *result, int row, int column, uint8_t kind, qp_
         break;
     case QP_TIME:
         ret->kind = QP_TIME;
+        /* Text that is no instant stays text, and src/ent refuses it by the field's name. */
         if (quipu_time_parse((quipu_str){from, n}, &ret->as.time) != QUIPU_OK) {
             value_raw(from, n, ret);
         }
         break;
     case QP_UUID:
         ret->kind = QP_UUID;
+        /* Native, or a text of 36 characters in a foreign table. */
         if (PQftype(result, column) == QP_PG_UUID && n == sizeof(ret->as.uuid.b)) {
             memcpy(ret->as.uuid.b, from, n);
         } else if (quipu_uuid_parse((quipu_str){from, n}, &ret->as.uuid) != QUIPU_OK) {
