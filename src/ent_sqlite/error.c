@@ -25,10 +25,12 @@
 quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
 {
     assert(conn != NULL);
+    /* Only codes that an interrupt can cause: a real failure at the same time must be seen. */
     if (conn->interrupt.stopped != QUIPU_OK &&
         ((rc & 0xff) == SQLITE_INTERRUPT || (rc & 0xff) == SQLITE_BUSY)) {
         return conn->interrupt.stopped;
     }
+    /* The low byte is the code; the rest says more about it. */
     switch (rc & 0xff) {
     case SQLITE_OK:
     case SQLITE_ROW:
@@ -40,6 +42,7 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
     case SQLITE_NOMEM:
         return QUIPU_NOMEM;
     case SQLITE_READONLY:
+        /* The caller's mistake, or that of the system. */
         return conn->read_only ? QUIPU_MISUSE : QUIPU_IO;
     case SQLITE_INTERRUPT:
     case SQLITE_ABORT:
@@ -53,6 +56,7 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
     case SQLITE_TOOBIG:
         return QUIPU_LIMIT;
     case SQLITE_CONSTRAINT:
+        /* A key that is taken; all other rules are about the row's own values. */
         return rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY ||
                        rc == SQLITE_CONSTRAINT_ROWID
                    ? QUIPU_EXISTS
@@ -71,6 +75,7 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
 /* Whether a file could not be opened because the process or the system has too many open. */
 static bool error_is_descriptors(const qp_sqlite *conn, int rc)
 {
+    /* Of the last call on this connection. */
     const int cause = sqlite3_system_errno(conn->db);
 
     return (rc & 0xff) == SQLITE_CANTOPEN && (cause == EMFILE || cause == ENFILE);
@@ -81,6 +86,7 @@ static bool error_is_descriptors(const qp_sqlite *conn, int rc)
 static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status status)
 {
     assert(status != QUIPU_OK);
+    /* Extended codes first: their status alone would give worse advice. */
     if (rc == SQLITE_ABORT_ROLLBACK) {
         return "the transaction was rolled back while its rows were being read";
     }
@@ -114,6 +120,7 @@ static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status stat
     default:
         return "the engine refused";
     }
+    /* The most frequent reason on servers with many stores. */
     return error_is_descriptors(conn, rc)
                ? "too many open files in this process or system; close some, or raise the limit"
            : (rc & 0xff) == SQLITE_CANTOPEN
@@ -132,6 +139,7 @@ static void error_list(const char *text, quipu_error *reterr)
     size_t n = 0;
 
     assert(reterr != NULL);
+    /* No list: the message is of another form, and names nothing. */
     at = at == NULL ? "" : at + strlen("failed: ");
     n = strlen(at);
     n = n < sizeof(reterr->message) ? n : sizeof(reterr->message) - 1;
@@ -154,6 +162,7 @@ static const char *error_rule(int rc, const char *text)
         return "required";
     case SQLITE_CONSTRAINT_FOREIGNKEY:
         return "reference";
+    /* RAISE() in a trigger of the file. */
     case SQLITE_CONSTRAINT_TRIGGER:
         return strncmp(text, "FOREIGN KEY", 11) == 0 ? "reference" : "check";
     default:
@@ -180,6 +189,7 @@ static bool error_page(qp_sqlite *conn, char *ret, size_t size)
     qp_page_state state = {0};
 
     assert(conn->db != NULL);
+    /* Only the first error behind it names the page. */
     if (!qp_page_vfs_state(conn->db, &state) || state.bad_count == 0) {
         return false;
     }

@@ -17,14 +17,15 @@
 
 /* A list that grows in the arena by doubling; outgrown arrays stay there. */
 typedef struct inspect_list {
-    void *items;
+    void *items; /* in the arena; NULL: nothing was pushed */
     size_t n;
-    size_t capacity;
+    size_t capacity; /* items that fit before it moves */
 } inspect_list;
 
 /* The arena and the prepared queries; each takes a table's or an index's name. */
 typedef struct inspect_work {
-    quipu_arena *arena;
+    quipu_arena *arena; /* of the caller */
+    /* NULL until inspect_prepare(), which sqlite3_finalize() takes as well. */
     sqlite3_stmt *columns;
     sqlite3_stmt *indexes;
     sqlite3_stmt *index_columns;
@@ -42,6 +43,7 @@ static void *inspect_push(quipu_arena *arena, inspect_list *list, size_t size)
     assert(list->n <= list->capacity);
     assert(size > 0);
     if (list->n == list->capacity) {
+        /* Tables have a dozen columns, and few have more than two indexes. */
         size_t capacity = list->capacity == 0 ? 8 : list->capacity * 2;
         void *items = quipu_arena_alloc(arena, capacity * size);
         if (items == NULL) {
@@ -54,6 +56,7 @@ static void *inspect_push(quipu_arena *arena, inspect_list *list, size_t size)
         list->capacity = capacity;
     }
     item = (char *)list->items + list->n * size;
+    /* Readers of a shape find NULL and false where nothing was said. */
     memset(item, 0, size);
     list->n++;
     return item;
@@ -70,6 +73,7 @@ static int inspect_text(quipu_arena *arena, sqlite3_stmt *stmt, int column, cons
     if (text != NULL && quipu_arena_copy(arena, quipu_cstr(text), &copy) != QUIPU_OK) {
         return SQLITE_NOMEM;
     }
+    /* SQLite converts a number to text, and has no memory for it. */
     if (text == NULL && sqlite3_column_type(stmt, column) != SQLITE_NULL) {
         return SQLITE_NOMEM;
     }
@@ -95,6 +99,7 @@ static int inspect_name(quipu_arena *arena, sqlite3_stmt *stmt, int column, cons
 static int inspect_start(sqlite3_stmt *stmt, const char *name)
 {
     assert(stmt != NULL && name != NULL);
+    /* Also after the last table: a query that runs holds a lock on the file. */
     (void)sqlite3_reset(stmt);
     return sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
 }
@@ -123,6 +128,7 @@ static int inspect_columns(inspect_work *work, qp_table_shape *table)
 
     assert(table->name != NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        /* 0 is an ordinary column. */
         int hidden = sqlite3_column_int(stmt, 5);
         qp_column *column = NULL;
         rc = SQLITE_OK;
@@ -135,6 +141,7 @@ static int inspect_columns(inspect_work *work, qp_table_shape *table)
             break;
         }
         column->not_null = sqlite3_column_int(stmt, 2) != 0;
+        /* Counted from 1; 0: it is not in the key. */
         column->key_position = (uint8_t)sqlite3_column_int(stmt, 4);
         column->generated = hidden > 1;
         rc = inspect_name(work->arena, stmt, 0, &column->name);
@@ -160,12 +167,15 @@ static int inspect_index_columns(inspect_work *work, qp_index_shape *index)
         const char *collation = (const char *)sqlite3_column_text(stmt, 2);
         const char **name = inspect_push(work->arena, &list, sizeof(*name));
         rc = name == NULL ? SQLITE_NOMEM : SQLITE_OK;
+        /* The list keeps what was read; the caller drops it with its arena. */
         if (rc != SQLITE_OK) {
             break;
         }
+        /* The direction of a column, by its place in the index. */
         if (sqlite3_column_int(stmt, 1) != 0 && list.n <= 32) {
             index->desc |= UINT32_C(1) << (list.n - 1);
         }
+        /* Names of collations have no case. */
         if (collation != NULL && qp_name_eq(collation, "BINARY")) {
             rc = inspect_text(work->arena, stmt, 0, name);
         }
@@ -194,13 +204,16 @@ static int inspect_indexes(inspect_work *work, qp_table_shape *table, bool *ret_
             break;
         }
         index->unique = sqlite3_column_int(stmt, 1) != 0;
+        /* 'c' is CREATE INDEX; 'u' and 'pk' are constraints. */
         index->implied = origin[0] != 'c';
         index->partial = sqlite3_column_int(stmt, 3) != 0;
+        /* A rowid has no index. */
         *ret_key_index = *ret_key_index || origin[0] == 'p';
         rc = inspect_name(work->arena, stmt, 0, &index->name);
         rc = rc != SQLITE_OK ? rc : inspect_text(work->arena, stmt, 4, &index->sql);
     }
     rc = inspect_end(stmt, rc);
+    /* The array no longer moves. */
     items = list.items;
     for (size_t i = 0; i < list.n && rc == SQLITE_OK; i++) {
         rc = inspect_index_columns(work, &items[i]);
@@ -222,6 +235,7 @@ static int inspect_references(inspect_work *work, qp_table_shape *table)
     assert(table->name != NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         rc = SQLITE_OK;
+        /* The reference has more than one column, which no schema here writes. */
         if (sqlite3_column_int(stmt, 0) > 0 && reference != NULL) {
             reference->column = NULL;
             continue;
@@ -231,6 +245,7 @@ static int inspect_references(inspect_work *work, qp_table_shape *table)
             rc = SQLITE_NOMEM;
             break;
         }
+        /* In the order of the SELECT in inspect_prepare(). */
         rc = inspect_name(work->arena, stmt, 1, &reference->table);
         rc = rc != SQLITE_OK ? rc : inspect_name(work->arena, stmt, 2, &reference->column);
         rc = rc != SQLITE_OK ? rc : inspect_text(work->arena, stmt, 3, &reference->target);
@@ -252,6 +267,7 @@ static int inspect_triggers(inspect_work *work, qp_table_shape *table)
     while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         qp_trigger *trigger = inspect_push(work->arena, &list, sizeof(*trigger));
         rc = trigger == NULL ? SQLITE_NOMEM : SQLITE_OK;
+        /* One failure ends the loop by its condition. */
         rc = rc != SQLITE_OK ? rc : inspect_name(work->arena, stmt, 0, &trigger->name);
         rc = rc != SQLITE_OK ? rc : inspect_name(work->arena, stmt, 1, &trigger->sql);
     }
@@ -269,6 +285,7 @@ static void inspect_mark_auto(const qp_table_shape *table, qp_column *columns, b
     size_t n = 0;
 
     assert(table->column_count == 0 || columns != NULL);
+    /* Exactly one column, and that one an integer. */
     for (size_t i = 0; i < table->column_count; i++) {
         if (columns[i].key_position > 0) {
             key = &columns[i];
@@ -288,11 +305,13 @@ static int inspect_table(inspect_work *work, qp_table_shape *table)
     int rc = SQLITE_OK;
 
     assert(table->name != NULL);
+    /* Its name is all that matters. */
     if (table->is_view) {
         return SQLITE_OK;
     }
     rc = inspect_columns(work, table);
     if (table->is_virtual) {
+        /* A module that is missing makes the query fail with SQLITE_ERROR. */
         return rc == SQLITE_ERROR ? SQLITE_OK : rc;
     }
     rc = rc != SQLITE_OK ? rc : inspect_indexes(work, table, &key_index);
@@ -329,6 +348,7 @@ static int inspect_prepare(sqlite3 *db, inspect_work *work)
     int rc = SQLITE_OK;
 
     assert(db != NULL);
+    /* The first failure stops; what is prepared is finalized by the caller. */
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && rc == SQLITE_OK; i++) {
         rc = sqlite3_prepare_v2(db, all[i].sql, -1, all[i].stmt, NULL);
     }
@@ -353,6 +373,7 @@ static int inspect_list_tables(sqlite3 *db, quipu_arena *arena, inspect_list *li
         if (rc != SQLITE_OK) {
             break;
         }
+        /* Both are known from the schema's own row. */
         table->is_view = sqlite3_column_int(stmt, 2) != 0;
         table->is_virtual = sqlite3_column_int(stmt, 3) != 0;
         rc = inspect_name(arena, stmt, 0, &table->name);
@@ -376,6 +397,7 @@ int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_sh
     if (rc == SQLITE_OK) {
         rc = inspect_prepare(db, &work);
     }
+    /* From here on the array stays where it is. */
     tables = list.items;
     for (size_t i = 0; i < list.n && rc == SQLITE_OK; i++) {
         rc = inspect_table(&work, &tables[i]);
@@ -399,6 +421,7 @@ quipu_status qp_sqlite_inspect(void *conn, quipu_arena *arena, qp_file_shape *re
     int rc = qp_sqlite_inspect_raw(self->db, arena, ret_shape);
 
     assert(ret_shape != NULL);
+    /* SQLite and the arena report a lack of memory alike. */
     if (rc == SQLITE_NOMEM) {
         return qp_error_set(reterr, qp_arena_why(arena, QP_ARENA_CHUNK_MIN),
                             "no memory to read the tables of %s", self->path);
