@@ -103,7 +103,7 @@ static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
 
 /* Statuses that say "try again": a timeout, a conflict, a rate limit, a failing server. 501 stays
  * the same. 4xx otherwise means that the request is wrong, and will be next time.
- * Whether text was delivered already is the other condition, which client_try() knows. */
+ * An exchange that broke off without a status is judged by client_try(). */
 static bool client_may_retry(int http_status)
 {
     return http_status == 408 || http_status == 409 || http_status == 429 ||
