@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The tables of docs/traceability name tests that exist, or say "open". requirements.md has the 48
 scenarios that the project was asked for, 27 rows of Lango's tests and 21 of its faults;
-lango-tests.md covers Lango's model adapter, adk-rules.md the session service. Rows are
-`| scenario | tests/x/test_y.c:name, ... |`."""
+lango-tests.md covers Lango's model adapter, adk-rules.md the session service, integrity.md what
+verify promises. Rows are `| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are
+named with their folders."""
 
 import re
 
@@ -10,8 +11,9 @@ import qptools
 
 SCENARIOS = 107
 PAGE = "docs/traceability/requirements.md"
-MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md")
-TEST = re.compile(r"^`?(tests/[\w./-]+):(\w+)`?$")
+MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md",
+        "docs/traceability/integrity.md")
+TEST = re.compile(r"^`?((?:tests|bindings/python/tests|bindings/go)/[\w./-]+):(\w+)`?$")
 
 
 def rows(text):
@@ -33,7 +35,7 @@ def defines(path, name):
     if path.suffix == ".c":
         return re.search(rf"^(static )?void {name}\(", text, re.M) is not None
     if path.suffix == ".py":
-        return re.search(rf"^\s*def {name}\(", text, re.M) is not None
+        return re.search(rf"^\s*(async )?def {name}\(", text, re.M) is not None
     return re.search(rf"\b{name}\b", text) is not None
 
 
