@@ -163,6 +163,15 @@ void qp_shard_put_owned(qp_buf *sql, const ent_entity *entity, const char *shard
     qp_shard_put_owner(sql, entity, shard, number);
 }
 
+/* One server is asked for the hits of one session, where the shard stands in the condition. */
+void qp_shard_put_hit(qp_buf *sql, const char *shard, unsigned parameter)
+{
+    assert(parameter > 0);
+    if (shard != NULL) {
+        qp_buf_printf(sql, " AND %s=($%u&%d)", shard, parameter, ENT_SHARD_MAX);
+    }
+}
+
 /* A reference to another shard than the row's own needs that shard to be found. */
 bool qp_shard_beside(const ent_entity *entity, const ent_field *field)
 {

@@ -51,6 +51,10 @@ void qp_shard_put_owner(qp_buf *sql, const ent_entity *entity, const char *shard
 void qp_shard_put_owned(qp_buf *sql, const ent_entity *entity, const char *shard,
                         const char *number);
 
+/* The condition that hits lie in the shard of the owner whose number is this parameter; `shard` is
+ * the column of the index, NULL: it has none. */
+void qp_shard_put_hit(qp_buf *sql, const char *shard, unsigned parameter);
+
 /* Whether a reference has the shard of its target in a column of its own, whose name
  * qp_shard_put_beside() writes. */
 bool qp_shard_beside(const ent_entity *entity, const ent_field *field);

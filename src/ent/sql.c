@@ -785,6 +785,7 @@ static void sql_hits_range(sql_writer *w)
         searcher->put_key(w->sql, w->entity, 0);
         sql_puts(w, mark == QP_MARK_ID_IS ? "=" : ">=");
         sql_next_number(w);
+        qp_shard_put_hit(w->sql, searcher->hit_shard, w->number);
         w->number += mark == QP_MARK_ID_BETWEEN ? 1 : 0; /* the window's bound begins with it */
         if (n > 1) {
             sql_puts(w, " AND ");
@@ -841,8 +842,7 @@ static void sql_hits_walk(sql_writer *w)
  *     AND "messages_search".rowid>=?2 AND ("messages_search".rowid)<=(?4)
  *     AND EXISTS (SELECT 1 FROM "messages" WHERE "id"="messages_search".rowid AND "author"=?5)
  *     ORDER BY rowid DESC LIMIT 1024
- *
- * ent_postgres/search.c has the statement of an engine that walks. */
+ * An engine that walks has its own statement (ent_postgres/search.c). */
 static void sql_hits(sql_writer *w)
 {
     const qp_searcher *searcher = w->engine->searcher;

@@ -136,9 +136,14 @@ static void older_unchanged(const char *path, older_file *before)
 
 static void older_execute(const char *uri, const char *sql)
 {
-    ent_db *db = et_connect(uri, 0);
     quipu_error err = {0};
+    ent_db *db;
 
+    if (et_is_server(uri)) {
+        t_pg_execute(uri, sql);
+        return;
+    }
+    db = et_connect(uri, 0);
     if (db->engine->execute(db->conn, quipu_cstr(sql), &err) != QUIPU_OK) {
         fail_msg("%s: %s", sql, err.message);
     }

@@ -37,19 +37,58 @@ void t_pg_uri(char ret_uri[T_PATH_MAX])
     (void)snprintf(ret_uri, T_PATH_MAX, "%s", t_pg_server);
 }
 
+/* Where the first command of a text ends: at a semicolon outside of quotes and of $$ bodies. */
+static size_t t_pg_command(const char *sql)
+{
+    bool body = false;
+    char quote = '\0';
+    size_t n = 0;
+
+    for (; sql[n] != '\0' && (body || quote != '\0' || sql[n] != ';'); n++) {
+        if (quote == '\0' && strncmp(sql + n, "$$", 2) == 0) {
+            body = !body;
+            n++;
+        } else if (!body && quote == '\0' && (sql[n] == '\'' || sql[n] == '"')) {
+            quote = sql[n];
+        } else if (sql[n] == quote) {
+            quote = '\0';
+        }
+    }
+    return n;
+}
+
+static void t_pg_run(PGconn *pg, const char *sql)
+{
+    PGresult *result = PQexec(pg, sql);
+    const ExecStatusType status = PQresultStatus(result);
+
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && status != PGRES_EMPTY_QUERY) {
+        fail_msg("%s: %s", sql, PQerrorMessage(pg));
+    }
+    PQclear(result);
+}
+
+/* Citus takes no text of several commands, so each is sent by itself. */
 void t_pg_execute(const char *uri, const char *sql)
 {
     PGconn *pg = PQconnectdb(uri);
-    PGresult *result;
 
     if (PQstatus(pg) != CONNECTION_OK) {
         fail_msg("%s: %s", uri, PQerrorMessage(pg));
     }
-    result = PQexec(pg, sql);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK) {
-        fail_msg("%s: %s", sql, PQerrorMessage(pg));
+    if (getenv("QUIPU_TEST_CITUS") == NULL) {
+        t_pg_run(pg, sql);
+    } else {
+        while (*sql != '\0') {
+            const size_t n = t_pg_command(sql);
+            char *command = strndup(sql, n);
+
+            assert_non_null(command);
+            t_pg_run(pg, command);
+            free(command);
+            sql += sql[n] == ';' ? n + 1 : n;
+        }
     }
-    PQclear(result);
     PQfinish(pg);
 }
 
