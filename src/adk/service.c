@@ -54,8 +54,7 @@ static quipu_status service_copy_isolated(quipu_service *service)
     if (count == 0) {
         return QUIPU_OK;
     }
-    /* Zeros of the arena's memory are no names: all of them are filled in below, or the service
-     * goes. */
+    /* Every place is filled in below; where a copy fails, the whole service is freed. */
     /* The service's own arena: the names live as long as the service does. */
     names = qp_arena_take(&service->arena, count * sizeof(*names));
     if (names == NULL) {

@@ -160,8 +160,8 @@ static quipu_status context_used(const context_call *run, quipu_error *reterr)
     return qp_context_log_end(run->turn.store, run->options.key, &outcome, &call, reterr);
 }
 
-/* The next prompt. */
-/* Planned and hashed like the prompt of a turn, and never asked: the caller sends it, and
+/* The next prompt.
+ * Planned and hashed like the prompt of a turn, and never asked: the caller sends it, and
  * reports the usage with the next call. */
 static quipu_status context_next(context_call *run, quipu_error *reterr)
 {
@@ -320,8 +320,8 @@ static void context_facts(context_call *run, const qp_context_log *row)
                  memcmp(row->sent_hash.p, hash, QUIPU_CONTEXT_HASH) == 0;
 }
 
-/* The prompt of a logged turn. */
-/* Built from the rows as they are now; `exact` says whether these are the bytes that were sent. */
+/* The prompt of a logged turn.
+ * Built from the rows as they are now; `exact` says whether these are the bytes that were sent. */
 static quipu_status context_past(context_call *run, quipu_error *reterr)
 {
     qp_turn *turn = &run->turn;

@@ -299,8 +299,8 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
 
 /* ---- tools --------------------------------------------------------------------------------- */
 
-/* Whether the request offers a tool of this name; models sometimes call others. */
-/* Compared byte by byte, as providers do. */
+/* Whether the request offers a tool of this name; models sometimes call others.
+ * Compared byte by byte, as providers do. */
 static bool turn_offers(const qp_turn *turn, quipu_str name)
 {
     for (size_t i = 0; i < turn->request.tools.count; i++) {

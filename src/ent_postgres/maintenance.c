@@ -185,6 +185,9 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
         status = qp_pg_inspect(conn, &arena, &shape, reterr);
     }
     /* One statement each: a failure in between leaves the tables before it cleaned. */
+    /* The tables as they were listed: one that another client drops meanwhile fails its VACUUM,
+     * and the caller tries again. What was cleaned until then stays clean: VACUUM is no part of
+     * a transaction. */
     for (size_t i = 0; i < shape.table_count && status == QUIPU_OK; i++) {
         qp_buf sql;
 

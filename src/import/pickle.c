@@ -81,7 +81,7 @@ typedef struct pickle_reader {
     quipu_arena arena;
     pickle_items stack; /* a mark is NULL */
     pickle_items memo;
-    size_t memoized;      /* how many entries MEMOIZE has made */
+    size_t memoized;      /* how often an entry was put: MEMOIZE takes the next */
     size_t values;        /* pushed so far, for the limit */
     pickle_value *result; /* set by STOP */
     quipu_error *reterr;
