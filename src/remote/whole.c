@@ -2,9 +2,10 @@
  * compaction, the feed, figures.
  *
  * Owns: nothing; results go to the caller's arena. Called by: the store's table, from any thread.
- * Locks: none. A compaction and its undoing are not sent twice: a second summary would cover the
- * first one, a second undoing another compaction. A prune may be: what is gone is gone.
- * UNKNOWN of a compaction: the view shows whether the summary is there. */
+ * Locks: none. Nothing here is sent twice: a second summary would cover the first one, a second
+ * undoing another compaction, and a second prune would answer that it removed nothing.
+ * UNKNOWN of a compaction: the view shows whether the summary is there. A prune may be repeated by
+ * the caller: what is gone is gone. */
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
