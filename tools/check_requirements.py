@@ -2,7 +2,8 @@
 """The tables of docs/traceability name tests that exist, or say "open". requirements.md has the 48
 scenarios that the project was asked for, 27 rows of Lango's tests and 21 of its faults;
 lango-tests.md covers Lango's model adapter, adk-rules.md the session service, integrity.md what
-verify promises. Rows are `| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are
+verify promises, recall.md search. Rows
+are `| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are
 named with their folders."""
 
 import re
@@ -12,7 +13,7 @@ import qptools
 SCENARIOS = 107
 PAGE = "docs/traceability/requirements.md"
 MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md",
-        "docs/traceability/integrity.md")
+        "docs/traceability/integrity.md", "docs/traceability/recall.md")
 TEST = re.compile(r"^`?((?:tests|bindings/python/tests|bindings/go)/[\w./-]+):(\w+)`?$")
 
 
