@@ -334,8 +334,9 @@ static double recall_rank_similar(const recall_rank *rank, size_t at)
     return sum;
 }
 
-/* The meaning of each message with a vector, from 0 to 1, and the mean of all. Of equally similar
- * messages, or one alone, none is nearer than others. */
+/* The meaning of each message with a vector, from 0 to 1, and the mean of all. Equally similar
+ * messages, or one alone, are all the nearest: a scope of one message is found in other words,
+ * too. */
 static void recall_rank_meanings(recall_rank *rank)
 {
     double least = 0;
@@ -350,7 +351,9 @@ static void recall_rank_meanings(recall_rank *rank)
         most = i == 0 || similar > most ? similar : most;
     }
     for (size_t i = 0; i < rank->vector_count; i++) {
-        rank->meanings[i] = most > least ? (rank->meanings[i] - least) / (most - least) : 0;
+        rank->meanings[i] = most > least ? (rank->meanings[i] - least) / (most - least)
+                            : most > 0   ? 1
+                                         : 0;
         sum += rank->meanings[i];
     }
     rank->mean = rank->vector_count > 0 ? sum / (double)rank->vector_count : 0;

@@ -234,6 +234,19 @@ static void a_question_in_other_words_finds_the_message(void **state)
     assert_string_equal(recalled(self->store, recall_everything("which hound?")), "");
 }
 
+static void a_message_alone_is_found_in_other_words(void **state)
+{
+    vt_state *self = *state;
+
+    st_create(self->store, "a");
+    st_append(self->store, "a", "my puppy chewed the sofa");
+    assert_int_equal(vt_fill(self, "one"), 1);
+    assert_int_equal(
+        strncmp(recalled(self->store, vt_asking(&self->fake, "one", recall_everything("hound?"))),
+                "a:1 ", 4),
+        0);
+}
+
 static void parts_of_a_score_add_up_and_words_have_the_larger_share(void **state)
 {
     vt_state *self = *state;
@@ -864,6 +877,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         VT_TEST(a_question_in_other_words_finds_the_message),
+        VT_TEST(a_message_alone_is_found_in_other_words),
         VT_TEST(parts_of_a_score_add_up_and_words_have_the_larger_share),
         VT_TEST(a_scope_without_vectors_is_ranked_by_words_alone),
         VT_TEST(a_message_without_a_vector_yet_is_found_by_its_words),

@@ -61,7 +61,8 @@ run 2 "$quipu" import --json=yes x
 has err 'takes no value'
 run 2 "$quipu" import
 has err 'usage: quipu import'
-run 2 "$quipu" import a b
+run 3 "$quipu" import a b # several files are imported one after the other
+has err 'a: No such file or directory'
 run 2 "$quipu" import --kind adk-og x
 has err 'did you mean "adk-go"?'
 run 0 "$quipu" version
@@ -87,7 +88,7 @@ run 3 "$quipu" import --store "$folder/s.db" "$folder/missing.db"
 has err 'missing.db'
 printf 'nothing of the kind' >"$folder/odd"
 run 1 "$quipu" import --store "$folder/s.db" "$folder/odd"
-has err 'no export of quipu'
+has err 'is of no known kind'
 run 1 "$quipu" import --store "$folder/s.db" "$folder/kept/store.db"
 has err "is a quipu store"
 echo 'ok: refused'

@@ -90,7 +90,7 @@ class Remote(server.Case):
     def test_what_a_server_does_not_have_is_named(self):
         self.serve()
         self.append("s", message("e"))
-        for args in (("stats",), ("verify",), ("sweep",), ("context", "s")):
+        for args in (("verify",), ("sweep",), ("context", "s")):
             _, err = self.remote(*args, code=None)
             self.assertIn("behind a server", err, args)
 
