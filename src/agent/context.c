@@ -31,8 +31,8 @@ QP_RESULT(context_result);
 /* A call under way. The turn's memory becomes the result's arena. */
 typedef struct context_call {
     quipu_context_options options;
-    quipu_provider provider; /* a name, and nothing to ask */ /* its id is for the log */
-    quipu_usage usage; /* what the provider said of the prompt before; -1: nothing */
+    quipu_provider provider; /* an id for the log; it cannot be asked */
+    quipu_usage usage;       /* what the provider said of the prompt before; -1: nothing */
     qp_turn turn;
     context_result *result; /* owns all texts; NULL until the options are read */
 } context_call;
@@ -41,7 +41,7 @@ typedef struct context_call {
  * logged, so that they are refused here. */
 static quipu_status context_check(const quipu_context_options *options, quipu_error *reterr)
 {
-    /* Both kinds share one struct of options: the number decides. */
+    /* at_seq asks for a past prompt; 0 is the next one. */
     const bool again = options->at_seq != 0;
 
     if (options->key.n == 0 || (options->flags & ~CONTEXT_FLAGS) != 0 || options->at_seq < 0 ||
@@ -65,7 +65,6 @@ static quipu_status context_read(context_call *run, const quipu_context_options 
     qp_turn *turn = &run->turn;
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_budget sections = QUIPU_BUDGET_INIT;
-    /* Counters of -1, so that a usage that is not given reports nothing. */
     quipu_status status =
         qp_options_read(own, sizeof(*own), options, "quipu_context_options", reterr);
 
@@ -90,7 +89,7 @@ static quipu_status context_read(context_call *run, const quipu_context_options 
     if (status != QUIPU_OK) {
         return status;
     }
-    /* The clock starts here, before the store is read. */
+    /* The deadline counts from here: reading the store is part of the call. */
     turn->cancel = within.cancel;
     turn->deadline_ns = qp_turn_deadline(&within);
     turn->options.key = own->key;
@@ -131,8 +130,8 @@ static void context_fill(context_call *run)
                            .tools = {turn->context.tools},
                            .model = turn->model,
                            .provider = turn->context.provider,
+                           /* A new prompt was not sent; context_facts() fills in a past one. */
                            .reported_input = -1,
-                           /* -1 until a provider has said it. */
                            .reported_cached = -1};
     memcpy(pub->prefix_hash, turn->context.prefix_hash, sizeof(pub->prefix_hash));
     memcpy(pub->prompt_hash, turn->context.sent_hash, sizeof(pub->prompt_hash));
@@ -141,7 +140,7 @@ static void context_fill(context_call *run)
 /* What the provider said of the prompt that was logged last. */
 static quipu_status context_used(const context_call *run, quipu_error *reterr)
 {
-    /* NULL: nothing was logged yet, so that there is nothing to complete. */
+    /* The newest row of the log; NULL: no prompt of this session is logged. */
     const qp_context_log *row = run->turn.context.past.row;
     quipu_call_options call;
     quipu_status status = qp_turn_left(&run->turn, &call, reterr);
@@ -182,7 +181,7 @@ static quipu_status context_next(context_call *run, quipu_error *reterr)
     }
     if (status == QUIPU_OK) {
         context_fill(run);
-        /* Without a fresh message its lines would stand with no message of this prompt. */
+        /* The fresh lines are part of the prompt only if they were put before a message of it. */
         run->result->pub.tail =
             turn->context.fresh_seq != 0 ? turn->context.fresh.text : QP_STR_ABSENT;
     }
@@ -203,7 +202,7 @@ static int64_t context_end(const quipu_history *history, int64_t at, int64_t sen
         const bool answers =
             message->role == QUIPU_ROLE_ASSISTANT || message->role == QUIPU_ROLE_MODEL;
 
-        /* Behind the log, or an answer: the prompt ended before it. */
+        /* A message that came after the log, or an answer: the prompt ended before it. */
         if (message->seq > sent_seq || (answers && message->seq >= at)) {
             break;
         }
@@ -233,7 +232,7 @@ static bool context_belongs(const quipu_history *history, int64_t at, int64_t se
 static quipu_status context_gone(const qp_context_log *row, const quipu_history *history,
                                  const quipu_history *head, quipu_error *reterr)
 {
-    /* Deleting begins at the first message: if that is there, all are. */
+    /* Pruning and caps delete from the front: if the first message is there, all are. */
     if (history->messages.count == 0 ||
         quipu_message_at(history->messages, 0)->seq != row->from_seq) {
         return qp_error_set(reterr, QUIPU_NOT_FOUND,
@@ -329,7 +328,7 @@ static quipu_status context_past(context_call *run, quipu_error *reterr)
     quipu_call_options call;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
-    /* Lines of memory are part of the hash. */
+    /* Lines of memory belong to the prompt, and so to its hash. */
     context->on = true;
     if (status == QUIPU_OK) {
         status = qp_context_past_read(turn->store, turn->options.key, run->options.at_seq, &call,
@@ -357,7 +356,7 @@ static quipu_status context_past(context_call *run, quipu_error *reterr)
         status = context_messages(run, context->past.row, reterr);
     }
     if (status == QUIPU_OK) {
-        /* From the first byte on: nothing is taken over from another prompt. */
+        /* Hashed anew, to be compared with the hash in the log. */
         qp_turn_hash(turn);
         qp_turn_sends(turn);
         context_fill(run);
@@ -383,7 +382,6 @@ quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *
     quipu_status status;
 
     if (store == NULL || options == NULL || ret_context == NULL) {
-        /* A store behind a server has no log here. */
         return qp_error_set(reterr, QUIPU_MISUSE, "a context needs a store, options and a place");
     }
     turn->provider = &run.provider;
@@ -410,7 +408,7 @@ quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *
         *ret_context = &run.result->pub;
     } else {
         quipu_arena_free(&turn->memory);
-        /* The result's head has no arena of the turn yet. */
+        /* The result does not own the turn's memory yet: both are freed. */
         quipu_free(run.result != NULL ? &run.result->pub : NULL);
     }
     return status;

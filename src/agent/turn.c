@@ -317,7 +317,7 @@ static bool turn_offers(const qp_turn *turn, quipu_str name)
 static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error *reterr)
 {
     const quipu_call_options safe = qp_turn_cleanup_call();
-    /* What a model gets for a tool that nobody runs. */
+    /* The answer unless the caller runs the tool below. */
     quipu_json result = {QUIPU_STR(TURN_NO_TOOL)};
     quipu_part part = {.kind = QUIPU_PART_RESPONSE, .id = call->id, .name = call->name};
     const quipu_content content = {.role = QUIPU_ROLE_TOOL, .parts = quipu_parts_of(&part, 1)};

@@ -57,7 +57,8 @@ static quipu_status turn_context_system(const quipu_model_request *request, quip
     qp_buf text;
 
     qp_buf_init(&text, QUIPU_REQUEST_BYTES_MAX);
-    /* Joined as the wire formats join them, so that the hash is that of the bytes sent. */
+    /* Joined like the texts of a system message (model/convert.c), so that the log shows what
+     * providers get. */
     for (size_t i = 0; i < request->system.count; i++) {
         const quipu_part *part = quipu_part_at(request->system, i);
 
@@ -328,7 +329,7 @@ static quipu_context_reason turn_context_why(const qp_turn *turn)
     if (turn_context_is_stale(context)) {
         return QUIPU_CONTEXT_MEMORY;
     }
-    /* The last question, since it costs a reading of the clock only. */
+    /* Time counts last: only a prompt that is otherwise the same can be found in a cache. */
     return turn_context_is_cold(turn) ? QUIPU_CONTEXT_IDLE : QUIPU_CONTEXT_SAME;
 }
 
@@ -374,9 +375,8 @@ static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_erro
     quipu_call_options call;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
-    /* To the end of the session: new messages are part of the prompt. */
-    /* From the first message of the prompt before: the provider's cache begins there, too, and
-     * what is new stands at the end. */
+    /* From the first message of the prompt before, where the provider's cache begins, to the end
+     * of the session. */
     range.after_seq = row->from_seq - 1;
     if (status == QUIPU_OK) {
         status = quipu_session_get(turn->store, turn->options.key, &range, &call, &history, reterr);
@@ -407,7 +407,7 @@ static quipu_status turn_context_again(qp_turn *turn, bool *ret_same, quipu_erro
 static quipu_status turn_context_newest(qp_turn *turn, const turn_context_plan *plan,
                                         quipu_error *reterr)
 {
-    /* What stays for messages behind memory and this turn. */
+    /* Tokens for messages: without those of memory and of what this turn adds. */
     const int64_t room = plan->budget - plan->memory - plan->coming;
     const int64_t kept =
         (plan->budget - plan->memory) * TURN_CONTEXT_KEPT / TURN_CONTEXT_TENTHS - plan->coming;

@@ -63,14 +63,14 @@ static quipu_status turn_record_write(qp_turn *turn, const quipu_message *messag
         status =
             quipu_message_append(turn->store, turn->options.key, quipu_messages_of(messages, count),
                                  &options, call, &appended, reterr);
-        /* Another writer was first: read its messages, if they may stand between, and try again. */
+        /* Another writer was first. turn_record_rebase() decides whether its messages may stand
+         * between, and moves the revision on. */
         if (status == QUIPU_CONFLICT) {
             quipu_status rebased = turn_record_rebase(turn, call, reterr);
 
             if (rebased != QUIPU_OK) {
                 return rebased;
             }
-            /* UNKNOWN is repeated as it is: the event ids keep it from being stored twice. */
         } else if (status != QUIPU_UNKNOWN) {
             break;
         }
@@ -123,7 +123,7 @@ static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *las
                                          quipu_message **ret_messages, size_t *ret_count,
                                          quipu_error *reterr)
 {
-    /* Pointers into the arena would not do: the array is for one search only. */
+    /* Not in the arena, which lives as long as the turn: the array is for one search only. */
     quipu_message *all = qp_calloc(turn->count + 1, sizeof(*all));
     quipu_message *messages = NULL;
     quipu_tool_call *answers;
@@ -263,7 +263,7 @@ void qp_turn_interrupt(qp_turn *turn)
     quipu_message *messages = NULL;
     size_t count = 0;
 
-    /* Without answers nothing is written: half of a closing would be worse. */
+    /* Without the answers nothing is written: the next turn finds and closes the open calls. */
     if (turn_record_closures(turn, NULL, &messages, &count, NULL) != QUIPU_OK) {
         return;
     }

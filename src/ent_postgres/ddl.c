@@ -94,7 +94,7 @@ void qp_pg_put_absent(const ent_field *field, qp_buf *out)
 static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time *now)
 {
     const char *type = ddl_type(field);
-    /* A time has one length: no value can break out of the quotes. */
+    /* Digits and signs of a fixed length: it needs no quoting. */
     char text[QUIPU_TIME_TEXT_SIZE];
 
     assert(field->column != NULL);
@@ -106,11 +106,11 @@ static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time
     if ((field->flags & ENT_F_DEFAULT) != 0) {
         qp_buf_puts(out, " DEFAULT ");
         ddl_put_literal(out, field);
-        /* Each row gets another one; the server evaluates it row by row. */
     } else if (now != NULL && (field->flags & ENT_F_RANDOM) != 0) {
+        /* The function is volatile: each row that exists gets a value of its own. */
         qp_buf_puts(out, " DEFAULT gen_random_uuid()");
     } else if (now != NULL && (field->flags & ENT_F_NOW) != 0) {
-        /* The schema's time of migration, the same for all rows that exist. */
+        /* The time of the migration, the same for all rows that exist. */
         if (quipu_time_format(*now, text) != QUIPU_OK) {
             qp_buf_fail(out, QUIPU_INVALID);
             return;
@@ -143,7 +143,7 @@ static void ddl_put_shards(qp_buf *out, const ent_entity *entity)
         qp_buf_puts(out, ", \"" QP_SHARD_COLUMN "\" bigint NOT NULL");
     }
     if (owner != NULL) {
-        /* Stored from 1 in the descriptor. */
+        /* Fields count from 1 in ent_shard: 0 is none. */
         const ent_field *key = &owner->fields[owner->shard->key - 1];
 
         qp_buf_puts(out, ", ");
@@ -188,7 +188,6 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
     const ent_entity *entity = change->entity;
 
     assert(entity != NULL);
-    /* Rebuilds are for files of other programs. */
     if (change->name != NULL || change->extra_count > 0) {
         qp_buf_fail(out, QUIPU_UNSUPPORTED);
         return;
@@ -201,7 +200,8 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
     }
     ddl_put_shards(out, entity);
     ddl_put_list(out, ", PRIMARY KEY ", columns, qp_shard_primary(entity, columns));
-    /* The natural key is unique within its shard, which is all that a server can promise. */
+    /* A distributed server checks uniqueness only with the shard; equal natural keys have equal
+     * shards. */
     if (entity->shard != NULL && entity->shard->key != 0) {
         ddl_put_list(out, ", UNIQUE ", columns, qp_shard_columns(entity, -1, columns));
     }
@@ -263,7 +263,7 @@ static void ddl_put_reference(const qp_ddl *change, qp_buf *out)
     assert(change->field != NULL);
     assert(edge != NULL && edge->to->key_count == 1);
     n = qp_shard_columns(edge->to, -1, columns);
-    /* Where rows lie with their owner, its natural key is the reference. */
+    /* Rows that are kept with their owner refer to its primary key: shard and natural key. */
     if (owner != NULL && !beside) {
         n = qp_shard_primary(owner, columns);
         column = columns[n - 1];

@@ -84,7 +84,7 @@ static int inspect_small(const PGresult *rows, int row, int column)
     int value = 0;
 
     assert(rows != NULL);
-    /* Stops behind two digits. */
+    /* At most three digits: 100 already ends the loop. */
     for (const char *c = PQgetvalue(rows, row, column); *c >= '0' && *c <= '9' && value < 100;
          c++) {
         value = value * 10 + (*c - '0');
@@ -132,7 +132,7 @@ static int inspect_count(const PGresult *rows, int from, const char *table)
 
     assert(from >= 0);
     assert(table != NULL); /* a name of the catalogue is never NULL */
-    /* Sorted by the queries. */
+    /* The query sorts by table: other rows of it cannot follow later. */
     while (to < PQntuples(rows) && strcmp(PQgetvalue(rows, to, 0), table) == 0) {
         to++;
     }
@@ -190,7 +190,7 @@ static void inspect_read_indexes(inspect_reader *reader, const PGresult *rows, i
             index->columns = columns + i;
         }
         columns[i] = inspect_text(reader, rows, row, 5);
-        /* No index of this library has so many columns. */
+        /* `desc` has a bit for each of 32 columns, which is the most that PostgreSQL allows. */
         if (inspect_true(rows, row, 6) && index->column_count < 32) {
             index->desc |= 1u << index->column_count;
         }
@@ -213,7 +213,6 @@ static void inspect_read_references(inspect_reader *reader, const PGresult *rows
         references[i].column = inspect_text(reader, rows, *from + i, 1);
         references[i].table = inspect_text(reader, rows, *from + i, 2);
         references[i].on_delete = inspect_text(reader, rows, *from + i, 3);
-        /* The rule as words, as SQLite reports it. */
     }
     table->references = references;
     table->reference_count = (size_t)count;
@@ -255,10 +254,11 @@ quipu_status qp_pg_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret, q
                                  inspect_references};
     qp_pg *self = conn;
     PGresult *rows[4] = {NULL, NULL, NULL, NULL};
-    /* Every list is read completely before the next query: one connection has one result at a
-     * time. The lists stay in memory until they are merged. */
+    /* The four results stay in memory until they are merged below. */
     inspect_reader reader = {.arena = arena};
     qp_table_shape *tables = NULL;
+    /* The next row of each list: tables are read in rows[0], and the other three lists along with
+     * them, since all are sorted by the table's name. */
     int from[4] = {0, 0, 0, 0};
     quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ensure_connected(self, reterr);
 

@@ -17,7 +17,7 @@
 #include "ent_postgres/open.h"
 
 #define MAINTENANCE_PAGE_BYTES 8192 /* BLCKSZ, unless the server was built with another */
-#define MAINTENANCE_SQL_MAX 1024
+#define MAINTENANCE_SQL_MAX 1024    /* VACUUM and a quoted name of at most 63 bytes */
 
 /* How many disks hold a write when COMMIT returns, by the session's own settings: 0 (fsync or
  * synchronous_commit off), 1, or 2 (a synchronous standby has flushed it). 'remote_write' is 1: the
@@ -62,7 +62,7 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
     if (status != QUIPU_OK) {
         return status;
     }
-    /* The coordinator has no rows: sizes are those of the workers. */
+    /* Rows of distributed tables lie on the workers: the coordinator's sizes would miss them. */
     if (self->citus) {
         qp_sizes sizes = {.page_bytes = MAINTENANCE_PAGE_BYTES};
 
@@ -98,7 +98,7 @@ static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, 
     }
     server = PQparameterStatus(self->pg, "server_version");
     (void)snprintf(ret_text, size, "PostgreSQL %s", server != NULL ? server : "of unknown version");
-    /* Behind the server's own version. */
+    /* Appends the version of Citus to that of the server. */
     if (self->citus) {
         const size_t n = strlen(ret_text);
 
@@ -122,7 +122,7 @@ static quipu_status maintenance_checksums(void *conn, qp_checksums *ret, quipu_e
                          "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'data_checksums'",
                          &call, reterr);
     if (status == QUIPU_OK) {
-        /* Absent on a fork of PostgreSQL: then there are none to rely on. */
+        /* A server that does not have the setting counts as one without checksums. */
         const bool on =
             PQntuples(call.result) == 1 && strcmp(PQgetvalue(call.result, 0, 0), "on") == 0;
         *ret = on ? QP_CHECKSUMS_ON : QP_CHECKSUMS_OFF;
@@ -184,10 +184,8 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = qp_pg_inspect(conn, &arena, &shape, reterr);
     }
-    /* One statement each: a failure in between leaves the tables before it cleaned. */
-    /* The tables as they were listed: one that another client drops meanwhile fails its VACUUM,
-     * and the caller tries again. What was cleaned until then stays clean: VACUUM is no part of
-     * a transaction. */
+    /* VACUUM runs outside of transactions: when one table fails, for example because another
+     * client has dropped it, the tables before it stay cleaned. */
     for (size_t i = 0; i < shape.table_count && status == QUIPU_OK; i++) {
         qp_buf sql;
 

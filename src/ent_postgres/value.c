@@ -53,8 +53,8 @@ static void value_slot(qp_pg_param *ret, uint64_t value, size_t size, Oid type)
 {
     assert(size <= QP_PG_SLOT_SIZE);
     value_put(ret->slot, value, size);
+    /* The slot lies in the parameter, which must not move before the statement is sent. */
     ret->p = ret->slot;
-    /* The slot lies in the parameter: it must not move before the statement is sent. */
     ret->n = size;
     ret->type = type;
 }
@@ -222,7 +222,6 @@ int64_t qp_pg_int(const PGresult *result, int row, int column)
     const char *from = PQgetvalue(result, row, column);
 
     assert(row >= 0 && row < PQntuples(result));
-    /* Of the three that the catalog and the store have. */
     switch (PQftype(result, column)) {
     case QP_PG_INT8:
         return (int64_t)value_take(from, sizeof(int64_t));
@@ -272,8 +271,8 @@ static void value_number(const PGresult *result, int row, int column, uint8_t ki
         ret->kind = QP_FLOAT;
         bits = value_take(from, sizeof(bits));
         memcpy(&ret->as.f, &bits, sizeof(bits));
-        /* Foreign tables may have `real`; every float fits a double. */
     } else if (type == QP_PG_FLOAT4) {
+        /* A foreign schema may have `real`; every float fits a double. */
         uint32_t half = (uint32_t)value_take(from, sizeof(half));
         float narrow;
         memcpy(&narrow, &half, sizeof(half));

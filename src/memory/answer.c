@@ -39,9 +39,8 @@ static bool answer_is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Models put line ends around their answers. */
+/* Models put line ends around their answers. Blanks inside of the text stay. */
 static quipu_str answer_trim(quipu_str text)
-/* Blanks inside of the text stay: they may be part of code. */
 {
     while (text.n > 0 && answer_is_blank(text.p[0])) {
         text.p++;
@@ -53,9 +52,9 @@ static quipu_str answer_trim(quipu_str text)
     return text;
 }
 
-/* Models that have no mode for JSON put it in a code fence: the one wrapping that is taken off. */
+/* Models that have no mode for JSON put it in a code fence: the one wrapping that is taken off.
+ * A fence inside of the text, or one without an end, stays: the parser then refuses the answer. */
 static quipu_str answer_unfence(quipu_str text)
-/* A fence inside of the text, or one without an end, is part of an answer that is no JSON. */
 {
     static const char fence[] = "```";
     const size_t n = sizeof(fence) - 1;
@@ -105,7 +104,7 @@ bool qp_answer_repeats(quipu_str text)
 /* The number from 1 of a word; 0: the list does not have it. */
 static int answer_word(qp_json_node node, const char *const *words, size_t count)
 {
-    /* By the text's bytes: a model that writes "High" has not read the form. */
+    /* Case counts: "High" is not a word of the form, and the answer is refused. */
     for (size_t i = 0; i < count; i++) {
         if (qp_json_kind_of(node) == QP_JSON_STRING &&
             qp_json_text_is(node, quipu_cstr(words[i]))) {
@@ -195,7 +194,7 @@ static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
     }
     status =
         answer_string(qp_json_get(item, QUIPU_STR("text")), QP_ANSWER_TEXT_MAX, arena, &line->text);
-    /* Without memory nothing is known about the answer. */
+    /* A lack of memory is no fault of the answer: the model is not blamed for it. */
     if (status == QUIPU_NOMEM) {
         return status;
     }

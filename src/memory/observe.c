@@ -78,8 +78,8 @@ static const char observe_schema[] =
     "\"replaces\"],\"additionalProperties\":false}}},"
     "\"required\":[\"observations\"],\"additionalProperties\":false}";
 
-/* One call of qp_worker_observe(). It lies in the worker's arena, since the words of one message
- * are too large for a stack. */
+/* One call of qp_worker_observe(). It lies in the worker's arena: with the lines of an
+ * answer and the words of a message it is too large for the stack of a small thread. */
 typedef struct observe_run {
     qp_worker *worker;
     const qp_job_lease *lease;
@@ -257,7 +257,7 @@ static quipu_status observe_may_replace(observe_run *run, const qp_answer_line *
                                         const quipu_memory *known, bool *ret_may,
                                         quipu_error *reterr)
 {
-    /* Saved by a person: it has neither an observer nor a made-up weight. */
+    /* A line with a weight but without an observer was saved by a call, not by a worker. */
     const bool saved = known->origin.n == 0 && known->priority != QUIPU_PRIORITY_NONE;
     const bool said = observe_is_said(run, line);
     qp_speaker word = QP_WORD_USER;
@@ -271,7 +271,7 @@ static quipu_status observe_may_replace(observe_run *run, const qp_answer_line *
     if (known->source_start == 0) {
         word = QP_WORD_ASSISTANT; /* a tool of a client, or Lango's: a model's in either case */
     } else {
-        /* A failure to read is no permission. */
+        /* On a failure `word` stays that of the user, which protects the line. */
         status = observe_known_word(run, known, &word, reterr);
     }
     *ret_may = status == QUIPU_OK && word < QP_WORD_USER && observe_word(run, line) >= word;

@@ -255,7 +255,7 @@ quipu_status qp_worker_reflect(qp_worker *worker, const qp_job_lease *lease, qui
         status = qp_memory_reflect_commit(worker->store, worker->within, lease, &reflection, &known,
                                           reterr);
     }
-    /* Counted behind the commit: before it the reflection may still be lost. */
+    /* Counted after the commit: before it the reflection may still be lost. */
     if (status == QUIPU_OK) {
         worker->ran.reflections++;
         worker->ran.condensed += (int64_t)known.count;

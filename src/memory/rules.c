@@ -26,8 +26,7 @@
 #define CUE_SOLO 16u     /* nobody else is in the sentence, and it is not about the past */
 #define CUE_OBJECT 32u   /* an object follows that means something outside of this conversation */
 
-/* One cue. Longer ones of the same beginning stand where their order does not matter: the first
- * of the table that fits wins. */
+/* One cue. Where several fit a sentence, the one that stands first in the table wins. */
 typedef struct rules_cue {
     const char *words; /* lower case, one blank between words, ASCII apostrophes */
     quipu_memory_topic topic;
@@ -37,7 +36,7 @@ typedef struct rules_cue {
 } rules_cue;
 
 /* What is not a verb behind "always" and "never", although it looks like one. The list is of
- * what was met in conversations; a word that is missing costs a wrong line. */
+ * what was met in conversations; a word that is missing here makes a line that says nothing. */
 #define NOT_VERBS                                                                                  \
     "a an the been so was were is are had has mind again seen heard thought knew known did does "  \
     "good nice great fun on in at there happy glad i you he she we they it been ever quite too "   \
@@ -339,12 +338,11 @@ static const rules_cue *rules_find_cue(const qp_rules_sentence *sentence, bool u
 
     for (size_t at = 0; at < sentence->count; at++) {
         const char first = sentence->words[at].lower[0];
-        /* Quoted words are found here, too; qp_rules_match() refuses them. */
 
         if (!rules_is_head(&sentence->words[at])) {
             continue;
         }
-        /* Up to the best cue so far: a later one cannot win. */
+        /* Only cues before the best one so far: a later row of the table cannot win. */
         for (size_t i = 0; i < RULES_CUES && &rules_cues[i] != best; i++) {
             const rules_cue *cue = &rules_cues[i];
             const size_t n = cue->words[0] == first && (user || (cue->flags & CUE_ASSISTANT) != 0)
@@ -636,7 +634,7 @@ static void rules_call(const quipu_message *message, const quipu_tool_call *call
         rules_put(found, QUIPU_STR(" "), 1);
         rules_put(found, call->input, QP_RULES_TOOL_TEXT / 2);
     }
-    /* No blank before the output of a success: it is not quoted. */
+    /* A failure quotes the output, a success does not. */
     rules_put(found, failed ? QUIPU_STR(" failed: ") : QUIPU_STR(" succeeded"), QP_RULES_TOOL_TEXT);
     if (failed) {
         rules_put(found, call->output, QP_RULES_TOOL_TEXT);

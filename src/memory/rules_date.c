@@ -10,7 +10,7 @@
 
 #include "base/time.h"
 
-#define DATE_DAY_S 86400   /* UTC has no other days here */
+#define DATE_DAY_S 86400   /* leap seconds are not counted */
 #define DATE_YEAR_MIN 1900 /* older and later years are numbers of something else */
 #define DATE_YEAR_MAX 2200
 #define DATE_PAST_DAYS 180 /* a day without a year is at most so long ago */
@@ -38,7 +38,7 @@ static int64_t rules_date_number(int64_t year, int64_t month, int64_t day)
 /* The year of a day. */
 static int64_t rules_date_year(int64_t number)
 {
-    /* A first guess that is never late by more than a year or two; the loops correct it. */
+    /* A first guess: days of a leap year make it a little early, and the loops correct it. */
     int64_t year = 1970 + number / 366;
 
     while (rules_date_number(year + 1, 1, 1) <= number) {

@@ -253,8 +253,8 @@ static void rules_text_skip(qp_rules_walk *walk)
             walk->fenced = true;
             walk->fence = mark;
             walk->fences = fences;
-            /* Nothing behind it is the user's word. */
         } else if (rules_text_is_forwarded(line)) {
+            /* What follows a forwarded mail's first line is not the user's word. */
             next = walk->text.n;
         } else if (rest.n > 0 && rest.p[0] == '<') {
             const size_t behind = rules_text_markup(walk->text, walk->at, rest);
@@ -290,7 +290,7 @@ static bool rules_text_is_short(quipu_str text, size_t stop)
                                          "vs", "No", "e.g", "i.e", "approx"};
 
     for (size_t i = 0; i < sizeof(shorts) / sizeof(shorts[0]); i++) {
-        /* Only at the end of a word: "Nov." ends with no abbreviation of the list. */
+        /* As a whole word only: "best." ends a sentence, although "St." does not. */
         const size_t n = strlen(shorts[i]);
 
         if (stop >= n && memcmp(text.p + stop - n, shorts[i], n) == 0 &&
@@ -370,11 +370,11 @@ static size_t rules_text_apostrophe(const char *p, size_t n)
     return p[0] == '\xe2' && n >= 3 && memcmp(p, "\xe2\x80\x99", 3) == 0 ? 3 : 0;
 }
 
-/* The bytes of a double quote or a backtick at `p`; 0: it is none. */
+/* The bytes of a double quote or a backtick at `p`; 0: it is none. Of UTF-8: guillemets have two
+ * bytes, U+2018 and U+201C to U+201E three. */
 static size_t rules_text_quote(const char *p, size_t n)
 {
     if (p[0] == '"' || p[0] == '`') {
-        /* The three bytes of U+2018 and U+201C to U+201E, and the two of guillemets. */
         return 1;
     }
     if (p[0] == '\xc2' && n >= 2 && (p[1] == '\xab' || p[1] == '\xbb')) {

@@ -317,7 +317,8 @@ static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more
     }
     if (status == QUIPU_OK) {
         count = shown.count;
-        /* Without messages the rules have nothing to say, and a model is not asked for it. */
+        /* A batch whose messages are all pruned or forgotten costs no question to a model; its
+         * commit only moves the watermark. */
         status = run->options.provider != NULL && count > 0
                      ? qp_worker_observe(run, &work->lease, shown, &kept, &count, reterr)
                      : run_observe(run, shown, &kept, reterr);
@@ -332,7 +333,7 @@ static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more
                      : qp_error_set(reterr, QUIPU_CONFLICT, "the session was deleted meanwhile");
     }
     if (status == QUIPU_OK) {
-        /* Counted behind the commit only. */
+        /* Counted only after the commit: until then another worker may take the session over. */
         run->ran.messages += (int64_t)count;
         run->ran.observations += stored.observations;
         run->ran.repeats += stored.repeats;
@@ -361,7 +362,7 @@ quipu_status qp_worker_fail(qp_worker *worker, const qp_job_lease *lease, const 
     const quipu_status status = error->status;
     const qp_call grace = run_grace(worker);
     const bool waits = worker->model_failed || run_is_local(status);
-    /* Not a failure of anybody: the other worker, or the deletion, was first. */
+    /* Another worker took the session over, or somebody deleted it. */
     const bool lost = !waits && (status == QUIPU_CONFLICT || status == QUIPU_NOT_FOUND ||
                                  status == QUIPU_EXPIRED);
     const quipu_str why = waits ? quipu_cstr(error->message) : (quipu_str){NULL, 0};
@@ -388,7 +389,7 @@ static quipu_status run_session(qp_worker *run, qp_memory_work *work, quipu_erro
     quipu_status status = QUIPU_OK;
     bool more = true;
 
-    /* Claimed sessions, also those that fail later. */
+    /* Counts claims, also of sessions that fail below. */
     run->ran.sessions++;
     while (status == QUIPU_OK && more) {
         status = run_one(run, work, &more, &error);
@@ -401,7 +402,7 @@ static quipu_status run_session(qp_worker *run, qp_memory_work *work, quipu_erro
 static quipu_status run_claims(qp_worker *run, quipu_str key, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    /* MOOT enters the loop; without rules and model there is nothing to observe. */
+    /* Any value but NONE enters the loop; options that observe nothing skip it. */
     qp_memory_claimed claimed = qp_memory_observes(&run->options) ? QP_MEMORY_MOOT : QP_MEMORY_NONE;
 
     /* Until no job is due: each claim is a transaction of its own, and others claim meanwhile. */
@@ -410,7 +411,7 @@ static quipu_status run_claims(qp_worker *run, quipu_str key, quipu_error *reter
         bool due = true;
 
         status = qp_call_check(run->within, reterr);
-        /* A look by an index, without a write: a claim would be one. */
+        /* An indexed read comes first: a claim is a write transaction, even if nothing is due. */
         if (status == QUIPU_OK && key.p == NULL) {
             status = qp_memory_is_due(run->store, run->within, QP_JOB_OBSERVE, &due, reterr);
         }
@@ -541,7 +542,7 @@ quipu_status qp_worker_options(const quipu_store *store, const quipu_memory_opti
     status = qp_options_read(ret, sizeof(*ret), given, "quipu_memory_options", reterr);
     if (status == QUIPU_OK) {
         status = run_options_check(ret, reterr);
-        /* Also behind a failed check: the options are not used then. */
+        /* After a failed check, too: the caller then does not use the options. */
         run_default(ret);
     }
     return status == QUIPU_OK ? qp_store_writable(store, reterr) : status;
@@ -555,7 +556,7 @@ bool qp_worker_did(const quipu_memory_ran *ran)
 
 quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr)
 {
-    /* Kept aside, because a deadline behind work that was done is no error. */
+    /* Not reported yet: a deadline that passes after some work was done is no error. */
     quipu_error error = {0};
     quipu_status status = run_all(worker, &error);
 
@@ -601,8 +602,8 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
         QP_LOG(&store->log, QUIPU_LOG_INFO, "memory", "run",
                QP_LOG_NUMBER("observations", run->ran.observations));
         qp_output_put(ret_ran, &run->ran, sizeof(run->ran));
-        /* What the pass has made superfluous is removed while the caller waits anyway, in few
-         * batches. */
+        /* Some batches of deletions that are due, while the caller waits anyway; the rest stays
+         * a job. */
         qp_purge_after(store, &within, QUIPU_DELETE_BATCHES); /* a worker's work, too */
     }
     if (run != NULL) {

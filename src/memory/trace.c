@@ -137,7 +137,7 @@ static bool trace_bit(const trace_word *word, size_t *ret_bit)
     quipu_str stem = {word->bytes, word->n};
     bool digit = false;
 
-    /* A number is never cut: 2026 and 2025 must not be the same word. */
+    /* A word with a digit is not cut below: 2025 and 2026 must not become one word. */
     for (size_t i = 0; i < word->n; i++) {
         digit = digit || (word->bytes[i] >= '0' && word->bytes[i] <= '9');
     }

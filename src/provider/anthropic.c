@@ -109,8 +109,7 @@ static void anthropic_tools(const quipu_model_request *request, bool marked, qp_
     qp_jsonw_array_end(writer);
 }
 
-/* Names by quipu_tool_choice; the default is left to the provider.
- * A default that is not written keeps the beginning of the request the same. */
+/* Names by quipu_tool_choice; the default is left to the provider. */
 static void anthropic_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
     static const char *const names[] = {NULL, "auto", "none", "any", "tool"};
@@ -176,8 +175,7 @@ static size_t anthropic_system_count(const quipu_model_params *params)
     return count;
 }
 
-/* One text block of the system instruction.
- * The API refuses empty texts. */
+/* One text block of the system instruction. `marked`: the cache ends with it. */
 static void anthropic_system_block(quipu_str text, bool marked, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -201,7 +199,8 @@ static size_t anthropic_memory(const quipu_model_request *request)
  * before a memory block: when that changes, the rest is still found. */
 static void anthropic_system(const quipu_model_params *params, size_t count, qp_jsonw *writer)
 {
-    /* A caller may switch them off: marks cost where nothing is read again. */
+    /* The API charges for writing its cache: a caller whose prompt is not sent again turns the
+     * marks off. */
     const bool marks = !params->request->no_cache_marks;
     const size_t memory = anthropic_memory(params->request);
 

@@ -15,8 +15,8 @@
 
 #include <string.h>
 
-/* stop_reason of message_delta and of a whole answer. */
-/* Words that are new become QUIPU_FINISH_OTHER by the last row. */
+/* stop_reason of message_delta and of a whole answer. The last row is for words that this version
+ * does not know. */
 static const qp_wire_reason anthropic_read_reasons[] = {
     {"end_turn", QUIPU_FINISH_STOP},     {"stop_sequence", QUIPU_FINISH_STOP},
     {"max_tokens", QUIPU_FINISH_LENGTH}, {"model_context_window_exceeded", QUIPU_FINISH_LENGTH},
@@ -36,8 +36,7 @@ static quipu_str anthropic_read_type(qp_json_node object)
     return (quipu_str){raw.p + 1, raw.n - 2};
 }
 
-/* Compares a type with a literal.
- * By its bytes: types have no case to ignore. */
+/* Compares a type with a literal. */
 static bool anthropic_read_is(quipu_str type, const char *name)
 {
     size_t n = strlen(name);

@@ -301,8 +301,8 @@ static void gemini_write(const quipu_model_params *params, bool own, qp_jsonw *w
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-/* finishReason; blocked prompts have a blockReason instead. */
-/* A row is the API's word and what callers get; the last row is for words that are new. */
+/* finishReason; blocked prompts have a blockReason instead. The last row is for words that this
+ * version does not know. */
 static const qp_wire_reason gemini_reasons[] = {
     {"STOP", QUIPU_FINISH_STOP},        {"MAX_TOKENS", QUIPU_FINISH_LENGTH},
     {"SAFETY", QUIPU_FINISH_FILTER},    {"RECITATION", QUIPU_FINISH_FILTER},
@@ -344,8 +344,7 @@ static quipu_status gemini_read_call(qp_wire_reader *reader, qp_json_node call, 
 }
 
 /* Whether a part without text and call has something else in it: code that ran, its result, an
- * image, a file. It is passed on as it is, to be kept and sent back unchanged.
- * Empty parts and parts of a text alone are not. */
+ * image, a file. It is passed on as it is, to be kept and sent back unchanged. */
 static bool gemini_is_other(qp_json_node part)
 {
     qp_json_iter iter = qp_json_each(part);
@@ -536,8 +535,7 @@ static quipu_status gemini_list_read(qp_json_node root, qp_wire_list *list)
                               : status;
 }
 
-/* One request for many texts.
- * Texts of one request are embedded by one model. */
+/* One request for many texts. */
 static quipu_status gemini_embed_path(quipu_str model, qp_buf *url, quipu_error *reterr)
 {
     quipu_status status = gemini_model(model, url, reterr);

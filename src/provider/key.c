@@ -42,8 +42,8 @@ static quipu_status key_file(quipu_str path, qp_buf *key, quipu_error *reterr)
     if (ferror(file) != 0) {
         status = qp_error_set(reterr, QUIPU_IO, "the key file cannot be read");
     }
-    /* Blanks behind the key are what editors leave. */
     (void)fclose(file);
+    /* Editors end the file with a line end. */
     while (n > 0 && strchr(" \t\r\n", bytes[n - 1]) != NULL) {
         n--;
     }
@@ -133,8 +133,8 @@ void qp_key_hide(quipu_str key, quipu_error *error)
     if (key.n == 0 || error == NULL) {
         return;
     }
-    /* Each complete occurrence, in place: the message keeps its length. */
-    /* strstr() may be used: the text of a buffer ends with a NUL. */
+    /* Each complete occurrence, in place: the message keeps its length. The key comes from a
+     * buffer, whose text ends with a NUL. */
     for (at = error->message; (at = strstr(at, key.p)) != NULL; at += key.n) {
         memset(at, '*', key.n);
     }

@@ -31,7 +31,7 @@
 /* ---- requests ------------------------------------------------------------------------------ */
 
 /* One path for every model: the model's name is in the body.
- * The base URL ends with the version, so that gateways with another one work. */
+ * The base URL ends with the version, so that a gateway may have another one. */
 static quipu_status openai_path(const quipu_model_params *params, qp_buf *url, quipu_error *reterr)
 {
     (void)params;
@@ -125,8 +125,7 @@ static void openai_settings(const quipu_model_request *request, bool own, qp_jso
     }
 }
 
-/* Whether a part's MIME type begins with `prefix`.
- * Case counts. */
+/* Whether a part's MIME type begins with `prefix`, in lower case. */
 static bool openai_mime_is(const quipu_part *part, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -169,7 +168,7 @@ static void openai_data(const quipu_part *part, qp_jsonw *writer)
 
 /* The content of a user's or system message: a string, which every compatible server understands,
  * or an array when there are attachments.
- * Parts of other kinds have no place in a user's message here. */
+ * Other parts (calls, responses, thoughts) are left out. */
 static void openai_said(const quipu_model_message *message, qp_jsonw *writer)
 {
     bool data = false;
@@ -251,8 +250,7 @@ static void openai_assistant(const quipu_model_message *message, qp_jsonw *write
 }
 
 /* A tool's message refers to the call that it answers; without that call the server would reject
- * it, so it is left out.
- * The server rejects the whole request for one such message, so that leaving it out is better. */
+ * the whole request, so it is left out. */
 static void openai_message(const quipu_model_params *params, size_t at, qp_jsonw *writer)
 {
     const quipu_model_message *message = quipu_model_message_at(params->messages, at);
@@ -283,8 +281,7 @@ static void openai_message(const quipu_model_params *params, size_t at, qp_jsonw
     qp_jsonw_object_end(writer);
 }
 
-/* The body. include_usage makes a stream end with a usage chunk.
- * The order of the members is the order of what changes least. */
+/* The body. include_usage makes a stream end with a usage chunk. */
 static void openai_write(const quipu_model_params *params, bool own, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);

@@ -279,8 +279,7 @@ quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr)
     return qp_wire_put(reader, &delta, reterr);
 }
 
-/* Remembered in `stopped`: some formats send usage only afterwards.
- *  */
+/* Remembered in `stopped`: some formats send usage only afterwards. */
 quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, quipu_error *reterr)
 {
     quipu_delta delta = {
@@ -357,8 +356,7 @@ void qp_wire_sampling(qp_jsonw *writer, const quipu_model_request *request, cons
     }
 }
 
-/* An empty list is left out: some servers reject it.
- * The texts are the caller's and are escaped by the writer. */
+/* An empty list is left out: some servers reject it. */
 void qp_wire_stops(qp_jsonw *writer, const quipu_model_request *request, const char *key)
 {
     if (request->stop_count == 0) {
@@ -466,8 +464,7 @@ quipu_status qp_wire_list_text(qp_wire_list *list, qp_json_node object, const ch
 }
 
 /* The numbers of one vector. All vectors of an answer have the same length, which the first one
- * sets.
- * Floats take half of the memory of doubles. */
+ * sets. */
 static quipu_status wire_vector(qp_json_node numbers, size_t dimensions, float *ret_values,
                                 quipu_error *reterr)
 {
