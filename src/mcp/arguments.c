@@ -38,7 +38,7 @@ bool qp_mcp_call_fail(qp_mcp_call *call, const char *format, ...)
 
 /* The name of the status comes first, so that a model sees at once whether a session is
  * missing or the store is damaged.
- * The store's own message follows: it names limits and fields, and no text of other sessions. */
+ * The store's own message follows, which says what to change. */
 bool qp_mcp_call_fail_status(qp_mcp_call *call, quipu_status status, const quipu_error *error)
 {
     assert(status != QUIPU_OK);
@@ -195,7 +195,7 @@ static bool arguments_read_text(qp_mcp_call *call, const qp_mcp_field *field, qp
 }
 
 /* One argument. null counts as not given.
- * The two kinds of arguments are texts and integers; a third one needs a reader here. */
+ * Arguments are texts or integers, although results have more kinds: a third one needs a reader. */
 static bool arguments_read_one(qp_mcp_call *call, const qp_mcp_field *field, qp_json_node node,
                                qp_mcp_value *ret)
 {

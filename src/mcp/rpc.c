@@ -41,7 +41,7 @@ typedef struct rpc_envelope {
 } rpc_envelope;
 
 /* Returns false, so that a method can `return` it. The last fault of a request counts.
- * The text may repeat what the client sent, and never what the store has. */
+ * The text is cut at its size; it may repeat what the client sent, or a message of the library. */
 bool qp_mcp_fail(qp_mcp_request *request, int code, const char *format, ...)
 {
     va_list args;
@@ -201,7 +201,8 @@ static bool rpc_fail_version(qp_mcp_request *request, qp_json_node version)
 
 /* Whether a request belongs to the modern era: by `_meta` or by its header, never by the method,
  * except that server/discover exists in the modern one alone.
- * A request of neither is legacy, and needs an `initialize` before it. */
+ * A request of neither is legacy: its revision is what `initialize` agreed on, or what the header
+ * names. */
 static bool rpc_is_modern(const qp_mcp_request *request, qp_json_node version,
                           qp_json_node capabilities)
 {
@@ -371,7 +372,7 @@ static quipu_status rpc_batch(rpc_turn *turn, qp_json_node batch)
     if (turn->ret->n > 0) {
         qp_buf_putc(turn->ret, ']');
     }
-    /* A batch is one answer of HTTP, 200, whatever its members are. */
+    /* No member decides the status of HTTP: it is 200, or 202 where nothing is answered. */
     turn->answer = (qp_mcp_answer){0};
     return status;
 }

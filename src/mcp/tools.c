@@ -154,8 +154,8 @@ static const qp_mcp_field tools_overview_output[] = {
     {.name = NULL},
 };
 
-/* read_messages: a number and its neighbours, or the newest ones. INT32_MAX is far beyond what a
- * session has, and keeps sums with neighbours within an int64_t. */
+/* read_messages: a number and its neighbours, or the newest ones. INT32_MAX is a bound
+ * for the sake of sums: with neighbours they stay within an int64_t. */
 static const qp_mcp_field tools_read_input[] = {
     TOOLS_SESSION(true, TOOLS_KEY),
     {.name = "seq",
@@ -315,7 +315,8 @@ static const qp_mcp_field tools_note_output[] = {
     {.name = NULL},
 };
 
-/* fork_session: the name ends a key, and has characters that change no key's meaning. */
+/* fork_session: the name becomes the end of the fork's key, and has only characters that mean
+ * nothing in a key (write_is_name()). */
 static const qp_mcp_field tools_fork_input[] = {
     TOOLS_SESSION(true, TOOLS_KEY),
     {.name = "seq",

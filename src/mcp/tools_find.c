@@ -78,7 +78,7 @@ bool qp_mcp_search_sessions(qp_mcp_call *call)
     if (!find_session(call, &options.session_key)) {
         return false;
     }
-    /* The texts lie in the call's arena or in the request, behind this call. */
+    /* The texts lie in the call's arena or in the request, and outlive the search. */
     options.query = qp_mcp_argument(call, "query")->text;
     options.app_name = call->server->app_name;
     options.user_id = call->server->user_id;

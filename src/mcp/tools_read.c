@@ -18,8 +18,8 @@
 
 /* ---- session_overview ------------------------------------------------------------------------ */
 
-/* The newest memories that fit, of one kind.
- * From the end of the list, which is in the order of creation. */
+/* The newest memories that fit, of one kind. From the end of the list, which has the oldest first:
+ * by the time of creation with QUIPU_MEMORY_SCOPE, by the number of saving of one session alone. */
 static quipu_status read_put_memories(qp_mcp_call *call, quipu_str key, quipu_memory_kind kind,
                                       qp_mcp_items *items, quipu_error *error)
 {

@@ -4,8 +4,8 @@
  *
  * Owns: nothing after a call. Called by: tools.c, when the server offers the tool. Transactions:
  * one for each write, after a read that checks the scope.
- * A tool that writes and loses its client all the same writes: the response is lost, and only
- * remember and append_note with an event id may be repeated without a second row. Locks: none. */
+ * A client that leaves while a tool writes loses the response, and what was written stays. Only
+ * remember, and append_note with an event id, can be repeated without a second row. Locks: none. */
 #include "mcp/tool.h"
 
 #include <assert.h>

@@ -9,8 +9,7 @@
 #include "remote/remote.h"
 
 /* A member that is no boolean counts as false: servers leave flags out that are not set, and a
- * newer one may send what this version does not know.
- *  */
+ * newer one may send what this version does not know. */
 bool qp_answer_flag(qp_json_node object, const char *name)
 {
     return qp_json_kind_of(qp_json_get(object, quipu_cstr(name))) == QP_JSON_TRUE;

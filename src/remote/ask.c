@@ -9,12 +9,12 @@
  *    └──── pause, while the call has time ◀──────┘
  *
  * Owns: nothing but the request. Called by: this room, from any thread. No locks.
- * When a request may be sent again: reads: always, as long as no byte was handed on (`once`);
- * writes whose repeat changes nothing (`repeatable`: appends with event ids, deletes): always;
- * other writes (create, fork, update, artifacts, compaction): only when the server has not seen
- * them, or says by 503 that it did nothing. UNKNOWN means that the write may be stored or not, and
- * that this call cannot find out: the caller reads, or repeats with the same ids. It is never
- * returned for a read. */
+ * What is sent again after a lost connection or a 503: reads, unless bytes were handed on (`once`);
+ * writes whose repeat changes nothing (`repeatable`: appends, which all have event ids, and deletes
+ * of sessions); other writes (create, fork, update, artifacts, compaction) only when the server has
+ * not seen them, or says by 503 that it did nothing. All other answers of the server are final.
+ * UNKNOWN means that the write may be stored or not, and that this call cannot find out: the caller
+ * reads, or repeats with the same ids. This file makes it for writes only. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +95,7 @@ void qp_remote_text(qp_remote_ask *ask, const char *name, quipu_str value)
 }
 
 /* Control bytes are no part of words, and a server refuses them in a URL.
- * "q" comes first, and its words follow byte for byte: no copy of the question is made. */
+ * "q" is begun with an empty text, and the words are escaped behind it byte for byte. */
 void qp_remote_words(qp_remote_ask *ask, quipu_str words)
 {
     qp_remote_text(ask, "q", QUIPU_STR(""));
@@ -147,7 +147,7 @@ static quipu_status ask_on_bytes(void *ctx, int http_status, quipu_str bytes, qu
 }
 
 /* The status that a server names; QUIPU_IO for a name that is not known here.
- * QUIPU_OK is not in the list: an error that names it is none that this version understands. */
+ * QUIPU_OK is not in the list: an error must not become a success by what its body says. */
 static quipu_status ask_status_of(qp_json_node name)
 {
     static const quipu_status statuses[] = {

@@ -7,8 +7,7 @@
 
 #include "remote/remote.h"
 
-/* One request reads the state of so many sessions at the server. */
-#define LIVE_PAGE 1000 /* sessions of one request */
+#define LIVE_PAGE 1000 /* sessions of one request; the server reads the state of each */
 #define LIVE_LIST_MAX ((size_t)1 << 34)
 #define LIVE_ODD '\x01' /* before the JSON text of a name that a column cannot hold */
 
@@ -79,7 +78,8 @@ quipu_status qp_remote_state(qp_json_node answer, quipu_arena *arena, quipu_hist
 
 /* In the order of the changes, which counts when a name comes twice. The values go out byte for
  * byte: the server compares repeated events by them.
- * A change without a value removes its name. */
+ * A change without a value goes out without the member "value", and the server removes the name;
+ * null is a value. */
 void qp_remote_put_changes(qp_jsonw *writer, const char *name, qp_state_items changes)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
@@ -134,8 +134,7 @@ static bool live_take_session(qp_json_node row, const void *ctx, quipu_arena *ar
     return items != NULL;
 }
 
-/* By uid and, of one session that two pages have, the newer reading last.
- * For qsort(); a uid is 16 bytes without an order that means anything. */
+/* By uid, so that two readings of one session stand side by side, the newer one last. */
 static int live_compare(const void *a, const void *b)
 {
     const quipu_session_info *one = ((const qp_live *)a)->history->session;
@@ -165,8 +164,8 @@ static size_t live_unique(qp_live *items, size_t count)
     return kept;
 }
 
-/* Sessions that are read page by page. */
-/* The texts are the caller's; the buffer is freed by qp_remote_find(), also after a failure. */
+/* Sessions that are read page by page. `app_name` and `user_id` are the caller's; the buffer is
+ * freed by qp_remote_find(), also after a failure. */
 typedef struct live_list {
     quipu_str app_name;
     quipu_str user_id;

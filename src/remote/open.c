@@ -19,7 +19,6 @@
 #include "base/thread.h"
 #include "remote/remote.h"
 
-/* Names of the environment are the same for all programs of quipu. */
 #define OPEN_UNIX "unix:"
 #define OPEN_HOST_MAX 64 /* of a host that may be on this machine, with its NUL */
 #define OPEN_TOKEN_FILE "QUIPU_TOKEN_FILE"
@@ -30,8 +29,8 @@
 /* ---- the token ------------------------------------------------------------------------------- */
 
 /* Reads the first line of a file that nobody else may read.
- * A file that is read by others is refused, for the token in it is lost. A token that does not fit
- * is cut here, and refused by its length or by the server. */
+ * A file that others may read is refused: its token may be known to them already. A line that does
+ * not fit is cut, and the server refuses what is left of it: it is no token that it knows. */
 static quipu_status open_token_file(const char *path, char text[QP_REMOTE_TOKEN_MAX],
                                     quipu_error *reterr)
 {
@@ -76,7 +75,7 @@ static quipu_status open_auth(qp_remote_server *server, quipu_error *reterr)
         return status;
     }
     for (size_t i = 0; i < n; i++) {
-        /* Also bounds the length: a token of quipu is far shorter. */
+        /* The length counts for QUIPU_TOKEN alone: a file's token fits. */
         if (given[i] <= ' ' || given[i] > '~' || n >= QP_REMOTE_TOKEN_MAX) {
             return qp_error_set(reterr, QUIPU_MISUSE, "the token is no token of quipu");
         }
@@ -219,8 +218,8 @@ static quipu_status open_tables(qp_remote_server *server, quipu_error *reterr)
 }
 
 /* Asks who the token is: a wrong address or token shows here, not in the first call.
- * The deadline is that of quipu_open(). Rights are not looked at: a token that only writes fails
- * here, because the route needs the right to read. */
+ * The deadline is that of quipu_open(). A token that only writes fails here: the route needs the
+ * right to read. */
 static quipu_status open_greet(qp_remote_server *server, const quipu_open_options *options,
                                quipu_error *reterr)
 {

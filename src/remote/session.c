@@ -69,8 +69,8 @@ quipu_status qp_remote_messages(qp_json_node answer, quipu_arena *arena, qp_buf 
     return QUIPU_OK;
 }
 
-/* The list of pages is copied once, when its length is known, into the arena that the result owns.
- * By memcpy(): the buffer's bytes have no alignment that a struct could rely on. */
+/* The list of pages is copied once, when its length is known, into the arena that the result
+ * owns. */
 quipu_status qp_remote_messages_end(const qp_buf *list, quipu_arena *arena,
                                     quipu_messages *ret_messages, quipu_error *reterr)
 {
@@ -123,7 +123,7 @@ static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote
     if (status == QUIPU_OK && (flags & QUIPU_RANGE_STATE) != 0) {
         status = qp_remote_state(root, read->arena, read->history, reterr);
     }
-    /* Of a failed request nothing is read by the caller. */
+    /* Also set after a failure, when the caller reads none of it. */
     read->history->more_after = qp_answer_flag(root, "moreAfter");
     if (is_first) {
         read->history->more_before = qp_answer_flag(root, "moreBefore");
@@ -560,8 +560,9 @@ static quipu_status session_put_append(qp_remote_ask *ask, qp_jsonw *writer,
 /* Every message has an event id, and so has an event without one: what a lost connection leaves
  * open is settled by sending the same again, also with an expected revision, which is compared
  * behind the ids.
- * UNKNOWN is left for a server that stays away longer than the retries last: the caller's repeat
- * needs the same ids, which ids of the caller's own allow and ids made here do not. */
+ * UNKNOWN is left for a server that stays away longer than the retries last. A caller can repeat
+ * such an append when it gave the event ids itself; ids that were made here are lost with the
+ * request. */
 quipu_status qp_remote_append(void *ctx, const qp_call *call, const qp_remote_batch *append,
                               quipu_appended *ret_appended, quipu_error *reterr)
 {
@@ -588,7 +589,7 @@ quipu_status qp_remote_append(void *ctx, const qp_call *call, const qp_remote_ba
     }
     if (status == QUIPU_OK) {
         ret_appended->repeated = qp_answer_flag(root, "repeated");
-        /* Absent for a repeat: the time is that of the first one. */
+        /* Absent for a repeat and for an event without messages: then it stays 0. */
         (void)qp_answer_has_time(root, "time", &arena, &ret_appended->time, &good);
         /* The messages are stored: an answer that cannot be read makes that UNKNOWN. */
         status = good ? QUIPU_OK : qp_remote_unread(&ask, reterr);

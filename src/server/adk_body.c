@@ -35,7 +35,6 @@
 #define BODY_INTERNAL QUIPU_STR("__adk_internal_")
 
 /* What a member must be. Null is right where ADK's field is optional. */
-/* The names in comments are those of pydantic, which makes the texts of faults. */
 typedef enum body_kind {
     BODY_ANY,    /* no check: ADK takes every value */
     BODY_TEXT,   /* a string; numbers are not converted */
@@ -280,7 +279,7 @@ static void body_quote(quipu_str text, qp_buf *ret_json)
 }
 
 /* FastAPI's text for a query parameter that is no boolean.
- * The only check of a query that ADK's routes have; runs on the loop's thread, before the queue. */
+ * On the loop's thread, before the request is queued. */
 void qp_adk_refuse_flag(qp_call *call, const char *parameter)
 {
     qp_adk_faults faults = {.count = 0};
@@ -453,7 +452,6 @@ static bool body_has_actions(qp_json_node actions)
  * confirmation. */
 static bool body_is_reserved(qp_json_node part)
 {
-    /* ADK's framework answers such parts itself. */
     static const char *const members[] = {"functionCall", "functionResponse"};
     static const char *const names[] = {"adk_request_credential", "adk_request_confirmation",
                                         "adk_request_input"};
@@ -523,8 +521,8 @@ static void body_put_metadata(qp_jsonw *writer, qp_json_node metadata, quipu_are
 }
 
 /* Writes the event that is stored: the fields that ADK knows, in camelCase, with an id and a time.
- * An id that the client sent is kept: it makes a repeat of the same create recognizable. Without a
- * time the event gets the one of the request, the same for all events of a body. */
+ * An id that the client sent is kept. Without a time the event gets the one of the request, the
+ * same for all events of a body. */
 static quipu_status body_put_event(qp_json_node event, quipu_time now, quipu_arena *arena,
                                    qp_buf *buf)
 {

@@ -140,7 +140,7 @@ bool qp_auth_token(quipu_server *server, qp_call *call, qp_token_table **ret_hel
     if (call->route->need == QP_NEED_NOTHING) {
         return true;
     }
-    /* A token that is sent is looked at, even where none is needed: its rights count, not more. */
+    /* Only a request without a token gets the open app's rights; with one, the token's count. */
     if (auth_is_open(server, call)) {
         call->identity = &server->adk_identity;
         return true;

@@ -121,8 +121,8 @@ void qp_conn_close(qp_conn *conn)
         conn->is_gone = true;
         atomic_store(&conn->has_left, true);
         quipu_cancel_set(conn->cancel);
-        /* The cancel flag ends a read of the store soon; a write that is being committed is
-         * committed all the same, and the client that left does not learn it. */
+        /* The cancel flag ends a read of the store soon, and a write that waits for its turn. One
+         * that runs in a batch is carried through, and the client that left does not learn it. */
         (void)bufferevent_disable(conn->bev, EV_READ | EV_WRITE);
         return;
     }

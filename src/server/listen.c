@@ -99,7 +99,7 @@ static bool listen_parse(const char *host, unsigned port, struct sockaddr_storag
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
 
-    /* IPv4, because it is what clients of "localhost" reach on every system. */
+    /* One address of the two: clients that try ::1 first go on with 127.0.0.1. */
     host = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
     if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
         memcpy(ret_address, &v4, sizeof(v4));
@@ -209,8 +209,9 @@ static quipu_status listen_tcp(quipu_server *server, const char *address, int *r
 /* ---- unix sockets ---------------------------------------------------------------------------- */
 
 /* Removes a socket that nobody listens on: a server that was killed left it.
- * Only ECONNREFUSED proves that nobody listens; a file that is no socket is never removed. Two
- * servers that start at once may both come here: one of them fails in bind(). */
+ * Only ECONNREFUSED shows that nobody listens; a file that is no socket is never removed. There is
+ * no lock: of two servers that start at once beside a stale socket, one may remove what the other
+ * has just bound, or finds it between its bind() and its listen(). */
 static void listen_remove_stale(const struct sockaddr_un *bound)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);

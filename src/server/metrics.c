@@ -29,7 +29,6 @@ void qp_metrics_count(qp_metrics *metrics, const qp_call *call, int64_t begun_ns
     size_t bucket = 0;
     size_t class = call->answer.status < 400 ? 0 : call->answer.status < 500 ? 1 : 2;
 
-    /* A request without a route has no series. */
     if (call->route == NULL) {
         return; /* counted as refused */
     }

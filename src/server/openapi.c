@@ -70,8 +70,7 @@ static void openapi_schema(qp_jsonw *writer, const qp_parameter *parameter, bool
     qp_jsonw_object_end(writer);
 }
 
-/* `in` is "query" or "path".
- * `help` is the description: it is written once, beside the parameter, and shown in both places. */
+/* `in` is "query" or "path". */
 static void openapi_parameter(qp_jsonw *writer, const qp_parameter *parameter, const char *in)
 {
     qp_jsonw_object(writer);
@@ -220,8 +219,8 @@ static void openapi_paths(qp_jsonw *writer)
 }
 
 /* The types that JSON has; times and texts are both strings.
- * The type is a list with "null" in it, because null means absent in both directions; the key is
- * the exception, a session has one. */
+ * The type is a list with "null" in it: null clears a setting, or leaves it out. Only a key cannot
+ * be null. */
 static void openapi_field(qp_jsonw *writer, const struct qp_field_name *item)
 {
     openapi_open(writer, item->name);

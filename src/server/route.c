@@ -340,8 +340,8 @@ const qp_route qp_routes[] = {
     {QP_HTTP_POST, "/v1/sessions/{key}/fork", QP_NEED_WRITE, "forkSession",
      "Create a session that shares the past of this one", NULL, "Fork", QP_ROUTE_WORKER,
      qp_route_session_fork},
-    /* A compaction is an append to the view: what it covers stays until /prune, which cannot be
-     * undone. All three need the right to write and show no text of the session. */
+    /* A compaction adds a summary: what it covers leaves the view and stays stored until /prune,
+     * which cannot be undone. All three need the right to write and show no text of the session. */
     {QP_HTTP_POST, "/v1/sessions/{key}/compact", QP_NEED_WRITE, "compactSession",
      "Put a summary in the place of the view's messages up to one of them", NULL, "Compaction",
      QP_ROUTE_WORKER, qp_route_session_compact},
@@ -373,7 +373,8 @@ const qp_route qp_routes[] = {
      QP_ROUTE_WORKER, qp_route_memory_list},
     {QP_HTTP_PATCH, "/v1/sessions/{key}/memory/{id}", QP_NEED_WRITE, "updateMemory",
      "Correct or retire a memory", NULL, "MemoryPatch", QP_ROUTE_WORKER, qp_route_memory_update},
-    /* A file of this size is sent by the loop: the worker is free while the client reads. */
+    /* The worker writes a temporary file, which the loop sends: it is free while the client
+     * reads. */
     {QP_HTTP_GET, "/v1/sessions/{key}/export", QP_NEED_READ, "exportSession",
      "A session as JSON Lines", route_export, NULL, QP_ROUTE_WORKER, qp_route_export},
     /* 200 and a stream without an end, 409 for a Last-Event-ID that the session has not reached,

@@ -121,8 +121,8 @@ static bool artifact_is_users(quipu_str name)
 /* Whose artifacts a request is about. By a session's key alone, in the path or as a parameter, the
  * session must exist in the identity's scope. Where an app or a user is named the rows are theirs,
  * as with ADK: the key need not be that of a session, and only the names decide what is seen.
- * On return the query's app and user are within the scope: they are what the store selects by. The
- * key of a scoped token may be one of no session; it selects nothing of other owners. */
+ * On return the query's app and user are within the scope, and the store selects by them: a key of
+ * somebody else's session finds nothing. */
 static quipu_status artifact_place(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)
 {
     quipu_status status;
@@ -367,8 +367,8 @@ quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* All versions of the name. One that is not there is deleted, too: a repeat gets the same 204.
- * How many there were is something that was stored: only a token that reads learns it. */
+/* All versions of the name. A name that is not there is no error: a repeat removes 0 versions.
+ * How many there were is a fact of the store: a token that only writes gets 204 without it. */
 quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;

@@ -327,7 +327,7 @@ static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
     for (size_t i = 0; i < COUNT_OF(figures); i++) {
         qp_jsonw_put_i64(writer, figures[i].name, figures[i].value);
     }
-    /* The worker that has the lease, by the name that it gave itself. */
+    /* The worker that claimed the job: the name that it gave itself, and the id of its claim. */
     qp_jsonw_put_text(writer, "owner", progress->owner);
     if (progress->has_lease_until) {
         qp_jsonw_put_time(writer, "leaseUntil", progress->lease_until);

@@ -9,8 +9,9 @@
  * Statuses that all handlers share: 404 for a session outside of the scope, 410 for one that has
  * expired (whole-store tokens), 409 for a revision that is another one, 413 for a batch or a text
  * beyond the library's limits, 503 with UNKNOWN when nobody can say whether a write was stored. A
- * client that leaves sets the cancel flag of the call. A write that has not begun is then dropped;
- * one that is committed stays, and a repeat with the same event ids finds it. */
+ * client that leaves sets the cancel flag of the call. A write that still waits for its turn or for
+ * a lock is then dropped (CANCELLED); one whose batch has its locks is carried through, and a
+ * repeat with the same event ids finds it. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -330,8 +331,8 @@ quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
 
 /* A missing session is deleted already; for a scoped token it does not exist. Forks may belong to
  * other users: only a token of the whole store deletes them along.
- * 204 in both cases. With forks=true the session and all forks are deleted, without it forks keep
- * the messages that they share. */
+ * So a missing session is 204 for a token of the whole store, and 404 for a scoped one. Forks that
+ * are not deleted along keep the messages that they share. */
 quipu_status qp_route_session_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_status status = qp_call_check_session(call, reterr);
@@ -364,7 +365,6 @@ static quipu_status routes_read_create(qp_json_node value, quipu_append_options 
     if (kind != QP_JSON_TRUE && kind != QP_JSON_FALSE) {
         return qp_error_set(reterr, QUIPU_INVALID, "create is true or false");
     }
-    /* Never cleared: the last of two would count, but repeats are refused before. */
     options->flags |= kind == QP_JSON_TRUE ? QUIPU_APPEND_CREATE : 0;
     return QUIPU_OK;
 }

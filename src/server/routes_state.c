@@ -219,8 +219,7 @@ quipu_status qp_call_check_state(qp_call *call, quipu_json names, quipu_error *r
 /* ---- changes in bodies ----------------------------------------------------------------------- */
 
 /* One row; `value` may be null, which is a value.
- * A row without `value` is a change without a value, which the library reads as a removal or
- * refuses. A scope that is unknown stays 0 and is refused below. */
+ * A row without `value` removes its name. A scope that is unknown stays 0 and is refused below. */
 static quipu_status state_read_change(qp_call *call, qp_json_node row, quipu_state_change *change,
                                       quipu_error *reterr)
 {
@@ -305,8 +304,8 @@ quipu_status qp_route_user_state(qp_call *call, quipu_error *reterr)
 
 /* null removes a name. The check of app: names comes before the session is opened, so that a
  * refusal depends on the request alone.
- * The event's id is new with each request: a repeat after a lost answer sets the same names again,
- * which changes nothing more. */
+ * The event's id is new with each request: a repeat after a lost answer is a second event, which
+ * sets the same names again. */
 quipu_status qp_route_state_patch(qp_call *call, quipu_error *reterr)
 {
     quipu_live *live = NULL;

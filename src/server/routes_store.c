@@ -170,7 +170,6 @@ quipu_status qp_route_feed(qp_call *call, quipu_error *reterr)
  * which asks /metrics. */
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
 {
-    /* A row here for each value of the enum. */
     static const char *const checksums[] = {"off", "on", "stale"}; /* by quipu_checksums */
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_status status;

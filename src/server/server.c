@@ -175,7 +175,6 @@ static quipu_status server_option_int(int32_t *value, int32_t otherwise, int32_t
  * A row is: the option, its default, its largest value, and its name in the error. */
 static quipu_status server_read_limits(quipu_server_options *options, quipu_error *reterr)
 {
-    /* Limits of the options, one row each. */
     const struct {
         int32_t *value;
         int32_t otherwise;

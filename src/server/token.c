@@ -61,7 +61,6 @@ static quipu_status token_read_file(const char *path, qp_buf *text, quipu_error 
         return errno == ENOENT ? QUIPU_OK
                                : qp_error_set(reterr, QUIPU_IO, "the token file cannot be opened");
     }
-    /* The open file, not the path: nobody can exchange the two. */
     if (fstat(fd, &about) != 0) {
         status = qp_error_set(reterr, QUIPU_IO, "the token file cannot be read");
     } else if ((about.st_mode & 077) != 0) {
@@ -291,8 +290,8 @@ quipu_status qp_token_load(const char *path, qp_token_table **ret_table, quipu_e
     return QUIPU_OK;
 }
 
-/* Atomic, because workers release what the loop holds for them.
- * A table is constant once it is read; only the counter changes. */
+/* The loop holds a table for each call and each stream, so that a new file frees no identity that a
+ * worker reads. A table is constant once it is read; only the counter changes. */
 qp_token_table *qp_token_hold(qp_token_table *table)
 {
     (void)atomic_fetch_add(&table->references, 1);
@@ -572,7 +571,7 @@ static quipu_status token_change(const char *path, quipu_str remove_id, const qp
     qp_buf_init(&text, TOKEN_FILE_MAX);
     status = qp_token_load(path, &table, reterr);
     assert(status != QUIPU_OK || table != NULL);
-    /* Ids are 48 bits of a hash: two that are equal do not happen among 1000 tokens. */
+    /* Ids are 48 bits of a hash: of 1000 tokens, two share one with a chance of 1 to 5e8. */
     for (size_t i = 0; status == QUIPU_OK && i < table->count; i++) {
         if (quipu_str_eq(quipu_cstr(table->items[i].id), remove_id)) {
             without = &table->items[i];

@@ -70,7 +70,7 @@ quipu_status qp_artifact_put(ent_db *db, const qp_artifact_new *made, quipu_byte
                                                           .hash = ent_eq(made->hash)},
                                          &there, reterr);
 
-    /* The caller has the hash of these very bytes: nothing is hashed under the lock. */
+    /* The caller has made the hash of these very bytes; only their sizes are compared here. */
     assert(ent_depth(db) > 0 && made->hash.n == QP_HASH_TEXT_SIZE);
     assert(made->size == (int64_t)data.n);
     if (status == QUIPU_OK && !there) {

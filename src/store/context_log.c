@@ -33,7 +33,7 @@
 /* A memory and what orders it among those of the same time. */
 typedef struct context_log_item {
     quipu_memory memory;
-    int64_t number; /* drawn by the database, in the order of creation */
+    int64_t number; /* within its session, in the order of saving (memory_put_number()) */
 } context_log_item;
 
 /* One reading: where it looks, and what it found so far. */

@@ -656,7 +656,7 @@ static quipu_status export_head(export_run *run, const qp_session *row, quipu_er
     qp_jsonw_i64(&run->writer, row->revision);
     qp_jsonw_key(&run->writer, QUIPU_STR("next_seq"));
     qp_jsonw_i64(&run->writer, row->next_seq);
-    /* A session without a chain has no head: only older programs have written to it. */
+    /* Without a chain there is no head: no message was appended yet, or only by older programs. */
     if (row->hashed_from > 0) {
         qp_jsonw_key(&run->writer, QUIPU_STR("hashed_from"));
         qp_jsonw_i64(&run->writer, row->hashed_from);

@@ -425,7 +425,7 @@ static quipu_status fork_release_range(quipu_store *store, ent_db *db, quipu_are
  * removed. Ends when nothing of the range is left and the last row stayed.
  *
  *    a (hidden) 1 ..... 4     c is deleted, and nothing else is forked from b or a:
- *    └ b (hidden) 5 .. 6      b gives up 5..6 and its row, then a gives up 1..4 and its row
+ *    └ b (hidden) 5 .. 6      b releases 5..6 and its row, then a releases 1..4 and its row
  *      └ c        7 .. 9      a living a would keep 1..4 and end the walk */
 static quipu_status fork_release_up(quipu_store *store, ent_db *db, quipu_arena *scratch,
                                     ent_opt_int next, bool gone, qp_fork_span range,

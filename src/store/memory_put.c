@@ -97,8 +97,8 @@ void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE])
             memory_put_add(&sum, ' ');
             blank = false;
         }
-        /* Lower case of ASCII only: hashes are stored, and tables of Unicode change with its
-         * versions. */
+        /* ASCII only, byte by byte. The rule cannot change any more: hashes are stored, and rows
+         * with a hash by another rule would not be recognized as repeats. */
         for (size_t k = 0; k < size; k++) {
             const char byte = content.p[i + k];
 
@@ -346,7 +346,6 @@ static quipu_status memory_put_row(const memory_put *put, ent_db *db, quipu_aren
     return qp_reflection_create(db, NULL, &row, NULL, reterr);
 }
 
-/* Whether two ids are the same. */
 static bool memory_put_is_id(quipu_uuid a, quipu_uuid b)
 {
     return memcmp(a.b, b.b, sizeof(a.b)) == 0;

@@ -84,7 +84,6 @@ static quipu_status session_delete_belongings(quipu_store *store, ent_db *db, co
         status = qp_usage_remove(db, row->id, reterr);
     }
     if (status == QUIPU_OK) {
-        /* State of the app and of the user stays; it forgets which session set it. */
         status = qp_state_forget_session(store, db, row, reterr);
     }
     if (status == QUIPU_OK) {
@@ -171,7 +170,7 @@ static quipu_status session_delete_missing(session_delete_call *call, ent_db *db
     const qp_session *row = NULL;
     quipu_status status = QUIPU_OK;
 
-    /* Where the batch is exclusive the row would have been found. */
+    /* In an exclusive batch nobody else writes: the look that found no row is still right. */
     if (call->store->group.sessions.state == QP_BATCH_LOCKED) {
         status = qp_session_lookup(call->store, db, scratch, call->key, &row, reterr);
     }

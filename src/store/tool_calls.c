@@ -29,7 +29,7 @@ static bool tool_calls_is_tail(char byte)
 /* Whether an output stands in the content where the one before it ended. One that begins inside of
  * a UTF-8 character is no text of its own, and could not be read back as one.
  *
- *   content   "aa|b|cc"     outputs "aa", "b" and "cc" of three calls: *at moves from bar to bar */
+ *   content "aabcc", outputs of three calls "aa", "b", "cc": *at is 2, 3 and 5 behind them */
 static bool tool_calls_follows(quipu_str content, size_t *at, quipu_str output)
 {
     const bool follows = output.n <= content.n - *at &&
