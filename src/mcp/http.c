@@ -2,8 +2,7 @@
  * the body, and which status an answer gets.
  *
  * Owns: nothing. Called by: HTTP servers, and by rpc.c for the check of headers. Locks: none.
- * Runs on a worker of the server, or on the thread of a program that has an HTTP server of its own.
- * A request that reaches this file has passed its transport's checks: host, origin, token, size. */
+ * Runs on a worker of the server (routes_mcp.c), which has checked host, origin, token and size. */
 #include "mcp/http.h"
 
 #include <assert.h>

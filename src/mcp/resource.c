@@ -10,7 +10,6 @@
 
 #include "base/str.h"
 
-/* The scheme is the server's own; no program resolves it. */
 #define RESOURCE_PREFIX "quipu://session/"
 #define RESOURCE_DATA_SIZE 16 /* what stands around a URI in an error */
 #define RESOURCE_MIME "application/json"

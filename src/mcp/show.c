@@ -92,7 +92,7 @@ static void show_put(qp_jsonw *out, const char *name, quipu_str text)
 }
 
 /* Absent texts are left out: a model pays for every member.
- * The parent's key is left out: it may lie outside of the scope.  */
+ * The parent's key is left out: it may lie outside of the scope. */
 void qp_mcp_put_session(qp_jsonw *out, const quipu_session_info *info)
 {
     qp_jsonw_put_text(out, "key", info->key);

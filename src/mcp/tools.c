@@ -439,7 +439,6 @@ bool qp_mcp_tools_list(qp_mcp_request *request)
     qp_jsonw_key(request->out, QUIPU_STR("tools"));
     qp_jsonw_array(request->out);
     for (const qp_mcp_tool *tool = qp_mcp_tools; tool->name != NULL; tool++) {
-        /* Tools that write are missing from the list of a server that may not. */
         if (qp_mcp_tool_is_offered(request->server, tool)) {
             tools_put(request, tool);
         }

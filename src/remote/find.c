@@ -202,9 +202,8 @@ quipu_status qp_remote_recall(void *ctx, const qp_call *call, const quipu_recall
 
 /* ---- export ---------------------------------------------------------------------------------- */
 
-/* Counts lines while they pass. Their first member is their type. */
-/* The caller's function and its context, and what was counted; `begin` holds the beginning of a
- * line that may come in several pieces. */
+/* Counts lines while they pass. Their first member is their type. `begin` holds the beginning of a
+ * line, which may come in several pieces. */
 typedef struct find_lines {
     quipu_write_fn write;
     void *ctx;

@@ -25,9 +25,9 @@ typedef enum show_place {
     SHOW_ARGS     /* the arguments of that call */
 } show_place;
 
-/* Members of an auth config that hold a secret. */
-/* In both spellings, because stored events may have either. A member that is forgotten here leaves
- * the server: a new credential of ADK's needs its secrets in this list. */
+/* Members of an auth config that hold a secret, in both spellings, because stored events may have
+ * either. A member that is not in this list leaves the server: a new kind of credential in ADK
+ * needs its secrets here. */
 static const char *const show_secrets[] = {
     "password",
     "token",

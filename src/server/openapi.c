@@ -112,7 +112,6 @@ static void openapi_parameters(qp_jsonw *writer, const qp_route *route)
     qp_jsonw_array_end(writer);
 }
 
-/* The type is a key here: the document has one for each content type of a body. */
 /* {"application/json":{"schema":{"$ref":"#/components/schemas/NAME"}}} */
 static void openapi_content(qp_jsonw *writer, const char *type, const char *schema)
 {

@@ -450,7 +450,6 @@ static void adk_put_app(qp_jsonw *writer, quipu_str name, bool is_detailed)
  * No read of the store for it; a token of the whole store sees the names of all apps. */
 quipu_status qp_route_adk_apps(qp_call *call, quipu_error *reterr)
 {
-    /* Two forms of the same list: names, or objects. */
     const bool is_detailed = qp_call_flag(call, "detailed");
     /* For a scoped token, which names an app in any case. */
     quipu_str own = call->identity->app_name;

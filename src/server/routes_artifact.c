@@ -628,7 +628,6 @@ static quipu_status adk_list(qp_call *call, adk_shows shows, quipu_error *reterr
         query.name = call->path[3];
         query.flags = QUIPU_ARTIFACT_VERSIONS;
     }
-    /* Names of the user are listed also where the session has expired. */
     hidden = hidden && shows != ADK_NAMES && !artifact_is_users(query.name);
     if (status == QUIPU_OK && !hidden) {
         status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);

@@ -242,7 +242,6 @@ static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_me
 
 /* Parse, scope, whose memory, change: the store is not asked before the body is right, and the
  * change is one transaction. */
-/* Needs the right to write, in the scope of the session. */
 quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr)
 {
     quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;

@@ -151,7 +151,6 @@ static void read_put_context(qp_jsonw *writer, const quipu_context *context, boo
             qp_jsonw_put_i64(writer, "reportedCached", context->reported_cached);
         }
     }
-    /* Tools belong to the prompt: they are what a model reads first. */
     if (context->tools.text.n > 0) {
         qp_jsonw_key(writer, QUIPU_STR("tools"));
         qp_jsonw_raw(writer, context->tools.text);
@@ -165,7 +164,6 @@ static void read_put_context(qp_jsonw *writer, const quipu_context *context, boo
     qp_jsonw_key(writer, QUIPU_STR("contents"));
     qp_jsonw_array(writer);
     for (size_t i = 0; i < context->contents.count; i++) {
-        /* One turn of the prompt, in the form of the neutral request. */
         const quipu_content *content = quipu_content_at(context->contents, i);
 
         qp_jsonw_object(writer);

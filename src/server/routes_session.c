@@ -387,9 +387,8 @@ static quipu_status routes_read_settings(qp_call *call, qp_json_node value,
     return status;
 }
 
-/* What a body of an append says. */
-/* Lives on the handler's stack; `options` holds pointers to its siblings, so that it must not be
- * copied. */
+/* What a body of an append says. On the handler's stack; `options` points to its siblings, so that
+ * the struct must not be copied. */
 typedef struct routes_append {
     quipu_messages messages;
     quipu_append_options options; /* refers to the others */

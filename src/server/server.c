@@ -136,7 +136,8 @@ static void server_on_tick(evutil_socket_t fd, short events, void *arg)
 }
 
 /* EVLOOP_NO_EXIT_ON_EMPTY: a server without connections waits for the next one.
- * The one thread that touches connections, streams, counters and the table of tokens. */
+ * The one thread that moves connections and streams on and reads the token file anew; a worker has
+ * the call of its job alone. */
 static void *server_loop(void *arg)
 {
     quipu_server *server = arg;

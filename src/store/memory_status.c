@@ -213,7 +213,7 @@ static quipu_status memory_status_work(void *ctx, ent_db *db, quipu_arena *scrat
             status = memory_status_item(call, db, scratch, &rows.items[i], &items[shown++], reterr);
         }
     }
-    /* Fewer than `count` where rows without a key were passed over. */
+    /* Fewer than `count` where rows with an empty key were passed over. */
     call->list->pub.sessions = quipu_memory_progresses_of(items, shown);
     call->list->pub.more = rows.n > count;
     return status;

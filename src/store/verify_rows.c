@@ -489,7 +489,8 @@ static quipu_status verify_rows_watermark(rows_walk *walk, const qp_memory_scope
         return QUIPU_OK;
     }
     if (seq == 0 || seq < owner->first_seq) {
-        /* What is right is not known: a repair writes 0, and more counts as pending than is. */
+        /* A repair writes 0: right before the first message. Behind messages that are gone the
+         * right number is not known, and more counts as pending than is. */
         finding->retotals = seq == 0 || row->watermark_tokens > owner->token_count;
     } else {
         status = qp_chain_resolve(walk->db, owner, seq, seq, &chain, &error);
