@@ -36,9 +36,8 @@ static_assert((QP_CACHE_BUCKETS & (QP_CACHE_BUCKETS - 1)) == 0, "hash % buckets 
 static_assert(ENT_FIELDS_MAX <= UINT8_MAX, "qp_cached.columns counts them");
 static_assert(QP_SEARCH_KEYS_MAX + 2 <= ENT_FIELDS_MAX, "a hit fits qp_cached.kinds");
 
-/* Finalizes and frees an entry that is in no bucket. */
+/* Finalizes and frees an entry that is in no bucket; NULL and a half-made entry are fine. */
 static void cache_drop(const ent_db *db, qp_cached *cached)
-/* NULL and a half-made entry are fine: callers clean up without cases. */
 {
     if (cached != NULL) {
         assert(!cached->listed && !cached->busy);
@@ -144,7 +143,7 @@ static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shap
         status = db->engine->prepare(db->conn, qp_buf_str(&sql), &cached->statement, reterr);
         db->stats.prepares++;
     }
-    /* The shape ends with its length, not with a NUL: it may contain zeros. */
+    /* One block: the SQL with its NUL, then the shape, which may contain zeros and has a length. */
     if (status == QUIPU_OK) {
         cached->sql = qp_malloc(sql.n + 1 + shape.n);
         if (cached->sql == NULL) {

@@ -342,8 +342,8 @@ const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, con
     if (((entity->flags & ENT_E_CLUSTER) != 0 && db->engine->packs_clusters) ||
         (db->engine->shards && entity->shard != NULL)) {
         first = 0;
-        /* An allocated key is the first field: slots[0] and slots[1] are left out. */
     } else if (row->key_given_out) {
+        /* An allocated key is the first field: slots[0] and slots[1] are left out. */
         first = 2;
     }
     assert(first != 0 || !row->key_given_out);

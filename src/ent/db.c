@@ -164,7 +164,6 @@ void qp_db_commit_later(ent_db *db)
 qp_failure qp_db_failure(const ent_db *db)
 {
     assert(db != NULL);
-    /* A retry takes another way: it passes the damaged index over. */
     return db->index_failed              ? QP_FAILURE_CONFLICT
            : db->engine->failure != NULL ? db->engine->failure(db->conn)
                                          : QP_FAILURE_FINAL;

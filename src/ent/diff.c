@@ -384,8 +384,8 @@ static void diff_field(diff_work *work, const ent_entity *entity, const qp_table
         diff_problem(work, entity, column->name, "has a type that cannot hold its values");
     } else if (diff_refuses_null(work, field, column)) {
         diff_problem(work, entity, column->name, "must have a value but is optional now");
-        /* The type fits and the name is a former one: the schema stated the rename with `was`. */
     } else if (!qp_name_eq(column->name, field->column)) {
+        /* The type fits and the name is a former one: the schema stated the rename with `was`. */
         qp_ddl *change = diff_add(work, QP_DDL_RENAME, entity);
         change->field = field;
         change->name = column->name;

@@ -31,9 +31,9 @@
  */
 
 /* Room for one more row: the buffer doubles, so that n rows cost O(n). It stays with the connection
- * for the next call, up to QP_ROWS_KEPT_MAX. */
+ * for the next call, up to QP_ROWS_KEPT_MAX. Its capacity is in bytes: levels with rows of
+ * different sizes share it. */
 static quipu_status find_room(ent_db *db, size_t row_size, size_t count, quipu_error *reterr)
-/* In bytes; the rows of several levels have different sizes and share the buffer. */
 {
     size_t capacity = db->rows_capacity;
     char *rows;

@@ -253,8 +253,7 @@ quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema, qp_repo
                                  .migrator = db->engine->migrator,
                                  .purpose = QP_DIFF_WRITE,
                                  .packs_clusters = db->engine->packs_clusters,
-                                 /* The connection answers for the engine: shapes of tables
-                                  * differ between the two. */
+                                 /* With shards the keys of tables begin with the shard. */
                                  .shards = db->engine->shards};
     quipu_status status = qp_db_enter_read(db, reterr);
 

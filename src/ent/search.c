@@ -94,7 +94,6 @@ bool qp_search_is_apart(const ent_db *db)
 void qp_search_set_damaged(ent_db *db)
 {
     assert(qp_search_is_apart(db));
-    /* Both at once: the first outlives the transaction, the second ends it. */
     db->index_damaged = true;
     db->index_failed = true;
 }
@@ -272,9 +271,9 @@ quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *
 
 /* Emptying reads the index's own pages, and fails where they are damaged: the retry discards it. */
 quipu_status qp_search_clear(ent_db *db, const ent_entity *entity, bool *ret_discarded,
-                             /* As it was at the beginning: the mark changes below. */
                              quipu_error *reterr)
 {
+    /* As it is at the beginning: the mark changes below. */
     const bool discards = qp_search_is_damaged(db);
     quipu_status status = QUIPU_OK;
 
@@ -289,8 +288,8 @@ quipu_status qp_search_clear(ent_db *db, const ent_entity *entity, bool *ret_dis
     if (status == QUIPU_OK) {
         db->index_damaged = false;
         *ret_discarded = discards;
-        /* The transaction is lost; the retry enters with the mark set and discards. */
     } else if (qp_search_is_damage(db, status) && !discards) {
+        /* The transaction is lost; the retry enters with the mark set and discards. */
         qp_search_set_damaged(db);
     }
     return status;

@@ -129,8 +129,7 @@ static sql_parameter sql_parameter_of(const sql_writer *w, unsigned number)
 
 /* The shard and the owner's number are the next two values; the first is used twice:
  *
- *   "part"=$1 AND "uid"=(SELECT "uid" FROM "sessions" WHERE "part"=$1 AND "id"=$2)
- */
+ *   "part"=$1 AND "uid"=(SELECT "uid" FROM "sessions" WHERE "part"=$1 AND "id"=$2) */
 static void sql_owner_is(sql_writer *w)
 {
     assert(w->shards);
@@ -141,8 +140,7 @@ static void sql_owner_is(sql_writer *w)
 
 /* The shard of a reference, computed from its number; the cast is for a NULL, which has no type:
  *
- *   CAST($32 AS bigint) & 4095
- */
+ *   CAST($32 AS bigint) & 4095 */
 static void sql_part_of(sql_writer *w, unsigned number)
 {
     assert(w->shards);
@@ -158,8 +156,7 @@ static void sql_part_of(sql_writer *w, unsigned number)
  * here, by a comparison of the column with itself.
  *
  *   ("branch" NOT IN (SELECT value FROM ent_list(?1)) AND "branch"="branch")       SQLite
- *   ("branch" <> ALL($1) AND "branch"="branch")                                    PostgreSQL
- */
+ *   ("branch" <> ALL($1) AND "branch"="branch")                                    PostgreSQL */
 static void sql_in(sql_writer *w, const ent_field *field, bool negated)
 {
     bool guard = negated && (field->flags & ENT_F_NULLABLE) != 0;
@@ -328,8 +325,7 @@ static void sql_term_compare(sql_writer *w, const sql_term *term, const char *op
  *
  *   row's value   ascending         descending
  *   x             "a">x             "a"<x, or ("a"<x OR "a" IS NULL) where "a" can be NULL
- *   NULL          "a" IS NOT NULL   1=0
- */
+ *   NULL          "a" IS NOT NULL   1=0 */
 static void sql_term_behind(sql_writer *w, const sql_term *term)
 {
     if (term->null) {
@@ -355,8 +351,7 @@ static void sql_term_behind(sql_writer *w, const sql_term *term)
  * order tokens DESC, branch:
  *
  *   "tokens"<=?1 AND ("tokens"<?1 OR ("tokens"=?1 AND "branch">?2)
- *     OR ("tokens"=?1 AND "branch"=?2 AND "id">?3))
- */
+ *     OR ("tokens"=?1 AND "branch"=?2 AND "id">?3)) */
 static void sql_after(sql_writer *w, sql_term *terms, size_t n, bool any_where)
 {
     assert(n <= SQL_TERMS_MAX);

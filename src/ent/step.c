@@ -178,6 +178,7 @@ static void step_put_text(qp_buf *sql, const char *text)
  * that creates its table only if it does not exist.
  *
  *   CREATE VIEW "name" AS SELECT 'why' AS reserved
+ *
  * A table or a view that has the name already is left as it is.
  */
 quipu_status ent_step_reserve(ent_db *db, const char *name, const char *why, quipu_error *reterr)

@@ -298,7 +298,7 @@ static quipu_status update_take_row(ent_db *db, qp_cached *cached, quipu_arena *
         status = qp_row_return(arena, entity, values, ret_row, reterr);
     }
     if (status == QUIPU_OK) {
-        /* The second step says whether another row was changed; it costs no round trip. */
+        /* The second step says whether another row was changed. */
         status = qp_cached_step(db, cached, values, &is_row, reterr);
     }
     if (status == QUIPU_OK && is_row) {

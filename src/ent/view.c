@@ -85,7 +85,7 @@ void ent_view_read(const ent_view *view, const void *row, void *ret_struct)
         const bool has = value != NULL;
 
         assert(shown->presence || shown->type == field->type);
-        if (shown->by_hand) { /* by_hand: the caller converts it */
+        if (shown->by_hand) { /* the caller converts it */
             continue;
         }
         /* A member that only says whether the field has a value, for fields too large to be
@@ -222,8 +222,8 @@ const ent_field *ent_class_clear(const ent_entity *entity, uint32_t classes, voi
             kept = field;
         } else if ((field->flags & ENT_F_NULLABLE) != 0) {
             qp_patch_put(field, ENT_OP_CLEAR, NULL, ret_patch);
-            /* A required field is cleared to its default, which says nothing about anybody. */
         } else if (view_default(field, member)) {
+            /* A required field is cleared to its default, which says nothing about anybody. */
             qp_patch_put(field, ENT_OP_SET, member, ret_patch);
         } else {
             kept = field;
@@ -234,7 +234,6 @@ const ent_field *ent_class_clear(const ent_entity *entity, uint32_t classes, voi
 
 /* The representation of a float: 0.0 and -0.0 differ in it, and a NaN equals itself. */
 static uint64_t view_bits(double number)
-/* Compared as bits, because == holds for 0.0 and -0.0 and for no NaN. */
 {
     uint64_t bits = 0;
 

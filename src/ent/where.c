@@ -262,7 +262,6 @@ static quipu_status where_put_list(qp_plan *plan, size_t number, const where_slo
  *   "ab" ─▶ "ac"      "a" U+10FFFF ─▶ "b"      U+10FFFF ─▶ absent
  */
 static quipu_status where_next(qp_plan *plan, quipu_str prefix, quipu_str *ret_next)
-/* From the last character backwards: the shorter bound is the result of dropping. */
 {
     size_t n = prefix.n;
 

@@ -89,7 +89,6 @@ static uint32_t words_fold(uint32_t point)
         }
     }
     if (low > 0) {
-        /* One target: a letter with many accents, in neighbouring places. */
         const qp_word_fold *run = &qp_word_folds[low - 1];
         const uint32_t way = point - run->from;
         if (run->apart == 0) {
@@ -108,10 +107,9 @@ static uint32_t words_fold(uint32_t point)
 static size_t words_step(const qp_word_reader *reader, words_kind *ret_kind, uint32_t *ret_point)
 {
     const unsigned char c = *reader->at;
-    const unsigned char lower = (unsigned char)(c | 0x20);
+    const unsigned char lower = (unsigned char)(c | 0x20); /* of a capital the small letter */
     uint32_t point = 0;
     size_t n = 1;
-    /* Sets one bit: of a capital it makes the small letter. */
 
     assert(reader->at < reader->end);
     if (c < 0x80) {

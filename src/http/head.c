@@ -11,8 +11,8 @@
 
 #include "base/str.h"
 
-/* A second one of these is refused: two programs may choose differently. */
-/* In the order of the alphabet, for people; a header that a handler relies on belongs here. */
+/* A second one of these is refused: a proxy and this server may choose differently. A header that
+ * a handler relies on belongs here. */
 static const char *const head_single[] = {
     "authorization",        "content-encoding", "content-length",
     "content-type",         "expect",           "host",
@@ -131,8 +131,8 @@ static bool head_list_has(quipu_str list, const char *word)
 
 /* "METHOD target HTTP/1.1", with one space in both places. Gives the target's place: its meaning
  * depends on the Host header.
- * More than two spaces are refused: a proxy may see another target in such a line than this server.
- * */
+ * More than two spaces are refused: a proxy may see another target in such a line than this
+ * server. */
 static bool head_request_line(char *line, size_t size, qp_http_request *request, bool *ret_is_1_0,
                               quipu_str *ret_target, qp_http_refusal *ret_refusal)
 {
@@ -159,7 +159,7 @@ static bool head_request_line(char *line, size_t size, qp_http_request *request,
     *ret_target = (quipu_str){target, (size_t)(version - target)};
     version++;
     rest -= ret_target->n + 1;
-    /* "HTTP/1.1" has 8 bytes. */
+    /* 8 bytes: "HTTP/", a digit, a dot, a digit. */
     if (rest != 8 || memcmp(version, "HTTP/", 5) != 0 || version[6] != '.') {
         return qp_http_refuse(ret_refusal, 400, "the request line names no version of HTTP");
     }
@@ -215,7 +215,7 @@ static bool head_field(char *line, size_t size, qp_http_request *request,
     head_lower(line, name_size);
     field.name = (quipu_str){line, name_size};
     field.value = head_trim((quipu_str){line + name_size + 1, size - name_size - 1});
-    /* Hosts have no case, and are compared often. */
+    /* Names of hosts have no case: comparing bytes is then enough. */
     if (quipu_str_eq(field.name, QUIPU_STR("host"))) {
         head_lower(line + (field.value.p - line), field.value.n);
     }

@@ -20,8 +20,9 @@
 #include "base/str.h"
 #include "net/libcurl.h"
 
-/* Short enough that a cancelled call ends while a user waits, and long enough to cost nothing. */
-#define HTTP_SLICE_MS 20 /* how often a waiting exchange checks cancel flag and timeouts */
+/* How often a waiting exchange checks cancel flag and timeouts: 50 wake-ups a second cost little,
+ * and a cancelled call ends at once for a person. */
+#define HTTP_SLICE_MS 20
 #define HTTP_MS_PER_S 1000
 /* More than thirty years: beyond it a number is a mistake. */
 #define HTTP_RETRY_AFTER_S_MAX 1000000000
@@ -29,7 +30,7 @@
 /* A multi handle with its connections, and the easy handle that uses it. */
 typedef struct qp_http_line {
     CURLM *multi; /* owns the connections */
-    CURL *easy;   /* of one exchange at a time; its options are reset behind it */
+    CURL *easy;   /* of one exchange at a time; its options are reset after it */
     struct qp_http_line *next;
 } qp_http_line;
 
