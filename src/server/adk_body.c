@@ -51,8 +51,8 @@ typedef struct body_field {
     bool required; /* null is wrong */
 } body_field;
 
-/* ADK 2.13's Event. */
-/* The order is that of the model's fields: body_check_event() lists faults in it, and
+/* ADK 2.13's Event.
+ * The order is that of the model's fields: body_check_event() lists faults in it, and
  * body_put_event() stores members in it. A field of a newer ADK is added here, or it is dropped
  * from the events that a client sends. */
 static const body_field body_of_event[] = {

@@ -13,8 +13,8 @@
 
 #define SHOW_INTERNAL QUIPU_STR("__adk_internal_") /* customMetadata that only ADK itself reads */
 
-/* What a value is a part of. */
-/* A small state machine over the depth of a value. A place is passed down to members and items, and
+/* What a value is a part of.
+ * A small state machine over the depth of a value. A place is passed down to members and items, and
  * SHOW_AUTH is never left on the way down: PLAIN: an auth type or an auth member leads to AUTH, the
  * name of the request to REQUEST; REQUEST: "response" leads to AUTH, "args" to ARGS; ARGS:
  * "authConfig" leads to AUTH. */
@@ -55,15 +55,15 @@ static const char *const show_secrets[] = {
     "api_key",
 };
 
-/* Members that are auth configs wherever they stand. */
-/* Names that ADK gives to nothing else, so that they need no context. */
+/* Members that are auth configs wherever they stand.
+ * Names that ADK gives to nothing else, so that they need no context. */
 static const char *const show_auth_members[] = {
     "requestedAuthConfigs", "requested_auth_configs",  "rawAuthCredential",
     "raw_auth_credential",  "exchangedAuthCredential", "exchanged_auth_credential",
 };
 
-/* Values of authType: an object that has one is a credential. */
-/* By value and by name of Python's enum. An object of a user's state that looks like a credential
+/* Values of authType: an object that has one is a credential.
+ * By value and by name of Python's enum. An object of a user's state that looks like a credential
  * is treated as one: hiding too much is the safe mistake. */
 static const char *const show_auth_types[] = {
     "apiKey",

@@ -9,8 +9,8 @@
 
 #include "server/server.h"
 
-/* Upper bounds of the histogram's buckets, in microseconds. */
-/* From 100 microseconds, a session in the page cache, to 10 s, beyond which clients have left.
+/* Upper bounds of the histogram's buckets, in microseconds.
+ * From 100 microseconds, a session in the page cache, to 10 s, beyond which clients have left.
  * Changing a bound breaks the dashboards that compare with earlier figures. */
 static const int64_t metrics_bounds[QP_SERVER_BUCKETS] = {
     100, 250, 500, 1000, 2500, 5000, 10000, 25000, 100000, 500000, 2500000, 10000000,

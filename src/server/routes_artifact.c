@@ -608,8 +608,8 @@ quipu_status qp_route_adk_artifact_save(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* What a list shows of each artifact. */
-/* Names are of the newest versions; the other two list every version of one name. */
+/* What a list shows of each artifact.
+ * Names are of the newest versions; the other two list every version of one name. */
 typedef enum adk_shows { ADK_NAMES, ADK_VERSIONS, ADK_METADATA } adk_shows;
 
 /* Three routes are one list: ADK asks for names, for the versions of one, or for what is known of

@@ -14,8 +14,8 @@
 
 #define MEMORY_LIMIT_DEFAULT 200 /* memories of a kind that an answer has without a limit */
 
-/* In the order of their enums in <quipu/store.h>. */
-/* The place in a list is the enum's value; 0 is no value, and has no name. */
+/* In the order of their enums in <quipu/store.h>.
+ * The place in a list is the enum's value; 0 is no value, and has no name. */
 static const char *const memory_kinds[] = {"", "observation", "reflection"};
 static const char *const memory_priorities[] = {"", "standing", "high", "medium", "low", "done"};
 static const char *const memory_topics[] = {"",           "instruction", "preference", "decision",

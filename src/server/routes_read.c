@@ -18,8 +18,8 @@
 static const char *const read_roles[] = {"",         "user",  "assistant", "tool",
                                          "function", "model", "system"};
 
-/* In the order of quipu_context_reason. */
-/* Why the prompt begins otherwise than the one before it, or that it does not ("same"). */
+/* In the order of quipu_context_reason.
+ * Why the prompt begins otherwise than the one before it, or that it does not ("same"). */
 static const char *const read_reasons[] = {
     "same", "first",      "model",  "instructions", "memory",
     "idle", "compaction", "window", "history",      "pays",
