@@ -127,7 +127,7 @@ static quipu_status child_metadata(quipu_str parent, quipu_str agent, bool merge
     qp_jsonw_str(&writer, parent);
     qp_jsonw_key(&writer, QUIPU_STR(CHILD_AGENT));
     qp_jsonw_str(&writer, agent);
-    /* A time that cannot be written leaves the child unmerged, which only shows it as open. */
+    /* Where the clock's time has no text (after the year 9999) the child only shows as open. */
     if (merged && qp_time_rfc3339(quipu_time_now(), now, NULL) == QUIPU_OK) {
         qp_jsonw_key(&writer, QUIPU_STR(QP_CHILD_MERGED));
         qp_jsonw_str(&writer, quipu_cstr(now));

@@ -25,8 +25,7 @@
 
 static const struct {
     quipu_str prefix;
-    int scope; /* 0: never stored */
-    /* "temp:" has scope 0, and sessions have no prefix at all. */
+    int scope; /* 0: never stored; names of the session itself have no prefix and no row here */
 } delta_scopes[] = {{{"app:", 4}, QP_SCOPE_APP}, {{"user:", 5}, QP_SCOPE_USER}, {{"temp:", 5}, 0}};
 
 /* Splits a name into its scope and the rest. "temp:" returns 0: such a name never reaches the
@@ -126,7 +125,6 @@ static qp_state_entry *delta_block(const char *prefix, quipu_str name, quipu_str
         memcpy(text + head, name.p, name.n);
     }
     text[head + name.n] = '\0';
-    /* Without a value the name is to be deleted. */
     entry->name = (quipu_str){text, head + name.n};
     text += head + name.n + 1;
     if (value.n > 0) {
@@ -144,7 +142,6 @@ static quipu_status delta_room(qp_state_map *map, size_t more)
     size_t room = map->room;
     qp_state_entry **entries;
 
-    /* Readers of the map hold no pointer to this array. */
     if (map->count + more <= room) {
         return QUIPU_OK;
     }

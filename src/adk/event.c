@@ -27,6 +27,7 @@ quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an event needs an arena and a place for the message");
     }
+    /* In the caller's arena, like its texts: the slice points to both. */
     message = quipu_arena_alloc(arena, sizeof(*message));
     if (message == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "no room for a message");
@@ -51,6 +52,7 @@ static bool event_has(quipu_str text, quipu_str wanted)
     const char *const end = text.p + text.n;
     const char *at = text.p;
 
+    /* From quote to quote, since `wanted` begins with one. */
     while ((at = memchr(at, '"', (size_t)(end - at))) != NULL) {
         if ((size_t)(end - at) < wanted.n) {
             return false;
@@ -67,6 +69,8 @@ static bool event_has(quipu_str text, quipu_str wanted)
  * and a search for a textual timestamp saves parsing every event. */
 static bool event_converts(const quipu_event_dialect *dialect, quipu_str stored)
 {
+    /* Names and bytes stand anywhere in an event: searching the text for one
+ * spelling is not enough. */
     if (dialect->key_case != QUIPU_KEYS_AS_STORED || dialect->bytes != QUIPU_BYTES_AS_STORED ||
         dialect->time == QUIPU_TIMES_RFC3339) {
         return true;
@@ -82,8 +86,8 @@ quipu_status qp_event_write(const quipu_message *message, quipu_str root,
 {
     quipu_status status;
     bool converts;
-    qp_buf stored;
-    qp_buf wanted;
+    qp_buf stored; /* in the spelling that the event was appended in */
+    qp_buf wanted; /* in the dialect's; stays empty where nothing is converted */
 
     qp_buf_init(&stored, QP_EVENT_JSON_MAX);
     qp_buf_init(&wanted, QP_EVENT_JSON_MAX);
@@ -112,6 +116,7 @@ quipu_status qp_dialect_read(const quipu_event_dialect *given, quipu_event_diale
     quipu_status status =
         qp_options_read(&dialect, sizeof(dialect), given, "quipu_event_dialect", reterr);
 
+    /* Unsigned, so that a negative value is outside as well. */
     if (status == QUIPU_OK && ((unsigned)dialect.key_case > QUIPU_KEYS_SNAKE ||
                                (unsigned)dialect.bytes > QUIPU_BYTES_URL ||
                                (unsigned)dialect.time > QUIPU_TIMES_RFC3339)) {
@@ -133,7 +138,7 @@ quipu_status quipu_message_to_event(quipu_messages messages, size_t index,
 {
     quipu_event_dialect read = QUIPU_EVENT_DIALECT_INIT;
     const quipu_message *message = NULL;
-    quipu_message room;
+    quipu_message room; /* for a message of another version's size */
     quipu_status status;
 
     if (arena == NULL || ret_event == NULL) {

@@ -46,6 +46,7 @@ static void convert_bytes(convert_run *run, qp_json_node node)
     const bool url = run->dialect->bytes == QUIPU_BYTES_URL;
     size_t start;
 
+    /* Copied first: most values stay as they are. */
     qp_jsonw_raw(&run->writer, raw);
     if (run->dialect->bytes == QUIPU_BYTES_AS_STORED || qp_json_kind_of(node) != QP_JSON_STRING ||
         qp_buf_status(run->buf) != QUIPU_OK || memchr(raw.p, '\\', raw.n) != NULL) {
@@ -71,6 +72,7 @@ static void convert_time(convert_run *run, qp_json_node node)
     char written[QP_EVENT_TIME_SIZE];
     quipu_time time = {0, 0};
 
+    /* Only the two conversions that the dialect can ask for; everything else is copied below. */
     if (text && run->dialect->time == QUIPU_TIMES_SECONDS) {
         quipu_str raw = qp_json_raw(node);
         if (quipu_time_parse((quipu_str){raw.p + 1, raw.n - 2}, &time) == QUIPU_OK) {
@@ -91,10 +93,11 @@ static void convert_time(convert_run *run, qp_json_node node)
 static void convert_member(convert_run *run, const qp_json_iter *member, bool blob, int depth)
 {
     const quipu_str raw = qp_json_raw(member->key);
-    const quipu_str text = {raw.p + 1, raw.n - 2};
+    const quipu_str text = {raw.p + 1, raw.n - 2}; /* without the quotes */
     qp_name_kind kind = QP_NAME_FREE;
     const char *name = qp_name_find(text, &kind);
 
+    /* "timestamp" is a time in the event itself only, and "data" is base64 in a blob only. */
     convert_key(run, member->key, name);
     if (depth == 0 && quipu_str_eq(text, QUIPU_STR("timestamp"))) {
         convert_time(run, member->value);
@@ -125,6 +128,7 @@ static void convert_value(convert_run *run, qp_json_node node, qp_name_kind kind
     } else {
         qp_jsonw_object(&run->writer);
         while (qp_json_next(&iter)) {
+            /* The names of a map are the user's, its values are objects of ADK. */
             if (kind == QP_NAME_MAP) {
                 qp_jsonw_raw_key(&run->writer, qp_json_raw(iter.key));
                 convert_value(run, iter.value, QP_NAME_MODEL, depth + 1);

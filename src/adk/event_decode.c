@@ -54,7 +54,7 @@ static bool decode_is_object(quipu_str text)
 {
     size_t at = 0;
 
-    /* JSON's blanks, and VT and FF, which the check behind refuses. */
+    /* JSON's blanks, and VT and FF, which qp_json_check() refuses afterwards. */
     while (at < text.n && (text.p[at] == ' ' || (text.p[at] >= '\t' && text.p[at] <= '\r'))) {
         at++;
     }
@@ -310,8 +310,8 @@ static void decode_time(decode_event *event)
     if (!decode_marked(event, QP_MARK_RFC3339)) {
         qp_jsonw_raw(&event->writer,
                      qp_event_seconds(time, decode_marked(event, QP_MARK_WHOLE), text));
-        /* Years beyond 9999 have no such text: refused when they are read, and not writable. */
     } else if (qp_time_rfc3339(time, text, NULL) == QUIPU_OK) {
+        /* Years beyond 9999 have no such text: the event then fails below. */
         qp_jsonw_str(&event->writer, quipu_cstr(text));
     } else {
         qp_buf_fail(event->buf, QUIPU_INVALID);

@@ -257,7 +257,7 @@ quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_
     if (session == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session");
     }
-    /* A mutex comes first: quipu_live_free() takes it down. */
+    /* Before everything else: quipu_live_free() destroys the mutex of any session that it gets. */
     if (qp_mutex_init(&session->mutex) != QUIPU_OK) {
         qp_free(session);
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session");
@@ -301,8 +301,7 @@ quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *
     status = qp_live_get(session->service->store, session->key, &want, call, &live, reterr);
     if (status == QUIPU_OK &&
         memcmp(live.history->session->uid.b, session->uid.b, sizeof(session->uid.b)) != 0) {
-        /* The key now names another session: what memory holds belongs to the old one.
-         * Messages of the old session would be shown under the new one's name. */
+        /* The key now names another session: what memory holds belongs to the old one. */
         quipu_free(live.history);
         live.history = NULL;
         want.range.after_seq = 0;
@@ -321,10 +320,9 @@ quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *
     return status;
 }
 
-/* Frees what the session holds, for sessions on the stack too (snapshot.c). Does not touch the
- * mutex, which such a session never had. */
+/* Frees what the session holds and its active child, for sessions on the stack too (snapshot.c).
+ * Does not touch the mutex, which such a session never had. */
 void qp_session_release(quipu_live *session)
-/* A child is freed with its parent. */
 {
     quipu_live_free(session->active);
     qp_state_map_free(&session->state);
@@ -357,7 +355,7 @@ static quipu_status live_misuse(quipu_error *reterr)
 quipu_status quipu_live_refresh(quipu_live *session, const quipu_call_options *call,
                                 quipu_error *reterr)
 {
-    /* Reading alone needs the lock, too: it changes what other threads look at. */
+    /* The session's lock: the call replaces messages and state that other threads read. */
     quipu_status status;
 
     if (session == NULL) {

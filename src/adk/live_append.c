@@ -358,8 +358,7 @@ static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quip
     if (status != QUIPU_OK || facts.partial) {
         return status;
     }
-    /* The delta keeps temp: names; the stored event must not.
-     * Read from the first text: the names in memory include temp:. */
+    /* The delta keeps temp: names; the stored event must not. */
     status = qp_delta_read(facts.delta, arena, &append->delta, reterr);
     append->is_message = !facts.only_state || (flags & QUIPU_SERVICE_RECORD_STATE) != 0;
     if (status == QUIPU_OK && append->is_message) {
@@ -384,8 +383,7 @@ quipu_status qp_session_append(quipu_live *session, quipu_json event,
     qp_json_doc doc;
 
     qp_json_init(&doc);
-    /* The result of an event that stores nothing.
-     * Reported also where nothing is stored. */
+    /* The result of an event that stores nothing. */
     append.result.revision = session->revision;
     status = live_append_read(&append, &doc, event.text, &arena, &partial, reterr);
     if (status == QUIPU_OK && !partial && session->behind) {

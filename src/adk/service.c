@@ -54,8 +54,8 @@ static quipu_status service_copy_isolated(quipu_service *service)
     if (count == 0) {
         return QUIPU_OK;
     }
-    /* Every place is filled in below; where a copy fails, the whole service is freed. */
-    /* The service's own arena: the names live as long as the service does. */
+    /* In the service's own arena, whose life the names share. Where a copy fails below, the whole
+     * service is freed. */
     names = qp_arena_take(&service->arena, count * sizeof(*names));
     if (names == NULL) {
         return QUIPU_NOMEM;
@@ -384,7 +384,7 @@ quipu_status quipu_service_create(quipu_service *service, const quipu_session_re
     if (status == QUIPU_OK) {
         status = service_live(service, key, &used, &live, &delta, ret_session, reterr);
     }
-    /* NULL behind a success: the live session has taken it. */
+    /* NULL after a success: the live session owns the history then. */
     quipu_free(live.history);
     qp_json_free(&doc);
     quipu_arena_free(&arena);
@@ -420,8 +420,8 @@ static quipu_status service_want(const quipu_service *service, const quipu_get_o
     if (read.num_recent == 0) {
         ret_want->range.flags = QUIPU_RANGE_HEADER;
         ret_want->has_after = false;
-        /* Cut by the store, which reads no more rows than are shown. */
     } else if (read.num_recent > 0 && !service_wants(service, QUIPU_SERVICE_BY_TIME)) {
+        /* The store cuts: it reads no more rows than are shown. */
         ret_want->range.flags = QUIPU_RANGE_LAST;
         ret_want->range.limit = read.num_recent;
     }

@@ -99,8 +99,7 @@ static size_t view_first(const quipu_message *messages, size_t count, int64_t bu
         first--;
     }
     /* A view that was cut begins neither with a response nor with a call that has none, and
-     * separates no pair.
-     * Forwards: the view gets smaller, never larger than the budget. */
+     * separates no pair. Messages are only taken away here: the view stays within the budget. */
     while (first > 0 && first < count &&
            (view_is_tool(&messages[first]) ||
             qp_tool_pair_is_cut(pairs->items, pairs->count, (int64_t)first) ||
@@ -340,7 +339,7 @@ static quipu_status view_write(view_run *run, const quipu_message *messages, siz
     quipu_status status = QUIPU_OK;
 
     if (first < count) {
-        /* At most as many: neighbours are joined. */
+        /* At most one event a message: neighbours of one author are joined. */
         run->events = qp_arena_take(run->arena, (count - first) * sizeof(*run->events));
         status = run->events != NULL ? QUIPU_OK : QUIPU_NOMEM;
     }
@@ -390,8 +389,6 @@ quipu_status qp_view_make(const quipu_message *messages, size_t count,
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "%s",
                             status == QUIPU_INVALID ? "a text of a message is not UTF-8"
-                                                    /* The last event is open until nothing
-                                                     * follows. */
                                                     : "no room for a view of the messages");
     }
     view.events = run.events;

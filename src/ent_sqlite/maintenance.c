@@ -189,6 +189,7 @@ static quipu_status maintenance_seal(void *conn, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Has no effect before the VACUUM, which writes every page with the new reserve. */
     rc = sqlite3_file_control(self->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserve);
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(self, rc, "cannot rewrite", reterr);
@@ -265,6 +266,7 @@ static quipu_status maintenance_report_pages(const qp_sqlite *self, const qp_pag
 
     assert(state->bad_count <= QP_PAGE_BAD_MAX);
     for (uint32_t i = 0; i < state->bad_count && status == QUIPU_OK; i++) {
+        /* bad_is_log is about the newest page alone. */
         qp_sqlite_page_text(self->db, state->bad[i], state->bad_is_log && i + 1 == state->bad_count,
                             text, sizeof(text));
         status = fn(ctx, quipu_cstr(text));
@@ -284,11 +286,13 @@ static quipu_status maintenance_intact(void *conn, qp_report_fn fn, void *ctx, q
     char sql[96];
 
     assert(conn != NULL);
+    /* Pages that failed in earlier calls are not findings of this check. */
     qp_page_vfs_forget(self->db);
     (void)sqlite3_db_release_memory(self->db);
     (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)",
                    QP_MAINTENANCE_FINDINGS_MAX);
     status = maintenance_each(conn, sql, maintenance_report_finding, fn, ctx, &state, &error);
+    /* The failed page is reported below, with its owner, and is no failure of the call. */
     if (status == QUIPU_CORRUPT && state.bad_count > 0) {
         status = QUIPU_OK;
     }

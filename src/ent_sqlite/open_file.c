@@ -244,6 +244,7 @@ static quipu_status open_file_short(const char *path, int64_t size, quipu_error 
     }
     n = read(fd, head, sizeof(head));
     (void)close(fd);
+    /* Not even the beginning of a header: the file never was a database. */
     if (n != (ssize_t)sizeof(head) || memcmp(head, open_file_magic, sizeof(head)) != 0) {
         return qp_error_set(reterr, QUIPU_CORRUPT, "cannot open %s: %s", path,
                             QP_SQLITE_NO_DATABASE);
@@ -261,6 +262,7 @@ static bool open_file_is_immutable(const char *path)
 
     assert(path != NULL);
     open_file_folder(path, folder);
+    /* A log or journal of 0 bytes holds no change; -shm is there while a process uses the log. */
     return open_file_beside(path, "-shm") < 0 && open_file_beside(path, "-wal") <= 0 &&
            open_file_beside(path, "-journal") <= 0 &&
            (access(folder, W_OK) != 0 || access(path, W_OK) != 0);
@@ -304,6 +306,7 @@ static quipu_status open_file_check(const char *path, uint32_t flags, qp_sqlite_
 
     assert(path != NULL && ret_file != NULL);
     if (stat(path, &info) != 0) {
+        /* Without the right to look, nobody knows whether the file exists: nothing is created. */
         if (errno != ENOENT) {
             return open_file_refused(path, errno, reterr);
         }
@@ -323,6 +326,7 @@ static quipu_status open_file_check(const char *path, uint32_t flags, qp_sqlite_
     if (status != QUIPU_OK) {
         return status;
     }
+    /* A writer makes a store of an empty file; a reader has no table to read. */
     if (!read_only) {
         status = open_file_local(path, reterr);
     } else if (info.st_size == 0) {

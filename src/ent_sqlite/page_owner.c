@@ -20,26 +20,29 @@
 #include "ent_sqlite/page_vfs.h"
 
 #define PAGE_OWNER_DEPTH_MAX 24 /* SQLite's own limit is 20 */
+/* The first byte of a b-tree page, by SQLite's file format; inner pages name their children. */
 #define PAGE_OWNER_INDEX_INNER 2
-#define PAGE_OWNER_TABLE_INNER 5
+#define PAGE_OWNER_TABLE_INNER 5 /* rowids only, no payload */
 #define PAGE_OWNER_INDEX_LEAF 10
-#define PAGE_OWNER_TABLE_LEAF 13
+#define PAGE_OWNER_TABLE_LEAF 13 /* the rows */
 
 /* One search. */
 typedef struct page_owner {
-    sqlite3 *db;
-    uint32_t wanted;
-    uint32_t page_size;
-    uint32_t usable; /* bytes of a page that SQLite uses */
-    bool overflow;   /* the second round */
-    uint32_t reads;
-    uint8_t *page;   /* page_size bytes: the page that is looked at */
-    uint8_t *chain;  /* page_size bytes: an overflow page */
-    uint32_t *pages; /* a tree's pages; QP_PAGE_OWNER_READS_MAX of them */
-    uint8_t *depth;  /* of each */
-    uint32_t page_count;
+    sqlite3 *db;         /* borrowed */
+    uint32_t wanted;     /* the page whose owner is asked for */
+    uint32_t page_size;  /* in bytes */
+    uint32_t usable;     /* bytes of a page that SQLite uses */
+    bool overflow;       /* the second round */
+    uint32_t reads;      /* of this round; at most QP_PAGE_OWNER_READS_MAX */
+    uint8_t *page;       /* page_size bytes: the page that is looked at */
+    uint8_t *chain;      /* page_size bytes: an overflow page */
+    uint32_t *pages;     /* a tree's pages; QP_PAGE_OWNER_READS_MAX of them */
+    uint8_t *depth;      /* of each */
+    uint32_t page_count; /* of `pages` and of `depth` */
 } page_owner;
 
+/* One page as the file has it. False: it cannot be read, or the round has read its number of pages,
+ * so that a damaged tree, even one that leads back to itself, ends the search. */
 static bool page_owner_read(page_owner *self, uint32_t number, uint8_t *page)
 {
     assert(page != NULL);
@@ -68,6 +71,7 @@ static uint64_t page_owner_varint(const uint8_t *page, uint32_t *at, uint32_t en
     assert(page != NULL);
     for (int i = 0; i < 9 && *at < end; i++) {
         uint8_t byte = page[(*at)++];
+        /* The ninth byte has eight bits of the value, all others seven and a flag. */
         if (i == 8) {
             return value << 8 | byte;
         }
@@ -82,6 +86,7 @@ static uint64_t page_owner_varint(const uint8_t *page, uint32_t *at, uint32_t en
 /* Where the cell at `at` names its first overflow page, or 0: its value fits the page. */
 static uint32_t page_owner_overflow_at(const page_owner *self, uint8_t type, uint32_t at)
 {
+    /* The file format's rules for how many bytes of a value stay on the page. */
     const bool table = type == PAGE_OWNER_TABLE_LEAF;
     const uint64_t usable = self->usable;
     const uint64_t most = table ? usable - 35 : (usable - 12) * 64 / 255 - 23;
@@ -93,6 +98,7 @@ static uint32_t page_owner_overflow_at(const page_owner *self, uint8_t type, uin
     if (type == PAGE_OWNER_TABLE_INNER) {
         return 0;
     }
+    /* A cell of an inner page begins with the number of a child. */
     at += type == PAGE_OWNER_INDEX_INNER ? 4 : 0;
     payload = page_owner_varint(self->page, &at, self->usable);
     if (table) {
@@ -110,6 +116,7 @@ static uint32_t page_owner_overflow_at(const page_owner *self, uint8_t type, uin
 static bool page_owner_in_chain(page_owner *self, uint32_t number)
 {
     assert(self->overflow);
+    /* 0 ends a chain; the limit of reads ends one that leads back to itself. */
     while (number != 0 && number != self->wanted && page_owner_read(self, number, self->chain)) {
         number = qp_page_u32(self->chain);
     }
@@ -120,6 +127,7 @@ static bool page_owner_in_chain(page_owner *self, uint32_t number)
 static bool page_owner_add(page_owner *self, uint32_t number, uint8_t depth)
 {
     assert(self->page_count <= QP_PAGE_OWNER_READS_MAX);
+    /* Pages beyond the limit are compared, but their children are not searched. */
     if (self->page_count < QP_PAGE_OWNER_READS_MAX) {
         self->depth[self->page_count] = depth;
         self->pages[self->page_count++] = number;
@@ -138,6 +146,7 @@ static bool page_owner_look(page_owner *self, uint32_t number, uint8_t depth)
     bool found = false;
 
     assert(depth <= PAGE_OWNER_DEPTH_MAX);
+    /* No page of a b-tree, or one with more cells than it has room for: damaged, too. */
     if ((!inner && type != PAGE_OWNER_TABLE_LEAF && type != PAGE_OWNER_INDEX_LEAF) ||
         pointers + 2 * cells > self->usable) {
         return false;
@@ -155,6 +164,7 @@ static bool page_owner_look(page_owner *self, uint32_t number, uint8_t depth)
             found = first != 0 && page_owner_in_chain(self, qp_page_u32(self->page + first));
         }
     }
+    /* The last child of an inner page stands in its header, not in a cell. */
     return found || (inner && page_owner_add(self, qp_page_u32(self->page + start + 8), depth));
 }
 
@@ -165,6 +175,7 @@ static uint8_t page_owner_depth(page_owner *self, uint32_t root)
     uint32_t number = root;
 
     assert(root > 0);
+    /* Down the last children, whose numbers stand in the headers. */
     while (depth < PAGE_OWNER_DEPTH_MAX && page_owner_read(self, number, self->page) &&
            page_owner_is_inner(self->page[page_owner_start(number)])) {
         number = qp_page_u32(self->page + page_owner_start(number) + 8);
@@ -182,6 +193,7 @@ static bool page_owner_in_tree(page_owner *self, uint32_t root)
     self->page_count = 0;
     found = page_owner_add(self, root, 0);
     assert(self->page_count == 1);
+    /* Level by level: page_owner_look() appends the children to the list that is walked. */
     for (uint32_t i = 0; i < self->page_count && !found; i++) {
         const uint8_t depth = self->depth[i];
         if ((depth < leaves || (self->overflow && depth == leaves)) &&
@@ -196,6 +208,7 @@ static bool page_owner_in_tree(page_owner *self, uint32_t root)
 static bool page_owner_round(page_owner *self, char ret[QP_PAGE_OWNER_SIZE])
 {
     sqlite3_stmt *stmt = NULL;
+    /* sqlite_schema begins at page 1, and no row of it says so. */
     bool found = page_owner_in_tree(self, 1);
 
     assert(ret != NULL);
@@ -237,6 +250,7 @@ bool qp_page_owner(sqlite3 *db, uint32_t number, char ret[QP_PAGE_OWNER_SIZE])
         return false;
     }
     self.page_size = state.page_size;
+    /* A sealed page ends with its checksum, which is no part of the b-tree. */
     self.usable = state.page_size - (state.sealed ? QP_PAGE_RESERVE : 0);
     self.page = qp_malloc(state.page_size);
     self.chain = qp_malloc(state.page_size);
@@ -244,6 +258,7 @@ bool qp_page_owner(sqlite3 *db, uint32_t number, char ret[QP_PAGE_OWNER_SIZE])
     self.depth = qp_malloc(QP_PAGE_OWNER_READS_MAX);
     if (self.page != NULL && self.chain != NULL && self.pages != NULL && self.depth != NULL) {
         found = page_owner_round(&self, ret);
+        /* The second round may read as many pages as the first. */
         self.overflow = true;
         self.reads = 0;
         found = found || page_owner_round(&self, ret);

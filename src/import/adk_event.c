@@ -34,6 +34,7 @@ quipu_status qp_adk_seconds(double seconds, quipu_time *ret_time)
     quipu_time time;
     int64_t micros;
 
+    /* Refuses NaN as well; within the bounds the cast below is defined. */
     if (!(seconds >= (double)QP_TIME_S_MIN && seconds <= (double)QP_TIME_S_MAX)) {
         return QUIPU_INVALID;
     }
@@ -92,9 +93,9 @@ static bool adk_event_says(qp_json_node root, const char *camel, const char *sna
 
 /* The values of an event's columns besides its JSON. */
 typedef struct adk_event_columns {
-    quipu_str id;
-    quipu_str invocation; /* or absent */
-    ent_opt_time time;
+    quipu_str id;         /* wins over the one in the JSON */
+    quipu_str invocation; /* wins, too; or absent */
+    ent_opt_time time;    /* used only where the JSON has none */
 } adk_event_columns;
 
 /* Whether the event's JSON has a timestamp of its own. */
@@ -118,6 +119,7 @@ static quipu_status adk_event_rewrite(qp_source *source, const adk_event_columns
 
     qp_jsonw_begin(&writer, &source->buf);
     qp_jsonw_object(&writer);
+    /* Members that are written below are left out here, in both spellings. */
     while (qp_json_next(&iter)) {
         if (!qp_json_text_is(iter.key, QUIPU_STR("id")) &&
             !qp_json_text_is(iter.key, QUIPU_STR("invocation_id")) &&
@@ -148,6 +150,7 @@ static quipu_status adk_event_rewrite(qp_source *source, const adk_event_columns
 static quipu_status adk_event_data(qp_source *source, quipu_str data,
                                    const adk_event_columns *columns, quipu_error *reterr)
 {
+    /* A NULL column, or JSON's null in it: an event that has its columns only. */
     const bool none = data.p == NULL || quipu_str_eq(data, QUIPU_STR("null"));
     quipu_status status = qp_json_parse(&source->doc, none ? QUIPU_STR("{}") : data, NULL, reterr);
     qp_json_node root;
@@ -163,6 +166,7 @@ static quipu_status adk_event_data(qp_source *source, quipu_str data,
         (columns->invocation.p == NULL ||
          adk_event_says(root, "invocationId", "invocation_id", columns->invocation)) &&
         (adk_event_has_time(root) || !columns->time.has)) {
+        /* Nothing to change: the text stays as ADK has written it, byte for byte. */
         qp_buf_put(&source->buf, data);
         status = qp_buf_status(&source->buf);
         return status == QUIPU_OK ? QUIPU_OK
@@ -222,6 +226,7 @@ static quipu_status adk_event_v0(qp_source *source, const qp_adk0_event *row, qu
         return qp_error_set(reterr, QUIPU_INVALID, "its time cannot be read");
     }
     qp_buf_reset(&source->extra);
+    /* An event without actions has no such member. */
     if (row->actions.p != NULL) {
         status = qp_pickle_json(row->actions, &source->extra, reterr);
     }
@@ -334,6 +339,7 @@ quipu_status qp_adk_event_json(qp_source *source, int64_t row, quipu_error *rete
         status = adk_event_go(source, found, reterr);
         break;
     case QUIPU_SOURCE_ADK_SQLITE: {
+        /* The event is JSON in one column; the time beside it is a number of seconds. */
         const qp_adks_event *event = found;
         adk_event_columns columns = {.id = event->event_id, .invocation = event->invocation_id};
 
@@ -342,6 +348,7 @@ quipu_status qp_adk_event_json(qp_source *source, int64_t row, quipu_error *rete
         return adk_event_data(source, event->event_data.text, &columns, reterr);
     }
     default: {
+        /* The same, with the time as text. */
         const qp_adk_event *event = found;
         adk_event_columns columns = {.id = event->event_id, .invocation = event->invocation_id};
 
@@ -350,6 +357,7 @@ quipu_status qp_adk_event_json(qp_source *source, int64_t row, quipu_error *rete
         return adk_event_data(source, event->event_data.text, &columns, reterr);
     }
     }
+    /* Only the two layouts of columns come here; a failed buffer has no message of its own. */
     if (status != QUIPU_OK && qp_buf_status(&source->buf) != QUIPU_OK) {
         return qp_error_set(reterr, status, "a column is not JSON, or the event is too large");
     }

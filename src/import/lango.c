@@ -24,6 +24,7 @@ static quipu_status lango_sessions(qp_source *source, quipu_error *reterr)
         const quipu_session_ref ref = {QUIPU_STR(""), QUIPU_STR(""), row.key};
         status = qp_source_add_session(source, &ref, row.id, reterr);
     }
+    /* Ended after a failure, too: the iterator holds a statement. The first error is reported. */
     quipu_status ended = qp_lango_session_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? ended : status;
 }
@@ -42,6 +43,7 @@ static int lango_by_session(const void *a, const void *b)
 static size_t lango_find(const qp_source *source, ent_opt_int row)
 {
     const qp_source_session wanted = {.row = row.v};
+    /* A message may have no session; bsearch() wants an array even for no items. */
     const qp_source_session *found = !row.has || source->session_count == 0
                                          ? NULL
                                          : bsearch(&wanted, source->sessions, source->session_count,
@@ -63,6 +65,7 @@ static quipu_status lango_places(qp_source *source, quipu_error *reterr)
     while (status == QUIPU_OK && ent_iter_next(&iter, &row)) {
         const size_t found = lango_find(source, row.session_messages);
 
+        /* Its session is not in the file, so that the report has its row and no names. */
         if (found == source->session_count) {
             qp_source_report_orphan(
                 source, &(quipu_session_ref){QUIPU_STR(""), QUIPU_STR(""), QUIPU_STR("")}, row.id);
@@ -76,6 +79,7 @@ static quipu_status lango_places(qp_source *source, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = qp_lango_message_count(source->db, &all.where, &counted, reterr);
     }
+    /* SQLite may count by an index, while the rows come from the table. */
     if (status == QUIPU_OK && counted != (int64_t)source->place_count + source->orphans) {
         status = qp_error_set(reterr, QUIPU_CORRUPT, "%s counts %lld messages and shows %lld",
                               source->path, (long long)counted,
@@ -94,6 +98,7 @@ static quipu_status lango_open(qp_source *source, quipu_error *reterr)
         status = lango_sessions(source, reterr);
     }
     if (status == QUIPU_OK) {
+        /* qsort() must not get a NULL array. */
         if (source->session_count > 0) {
             qsort(source->sessions, source->session_count, sizeof(*source->sessions),
                   lango_by_session);
@@ -134,7 +139,7 @@ static quipu_status lango_message(qp_source *source, const qp_source_session *se
                                   qp_message_new *ret, quipu_error *reterr)
 {
     const qp_lango_message *old = NULL;
-    const void *keys[] = {&row};
+    const void *keys[] = {&row}; /* of the primary key, which is index -1 */
     quipu_status status;
 
     quipu_arena_reset(&source->row);

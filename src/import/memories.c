@@ -20,10 +20,10 @@
 
 /* All memories of the file, sorted; they lie in the source's scratch arena. */
 typedef struct memories_call {
-    qp_import *import;
-    qp_lango_observation *observations;
+    qp_import *import;                  /* the run: its source is read, its store is written */
+    qp_lango_observation *observations; /* by time and id; NULL before memories_read() */
     size_t observation_count;
-    qp_lango_reflection *reflections;
+    qp_lango_reflection *reflections; /* likewise */
     size_t reflection_count;
     int64_t written; /* of this attempt: a transaction may be retried */
 } memories_call;
@@ -53,6 +53,7 @@ static int memories_compare_reflections(const void *a, const void *b)
 static quipu_status memories_copy(qp_source *source, const void *items, size_t count, size_t size,
                                   void **ret, quipu_error *reterr)
 {
+    /* One byte more, so that the size is never 0. */
     void *copy = qp_arena_take(&source->scratch, count * size + 1);
 
     if (copy == NULL) {
@@ -100,6 +101,7 @@ static quipu_status memories_read(memories_call *call, quipu_error *reterr)
         call->reflections = copy;
         call->reflection_count = reflections.n;
     }
+    /* The order decides the numbers of new rows: a repeated import must find the same one. */
     if (status == QUIPU_OK && call->observation_count > 0) {
         qsort(call->observations, call->observation_count, sizeof(*call->observations),
               memories_compare_observations);
@@ -155,6 +157,7 @@ static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_
         call->written++;
         return qp_observation_create(db, NULL, &made, NULL, reterr);
     }
+    /* Two texts under one id: an import replaces nothing that the store has. */
     if (status == QUIPU_OK && !quipu_str_eq(row->content, old->content)) {
         status =
             qp_error_set(reterr, QUIPU_EXISTS, "the store has another observation of the same id");
@@ -215,6 +218,7 @@ quipu_status qp_import_memories(qp_import *import, bool write, quipu_error *rete
     memories_call call = {.import = import};
     quipu_status status;
 
+    /* ADK's files have no memories. */
     if (import->source.kind != QUIPU_SOURCE_LANGO) {
         return QUIPU_OK;
     }
@@ -222,6 +226,7 @@ quipu_status qp_import_memories(qp_import *import, bool write, quipu_error *rete
     if (status == QUIPU_OK) {
         status = memories_check(&call, reterr);
     }
+    /* The first pass reports what the file has; the write counts anew what it creates. */
     call.written = (int64_t)(call.observation_count + call.reflection_count);
     if (status == QUIPU_OK && write && call.written > 0) {
         status = qp_import_write(import, memories_work, &call, reterr);
@@ -229,6 +234,7 @@ quipu_status qp_import_memories(qp_import *import, bool write, quipu_error *rete
     if (status == QUIPU_OK) {
         import->report.memories += call.written;
     }
+    /* Both lists lie in it: `call` is not used any more. */
     quipu_arena_reset(&import->source.scratch);
     return status;
 }

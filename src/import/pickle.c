@@ -81,7 +81,7 @@ typedef struct pickle_reader {
     quipu_arena arena;
     pickle_items stack; /* a mark is NULL */
     pickle_items memo;
-    size_t memoized;      /* how often an entry was put: MEMOIZE takes the next */
+    size_t memoized;      /* puts so far, which is the index of the next MEMOIZE */
     size_t values;        /* pushed so far, for the limit */
     pickle_value *result; /* set by STOP */
     quipu_error *reterr;
@@ -136,7 +136,6 @@ static quipu_status pickle_slice(pickle_reader *in, size_t size, quipu_str *ret)
  * and the arena is freed with the call. */
 static quipu_status pickle_items_add(pickle_reader *in, pickle_items *items, pickle_value *value)
 {
-    /* In the arena, like everything that the pickle makes. */
     if (items->n == items->cap) {
         size_t cap = items->cap == 0 ? 4 : items->cap * 2;
         pickle_value **p = qp_arena_take(&in->arena, cap * sizeof(*p));
@@ -207,7 +206,6 @@ static quipu_status pickle_int(pickle_reader *in, unsigned op)
 {
     pickle_value value = {.kind = PICKLE_INT};
     uint64_t raw = 0;
-    /* One byte, two or four, by the operation. */
     quipu_status status = pickle_number(in,
                                         op == PICKLE_OP_BININT1   ? 1
                                         : op == PICKLE_OP_BININT2 ? 2
@@ -331,7 +329,6 @@ static quipu_status pickle_fill(pickle_reader *in, pickle_kind kind, bool marked
     if (status == QUIPU_OK) {
         in->stack.n = marked ? first - 1 : first;
     }
-    /* The container is the top of the stack again. */
     return status;
 }
 
@@ -349,8 +346,7 @@ static quipu_status pickle_put(pickle_reader *in, uint64_t index)
         status = qp_error_set(in->reterr, QUIPU_LIMIT, "the pickle remembers more than %d values",
                               QP_PICKLE_VALUES_MAX);
     }
-    /* Entries that were never set are NULL; reading one fails.
-     * Filled with NULL up to the index. */
+    /* Entries that were never set are NULL; reading one fails. */
     while (status == QUIPU_OK && in->memo.n <= index) {
         status = pickle_items_add(in, &in->memo, NULL);
     }

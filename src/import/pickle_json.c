@@ -18,13 +18,13 @@
 #include "import/pickle_value.h"
 
 #define PICKLE_JSON_DIGITS (QP_PICKLE_LONG_MAX * 5 / 2) /* 2.41 decimal digits a byte */
-#define PICKLE_JSON_CHUNK 1000000000u
+#define PICKLE_JSON_CHUNK 1000000000u /* 10^9, the largest power of ten in 32 bits */
 
 /* One value being written; `steps` bounds the work for values that are shared many times. */
 typedef struct pickle_writer {
-    qp_jsonw out;
-    qp_buf *buf;
-    size_t steps;
+    qp_jsonw out; /* writes into buf, and knows where commas belong */
+    qp_buf *buf;  /* the caller's */
+    size_t steps; /* values and members so far, shared ones each time */
     quipu_error *reterr;
 } pickle_writer;
 
@@ -33,8 +33,8 @@ typedef struct pickle_writer {
  * in the number of bytes, at most 256 limbs by 275 rounds. */
 static void pickle_json_long(pickle_writer *writer, quipu_str bytes)
 {
-    uint32_t limbs[QP_PICKLE_LONG_MAX / 4 + 1] = {0};
-    uint32_t chunks[PICKLE_JSON_DIGITS / 9 + 2];
+    uint32_t limbs[QP_PICKLE_LONG_MAX / 4 + 1] = {0}; /* the magnitude, lowest first */
+    uint32_t chunks[PICKLE_JSON_DIGITS / 9 + 2];      /* nine digits each, lowest first */
     char text[PICKLE_JSON_DIGITS + 16];
     const bool negative = bytes.n > 0 && ((unsigned char)bytes.p[bytes.n - 1] & 0x80u) != 0;
     size_t n = (bytes.n + 3) / 4;
@@ -65,6 +65,7 @@ static void pickle_json_long(pickle_writer *writer, quipu_str bytes)
             n--;
         }
     } while (n > 0);
+    /* The highest chunk has no leading zeros; all others have their nine digits. */
     size_t at = (size_t)snprintf(text, sizeof(text), "%s%u", negative ? "-" : "",
                                  (unsigned)chunks[chunk_count - 1]);
     for (size_t i = chunk_count - 1; i > 0; i--) {
@@ -84,6 +85,7 @@ static quipu_status pickle_json_float(pickle_writer *writer, double value)
                             "the pickle has a number that JSON cannot express: %s",
                             isnan(value) ? "NaN" : "an infinity");
     }
+    /* "3" would be read as an integer, and Python would get another type back. */
     if (strpbrk(text, ".eE") == NULL) {
         size_t n = strlen(text);
         memcpy(text + n, ".0", sizeof(".0"));
@@ -99,6 +101,7 @@ static void pickle_json_bytes(pickle_writer *writer, quipu_str bytes)
     size_t from = writer->buf->n;
 
     qp_base64_json(&writer->out, (quipu_bytes){bytes.p, bytes.n});
+    /* The alphabets differ in two characters, one byte each: nothing moves. */
     for (size_t i = from; qp_buf_status(writer->buf) == QUIPU_OK && i < writer->buf->n; i++) {
         char *c = &writer->buf->p[i];
         *c = *c == '+' ? '-' : *c == '/' ? '_' : *c;
@@ -124,7 +127,7 @@ static quipu_status pickle_json_status(const pickle_writer *writer)
  * refused. */
 static quipu_status pickle_json_key(pickle_writer *writer, const pickle_value *key)
 {
-    char number[24];
+    char number[24]; /* an int64_t has at most 20 characters */
 
     if (key->kind == PICKLE_TEXT) {
         qp_jsonw_key(&writer->out, key->as.text);
@@ -151,6 +154,7 @@ static quipu_status pickle_json_members(pickle_writer *writer, const pickle_item
                                 "the pickle unfolds to more than %d values", QP_PICKLE_STEPS_MAX);
         }
         assert(items->p[i] != NULL && items->p[i + 1] != NULL);
+        /* ADK leaves out fields that are None when it writes an object as JSON. */
         if (record && items->p[i + 1]->kind == PICKLE_NONE) {
             continue;
         }
@@ -183,6 +187,7 @@ static quipu_status pickle_json_record(pickle_writer *writer, const pickle_value
     quipu_status status = QUIPU_OK;
 
     qp_jsonw_object(&writer->out);
+    /* BUILD has given the object one dictionary; an object without BUILD has no fields. */
     if (value->as.items.n == 1) {
         const pickle_items *made_of = &value->as.items.p[0]->as.items;
 
@@ -192,6 +197,7 @@ static quipu_status pickle_json_record(pickle_writer *writer, const pickle_value
         for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && status == QUIPU_OK; i++) {
             const pickle_value *part = pickle_json_find(made_of, parts[i]);
 
+            /* An object without extra fields has None here. */
             if (part != NULL && part->kind == PICKLE_DICT) {
                 status = pickle_json_members(writer, &part->as.items, true, depth);
             }
@@ -260,6 +266,7 @@ static quipu_status pickle_json_value(pickle_writer *writer, const pickle_value 
         return status;
     case PICKLE_RECORD:
         return pickle_json_record(writer, value, depth + 1);
+    /* A class of which no operation has made an object. */
     default:
         return qp_error_set(writer->reterr, QUIPU_INVALID,
                             "the pickle has a class where data is expected");

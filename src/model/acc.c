@@ -53,6 +53,7 @@ static quipu_status acc_add(qp_acc *acc, const quipu_delta *delta, quipu_error *
     qp_acc_slot *slot;
 
     assert(acc->count <= acc->cap);
+    /* Checked before the array grows: a hostile server cannot make it larger. */
     if (acc->count == QUIPU_RESPONSE_CALLS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the model made more than %d tool calls at once",
                             QUIPU_RESPONSE_CALLS_MAX);
@@ -87,6 +88,7 @@ static size_t acc_find(const qp_acc *acc, const quipu_delta *delta)
         const qp_acc_slot *slot = &acc->slots[i - 1];
         bool same_id = delta->id.n > 0 && quipu_str_eq(qp_buf_str(&slot->id), delta->id);
 
+        /* Without an index only the id says which call is meant. */
         if (!delta->has_index) {
             if (same_id) {
                 return i - 1;
@@ -135,6 +137,7 @@ quipu_status qp_acc_put(qp_acc *acc, const quipu_delta *delta, size_t *ret_slot,
             acc->last = found;
         }
     }
+    /* An anonymous piece before any call belongs to none, and is dropped. */
     if (status != QUIPU_OK || acc->last == QP_ACC_NONE) {
         return status;
     }
@@ -175,6 +178,7 @@ static quipu_status acc_arguments(const qp_acc_slot *slot, bool cut, quipu_str *
         *ret_json = QUIPU_STR("{}");
         return QUIPU_OK;
     }
+    /* An array or a number is JSON as well, and no arguments. */
     if (json.p[0] == '{' && qp_json_check(json, NULL, NULL) == QUIPU_OK) {
         *ret_json = json;
         return QUIPU_OK;
@@ -240,7 +244,7 @@ static quipu_status acc_part(const qp_acc_slot *slot, bool cut, qp_call_ids *ids
 quipu_status qp_acc_done(const qp_acc *acc, bool cut, quipu_arena *arena, quipu_part **ret_parts,
                          size_t *ret_count, quipu_error *reterr)
 {
-    size_t n = acc->count != 0 ? acc->count : 1;
+    size_t n = acc->count != 0 ? acc->count : 1; /* an arena allocation is never of size 0 */
     const qp_acc_slot **order = qp_arena_take(arena, n * sizeof(*order));
     quipu_part *parts = qp_arena_take(arena, n * sizeof(*parts));
     quipu_status status = QUIPU_OK;

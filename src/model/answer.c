@@ -34,10 +34,9 @@
 /* `said` is the event that is reused for every text: only kind and text change. */
 void qp_answer_init(qp_answer *answer)
 {
-    *answer = (qp_answer){/* A usage of -1 is "not reported". */
-                          .usage = QUIPU_USAGE_INIT,
-                          .finish = QUIPU_FINISH_NONE,
-                          .said = {.partial = true}};
+    /* Counters of the usage begin with -1, "not reported". */
+    *answer = (qp_answer){
+        .usage = QUIPU_USAGE_INIT, .finish = QUIPU_FINISH_NONE, .said = {.partial = true}};
     qp_acc_init(&answer->acc);
     qp_buf_init(&answer->id, ANSWER_NAME_MAX);
     qp_buf_init(&answer->model, ANSWER_NAME_MAX);
@@ -258,7 +257,6 @@ quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *ret
     qp_answer *answer = ctx;
     quipu_delta own = QUIPU_DELTA_INIT;
 
-    /* A provider that was built with another version of the header. */
     if (delta->struct_size != sizeof(*delta)) { /* a provider that knows another version */
         quipu_status status = qp_options_read(&own, sizeof(own), delta, "quipu_delta", reterr);
 
@@ -270,10 +268,8 @@ quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *ret
     if (qp_cancel_is_set(answer->cancel)) {
         return qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
     }
-    /* Counted before anything is stored, so that the limit also holds for pieces that are
-     * dropped. */
-    /* Sums of sizes that fit memory: they cannot overflow before the limit below ends the call,
-     * which is far smaller. */
+    /* Counted before anything is stored, so that the limit also holds for pieces that are dropped.
+     * The sum cannot overflow: texts fit memory, and the limit ends the call long before. */
     answer->bytes += delta->text.n + delta->signature.n;
     if (answer->bytes > QUIPU_RESPONSE_BYTES_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the model's answer passed %d bytes",

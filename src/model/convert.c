@@ -46,8 +46,7 @@ static quipu_status convert_no_room(convert *self, size_t size)
 }
 
 /* Joins the texts of a message. Most messages have one, which is borrowed. With one text `total`
- * equals its length, which is how the loop notices it.
- * The length of all texts, whatever message they end up in. */
+ * equals its length, which is how the loop notices it. */
 quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message)
 {
     size_t total = 0;
@@ -121,7 +120,6 @@ static quipu_role convert_role(quipu_role role)
 /* How many parts have this kind. */
 static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_kind kind)
 {
-    /* The kinds are few: a pass for each is cheap. */
     size_t found = 0;
 
     for (size_t i = 0; i < count; i++) {

@@ -29,6 +29,7 @@ quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_c
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s does not list its models",
                             PROVIDER_NAME(provider));
     }
+    /* The caller's list is written last: a failure leaves it as it was. */
     status = provider->list(provider->ctx, call, arena, &models, reterr);
     if (status == QUIPU_OK) {
         status = QP_SLICE_READ(&models, quipu_model_info, arena, reterr);
@@ -101,6 +102,7 @@ quipu_status quipu_provider_embed(const quipu_provider *provider,
         return qp_error_set(reterr, QUIPU_CORRUPT, "%zu vectors came back for %zu texts",
                             embeddings.count, given.text_count);
     }
+    /* A provider that counts nothing leaves it NULL. */
     if (status == QUIPU_OK && embeddings.usage != NULL) {
         status = provider_usage(embeddings.usage, arena, &embeddings.usage, reterr);
     }

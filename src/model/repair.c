@@ -33,7 +33,6 @@ typedef struct repair {
  * lists for it. */
 static size_t repair_calls(const quipu_model_message *message)
 {
-    /* Of any role: only assistants' messages are asked about. */
     size_t calls = 0;
 
     for (size_t i = 0; i < message->parts.count; i++) {
