@@ -69,8 +69,8 @@ static bool event_has(quipu_str text, quipu_str wanted)
  * and a search for a textual timestamp saves parsing every event. */
 static bool event_converts(const quipu_event_dialect *dialect, quipu_str stored)
 {
-    /* Names and bytes stand anywhere in an event: searching the text for one
- * spelling is not enough. */
+    /* Names and bytes stand anywhere in an event: searching the text for one spelling is not
+     * enough. */
     if (dialect->key_case != QUIPU_KEYS_AS_STORED || dialect->bytes != QUIPU_BYTES_AS_STORED ||
         dialect->time == QUIPU_TIMES_RFC3339) {
         return true;

@@ -54,7 +54,7 @@ static quipu_status inspect_check_application_id(void *conn, uint32_t *ret, quip
  * program's file as it was. The PRAGMA takes a signed number. */
 static quipu_status inspect_check_set_application_id(void *conn, uint32_t id, quipu_error *reterr)
 {
-    char sql[64];
+    char sql[64]; /* the PRAGMA and a number of at most 11 characters */
 
     assert(conn != NULL);
     (void)snprintf(sql, sizeof(sql), "PRAGMA main.application_id = %d", (int32_t)id);
@@ -67,7 +67,7 @@ static quipu_status inspect_check_set_application_id(void *conn, uint32_t id, qu
 static quipu_status inspect_check_enforce(void *conn, bool on, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
-    int64_t is_on = -1;
+    int64_t is_on = -1; /* neither answer */
     int rc = SQLITE_OK;
     quipu_status status = qp_sqlite_execute(
         conn,
@@ -109,6 +109,7 @@ static int inspect_check_dangling_of(sqlite3_stmt *stmt, const char *table, int6
         *count += 1;
         rc = SQLITE_OK;
     }
+    /* For the next table; the reset repeats an error that is counted already. */
     (void)sqlite3_reset(stmt);
     return rc;
 }

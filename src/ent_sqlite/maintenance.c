@@ -352,6 +352,7 @@ static quipu_status maintenance_counter(qp_sqlite *self, const ent_entity *entit
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(stmt);
     }
+    /* NULL, for no row or an empty table, reads as 0. */
     if (rc == SQLITE_ROW) {
         *ret_counter = sqlite3_column_int64(stmt, 0);
         *ret_highest = sqlite3_column_int64(stmt, 1);
@@ -361,12 +362,13 @@ static quipu_status maintenance_counter(qp_sqlite *self, const ent_entity *entit
     return rc == SQLITE_DONE ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot check", reterr);
 }
 
+/* Reports a counter behind the highest key: the next allocation may repeat a number. */
 static quipu_status maintenance_counters(void *conn, const ent_entity *entity, qp_report_fn fn,
                                          void *ctx, quipu_error *reterr)
 {
     int64_t counter = 0;
     int64_t highest = 0;
-    char text[256];
+    char text[256]; /* cut where the names are longer */
     quipu_status status = maintenance_counter(conn, entity, &counter, &highest, reterr);
 
     assert(fn != NULL);
@@ -412,6 +414,7 @@ static quipu_status maintenance_mend_counters(void *conn, const ent_entity *enti
     if (status != QUIPU_OK || counter >= highest) {
         return status;
     }
+    /* Only a counter below the highest key is deleted: a counter never goes down. */
     rc = maintenance_set_counter(self,
                                  "DELETE FROM main.sqlite_sequence WHERE name = ?1 AND "
                                  "CAST(coalesce(seq, 0) AS integer) < ?2",

@@ -69,6 +69,7 @@ static sqlite3 *open_tidier(const qp_sqlite *conn)
     sqlite3 *tidier = NULL;
 
     assert(conn != NULL);
+    /* An empty name is a database in memory or a temporary one. */
     if (file == NULL || file[0] == '\0' || !qp_sqlite_log_is_empty(sqlite3_filename_wal(file)) ||
         sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
         vfs == NULL) {
@@ -90,6 +91,7 @@ static void open_close(void *conn)
     qp_sqlite *self = conn;
 
     if (self != NULL) {
+        /* Opened before the close and closed after it: the last connection deletes the log. */
         sqlite3 *tidier = open_tidier(self);
 
         qp_sqlite_tx_free(self);
@@ -163,6 +165,7 @@ static int open_pragma(qp_sqlite *conn, const char *sql, const char *text, int64
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(stmt);
     }
+    /* The text is compared before the statement is finalized, which frees it. */
     if (rc == SQLITE_ROW) {
         const char *value = (const char *)sqlite3_column_text(stmt, 0);
         *ret = text == NULL ? sqlite3_column_int64(stmt, 0)
@@ -195,7 +198,7 @@ static int open_pragma_retry(qp_sqlite *conn, const char *sql, const char *text,
  * it. Read below SQLite, so that an open costs no statement. */
 static bool open_is_wal(const qp_sqlite *conn)
 {
-    unsigned char version = 0;
+    unsigned char version = 0; /* 0: the file has no header yet */
     sqlite3_file *file = NULL;
 
     return sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_FILE_POINTER, (void *)&file) ==

@@ -60,7 +60,7 @@ static void pickle_json_long(pickle_writer *writer, quipu_str bytes)
             limbs[i - 1] = (uint32_t)(part / PICKLE_JSON_CHUNK);
             rest = part % PICKLE_JSON_CHUNK;
         }
-        chunks[chunk_count++] = (uint32_t)rest;
+        chunks[chunk_count++] = (uint32_t)rest; /* at least one: zero is "0" */
         while (n > 0 && limbs[n - 1] == 0) {
             n--;
         }
@@ -234,6 +234,7 @@ static quipu_status pickle_json_value(pickle_writer *writer, const pickle_value 
                             "the pickle unfolds to more than %d values, or %d inside each other",
                             QP_PICKLE_STEPS_MAX, QP_PICKLE_DEPTH_MAX);
     }
+    /* Scalars fall through to the check of the buffer; a container returns, its members checked. */
     switch (value->kind) {
     case PICKLE_NONE:
         qp_jsonw_null(&writer->out);
