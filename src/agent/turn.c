@@ -185,7 +185,7 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
     if (status != QUIPU_OK) {
         return status;
     }
-    quipu_uuid_format(uuid, turn->invocation);
+    quipu_uuid_format(uuid, turn->invocation); /* all messages of the turn carry it */
     /* The request's own model wins over the option's. */
     turn->model = turn->request.model.n > 0 ? turn->request.model : turn->options.model;
     if (turn->options.author.n == 0) {

@@ -75,6 +75,7 @@ static qp_failure open_failure(void *conn)
     const qp_pg *self = conn;
 
     assert(self != NULL);
+    /* Of the last call that failed; src/ent asks right after a failure. */
     return self->failure;
 }
 
@@ -121,6 +122,7 @@ static quipu_status open_options(const ent_postgres_options *given, ent_postgres
     quipu_status status;
 
     assert(ret != NULL);
+    /* Members that an older caller does not have keep these defaults. */
     *ret = (ent_postgres_options)ENT_POSTGRES_OPTIONS_INIT;
     status = qp_options_read(ret, sizeof(*ret), given, "ent_postgres_options", reterr);
     if (status != QUIPU_OK) {
@@ -148,7 +150,7 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
     size_t size = strlen(uri) + 1;
     qp_pg *conn = qp_calloc(1, sizeof(*conn));
     char *copy = qp_malloc(size);
-    char *tenant = qp_calloc(1, options->tenant.n + 1);
+    char *tenant = qp_calloc(1, options->tenant.n + 1); /* with a NUL behind it */
 
     assert(ret != NULL);
     if (conn == NULL || copy == NULL || tenant == NULL) {
