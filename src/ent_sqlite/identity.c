@@ -63,13 +63,15 @@ typedef struct identity_view {
     bool log_is_ours; /* this process has the log open */
 } identity_view;
 
-/* Whether a descriptor is of this file. */
-static bool identity_is(int fd, const struct stat *file)
+/* Whether a descriptor, by its name in that folder, is of this file. Not by its number: other
+ * threads open and close theirs meanwhile. */
+static bool identity_is(DIR *dir, const char *name, const struct stat *file)
 {
     struct stat info;
 
-    assert(file != NULL);
-    return fstat(fd, &info) == 0 && info.st_dev == file->st_dev && info.st_ino == file->st_ino;
+    assert(dir != NULL && file != NULL);
+    return fstatat(dirfd(dir), name, &info, 0) == 0 && info.st_dev == file->st_dev &&
+           info.st_ino == file->st_ino;
 }
 
 /* A descriptor of this process for the file, or -1. SQLite has one and does not show it; any will
@@ -86,7 +88,7 @@ static int identity_find(const struct stat *file, int *ret_count)
     while (dir != NULL && *ret_count < 2 && (entry = readdir(dir)) != NULL) {
         char *end = NULL;
         const long fd = strtol(entry->d_name, &end, 10);
-        if (end != entry->d_name && *end == '\0' && identity_is((int)fd, file)) {
+        if (end != entry->d_name && *end == '\0' && identity_is(dir, entry->d_name, file)) {
             found = (int)fd;
             ++*ret_count;
         }

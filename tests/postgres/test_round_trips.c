@@ -177,13 +177,13 @@ static void a_create_is_three_round_trips_and_one_more_makes_a_counter(void **st
 
     (void)state;
     for (int i = 0; i < WARM; i++) {
-        char key[16];
+        char key[32];
 
         (void)snprintf(key, sizeof(key), "warm %d", i);
         st_create(store, key);
     }
     for (int i = 0; i < 20; i++) {
-        char key[16];
+        char key[32];
         int count;
 
         (void)snprintf(key, sizeof(key), "k%d", i);
