@@ -163,7 +163,8 @@ static bool fork_release_fits(const quipu_store *store, const qp_session *row, i
     }
     /* No product overflows: count is small now, and a share of the tokens is taken first. */
     const int64_t each = (tokens / all + 1) * FORK_RELEASE_TOKEN_BYTES;
-    const int64_t words = fork_release_max(fork_release_min(to, row->indexed_seq) - from + 1, 0);
+    const int64_t indexed = fork_release_max(row->indexed_seq, 0); /* of a damaged row as well */
+    const int64_t words = fork_release_max(fork_release_min(to, indexed) - from + 1, 0);
 
     *ret_bytes = each * fork_release_min(words, count) +
                  each / QUIPU_DELETE_BATCH_ROW_SHARE * fork_release_max(count - words, 0);
