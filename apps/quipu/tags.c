@@ -88,6 +88,20 @@ static quipu_status tags_read(quipu_json metadata, quipu_arena *arena, const app
                : status;
 }
 
+/* The metadata as a tree, and a stream in memory for what it becomes: all JSON of this program is
+ * written through a stream. tags_keep() ends it. */
+static quipu_status tags_open(quipu_json metadata, quipu_arena *arena, const app_tree **ret_root,
+                              char **ret_text, size_t *ret_n, FILE **ret_out)
+{
+    const quipu_status status = tags_read(metadata, arena, ret_root);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    *ret_out = open_memstream(ret_text, ret_n);
+    return *ret_out != NULL ? QUIPU_OK : QUIPU_NOMEM;
+}
+
 /* Ends a stream in memory and copies what was written; nothing of an object without members. */
 static quipu_status tags_keep(FILE *out, char **text, const size_t *n, quipu_arena *arena,
                               quipu_json *ret_metadata)
@@ -103,7 +117,6 @@ static quipu_status tags_keep(FILE *out, char **text, const size_t *n, quipu_are
     return status;
 }
 
-/* Written through a stream in memory, as all JSON of this program is. */
 quipu_status app_tags_change(quipu_json metadata, quipu_str add, quipu_str remove,
                              quipu_arena *arena, quipu_json *ret_metadata)
 {
@@ -111,14 +124,10 @@ quipu_status app_tags_change(quipu_json metadata, quipu_str add, quipu_str remov
     app_json json = {.out = NULL};
     char *text = NULL;
     size_t n = 0;
-    const quipu_status status = tags_read(metadata, arena, &root);
+    const quipu_status status = tags_open(metadata, arena, &root, &text, &n, &json.out);
 
     if (status != QUIPU_OK) {
         return status;
-    }
-    json.out = open_memstream(&text, &n);
-    if (json.out == NULL) {
-        return QUIPU_NOMEM;
     }
     tags_write_all(&json, root, add, remove);
     return tags_keep(json.out, &text, &n, arena, ret_metadata);
@@ -131,14 +140,10 @@ quipu_status app_metadata_put(quipu_json metadata, const char *name, quipu_str v
     app_json json = {.out = NULL};
     char *text = NULL;
     size_t n = 0;
-    const quipu_status status = tags_read(metadata, arena, &root);
+    const quipu_status status = tags_open(metadata, arena, &root, &text, &n, &json.out);
 
     if (status != QUIPU_OK) {
         return status;
-    }
-    json.out = open_memstream(&text, &n);
-    if (json.out == NULL) {
-        return QUIPU_NOMEM;
     }
     app_json_open(&json, NULL, '{');
     for (const app_tree *one = root != NULL ? root->first : NULL; one != NULL; one = one->next) {

@@ -346,6 +346,23 @@ typedef struct memory_scope_claim {
     qp_memory_work work; /* the result, set anew by every run */
 } memory_scope_claim;
 
+/* A session's row as its mark says; nothing of it is forgotten. The texts are the session's own. */
+static qp_memory_scope_new memory_scope_row(const quipu_store *store, const qp_session *row,
+                                            const qp_memory_mark *mark)
+{
+    assert(row->key.p != NULL && mark->watermark >= 0);
+    return (qp_memory_scope_new){.tenant = store->tenant,
+                                 .scope = row->key,
+                                 .kind = QP_MEMORY_SCOPE_KIND_SESSION,
+                                 .app_name = row->app_name,
+                                 .user_id = row->user_id,
+                                 .session_uid = ent_some(row->uid),
+                                 .watermark = mark->watermark,
+                                 .watermark_tokens = mark->watermark_tokens,
+                                 .generation = mark->generation,
+                                 .observe_tokens = mark->observe_tokens};
+}
+
 /* Write the row that a commit compares with: it is there from the first claim on, and belongs to
  * this life of the session. */
 static quipu_status memory_scope_prepare(const quipu_store *store, ent_db *db,
@@ -367,16 +384,9 @@ static quipu_status memory_scope_prepare(const quipu_store *store, ent_db *db,
                                      .kind = qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_SESSION)},
             &(qp_memory_scope_patch){.observe_tokens = ent_set(tokens)}, NULL, reterr);
     }
-    const qp_memory_scope_new made = {.tenant = store->tenant,
-                                      .scope = row->key,
-                                      .kind = QP_MEMORY_SCOPE_KIND_SESSION,
-                                      .app_name = row->app_name,
-                                      .user_id = row->user_id,
-                                      .session_uid = ent_some(row->uid),
-                                      .watermark = mark->watermark,
-                                      .watermark_tokens = mark->watermark_tokens,
-                                      .generation = mark->generation,
-                                      .observe_tokens = tokens};
+    qp_memory_scope_new made = memory_scope_row(store, row, mark);
+
+    made.observe_tokens = tokens;
     /* The key may have a row of an earlier life of the session: from here on it is this one's. */
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }
@@ -895,18 +905,9 @@ static quipu_status memory_scope_forget_pending(const quipu_store *store, ent_db
         status = memory_scope_before(db, row, mark->watermark + 1, scratch, &mark->watermark_tokens,
                                      reterr);
     }
-    const qp_memory_scope_new made = {.tenant = store->tenant,
-                                      .scope = row->key,
-                                      .kind = QP_MEMORY_SCOPE_KIND_SESSION,
-                                      .app_name = row->app_name,
-                                      .user_id = row->user_id,
-                                      .session_uid = ent_some(row->uid),
-                                      .watermark = mark->watermark,
-                                      .watermark_tokens = mark->watermark_tokens,
-                                      .generation = mark->generation,
-                                      .observe_tokens = mark->observe_tokens,
-                                      .forgotten = text};
+    qp_memory_scope_new made = memory_scope_row(store, row, mark);
 
+    made.forgotten = text;
     return status == QUIPU_OK ? memory_scope_write(db, &made, mark, reterr) : status;
 }
 
