@@ -165,3 +165,60 @@ func TestARecallNeedsAScope(t *testing.T) {
 		t.Errorf("%+v, %v", hits, err)
 	}
 }
+
+// Each question gets an answer: what it asks for, nothing, or an error that says what would do.
+func TestAnyTextIsAQuestion(t *testing.T) {
+	store, service := newMemory(t, filepath.Join(t.TempDir(), "agents.db"))
+	made := said(t, service.sessions, "ana", "figs from Paracas", "Was it yours?")
+	said(t, service.sessions, "eve", "figs of eve")
+	own := RecallOptions{Scope: Scope{AppName: "app", UserID: "ana"}}
+	for _, question := range []string{
+		`"figs`, "figs*", "^figs", "-figs", "NEAR(figs)", "content:figs", "figs AND", "AND OR NOT figs",
+		"((((figs", "figs'; DROP TABLE messages; --", "figs%_\\", "figs\x00and dates", "figs\x01\x1b[31m",
+		"figs 無花果 инжир تين 🍇", "\xff\xfe figs", "\xed\xa0\x80 figs", // half of a surrogate pair
+		strings.Repeat("figs ", 13000),
+	} {
+		hits, err := store.Recall(t.Context(), question, own)
+		if err != nil || len(hits) == 0 || hits[0].Content != "figs from Paracas" {
+			t.Errorf("%.40q: %+v, %v", question, hits, err)
+		}
+		for _, hit := range hits {
+			if strings.Contains(hit.Content, "eve") {
+				t.Errorf("%.40q found what another user said", question)
+			}
+		}
+	}
+	for _, question := range []string{"", " \t\n", "\x00", "?!*\"", "((", "🍇", "\xff"} {
+		hits, err := store.Recall(t.Context(), question, own)
+		if err != nil || len(hits) != 0 {
+			t.Errorf("%q: %+v, %v", question, hits, err)
+		}
+		expect(t, found(t, service, "ana", question), "")
+	}
+	expect(t, found(t, service, "ana", "was it"), "Was it yours?") // stop words alone
+	million := strings.Repeat("figs ", 200000)
+	if _, err := store.Recall(t.Context(), million, own); !errors.Is(err, Limit) || !strings.Contains(err.Error(), "65536") {
+		t.Errorf("a question of 1 MB: %v", err)
+	}
+	expect(t, found(t, service, "ana", million), "figs from Paracas")
+	for _, scope := range []Scope{{AppName: "nobody"}, {AppName: "app", UserID: "' OR 1=1 --"}} {
+		if hits, err := store.Recall(t.Context(), "figs", RecallOptions{Scope: scope}); err != nil || len(hits) != 0 {
+			t.Errorf("%+v: %+v, %v", scope, hits, err)
+		}
+	}
+	for scope, want := range map[Scope]error{
+		{SessionKey: made.ID() + "?"}:              NotFound,
+		{UserID: "ana"}:                            Misuse,
+		{SessionKey: made.ID(), Everything: true}:  Misuse,
+		{AppName: "app", Everything: true}:         Misuse,
+		{AppName: "app\xff", UserID: "ana"}:        Invalid,
+		{AppName: "app", UserID: "an\xed\xa0\x80"}: Invalid,
+	} {
+		if _, err := store.Recall(t.Context(), "figs", RecallOptions{Scope: scope}); !errors.Is(err, want) {
+			t.Errorf("%+v: %v", scope, err)
+		}
+	}
+	if _, err := store.Recall(t.Context(), "figs", RecallOptions{Scope: own.Scope, Limit: 1001}); !errors.Is(err, Limit) {
+		t.Errorf("a limit of 1001: %v", err)
+	}
+}
