@@ -102,7 +102,8 @@ set(quipu_tests_of_every_engine
     contract.store_wait_thread
     contract.store_vector
     contract.store_window
-    contract.tool_pairs contract.tx contract.where crash.reindex_kill mcp.resource mcp.scope mcp.tools)
+    contract.tool_pairs contract.tx contract.where crash.reindex_kill
+    mcp.resource mcp.scope mcp.tools)
 
 # quipu_test_on_postgres(name folder labels target): the same program on PostgreSQL. One server
 # serves the whole run; every store is a schema of its own.
