@@ -34,7 +34,7 @@ class Sessions(browser.Case):
         self.enter()
         self.until("() => document.querySelectorAll('.row').length >= 50")
         self.page.locator("#side .list").focus()
-        # A page further is the most that keys run ahead of what has arrived, so each waits for its row.
+        # Keys run at most a page ahead of what has arrived, so each waits for its row.
         for i in reversed(range(130)):
             self.page.keyboard.press("j")
             self.until("text => document.activeElement.textContent.startsWith(text)", f"words {i}")
