@@ -2,29 +2,44 @@
  * requests carry tokens, and a token on a network is everybody's; a token, so that a public server
  * is one that somebody meant; and a public URL, whose host is the only one that is answered.
  *
- * Owns: the socket until it is returned. Called by: quipu_server_start(), before any thread of the
- * server runs: umask() concerns the whole process for a moment. Locks: none. Holds on return: the
+ * A unix socket has a lock file beside it, which its server holds from before the first look at the
+ * path until after the socket is removed:
+ *
+ *   lock ─▶ is it stale? ─▶ unlink ─▶ bind ─▶ listen ─▶ ... serves ... ─▶ unlink ─▶ unlock
+ *   └ held by another: QUIPU_EXISTS                      a kill ─▶ the system unlocks
+ *
+ * So no server removes a path that another has just bound, at its start or at its end.
+ *
+ * Owns: the socket until it is returned. Called by: the start and the stop of a server, on any
+ * thread. Locks: the lock file; where umask() is needed, listen_mutex. Holds on return: the
  * socket listens and does not block, and the server knows the address that a client can use, with
- * the port that the system chose for port 0; or nothing is open. */
+ * the port that the system chose for port 0; or nothing is open, and what was locked is released by
+ * qp_listen_close(). */
+#include "base/port.h"
+
 #include "server/listen.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 /* Clients that the system may accept before the loop does; systems lower it to their own limit.
  * LISTEN_HOST_SIZE holds the longest IPv6 address with its NUL. */
 #define LISTEN_BACKLOG 1024
 #define LISTEN_HOST_SIZE 64
+#define LISTEN_LOCK_SIZE (QP_SERVER_PATH_MAX + sizeof(".lock"))
 
 /* Closes the descriptor, and reports errno as it was. Another server on the same address is
  * QUIPU_EXISTS: the caller may want to ask that one. */
@@ -208,13 +223,52 @@ static quipu_status listen_tcp(quipu_server *server, const char *address, int *r
 
 /* ---- unix sockets ---------------------------------------------------------------------------- */
 
-/* Removes a socket that nobody listens on: a server that was killed left it.
- * Only ECONNREFUSED shows that nobody listens; a file that is no socket is never removed. There is
- * no lock: of two servers that start at once beside a stale socket, one may remove what the other
- * has just bound, or finds it between its bind() and its listen(). */
+/* Whether the descriptor is the file that the path leads to now: the server before may have removed
+ * it between our open() and our flock(). A lock on a file without a name excludes nobody. */
+static bool listen_is_at(int fd, const char *path)
+{
+    struct stat held;
+    struct stat named;
+
+    return fstat(fd, &held) == 0 && stat(path, &named) == 0 && held.st_dev == named.st_dev &&
+           held.st_ino == named.st_ino;
+}
+
+/* Takes the lock of a socket, without waiting: who holds it serves there. flock() and not fcntl():
+ * two servers of one process exclude each other, too. */
+static quipu_status listen_lock(quipu_server *server, const char *path, quipu_error *reterr)
+{
+    char lock[LISTEN_LOCK_SIZE];
+    int fd;
+
+    assert(server->lock_fd < 0);
+    (void)snprintf(lock, sizeof(lock), "%s.lock", path);
+    for (;;) {
+        fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0) {
+            return listen_fail(reterr, fd, lock, errno);
+        }
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            const int code = errno == EWOULDBLOCK ? EADDRINUSE : errno;
+
+            return listen_fail(reterr, fd, path, code);
+        }
+        if (listen_is_at(fd, lock)) {
+            server->lock_fd = fd;
+            (void)snprintf(server->socket_path, sizeof(server->socket_path), "%s", path);
+            return QUIPU_OK;
+        }
+        (void)close(fd);
+    }
+}
+
+/* Removes a socket that nobody listens on: a server that was killed left it. Only ECONNREFUSED
+ * shows that nobody listens; a file that is no socket is never removed. The caller holds the lock,
+ * so that no other server is between its bind() and its listen(). The socket does not block: a
+ * server that is stopped, and whose backlog is full, would keep a connect() for ever. */
 static void listen_remove_stale(const struct sockaddr_un *bound)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    const int fd = listen_socket(AF_UNIX);
     struct stat about;
 
     if (fd >= 0) {
@@ -227,35 +281,78 @@ static void listen_remove_stale(const struct sockaddr_un *bound)
     }
 }
 
+/* Binds so that the socket's owner alone may connect, from its first moment: a chmod() afterwards
+ * would leave one in which others do. */
+static bool listen_bind_private(int fd, const struct sockaddr_un *bound)
+{
+#if QP_LINUX
+    /* A socket's mode goes to the file that bind() makes; the mask of the process stays. */
+    return fchmod(fd, 0600) == 0 && bind(fd, (const struct sockaddr *)bound, sizeof(*bound)) == 0;
+#else
+    static qp_mutex listen_mutex = QP_MUTEX_INIT; /* two masks at once would not both come back */
+    mode_t mask;
+    bool is_bound;
+
+    qp_mutex_lock(&listen_mutex);
+    mask = umask(0177);
+    is_bound = bind(fd, (const struct sockaddr *)bound, sizeof(*bound)) == 0;
+    (void)umask(mask);
+    qp_mutex_unlock(&listen_mutex);
+    return is_bound;
+#endif
+}
+
 /* A socket of an earlier server that was killed is still in the folder, and bind() would fail: it
- * is removed when nobody answers on it. The mask gives the file its mode at its creation; a chmod()
- * afterwards would leave a moment in which others connect. */
+ * is removed when nobody answers on it. The path is the server's to remove from its bind() on,
+ * also when listen() fails. */
 static quipu_status listen_unix(quipu_server *server, const char *path, int *ret_fd,
                                 quipu_error *reterr)
 {
     struct sockaddr_un bound = {.sun_family = AF_UNIX};
-    mode_t mask;
+    quipu_status status;
     int fd;
-    int failed;
 
     if (path[0] == '\0' || strlen(path) >= sizeof(bound.sun_path)) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the path of a unix socket has 1 to %zu bytes",
                             sizeof(bound.sun_path) - 1);
     }
     memcpy(bound.sun_path, path, strlen(path));
+    status = listen_lock(server, path, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
     listen_remove_stale(&bound);
     fd = listen_socket(AF_UNIX);
-    mask = umask(0177); /* its owner alone may connect */
-    failed = fd < 0 || bind(fd, (const struct sockaddr *)&bound, sizeof(bound)) != 0 ||
-             listen(fd, LISTEN_BACKLOG) != 0;
-    (void)umask(mask);
-    if (failed) {
+    if (fd < 0 || !listen_bind_private(fd, &bound)) {
         return listen_fail(reterr, fd, path, errno);
     }
-    (void)snprintf(server->socket_path, sizeof(server->socket_path), "%s", path);
+    server->is_bound = true;
+    if (listen(fd, LISTEN_BACKLOG) != 0) {
+        return listen_fail(reterr, fd, path, errno);
+    }
     (void)snprintf(server->address, sizeof(server->address), "unix:%s", path);
     *ret_fd = fd;
     return QUIPU_OK;
+}
+
+/* The lock file goes while it is locked: the next server makes a new one, and listen_is_at() shows
+ * one that waits at the old one that it is gone. flock() itself ends the lock: a child that the
+ * program forked meanwhile shares the descriptor. */
+void qp_listen_close(quipu_server *server)
+{
+    char lock[LISTEN_LOCK_SIZE];
+
+    if (server->lock_fd < 0) {
+        return;
+    }
+    if (server->is_bound) {
+        (void)unlink(server->socket_path);
+    }
+    (void)snprintf(lock, sizeof(lock), "%s.lock", server->socket_path);
+    (void)unlink(lock);
+    (void)flock(server->lock_fd, LOCK_UN);
+    (void)close(server->lock_fd);
+    server->lock_fd = -1;
 }
 
 /* A path of this machine, or an address and a port; each function decides what its own may be. */

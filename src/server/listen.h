@@ -10,4 +10,8 @@
 QUIPU_MUST_USE quipu_status qp_listen_open(quipu_server *server, const char *address, int *ret_fd,
                                            quipu_error *reterr);
 
+/* Removes a unix socket that qp_listen_open() bound, and gives its path back to other servers; the
+ * socket is closed already. Nothing to do for another address, or for a second call. */
+void qp_listen_close(quipu_server *server);
+
 #endif

@@ -356,7 +356,7 @@ static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
 static quipu_status server_open_pipe(quipu_server *server, quipu_error *reterr)
 {
     if (pipe(server->wake_fds) != 0) {
-        server->wake_fds[0] = server->wake_fds[1] = -1;
+        server->wake_fds[0] = server->wake_fds[1] = server->lock_fd = -1;
         return qp_error_set(reterr, QUIPU_IO, "no descriptor is left for a pipe");
     }
     for (size_t i = 0; i < 2; i++) {
@@ -458,10 +458,7 @@ static void server_free(quipu_server *server)
             (void)close(server->wake_fds[i]);
         }
     }
-    /* Set only by the server that has bound the path: another server's socket is not removed. */
-    if (server->socket_path[0] != '\0') {
-        (void)unlink(server->socket_path);
-    }
+    qp_listen_close(server);
     quipu_service_free(server->service);
     quipu_service_free(server->adk);
     qp_token_release(server->tokens.table);
@@ -515,7 +512,7 @@ quipu_status quipu_server_start(quipu_store *store, const quipu_server_options *
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
     }
     server->store = store;
-    server->wake_fds[0] = server->wake_fds[1] = -1;
+    server->wake_fds[0] = server->wake_fds[1] = server->lock_fd = -1;
     status = server_read_options(server, options, reterr);
     if (status == QUIPU_OK) {
         status = server_prepare(server, reterr);

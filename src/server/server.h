@@ -74,6 +74,8 @@ struct quipu_server {
     char public_host[QP_SERVER_HOST_MAX]; /* of --public-url, in lower case; "": none */
     char address[QP_SERVER_ADDRESS_MAX];  /* where it listens, as a URL */
     char socket_path[QP_SERVER_PATH_MAX]; /* of a unix socket; "": none */
+    int lock_fd;                          /* of the lock beside that socket; -1: none */
+    bool is_bound;                        /* the socket at the path is this server's */
     qp_json_fields session_fields;
     qp_json_fields new_fields;
     qp_json_fields patch_fields;
