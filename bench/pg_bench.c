@@ -37,11 +37,14 @@ static pg_store pg_open(const char *schema)
     return self;
 }
 
+#define PG_CALLER_APPENDS 50 /* of a block, unless a bench needs longer ones */
+
 /* Who appends, to a session of its own: a plain program where there is one, else the store. */
 typedef struct pg_caller {
     quipu_store *store;
     pg_same *same;
     char key[STORE_KEY_SIZE];
+    uint64_t appends; /* of a block */
 } pg_caller;
 
 static void pg_append(const pg_caller *caller, quipu_str content)
@@ -56,7 +59,7 @@ static void pg_append(const pg_caller *caller, quipu_str content)
 /* The caller of a numbered session, which is made. */
 static pg_caller pg_caller_open(const pg_store *store, uint64_t number, bool plain, int seat)
 {
-    pg_caller caller = {.store = store->store};
+    pg_caller caller = {.store = store->store, .appends = PG_CALLER_APPENDS};
 
     wall_fill(store->store, sides_key(number, caller.key), 100);
     caller.same = plain ? pg_same_open(store->uri, quipu_cstr(caller.key), seat) : NULL;
@@ -115,7 +118,6 @@ void bench_postgres_append(const bench_arguments *arguments)
  */
 
 #define PG_CALLERS 32
-#define PG_CALLER_APPENDS 50
 #define PG_SEATS 16
 
 static void *pg_caller_run(void *arg)
@@ -123,13 +125,13 @@ static void *pg_caller_run(void *arg)
     const pg_caller *self = arg;
     char text[WALL_TEXT + 1];
 
-    for (uint64_t i = 0; i < PG_CALLER_APPENDS; i++) {
+    for (uint64_t i = 0; i < self->appends; i++) {
         pg_append(self, wall_text(i, text));
     }
     return NULL;
 }
 
-/* Nanoseconds an append when so many callers work at once. */
+/* Nanoseconds an append when so many callers work at once, all with as many appends. */
 static double pg_callers_block(pg_caller *callers, size_t count)
 {
     pthread_t ids[PG_CALLERS];
@@ -143,7 +145,7 @@ static double pg_callers_block(pg_caller *callers, size_t count)
     for (size_t i = 0; i < count; i++) {
         (void)pthread_join(ids[i], NULL);
     }
-    return (double)(wall_now() - start) / (double)(count * PG_CALLER_APPENDS);
+    return (double)(wall_now() - start) / ((double)count * (double)callers->appends);
 }
 
 static int64_t pg_commits(quipu_store *store)
@@ -288,9 +290,11 @@ void bench_postgres_list_flat(const bench_arguments *arguments)
  *
  * What other work in a store costs those that append to other sessions: their time an append while
  * it is done, by their time while it is not. The other work has a store of its own, as another
- * process has. */
+ * process has. A block is several times longer than the pace of the other work, and what that left
+ * undone is caught up with before the next block, so that a block pays for its own appends only. */
 
 #define PG_BESIDE_CALLERS 8
+#define PG_BESIDE_APPENDS 1000 /* of each caller in a block: half a second or more */
 #define PG_BESIDE_CREATE_NS (10 * 1000 * 1000) /* 100 creates a second */
 #define PG_BESIDE_INDEX_NS (100 * 1000 * 1000) /* a worker that looks ten times a second */
 
@@ -374,12 +378,14 @@ static void pg_beside(const bench_arguments *arguments, const char *name, const 
     other->store = wall_open_search(self.uri, true, QUIPU_SEARCH_LAZY);
     for (uint64_t i = 0; i < PG_BESIDE_CALLERS; i++) {
         callers[i] = pg_caller_open(&self, i, false, 0);
+        callers[i].appends = PG_BESIDE_APPENDS;
     }
     (void)pg_beside_block(callers, other);
     for (size_t i = 0; i < 2 * blocks; i++) {
         const bool beside = (i % 2 == 0) == (i / 2 % 2 == 0); /* who goes first alternates */
 
         times[beside ? i / 2 : blocks + i / 2] = pg_beside_block(callers, beside ? other : NULL);
+        other->done += other->work(other);
     }
     if (other->done == 0) {
         bench_die("%s: the other program did nothing", name);
