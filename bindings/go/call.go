@@ -35,7 +35,8 @@ func deadlineMS(ctx context.Context) int32 {
 // withCall runs `do` with a context's deadline and cancellation as C call options. `now` is the time
 // that the call writes; zero for the system's.
 func withCall(ctx context.Context, now time.Time, do func(call uintptr) error) error {
-	if ctx.Done() == nil && now.IsZero() {
+	_, limited := ctx.Deadline() // which a context of somebody's own may have without a Done
+	if ctx.Done() == nil && !limited && now.IsZero() {
 		return do(0)
 	}
 	if err := ctx.Err(); err != nil {

@@ -65,6 +65,25 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var embed lib.EmbedRequest
 	var vectors lib.Embeddings
 	var delta lib.Delta
+	var stored lib.Message
+	var toolCall lib.ToolCall
+	var appending lib.AppendOptions
+	var appended lib.Appended
+	var stateChange lib.StateChange
+	var stateEvent lib.StateEvent
+	var stateEntry lib.StateEntry
+	var windowOptions lib.WindowOptions
+	var window lib.Window
+	var listing lib.ListOptions
+	var sessions lib.SessionPage
+	var searching lib.SearchOptions
+	var searchHit lib.SearchHit
+	var searched lib.SearchResults
+	var usageQuery lib.UsageQuery
+	var usageRow lib.UsageRow
+	var usageReport lib.UsageReport
+	var erasing lib.EraseOptions
+	var erased lib.Erasure
 	// Sized structs and the items of sized slices may grow: only the offsets of members matter.
 	want := offsets("quipu_open_options", 0, unsafe.Offsetof(open.Durability),
 		unsafe.Offsetof(open.TTLMS), unsafe.Offsetof(open.Tenant), unsafe.Offsetof(open.MaxBytes)) +
@@ -118,6 +137,26 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_model_message", 0, unsafe.Offsetof(message.Content)) +
 		offsets("quipu_sink", unsafe.Sizeof(sink), unsafe.Offsetof(sink.Put)) +
 		offsets("quipu_delta", 0, unsafe.Offsetof(delta.Kind), unsafe.Offsetof(delta.Index), unsafe.Offsetof(delta.Text), unsafe.Offsetof(delta.Signature), unsafe.Offsetof(delta.Usage), unsafe.Offsetof(delta.Finish)) +
+		offsets("quipu_history", 0, unsafe.Offsetof(history.Messages), unsafe.Offsetof(history.MoreBefore), unsafe.Offsetof(history.MoreAfter), unsafe.Offsetof(history.State), unsafe.Offsetof(history.LastEventAt)) +
+		offsets("quipu_message", 0, unsafe.Offsetof(stored.HasTimestamp), unsafe.Offsetof(stored.Timestamp), unsafe.Offsetof(stored.Content), unsafe.Offsetof(stored.Author), unsafe.Offsetof(stored.Calls), unsafe.Offsetof(stored.EventID), unsafe.Offsetof(stored.InvocationID), unsafe.Offsetof(stored.Branch), unsafe.Offsetof(stored.Extra), unsafe.Offsetof(stored.Seq), unsafe.Offsetof(stored.TokensTotal), unsafe.Offsetof(stored.Mark), unsafe.Offsetof(stored.CoversFrom), unsafe.Offsetof(stored.CoversTo), unsafe.Offsetof(stored.Replaces), unsafe.Offsetof(stored.Model), unsafe.Offsetof(stored.PromptTokens), unsafe.Offsetof(stored.AnswerTokens)) +
+		offsets("quipu_tool_call", 0, unsafe.Offsetof(toolCall.Name), unsafe.Offsetof(toolCall.Input), unsafe.Offsetof(toolCall.Output), unsafe.Offsetof(toolCall.Thought), unsafe.Offsetof(toolCall.ThoughtSignature)) +
+		offsets("quipu_append_options", 0, unsafe.Offsetof(appending.Flags), unsafe.Offsetof(appending.ExpectedRevision), unsafe.Offsetof(appending.Settings), unsafe.Offsetof(appending.Event), unsafe.Offsetof(appending.UID)) +
+		offsets("quipu_appended", 0, unsafe.Offsetof(appended.Repeated), unsafe.Offsetof(appended.FirstSeq), unsafe.Offsetof(appended.Revision), unsafe.Offsetof(appended.Time)) +
+		offsets("quipu_state_change", 0, unsafe.Offsetof(stateChange.Name), unsafe.Offsetof(stateChange.Value)) +
+		offsets("quipu_state_event", 0, unsafe.Offsetof(stateEvent.Changes), unsafe.Offsetof(stateEvent.EventID), unsafe.Offsetof(stateEvent.Author), unsafe.Offsetof(stateEvent.Time)) +
+		offsets("quipu_state_entry", 0, unsafe.Offsetof(stateEntry.Name), unsafe.Offsetof(stateEntry.Value), unsafe.Offsetof(stateEntry.SetAt), unsafe.Offsetof(stateEntry.SetBy), unsafe.Offsetof(stateEntry.SetSeq), unsafe.Offsetof(stateEntry.SetIn)) +
+		offsets("quipu_window_options", 0, unsafe.Offsetof(windowOptions.TokenBudget)) +
+		offsets("quipu_window", 0, unsafe.Offsetof(window.Messages), unsafe.Offsetof(window.Tokens), unsafe.Offsetof(window.MoreBefore), unsafe.Offsetof(window.OverBudget), unsafe.Offsetof(window.Cut)) +
+		offsets("quipu_list_options", 0, unsafe.Offsetof(listing.AppName), unsafe.Offsetof(listing.AgentID), unsafe.Offsetof(listing.MetadataName), unsafe.Offsetof(listing.MetadataText), unsafe.Offsetof(listing.After), unsafe.Offsetof(listing.Limit), unsafe.Offsetof(listing.Parent)) +
+		offsets("quipu_session_page", 0, unsafe.Offsetof(sessions.Sessions), unsafe.Offsetof(sessions.Next)) +
+		offsets("quipu_search_options", 0, unsafe.Offsetof(searching.Query), unsafe.Offsetof(searching.AppName), unsafe.Offsetof(searching.UserID), unsafe.Offsetof(searching.SessionKey), unsafe.Offsetof(searching.Author), unsafe.Offsetof(searching.Role), unsafe.Offsetof(searching.HasAfter), unsafe.Offsetof(searching.HasBefore), unsafe.Offsetof(searching.After), unsafe.Offsetof(searching.Before), unsafe.Offsetof(searching.Limit), unsafe.Offsetof(searching.Offset), unsafe.Offsetof(searching.MarkBefore), unsafe.Offsetof(searching.MarkAfter)) +
+		offsets("quipu_search_hit", 0, unsafe.Offsetof(searchHit.Seq), unsafe.Offsetof(searchHit.Role), unsafe.Offsetof(searchHit.Author), unsafe.Offsetof(searchHit.Timestamp), unsafe.Offsetof(searchHit.Snippet), unsafe.Offsetof(searchHit.Rank)) +
+		offsets("quipu_search_results", 0, unsafe.Offsetof(searched.Hits), unsafe.Offsetof(searched.More)) +
+		offsets("quipu_usage_query", 0, unsafe.Offsetof(usageQuery.Key), unsafe.Offsetof(usageQuery.UserID), unsafe.Offsetof(usageQuery.FromDay), unsafe.Offsetof(usageQuery.ToDay), unsafe.Offsetof(usageQuery.After), unsafe.Offsetof(usageQuery.Limit)) +
+		offsets("quipu_usage_row", 0, unsafe.Offsetof(usageRow.Model), unsafe.Offsetof(usageRow.Day), unsafe.Offsetof(usageRow.PromptTokens), unsafe.Offsetof(usageRow.AnswerTokens), unsafe.Offsetof(usageRow.Answers), unsafe.Offsetof(usageRow.Cost), unsafe.Offsetof(usageRow.Unpriced)) +
+		offsets("quipu_usage_report", 0, unsafe.Offsetof(usageReport.Rows), unsafe.Offsetof(usageReport.Sessions), unsafe.Offsetof(usageReport.Next)) +
+		offsets("quipu_erase_options", 0, unsafe.Offsetof(erasing.Key), unsafe.Offsetof(erasing.UserID), unsafe.Offsetof(erasing.AppName)) +
+		offsets("quipu_erasure", 0, unsafe.Offsetof(erased.Forks), unsafe.Offsetof(erased.Backups), unsafe.Offsetof(erased.Hidden), unsafe.Offsetof(erased.Memories), unsafe.Offsetof(erased.Kept)) +
 		offsets("numbers", lib.ServiceGo, lib.ServiceRebase, lib.KeysCamel, lib.BytesStd,
 			lib.TimesRFC3339, lib.GetAfter, lib.OpenReadOnly, lib.OpenMustExist,
 			lib.RecallAll, lib.RoleUser, lib.RoleAssistant, lib.RoleModel, lib.MemoryRetired,
@@ -125,7 +164,9 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 			lib.SetRetired, lib.ContextLog, lib.ContextAsBefore, lib.PartText, lib.PartThought,
 			lib.PartCall, lib.PartResponse, lib.PartData, uintptr(Reflection), uintptr(Standing),
 			uintptr(Done), uintptr(len(promptReasons)-1), lib.RoleSystem, lib.DeltaText,
-			lib.DeltaFinish, lib.FinishStop)
+			lib.DeltaFinish, lib.FinishStop, lib.RangeHeader, lib.RangeLast, lib.RangeView, lib.AppendCreate,
+			lib.WindowCut, lib.ListOldestFirst, lib.ListExpired, lib.UsageBySession, lib.UsageByModel,
+			lib.UsageByDay, lib.EraseQuick, uintptr(RoleSystem), uintptr(MarkTimeout))
 	folder := t.TempDir()
 	source := filepath.Join(folder, "ask.c")
 	if err := os.WriteFile(source, []byte(ask), 0o600); err != nil {
@@ -205,6 +246,26 @@ int main(void)
     BEGIN_GROWING(quipu_model_message); AT(quipu_model_message, content); END();
     BEGIN(quipu_sink); AT(quipu_sink, put); END();
     BEGIN_GROWING(quipu_delta); AT(quipu_delta, kind); AT(quipu_delta, index); AT(quipu_delta, text); AT(quipu_delta, signature); AT(quipu_delta, usage); AT(quipu_delta, finish); END();
+    BEGIN_GROWING(quipu_history); AT(quipu_history, messages); AT(quipu_history, more_before); AT(quipu_history, more_after); AT(quipu_history, state); AT(quipu_history, last_event_at); END();
+    BEGIN_GROWING(quipu_message); AT(quipu_message, has_timestamp); AT(quipu_message, timestamp); AT(quipu_message, content); AT(quipu_message, author); AT(quipu_message, calls); AT(quipu_message, event_id); AT(quipu_message, invocation_id); AT(quipu_message, branch); AT(quipu_message, extra); AT(quipu_message, seq); AT(quipu_message, tokens_total); AT(quipu_message, mark); AT(quipu_message, covers_from); AT(quipu_message, covers_to); AT(quipu_message, replaces); AT(quipu_message, model); AT(quipu_message, prompt_tokens); AT(quipu_message, answer_tokens); END();
+    BEGIN_GROWING(quipu_tool_call); AT(quipu_tool_call, name); AT(quipu_tool_call, input); AT(quipu_tool_call, output); AT(quipu_tool_call, thought); AT(quipu_tool_call, thought_signature); END();
+    BEGIN_GROWING(quipu_append_options); AT(quipu_append_options, flags); AT(quipu_append_options, expected_revision); AT(quipu_append_options, settings); AT(quipu_append_options, event); AT(quipu_append_options, uid); END();
+    BEGIN_GROWING(quipu_appended); AT(quipu_appended, repeated); AT(quipu_appended, first_seq); AT(quipu_appended, revision); AT(quipu_appended, time); END();
+    BEGIN_GROWING(quipu_state_change); AT(quipu_state_change, name); AT(quipu_state_change, value); END();
+    BEGIN_GROWING(quipu_state_event); AT(quipu_state_event, changes); AT(quipu_state_event, event_id); AT(quipu_state_event, author); AT(quipu_state_event, time); END();
+    BEGIN_GROWING(quipu_state_entry); AT(quipu_state_entry, name); AT(quipu_state_entry, value); AT(quipu_state_entry, set_at); AT(quipu_state_entry, set_by); AT(quipu_state_entry, set_seq); AT(quipu_state_entry, set_in); END();
+    BEGIN_GROWING(quipu_window_options); AT(quipu_window_options, token_budget); END();
+    BEGIN_GROWING(quipu_window); AT(quipu_window, messages); AT(quipu_window, tokens); AT(quipu_window, more_before); AT(quipu_window, over_budget); AT(quipu_window, cut); END();
+    BEGIN_GROWING(quipu_list_options); AT(quipu_list_options, app_name); AT(quipu_list_options, agent_id); AT(quipu_list_options, metadata_name); AT(quipu_list_options, metadata_text); AT(quipu_list_options, after); AT(quipu_list_options, limit); AT(quipu_list_options, parent); END();
+    BEGIN_GROWING(quipu_session_page); AT(quipu_session_page, sessions); AT(quipu_session_page, next); END();
+    BEGIN_GROWING(quipu_search_options); AT(quipu_search_options, query); AT(quipu_search_options, app_name); AT(quipu_search_options, user_id); AT(quipu_search_options, session_key); AT(quipu_search_options, author); AT(quipu_search_options, role); AT(quipu_search_options, has_after); AT(quipu_search_options, has_before); AT(quipu_search_options, after); AT(quipu_search_options, before); AT(quipu_search_options, limit); AT(quipu_search_options, offset); AT(quipu_search_options, mark_before); AT(quipu_search_options, mark_after); END();
+    BEGIN_GROWING(quipu_search_hit); AT(quipu_search_hit, seq); AT(quipu_search_hit, role); AT(quipu_search_hit, author); AT(quipu_search_hit, timestamp); AT(quipu_search_hit, snippet); AT(quipu_search_hit, rank); END();
+    BEGIN_GROWING(quipu_search_results); AT(quipu_search_results, hits); AT(quipu_search_results, more); END();
+    BEGIN_GROWING(quipu_usage_query); AT(quipu_usage_query, key); AT(quipu_usage_query, user_id); AT(quipu_usage_query, from_day); AT(quipu_usage_query, to_day); AT(quipu_usage_query, after); AT(quipu_usage_query, limit); END();
+    BEGIN_GROWING(quipu_usage_row); AT(quipu_usage_row, model); AT(quipu_usage_row, day); AT(quipu_usage_row, prompt_tokens); AT(quipu_usage_row, answer_tokens); AT(quipu_usage_row, answers); AT(quipu_usage_row, cost); AT(quipu_usage_row, unpriced); END();
+    BEGIN_GROWING(quipu_usage_report); AT(quipu_usage_report, rows); AT(quipu_usage_report, sessions); AT(quipu_usage_report, next); END();
+    BEGIN_GROWING(quipu_erase_options); AT(quipu_erase_options, key); AT(quipu_erase_options, user_id); AT(quipu_erase_options, app_name); END();
+    BEGIN_GROWING(quipu_erasure); AT(quipu_erasure, forks); AT(quipu_erasure, backups); AT(quipu_erasure, hidden); AT(quipu_erasure, memories); AT(quipu_erasure, kept); END();
     printf("numbers %d %d %d %d %d %d %d %d %d %d", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,
            QUIPU_KEYS_CAMEL, QUIPU_BYTES_STD, QUIPU_TIMES_RFC3339, (int)QUIPU_GET_AFTER,
            (int)QUIPU_OPEN_READ_ONLY, (int)QUIPU_OPEN_MUST_EXIST, (int)QUIPU_RECALL_EVERYTHING,
@@ -216,8 +277,12 @@ int main(void)
            (int)QUIPU_CONTEXT_AS_BEFORE, QUIPU_PART_TEXT, QUIPU_PART_THOUGHT, QUIPU_PART_CALL,
            QUIPU_PART_RESPONSE, QUIPU_PART_DATA, QUIPU_REFLECTION, QUIPU_PRIORITY_STANDING,
            QUIPU_PRIORITY_DONE, QUIPU_CONTEXT_PAYS);
-    printf(" %d %d %d %d\n", QUIPU_ROLE_SYSTEM, QUIPU_DELTA_TEXT, QUIPU_DELTA_FINISH,
+    printf(" %d %d %d %d", QUIPU_ROLE_SYSTEM, QUIPU_DELTA_TEXT, QUIPU_DELTA_FINISH,
            QUIPU_FINISH_STOP);
+    printf(" %d %d %d %d %d %d %d %d %d %d %d %d %d\n", (int)QUIPU_RANGE_HEADER, (int)QUIPU_RANGE_LAST,
+           (int)QUIPU_RANGE_VIEW, (int)QUIPU_APPEND_CREATE, (int)QUIPU_WINDOW_CUT, (int)QUIPU_LIST_OLDEST_FIRST,
+           (int)QUIPU_LIST_EXPIRED, (int)QUIPU_USAGE_BY_SESSION, (int)QUIPU_USAGE_BY_MODEL,
+           (int)QUIPU_USAGE_BY_DAY, (int)QUIPU_ERASE_QUICK, (int)QUIPU_ROLE_SYSTEM, (int)QUIPU_MARK_TIMEOUT);
     return 0;
 }
 `

@@ -149,6 +149,12 @@ func optional(pins *runtime.Pinner, text string) lib.Str {
 // error; call options are one of them.
 func (s *Store) call(ctx context.Context, function uintptr,
 	arguments func(pins *runtime.Pinner, call uintptr) []uintptr) error {
+	return s.callOn(ctx, s.handle, function, arguments)
+}
+
+// callOn is call for a function whose first argument is another handle of the store's.
+func (s *Store) callOn(ctx context.Context, handle, function uintptr,
+	arguments func(pins *runtime.Pinner, call uintptr) []uintptr) error {
 	if err := s.gate.enter(); err != nil {
 		return err
 	}
@@ -158,7 +164,7 @@ func (s *Store) call(ctx context.Context, function uintptr,
 		defer pins.Unpin()
 		failure := &lib.Error{}
 		pins.Pin(failure)
-		all := append([]uintptr{s.handle}, arguments(&pins, call)...)
+		all := append([]uintptr{handle}, arguments(&pins, call)...)
 		status, _, _ := purego.SyscallN(function, append(all, uintptr(unsafe.Pointer(failure)))...)
 		return check(status, failure)
 	})
@@ -197,7 +203,7 @@ func (s *Store) SaveMemory(ctx context.Context, memory Memory) (Memory, error) {
 		failure := &lib.Error{}
 		pins.Pin(it)
 		pins.Pin(one)
-		status := lib.SliceCall(lib.Call.MemorySave, s.handle, one, call,
+		status := lib.SliceCall(lib.Call.MemorySave, []uintptr{s.handle}, one, call,
 			pinned(&pins, &list), pinned(&pins, failure))
 		return check(status, failure)
 	})

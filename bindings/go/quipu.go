@@ -97,6 +97,7 @@ type Options struct {
 type Store struct {
 	handle   uintptr
 	gate     gate
+	tails    *tails
 	workerMu sync.Mutex // held while a worker starts
 	worker   *asker     // what the worker that was started last asks; nil: nothing
 }
@@ -145,7 +146,7 @@ func Open(path string, options Options) (*Store, error) {
 	pins.Pin(&uri[0])
 	pins.Pin(settings)
 	pins.Pin(settings.Tenant.P)
-	store := &Store{}
+	store := &Store{tails: newTails()}
 	failure := &lib.Error{}
 	status, _, _ := purego.SyscallN(lib.Call.Open, uintptr(unsafe.Pointer(&uri[0])),
 		uintptr(unsafe.Pointer(settings)), uintptr(unsafe.Pointer(&store.handle)),
@@ -157,11 +158,13 @@ func Open(path string, options Options) (*Store, error) {
 	return store, nil
 }
 
-// Close waits for the calls that run, then closes the file or the connections. Later calls on the
+// Close ends the tails that wait, waits for the calls that run, then closes the file or the connections. Later calls on the
 // store and on its services fail with ErrClosed; sessions that were read stay readable. Closing
 // twice is fine.
 func (s *Store) Close() error {
+	s.tails.end() // of those that wait, which the gate would wait for
 	if s.gate.close() {
+		s.tails.closeAll()
 		s.endAsking()
 		purego.SyscallN(lib.Call.Close, s.handle)
 		s.worker.end()

@@ -20,8 +20,7 @@ func key(pins *runtime.Pinner, text string) (uintptr, uintptr) {
 
 // sessionOf reads the session of a history of C's and frees the history.
 func sessionOf(history unsafe.Pointer) *Session {
-	it := &Session{}
-	it.read(&reader{sessionInfo(), (*lib.History)(history).Session})
+	it := infoOf((*lib.History)(history).Session)
 	purego.SyscallN(lib.Call.Free, uintptr(history))
 	return it
 }

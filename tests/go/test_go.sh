@@ -31,11 +31,22 @@ if [ "$status" != 0 ]; then
     exit 1
 fi
 
-# The first lines of docs/go.md are a program that works.
+# The programs in docs/go.md work, and say so when there is no library.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-awk '/^```go$/ { on = 1; next } /^```$/ && on { exit } on' "$source_dir/docs/go.md" \
-    >"$folder/main.go"
-"$go" build -o "$folder/first" "$folder/main.go"
-(cd "$folder" && ./first | grep -Eq '^[0-9a-f-]{36} 0 <nil> <nil>$')
-echo "[       OK ] first_lines_of_the_documentation_work"
+awk -v folder="$folder" '/^```go$/ { n++; on = 1; next } /^```$/ { on = 0 }
+    on { print > (folder "/guide" n ".go") }' "$source_dir/docs/go.md"
+for program in 1 2; do
+    "$go" build -o "$folder/guide$program" "$folder/guide$program.go"
+done
+test "$(cd "$folder" && ./guide1)" = "1 user Where is my parcel?"
+test "$(cd "$folder" && ./guide2)" = "1 event"
+test "$(cd "$folder" && ./guide1 | wc -l)" = 2
+echo "[       OK ] the_programs_of_the_guide_append_and_read"
+for program in 1 2; do
+    status=0
+    (cd "$folder" && QUIPU_LIBRARY="$folder/none.so" "./guide$program" >out 2>&1) || status=$?
+    test "$status" = 1
+    grep -q "QUIPU_LIBRARY=.*/none.so cannot be loaded" "$folder/out"
+done
+echo "[       OK ] the_programs_of_the_guide_say_that_there_is_no_library"

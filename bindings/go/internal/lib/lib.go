@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -38,6 +39,13 @@ type functions struct {
 	MemoryRun, MemoryStatus         uintptr
 	MemoryStart, MemoryStop         uintptr
 	Context                         uintptr
+	SessionList, SessionRemove      uintptr
+	SessionRemoveTree, SessionFork  uintptr
+	MessageAppend, Window           uintptr
+	Compact, Uncompact, Prune       uintptr
+	Search, Usage, StateGet, Erase  uintptr
+	TailOpen, TailNext, TailClose   uintptr
+	Sweep                           uintptr
 }
 
 // Call holds the addresses after Load.
@@ -65,7 +73,16 @@ var load = sync.OnceValue(func() error {
 		"quipu_memory_update": &Call.MemoryUpdate, "quipu_memory_delete": &Call.MemoryDelete,
 		"quipu_memory_run": &Call.MemoryRun, "quipu_memory_status": &Call.MemoryStatus,
 		"quipu_memory_start": &Call.MemoryStart, "quipu_memory_stop": &Call.MemoryStop,
-		"quipu_context_get": &Call.Context,
+		"quipu_context_get": &Call.Context, "quipu_session_list": &Call.SessionList,
+		"quipu_session_delete":      &Call.SessionRemove,
+		"quipu_session_delete_tree": &Call.SessionRemoveTree,
+		"quipu_session_fork":        &Call.SessionFork, "quipu_message_append": &Call.MessageAppend,
+		"quipu_window_read": &Call.Window, "quipu_session_compact": &Call.Compact,
+		"quipu_session_uncompact": &Call.Uncompact, "quipu_session_prune": &Call.Prune,
+		"quipu_search": &Call.Search, "quipu_usage_get": &Call.Usage,
+		"quipu_state_get": &Call.StateGet, "quipu_erase": &Call.Erase,
+		"quipu_tail_open": &Call.TailOpen, "quipu_tail_next": &Call.TailNext,
+		"quipu_tail_close": &Call.TailClose, "quipu_store_sweep": &Call.Sweep,
 	} {
 		if *into, err = purego.Dlsym(handle, name); err != nil {
 			return fmt.Errorf("quipu: libquipu lacks %s, it is too old for these bindings: %w", name, err)
@@ -237,9 +254,177 @@ type Range struct {
 	Limit             int64
 }
 
-// History is how quipu_history begins.
+// History is quipu_history.
 type History struct {
-	Session unsafe.Pointer
+	Session               unsafe.Pointer
+	Messages              Slice
+	MoreBefore, MoreAfter bool
+	State                 unsafe.Pointer
+	LastEventAt           Time
+}
+
+// ToolCall is quipu_tool_call.
+type ToolCall struct {
+	ID, Name, Input, Output Str
+	Thought                 bool
+	ThoughtSignature        Str
+}
+
+// Message is quipu_message.
+type Message struct {
+	Role                                     int32
+	HasTimestamp                             bool
+	Timestamp                                Time
+	Content, Author                          Str
+	Calls                                    Slice
+	EventID, InvocationID, Branch, Extra     Str
+	Seq, Tokens, TokensTotal                 int64
+	Mark                                     int32
+	CoversFrom, CoversTo, Replaces           int64
+	Model                                    Str
+	PromptTokens, CachedTokens, AnswerTokens int64
+}
+
+// AppendOptions is quipu_append_options.
+type AppendOptions struct {
+	StructSize, Flags uint32
+	ExpectedRevision  int64
+	Settings          unsafe.Pointer
+	Event             unsafe.Pointer
+	UID               unsafe.Pointer
+}
+
+// Appended is quipu_appended.
+type Appended struct {
+	StructSize         uint32
+	Repeated           bool
+	FirstSeq, Revision int64
+	Time               Time
+}
+
+// StateChange is quipu_state_change.
+type StateChange struct {
+	Scope       int32
+	Name, Value Str
+}
+
+// StateEvent is quipu_state_event.
+type StateEvent struct {
+	StructSize      uint32
+	Changes         Slice
+	EventID, Author Str
+	Time            Time
+}
+
+// StateEntry is quipu_state_entry.
+type StateEntry struct {
+	Scope       int32
+	Name, Value Str
+	SetAt       Time
+	SetBy       Str
+	SetSeq      int64
+	SetIn       Str
+}
+
+// WindowOptions is quipu_window_options.
+type WindowOptions struct {
+	StructSize, Flags uint32
+	TokenBudget       int64
+}
+
+// Window is quipu_window.
+type Window struct {
+	Session                     unsafe.Pointer
+	Messages                    Slice
+	Tokens                      int64
+	MoreBefore, OverBudget, Cut bool
+}
+
+// ListOptions is quipu_list_options.
+type ListOptions struct {
+	StructSize, Flags          uint32
+	AppName, UserID, AgentID   Str
+	MetadataName, MetadataText Str
+	After                      Str
+	Limit                      int64
+	Parent                     Str
+}
+
+// SessionPage is quipu_session_page.
+type SessionPage struct {
+	Sessions Slice
+	Next     Str
+}
+
+// SearchOptions is quipu_search_options.
+type SearchOptions struct {
+	StructSize, Flags                          uint32
+	Query, AppName, UserID, SessionKey, Author Str
+	Role                                       int32
+	HasAfter, HasBefore                        bool
+	After, Before                              Time
+	Limit, Offset                              int64
+	MarkBefore, MarkAfter                      Str
+}
+
+// SearchHit is quipu_search_hit.
+type SearchHit struct {
+	SessionKey Str
+	Seq        int64
+	Role       int32
+	Author     Str
+	Timestamp  Time
+	Snippet    Str
+	Rank       float64
+}
+
+// SearchResults is quipu_search_results.
+type SearchResults struct {
+	Hits Slice
+	More bool
+}
+
+// UsageQuery is quipu_usage_query.
+type UsageQuery struct {
+	StructSize, Flags    uint32
+	Key, AppName, UserID Str
+	FromDay, ToDay       int64
+	After                Str
+	Limit                int64
+}
+
+// UsageRow is quipu_usage_row.
+type UsageRow struct {
+	SessionKey, Model                        Str
+	Day                                      int64
+	PromptTokens, CachedTokens, AnswerTokens int64
+	Answers, Cost, Unpriced                  int64
+}
+
+// UsageReport is quipu_usage_report.
+type UsageReport struct {
+	Rows     Slice
+	Sessions int64
+	Next     Str
+}
+
+// EraseOptions is quipu_erase_options.
+type EraseOptions struct {
+	StructSize, Flags    uint32
+	Key, UserID, AppName Str
+}
+
+// Strs is an array of quipu_str and its length.
+type Strs struct {
+	P unsafe.Pointer
+	N uintptr
+}
+
+// Erasure is quipu_erasure.
+type Erasure struct {
+	Sessions, Forks, Backups           Strs
+	Hidden, Messages, States, Memories int64
+	Kept                               Strs
 }
 
 // RecallOptions is quipu_recall_options.
@@ -513,6 +698,16 @@ const (
 	TimesRFC3339    = 2
 	GetAfter        = 1
 	RangeHeader     = 1
+	RangeLast       = 2
+	RangeView       = 4
+	AppendCreate    = 1
+	WindowCut       = 1
+	ListOldestFirst = 1
+	ListExpired     = 2
+	UsageBySession  = 1
+	UsageByModel    = 2
+	UsageByDay      = 4
+	EraseQuick      = 1
 	RecallAll       = 1
 	MemoryRetired   = 1
 	MemoryScope     = 2
@@ -577,6 +772,15 @@ func UUID(b [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
+// Strings copies an array of C texts.
+func (s Strs) Strings() []string {
+	all := make([]string, s.N)
+	for i, text := range unsafe.Slice((*Str)(s.P), s.N) {
+		all[i] = text.String()
+	}
+	return all
+}
+
 // CString returns the text up to the first NUL.
 func CString(text []byte) string {
 	for i, c := range text {
@@ -597,21 +801,21 @@ func Text(address uintptr) string {
 	return string(unsafe.Slice((*byte)(p), n))
 }
 
-// SliceCall calls a function whose second argument is a sized slice by value: three words, which
-// are passed in memory. x86-64 has them on the stack behind six registers; arm64 passes their
-// address.
-func SliceCall(function, first uintptr, slice *Slice, rest ...uintptr) uintptr {
-	var arguments []uintptr
+// SliceCall calls a function one of whose arguments is a sized slice by value: three words, which are
+// passed in memory. x86-64 has them on the stack, before the words that find no register; arm64
+// passes their address in their place.
+func SliceCall(function uintptr, before []uintptr, slice *Slice, rest ...uintptr) uintptr {
+	arguments := append([]uintptr{}, before...)
 	if runtime.GOARCH == "amd64" {
 		const registers = 6
-		arguments = append(arguments, first)
 		arguments = append(arguments, rest...)
 		for len(arguments) < registers {
 			arguments = append(arguments, 0)
 		}
-		arguments = append(arguments, uintptr(slice.Items), slice.Count, slice.ItemSize)
+		words := []uintptr{uintptr(slice.Items), slice.Count, slice.ItemSize}
+		arguments = slices.Insert(arguments, registers, words...)
 	} else {
-		arguments = append([]uintptr{first, uintptr(unsafe.Pointer(slice))}, rest...)
+		arguments = append(append(arguments, uintptr(unsafe.Pointer(slice))), rest...)
 	}
 	status, _, _ := purego.SyscallN(function, arguments...)
 	runtime.KeepAlive(slice)
