@@ -1,12 +1,12 @@
 package quipu
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 )
 
 // Numbers come back as float64, as encoding/json and ADK's own services have it, but for those that
@@ -20,18 +20,18 @@ const exactInteger = 1 << 53
 var mark = "quipu-number-" + rand.Text() + ":"
 
 // isInexact reports whether a JSON number must stay a json.Number.
-func isInexact(number []byte) bool {
+func isInexact(number string) bool {
 	const shortest = 16 // digits of 2^53
-	exponent := bytes.ContainsAny(number, "eE")
+	exponent := strings.ContainsAny(number, "eE")
 	if len(number) < shortest && !exponent {
 		return false
 	}
-	value, err := strconv.ParseFloat(string(number), 64)
+	value, err := strconv.ParseFloat(number, 64)
 	if err != nil {
 		return true
 	}
-	return !exponent && !bytes.ContainsRune(number, '.') && math.Abs(value) >= exactInteger &&
-		string(bytes.TrimPrefix(number, []byte("-"))) != strconv.Itoa(exactInteger)
+	return !exponent && !strings.Contains(number, ".") && math.Abs(value) >= exactInteger &&
+		strings.TrimPrefix(number, "-") != strconv.Itoa(exactInteger)
 }
 
 func isNumeric(c byte) bool {
@@ -65,7 +65,7 @@ func decodeExact(text []byte, into any) error {
 	var marked []byte
 	copied := 0
 	eachNumber(text, func(from, to int) {
-		if isInexact(text[from:to]) {
+		if isInexact(string(text[from:to])) {
 			marked = append(marked, text[copied:from]...)
 			marked = append(marked, '"')
 			marked = append(marked, mark...)

@@ -419,7 +419,7 @@ func (e *liveEvents) decode(i int) *session.Event {
 			uintptr(unsafe.Pointer(arena)), uintptr(unsafe.Pointer(text)),
 			uintptr(unsafe.Pointer(failure)))
 		if status == 0 {
-			if err := decodeExact(unsafe.Slice((*byte)(text.P), text.N), event); err != nil {
+			if err := decodeEvent(unsafe.Slice((*byte)(text.P), text.N), event); err != nil {
 				event.ErrorCode, event.ErrorMessage = "UNREADABLE", err.Error()
 			}
 		}
