@@ -4,6 +4,7 @@ go 1.26.5
 
 require (
 	github.com/ebitengine/purego v0.11.2
+	google.golang.org/adk v1.3.0
 	google.golang.org/adk/v2 v2.2.0
 	google.golang.org/genai v1.66.0
 )
