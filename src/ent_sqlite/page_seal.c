@@ -222,23 +222,38 @@ bool qp_page_has_room(const uint8_t *page, size_t size)
     return qp_page_is_marked(trailer) || qp_page_is_blank(trailer);
 }
 
-/* The mark first, then the sum over everything, mark included. */
-void qp_page_seal(uint8_t *page, size_t size, uint32_t number, bool stale)
+/* Read only behind a mark: any other trailer is another program's. */
+uint64_t qp_page_file_id(const uint8_t *page, size_t size)
+{
+    const uint8_t *trailer = page + size - QP_PAGE_RESERVE;
+
+    assert(size >= QP_PAGE_SIZE_MIN);
+    return qp_page_is_marked(trailer) ? page_seal_word(trailer + QP_PAGE_MARK) : 0;
+}
+
+/* Little-endian, as page_seal_word() reads it. */
+static void page_seal_put_word(uint8_t *p, uint64_t word)
+{
+    assert(p != NULL);
+    for (int i = 0; i < 8; i++) {
+        p[i] = (uint8_t)(word >> 8 * i);
+    }
+}
+
+/* The mark and the file's id first, then the sum over everything, these included. */
+void qp_page_seal(uint8_t *page, size_t size, uint32_t number, bool stale, uint64_t file_id)
 {
     uint8_t *trailer = page + size - QP_PAGE_RESERVE;
-    uint64_t sum;
 
     assert(qp_page_has_room(page, size));
     assert(!stale || number == 1);
     memset(trailer, 0, QP_PAGE_RESERVE);
     memcpy(trailer, stale ? page_seal_stale : page_seal_sealed, QP_PAGE_MARK);
+    page_seal_put_word(trailer + QP_PAGE_MARK, file_id);
     if (number == 1) {
         page_seal_hide(page);
     }
-    sum = qp_page_sum(page, size, number);
-    for (int i = 0; i < QP_PAGE_SUM; i++) {
-        page[size - QP_PAGE_SUM + (size_t)i] = (uint8_t)(sum >> 8 * i);
-    }
+    page_seal_put_word(page + size - QP_PAGE_SUM, qp_page_sum(page, size, number));
 }
 
 /* The sum decides; the mark says what kind of page it is. Page 1 without a fitting sum is another
@@ -269,11 +284,13 @@ qp_page_verdict qp_page_judge(const uint8_t *page, size_t size, uint32_t number)
 void qp_page_open(uint8_t *page, size_t size, uint32_t number)
 {
     uint8_t *trailer = page + size - QP_PAGE_RESERVE;
+    const uint64_t file_id = number == 1 ? qp_page_file_id(page, size) : 0;
 
     assert(size >= QP_PAGE_SIZE_MIN && number > 0);
     memset(trailer, 0, QP_PAGE_RESERVE);
     memcpy(trailer, page_seal_unsealed, QP_PAGE_MARK);
     if (number == 1) {
+        page_seal_put_word(trailer + QP_PAGE_MARK, file_id);
         qp_page_header_open(page);
     }
 }

@@ -2,11 +2,12 @@
  * one page's bytes. docs/decisions/0028-page-checksums.md says why.
  *
  *   a page of P bytes          P-48      P-40                    P-8
- *   | what SQLite stores ...    | mark    | 0 (32 bytes)          | checksum |
+ *   | what SQLite stores ...    | mark    | file id (8), 0 (24)   | checksum |
  *   encrypted (issue 24), room: | mark    | nonce (24) ... tag (16)          |
  *
  * The checksum covers everything before it and the page's number, so that a page that was written
- * to another page's place is found, too. */
+ * to another page's place is found, too. The file's id finds a page of another file in the same
+ * place. It is random, chosen when the file is made, and 0 in files of earlier versions. */
 #ifndef QP_ENT_SQLITE_PAGE_SEAL_H
 #define QP_ENT_SQLITE_PAGE_SEAL_H
 
@@ -56,14 +57,18 @@ typedef struct qp_page_header {
 uint64_t qp_page_sum(const uint8_t *page, size_t size, uint32_t number);
 
 /* Completes the trailer, as the last thing before the page goes to the file. `stale`: page 1 goes
- * on saying that another program wrote to the file. */
-void qp_page_seal(uint8_t *page, size_t size, uint32_t number, bool stale);
+ * on saying that another program wrote to the file. `file_id`: 0 where the file has none. */
+void qp_page_seal(uint8_t *page, size_t size, uint32_t number, bool stale, uint64_t file_id);
+
+/* The id of the file that a page was written for; 0: none. */
+uint64_t qp_page_file_id(const uint8_t *page, size_t size);
 
 /* Judges a page as it came from the file; changes nothing. */
 qp_page_verdict qp_page_judge(const uint8_t *page, size_t size, uint32_t number);
 
 /* Turns a page from the file into what SQLite gets: the mark says "unsealed", the checksum is 0,
- * and page 1 has its fields. So a page in our log never looks sealed. */
+ * and page 1 has its fields, and keeps the file's id: the log needs it when a crash tears page 1.
+ * So a page in our log never looks sealed. */
 void qp_page_open(uint8_t *page, size_t size, uint32_t number);
 
 /* Whether the trailer may be overwritten: it has a mark, or only zeros. */

@@ -23,6 +23,12 @@
  * the file (page_seal.c): then nothing can be verified, and pages are handed out as they are until
  * the file is sealed again. Page 1 says so until then, also when we write it.
  *
+ * Each page says for which file it was written, by an id that page 1 states. A page of another
+ * file does not fit. Pages without an id fit every file: earlier versions write none.
+ *
+ * Invariant: a file's id changes only when all of its pages are written anew. So it is chosen for
+ * an empty file (page_vfs_choose_id()), for a new backup, and when all pages are sealed again.
+ *
  * Invariant: a trailer is only written where the page on its way to the file has room for it: the
  * file's header reserves QP_PAGE_RESERVE bytes and the page has a mark or zeros there. */
 #include "ent_sqlite/page_vfs.h"
@@ -33,6 +39,7 @@
 #include <string.h>
 
 #include "ent_sqlite/page_frame.h"
+#include "ent_sqlite/page_pass.h"
 #include "ent_sqlite/page_seal.h"
 
 #define PAGE_VFS_NAME "quipu-pages"
@@ -46,6 +53,9 @@ typedef struct page_file {
     bool is_log;
     bool reseals;         /* page 1 may forget that another program wrote to the file */
     bool overwrites;      /* the open transaction replaces every page: see page_vfs_control() */
+    bool is_new;          /* the file has file_id, whatever page 1 brings: a backup's target */
+    bool knows_id;        /* file_id is what page 1 said when it was verified last */
+    uint64_t file_id;     /* of the pages that are written; 0: none */
     bool met_unsealed;    /* a page that such a program moved from the log into the file */
     uint32_t met_counter; /* the change counter at that time */
     qp_page_state state;
@@ -144,6 +154,63 @@ static int page_vfs_judge_first(page_file *self, qp_page_verdict *ret)
     return rc == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : rc;
 }
 
+/* ---- the file's id --------------------------------------------------------------------------- */
+
+/* Takes over what page 1 says, which `page` is. A damaged one says nothing. */
+static void page_vfs_learn_id(page_file *self, const uint8_t *page, qp_page_verdict verdict)
+{
+    assert(!self->is_log);
+    if (!self->is_new) {
+        self->knows_id = true;
+        self->file_id = verdict == QP_PAGE_FITS || verdict == QP_PAGE_STALE
+                            ? qp_page_file_id(page, self->state.page_size)
+                            : 0;
+    }
+}
+
+/* Judges page 1 in the file and learns from it. */
+static int page_vfs_ask_id(page_file *self, qp_page_verdict *ret_first)
+{
+    const int rc = page_vfs_judge_first(self, ret_first);
+
+    if (rc == SQLITE_OK && self->state.sealed) {
+        page_vfs_learn_id(self, self->page, *ret_first);
+    }
+    return rc;
+}
+
+/* Any number but 0. */
+static uint64_t page_vfs_new_id(void)
+{
+    uint64_t id = 0;
+
+    sqlite3_randomness(sizeof(id), &id);
+    return id | 1;
+}
+
+/* Page 1 goes to the file: the id that it and all pages behind it get. Page 1 brings it from the
+ * file or from the log; a VACUUM makes one without, and the file still has it. `in_file` is what
+ * the file's page 1 says, 0 when it is damaged or says nothing. */
+static int page_vfs_choose_id(page_file *self, const uint8_t *page, uint32_t size, uint64_t in_file)
+{
+    sqlite3_file *below = page_vfs_below(&self->base);
+    const uint64_t brought = qp_page_file_id(page, size);
+    sqlite3_int64 bytes = 0;
+    int rc = SQLITE_OK;
+
+    assert(!self->is_log && self->state.sealed);
+    if (self->is_new) {
+        return SQLITE_OK;
+    }
+    self->file_id = brought != 0 ? brought : in_file;
+    self->knows_id = true;
+    if (self->file_id == 0) {
+        rc = below->pMethods->xFileSize(below, &bytes);
+        self->file_id = rc == SQLITE_OK && (bytes == 0 || self->reseals) ? page_vfs_new_id() : 0;
+    }
+    return rc;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Remembers a bad page and gives the code that SQLite passes on. SQLITE_CORRUPT and no code of
@@ -199,6 +266,23 @@ static int page_vfs_wrong(page_file *self, const uint8_t *page, uint32_t number)
     return page_vfs_bad(self, number, false);
 }
 
+/* A page whose checksum fits has an id. Page 1 is asked anew before it counts as another file's,
+ * because another process may have sealed the file again. */
+static int page_vfs_check_id(page_file *self, uint64_t id, uint32_t number)
+{
+    qp_page_verdict first = QP_PAGE_WRONG;
+    int rc = SQLITE_OK;
+
+    assert(number > 1 && id != 0);
+    if (id == self->file_id || (self->knows_id && self->file_id == 0) || self->overwrites) {
+        return SQLITE_OK;
+    }
+    rc = page_vfs_ask_id(self, &first);
+    return rc == SQLITE_OK && first == QP_PAGE_FITS && self->file_id != 0 && self->file_id != id
+               ? page_vfs_bad(self, number, false)
+               : rc;
+}
+
 /* Remembers that the file has such a page, until page 1 changes: sealing the file changes it. */
 static void page_vfs_met_unsealed(page_file *self)
 {
@@ -215,11 +299,18 @@ static void page_vfs_met_unsealed(page_file *self)
 /* Verifies a whole page of the main file and makes it SQLite's. */
 static int page_vfs_verify(page_file *self, uint8_t *page, uint32_t number)
 {
+    const qp_page_verdict verdict = qp_page_judge(page, self->state.page_size, number);
+    uint64_t id = 0;
     int rc = SQLITE_OK;
 
     assert(self->state.sealed && number > 0);
-    switch (qp_page_judge(page, self->state.page_size, number)) {
+    if (number == 1) {
+        page_vfs_learn_id(self, page, verdict);
+    }
+    switch (verdict) {
     case QP_PAGE_FITS:
+        id = number > 1 ? qp_page_file_id(page, self->state.page_size) : 0;
+        rc = id != 0 ? page_vfs_check_id(self, id, number) : SQLITE_OK;
         break;
     case QP_PAGE_STALE:
     case QP_PAGE_FOREIGN:
@@ -354,18 +445,23 @@ static void page_vfs_learn_written(page_file *self, const uint8_t *page, int siz
     }
 }
 
-/* Whether page 1 must say that another program wrote to the file: it says so now. */
-static int page_vfs_stays_stale(page_file *self, bool *ret)
+/* Asks the page 1 that is about to be replaced: whether the new one must go on saying that another
+ * program wrote to the file, and which id the file has. */
+static int page_vfs_replace_first(page_file *self, const uint8_t *page, bool *ret_stale)
 {
     const qp_page_state state = self->state;
     qp_page_verdict first = QP_PAGE_WRONG;
+    uint64_t in_file = 0;
     int rc = page_vfs_judge_first(self, &first);
 
-    assert(state.sealed && ret != NULL);
-    *ret = self->state.sealed && !self->reseals &&
-           (first == QP_PAGE_STALE || first == QP_PAGE_FOREIGN);
-    self->state = state; /* judging looked at the page that is about to be replaced */
-    return rc;
+    assert(state.sealed && ret_stale != NULL);
+    *ret_stale = self->state.sealed && !self->reseals &&
+                 (first == QP_PAGE_STALE || first == QP_PAGE_FOREIGN);
+    if (rc == SQLITE_OK && (first == QP_PAGE_FITS || first == QP_PAGE_STALE)) {
+        in_file = qp_page_file_id(self->page, self->state.page_size);
+    }
+    self->state = state; /* judging looked at the old page */
+    return rc == SQLITE_OK ? page_vfs_choose_id(self, page, state.page_size, in_file) : rc;
 }
 
 /* SQLite writes whole pages. The page is completed in a copy: the caller's bytes are its cache. */
@@ -385,14 +481,14 @@ static int page_vfs_write_main(page_file *self, const uint8_t *from, int size, s
         return below->pMethods->xWrite(below, from, size, at);
     }
     if (at == 0) {
-        rc = page_vfs_stays_stale(self, &stale);
+        rc = page_vfs_replace_first(self, from, &stale);
         self->state.stale = stale || (self->state.stale && !self->reseals);
     }
     if (rc != SQLITE_OK || !page_vfs_scratch(self, page_size)) {
         return rc != SQLITE_OK ? rc : SQLITE_IOERR_NOMEM;
     }
     memcpy(self->page, from, page_size);
-    qp_page_seal(self->page, page_size, (uint32_t)(at / size) + 1, stale);
+    qp_page_seal(self->page, page_size, (uint32_t)(at / size) + 1, stale, self->file_id);
     return below->pMethods->xWrite(below, self->page, size, at);
 }
 
@@ -491,7 +587,7 @@ static int page_vfs_check_reserved(sqlite3_file *file, int *ret)
 }
 
 /* A checkpoint that copies the log of a file that another process rewrote begins with page 1 when
- * the log has it; else the file has it.
+ * the log has it; else the file has it, with the id that the pages get.
  *
  * A VACUUM has read everything that is in use when it says that it overwrites the file. From then
  * on it reads pages only to replace them, also those that no table has any more: of a search index
@@ -500,10 +596,11 @@ static int page_vfs_control(sqlite3_file *file, int code, void *arg)
 {
     sqlite3_file *below = page_vfs_below(file);
     page_file *self = (page_file *)file;
+    qp_page_verdict first = QP_PAGE_WRONG;
 
     assert(below->pMethods != NULL);
     if (code == SQLITE_FCNTL_CKPT_START && !self->is_log) {
-        page_vfs_refresh(self);
+        (void)page_vfs_ask_id(self, &first);
     } else if (code == SQLITE_FCNTL_OVERWRITE && !self->is_log) {
         self->overwrites = true;
     }
@@ -596,19 +693,11 @@ static bool page_vfs_is_ours(const sqlite3_file *file)
 
 /* ---- the VFS --------------------------------------------------------------------------------- */
 
-/* The system's VFS, or the one that was the default when the layer was registered. The functions
- * below pass on to it what the layer does not change. */
-static sqlite3_vfs *page_vfs_under(sqlite3_vfs *vfs)
-{
-    assert(vfs->pAppData != NULL);
-    return vfs->pAppData;
-}
-
 /* A log finds its main file through its name, which SQLite made from the main file's. */
 static int page_vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
                          int *ret_flags)
 {
-    sqlite3_vfs *under = page_vfs_under(vfs);
+    sqlite3_vfs *under = vfs->pAppData;
     page_file *self = (page_file *)file;
     sqlite3_file *below = NULL;
     int rc;
@@ -637,132 +726,21 @@ static int page_vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file,
     return rc;
 }
 
-static int page_vfs_delete(sqlite3_vfs *vfs, const char *name, int sync_folder)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(name != NULL);
-    return under->xDelete(under, name, sync_folder);
-}
-
-static int page_vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(ret != NULL);
-    return under->xAccess(under, name, flags, ret);
-}
-
-static int page_vfs_full_path(sqlite3_vfs *vfs, const char *name, int size, char *ret)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(name != NULL && ret != NULL);
-    return under->xFullPathname(under, name, size, ret);
-}
-
-static void *page_vfs_dl_open(sqlite3_vfs *vfs, const char *name)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(under->xDlOpen != NULL);
-    return under->xDlOpen(under, name);
-}
-
-static void page_vfs_dl_error(sqlite3_vfs *vfs, int size, char *ret)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(under->xDlError != NULL);
-    under->xDlError(under, size, ret);
-}
-
-static void (*page_vfs_dl_symbol(sqlite3_vfs *vfs, void *library, const char *name))(void)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(under->xDlSym != NULL);
-    return under->xDlSym(under, library, name);
-}
-
-static void page_vfs_dl_close(sqlite3_vfs *vfs, void *library)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(under->xDlClose != NULL);
-    under->xDlClose(under, library);
-}
-
-static int page_vfs_randomness(sqlite3_vfs *vfs, int size, char *ret)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(ret != NULL);
-    return under->xRandomness(under, size, ret);
-}
-
-static int page_vfs_sleep(sqlite3_vfs *vfs, int microseconds)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(microseconds >= 0);
-    return under->xSleep(under, microseconds);
-}
-
-static int page_vfs_current_time(sqlite3_vfs *vfs, double *ret)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(ret != NULL);
-    return under->xCurrentTime(under, ret);
-}
-
-static int page_vfs_last_error(sqlite3_vfs *vfs, int size, char *ret)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    return under->xGetLastError != NULL ? under->xGetLastError(under, size, ret) : 0;
-}
-
-static int page_vfs_current_time_ms(sqlite3_vfs *vfs, sqlite3_int64 *ret)
-{
-    sqlite3_vfs *under = page_vfs_under(vfs);
-
-    assert(under->iVersion >= 2 && under->xCurrentTimeInt64 != NULL);
-    return under->xCurrentTimeInt64(under, ret);
-}
-
 /* The layer over one VFS: allocated once, with its name behind it, and never freed, because SQLite
  * hands out pointers to it. */
 static sqlite3_vfs *page_vfs_make(sqlite3_vfs *under, const char *name)
 {
     const size_t size = strlen(name) + 1;
     sqlite3_vfs *vfs = sqlite3_malloc64(sizeof(*vfs) + size);
-    const bool has_ms = under->iVersion >= 2 && under->xCurrentTimeInt64 != NULL;
 
     assert(under != NULL);
     if (vfs == NULL) {
         return NULL;
     }
     memcpy(vfs + 1, name, size);
-    *vfs = (sqlite3_vfs){.iVersion = has_ms ? 2 : 1,
-                         .szOsFile = (int)PAGE_VFS_BELOW_AT + under->szOsFile,
-                         .mxPathname = under->mxPathname,
-                         .zName = (const char *)(vfs + 1),
-                         .pAppData = under,
-                         .xOpen = page_vfs_open,
-                         .xDelete = page_vfs_delete,
-                         .xAccess = page_vfs_access,
-                         .xFullPathname = page_vfs_full_path,
-                         .xDlOpen = page_vfs_dl_open,
-                         .xDlError = page_vfs_dl_error,
-                         .xDlSym = page_vfs_dl_symbol,
-                         .xDlClose = page_vfs_dl_close,
-                         .xRandomness = page_vfs_randomness,
-                         .xSleep = page_vfs_sleep,
-                         .xCurrentTime = page_vfs_current_time,
-                         .xGetLastError = page_vfs_last_error,
-                         .xCurrentTimeInt64 = has_ms ? page_vfs_current_time_ms : NULL};
+    *vfs = (sqlite3_vfs){.zName = (const char *)(vfs + 1), .xOpen = page_vfs_open};
+    qp_page_pass(vfs, under);
+    vfs->szOsFile = (int)PAGE_VFS_BELOW_AT + under->szOsFile;
     return vfs;
 }
 
@@ -868,7 +846,8 @@ void qp_page_vfs_forget(sqlite3 *db)
     }
 }
 
-/* For a new file, before its first page is written: there is no header to read yet. */
+/* For a new file, before its first page is written: there is no header to read yet. It gets an id
+ * of its own: page 1 comes from the file that is copied, with that file's. */
 void qp_page_vfs_expect(sqlite3 *db, uint32_t page_size)
 {
     page_file *self = page_vfs_file(db);
@@ -877,6 +856,8 @@ void qp_page_vfs_expect(sqlite3 *db, uint32_t page_size)
         assert(page_size >= QP_PAGE_SIZE_MIN);
         self->state.page_size = page_size;
         self->state.sealed = true;
+        self->is_new = true;
+        self->file_id = page_vfs_new_id();
     }
 }
 

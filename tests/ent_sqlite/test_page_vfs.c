@@ -656,7 +656,7 @@ static void a_text_that_looks_like_a_trailer_is_stored_unchanged(void **state)
 
     (void)state;
     pv_path(path);
-    qp_page_seal(page, PAGE, 2, false);
+    qp_page_seal(page, PAGE, 2, false, 0);
     for (int i = 0; i < QP_PAGE_MARK; i++) {
         (void)snprintf(hex + (size_t)2 * (size_t)i, 3, "%02x", page[PAGE - QP_PAGE_RESERVE + i]);
     }

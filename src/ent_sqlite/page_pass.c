@@ -1,0 +1,136 @@
+/* The methods of the page layer's VFS that have nothing to do with pages: names, shared libraries,
+ * time and randomness are the business of the VFS below.
+ *
+ * Owns: nothing; pAppData of the layer's VFS names the one below.
+ * Called by: SQLite, on any thread, without locks; page_vfs.c fills in the table.
+ * On return each method gives what the VFS below gave. */
+#include "ent_sqlite/page_pass.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+/* The system's VFS, or the one that was the default when the layer was registered. */
+static sqlite3_vfs *page_pass_under(sqlite3_vfs *vfs)
+{
+    assert(vfs->pAppData != NULL);
+    return vfs->pAppData;
+}
+
+static int page_pass_delete(sqlite3_vfs *vfs, const char *name, int sync_folder)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(name != NULL);
+    return under->xDelete(under, name, sync_folder);
+}
+
+static int page_pass_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(ret != NULL);
+    return under->xAccess(under, name, flags, ret);
+}
+
+static int page_pass_full_path(sqlite3_vfs *vfs, const char *name, int size, char *ret)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(name != NULL && ret != NULL);
+    return under->xFullPathname(under, name, size, ret);
+}
+
+static void *page_pass_dl_open(sqlite3_vfs *vfs, const char *name)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(under->xDlOpen != NULL);
+    return under->xDlOpen(under, name);
+}
+
+static void page_pass_dl_error(sqlite3_vfs *vfs, int size, char *ret)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(under->xDlError != NULL);
+    under->xDlError(under, size, ret);
+}
+
+static void (*page_pass_dl_symbol(sqlite3_vfs *vfs, void *library, const char *name))(void)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(under->xDlSym != NULL);
+    return under->xDlSym(under, library, name);
+}
+
+static void page_pass_dl_close(sqlite3_vfs *vfs, void *library)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(under->xDlClose != NULL);
+    under->xDlClose(under, library);
+}
+
+static int page_pass_randomness(sqlite3_vfs *vfs, int size, char *ret)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(ret != NULL);
+    return under->xRandomness(under, size, ret);
+}
+
+static int page_pass_sleep(sqlite3_vfs *vfs, int microseconds)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(microseconds >= 0);
+    return under->xSleep(under, microseconds);
+}
+
+static int page_pass_current_time(sqlite3_vfs *vfs, double *ret)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(ret != NULL);
+    return under->xCurrentTime(under, ret);
+}
+
+static int page_pass_last_error(sqlite3_vfs *vfs, int size, char *ret)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    return under->xGetLastError != NULL ? under->xGetLastError(under, size, ret) : 0;
+}
+
+static int page_pass_current_time_ms(sqlite3_vfs *vfs, sqlite3_int64 *ret)
+{
+    sqlite3_vfs *under = page_pass_under(vfs);
+
+    assert(under->iVersion >= 2 && under->xCurrentTimeInt64 != NULL);
+    return under->xCurrentTimeInt64(under, ret);
+}
+
+/* The version says which members there are: only 2 has the time in milliseconds. */
+void qp_page_pass(sqlite3_vfs *vfs, sqlite3_vfs *under)
+{
+    assert(vfs != NULL && under != NULL && vfs != under);
+    vfs->iVersion = 1;
+    vfs->mxPathname = under->mxPathname;
+    vfs->pAppData = under;
+    vfs->xDelete = page_pass_delete;
+    vfs->xAccess = page_pass_access;
+    vfs->xFullPathname = page_pass_full_path;
+    vfs->xDlOpen = page_pass_dl_open;
+    vfs->xDlError = page_pass_dl_error;
+    vfs->xDlSym = page_pass_dl_symbol;
+    vfs->xDlClose = page_pass_dl_close;
+    vfs->xRandomness = page_pass_randomness;
+    vfs->xSleep = page_pass_sleep;
+    vfs->xCurrentTime = page_pass_current_time;
+    vfs->xGetLastError = page_pass_last_error;
+    if (under->iVersion >= 2 && under->xCurrentTimeInt64 != NULL) {
+        vfs->iVersion = 2;
+        vfs->xCurrentTimeInt64 = page_pass_current_time_ms;
+    }
+}
