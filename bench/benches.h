@@ -42,6 +42,10 @@ void bench_store_bytes(const bench_arguments *arguments);
 void bench_store_checksums_load(const bench_arguments *arguments);
 void bench_store_checksums_append(const bench_arguments *arguments);
 
+/* chain_bench.c: what a link of the hash chain costs. */
+void bench_store_chain_normal(const bench_arguments *arguments);
+void bench_store_chain_full(const bench_arguments *arguments);
+
 /* mixed_bench.c: interleaved sessions. */
 void bench_store_mixed(const bench_arguments *arguments);
 

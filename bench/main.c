@@ -40,6 +40,8 @@ static const bench_entry main_benches[] = {
     {"store.cold_start", bench_store_cold, NULL},
     {"store.checksums_load", bench_store_checksums_load, NULL},
     {"store.checksums_append", bench_store_checksums_append, NULL},
+    {"store.chain_normal", bench_store_chain_normal, NULL},
+    {"store.chain_full", bench_store_chain_full, NULL},
     {"store.search", bench_store_search, NULL},
     {"adk.event_decode", bench_event_decode, NULL},
     {"adk.event_encode", bench_event_encode, NULL},

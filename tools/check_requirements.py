@@ -4,7 +4,7 @@ scenarios that the project was asked for, 27 rows of Lango's tests and 21 of its
 lango-tests.md covers Lango's model adapter, adk-rules.md the session service, integrity.md what
 verify promises, recall.md search. Rows
 are `| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are
-named with their folders."""
+named with their folders, figures as bench/bars.txt:name."""
 
 import re
 
@@ -14,7 +14,7 @@ SCENARIOS = 107
 PAGE = "docs/traceability/requirements.md"
 MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md",
         "docs/traceability/integrity.md", "docs/traceability/recall.md")
-TEST = re.compile(r"^`?((?:tests|bindings/python/tests|bindings/go)/[\w./-]+):(\w+)`?$")
+TEST = re.compile(r"^`?((?:tests|bindings/python/tests|bindings/go|bench)/[\w./-]+):([\w.]+)`?$")
 
 
 def rows(text):
@@ -34,9 +34,11 @@ def defines(path, name):
     """Whether the file defines the named test."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".c":
-        return re.search(rf"^(static )?void {name}\(", text, re.M) is not None
+        return re.search(rf"^(static )?\w+ {name}\(", text, re.M) is not None
     if path.suffix == ".py":
         return re.search(rf"^\s*(async )?def {name}\(", text, re.M) is not None
+    if path.name == "bars.txt":
+        return re.search(rf"^{re.escape(name)} +(max|min) ", text, re.M) is not None
     return re.search(rf"\b{name}\b", text) is not None
 
 

@@ -161,6 +161,39 @@ static void a_file_of_each_version_takes_the_steps_that_it_lacks(void **state)
     }
 }
 
+/* A copy is a new file: it has checksums whatever the source has, and the source stays. */
+static void a_copy_has_checksums_and_equal_contents(void **state)
+{
+    static const char *const sources[] = {"97fe72c.db", "sealed.db"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        quipu_copied copied = QUIPU_COPIED_INIT;
+        char path[T_PATH_MAX];
+        char to[T_PATH_MAX];
+
+        t_path(t_tmpdir(), sources[i], path);
+        t_path(t_tmpdir(), i == 0 ? "to-0.db" : "to-1.db", to);
+        t_file_copy(QUIPU_SOURCE_DIR "/tests/fixtures/older/97fe72c.db", path);
+        quipu_store *source = st_open(path);
+        if (i > 0) {
+            T_OK(quipu_store_upgrade(source, QUIPU_UPGRADE_CHECKSUMS, NULL, NULL));
+        }
+        const quipu_checksums before = sc_state(source);
+        quipu_store *target = st_open(to);
+        T_OK(quipu_store_copy(source, target, NULL, NULL, &copied, NULL));
+        assert_int_equal(sc_state(source), before);
+        assert_int_equal(sc_state(target), QUIPU_CHECKSUMS_ON);
+        assert_true(sc_contents(target) == sc_contents(source));
+        quipu_close(target);
+        target = st_open(to);
+        assert_int_equal(sc_state(target), QUIPU_CHECKSUMS_ON);
+        sc_whole(target);
+        quipu_close(target);
+        quipu_close(source);
+    }
+}
+
 static void a_store_that_another_program_wrote_to_works_and_is_sealed_again(void **state)
 {
     char path[T_PATH_MAX];
@@ -222,6 +255,7 @@ int main(void)
         cmocka_unit_test(a_new_store_has_checksums_and_asks_for_a_writer_that_knows_them),
         cmocka_unit_test(an_older_file_gets_checksums_and_keeps_its_contents),
         cmocka_unit_test(a_file_of_each_version_takes_the_steps_that_it_lacks),
+        cmocka_unit_test(a_copy_has_checksums_and_equal_contents),
         cmocka_unit_test(a_store_that_another_program_wrote_to_works_and_is_sealed_again),
         cmocka_unit_test(a_store_with_problems_is_not_sealed),
         cmocka_unit_test(an_upgrade_needs_a_known_flag_and_a_store_that_can_be_written),

@@ -289,6 +289,13 @@ class Requirements(Tree):
         self.table(self.rows(106) + ["| s | soon |\n"])
         self.fails("requirements", "is not tests/file:name")
 
+    def test_named_figures_must_have_a_bar(self):
+        self.put("bench/bars.txt", "a.b_c  max  1  x  -  itself\n")
+        self.table(self.rows(106) + ["| s | bench/bars.txt:a.b_c |\n"])
+        self.passes("requirements")
+        self.table(self.rows(106) + ["| s | bench/bars.txt:a.b |\n"])
+        self.fails("requirements", "bench/bars.txt:a.b: no such test")
+
     def test_a_scenario_named_twice_fails(self):
         self.table(self.rows(106) + ["| scenario 3 | open |\n"])
         self.fails("requirements", "is listed twice")

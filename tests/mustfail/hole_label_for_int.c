@@ -1,4 +1,4 @@
-/* A label of an enum, or a character, where a whole number belongs: to C both are ints.
+/* A label of an enum where a whole number belongs: to C both are ints.
  * hole: the number is stored; -Wextra does not show it either */
 #include "case.h"
 
