@@ -1188,8 +1188,7 @@ struct qp_memory_scope {
     int64_t generation;
     /* So many tokens behind the watermark are due; 0: the worker's own threshold. */
     int64_t observe_tokens;
-    /* Messages behind the watermark that no worker may read any more, as "5-7 9-9"
-     (store/forgotten.h). */
+    /* Messages that no worker may read any more, as "2-3 5-7" (store/forgotten.h). */
     quipu_str forgotten;
     /* The ledger: questions to models, their tokens, what they cost in millionths of a US dollar,
      and how many of them had a model without a price. */

@@ -1,8 +1,8 @@
-/* Ranges of messages that are forgotten early; the head of forgotten.h has the picture.
+/* Ranges of messages that are forgotten; the head of forgotten.h has the picture.
  *
- * Owns: the form of the text. Called by: memory_scope.c, verify_rows.c, import_memory.c. Locks:
- * none. Holds on return: ranges are in order, none is empty, and between two of them lies a message
- * that is not forgotten. */
+ * Owns: the form of the text. Called by: memory_scope.c, memory_forget.c, verify, import_memory.c.
+ * Locks: none. Holds on return: ranges are in order, none is empty, and between two of them lies a
+ * message that is not forgotten. */
 #include "store/forgotten.h"
 
 #include <assert.h>
@@ -64,7 +64,7 @@ bool qp_forgotten_read(quipu_str text, qp_forgotten *ret)
         const int64_t least = ret->count > 0 ? ret->ranges[ret->count - 1].to : 0;
         qp_forgotten_range range = {0, 0};
 
-        if (ret->count == QP_MEMORY_FORGOTTEN_MAX ||
+        if (ret->count == QP_FORGOTTEN_RANGES ||
             (ret->count > 0 && !forgotten_byte(text, &at, ' '))) {
             return false;
         }
@@ -86,7 +86,7 @@ quipu_status qp_forgotten_write(const qp_forgotten *forgotten, quipu_arena *aren
     quipu_status status = QUIPU_OK;
     qp_buf text;
 
-    assert(forgotten->count <= QP_MEMORY_FORGOTTEN_MAX);
+    assert(forgotten->count <= QP_FORGOTTEN_RANGES);
     qp_buf_init(&text, QP_FORGOTTEN_TEXT_MAX);
     for (size_t i = 0; i < forgotten->count; i++) {
         const qp_forgotten_range *range = &forgotten->ranges[i];
@@ -118,68 +118,110 @@ static void forgotten_remove(qp_forgotten *forgotten, size_t first, size_t end)
     forgotten->count -= end - first;
 }
 
-bool qp_forgotten_add(qp_forgotten *forgotten, int64_t from, int64_t to)
-{
-    qp_forgotten_range range = {from, to};
-    size_t first = 0;
-    size_t end;
-
-    assert(from > 0 && to >= from && to < INT64_MAX);
-    /* Ranges before `first` end before the new one, with a gap; from `end` on they begin behind it:
-     *
-     *     before   [1-3]   [6-7]   [9-12]          add 8-8
-     *                      first           end     both that are met touch 8
-     *     after    [1-3]   [6------------12] */
-    while (first < forgotten->count && forgotten->ranges[first].to + 1 < from) {
-        first++;
-    }
-    for (end = first; end < forgotten->count && forgotten->ranges[end].from <= to + 1; end++) {
-        const qp_forgotten_range *met = &forgotten->ranges[end];
-
-        range.from = met->from < range.from ? met->from : range.from;
-        range.to = met->to > range.to ? met->to : range.to;
-    }
-    /* One that joins others needs no place of its own: it fits into a full set. */
-    if (end == first && forgotten->count == QP_MEMORY_FORGOTTEN_MAX) {
-        return false;
-    }
-    forgotten_remove(forgotten, first, end);
-    /* There is room: either something was removed, or the set was not full. */
-    for (size_t i = forgotten->count; i > first; i--) {
-        forgotten->ranges[i] = forgotten->ranges[i - 1];
-    }
-    forgotten->ranges[first] = range;
-    forgotten->count++;
-    assert(qp_forgotten_has(forgotten, from) && qp_forgotten_has(forgotten, to));
-    return true;
-}
-
-/* One that the watermark stands in keeps its rest. */
-void qp_forgotten_drop(qp_forgotten *forgotten, int64_t watermark)
+/* How many ranges lie before a watermark: no worker comes to them any more. */
+static size_t forgotten_passed(const qp_forgotten *forgotten, int64_t watermark)
 {
     size_t passed = 0;
 
     while (passed < forgotten->count && forgotten->ranges[passed].to <= watermark) {
         passed++;
     }
-    forgotten_remove(forgotten, 0, passed);
-    if (forgotten->count > 0 && forgotten->ranges[0].from <= watermark) {
-        forgotten->ranges[0].from = watermark + 1;
-    }
-    assert(!qp_forgotten_has(forgotten, watermark));
+    return passed;
 }
 
-void qp_forgotten_pass(qp_forgotten *forgotten, int64_t *watermark)
+/* Join those two of the first `passed` ranges that lie nearest to each other. */
+static void forgotten_join(qp_forgotten *forgotten, size_t passed)
 {
-    size_t passed = 0;
+    qp_forgotten_range *ranges = forgotten->ranges;
+    size_t nearest = 0;
 
-    while (passed < forgotten->count && forgotten->ranges[passed].from <= *watermark + 1) {
-        /* A range may lie before the watermark as a whole: then it is dropped and moves nothing. */
-        const int64_t to = forgotten->ranges[passed++].to;
-
-        *watermark = to > *watermark ? to : *watermark;
+    assert(passed > 1 && passed <= forgotten->count);
+    for (size_t i = 1; i + 1 < passed; i++) {
+        if (ranges[i + 1].from - ranges[i].to < ranges[nearest + 1].from - ranges[nearest].to) {
+            nearest = i;
+        }
     }
-    forgotten_remove(forgotten, 0, passed);
+    ranges[nearest].to = ranges[nearest + 1].to;
+    forgotten_remove(forgotten, nearest + 1, nearest + 2);
+}
+
+/* Puts a range into its place; the set has room for it. */
+static void forgotten_put(qp_forgotten *forgotten, qp_forgotten_range range)
+{
+    size_t first = 0;
+    size_t end;
+
+    assert(forgotten->count <= QP_FORGOTTEN_RANGES);
+    /* Ranges before `first` end before the new one, with a gap; from `end` on they begin behind it:
+     *
+     *     before   [1-3]   [6-7]   [9-12]          add 8-8
+     *                      first           end     both that are met touch 8
+     *     after    [1-3]   [6------------12] */
+    while (first < forgotten->count && forgotten->ranges[first].to < range.from - 1) {
+        first++;
+    }
+    for (end = first; end < forgotten->count && forgotten->ranges[end].from <= range.to + 1;
+         end++) {
+        const qp_forgotten_range *met = &forgotten->ranges[end];
+
+        range.from = met->from < range.from ? met->from : range.from;
+        range.to = met->to > range.to ? met->to : range.to;
+    }
+    forgotten_remove(forgotten, first, end);
+    for (size_t i = forgotten->count; i > first; i--) {
+        forgotten->ranges[i] = forgotten->ranges[i - 1];
+    }
+    forgotten->ranges[first] = range;
+    forgotten->count++;
+}
+
+bool qp_forgotten_add(qp_forgotten *forgotten, qp_forgotten_range range, int64_t watermark)
+{
+    qp_forgotten made = *forgotten;
+    size_t passed;
+
+    assert(range.from > 0 && range.to >= range.from && range.to < INT64_MAX);
+    forgotten_put(&made, range);
+    passed = forgotten_passed(&made, watermark);
+    /* What waits is exact, so that it has a limit. */
+    if (made.count - passed > QP_MEMORY_FORGOTTEN_MAX) {
+        return false;
+    }
+    /* One too many: two at least are passed, as no more than the limit wait. */
+    if (made.count > QP_FORGOTTEN_RANGES) {
+        forgotten_join(&made, passed);
+    }
+    *forgotten = made;
+    assert(forgotten->count <= QP_FORGOTTEN_RANGES);
+    assert(qp_forgotten_has(forgotten, range.from) && qp_forgotten_has(forgotten, range.to));
+    return true;
+}
+
+void qp_forgotten_cut(qp_forgotten *forgotten, int64_t last)
+{
+    size_t kept = 0;
+
+    assert(last >= 0);
+    while (kept < forgotten->count && forgotten->ranges[kept].from <= last) {
+        kept++;
+    }
+    forgotten->count = kept;
+    if (kept > 0 && forgotten->ranges[kept - 1].to > last) {
+        forgotten->ranges[kept - 1].to = last;
+    }
+    assert(!qp_forgotten_has(forgotten, last + 1));
+}
+
+/* Ranges are in order, so that one look is enough. */
+void qp_forgotten_pass(const qp_forgotten *forgotten, int64_t *watermark)
+{
+    for (size_t i = 0; i < forgotten->count; i++) {
+        const qp_forgotten_range *range = &forgotten->ranges[i];
+
+        if (range->from <= *watermark + 1 && range->to > *watermark) {
+            *watermark = range->to;
+        }
+    }
     assert(!qp_forgotten_has(forgotten, *watermark + 1));
 }
 

@@ -21,6 +21,7 @@
 #include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/hash_chain.h"
+#include "store/memory_scope.h"
 #include "store/read.h"
 #include "store/session.h"
 
@@ -297,6 +298,9 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
         status = fork_copy(db, parent, call->seq, row->id, reterr);
     }
     assert(status != QUIPU_OK || row->id != parent->id);
+    if (status == QUIPU_OK) {
+        status = qp_memory_scope_inherit(call->store, db, scratch, parent, call->seq, row, reterr);
+    }
     return status == QUIPU_OK
                ? qp_feed_record(call->store, db, row,
                                 &(qp_feed_note){QUIPU_CHANGE_FORKED, row->revision,

@@ -128,6 +128,25 @@ quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena
     return status;
 }
 
+/* A damaged text would let a worker read messages that somebody has asked it to forget; one that
+ * goes on behind the last message hides messages that nobody has said yet. */
+static quipu_status import_memory_forgotten(quipu_str text, int64_t next_seq, quipu_error *reterr)
+{
+    qp_forgotten forgotten;
+    int64_t last;
+
+    if (!qp_forgotten_read(text, &forgotten)) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the forgotten messages of a scope of memory are no ranges");
+    }
+    last = forgotten.count > 0 ? forgotten.ranges[forgotten.count - 1].to : 0;
+    return last < next_seq
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_INVALID,
+                              "message %lld, which is forgotten, is behind the session's last one",
+                              (long long)last);
+}
+
 /* What no worker writes. */
 static quipu_status import_memory_scope_check(const qp_lines_import *run,
                                               const qp_memory_scope_new *made, quipu_error *reterr)
@@ -135,13 +154,7 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
     const bool session = made->kind == QP_MEMORY_SCOPE_KIND_SESSION;
     const qp_memory_charge spent = {made->model_calls, made->model_input, made->model_output,
                                     made->model_cost, made->model_unpriced};
-    qp_forgotten forgotten;
 
-    /* A damaged text would let a worker read messages that somebody has asked it to forget. */
-    if (!qp_forgotten_read(made->forgotten, &forgotten)) {
-        return qp_error_set(reterr, QUIPU_INVALID,
-                            "the forgotten messages of a scope of memory are no ranges");
-    }
     if (made->watermark < 0 || made->watermark_tokens < 0 || made->generation < 0 ||
         made->observe_tokens < 0 || !qp_memory_charge_is_sound(spent)) {
         return qp_error_set(reterr, QUIPU_INVALID, "a scope of memory has a negative number");
@@ -158,7 +171,8 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
                             "the watermark %lld is behind the session's last message",
                             (long long)made->watermark);
     }
-    return QUIPU_OK;
+    return import_memory_forgotten(made->forgotten, session ? run->row->next_seq : INT64_MAX,
+                                   reterr);
 }
 
 /* Of two ledgers of one user the longer one stays, whole. */

@@ -162,17 +162,15 @@ typedef struct memory_either {
     qp_reflection_where reflections[2];   /* the same */
 } memory_either;
 
-/* Sources that meet the range of the query. A memory without sources has the number 0. */
-static void memory_range_where(const memory_call *call, memory_query *query)
+/* Sources that meet a range; 0: any. A memory without sources has the number 0. */
+static void memory_range_where(int64_t from, int64_t to, memory_query *query)
 {
-    const quipu_memory_query *own = &call->query;
-
-    assert(!call->by_id && own->to_seq >= own->from_seq);
-    if (own->from_seq > 0) {
-        query->observations.where.source_start_index = ent_le(own->to_seq);
-        query->observations.where.source_end_index = ent_ge(own->from_seq);
-        query->reflections.where.source_start_index = ent_le(own->to_seq);
-        query->reflections.where.source_end_index = ent_ge(own->from_seq);
+    assert(to >= from);
+    if (from > 0) {
+        query->observations.where.source_start_index = ent_le(to);
+        query->observations.where.source_end_index = ent_ge(from);
+        query->reflections.where.source_start_index = ent_le(to);
+        query->reflections.where.source_end_index = ent_ge(from);
     }
 }
 
@@ -195,7 +193,7 @@ static void memory_list_where(const memory_call *call, quipu_str scope, memory_e
     }
     if (scope.p == NULL) {
         observations->session_key = reflections->session_key = ent_eq(call->memory.session_key);
-        memory_range_where(call, query);
+        memory_range_where(call->query.from_seq, call->query.to_seq, query);
         return;
     }
     /* The session's own rows may have no scope, or one from before it had a user. */
@@ -664,11 +662,11 @@ quipu_status quipu_memory_update(quipu_store *store, const quipu_memory_patch *p
 
 /* What was condensed into a reflection that is gone is active again: it says what the reflection
  * said of messages that nobody asked to forget. */
-static quipu_status memory_forget_restore(const memory_call *call, ent_db *db, quipu_uuid id,
-                                          quipu_error *reterr)
+static quipu_status memory_forget_restore(const quipu_store *store, ent_db *db, quipu_str session,
+                                          quipu_uuid id, quipu_error *reterr)
 {
-    const ent_where_text tenant = ent_eq(call->store->tenant);
-    const ent_where_text key = ent_eq(call->memory.session_key);
+    const ent_where_text tenant = ent_eq(store->tenant);
+    const ent_where_text key = ent_eq(session);
     quipu_status status = qp_observation_update(
         db,
         &(qp_observation_where){.tenant = tenant, .session_key = key, .condensed_into = ent_eq(id)},
@@ -689,36 +687,61 @@ static quipu_status memory_forget_restore(const memory_call *call, ent_db *db, q
                : status;
 }
 
-/* Forgets what was made of a range of messages: both kinds, retired ones, too; and what a worker is
- * about to make of it. */
-static quipu_status memory_forget(memory_call *call, ent_db *db, quipu_arena *scratch,
-                                  quipu_error *reterr)
+/* Deletes what was made of messages from..to of one session: both kinds, retired ones, too. */
+static quipu_status memory_forget_lines(memory_call *call, ent_db *db, quipu_arena *scratch,
+                                        quipu_str session, int64_t to, quipu_error *reterr)
 {
     memory_query query = {.observations = {.limit = 0}};
     qp_reflection_list gone = {0};
+    int64_t observations = 0;
     int64_t reflections = 0;
     quipu_status status;
 
     query.observations.where.tenant = query.reflections.where.tenant = ent_eq(call->store->tenant);
-    query.observations.where.session_key = query.reflections.where.session_key =
-        ent_eq(call->memory.session_key);
-    memory_range_where(call, &query);
+    query.observations.where.session_key = query.reflections.where.session_key = ent_eq(session);
+    memory_range_where(call->query.from_seq, to, &query);
     /* Read before they are deleted: their ids lead to what was condensed into them. */
     status = qp_reflection_find(db, scratch, &query.reflections, &gone, reterr);
     if (status == QUIPU_OK) {
-        status = qp_observation_delete(db, &query.observations.where, &call->removed, reterr);
+        status = qp_observation_delete(db, &query.observations.where, &observations, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_reflection_delete(db, &query.reflections.where, &reflections, reterr);
     }
     for (size_t i = 0; i < gone.n && status == QUIPU_OK; i++) {
-        status = memory_forget_restore(call, db, gone.items[i].id, reterr);
+        status = memory_forget_restore(call->store, db, session, gone.items[i].id, reterr);
     }
-    call->removed += reflections; /* a retry counts anew: the first delete sets it */
-    return status == QUIPU_OK
-               ? qp_memory_scope_forget(call->store, db, scratch, call->memory.session_key,
-                                        call->query.from_seq, call->query.to_seq, reterr)
-               : status;
+    call->removed += observations + reflections;
+    return status;
+}
+
+/* Forgets what was made of a range of messages, and what a worker is about to make of it: in the
+ * session, and in the forks that share them. */
+static quipu_status memory_forget(memory_call *call, ent_db *db, quipu_arena *scratch,
+                                  quipu_error *reterr)
+{
+    const quipu_str key = call->memory.session_key;
+    const int64_t from = call->query.from_seq;
+    qp_memory_shares shares = {NULL, 0};
+    quipu_status status;
+
+    call->removed = 0; /* a retry counts anew */
+    status = qp_memory_shares_read(call->store, db, scratch, key, from, call->query.to_seq, &shares,
+                                   reterr);
+    /* A key may have memories before it has a session. */
+    if (status == QUIPU_OK && shares.count == 0) {
+        status = memory_forget_lines(call, db, scratch, key, call->query.to_seq, reterr);
+    }
+    for (size_t i = 0; i < shares.count && status == QUIPU_OK; i++) {
+        const qp_memory_share *share = &shares.items[i];
+
+        status = memory_forget_lines(call, db, scratch, share->row->key, share->to, reterr);
+        if (status == QUIPU_OK) {
+            status = qp_memory_scope_forget(call->store, db, scratch, share->row, from, share->to,
+                                            reterr);
+        }
+    }
+    return status;
 }
 
 /* One DELETE, by ids or by the key of a session; or what was made of a range of messages. */

@@ -127,10 +127,8 @@ static int64_t memory_scope_start(const qp_session *row)
     return shared > gone ? shared : gone;
 }
 
-/* The running total of tokens before a message: what a watermark has that no commit has written. */
-static quipu_status memory_scope_before(ent_db *db, const qp_session *row, int64_t seq,
-                                        quipu_arena *scratch, int64_t *ret_total,
-                                        quipu_error *reterr)
+quipu_status qp_memory_mark_before(ent_db *db, const qp_session *row, int64_t seq,
+                                   quipu_arena *scratch, int64_t *ret_total, quipu_error *reterr)
 {
     const qp_extent extent = {.from = seq, .to = seq};
     quipu_messages messages = {NULL, 0, 0};
@@ -151,8 +149,18 @@ static quipu_status memory_scope_before(ent_db *db, const qp_session *row, int64
     return QUIPU_OK;
 }
 
-/* What the row of this life of the session says; false: it has none, or one whose numbers cannot
- * be, or messages behind its watermark are gone. */
+/* Whether a row says which messages may be read. Of one that does not, nothing is pending: a worker
+ * would read what somebody has asked to forget. Verify reports it, and a repair mends it. */
+static bool memory_mark_holds(const qp_memory_scope *scope, int64_t last_seq)
+{
+    qp_forgotten forgotten;
+
+    return scope->watermark >= 0 && scope->watermark <= last_seq &&
+           qp_forgotten_read(scope->forgotten, &forgotten);
+}
+
+/* What the row of this life of the session says; false: it has none, or messages behind its
+ * watermark are gone. */
 static bool memory_mark_take(const qp_memory_scope *scope, qp_memory_mark *mark)
 {
     /* Also from the row of an earlier life: a setting stays, and generations never go back. */
@@ -169,11 +177,15 @@ static bool memory_mark_take(const qp_memory_scope *scope, qp_memory_mark *mark)
                                      scope->model_cost, scope->model_unpriced};
     /* `mark` begins where observing would begin without a row. A cap may have removed messages
      * behind the row's watermark since. */
-    if (scope->watermark < mark->watermark || scope->watermark_tokens < 0) {
+    if (!memory_mark_holds(scope, mark->last_seq)) {
+        mark->watermark = mark->last_seq;
+        return true;
+    }
+    if (scope->watermark < mark->watermark) {
         return false;
     }
     mark->watermark = scope->watermark;
-    mark->watermark_tokens = scope->watermark_tokens;
+    mark->watermark_tokens = scope->watermark_tokens < 0 ? 0 : scope->watermark_tokens;
     return true;
 }
 
@@ -201,8 +213,8 @@ quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_are
      * their tokens are not pending. */
     if ((scope == NULL || !memory_mark_take(scope, &mark)) && mark.watermark > 0 &&
         mark.watermark < mark.last_seq) {
-        status =
-            memory_scope_before(db, row, mark.watermark + 1, arena, &mark.watermark_tokens, reterr);
+        status = qp_memory_mark_before(db, row, mark.watermark + 1, arena, &mark.watermark_tokens,
+                                       reterr);
     }
     /* A summary is a message of 0 tokens: it is behind the watermark, and nothing of it is due. A
      * repair may have lowered the session's total below that of the watermark: then all counts. */
@@ -571,20 +583,24 @@ static ent_patch_text memory_scope_ranges(quipu_str forgotten)
     return forgotten.p != NULL ? ent_set(forgotten) : (ent_patch_text)ENT_CLEAR;
 }
 
-/* Writes where a session stands, and leaves the ledger of a row that is there. */
-static quipu_status memory_scope_write(ent_db *db, const qp_memory_scope_new *made,
-                                       const qp_memory_mark *mark, quipu_error *reterr)
+/* The ledger of a row that is there stays. */
+quipu_status qp_memory_mark_write(const quipu_store *store, ent_db *db, const qp_session *row,
+                                  const qp_memory_mark *mark, quipu_error *reterr)
 {
-    const qp_memory_scope_where where = {.tenant = ent_eq(made->tenant),
-                                         .scope = ent_eq(made->scope),
-                                         .kind = qp_memory_scope_kind_is(made->kind)};
-    const qp_memory_scope_patch patch = {.watermark = ent_set(made->watermark),
-                                         .watermark_tokens = ent_set(made->watermark_tokens),
-                                         .forgotten = memory_scope_ranges(made->forgotten)};
+    const qp_memory_scope_where where = {.tenant = ent_eq(store->tenant),
+                                         .scope = ent_eq(row->key),
+                                         .kind =
+                                             qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_SESSION)};
+    const qp_memory_scope_patch patch = {.watermark = ent_set(mark->watermark),
+                                         .watermark_tokens = ent_set(mark->watermark_tokens),
+                                         .forgotten = memory_scope_ranges(mark->forgotten)};
+    qp_memory_scope_new made = memory_scope_row(store, row, mark);
 
+    assert(ent_depth(db) > 0);
+    made.forgotten = mark->forgotten;
     return mark->stored
                ? qp_memory_scope_update(db, &where, &patch, NULL, reterr)
-               : qp_memory_scope_upsert(db, NULL, made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
+               : qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }
 
 /* ---- committing -------------------------------------------------------------------------------
@@ -767,28 +783,21 @@ static quipu_status memory_scope_end_job(memory_scope_commit *commit, ent_db *db
                          &commit->stored.more, reterr);
 }
 
-/* Move the watermark, and the generation when something was observed. Ranges that it has passed are
- * dropped; one that begins right behind it is for the next claim, which reads nothing of it. */
+/* Move the watermark, and the generation when something was observed. Ranges that it has passed
+ * stay, for forks; one that begins right behind it is for the next claim, which reads nothing of
+ * it. */
 static quipu_status memory_scope_move(const memory_scope_commit *commit, ent_db *db,
-                                      quipu_arena *scratch, quipu_error *reterr)
+                                      quipu_error *reterr)
 {
     const qp_memory_scope_where where = {.tenant = ent_eq(commit->store->tenant),
                                          .scope = ent_eq(commit->work->lease.scope),
                                          .kind =
                                              qp_memory_scope_kind_is(QP_MEMORY_SCOPE_KIND_SESSION)};
-    qp_forgotten forgotten = commit->work->forgotten;
-    quipu_str text = QP_STR_ABSENT;
-
-    assert(commit->batch->done_seq > commit->work->watermark);
-    qp_forgotten_drop(&forgotten, commit->batch->done_seq);
-    if (qp_forgotten_write(&forgotten, scratch, &text) != QUIPU_OK) {
-        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for what is forgotten");
-    }
     const qp_memory_scope_patch patch = {.watermark = ent_set(commit->batch->done_seq),
                                          .watermark_tokens = ent_set(commit->batch->done_tokens),
-                                         .generation = ent_set(commit->generation),
-                                         .forgotten = memory_scope_ranges(text)};
+                                         .generation = ent_set(commit->generation)};
 
+    assert(commit->batch->done_seq > commit->work->watermark);
     return qp_memory_scope_update(db, &where, &patch, NULL, reterr);
 }
 
@@ -821,7 +830,7 @@ static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena 
         status = memory_scope_save(commit, db, scratch, scope, &standing, reterr);
     }
     if (status == QUIPU_OK) {
-        status = memory_scope_move(commit, db, scratch, reterr);
+        status = memory_scope_move(commit, db, reterr);
     }
     /* The allowance of standing lines grows with the history of all sessions of the user. */
     if (status == QUIPU_OK && row->user_id.n > 0) {
@@ -858,80 +867,6 @@ quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
         *ret_stored = commit.stored;
     }
     return status;
-}
-
-/* ---- forgetting -------------------------------------------------------------------------------
- */
-
-/* Adds a range to what is forgotten of a session, and moves its mark over what it can pass at
- * once. */
-static quipu_status memory_scope_add(const qp_session *row, int64_t from, int64_t to,
-                                     qp_memory_mark *mark, quipu_arena *scratch,
-                                     quipu_str *ret_text, quipu_error *reterr)
-{
-    qp_forgotten forgotten;
-
-    assert(mark->watermark < mark->last_seq && to > mark->watermark);
-    (void)qp_forgotten_read(mark->forgotten, &forgotten);
-    from = from > mark->watermark ? from : mark->watermark + 1;
-    to = to < mark->last_seq ? to : mark->last_seq; /* what comes later was not meant */
-    if (!qp_forgotten_add(&forgotten, from, to)) {
-        return qp_error_set(reterr, QUIPU_LIMIT,
-                            "%d ranges of session \"%.*s\" are forgotten that lie behind messages "
-                            "which are to be observed yet; run a worker of memory first",
-                            QP_MEMORY_FORGOTTEN_MAX, (int)row->key.n, row->key.p);
-    }
-    /* A range right behind the watermark is not kept: the watermark steps over it. */
-    qp_forgotten_pass(&forgotten, &mark->watermark);
-    return qp_forgotten_write(&forgotten, scratch, ret_text) == QUIPU_OK
-               ? QUIPU_OK
-               : qp_error_set(reterr, QUIPU_NOMEM, "no memory for what is forgotten");
-}
-
-/* Writes the range where messages of it are pending. */
-static quipu_status memory_scope_forget_pending(const quipu_store *store, ent_db *db,
-                                                quipu_arena *scratch, const qp_session *row,
-                                                qp_memory_mark *mark, int64_t from, int64_t to,
-                                                quipu_error *reterr)
-{
-    const int64_t before = mark->watermark;
-    quipu_str text = QP_STR_ABSENT;
-    quipu_status status = memory_scope_add(row, from, to, mark, scratch, &text, reterr);
-
-    /* The tokens follow the watermark: all of the session, or those before the next message. */
-    if (status == QUIPU_OK && mark->watermark == mark->last_seq) {
-        mark->watermark_tokens = row->token_count;
-    } else if (status == QUIPU_OK && mark->watermark > before) {
-        status = memory_scope_before(db, row, mark->watermark + 1, scratch, &mark->watermark_tokens,
-                                     reterr);
-    }
-    qp_memory_scope_new made = memory_scope_row(store, row, mark);
-
-    made.forgotten = text;
-    return status == QUIPU_OK ? memory_scope_write(db, &made, mark, reterr) : status;
-}
-
-/* A worker that has the session may have read the messages, or lines that were made of them: its
- * lease is taken away in any case. */
-quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db, quipu_arena *scratch,
-                                    quipu_str key, int64_t from, int64_t to, quipu_error *reterr)
-{
-    const qp_session *row = NULL;
-    qp_memory_mark mark = {.watermark = 0};
-    quipu_status status = qp_session_lookup(store, db, scratch, key, &row, reterr);
-
-    assert(from > 0 && to >= from && ent_depth(db) > 0);
-    if (status == QUIPU_OK && row != NULL) {
-        status = qp_memory_mark_read(store, db, scratch, row, &mark, reterr);
-    }
-    if (status == QUIPU_OK && row != NULL) {
-        status = qp_job_revoke(store, db, scratch, key, reterr);
-    }
-    /* Nothing of the range is pending. What was made of it, memory.c has deleted by its sources. */
-    if (status != QUIPU_OK || row == NULL || to <= mark.watermark || from > mark.last_seq) {
-        return status;
-    }
-    return memory_scope_forget_pending(store, db, scratch, row, &mark, from, to, reterr);
 }
 
 /* ---- giving back ------------------------------------------------------------------------------

@@ -36,14 +36,6 @@ QUIPU_MUST_USE quipu_status qp_memory_scope_name(const qp_session *row, quipu_ar
 QUIPU_MUST_USE quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena,
                                                    quipu_str *ret_scope, quipu_error *reterr);
 
-/* Messages from..to of a session are forgotten: what a worker has not observed of them it passes
- * over, and one that works on the session now loses its lease, also for what it was shown of lines
- * that are known. Expects an exclusive transaction. QUIPU_LIMIT: too many ranges are forgotten that
- * lie behind messages which are to be observed yet. */
-QUIPU_MUST_USE quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db,
-                                                   quipu_arena *scratch, quipu_str key,
-                                                   int64_t from, int64_t to, quipu_error *reterr);
-
 /* The scope in which memories of a key count, also of one that has no session yet. Expects an open
  * transaction. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db,
@@ -89,13 +81,25 @@ typedef struct qp_memory_mark {
     qp_memory_charge spent; /* on models, in this life of the session */
     bool stored;            /* there is a row for this life of the session... */
     int64_t kept;        /* ...whose watermark this is: below `watermark` when messages are gone */
-    quipu_str forgotten; /* ranges behind the watermark, as text (store/forgotten.h) */
+    quipu_str forgotten; /* ranges, as text (store/forgotten.h) */
 } qp_memory_mark;
 
 /* Reads it, in the caller's transaction. Texts lie in the arena. */
 QUIPU_MUST_USE quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db,
                                                 quipu_arena *arena, const qp_session *row,
                                                 qp_memory_mark *ret, quipu_error *reterr);
+
+/* The running total of tokens before message `seq` into *ret_total, which stays as it is when that
+ * message cannot be read: what a watermark has that no commit has written. */
+QUIPU_MUST_USE quipu_status qp_memory_mark_before(ent_db *db, const qp_session *row, int64_t seq,
+                                                  quipu_arena *scratch, int64_t *ret_total,
+                                                  quipu_error *reterr);
+
+/* Write the watermark of a mark that was changed, its tokens, and what is forgotten. Expects a
+ * transaction in which nobody else writes the row. */
+QUIPU_MUST_USE quipu_status qp_memory_mark_write(const quipu_store *store, ent_db *db,
+                                                 const qp_session *row, const qp_memory_mark *mark,
+                                                 quipu_error *reterr);
 
 /* Make the row of a session's scope when this life of the session has none. Expects an exclusive
  * transaction. */
@@ -234,5 +238,49 @@ QUIPU_MUST_USE quipu_status qp_memory_reflect_commit(quipu_store *store, const q
 /* Delete what the store keeps about observing a session: its row and its jobs. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_remove(const quipu_store *store, ent_db *db,
                                                    quipu_str key, quipu_error *reterr);
+
+/* ---- forgetting (memory_forget.c) -------------------------------------------------------------
+ */
+
+/* Where messages are forgotten: a session, and forks that share them. */
+typedef struct qp_memory_share {
+    const qp_session *row;
+    int64_t to; /* the last of them that the session shares */
+} qp_memory_share;
+
+typedef struct qp_memory_shares {
+    const qp_memory_share *items;
+    size_t count;
+} qp_memory_shares;
+
+/* The session of a key, when there is one, and its forks, and theirs, that share messages from..to
+ * with it: those of the same user, and those without one. */
+QUIPU_MUST_USE quipu_status qp_memory_shares_read(const quipu_store *store, ent_db *db,
+                                                  quipu_arena *scratch, quipu_str key, int64_t from,
+                                                  int64_t to, qp_memory_shares *ret,
+                                                  quipu_error *reterr);
+
+/* Messages from..to of a session are forgotten: what a worker has not observed of them it passes
+ * over, and one that works on the session now loses its lease, also for what it was shown of lines
+ * that are known. Expects an exclusive transaction. QUIPU_LIMIT: too many ranges are forgotten that
+ * lie behind messages which are to be observed yet. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db,
+                                                   quipu_arena *scratch, const qp_session *row,
+                                                   int64_t from, int64_t to, quipu_error *reterr);
+
+/* A fork was made that shares messages up to `seq` with a session: what is forgotten of these is
+ * forgotten in the fork. Expects the transaction that makes it. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_inherit(const quipu_store *store, ent_db *db,
+                                                    quipu_arena *scratch, const qp_session *parent,
+                                                    int64_t seq, const qp_session *fork,
+                                                    quipu_error *reterr);
+
+/* Whether the row of a session's scope can be, in the life of the session that is there. */
+bool qp_memory_scope_is_sound(const qp_memory_scope *scope, const qp_session *row);
+
+/* Write what can be into a row that cannot, so that no message is observed again that was, and none
+ * that is forgotten: where the row does not say which these are, none that is there now. */
+QUIPU_MUST_USE quipu_status qp_memory_scope_mend(ent_db *db, quipu_arena *scratch,
+                                                 const qp_memory_scope *key, quipu_error *reterr);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/sum.h"
 #include "ent/maintenance.h"
 #include "store/fork_release.h"
+#include "store/memory_scope.h"
 #include "store/search.h"
 #include "store/size.h"
 #include "store/verify.h"
@@ -471,6 +472,23 @@ quipu_status qp_repair_watermark(qp_verify_run *run, const qp_call *call,
 
     assert(run->repairs);
     return qp_size_exempt(run->store, &step, repair_watermark_work, &repair, reterr);
+}
+
+/* A qp_work_fn. */
+static quipu_status repair_scope_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    return qp_memory_scope_mend(db, scratch, ctx, reterr);
+}
+
+/* In a transaction of its own, which reads the row again. */
+quipu_status qp_repair_scope(qp_verify_run *run, const qp_call *call, qp_memory_scope *scope,
+                             quipu_error *reterr)
+{
+    const qp_call step = qp_maintain_step(run->store, call);
+
+    assert(run->repairs);
+    return qp_size_exempt(run->store, &step, repair_scope_work, scope, reterr);
 }
 
 /* Made anew behind all sessions. The problem was reported by the check that demands it. */

@@ -82,6 +82,11 @@ QUIPU_MUST_USE quipu_status qp_repair_watermark(qp_verify_run *run, const qp_cal
                                                 const qp_memory_scope *scope, int64_t watermark,
                                                 int64_t tokens, quipu_error *reterr);
 
+/* repair.c: mend the row of a session's scope of memory (qp_memory_scope_mend()); of `scope` only
+ * the key counts. */
+QUIPU_MUST_USE quipu_status qp_repair_scope(qp_verify_run *run, const qp_call *call,
+                                            qp_memory_scope *scope, quipu_error *reterr);
+
 /* verify_usage.c: check what the session's answers used, in the open transaction. */
 QUIPU_MUST_USE quipu_status qp_verify_usage(ent_db *db, const qp_session *row,
                                             qp_findings *findings, quipu_error *reterr);

@@ -76,6 +76,7 @@ typedef union rows_query {
 typedef struct rows_finding {
     quipu_problem_kind kind; /* the table's, or QUIPU_PROBLEM_FILE */
     bool orphan;             /* its session is not there: a repair removes it */
+    bool marks;              /* the row of a scope of memory cannot be: a repair mends it */
     bool retotals;           /* a watermark of memory has other tokens than its message: `tokens` */
     int64_t watermark;       /* of the row; a repair writes while it still is this one */
     int64_t tokens;          /* that the row is to have */
@@ -457,20 +458,6 @@ static quipu_status verify_rows_session(rows_walk *walk, quipu_str tenant, quipu
     return qp_row_optional(status, &error, reterr);
 }
 
-/* Whether the numbers of a scope can be. */
-static bool verify_rows_scope_numbers(const qp_memory_scope *row)
-{
-    const qp_memory_charge spent = {row->model_calls, row->model_input, row->model_output,
-                                    row->model_cost, row->model_unpriced};
-    qp_forgotten forgotten;
-
-    /* The generation leaves room for the next commit, which adds 1. */
-    return qp_forgotten_read(row->forgotten, &forgotten) && row->watermark >= 0 &&
-           row->watermark_tokens >= 0 && row->watermark_tokens <= QP_TOKENS_TOTAL_MAX &&
-           row->generation >= 0 && row->generation < INT64_MAX && row->observe_tokens >= 0 &&
-           qp_memory_charge_is_sound(spent);
-}
-
 /* The tokens of a watermark are the running total of its message, which a repair writes anew: what
  * was observed stays observed. None are stated where observing began behind messages of others, as
  * in a fork of a user's session. Of a message that was pruned only the bound is known. */
@@ -518,8 +505,8 @@ static quipu_status verify_rows_watermark(rows_walk *walk, const qp_memory_scope
     return QUIPU_OK;
 }
 
-/* How far a session is observed. Removing the row begins again with the first message: what is
- * observed once more is recognized by its content. */
+/* How far a session is observed. The row is mended and not removed: without it a worker would begin
+ * again with the first message, and bring back what was retired or forgotten. */
 static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                       quipu_error *reterr)
 {
@@ -545,8 +532,10 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
         finding->orphan = true;
         qp_problem_say(finding->text, "there is a watermark of memory for a session that is not "
                                       "there");
-    } else if (!verify_rows_scope_numbers(row) || (counts && row->watermark >= owner->next_seq)) {
-        finding->orphan = true;
+    } else if (!qp_memory_scope_is_sound(row, counts ? owner : NULL)) {
+        /* What is not about the session that is there says nothing of its messages. */
+        finding->marks = counts && qp_session_is_sound(owner);
+        finding->orphan = !counts;
         qp_problem_say(finding->text,
                        "the watermark of memory %lld, or a number beside it, cannot be",
                        (long long)row->watermark);
@@ -713,7 +702,8 @@ static quipu_status verify_rows_removal(rows_walk *walk, const rows_any *any, ro
  *   Usage, ContextLog        the same, and rows with a number that cannot be
  *   Artifact                 removes a version whose bytes are gone
  *   Blob                     removes bytes that no artifact has
- *   MemoryScope              removes the row, or writes the tokens of its watermark
+ *   MemoryScope              mends the row, writes the tokens of its watermark, or removes one
+ *                            of no session
  *   Vector, Job              removes them: both are made again
  *   Observation, Reflection, Feed, ModelFactor, Removal   nothing: they are reported
  *
@@ -885,13 +875,15 @@ static quipu_status verify_rows_report(rows_walk *walk, const qp_call *call, qui
     assert(walk->count <= VERIFY_ROWS_FINDINGS);
     for (size_t i = 0; i < walk->count && status == QUIPU_OK; i++) {
         rows_finding *finding = &walk->findings[i];
-        const bool mends = run->repairs && (finding->orphan || finding->retotals);
+        const bool mends = run->repairs && (finding->orphan || finding->marks || finding->retotals);
 
-        assert(!finding->orphan || !finding->retotals);
+        assert(finding->orphan + finding->marks + finding->retotals <= 1);
         /* Each in a transaction of its own: the snapshot of the page has ended. */
         if (mends && finding->retotals) {
             status = qp_repair_watermark(run, call, &finding->key.scope, finding->watermark,
                                          finding->tokens, reterr);
+        } else if (mends && finding->marks) {
+            status = qp_repair_scope(run, call, &finding->key.scope, reterr);
         } else if (mends) {
             status = qp_repair_row(run, call, walk->table->entity, &finding->key, reterr);
         }

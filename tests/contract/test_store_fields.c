@@ -37,7 +37,7 @@ static void fields_value(quipu_arena *arena, const ent_entity *entity, const ent
     if (field->type == ENT_JSON) {
         (void)snprintf(text, sizeof(text), "{\"%s\":\"%s\"}", FIELDS_MARK, field->name);
     } else if (strcmp(field->name, "forgotten") == 0) {
-        (void)snprintf(text, sizeof(text), "7-9 11-11"); /* another text is damage */
+        (void)snprintf(text, sizeof(text), "1-1"); /* other texts are damage */
     } else {
         (void)snprintf(text, sizeof(text), "%s %s", FIELDS_MARK, field->name);
     }
