@@ -119,6 +119,14 @@ bool qp_db_is_distributed(const ent_db *db)
     return db->engine->distributed;
 }
 
+/* An engine without servers to spread over is refused before it is opened. */
+quipu_status qp_db_can_distribute(ent_db *db, bool asked, quipu_error *reterr)
+{
+    assert(db->depth == 0);
+    return db->engine->can_distribute == NULL ? QUIPU_OK
+                                              : db->engine->can_distribute(db->conn, asked, reterr);
+}
+
 /* Retried where programs that start together meet. */
 quipu_status qp_db_distribute(ent_db *db, bool asked, bool *ret_changed, quipu_error *reterr)
 {

@@ -89,6 +89,9 @@ bool qp_db_locks_rows(const ent_db *db);
 /* Whether the store's rows lie on several servers. */
 bool qp_db_is_distributed(const ent_db *db);
 
+/* Whether qp_db_distribute() could, where it would have to; for a store that is not made yet. */
+QUIPU_MUST_USE quipu_status qp_db_can_distribute(ent_db *db, bool asked, quipu_error *reterr);
+
 /* Spreads the store's rows over several servers, in one transaction or not at all; does nothing
  * where nobody asks for that, or where it is done (qp_engine.distribute). *ret_changed: the
  * connection has to be opened again. Outside of transactions. */

@@ -203,6 +203,8 @@ typedef struct qp_engine {
     /* Rows lie on several servers, by their shard: an INSERT has no subquery, so that an owner that
      * was not seen is read before it (owner.h); rows of two tables meet by their shards. */
     bool distributed;
+    /* Whether `distribute` could: an error that names what is missing, before anything is made. */
+    quipu_status (*can_distribute)(void *conn, bool asked, quipu_error *reterr);
     /* Distributes the tables that are not distributed yet, outside of a transaction, or fails and
      * changes nothing: where it is `asked` to, where others of the store are, or where the database
      * says so. *ret_changed: it did; open connections have to be opened again. NULL: the engine

@@ -93,11 +93,9 @@ static const char *const citus_tables =
     "ORDER BY EXISTS (SELECT 1 FROM pg_catalog.pg_constraint o WHERE o.confrelid = t.oid "
     "AND o.conrelid <> t.oid) DESC, t.relname COLLATE \"C\"";
 
-/* Whether a table is left to distribute; then whether the extension is there, whether this is the
- * coordinator and the workers know it, and how many nodes take shards. Without the extension its
- * tables are not there either, hence several queries.
- */
-static quipu_status citus_check(qp_pg *conn, bool *ret_missing, quipu_error *reterr)
+/* Whether the extension is there. Without it its tables are not there either, hence several
+ * queries. */
+static quipu_status citus_check_extension(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status = qp_pg_query(
@@ -110,14 +108,26 @@ static quipu_status citus_check(qp_pg *conn, bool *ret_missing, quipu_error *ret
                               "on the coordinator and on every worker");
     }
     qp_pg_call_done(&call);
-    if (status == QUIPU_OK) {
-        status = qp_pg_query(conn, citus_tables, &call, reterr);
-        *ret_missing = status == QUIPU_OK && PQntuples(call.result) > 0;
-        qp_pg_call_done(&call);
-    }
-    if (status != QUIPU_OK || !*ret_missing) {
-        return status;
-    }
+    return status;
+}
+
+/* Whether a table is left to distribute. */
+static quipu_status citus_find_missing(qp_pg *conn, bool *ret_missing, quipu_error *reterr)
+{
+    qp_pg_call call;
+    quipu_status status = qp_pg_query(conn, citus_tables, &call, reterr);
+
+    *ret_missing = status == QUIPU_OK && PQntuples(call.result) > 0;
+    qp_pg_call_done(&call);
+    return status;
+}
+
+/* Whether this is the coordinator and the workers know it, and how many nodes take shards. */
+static quipu_status citus_check_nodes(qp_pg *conn, quipu_error *reterr)
+{
+    qp_pg_call call;
+    quipu_status status;
+
     status = qp_pg_query(
         conn,
         "SELECT CAST((SELECT groupid FROM pg_catalog.pg_dist_local_group) AS bigint), "
@@ -301,21 +311,38 @@ static quipu_status citus_distribute_all(qp_pg *conn, quipu_error *reterr)
     return status;
 }
 
+/* A store that is distributed needs no coordinator to be opened. */
+quipu_status qp_pg_citus_can_distribute(void *conn, bool asked, quipu_error *reterr)
+{
+    qp_pg *self = conn;
+    quipu_status status = qp_pg_ensure_connected(self, reterr);
+
+    assert(!self->in_transaction);
+    if (status != QUIPU_OK || self->citus || (!asked && !self->citus_wanted)) {
+        return status;
+    }
+    status = citus_check_extension(self, reterr);
+    return status == QUIPU_OK ? citus_check_nodes(self, reterr) : status;
+}
+
 /* All tables in one transaction, or none. A database says that its stores are distributed by ALTER
  * DATABASE ... SET quipu.distribute = 'citus'. A store that is distributed has nothing to do. */
 quipu_status qp_pg_citus_distribute(void *conn, bool asked, bool *ret_changed, quipu_error *reterr)
 {
     qp_pg *self = conn;
     bool missing = false;
-    quipu_status status = QUIPU_OK;
+    quipu_status status = qp_pg_ensure_connected(self, reterr);
 
     assert(!self->in_transaction);
-    if (!asked && !self->citus && !self->citus_wanted) {
-        return QUIPU_OK;
+    if (status != QUIPU_OK || (!asked && !self->citus && !self->citus_wanted)) {
+        return status;
     }
-    status = qp_pg_ensure_connected(self, reterr);
+    status = citus_check_extension(self, reterr);
     if (status == QUIPU_OK) {
-        status = citus_check(self, &missing, reterr);
+        status = citus_find_missing(self, &missing, reterr);
+    }
+    if (status == QUIPU_OK && missing) {
+        status = citus_check_nodes(self, reterr);
     }
     if (status == QUIPU_OK && missing) {
         status = qp_pg_begin(self, 0, ENT_WRITE, reterr);

@@ -105,11 +105,12 @@ static quipu_status open_adopt(void *conn, quipu_error *reterr)
     .maintenance = &qp_pg_maintenance, .enable_row_security = qp_pg_enable_row_security,           \
     .data_version = qp_pg_data_version
 
-const qp_engine qp_pg_engine = {OPEN_ENGINE, .distribute = qp_pg_citus_distribute,
-                                .searcher = &qp_pg_searcher};
+const qp_engine qp_pg_engine = {OPEN_ENGINE, .can_distribute = qp_pg_citus_can_distribute,
+                                .distribute = qp_pg_citus_distribute, .searcher = &qp_pg_searcher};
 
 /* The same for a store that is distributed: texts that name the shard, no subquery in an INSERT. */
-const qp_engine qp_pg_citus_engine = {OPEN_ENGINE, .distribute = qp_pg_citus_distribute,
+const qp_engine qp_pg_citus_engine = {OPEN_ENGINE, .can_distribute = qp_pg_citus_can_distribute,
+                                      .distribute = qp_pg_citus_distribute,
                                       .searcher = &qp_pg_citus_searcher, .distributed = true};
 
 /* ---- opening ----------------------------------------------------------------------------------

@@ -417,7 +417,8 @@ quipu_status qp_pg_init_session(qp_pg *conn, quipu_error *reterr);
 quipu_status qp_pg_citus_find(qp_pg *conn, quipu_error *reterr);
 /* Makes SET LOCAL reach the workers, in every session of a distributed store. */
 quipu_status qp_pg_citus_init(qp_pg *conn, quipu_error *reterr);
-/* The engine's `distribute`. */
+/* The engine's `can_distribute` and `distribute`. */
+quipu_status qp_pg_citus_can_distribute(void *conn, bool asked, quipu_error *reterr);
 quipu_status qp_pg_citus_distribute(void *conn, bool asked, bool *ret_changed, quipu_error *reterr);
 
 /* Bytes of the tables on all nodes, and the lowest durability of any node. */

@@ -482,6 +482,9 @@ static quipu_status open_store_make(const char *path, quipu_open_options *option
     if (status == QUIPU_OK) {
         status = open_store_connection(self, false, &db, reterr);
     }
+    if (status == QUIPU_OK && !self->read_only && self->engine->has_distribution) {
+        status = qp_db_can_distribute(db, (options->flags & QUIPU_OPEN_DISTRIBUTE) != 0, reterr);
+    }
     if (status == QUIPU_OK) {
         status = open_store_prepare(self, &db, &connector.single, reterr);
     }

@@ -118,6 +118,24 @@ class Postgres(harness.Case):
         for verb in ("ls", "verify", "repair", "sweep", "export", "stats"):
             self.on(verb)
 
+    def test_a_store_that_cannot_be_distributed_is_not_made(self):
+        schema = "CREATE SCHEMA nowhere; GRANT ALL ON SCHEMA nowhere TO PUBLIC"
+        subprocess.run(["psql", "-q", "-c", schema, self.server], check=True)
+        uri = f"{self.server}&options=-csearch_path%3Dnowhere"
+        refused = self.run_quipu("init", "--store", uri, "--distribute", "citus", code=1).err
+        self.assertIn("the database has no Citus", refused)
+        self.assertIn("CREATE EXTENSION citus", refused)
+        tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'nowhere'"
+        counted = subprocess.run(["psql", "-Atc", tables, self.server], check=True,
+                                 capture_output=True, text=True).stdout
+        self.assertEqual(counted.strip(), "0")
+        self.assertIn("created", self.run_quipu("init", "--store", uri).out)
+        self.run_quipu("init", "--store", uri, "--distribute", "citus", code=1)
+        file = os.path.join(self.folder.name, "one.db")
+        refused = self.run_quipu("init", "--store", file, "--distribute", "citus", code=1).err
+        self.assertIn("name its coordinator, postgresql://", refused)
+        self.assertFalse(os.path.exists(file))
+
     def test_row_security_is_a_parameter_of_the_uri(self):
         self.uri += "&row_security=on"
         self.session("k", "a red word", tenant="red")
