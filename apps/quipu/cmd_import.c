@@ -11,7 +11,7 @@
 #define IMPORT_HEAD 4096   /* bytes that decide what a file is */
 #define IMPORT_MARK_MAX 64 /* the first line of an export is shorter */
 #define IMPORT_FILES_MAX 10000
-#define IMPORT_DATABASES "adk-database adk-v0 adk-sqlite adk-go lango"
+#define IMPORT_DATABASES "adk-database adk-v0 adk-sqlite adk-go lango llm openai-agents langgraph"
 
 static const app_option import_options[] = {
     {.name = "dry-run", .help = "read and check everything, write nothing"},
@@ -22,8 +22,8 @@ static const app_option import_options[] = {
     {.name = "on-conflict",
      .value = "WHAT",
      .choices = "fail skip rename",
-     .help = "JSON: when another session has the key; default: fail"},
-    {.name = "prefix", .value = "TEXT", .help = "JSON: keys begin with this, not with the kind"},
+     .help = "when another session has the key; default: fail"},
+    {.name = "prefix", .value = "TEXT", .help = "keys begin with this, not with the kind"},
     {.name = "map", .value = "LIST", .help = "chat: other names of members: role=who,content=text"},
     {.name = NULL},
 };
@@ -57,6 +57,13 @@ static void import_on_orphan(void *ctx, const quipu_orphan *orphan)
         return;
     }
     app_progress_end(&view->progress);
+    /* A chat program's: without its session, of another branch, or a thread without messages. */
+    if (orphan->app_name.n == 0 && orphan->session_id.n > 0) {
+        fprintf(stderr, "orphan: row %" PRId64 " of \"", orphan->row);
+        app_put(stderr, orphan->session_id);
+        fputs("\" is not part of a conversation\n", stderr);
+        return;
+    }
     fprintf(stderr, "orphan: the session of row %" PRId64 " does not exist", orphan->row);
     if (orphan->session_id.n > 0) {
         fputs(": ", stderr);
@@ -112,7 +119,7 @@ static void import_print(const app_call *call, const char *path, const char *kin
 /* The kind that --kind names; the parser has checked it. */
 static quipu_source_kind import_kind(const char *name)
 {
-    int kind = QUIPU_SOURCE_LANGO;
+    int kind = QUIPU_SOURCE_LANGGRAPH;
 
     while (kind > QUIPU_SOURCE_AUTO &&
            strcmp(quipu_source_name((quipu_source_kind)kind), name) != 0) {
@@ -135,12 +142,20 @@ static int import_database(const app_call *call, const char *path, quipu_store *
     import_view view = {.quiet = app_given(call, "quiet")};
     quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
     quipu_source_report report = QUIPU_SOURCE_REPORT_INIT;
+    const char *policy = app_value(call, "on-conflict");
+    const char *prefix = app_value(call, "prefix");
     quipu_error error = {0};
     quipu_status status;
 
     app_progress_begin(&view.progress, call, "reading", "messages", 0);
     options.flags = app_given(call, "dry-run") ? QUIPU_SOURCE_DRY_RUN : 0;
     options.kind = kind;
+    if (policy != NULL) {
+        options.on_conflict = (quipu_source_conflict)app_word_number("fail skip rename", policy);
+    }
+    if (prefix != NULL) {
+        options.prefix = quipu_cstr(prefix);
+    }
     options.progress = import_on_progress;
     options.orphan = import_on_orphan;
     options.ctx = &view;
@@ -151,8 +166,10 @@ static int import_database(const app_call *call, const char *path, quipu_store *
 
         if (status == QUIPU_UNSUPPORTED) {
             import_report_kinds(call);
+        } else if (status == QUIPU_EXISTS) {
+            app_report(call, "nothing was imported: use --on-conflict skip or rename, or --prefix");
         }
-        return code;
+        return status == QUIPU_MISUSE ? APP_USAGE : code; /* options that do not go with the kind */
     }
     import_print(call, path, quipu_source_name(report.kind), &report);
     return APP_OK;
@@ -291,14 +308,18 @@ static int import_json(const app_call *call, const import_input *input, app_fore
     return code;
 }
 
-/* Options for JSON of other programs, given for another file. False: reported. */
-static bool import_options_fit(const app_call *call)
+/* Options that go with other files. False: reported. */
+static bool import_options_fit(const app_call *call, bool database)
 {
-    static const char *const names[] = {"on-conflict", "prefix", "map"};
+    static const char *const names[] = {"map", "on-conflict", "prefix"};
+    const size_t n = database ? 1 : sizeof(names) / sizeof(names[0]);
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < n; i++) {
         if (app_given(call, names[i])) {
-            app_report(call, "--%s goes with JSON of other programs: " APP_FOREIGN_KINDS, names[i]);
+            app_report(call,
+                       i == 0 ? "--%s goes with JSON of other programs: " APP_FOREIGN_KINDS
+                              : "--%s goes with files of other programs, not with an export",
+                       names[i]);
             return false;
         }
     }
@@ -329,7 +350,7 @@ static int import_input_run(const app_call *call, const import_input *input)
     if (!input->database && !is_export) {
         return import_json(call, input, (app_foreign_kind)foreign);
     }
-    if (!import_options_fit(call)) {
+    if (!import_options_fit(call, input->database)) {
         return APP_USAGE;
     }
     code = import_open(call, !input->database, &store);
@@ -404,7 +425,7 @@ const app_verb app_verb_import = {
     .note = "A second import of the same file adds what is new in it.\n"
             "\n"
             "Examples:\n"
-            "  quipu import --dry-run ~/.claude/projects/*/*.jsonl\n"
+            "  quipu import --dry-run \"$(llm logs path)\"\n"
             "  quipu import conversations.json --prefix gpt/",
     .common = APP_STORE | APP_ADDS | APP_JSON | APP_SILENT,
     .options = import_options,

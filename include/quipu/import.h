@@ -1,5 +1,6 @@
-/* Sessions from other programs' files: Google ADK's four layouts and Lango's. The file is only
- * read. quipu_store_import() reads an export of quipu itself. */
+/* Sessions from other programs' databases: Google ADK's four layouts, Lango's, and those of `llm`,
+ * OpenAI's Agents SDK and LangGraph. The file is only read. quipu_store_import() reads an export of
+ * quipu itself. */
 #ifndef QUIPU_IMPORT_H
 #define QUIPU_IMPORT_H
 
@@ -16,7 +17,10 @@ extern "C" {
     X(ADK_V0, 2, "adk-v0")             /* the same before layout 1: actions are pickled */         \
     X(ADK_SQLITE, 3, "adk-sqlite")     /* ADK for Python, SqliteSessionService: `adk web` */       \
     X(ADK_GO, 4, "adk-go")             /* ADK for Go, its database service */                      \
-    X(LANGO, 5, "lango")
+    X(LANGO, 5, "lango")                                                                           \
+    X(LLM, 6, "llm")                     /* Simon Willison's llm, logs.db */                       \
+    X(OPENAI_AGENTS, 7, "openai-agents") /* OpenAI's Agents SDK, SQLiteSession */                  \
+    X(LANGGRAPH, 8, "langgraph")         /* LangGraph, SqliteSaver: the channel "messages" */
 
 typedef enum quipu_source_kind {
 #define QUIPU_SOURCE_ENUM(name, number, text) QUIPU_SOURCE_##name = number,
@@ -41,6 +45,15 @@ typedef struct quipu_orphan {
     int64_t row; /* its number in the file's table */
 } quipu_orphan;
 
+/* What happens to a session of the file whose key another session of the store has. */
+typedef enum quipu_source_conflict {
+    QUIPU_SOURCE_FAIL = 0,  /* nothing is imported */
+    QUIPU_SOURCE_SKIP = 1,  /* it is left out, and counted as skipped */
+    QUIPU_SOURCE_RENAME = 2 /* chat programs: its key gets a number, "-2" and up */
+} quipu_source_conflict;
+
+#define QUIPU_SOURCE_RENAMES 1000 /* numbers that are tried */
+
 typedef void (*quipu_source_progress_fn)(void *ctx, const quipu_source_progress *progress);
 typedef void (*quipu_orphan_fn)(void *ctx, const quipu_orphan *orphan);
 
@@ -51,6 +64,8 @@ typedef struct quipu_source_options {
     quipu_source_progress_fn progress; /* after each session; or NULL */
     quipu_orphan_fn orphan;            /* for each orphan; or NULL */
     void *ctx;                         /* of both */
+    quipu_source_conflict on_conflict;
+    quipu_str prefix; /* chat programs: keys begin with this; absent: with the kind, "llm:" */
 } quipu_source_options;
 
 #define QUIPU_SOURCE_OPTIONS_INIT QUIPU_INIT(quipu_source_options)
@@ -82,13 +97,18 @@ typedef struct quipu_source_report {
  * repeated: it skips sessions that an earlier import stored. Of a key of a user's or an app's state
  * that exists already, the newer value stays.
  *
+ * Sessions of chat programs (llm, openai-agents, langgraph) get a key of their kind and their id,
+ * and metadata that say where they came from, by which a later import finds them: it appends the
+ * messages that came since, unless the session went on in the store. Keys of ADK's sessions are the
+ * service's: they have no prefix and are never renamed.
+ *
  * Ownership: `options` and `ret_report` may be NULL.
  * Threads:   any, same store; callbacks run on the caller's and must not use the store.
  * Errors:    QUIPU_NOT_FOUND (no such file), QUIPU_UNSUPPORTED (an unknown layout, or not the one
- *            that was asked for), QUIPU_EXISTS (another session has the key), QUIPU_CONFLICT (a
- *            session exists with fewer messages), QUIPU_CORRUPT, QUIPU_INVALID, QUIPU_LIMIT,
- *            QUIPU_UNKNOWN (repeat it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM,
- *            QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            that was asked for, or a state in a form that cannot be read), QUIPU_EXISTS (another
+ *            session has the key), QUIPU_CONFLICT (a session exists with fewer messages),
+ *            QUIPU_CORRUPT, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN (repeat it), QUIPU_BUSY,
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_source_import(quipu_store *store, const char *path,

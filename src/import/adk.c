@@ -11,7 +11,6 @@
 #include <assert.h>
 
 #include "adk/delta.h"
-#include "adk/event.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "gen/adk_database.h"
@@ -362,14 +361,11 @@ static quipu_status adk_session(qp_source *source, const qp_source_session *sess
     return status;
 }
 
-/* The event as JSON, then the same way as every event: codec, then row. Counts and ids are the
- * event's own. Batch and arena of the previous event are freed first, so that memory does not grow
- * with the file. The result is valid until the next call. */
+/* The event as JSON, then the same way as every event: codec, then row. The result is valid until
+ * the next call. */
 static quipu_status adk_message(qp_source *source, const qp_source_session *session, int64_t row,
                                 qp_message_new *ret, quipu_error *reterr)
 {
-    quipu_message message = {.role = (quipu_role)0};
-    qp_event_facts facts;
     quipu_status status;
 
     (void)session;
@@ -378,18 +374,7 @@ static quipu_status adk_message(qp_source *source, const qp_source_session *sess
     quipu_arena_reset(&source->row);
     status = qp_adk_event_json(source, row, reterr);
     if (status == QUIPU_OK) {
-        status = qp_event_parse(&source->doc, qp_buf_str(&source->buf), reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_event_encode(&source->doc, (quipu_str){NULL, 0}, &source->row, &message, &facts,
-                                 reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_encoded_make(&source->encoded, QP_MESSAGES_PARSED,
-                                 quipu_messages_of(&message, 1), source->bytes_max, reterr);
-    }
-    if (status == QUIPU_OK) {
-        *ret = source->encoded.rows[0];
+        status = qp_source_event(source, ret, reterr);
     }
     return qp_source_fail(source, "the event", row, status, reterr);
 }

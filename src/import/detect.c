@@ -2,6 +2,9 @@
  * each other:
  *
  *   messages.session_messages ─▶ Lango
+ *   responses.conversation_id ─▶ llm
+ *   agent_messages.message_data ─▶ OpenAI Agents
+ *   checkpoints.checkpoint_ns ─▶ LangGraph
  *   sessions.app_name ─▶ ADK: a version row ─▶ layout 1
  *                             event_data    ─▶ database or sqlite, by the form of its times
  *                             actions       ─▶ v0 or Go, by pickle or JSON
@@ -116,6 +119,30 @@ static quipu_status detect_adk(ent_db *db, quipu_arena *arena, quipu_source_kind
     return status == QUIPU_OK && actions ? detect_actions(db, arena, ret, reterr) : status;
 }
 
+/* Chat programs, each by a column that only its own table has. */
+static quipu_status detect_chat(ent_db *db, quipu_source_kind *ret, quipu_error *reterr)
+{
+    static const struct {
+        const char *table;
+        const char *column;
+        quipu_source_kind kind;
+    } marks[] = {{"responses", "conversation_id", QUIPU_SOURCE_LLM},
+                 {"agent_messages", "message_data", QUIPU_SOURCE_OPENAI_AGENTS},
+                 {"checkpoints", "checkpoint_ns", QUIPU_SOURCE_LANGGRAPH}};
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]) && status == QUIPU_OK; i++) {
+        bool has = false;
+
+        status = ent_step_has_column(db, marks[i].table, marks[i].column, &has, reterr);
+        if (status == QUIPU_OK && has) {
+            *ret = marks[i].kind;
+            return QUIPU_OK;
+        }
+    }
+    return status;
+}
+
 /* A quipu store is recognized too, and refused with the way to do it. Its tables are Lango's with
  * more columns, so that event_id decides. */
 static quipu_status detect_any(ent_db *db, quipu_arena *arena, quipu_source_kind *ret,
@@ -137,6 +164,9 @@ static quipu_status detect_any(ent_db *db, quipu_arena *arena, quipu_source_kind
         return status;
     }
     if (status == QUIPU_OK) {
+        status = detect_chat(db, ret, reterr);
+    }
+    if (status == QUIPU_OK && *ret == QUIPU_SOURCE_AUTO) {
         status = ent_step_has_column(db, "sessions", "app_name", &app, reterr);
     }
     return status == QUIPU_OK && app ? detect_adk(db, arena, ret, reterr) : status;
@@ -157,7 +187,9 @@ quipu_status qp_source_detect(ent_db *db, const char *path, quipu_source_kind wa
     }
     if (found == QUIPU_SOURCE_AUTO) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "%s has no known layout: neither one of ADK's four nor Lango's", path);
+                            "%s has no known layout: none of ADK's four, and none of Lango, llm, "
+                            "OpenAI Agents and LangGraph",
+                            path);
     }
     if (wanted != QUIPU_SOURCE_AUTO && wanted != found) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s is %s, not %s", path,

@@ -25,9 +25,10 @@ QUIPU_MUST_USE quipu_status qp_import_run(quipu_store *store, ent_db *db, const 
                                           const quipu_call_options *call,
                                           quipu_source_report *ret_report, quipu_error *reterr);
 
-/* The key of a session in the store; the text lies in the source's scratch arena. */
+/* The key of a session in the store; the text lies in the source's scratch arena. From `number` 2
+ * on a chat program's key has that number at its end. */
 QUIPU_MUST_USE quipu_status qp_import_key(qp_import *import, const qp_source_session *session,
-                                          quipu_str *ret_key, quipu_error *reterr);
+                                          int number, quipu_str *ret_key, quipu_error *reterr);
 
 /* write.c: each in one transaction, counted in the report. */
 QUIPU_MUST_USE quipu_status qp_import_session(qp_import *import, const qp_source_session *session,
@@ -41,11 +42,17 @@ typedef struct qp_import_meeting {
     const qp_source_session *session;
     qp_source_values values;
     quipu_str key;
-    bool there; /* the store has this session already */
+    bool there; /* the store has this session already, and all of its messages */
+    size_t
+        stored; /* how many of its messages the store has; without `there`: it goes on from here */
+    const qp_session *row; /* that session; NULL: there is none */
 } qp_import_meeting;
 
-/* write.c: sets `there`. QUIPU_EXISTS when the key belongs to another session, QUIPU_CONFLICT when
- * the stored session has fewer messages than the file. */
+/* What was or would be written of a session, into the report. */
+void qp_import_count(const qp_import_meeting *meeting, quipu_source_report *report);
+
+/* write.c: sets the key, and all behind it. QUIPU_EXISTS when the key belongs to another session,
+ * QUIPU_CONFLICT when the stored session has fewer messages than the file and cannot grow. */
 QUIPU_MUST_USE quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db,
                                            quipu_arena *scratch, quipu_error *reterr);
 

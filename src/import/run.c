@@ -12,19 +12,54 @@
  * are outside of a transaction. */
 #include "import/import.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "adk/service.h"
+#include "base/arena.h"
 #include "base/error.h"
 
-/* The key that the ADK service would give the session, so that services find imported sessions. The
- * text lies in the scratch arena, until the session is done. */
-quipu_status qp_import_key(qp_import *import, const qp_source_session *session, quipu_str *ret_key,
-                           quipu_error *reterr)
+#define RUN_NUMBER_SIZE 16 /* of a key that another session has */
+
+/* "llm:" and the id; a prefix takes the place of the first half, later tries have a number. */
+static quipu_status run_chat_key(qp_import *import, const qp_source_session *session, int number,
+                                 quipu_str *ret_key, quipu_error *reterr)
+{
+    const quipu_str prefix = import->options.prefix;
+    const quipu_str id = session->ref.session_id;
+    const char *kind = quipu_source_name(import->source.kind);
+    const size_t size = prefix.n + strlen(kind) + id.n + RUN_NUMBER_SIZE;
+    char tail[RUN_NUMBER_SIZE] = "";
+    char *text = qp_arena_take(&import->source.scratch, size);
+    size_t n = 0;
+
+    if (text == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for a key");
+    }
+    if (number > 1) {
+        (void)snprintf(tail, sizeof(tail), "-%d", number);
+    }
+    n = (size_t)(prefix.p != NULL ? snprintf(text, size, "%.*s", (int)prefix.n, prefix.p)
+                                  : snprintf(text, size, "%s:", kind));
+    if (id.n > 0) {
+        memcpy(text + n, id.p, id.n);
+    }
+    memcpy(text + n + id.n, tail, strlen(tail) + 1);
+    *ret_key = (quipu_str){text, n + id.n + strlen(tail)};
+    return QUIPU_OK;
+}
+
+/* The key that the ADK service would give the session, so that services find imported sessions; a
+ * chat program's is made of kind and id. The text lies in the scratch arena, until the session is
+ * done. */
+quipu_status qp_import_key(qp_import *import, const qp_source_session *session, int number,
+                           quipu_str *ret_key, quipu_error *reterr)
 {
     quipu_session_ref used;
-    quipu_status status = qp_ref_key(import->service, &session->ref, false, &import->source.scratch,
-                                     &used, ret_key, reterr);
+    quipu_status status = import->source.layout->is_chat
+                              ? run_chat_key(import, session, number, ret_key, reterr)
+                              : qp_ref_key(import->service, &session->ref, false,
+                                           &import->source.scratch, &used, ret_key, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_key_check(*ret_key, reterr);
@@ -66,9 +101,6 @@ static quipu_status run_check_session(qp_import *import, const qp_source_session
     quipu_status status = source->layout->session(source, session, &meeting.values, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_import_key(import, session, &meeting.key, reterr);
-    }
-    if (status == QUIPU_OK) {
         status = qp_store_read(import->store, import->within, run_meeting_work, &meeting, reterr);
     }
     for (size_t i = 0; i < session->count && status == QUIPU_OK; i++) {
@@ -78,10 +110,7 @@ static quipu_status run_check_session(qp_import *import, const qp_source_session
                                          &made, reterr);
     }
     if (status == QUIPU_OK) {
-        import->report.skipped += meeting.there ? 1 : 0;
-        import->report.sessions += meeting.there ? 0 : 1;
-        import->report.messages += meeting.there ? 0 : (int64_t)session->count;
-        import->report.states += meeting.there ? 0 : (int64_t)meeting.values.state.count;
+        qp_import_count(&meeting, &import->report);
     }
     quipu_arena_reset(&source->scratch);
     return status;
@@ -181,10 +210,23 @@ static quipu_status run_options(qp_import *import, const quipu_source_options *g
 
     if (status == QUIPU_OK &&
         ((options->flags & ~(uint32_t)QUIPU_SOURCE_DRY_RUN) != 0 ||
-         options->kind < QUIPU_SOURCE_AUTO || options->kind > QUIPU_SOURCE_LANGO)) {
+         options->kind < QUIPU_SOURCE_AUTO || options->kind > QUIPU_SOURCE_LANGGRAPH)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "flags 0x%x or kind %d of an import is not one of QUIPU_SOURCE_*",
                               (unsigned)options->flags, (int)options->kind);
+    }
+    if (status == QUIPU_OK &&
+        (options->on_conflict < QUIPU_SOURCE_FAIL || options->on_conflict > QUIPU_SOURCE_RENAME)) {
+        status =
+            qp_error_set(reterr, QUIPU_MISUSE,
+                         "on_conflict %d of an import is not one of QUIPU_SOURCE_FAIL, SKIP and "
+                         "RENAME",
+                         (int)options->on_conflict);
+    }
+    if (status == QUIPU_OK && options->prefix.n > QUIPU_KEY_MAX) {
+        status = qp_error_set(reterr, QUIPU_LIMIT,
+                              "the prefix of an import has %zu bytes; a key has at most %d",
+                              options->prefix.n, QUIPU_KEY_MAX);
     }
     if (status == QUIPU_OK && import->store->read_only &&
         (options->flags & QUIPU_SOURCE_DRY_RUN) == 0) {
@@ -192,6 +234,22 @@ static quipu_status run_options(qp_import *import, const quipu_source_options *g
                               "the store was opened read-only; open it for writing");
     }
     return status;
+}
+
+/* ADK's service finds a session by a key that it makes itself, and Lango by its own: neither may
+ * have another one. */
+static quipu_status run_keys(const qp_import *import, quipu_error *reterr)
+{
+    const quipu_source_kind kind = import->source.kind;
+
+    if (kind < QUIPU_SOURCE_LLM &&
+        (import->options.prefix.p != NULL || import->options.on_conflict == QUIPU_SOURCE_RENAME)) {
+        return qp_error_set(
+            reterr, QUIPU_MISUSE,
+            "sessions of %s keep their keys: they have no prefix and are not renamed",
+            quipu_source_name(kind));
+    }
+    return QUIPU_OK;
 }
 
 /* Both passes in one snapshot of the file. The transaction is rolled back: nothing was written to
@@ -206,6 +264,9 @@ static quipu_status run_snapshot(qp_import *import, quipu_error *reterr)
     }
     status =
         qp_source_detect(source->db, source->path, import->options.kind, &source->kind, reterr);
+    if (status == QUIPU_OK) {
+        status = run_keys(import, reterr);
+    }
     if (status == QUIPU_OK) {
         status = qp_source_open(source, reterr);
     }

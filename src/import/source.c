@@ -12,6 +12,7 @@
 
 #include <ent/migrate.h>
 
+#include "adk/event.h"
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
@@ -90,6 +91,20 @@ quipu_status qp_source_add_place(qp_source *source, qp_source_place place, quipu
     source->places = items;
     if (status == QUIPU_OK) {
         source->places[source->place_count++] = place;
+    }
+    return status;
+}
+
+/* A chat program's message: 48 bytes beside its place. */
+quipu_status qp_source_add_item(qp_source *source, const qp_source_item *item, quipu_error *reterr)
+{
+    void *items = source->items;
+    quipu_status status =
+        source_grow(&items, &source->item_room, source->item_count, sizeof(*item), reterr);
+
+    source->items = items;
+    if (status == QUIPU_OK) {
+        source->items[source->item_count++] = *item;
     }
     return status;
 }
@@ -226,16 +241,58 @@ static quipu_status source_intact(const qp_source *source, quipu_error *reterr)
                    : status;
 }
 
+/* Counts and ids are the event's own. The batch of the previous event is freed first, so that
+ * memory does not grow with the file. */
+quipu_status qp_source_event(qp_source *source, qp_message_new *ret, quipu_error *reterr)
+{
+    quipu_message message = {.role = (quipu_role)0};
+    qp_event_facts facts;
+    quipu_status status = qp_event_parse(&source->doc, qp_buf_str(&source->buf), reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_event_encode(&source->doc, (quipu_str){NULL, 0}, &source->row, &message, &facts,
+                                 reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_encoded_free(&source->encoded);
+        status = qp_encoded_make(&source->encoded, QP_MESSAGES_PARSED,
+                                 quipu_messages_of(&message, 1), source->bytes_max, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret = source->encoded.rows[0];
+    }
+    return status;
+}
+
+/* The layout of each kind; AUTO has none. */
+static const qp_source_layout *source_layout(quipu_source_kind kind)
+{
+    switch (kind) {
+    case QUIPU_SOURCE_LANGO:
+        return &qp_source_lango;
+    case QUIPU_SOURCE_LLM:
+        return &qp_source_llm;
+    case QUIPU_SOURCE_OPENAI_AGENTS:
+        return &qp_source_openai_agents;
+    case QUIPU_SOURCE_LANGGRAPH:
+        return &qp_source_langgraph;
+    default:
+        assert(kind != QUIPU_SOURCE_AUTO);
+        return &qp_source_adk;
+    }
+}
+
 /* After sorting, each session's messages are consecutive places; counting backwards leaves `first`
  * at the lowest. */
 quipu_status qp_source_open(qp_source *source, quipu_error *reterr)
 {
     quipu_status status;
 
-    source->layout = source->kind == QUIPU_SOURCE_LANGO ? &qp_source_lango : &qp_source_adk;
+    source->layout = source_layout(source->kind);
     qp_buf_init(&source->buf, QP_SOURCE_TEXT_MAX);
     qp_buf_init(&source->extra, QP_SOURCE_TEXT_MAX);
     qp_json_init(&source->doc);
+    qp_json_init(&source->item_doc);
     status = source_intact(source, reterr);
     if (status == QUIPU_OK) {
         status = source->layout->open(source, reterr);
@@ -261,6 +318,7 @@ void qp_source_close(qp_source *source)
 {
     qp_encoded_free(&source->encoded);
     qp_json_free(&source->doc);
+    qp_json_free(&source->item_doc);
     qp_buf_free(&source->buf);
     qp_buf_free(&source->extra);
     quipu_arena_free(&source->row);
@@ -268,4 +326,5 @@ void qp_source_close(qp_source *source)
     quipu_arena_free(&source->arena);
     qp_free(source->sessions);
     qp_free(source->places);
+    qp_free(source->items);
 }

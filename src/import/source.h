@@ -18,9 +18,18 @@
 typedef struct qp_source_session {
     quipu_session_ref ref; /* empty app and user: a plain session, whose id is its key */
     int64_t row;
+    int table;    /* which table `row` is of, where a file has sessions in two */
     size_t first; /* index of its first place */
     size_t count;
 } qp_source_session;
+
+/* A message of a chat program: one row may make several, and one of LangGraph lies in a list. */
+typedef struct qp_source_item {
+    int64_t row;       /* of the table that the layout reads it from */
+    int64_t about_row; /* of another table that says more of it; 0: none */
+    int part;          /* which message of the row, by the layout */
+    ent_opt_time time;
+} qp_source_item;
 
 /* Where a message belongs; places sort by session, then time, then row. */
 typedef struct qp_source_place {
@@ -59,6 +68,9 @@ typedef struct qp_source_layout {
                             qp_message_new *ret, quipu_error *reterr);
     quipu_status (*shared)(qp_source *source, qp_source_shared_fn fn, void *ctx,
                            quipu_error *reterr);
+    /* Sessions have keys of kind and id, "llm:01h...", and grow with the file: a later import adds
+     * what is new. */
+    bool is_chat;
 } qp_source_layout;
 
 /* An open file of another program. The caller sets the members up to orphan_ctx, except for
@@ -80,6 +92,15 @@ struct qp_source {
     qp_source_place *places;
     size_t place_count;
     size_t place_room;
+    qp_source_item *items; /* of a chat program: `row` of a place is an index of these */
+    size_t item_count;
+    size_t item_room;
+    uint32_t tables;          /* which optional tables the file has, by the layout's own bits */
+    quipu_str *texts;         /* LangGraph: the messages of the current session as JSON... */
+    size_t text_count;        /* ...in `extra`; the array lies in `scratch` */
+    size_t text_item;         /* the item of the first one */
+    quipu_status text_status; /* of the texts of JSON that were read: qp_chat_string() */
+    qp_json_doc item_doc;     /* JSON of a row that becomes an event */
     int64_t orphans;
     quipu_arena scratch; /* reset after each session */
     quipu_arena row;     /* reset before each message */
@@ -92,6 +113,9 @@ struct qp_source {
 
 extern const qp_source_layout qp_source_adk;
 extern const qp_source_layout qp_source_lango;
+extern const qp_source_layout qp_source_llm;
+extern const qp_source_layout qp_source_openai_agents;
+extern const qp_source_layout qp_source_langgraph;
 
 /* Finds out the kind of a file, or checks that it is the one that the caller names.
  * QUIPU_UNSUPPORTED. */
@@ -110,6 +134,13 @@ QUIPU_MUST_USE quipu_status qp_source_add_session(qp_source *source, const quipu
                                                   int64_t row, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_source_add_place(qp_source *source, qp_source_place place,
                                                 quipu_error *reterr);
+
+QUIPU_MUST_USE quipu_status qp_source_add_item(qp_source *source, const qp_source_item *item,
+                                               quipu_error *reterr);
+
+/* The event in source->buf as a row, valid until the next one. */
+QUIPU_MUST_USE quipu_status qp_source_event(qp_source *source, qp_message_new *ret,
+                                            quipu_error *reterr);
 
 /* Sorts the sessions, which qp_source_find() needs. */
 void qp_source_sort_sessions(qp_source *source);

@@ -8,14 +8,17 @@
  * Owns: the transaction of one session. */
 #include "import/import.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/str.h"
 #include "base/uuid.h"
+#include "import/chat.h"
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/hash_chain.h"
+#include "store/last_change.h"
 #include "store/session.h"
 #include "store/verify.h"
 
@@ -81,40 +84,123 @@ typedef struct write_session {
     qp_header header;
 } write_session;
 
-/* Compares with the stored session of the same key: created at the same time and with at least as
- * many messages it is the same one, imported before. An expired session does not count; write_row()
- * removes it. Called twice: in a snapshot for the check, and under the write lock, where the answer
- * counts. */
-quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
-                            quipu_error *reterr)
+/* How much of a chat program's session the store has: all that it has, when its last message is the
+ * file's, too. One that went on in the store is complete. */
+static quipu_status write_progress(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
+                                   quipu_error *reterr)
 {
-    const quipu_str key = meeting->key;
+    qp_source *source = &meeting->import->source;
     const qp_source_session *session = meeting->session;
-    const ent_opt_time created = meeting->values.row.created_at;
-    const qp_session *row = NULL;
-    const int shown = (int)qp_utf8_cut(key, 80);
-    quipu_status status = qp_session_lookup(meeting->import->store, db, scratch, key, &row, reterr);
+    const qp_session *row = meeting->row;
+    const int64_t have = row->next_seq - 1;
+    const qp_message_query last = {.where = {.session_id = ent_eq(row->id), .seq = ent_eq(have)},
+                                   .limit = 1};
+    qp_message_list list = {0};
+    qp_message_new made = {0};
+    quipu_status status;
 
-    meeting->there = false;
-    if (status != QUIPU_OK || row == NULL || qp_session_expired(row, quipu_time_now())) {
-        return status;
+    meeting->there = have >= (int64_t)session->count;
+    if (meeting->there || have == 0) {
+        return QUIPU_OK;
     }
-    /* The creation time identifies a session that was imported before; a new session has
-     * another. */
-    if (!created.has || quipu_time_cmp(row->created_at, created.v) != 0) {
+    status = qp_message_find(db, scratch, &last, &list, reterr);
+    if (status == QUIPU_OK) {
+        status = source->layout->message(
+            source, session, source->places[session->first + (size_t)have - 1].row, &made, reterr);
+    }
+    if (status == QUIPU_OK) {
+        const bool same = list.n == 1 && list.items[0].event_id.n == made.event_id.n &&
+                          memcmp(list.items[0].event_id.p, made.event_id.p, made.event_id.n) == 0;
+
+        meeting->there = !same;
+        meeting->stored = same ? (size_t)have : 0;
+    }
+    return status;
+}
+
+/* Whether the stored session is the one of the file. Of a chat program its metadata say so; of the
+ * others the creation time, since a new session has another. */
+static bool write_is_same(const qp_import_meeting *meeting, const qp_session *row)
+{
+    const ent_opt_time created = meeting->values.row.created_at;
+
+    if (meeting->import->source.layout->is_chat) {
+        return qp_chat_is_from(&meeting->import->source, meeting->session, row->metadata.text);
+    }
+    return created.has && quipu_time_cmp(row->created_at, created.v) == 0;
+}
+
+/* The stored session of this key, compared: the same one, imported before, must have as many
+ * messages or be able to grow. */
+static quipu_status write_meet_row(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
+                                   quipu_error *reterr)
+{
+    const qp_session *row = meeting->row;
+    const quipu_str key = meeting->key;
+    const int shown = (int)qp_utf8_cut(key, 80);
+
+    if (!write_is_same(meeting, row)) {
         return qp_error_set(reterr, QUIPU_EXISTS,
                             "the store has another session with the key \"%.*s\"; delete it, or "
                             "import into another store",
                             shown, key.p);
     }
-    if (row->next_seq - 1 < (int64_t)session->count) {
+    if (meeting->import->source.layout->is_chat) {
+        return write_progress(meeting, db, scratch, reterr);
+    }
+    if (row->next_seq - 1 < (int64_t)meeting->session->count) {
         return qp_error_set(reterr, QUIPU_CONFLICT,
                             "the session \"%.*s\" is there with %lld messages, the file has %zu; "
                             "delete it first to replace it",
-                            shown, key.p, (long long)(row->next_seq - 1), session->count);
+                            shown, key.p, (long long)(row->next_seq - 1), meeting->session->count);
     }
     meeting->there = true;
     return QUIPU_OK;
+}
+
+/* Finds the key: a free one, or that of an earlier import. An expired session does not count;
+ * write_row() removes it. Called twice: in a snapshot for the check, and under the write lock,
+ * where the answer counts. */
+quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
+                            quipu_error *reterr)
+{
+    const quipu_source_conflict policy = meeting->import->options.on_conflict;
+    quipu_status status = QUIPU_EXISTS;
+
+    for (int number = 1; number <= QUIPU_SOURCE_RENAMES && status == QUIPU_EXISTS; number++) {
+        const qp_session *row = NULL;
+
+        meeting->there = false;
+        meeting->stored = 0;
+        meeting->row = NULL;
+        status = qp_import_key(meeting->import, meeting->session, number, &meeting->key, reterr);
+        if (status == QUIPU_OK) {
+            status =
+                qp_session_lookup(meeting->import->store, db, scratch, meeting->key, &row, reterr);
+        }
+        if (status != QUIPU_OK || row == NULL || qp_session_expired(row, quipu_time_now())) {
+            return status;
+        }
+        meeting->row = row;
+        status = write_meet_row(meeting, db, scratch, reterr);
+        if (status == QUIPU_EXISTS && policy == QUIPU_SOURCE_SKIP) {
+            meeting->there = true;
+            return QUIPU_OK;
+        }
+        if (policy != QUIPU_SOURCE_RENAME) {
+            return status;
+        }
+    }
+    return status;
+}
+
+void qp_import_count(const qp_import_meeting *meeting, quipu_source_report *report)
+{
+    assert(meeting->stored <= meeting->session->count);
+    report->skipped += meeting->there ? 1 : 0;
+    report->sessions += meeting->there ? 0 : 1;
+    report->messages += meeting->there ? 0 : (int64_t)(meeting->session->count - meeting->stored);
+    report->states += meeting->there ? 0 : (int64_t)meeting->values.state.count;
 }
 
 /* Creates the session's row, without messages. index_pending lets search index them later. w->row
@@ -161,8 +247,8 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
     qp_source *source = &w->meeting.import->source;
     quipu_status status = QUIPU_OK;
 
-    qp_header_begin(&w->header, NULL);
-    for (size_t i = 0; i < w->meeting.session->count && status == QUIPU_OK; i++) {
+    qp_header_begin(&w->header, w->meeting.row);
+    for (size_t i = w->meeting.stored; i < w->meeting.session->count && status == QUIPU_OK; i++) {
         const qp_source_place *place = &source->places[w->meeting.session->first + i];
         uint8_t salted_hash[QP_SALTED_HASH_SIZE];
         qp_message_new made = {0};
@@ -227,6 +313,9 @@ static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena 
     const qp_session *row = NULL;
     qp_findings findings;
     int64_t count = 0;
+    const qp_import_meeting *meeting = &w->meeting;
+    const int64_t expected = (meeting->row != NULL ? meeting->row->message_count : 0) +
+                             (int64_t)(meeting->session->count - meeting->stored);
     quipu_status status = qp_session_get(db, scratch, w->row->id, &row, reterr);
 
     if (status == QUIPU_OK) {
@@ -242,9 +331,9 @@ static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena 
         status = qp_message_count(db, &(qp_message_where){.session_id = ent_eq(row->id)}, &count,
                                   reterr);
     }
-    if (status == QUIPU_OK && count != (int64_t)w->meeting.session->count) {
-        status = qp_error_set(reterr, QUIPU_INVALID, "%zu messages were read and %lld stored",
-                              w->meeting.session->count, (long long)count);
+    if (status == QUIPU_OK && count != expected) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "%lld messages were read and %lld stored",
+                              (long long)expected, (long long)count);
     }
     return status;
 }
@@ -268,6 +357,39 @@ static quipu_status write_cap(const write_session *w, ent_db *db, quipu_arena *s
     return status;
 }
 
+/* A session that an earlier import stored gets what came since: as an append would store it, which
+ * leaves its title and its metadata alone. */
+static quipu_status write_more(write_session *w, ent_db *db, quipu_arena *scratch,
+                               quipu_error *reterr)
+{
+    quipu_store *store = w->meeting.import->store;
+    const qp_session *row = w->meeting.row;
+    qp_session_patch patch = {.revision = ent_set(row->revision + 1)};
+    quipu_status status;
+
+    assert(row->next_seq == (int64_t)w->meeting.stored + 1);
+    w->row = row;
+    qp_last_change_set(row, quipu_time_now(), &patch);
+    status = write_messages(w, db, reterr);
+    if (status == QUIPU_OK) {
+        qp_header_patch(&w->header, &patch);
+        patch.turn_seq = (ent_patch_int){0};
+        patch.index_pending = ent_set((bool)true);
+        status =
+            qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = write_check(w, db, scratch, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_feed_record(store, db, row,
+                                &(qp_feed_note){QUIPU_CHANGE_APPENDED, row->revision + 1,
+                                                row->next_seq, w->header.next_seq - 1},
+                                reterr);
+    }
+    return status == QUIPU_OK ? write_cap(w, db, scratch, reterr) : status;
+}
+
 /* The transaction of one session. Meeting the stored session is repeated here, under the write
  * lock. The feed gets one entry for the whole session, before the cap deletes messages again. */
 static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -279,6 +401,9 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
 
     if (status != QUIPU_OK || w->meeting.there) {
         return status;
+    }
+    if (w->meeting.row != NULL) {
+        return write_more(w, db, scratch, reterr);
     }
     status = write_row(w, db, scratch, reterr);
     if (status == QUIPU_OK) {
@@ -318,19 +443,13 @@ quipu_status qp_import_session(qp_import *import, const qp_source_session *sessi
         import->source.layout->session(&import->source, session, &w.meeting.values, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_import_key(import, session, &w.meeting.key, reterr);
-    }
-    if (status == QUIPU_OK) {
         status = qp_session_ttl(import->store, 0, &w.ttl_ms, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_import_write(import, write_session_work, &w, reterr);
     }
     if (status == QUIPU_OK) {
-        import->report.skipped += w.meeting.there ? 1 : 0;
-        import->report.sessions += w.meeting.there ? 0 : 1;
-        import->report.messages += w.meeting.there ? 0 : (int64_t)session->count;
-        import->report.states += w.meeting.there ? 0 : (int64_t)w.meeting.values.state.count;
+        qp_import_count(&w.meeting, &import->report);
     }
     return status;
 }

@@ -67,11 +67,25 @@ static void an_import_of_lango_answers_every_failed_allocation(void **state)
                  (int64_t)2);
 }
 
+static void an_import_of_llm_answers_every_failed_allocation(void **state)
+{
+    (void)state;
+    import_swept("llm-threads.db", "DELETE FROM threads WHERE name NOT LIKE 'Which%'", 4);
+}
+
+static void an_import_of_langgraph_answers_every_failed_allocation(void **state)
+{
+    (void)state;
+    import_swept("langgraph.db", "DELETE FROM checkpoints WHERE thread_id <> 'other'", 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_import_of_pickles_answers_every_failed_allocation),
         cmocka_unit_test(an_import_of_lango_answers_every_failed_allocation),
+        cmocka_unit_test(an_import_of_llm_answers_every_failed_allocation),
+        cmocka_unit_test(an_import_of_langgraph_answers_every_failed_allocation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -234,7 +234,7 @@ class Completion(harness.Case):
         self.assertNotIn("--dry-run", self.complete("version", "--"))
 
     def test_bash_completes_values_and_words(self):
-        self.assertEqual(self.complete("import", "--kind", "la"), ["lango"])
+        self.assertEqual(self.complete("import", "--kind", "la"), ["lango", "langgraph"])
         self.assertEqual(self.complete("completion", "z"), ["zsh"])
 
     def test_bash_completes_files(self):

@@ -18,6 +18,12 @@ FIXTURES = {
     "adk-go-database.db": ("adk-go", 2, 11, 8, 0, 1),
     "lango-mattn.db": ("lango", 2, 9, 0, 5, 0),
     "lango-modernc.db": ("lango", 2, 9, 0, 5, 0),
+    "llm-responses.db": ("llm", 6, 18, 0, 0, 0),
+    "llm-threads.db": ("llm", 6, 18, 0, 0, 0),
+    "llm-both.db": ("llm", 6, 20, 0, 0, 0),
+    "openai-agents.db": ("openai-agents", 2, 10, 0, 0, 0),
+    "openai-agents-branches.db": ("openai-agents", 1, 4, 0, 0, 2),
+    "langgraph.db": ("langgraph", 2, 11, 0, 0, 1),
 }
 
 

@@ -5,6 +5,7 @@ programs write. Counts are exact, a second run changes nothing, and a wrong file
 either."""
 
 import json
+import shutil
 
 import harness
 
@@ -213,10 +214,17 @@ class Conflicts(Case):
         self.load(path, "--prefix", "old/")
         self.run_quipu("show", "old/talk")
 
-    def test_options_for_json_are_refused_for_other_files(self):
-        path = harness.FIXTURES / "adk-python-database.db"
-        self.assertIn("--prefix goes with JSON",
-                      self.run_quipu("import", path, "--prefix", "x", code=2).err)
+    def test_options_for_other_files_are_refused(self):
+        path = self.folder / "adk.db"
+        shutil.copyfile(harness.FIXTURES / "adk-python-database.db", path)
+        self.assertIn("--map goes with JSON",
+                      self.run_quipu("import", path, "--map", "role=who", code=2).err)
+        for more in (("--prefix", "x"), ("--on-conflict", "rename")):
+            self.assertIn("sessions of adk-database keep their keys",
+                          self.run_quipu("import", path, *more, code=2).err)
+        export = self.run_quipu("export").raw_out
+        self.assertIn("--prefix goes with files of other programs, not with an export",
+                      self.run_quipu("import", "-", "--prefix", "x", stdin=export, code=2).err)
 
 
 class Hostile(Case):
@@ -261,8 +269,9 @@ class Hostile(Case):
 
     def test_an_unknown_file_lists_what_is_known(self):
         for data in (b"hello\n", b'{"a":1}\n', b"\xff\xfe\x00"):
-            self.refused("x", data, "known kinds: adk-database adk-v0 adk-sqlite adk-go lango "
-                         "(databases), claude-code codex chatgpt chat (JSON), export")
+            self.refused("x", data, "known kinds: adk-database adk-v0 adk-sqlite adk-go lango llm "
+                         "openai-agents langgraph (databases), claude-code codex chatgpt chat "
+                         "(JSON), export")
 
     def test_control_characters_in_a_file_are_harmless(self):
         path = self.write("t.jsonl", [{"role": "user", "content": "\x1b[2J \u202e",
